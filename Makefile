@@ -1,0 +1,49 @@
+# Everything a contributor runs. Each target sets up what it needs, from nothing but a package index.
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+STAMP := $(VENV)/.installed
+FOLDERS := core compilers samplers data cli
+BENCH_ARGS ?=
+
+.PHONY: demo test lint format bench bench-sets links clean
+
+demo: $(STAMP)
+	$(BIN)/cdec demo
+
+test: $(STAMP)
+	$(BIN)/python -m pytest
+
+lint: $(STAMP) links
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python -m pytest tests/test_wheel.py --wheel
+
+format: $(STAMP)
+	$(BIN)/ruff format .
+	$(BIN)/ruff check --fix .
+
+bench: bench-sets
+
+# The table of the set constraint; BENCH_ARGS="--titles 100000" for a quick look.
+bench-sets: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_sets $(BENCH_ARGS)
+
+$(STAMP): pyproject.toml constraints.txt
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/pip install -q -c constraints.txt --upgrade setuptools wheel
+	$(BIN)/pip install -q -c constraints.txt torch
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e ".[lint,bench]"
+	touch $@
+
+# mypy reads the folders under their installed names through links.
+links:
+	mkdir -p .links/cdec
+	for folder in $(FOLDERS); do ln -sfn ../../$$folder .links/cdec/$$folder; done
+
+clean:
+	rm -rf $(VENV) .links build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .hypothesis bench-results
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -1,0 +1,275 @@
+"""Every error cdec raises: what was found, where, what to do next, a stable code, an exit status.
+
+    CdecError                         E_INTERNAL            70
+    ├── UsageError                    E_USAGE                2
+    │   └── ChatTemplateMissingError  E_NO_CHAT_TEMPLATE     2
+    ├── DataError                     E_DATA                65
+    │   ├── EmptySetError             E_EMPTY_SET
+    │   ├── EncodingError             E_ENCODING
+    │   ├── LineTooLongError          E_LINE_TOO_LONG
+    │   ├── JsonError                 E_JSON
+    │   ├── FieldError                E_FIELD
+    │   ├── DuplicateIdError          E_DUPLICATE_ID
+    │   ├── EmptyPromptError          E_EMPTY_PROMPT
+    │   ├── ContextLengthError        E_CONTEXT_LENGTH
+    │   ├── UntokenizableError        E_UNTOKENIZABLE
+    │   ├── TokenizerMismatchError    E_TOKENIZER_MISMATCH
+    │   ├── ResumeMismatchError       E_RESUME_MISMATCH
+    │   └── ArtifactError             (never raised itself)
+    │       ├── ArtifactFormatError   E_ARTIFACT_FORMAT
+    │       ├── ArtifactVersionError  E_ARTIFACT_VERSION
+    │       ├── ArtifactSchemaError   E_ARTIFACT_SCHEMA
+    │       ├── ArtifactChecksumError E_ARTIFACT_CHECKSUM
+    │       └── ArtifactInvalidError  E_ARTIFACT_INVALID
+    ├── InputMissingError             E_NOINPUT             66
+    ├── UnavailableError              (never raised itself) 69
+    │   ├── ModelError                E_MODEL
+    │   ├── TrustError                E_TRUST
+    │   └── ExtraMissingError         E_EXTRA
+    ├── OutputExistsError             E_EXISTS              73
+    ├── OutputError                   E_IO                  74
+    ├── LimitError                    E_LIMIT               75
+    ├── LockedError                   E_LOCKED              75
+    └── ConfigError                   E_CONFIG              78
+
+Only ``cli/app.py`` catches them at the top; a sampling run turns the error of one record into an
+error object in the record's place (``record_error``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import ClassVar
+
+
+class CdecError(Exception):
+    """Base of every error cdec raises on purpose.
+
+    Args:
+        message: What was found and what was expected, one sentence.
+        hint: What to do next, one sentence.
+        details: Machine-readable facts: ``line`` (1-based), ``byte_offset`` (0-based, of the
+            input), ``field``, ``limit``, ``path`` and the like.
+    """
+
+    code: ClassVar[str] = "E_INTERNAL"
+    exit_status: ClassVar[int] = 70
+
+    def __init__(self, message: str, *, hint: str | None = None, **details: object) -> None:
+        super().__init__(message)
+        self.message = message
+        self.hint = hint
+        self.details = details
+
+    def to_json(self) -> dict[str, object]:
+        """Return the error as one JSON-ready object: code, message, hint and details."""
+        body: dict[str, object] = {"code": self.code, "message": self.message}
+        if self.hint is not None:
+            body["hint"] = self.hint
+        return body | self.details
+
+
+class UsageError(CdecError):
+    """The command line, or a call of the Python surface, makes no sense."""
+
+    code = "E_USAGE"
+    exit_status = 2
+
+
+class ChatTemplateMissingError(UsageError):
+    """A record has ``messages`` and the tokenizer has no chat template."""
+
+    code = "E_NO_CHAT_TEMPLATE"
+
+
+class DataError(CdecError):
+    """The input data is not what its format promises."""
+
+    code = "E_DATA"
+    exit_status = 65
+
+
+class EmptySetError(DataError):
+    """A set without members: nothing could ever be emitted."""
+
+    code = "E_EMPTY_SET"
+
+
+class EncodingError(DataError):
+    """Bytes that are not valid UTF-8."""
+
+    code = "E_ENCODING"
+
+
+class LineTooLongError(DataError):
+    """A line longer than the limit on input lines."""
+
+    code = "E_LINE_TOO_LONG"
+
+
+class JsonError(DataError):
+    """A line that is not valid JSON."""
+
+    code = "E_JSON"
+
+
+class FieldError(DataError):
+    """A field that is missing, of the wrong type, out of range or not allowed."""
+
+    code = "E_FIELD"
+
+
+class DuplicateIdError(DataError):
+    """Two records with one id, which could not be told apart by ``--resume``."""
+
+    code = "E_DUPLICATE_ID"
+
+
+class EmptyPromptError(DataError):
+    """An empty prompt for a model that has no begin-of-sequence token to start from."""
+
+    code = "E_EMPTY_PROMPT"
+
+
+class ContextLengthError(DataError):
+    """A prompt that leaves no room in the model's context."""
+
+    code = "E_CONTEXT_LENGTH"
+
+
+class UntokenizableError(DataError):
+    """A text that the tokenizer cannot represent: decoding its tokens gives another text."""
+
+    code = "E_UNTOKENIZABLE"
+
+
+class TokenizerMismatchError(DataError):
+    """An artifact and a model whose vocabularies or tokenisation differ."""
+
+    code = "E_TOKENIZER_MISMATCH"
+
+
+class ResumeMismatchError(DataError):
+    """``--resume`` on an output that another configuration wrote."""
+
+    code = "E_RESUME_MISMATCH"
+
+
+class ArtifactError(DataError):
+    """Base of all that can be wrong with an artifact file."""
+
+
+class ArtifactFormatError(ArtifactError):
+    """Not an Arrow IPC file, or an unfinished one."""
+
+    code = "E_ARTIFACT_FORMAT"
+
+
+class ArtifactVersionError(ArtifactError):
+    """An artifact of a format version this cdec does not read."""
+
+    code = "E_ARTIFACT_VERSION"
+
+
+class ArtifactSchemaError(ArtifactError):
+    """Columns that are missing, superfluous or of another type."""
+
+    code = "E_ARTIFACT_SCHEMA"
+
+
+class ArtifactChecksumError(ArtifactError):
+    """The body's digest is not the recorded one."""
+
+    code = "E_ARTIFACT_CHECKSUM"
+
+
+class ArtifactInvalidError(ArtifactError):
+    """Valid Arrow whose contents break an invariant: an index out of range, a cycle."""
+
+    code = "E_ARTIFACT_INVALID"
+
+
+class InputMissingError(CdecError):
+    """An input that does not exist, is no file or cannot be read."""
+
+    code = "E_NOINPUT"
+    exit_status = 66
+
+
+class UnavailableError(CdecError):
+    """Base of what is missing besides the input: models and extras."""
+
+    exit_status = 69
+
+
+class ModelError(UnavailableError):
+    """A model or tokenizer that cannot be found or loaded."""
+
+    code = "E_MODEL"
+
+
+class TrustError(UnavailableError):
+    """A model that wants to run its own code, or whose weights are pickles."""
+
+    code = "E_TRUST"
+
+
+class ExtraMissingError(UnavailableError):
+    """An optional dependency that is not installed."""
+
+    code = "E_EXTRA"
+
+
+class OutputExistsError(CdecError):
+    """The output file exists and neither ``--force`` nor ``--resume`` was given."""
+
+    code = "E_EXISTS"
+    exit_status = 73
+
+
+class OutputError(CdecError):
+    """Writing failed: a full disk, a closed device, missing permission."""
+
+    code = "E_IO"
+    exit_status = 74
+
+
+class LimitError(CdecError):
+    """A documented limit was passed; the message names the option that raises it."""
+
+    code = "E_LIMIT"
+    exit_status = 75
+
+
+class LockedError(CdecError):
+    """Another process writes the same output."""
+
+    code = "E_LOCKED"
+    exit_status = 75
+
+
+class ConfigError(CdecError):
+    """``cdec.toml`` holds an unknown key or a value of the wrong type."""
+
+    code = "E_CONFIG"
+    exit_status = 78
+
+
+@dataclass(frozen=True, slots=True)
+class Notice:
+    """A warning as data: compilers and readers collect them, the command line prints them.
+
+    Attributes:
+        code: Stable, ``W_...``.
+        message: One sentence.
+        details: Machine-readable facts, as in ``CdecError``.
+    """
+
+    code: str
+    message: str
+    details: dict[str, object] = field(default_factory=dict)
+
+
+def record_error(error: CdecError, record_id: object) -> dict[str, object]:
+    """Return the object that stands in a failed record's place in the output stream."""
+    return {"id": record_id, "error": error.to_json()}

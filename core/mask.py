@@ -1,0 +1,88 @@
+"""Packed token masks: the only file that knows the bit layout.
+
+A mask is ``int32[batch, ceil(width / 32)]``; token ``i`` is bit ``i % 32`` of word ``i // 32``, the
+layout serving engines use. ``width`` is the logits width; bits past the vocabulary are never set.
+The arrays are numpy on the CPU and torch tensors on a device; both kinds hold the same bits.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    import torch
+
+Mask: TypeAlias = "NDArray[np.int32] | torch.Tensor"
+
+WORD_BITS = 32
+
+
+def mask_words(width: int) -> int:
+    """Return how many int32 words hold ``width`` bits."""
+    return (width + WORD_BITS - 1) // WORD_BITS
+
+
+def allocate_mask(n: int, width: int, device: str = "cpu") -> Any:
+    """Return an all-zero mask (nothing allowed) for ``n`` states.
+
+    Args:
+        n: Number of rows.
+        width: Logits width, in tokens.
+        device: ``cpu`` for a numpy array, else a torch device (``cuda``, ``torch:cpu``).
+
+    Returns:
+        int32[n, ceil(width / 32)].
+    """
+    shape = (n, mask_words(width))
+    if device == "cpu":
+        return np.zeros(shape, dtype=np.int32)
+    import torch
+
+    return torch.zeros(shape, dtype=torch.int32, device=device.removeprefix("torch:"))
+
+
+def pack_mask(allowed: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Pack booleans ``bool[n, width]`` into a mask ``int32[n, words]``."""
+    n, width = allowed.shape
+    padded = np.zeros((n, mask_words(width) * WORD_BITS), dtype=np.bool_)
+    padded[:, :width] = allowed
+    packed = np.packbits(padded, axis=1, bitorder="little")
+    return packed.view("<i4").astype(np.int32, copy=False)
+
+
+def unpack_mask(mask: Any, width: int) -> Any:
+    """Return a mask as booleans, ``bool[n, width]``, of the mask's own kind."""
+    if isinstance(mask, np.ndarray):
+        little = np.ascontiguousarray(mask).astype("<i4", copy=False).view(np.uint8)
+        return np.unpackbits(little, axis=1, count=width, bitorder="little").astype(np.bool_)
+    import torch
+
+    shifts = torch.arange(WORD_BITS, dtype=torch.int32, device=mask.device)
+    bits = (mask.unsqueeze(-1) >> shifts) & 1
+    return bits.reshape(mask.shape[0], -1)[:, :width].bool()
+
+
+def apply_mask(logits: Any, mask: Any) -> Any:
+    """Set the logits of tokens that are not allowed to -inf, in place.
+
+    Args:
+        logits: float[n, width], numpy or torch, any device.
+        mask: int32[n, ceil(width / 32)], numpy or torch.
+
+    Returns:
+        ``logits``. Cost: one pass over it. A sampler that needs allowed tokens only should gather
+        them with ``Session.allowed`` instead and never touch the rest.
+    """
+    width = int(logits.shape[-1])
+    if isinstance(logits, np.ndarray):
+        host = mask if isinstance(mask, np.ndarray) else mask.cpu().numpy()
+        np.copyto(logits, -np.inf, where=~unpack_mask(host, width))
+        return logits
+    import torch
+
+    tensor = torch.from_numpy(mask) if isinstance(mask, np.ndarray) else mask
+    blocked = ~unpack_mask(tensor.to(logits.device, non_blocking=True), width)
+    return logits.masked_fill_(blocked, float("-inf"))

@@ -1,0 +1,94 @@
+"""Sample: one output record, and how it becomes one JSON object."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+SCHEMA_VERSION = 1
+
+FINISH_COMPLETE = "complete"
+FINISH_LENGTH = "length"
+FINISH_DEAD_END = "dead_end"
+FINISH_BUDGET = "budget"
+
+
+@dataclass(slots=True)
+class Sample:
+    """One drawn text and what is known of its faithfulness to the model.
+
+    Attributes:
+        id: The record's id, as given.
+        index: Number of the draw within its record, from 0.
+        text: The member alone, without forced prefix and suffix.
+        token_ids: The drawn tokens, forced prefix and suffix included, the end token not.
+        logprob: The (warped) model's unmasked natural-log probability of the tokens and of the
+            end event; None where the text was cut before its end.
+        log_weight: Factor (natural log) that makes weighted records target Q = P(. | S);
+            None where the law is intractable.
+        log_candidate_weight: log x of the candidate, x the product of step masses Z.
+        finish_reason: ``complete``, ``length``, ``dead_end`` or ``budget``.
+        valid: Verdict of a check independent of the sampler's state; None if it timed out.
+        method: Name of the sampler.
+        exactness: ``exact``, ``asymptotic``, ``divergence``, ``biased`` or ``heuristic``.
+        seed: The seed this draw's generator was made from.
+        diagnostics: Fields that apply to the method (``draws``, ``accepted``, ``log_mass``, ...),
+            a field that applies but is not known being None.
+        annotations: Fields of the constraint, such as ``entity_ids``.
+        input: The prompt record's other fields, passed through.
+    """
+
+    id: object
+    index: int
+    text: str
+    token_ids: Sequence[int]
+    logprob: float | None
+    log_weight: float | None
+    log_candidate_weight: float | None
+    finish_reason: str
+    valid: bool | None
+    method: str
+    exactness: str
+    seed: int
+    diagnostics: Mapping[str, object] = field(default_factory=dict)
+    annotations: Mapping[str, object] = field(default_factory=dict)
+    input: Mapping[str, object] | None = None
+
+    def to_json(self, fields: Sequence[str] | None = None) -> dict[str, object]:
+        """Return the record as one JSON-ready object.
+
+        Args:
+            fields: Keep these keys only, in this order; None keeps all that apply.
+
+        Returns:
+            Keys in the documented order. Non-finite numbers become None: JSON has none.
+        """
+        record: dict[str, object] = {
+            "schema_version": SCHEMA_VERSION,
+            "id": self.id,
+            "index": self.index,
+            "text": self.text,
+            "token_ids": list(self.token_ids),
+            **self.annotations,
+            "logprob": self.logprob,
+            "log_weight": self.log_weight,
+            "log_candidate_weight": self.log_candidate_weight,
+            "finish_reason": self.finish_reason,
+            "valid": self.valid,
+            "method": self.method,
+            "exactness": self.exactness,
+            "seed": self.seed,
+            **self.diagnostics,
+        }
+        if self.input is not None:
+            record["input"] = dict(self.input)
+        if fields is not None:
+            record = {key: record[key] for key in fields if key in record}
+        return {key: _finite(value) for key, value in record.items()}
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value

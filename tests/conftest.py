@@ -1,0 +1,45 @@
+"""Fixtures that every test folder shares."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import pytest
+
+REPOSITORY = Path(__file__).resolve().parent.parent
+
+
+def shared_folder() -> Path:
+    """Return the folder of shared data: CDEC_SHARED, else beside the checkout."""
+    return Path(os.environ.get("CDEC_SHARED", REPOSITORY.parent / "shared"))
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.addoption("--heavy", action="store_true", help="also run tests that need gigabytes")
+    parser.addoption("--wheel", action="store_true", help="also build and check the wheel")
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    if config.getoption("--heavy"):
+        return
+    skip = pytest.mark.skip(reason="needs gigabytes or minutes: run with --heavy")
+    for item in items:
+        if "heavy" in item.keywords:
+            item.add_marker(skip)
+
+
+@pytest.fixture(scope="session")
+def shared() -> Path:
+    """The shared data; the test skips where it is absent."""
+    folder = shared_folder()
+    if not (folder / "data").is_dir():
+        pytest.skip(f"no shared data at {folder}: set CDEC_SHARED")
+    return folder
+
+
+@pytest.fixture(autouse=True)
+def _own_cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep the tests' remembered digests out of the user's cache."""
+    monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path_factory.getbasetemp() / "cdec-cache"))
+    monkeypatch.setenv("HF_HUB_OFFLINE", "1")
