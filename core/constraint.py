@@ -1,8 +1,8 @@
 """The Constraint and Session protocols, where any constraint meets any sampler, and their laws.
 
-A *constraint* is an opened artifact. A *session* is one decoding run over it, on one device. A batch
-of *states* is an opaque int64 array on the session's device: equal integers are equal states, so
-mixed depths, beams, forks, rollback and caches are plain indexing.
+A *constraint* is an opened artifact. A *session* is one decoding run over it, on one device. A
+batch of *states* is an opaque int64 array on the session's device: equal integers are equal states,
+so mixed depths, beams, forks, rollback and caches are plain indexing.
 
 Laws, for every session (checked by ``tests/laws.py`` for every kind of constraint):
 

@@ -1,0 +1,56 @@
+"""Samples become JSON objects: documented keys, no NaN, fields selected in the order asked."""
+
+from __future__ import annotations
+
+import math
+
+import orjson
+
+from cdec.core.sample import SCHEMA_VERSION, Sample
+
+
+def a_sample(**changes: object) -> Sample:
+    values: dict[str, object] = {
+        "id": "q17",
+        "index": 0,
+        "text": "Foreign relations of Angola",
+        "token_ids": [1, 2],
+        "logprob": -4.25,
+        "log_weight": 0.0,
+        "log_candidate_weight": -0.5,
+        "finish_reason": "complete",
+        "valid": True,
+        "method": "disc",
+        "exactness": "asymptotic",
+        "seed": 8123,
+        "diagnostics": {"draws": 2, "accepted": True},
+        "annotations": {"entity_ids": ["Q4761"]},
+        "input": {"query": "which?"},
+    }
+    return Sample(**(values | changes))  # type: ignore[arg-type]
+
+
+def test_record_holds_what_is_known_in_the_documented_order() -> None:
+    record = a_sample().to_json()
+    assert record["schema_version"] == SCHEMA_VERSION
+    assert list(record)[:6] == ["schema_version", "id", "index", "text", "token_ids", "entity_ids"]
+    assert record["draws"] == 2
+    assert record["input"] == {"query": "which?"}
+
+
+def test_non_finite_numbers_become_null() -> None:
+    record = a_sample(log_weight=-math.inf, diagnostics={"log_mass": math.nan}).to_json()
+    assert record["log_weight"] is None
+    assert record["log_mass"] is None
+    assert orjson.loads(orjson.dumps(record)) == record
+
+
+def test_fields_are_selected_in_the_order_asked() -> None:
+    record = a_sample().to_json(["text", "id", "draws"])
+    assert list(record) == ["text", "id", "draws"]
+
+
+def test_absent_input_is_left_out_and_null_is_kept() -> None:
+    record = a_sample(input=None, valid=None).to_json()
+    assert "input" not in record
+    assert record["valid"] is None
