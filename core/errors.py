@@ -48,8 +48,8 @@ class CdecError(Exception):
     Args:
         message: What was found and what was expected, one sentence.
         hint: What to do next, one sentence.
-        details: Machine-readable facts: ``line`` (1-based), ``byte_offset`` (0-based, of the
-            input), ``field``, ``limit``, ``path`` and the like.
+        details: Machine-readable facts: ``line`` and ``byte_offset`` (both count from 1, in the
+            decompressed input), ``field``, ``limit``, ``path`` and the like.
     """
 
     code: ClassVar[str] = "E_INTERNAL"

@@ -1,0 +1,131 @@
+"""The manifest beside an output: which configuration wrote it."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Mapping
+from contextlib import suppress
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+
+import orjson
+
+from cdec.core.errors import Notice, OutputError, ResumeMismatchError
+
+FORMAT = 1
+SUFFIX = ".manifest.json"
+
+_KEYS = ("config_hash", "cdec_version", "config")
+
+
+def manifest_path(output: Path) -> Path:
+    """Return where the manifest of an output stands: ``out.jsonl.manifest.json``."""
+    return output.with_name(output.name + SUFFIX)
+
+
+def config_hash(config: Mapping[str, object]) -> str:
+    """Return SHA-256 (hex) over a configuration as JSON with sorted keys."""
+    return hashlib.sha256(orjson.dumps(config, option=orjson.OPT_SORT_KEYS)).hexdigest()
+
+
+def write_manifest(output: Path, config: Mapping[str, object]) -> None:
+    """Write the manifest: whole or not at all, on disk before the first record.
+
+    Args:
+        output: The output it stands beside.
+        config: All that decides what the records are; no secrets.
+
+    Raises:
+        OutputError: It cannot be written.
+    """
+    path = manifest_path(output)
+    manifest = {
+        "format": FORMAT,
+        "cdec_version": _version(),
+        "config_hash": config_hash(config),
+        "config": dict(config),
+    }
+    data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
+    # A fixed name: the output is locked, and a killed run leaves no litter that grows.
+    temporary = path.with_name(path.name + ".tmp")
+    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
+    try:
+        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
+            file.write(data)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except OSError as error:
+        with suppress(OSError):
+            temporary.unlink()
+        raise OutputError(
+            f"cannot write {path}: {error.strerror}", hint="check the disk and the permissions"
+        ) from error
+
+
+def check_manifest(output: Path, config: Mapping[str, object]) -> list[Notice]:
+    """Compare the manifest of an output with the configuration that would continue it.
+
+    Returns:
+        A notice where another version of cdec wrote it; usually nothing.
+
+    Raises:
+        ResumeMismatchError: They differ (the message lists where), or the manifest is missing or
+            damaged.
+    """
+    hash_then, version_then, then = _read(output)
+    if hash_then != config_hash(config):
+        now = orjson.loads(orjson.dumps(dict(config)))
+        differing = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
+        listed = "; ".join(
+            f"{key} was {_shown(then.get(key))}, is {_shown(now.get(key))}" for key in differing
+        )
+        raise ResumeMismatchError(
+            f"{output} was written with another configuration: {listed}",
+            hint="resume with the same options, or start over with --force",
+            path=str(output),
+            differing=differing,
+        )
+    if version_then != _version():
+        return [
+            Notice(
+                "W_VERSION",
+                f"{output} was begun by cdec {version_then},"
+                f" this is {_version()}: records may differ",
+            )
+        ]
+    return []
+
+
+def _read(output: Path) -> tuple[str, str, dict[str, object]]:
+    """Return the hash, the version and the configuration of the run that wrote the output."""
+    path = manifest_path(output)
+    problem = "is missing"
+    try:
+        manifest = orjson.loads(path.read_bytes())
+        if isinstance(manifest, dict) and set(manifest) >= {*_KEYS}:
+            hash_then, version_then, config_then = (manifest[key] for key in _KEYS)
+            if isinstance(config_then, dict):
+                return str(hash_then), str(version_then), config_then
+        problem = "is no manifest"
+    except FileNotFoundError:
+        pass
+    except (OSError, orjson.JSONDecodeError) as error:
+        problem = f"cannot be read: {error}"
+    raise ResumeMismatchError(
+        f"{output} cannot be resumed: its manifest {path.name} {problem}",
+        hint="start over with --force, or write to another file",
+        path=str(path),
+    )
+
+
+def _shown(value: object) -> str:
+    return "not set" if value is None else orjson.dumps(value).decode()
+
+
+def _version() -> str:
+    try:
+        return version("cdec")
+    except PackageNotFoundError:
+        return "unknown"

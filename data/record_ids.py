@@ -1,0 +1,75 @@
+"""Ids of prompt records: the hash of what has none, and the search for duplicates."""
+
+from __future__ import annotations
+
+import hashlib
+
+import orjson
+
+from cdec.core.errors import DuplicateIdError
+
+RecordId = str | int
+
+_HEX_DIGITS = 16
+
+
+def content_id(content: object) -> str:
+    """Return the id of a record that names none: 16 hex digits of its content's SHA-256.
+
+    The order of keys and the spaces between them do not count, so a record has the same id in
+    whatever piece of a split file it stands.
+
+    Args:
+        content: The parsed JSON object, a text line, or the bytes of a line that is neither.
+    """
+    if isinstance(content, str):
+        content = content.encode()
+    if not isinstance(content, bytes):
+        content = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(content).hexdigest()[:_HEX_DIGITS]
+
+
+def id_key(record_id: object) -> bytes:
+    """Return 16 bytes that stand for an id in tables; the number 1 and the text "1" differ.
+
+    A hash, so a table of a million ids takes about 100 MB however long the ids are; two ids
+    with one key are never met (2^-88 for a million).
+    """
+    return hashlib.blake2b(orjson.dumps(record_id), digest_size=16).digest()
+
+
+class IdRegistry:
+    """The ids seen so far in one input."""
+
+    def __init__(self) -> None:
+        self._lines: dict[bytes, int] = {}  # key of an id -> its line
+        self._repeats: dict[str, int] = {}  # hash -> the last number added to it
+
+    def explicit(self, record_id: RecordId, name: str, line: int) -> None:
+        """Note an id that a record gives itself.
+
+        Args:
+            record_id: The id.
+            name: Name of the input, for messages.
+            line: The record's 1-based line.
+
+        Raises:
+            DuplicateIdError: An earlier line has it.
+        """
+        earlier = self._lines.setdefault(id_key(record_id), line)
+        if earlier != line:
+            raise DuplicateIdError(
+                f"{name}, line {line} has the id {record_id!r} of line {earlier}",
+                hint="give each record an id of its own: --resume and joins go by it",
+                line=line,
+                id=record_id,
+            )
+
+    def generated(self, content: object, line: int) -> str:
+        """Return the id of a record that gives none: its hash, ``-1``, ``-2`` added on repeats."""
+        base = content_id(content)
+        candidate = base
+        while self._lines.setdefault(id_key(candidate), line) != line:
+            repeats = self._repeats[base] = self._repeats.get(base, 0) + 1
+            candidate = f"{base}-{repeats}"
+        return candidate
