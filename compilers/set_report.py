@@ -1,0 +1,91 @@
+"""What goes into and comes out of a set compilation besides rows: limits, progress, the report."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Literal, TypeAlias
+
+from cdec.core.errors import Notice
+
+Normalization: TypeAlias = Literal["none", "nfc", "nfkc"]
+LeadingSpace: TypeAlias = Literal["auto", "always", "never", "both"]
+BadLines: TypeAlias = Literal["error", "skip"]
+Phase: TypeAlias = Literal["tokenize", "sort", "trie", "index", "write"]
+
+
+@dataclass(frozen=True, slots=True)
+class SetLimits:
+    """Limits of a set compilation; passing one is a ``LimitError`` that names it.
+
+    Attributes:
+        max_entities: Entities of the source, duplicates included; at most 2**31 - 1.
+        max_entry_tokens: Tokens of one row, prefix and suffix included.
+    """
+
+    max_entities: int = 2**31 - 1
+    max_entry_tokens: int = 4096
+
+
+@dataclass(frozen=True, slots=True)
+class SetProgress:
+    """How far a compilation is.
+
+    Attributes:
+        phase: What is being done.
+        done: Entities read so far, in phase ``tokenize``; else 0, or ``total`` when finished.
+        total: Rows the phase handles; None while the source is still being read.
+    """
+
+    phase: Phase
+    done: int
+    total: int | None
+
+
+ProgressCallback: TypeAlias = Callable[[SetProgress], None]
+
+
+@dataclass(slots=True)
+class SetReport:
+    """What a set compilation did.
+
+    Attributes:
+        path: The artifact.
+        entities: Distinct members.
+        duplicates: Further occurrences of members, all of them kept as sources.
+        skipped: Entities left out because they are bad (``bad_lines="skip"``).
+        blank: Blank entities left out.
+        denied: Entities left out because they are on the deny-list.
+        rows: Token rows; more than entities where members have two forms.
+        tokens: Tokens of all rows.
+        longest: Tokens of the longest row.
+        nodes: Nodes of the trie.
+        bytes: Size of the artifact.
+        seconds: Seconds by phase. ``tokenize`` is the tokenizer's own time, which runs beside
+            ``read`` (reading and checking); ``total`` is wall time.
+        options: The options as recorded in the artifact.
+        notices: Warnings.
+    """
+
+    path: Path
+    entities: int = 0
+    duplicates: int = 0
+    skipped: int = 0
+    blank: int = 0
+    denied: int = 0
+    rows: int = 0
+    tokens: int = 0
+    longest: int = 0
+    nodes: int = 0
+    bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers recorded in the artifact."""
+        names = ["entities", "duplicates", "skipped", "blank", "denied"]
+        names += ["rows", "tokens", "longest", "nodes"]
+        return {name: int(getattr(self, name)) for name in names}
