@@ -62,7 +62,7 @@ def unpack_mask(mask: Any, width: int) -> Any:
 
     shifts = torch.arange(WORD_BITS, dtype=torch.int32, device=mask.device)
     bits = (mask.unsqueeze(-1) >> shifts) & 1
-    return bits.reshape(mask.shape[0], -1)[:, :width].bool()
+    return bits.flatten(1)[:, :width].bool()
 
 
 def apply_mask(logits: Any, mask: Any) -> Any:

@@ -91,3 +91,8 @@ def test_rows_of_a_non_contiguous_mask_unpack_alike() -> None:
     packed = pack_mask(allowed)
     assert np.array_equal(unpack_mask(packed[::2], 77), allowed[::2])
     assert np.array_equal(unpack_mask(torch.from_numpy(packed)[::2], 77).numpy(), allowed[::2])
+
+
+def test_mask_without_rows_unpacks_on_both_kinds() -> None:
+    assert unpack_mask(allocate_mask(0, 70), 70).shape == (0, 70)
+    assert tuple(unpack_mask(allocate_mask(0, 70, "torch:cpu"), 70).shape) == (0, 70)
