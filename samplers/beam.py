@@ -1,0 +1,70 @@
+"""Beam search: the most probable texts a beam finds; deterministic."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from cdec.core.errors import UsageError
+from cdec.samplers.base import Sampler, require
+from cdec.samplers.batch import Batch
+from cdec.samplers.beam_search import beam_search
+from cdec.samplers.outcome import Outcome
+
+DEFAULT_BEAMS = 5
+
+
+class BeamSampler(Sampler):
+    """Returns the n best distinct texts of one beam search a prompt.
+
+    A text's score is its log P, end event included, over events ** length_penalty. Where fewer
+    than n texts exist, the rest are records that ended as ``dead_end`` (or ``length``).
+
+    Args:
+        beams: Live hypotheses of a prompt; at least the number of draws.
+        length_penalty: 0 ranks by probability; more favours longer texts.
+
+    Raises:
+        UsageError: An option out of range.
+    """
+
+    name: ClassVar[str] = "beam"
+    exactness = "heuristic"
+
+    def __init__(self, *, beams: int = DEFAULT_BEAMS, length_penalty: float = 0.0) -> None:
+        self.beams = require("beams", beams, at_least=1)
+        if not 0 <= length_penalty < float("inf"):
+            raise UsageError(
+                f"length_penalty is {length_penalty}, expected a number of at least 0",
+                hint="Leave it out to rank by probability.",
+                option="length_penalty",
+            )
+        self.length_penalty = length_penalty
+
+    def run(self, batch: Batch) -> Outcome:
+        """Search the texts of every request of ``batch``; draw i is the i-th best."""
+        requests, counts = np.unique(batch.draw_request, return_counts=True)
+        most = int(counts.max(initial=1))
+        if most > self.beams:
+            raise UsageError(
+                f"{most} draws were asked of a beam search of {self.beams} beams",
+                hint=f"Give --beams {most} or more.",
+                option="beams",
+            )
+        found = beam_search(
+            batch,
+            requests,
+            np.zeros(len(requests), np.int64),
+            beams=self.beams,
+            keep=most,
+            length_penalty=self.length_penalty,
+        )
+        group = np.searchsorted(requests, batch.draw_request)
+        chosen = found.take(group * most + batch.draw_index)
+        return Outcome(
+            chosen=chosen,
+            exactness=self.exactness,
+            log_weight=np.full(len(chosen.lengths), np.nan),
+            log_candidate_weight=np.where(chosen.is_complete, chosen.log_x, np.nan),
+        )

@@ -1,0 +1,122 @@
+"""Lockstep decoding: many walks from their prompts to their ends, one model evaluation a step.
+
+A *walk* is one candidate of one draw. All walks of all prompts take their step together; equal
+prefixes are evaluated and masked once, finished walks leave. With ``uniforms`` a walk draws each
+event with probability P(event | prefix) / Z(prefix); without, it takes the most probable event.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.samplers import events
+from cdec.samplers.batch import Batch
+from cdec.samplers.candidates import COMPLETE, LENGTH, STUCK, Candidates, Recorder
+from cdec.samplers.events import END, NONE, SampledEvents
+from cdec.samplers.frontier import Frontier
+from cdec.samplers.randomness import CandidateUniforms
+from cdec.samplers.step import Step
+
+
+def decode(
+    batch: Batch,
+    request: NDArray[np.int64],
+    draw: NDArray[np.int64],
+    uniforms: CandidateUniforms | None,
+    *,
+    top_m: int | None = None,
+) -> Candidates:
+    """Walk from the prompts to the ends.
+
+    Args:
+        batch: The open requests.
+        request: int64[W] request of each walk. draw: int64[W] its draw's position there.
+        uniforms: Of the W walks; None takes the most probable event everywhere.
+        top_m: As in ``events``.
+
+    Returns:
+        W candidates. Cost: one forward pass a step over the distinct prefixes.
+    """
+    record = Recorder(len(request))
+    frontier = Frontier.at_start(batch, request, draw)
+    alive = np.arange(len(request))
+    while alive.size:
+        cut = frontier.is_cut()
+        record.finish(alive[cut], LENGTH, frontier.context[cut])
+        alive, frontier = _keep(alive, frontier, ~cut)
+        if not alive.size:
+            break
+        step = Step.of(frontier, look_ahead=True)
+        if uniforms is None:
+            chosen = _most_probable(step, top_m)
+        else:
+            chosen = events.sample(step, uniforms.at(frontier.depth, alive), top_m=top_m)
+        note_step(step, chosen.log_z, chosen.missed)
+        alive, frontier = _follow(record, alive, frontier, step, chosen)
+    return record.candidates()
+
+
+def note_step(step: Step, log_z: NDArray[np.float64], missed: NDArray[np.float64]) -> None:
+    """Record the nodes of a step as evaluated, with bounds of their allowed mass."""
+    # Under top-M the allowed mass is at most what was verified plus all that was not looked at.
+    with np.errstate(divide="ignore"):
+        bound = np.minimum(0.0, np.logaddexp(log_z, np.log(missed)))
+    step.nodes.record(bound, evaluated=True)
+
+
+def _most_probable(step: Step, top_m: int | None) -> SampledEvents:
+    """Choose the most probable event at each node; a tie goes to the token."""
+    found = events.best(step, 1, top_m=top_m)
+    ends = (found.log_end > found.log_p[:, 0]) | (
+        (found.tokens[:, 0] == NONE) & (found.log_end > -np.inf)
+    )
+    tokens = np.where(ends, END, found.tokens[:, 0])
+    log_p = np.where(ends, found.log_end, found.log_p[:, 0])
+    at = step.walk_node
+    return SampledEvents(tokens[at], log_p[at], found.log_z, found.missed)
+
+
+def _follow(
+    record: Recorder,
+    alive: NDArray[np.int64],
+    frontier: Frontier,
+    step: Step,
+    chosen: SampledEvents,
+) -> tuple[NDArray[np.int64], Frontier]:
+    """Apply one event a walk: record what ended, advance the rest."""
+    batch = frontier.batch
+    stuck = chosen.tokens == NONE
+    ended = chosen.tokens == END
+    cut = (
+        batch.is_free(frontier.request)
+        & ~ended
+        & (frontier.depth >= batch.limits[frontier.request])
+    )
+    live = ~stuck
+    record.log_p[alive[live]] += chosen.log_p[live]
+    record.log_x[alive[live]] += chosen.log_z[step.walk_node[live]]
+    record.log_kept[alive[live]] += np.log1p(-chosen.missed[step.walk_node[live]])
+    record.finish(alive[stuck], STUCK, frontier.context[stuck])
+    is_text = batch.is_member(frontier.request[ended], frontier.state[batch.index_of(ended)])
+    record.finish(alive[ended], COMPLETE, frontier.context[ended], is_text)
+    record.finish(alive[cut], LENGTH, frontier.context[cut])
+    rows = np.flatnonzero(live & ~ended & ~cut)
+    if not rows.size:
+        return alive[:0], frontier
+    tokens = chosen.tokens[rows]
+    alive = alive[rows]
+    record.append(alive, tokens, frontier.depth)
+    after = frontier.advance(rows, tokens, chosen.log_p[rows])
+    done = after.is_done()
+    record.finish(alive[done], COMPLETE, after.context[done], True)
+    return _keep(alive, after, ~done)
+
+
+def _keep(
+    alive: NDArray[np.int64], frontier: Frontier, kept: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], Frontier]:
+    if kept.all():
+        return alive, frontier
+    rows = np.flatnonzero(kept)
+    return alive[rows], frontier.take(rows)

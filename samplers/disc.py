@@ -1,0 +1,168 @@
+"""DISC: masked candidates accepted with probability x, importance resampling after K rejections.
+
+Paper: arXiv 2504.09135, Algorithm 1, with these deviations (design, ALGORITHMS section 3): a
+candidate goes on past members until its end event, whose probability enters x; dead ends count as
+rejected candidates of weight 0; the K candidates are drawn as one batch and tested in index order,
+which changes no law.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.batch import FREE, Batch
+from cdec.samplers.beam_search import beam_search
+from cdec.samplers.candidates import Candidates, concatenate
+from cdec.samplers.outcome import Outcome
+from cdec.samplers.randomness import CandidateUniforms, single_uniform
+from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_candidates
+
+
+class DiscSampler(Sampler):
+    """Draws up to K masked candidates; the law tends to Q as K grows.
+
+    Candidate i is accepted with probability x_i, the product of its step masses Z. If none of the K
+    is, K fresh candidates are drawn and one of them taken with probability proportional to x.
+
+    Args:
+        max_tries: K.
+        recycle: Resample the K rejected candidates with weights x / (1 - x) instead of drawing K
+            fresh ones: half the bias at equal cost.
+        top_m: Verify the model's M most probable tokens only (PPV); weights then refer to the texts
+            reachable that way, and ``missed_mass`` is as in ``MaskedSampler``.
+        beams: Make each candidate the best text of a beam search of this width whose first step
+            that has a choice is drawn; a heuristic.
+        max_walks: Candidates that decode together; bounds memory, changes no result.
+
+    Raises:
+        UsageError: An option out of range.
+    """
+
+    name: ClassVar[str] = "disc"
+
+    def __init__(
+        self,
+        *,
+        max_tries: int = 4,
+        recycle: bool = False,
+        top_m: int | None = None,
+        beams: int | None = None,
+        max_walks: int = DEFAULT_MAX_WALKS,
+    ) -> None:
+        self.max_tries = require("max_tries", max_tries, at_least=1)
+        self.recycle = recycle
+        self.top_m = None if top_m is None else require("top_m", top_m, at_least=1)
+        self.beams = None if beams is None else require("beams", beams, at_least=1)
+        self.max_walks = require("max_walks", max_walks, at_least=1)
+        self.exactness = "asymptotic" if top_m is None else "biased"
+        if beams is not None:
+            self.exactness = "heuristic"
+
+    def run(self, batch: Batch) -> Outcome:
+        """Draw one text for every draw of ``batch``."""
+        unbiased = self.exactness == "asymptotic"
+        tally = Tally(batch, unbiased=unbiased)
+        is_free = batch.session_of[batch.draw_request] == FREE
+        order, parts, counts, accepted = [], [], [], []
+        # Without a constraint x is 1: the first candidate is always accepted.
+        for rows, tries in (
+            (np.flatnonzero(~is_free), self.max_tries),
+            (np.flatnonzero(is_free), 1),
+        ):
+            for chunk in chunks(len(rows), self.max_walks // (tries * (self.beams or 1))):
+                chosen, drawn, taken = self._choose(batch, tally, rows[chunk], tries)
+                order.append(rows[chunk])
+                parts.append(chosen)
+                counts.append(drawn)
+                accepted.append(taken)
+        place = np.argsort(np.concatenate(order))
+        chosen = concatenate(parts).take(place)
+        was_accepted = np.concatenate(accepted)[place]
+        log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
+        per_draw: dict[str, list[object]] = {
+            "draws": np.concatenate(counts)[place].tolist(),
+            "accepted": was_accepted.tolist(),
+        }
+        if self.top_m is not None:
+            per_draw["missed_mass"] = (-np.expm1(chosen.log_kept)).tolist()
+        return Outcome(
+            chosen=chosen,
+            exactness=self.exactness,
+            log_weight=np.where(was_accepted & chosen.is_complete & unbiased, 0.0, np.nan),
+            log_candidate_weight=log_x,
+            per_draw=per_draw,
+            per_request=tally.fields(),
+        )
+
+    def _choose(
+        self, batch: Batch, tally: Tally, draws: NDArray[np.int64], tries: int
+    ) -> tuple[Candidates, NDArray[np.int64], NDArray[np.bool_]]:
+        """Return one candidate a draw, how many were drawn for it, and whether it was accepted."""
+        uniforms = candidate_uniforms(batch, draws, tries)
+        tests = uniforms.acceptance().reshape(-1, tries)
+        first = self._candidates(batch, tally, draws, uniforms)
+        owners = np.repeat(draws, tries)
+        tally.weigh(owners, first.log_x)
+        log_x = first.log_x.reshape(-1, tries)
+        is_free = batch.session_of[batch.draw_request[draws]] == FREE
+        passed = (tests < np.exp(log_x)) | is_free[:, None]
+        accepted = passed.any(axis=1)
+        best = np.argmax(passed, axis=1)
+        counts = np.where(accepted, best + 1, tries if self.recycle else 2 * tries)
+        chosen = first.take(np.arange(len(draws)) * tries + best)
+        rejected = np.flatnonzero(~accepted)
+        if not rejected.size:
+            return chosen, counts, accepted
+        numbers = np.array([single_uniform(batch.seeds[d], 2 * tries) for d in draws[rejected]])
+        if self.recycle:
+            weights = log_x[rejected]
+            # subtle: x = 1 cannot be rejected, so 1 - x is positive here.
+            picked = resample(weights - np.log(-np.expm1(weights)), numbers)
+            taken = first.take(rejected * tries + picked)
+        else:
+            fresh_uniforms = candidate_uniforms(batch, draws[rejected], tries, first=tries)
+            fresh = self._candidates(batch, tally, draws[rejected], fresh_uniforms)
+            picked = resample(fresh.log_x.reshape(-1, tries), numbers)
+            taken = fresh.take(np.arange(len(rejected)) * tries + picked)
+        return chosen.replaced(rejected, taken), counts, accepted
+
+    def _candidates(
+        self, batch: Batch, tally: Tally, draws: NDArray[np.int64], uniforms: CandidateUniforms
+    ) -> Candidates:
+        if self.beams is None:
+            drawn = draw_candidates(batch, draws, uniforms, self.top_m)
+        else:
+            walks = np.repeat(draws, len(uniforms) // len(draws))
+            drawn = beam_search(
+                batch,
+                batch.draw_request[walks],
+                batch.draw_index[walks],
+                beams=self.beams,
+                uniforms=uniforms,
+                top_m=self.top_m,
+            )
+        tally.find(np.repeat(draws, len(uniforms) // len(draws)), drawn)
+        return drawn
+
+
+def resample(log_weights: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:
+    """Take one of K with probability proportional to its weight, in each row.
+
+    Args:
+        log_weights: float64[n, K] natural logs; -inf is weight 0.
+        uniforms: float64[n] in [0, 1).
+
+    Returns:
+        int64[n]; 0 where all weights are 0.
+    """
+    peak = log_weights.max(axis=1, keepdims=True)
+    weights = np.exp(log_weights - np.where(peak == -np.inf, 0.0, peak))
+    running = np.cumsum(weights, axis=1)
+    below = (running <= (uniforms * running[:, -1])[:, None]).sum(axis=1)
+    # Rounding must not push the choice past the last weight that is positive.
+    last = weights.shape[1] - 1 - np.argmax(weights[:, ::-1] > 0, axis=1)
+    return np.where(peak[:, 0] == -np.inf, 0, np.minimum(below, last))

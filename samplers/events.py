@@ -1,0 +1,242 @@
+"""Choice of the next events of a step: which ids are allowed, then one event a walk, or the best k.
+
+An *event* is one ordinary token, or the end of the text by any end id. On the CPU the allowed ids
+are gathered and summed by compiled kernels; on a device masks are applied (``events_torch``).
+
+With top-M (PPV, arXiv 2504.09135 section 3.2), the model's M most probable ids are verified and
+only those valid are allowed; where none is, the full mask is used. ``missed`` is then the model's
+mass outside the top M, an upper bound of the allowed mass left out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import ModelError
+from cdec.samplers import categorical_kernels as kernels
+from cdec.samplers.categorical_kernels import END, NONE
+from cdec.samplers.step import Step
+
+__all__ = ["END", "NONE", "BestEvents", "SampledEvents", "best", "sample"]
+
+
+@dataclass(frozen=True, slots=True)
+class SampledEvents:
+    """One event a walk.
+
+    Attributes:
+        tokens: int64[W] token id, END, or NONE at a dead end.
+        log_p: float64[W] log P(event | prefix), all end ids together.
+        log_z: float64[N] log of the allowed mass at each node, -inf at dead ends.
+        missed: float64[N] mass outside the top M; 0 under a full mask.
+    """
+
+    tokens: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    log_z: NDArray[np.float64]
+    missed: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class BestEvents:
+    """The most probable events of each node.
+
+    Attributes:
+        tokens: int64[N, k] ordinary tokens, best first, ties by id; NONE where there are fewer.
+        log_p: float64[N, k].
+        log_end: float64[N] of the end event, -inf where the text may not end.
+        log_z: float64[N]. missed: float64[N]. As in SampledEvents.
+    """
+
+    tokens: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    log_end: NDArray[np.float64]
+    log_z: NDArray[np.float64]
+    missed: NDArray[np.float64]
+
+
+_Events = TypeVar("_Events", SampledEvents, BestEvents)
+
+
+@dataclass(frozen=True, slots=True)
+class _AllowedIds:
+    """Ragged allowed ids of the constrained nodes ``which``; ``free`` nodes allow everything."""
+
+    which: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    free: NDArray[np.int64]
+    missed: NDArray[np.float64]
+
+
+def sample(step: Step, uniforms: NDArray[np.float64], *, top_m: int | None = None) -> SampledEvents:
+    """Draw one event for every walk, by inversion of the cumulative mass in id order.
+
+    Args:
+        step: An evaluated frontier of W walks at N nodes.
+        uniforms: float64[W] in [0, 1).
+        top_m: Verify the model's M most probable ids only.
+
+    Raises:
+        ModelError: The model's scores hold NaN.
+    """
+    if not step.nodes.batch.on_host:
+        from cdec.samplers import events_torch
+
+        return _checked(SampledEvents(*events_torch.sample(step, uniforms, top_m)))
+    batch = step.nodes.batch
+    scores, log_normalizer = _host_scores(step)
+    allowed = _allowed_ids(step, scores, log_normalizer, top_m)
+    tokens = np.empty(len(step.walk_node), np.int64)
+    log_p = np.empty(len(tokens))
+    log_z = np.empty(len(step.rows))
+    walks = (step.walk_starts, step.walk_order, uniforms, tokens, log_p, log_z)
+    if allowed.which.size:
+        ragged = (allowed.which, allowed.offsets, allowed.ids, batch.end_ids, batch.is_end)
+        kernels.sample_ragged(scores, log_normalizer, step.rows, *ragged, *walks)
+    if allowed.free.size:
+        dense = (allowed.free, batch.end_ids, batch.is_end)
+        kernels.sample_dense(scores, log_normalizer, step.rows, *dense, *walks)
+    return _checked(SampledEvents(tokens, log_p, log_z, allowed.missed))
+
+
+def best(step: Step, k: int, *, top_m: int | None = None) -> BestEvents:
+    """List the ``k`` most probable allowed tokens of every node, and its end event.
+
+    Raises:
+        ModelError: The model's scores hold NaN.
+    """
+    if not step.nodes.batch.on_host:
+        from cdec.samplers import events_torch
+
+        return _checked(BestEvents(*events_torch.best(step, k, top_m)))
+    batch = step.nodes.batch
+    scores, log_normalizer = _host_scores(step)
+    allowed = _allowed_ids(step, scores, log_normalizer, top_m)
+    n = len(step.rows)
+    tokens, log_p = np.empty((n, k), np.int64), np.empty((n, k))
+    log_end, log_z = np.empty(n), np.empty(n)
+    out = (batch.end_ids, batch.is_end, tokens, log_p, log_end, log_z)
+    if allowed.which.size:
+        ragged = (allowed.which, allowed.offsets, allowed.ids)
+        kernels.best_events(scores, log_normalizer, step.rows, *ragged, *out)
+    everything = np.arange(scores.shape[1], dtype=np.int32)
+    span = np.array([0, len(everything)])
+    for node in allowed.free:
+        one = np.array([node])
+        kernels.best_events(scores, log_normalizer, step.rows, one, span, everything, *out)
+    return _checked(BestEvents(tokens, log_p, log_end, log_z, allowed.missed))
+
+
+def _host_scores(step: Step) -> tuple[Any, NDArray[np.float64]]:
+    """Return scores as numpy, viewed where possible, and the normalizers as float64."""
+    scores, normalizer = step.scores, step.log_normalizer
+    if not isinstance(scores, np.ndarray):
+        import torch
+
+        wide = scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
+        scores = wide.detach().numpy()
+    if not isinstance(normalizer, np.ndarray):
+        normalizer = normalizer.detach().numpy()
+    return scores, np.ascontiguousarray(normalizer, np.float64)
+
+
+def _allowed_ids(
+    step: Step, scores: Any, log_normalizer: NDArray[np.float64], top_m: int | None
+) -> _AllowedIds:
+    """Ask each session for the ids allowed at its nodes; only end ids at the length limit."""
+    nodes, batch = step.nodes, step.nodes.batch
+    count = len(step.rows)
+    at_limit = nodes.at_limit()
+    missed = np.zeros(count)
+    which: list[NDArray[np.int64]] = []
+    lengths: list[NDArray[np.int64]] = []
+    ids: list[NDArray[np.int32]] = []
+    free = batch.is_free(nodes.request)
+    for session, group in batch.groups(nodes.request) if batch.masks else []:
+        open_nodes = group[~at_limit[group]]
+        if top_m is not None and top_m < scores.shape[1]:
+            open_nodes, verified, kept = _verified(
+                session, step, scores, log_normalizer, open_nodes, top_m, missed
+            )
+            which.append(verified)
+            lengths.append(kept[0])
+            ids.append(kept[1])
+        if open_nodes.size:
+            starts, allowed = session.allowed(nodes.state[open_nodes])
+            which.append(open_nodes)
+            lengths.append(np.diff(starts))
+            ids.append(allowed)
+    ending = np.flatnonzero(at_limit)
+    if ending.size:
+        which.append(ending)
+        lengths.append(np.full(ending.size, len(batch.end_ids)))
+        ids.append(np.tile(batch.end_ids, ending.size).astype(np.int32))
+    offsets = np.zeros(sum(part.size for part in lengths) + 1, np.int64)
+    np.cumsum(_joined(lengths, np.int64), out=offsets[1:])
+    return _AllowedIds(
+        which=_joined(which, np.int64),
+        offsets=offsets,
+        ids=_joined(ids, np.int32),
+        free=np.flatnonzero(free),
+        missed=missed,
+    )
+
+
+def _joined(parts: list[Any], dtype: Any) -> Any:
+    """Concatenate, without a copy where there is one part only."""
+    if len(parts) == 1:
+        return np.asarray(parts[0], dtype)
+    return np.concatenate([np.zeros(0, dtype), *parts])
+
+
+def _verified(
+    session: Any,
+    step: Step,
+    scores: Any,
+    log_normalizer: NDArray[np.float64],
+    group: NDArray[np.int64],
+    top_m: int,
+    missed: NDArray[np.float64],
+) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int32]]]:
+    """Split ``group`` into nodes that need the full mask and nodes with valid ids in their top M.
+
+    Returns:
+        Nodes without any; nodes with some; for the latter (lengths, ids), sorted by id. Writes
+        ``missed`` of the latter.
+    """
+    rows = step.rows[group]
+    proposed = np.sort(_top_ids(step.scores, scores, rows, top_m), axis=1)
+    valid = session.check(step.nodes.state[group], proposed)
+    log_p = scores[rows[:, None], proposed] - log_normalizer[rows, None]
+    # subtle: a valid id of probability zero is no way on.
+    valid = valid & (log_p > -np.inf)
+    some = valid.any(axis=1)
+    top_mass = np.exp(log_p[some].astype(np.float64)).sum(axis=1)
+    missed[group[some]] = np.maximum(0.0, 1.0 - top_mass)
+    kept = valid[some]
+    return group[~some], group[some], (kept.sum(axis=1), proposed[some][kept].astype(np.int32))
+
+
+def _top_ids(original: Any, scores: Any, rows: NDArray[np.int64], top_m: int) -> NDArray[np.int64]:
+    """Return the ``top_m`` ids of highest score of each row, int64[n, M], in no order."""
+    if isinstance(original, np.ndarray):
+        at = scores.shape[1] - top_m
+        return np.argpartition(scores[rows], at, axis=1)[:, at:]
+    import torch
+
+    ids = torch.topk(original[torch.from_numpy(rows)], top_m, dim=1, sorted=False).indices
+    return np.asarray(ids.numpy())
+
+
+def _checked(events: _Events) -> _Events:
+    if np.isnan(events.log_z).any():
+        raise ModelError(
+            "the model's scores hold NaN",
+            hint="Load the model with another dtype, such as float32 or bfloat16.",
+        )
+    return events

@@ -1,0 +1,158 @@
+"""The choices of ``events`` on a torch device: masks, running sums and searches, static shapes.
+
+From logits to chosen ids nothing waits for the device; the results are fetched once at the end.
+Nodes are processed in slices that bound the float64 workspace.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.mask import allocate_mask, unpack_mask
+from cdec.samplers.categorical_kernels import END, NONE
+
+if TYPE_CHECKING:
+    import torch
+
+    from cdec.samplers.step import Step
+
+_WORKSPACE_BYTES = 256 << 20
+
+
+def sample(
+    step: Step, uniforms: NDArray[np.float64], top_m: int | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return tokens int64[W], log_p float64[W], log_z float64[N], missed float64[N] on the host."""
+    import torch
+
+    tokens, log_p, log_z, missed = [], [], [], []
+    draws = step.nodes.batch.index(uniforms[step.walk_order])
+    for start, stop in _slices(step):
+        masked, lost = _masked(step, start, stop, top_m)
+        first, last = int(step.walk_starts[start]), int(step.walk_starts[stop])
+        nodes = step.walk_node[step.walk_order[first:last]] - start
+        chosen = _invert(step, masked, draws[first:last], step.nodes.batch.index(nodes))
+        tokens.append(chosen[0])
+        log_p.append(chosen[1])
+        log_z.append(chosen[2])
+        missed.append(lost)
+    place = np.empty(len(step.walk_order), np.int64)
+    place[step.walk_order] = np.arange(len(place))
+    host = [torch.cat(parts).cpu().numpy() for parts in (tokens, log_p, log_z, missed)]
+    return host[0][place], host[1][place], host[2], host[3]
+
+
+def best(
+    step: Step, k: int, top_m: int | None
+) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
+    """Return tokens int64[N, k], log_p float64[N, k], log_end, log_z, missed float64[N]."""
+    import torch
+
+    parts = []
+    for start, stop in _slices(step):
+        masked, lost = _masked(step, start, stop, top_m)
+        ends = step.nodes.batch.index(step.nodes.batch.end_ids)
+        log_z = torch.logsumexp(masked, 1).clamp_(max=0.0)
+        log_end = torch.logsumexp(masked[:, ends], 1)
+        masked[:, ends] = -torch.inf
+        found = torch.topk(masked, min(k, masked.shape[1]), dim=1)
+        tokens = torch.where(found.values > -torch.inf, found.indices, NONE)
+        parts.append((tokens, found.values, log_end, log_z, lost))
+    columns = [torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True)]
+    short = k - columns[0].shape[1]
+    if short > 0:
+        columns[0] = np.pad(columns[0], ((0, 0), (0, short)), constant_values=NONE)
+        columns[1] = np.pad(columns[1], ((0, 0), (0, short)), constant_values=-np.inf)
+    return columns[0], columns[1], columns[2], columns[3], columns[4]
+
+
+def _slices(step: Step) -> list[tuple[int, int]]:
+    count = len(step.rows)
+    size = max(1, _WORKSPACE_BYTES // (8 * int(step.scores.shape[1])))
+    return [(start, min(count, start + size)) for start in range(0, count, size)]
+
+
+def _masked(
+    step: Step, start: int, stop: int, top_m: int | None
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Return log P of the allowed ids, float64[n, V], -inf elsewhere; missed float64[n]."""
+    import torch
+
+    batch = step.nodes.batch
+    rows = batch.index(step.rows[start:stop])
+    log_p = step.scores[rows].double() - step.log_normalizer[rows].double()[:, None]
+    nodes = step.nodes.take(np.arange(start, stop))
+    at_limit = nodes.at_limit()
+    missed = torch.zeros(len(rows), dtype=torch.float64, device=log_p.device)
+    allowed = torch.zeros(log_p.shape, dtype=torch.bool, device=log_p.device)
+    allowed[batch.index(np.flatnonzero(batch.is_free(nodes.request)))] = True
+    for session, group in batch.groups(nodes.request) if batch.masks else []:
+        group = group[~at_limit[group]]
+        if not group.size:
+            continue
+        at = batch.index(group)
+        if top_m is None or top_m >= log_p.shape[1]:
+            allowed[at] = _full_mask(session, nodes.state[at], log_p.shape[1])
+        else:
+            allowed[at], missed[at] = _verified(session, nodes.state[at], log_p[at], top_m)
+    ending = torch.from_numpy(batch.is_end).to(log_p.device)
+    allowed[batch.index(np.flatnonzero(at_limit))] = ending
+    return log_p.masked_fill_(~allowed, -torch.inf), missed
+
+
+def _full_mask(session: Any, states: torch.Tensor, width: int) -> torch.Tensor:
+    device = str(states.device)
+    mask = allocate_mask(len(states), width, "torch:cpu" if device == "cpu" else device)
+    session.fill_mask(states, mask)
+    allowed: torch.Tensor = unpack_mask(mask, width)
+    return allowed
+
+
+def _verified(
+    session: Any, states: torch.Tensor, log_p: torch.Tensor, top_m: int
+) -> tuple[torch.Tensor, torch.Tensor]:
+    """Allow the valid ids among the top M; the full mask where none is (this waits once)."""
+    import torch
+
+    found = torch.topk(log_p, top_m, dim=1, sorted=False)
+    valid = session.check(states, found.indices) & (found.values > -torch.inf)
+    allowed = torch.zeros(log_p.shape, dtype=torch.bool, device=log_p.device)
+    allowed.scatter_(1, found.indices, valid)
+    none = ~valid.any(1)
+    missed = (1.0 - found.values.exp().sum(1)).clamp_(min=0.0).masked_fill_(none, 0.0)
+    lacking = torch.nonzero(none).squeeze(1)
+    if len(lacking):
+        allowed[lacking] = _full_mask(session, states[lacking], log_p.shape[1])
+    return allowed, missed
+
+
+def _invert(
+    step: Step, masked: torch.Tensor, draws: torch.Tensor, nodes: torch.Tensor
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    """Search one running sum over all nodes: node i covers (i, i + 1] of it."""
+    import torch
+
+    count, width = masked.shape
+    peak = masked.max(1).values
+    dead = peak == -torch.inf
+    safe = peak.masked_fill(dead, 0.0)
+    running = torch.cumsum(torch.exp(masked - safe[:, None]), 1)
+    total = running[:, -1]
+    log_z = (safe + torch.log(total)).clamp_(max=0.0).masked_fill_(dead, -torch.inf)
+    levels = torch.arange(count, dtype=torch.float64, device=masked.device)
+    running = running / total.masked_fill(dead, 1.0)[:, None]
+    running = running.masked_fill_(dead[:, None], 1.0) + levels[:, None]
+    ceiling = torch.nextafter(levels + 1, torch.zeros_like(levels))
+    target = torch.minimum(nodes + draws, ceiling[nodes])
+    found = torch.searchsorted(running.reshape(-1), target, right=True)
+    ids = (found - nodes * width).clamp_(0, width - 1)
+    is_end = torch.from_numpy(step.nodes.batch.is_end).to(masked.device)
+    ends = step.nodes.batch.index(step.nodes.batch.end_ids)
+    log_end = torch.logsumexp(masked[:, ends], 1)
+    log_p = torch.where(is_end[ids], log_end[nodes], masked[nodes, ids])
+    tokens = torch.where(is_end[ids], END, ids)
+    tokens = torch.where(dead[nodes], NONE, tokens)
+    return tokens, log_p, log_z

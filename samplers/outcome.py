@@ -1,0 +1,163 @@
+"""Outcome: what a sampler decided for every draw, and how that becomes samples.
+
+Texts, verdicts and annotations are computed once for each distinct token sequence of a record.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.sample import Sample
+from cdec.samplers.candidates import COMPLETE, FINISH_REASONS, Candidates
+from cdec.samplers.visits import VisitRows
+
+if TYPE_CHECKING:
+    from cdec.core.errors import CdecError
+    from cdec.samplers.base import Request
+    from cdec.samplers.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """One chosen candidate for every draw of a batch, D of them.
+
+    Attributes:
+        chosen: D candidates.
+        exactness: Of the records.
+        log_weight: float64[D], NaN for null.
+        log_candidate_weight: float64[D], NaN for null.
+        per_draw: Further fields, D values each, JSON-ready.
+        per_request: Further fields that all samples of a record share, by number of the request.
+    """
+
+    chosen: Candidates
+    exactness: str
+    log_weight: NDArray[np.float64]
+    log_candidate_weight: NDArray[np.float64]
+    per_draw: Mapping[str, Sequence[object]] = field(default_factory=dict)
+    per_request: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class _Finished:
+    text: str
+    token_ids: list[int]
+    valid: bool | None
+    annotations: Mapping[str, object]
+
+
+def build_samples(method: str, batch: Batch, outcome: Outcome) -> list[list[Sample] | CdecError]:
+    """Return for each request its samples in draw order, or its error."""
+    visits = batch.visits.rows()
+    results: list[list[Sample] | CdecError] = []
+    for number in range(len(batch.requests)):
+        if number in batch.errors:
+            results.append(batch.errors[number])
+        else:
+            results.append(_record_samples(method, batch, outcome, visits, number))
+    return results
+
+
+def _record_samples(
+    method: str, batch: Batch, outcome: Outcome, visits: VisitRows, number: int
+) -> list[Sample]:
+    request = batch.requests[number]
+    rows = np.flatnonzero(batch.draw_request == number)
+    costs = _costs(batch, visits, number, len(rows))
+    texts = _Texts(batch, request)
+    shared = outcome.per_request.get(number, {})
+    indices = request.indices if request.indices is not None else range(len(rows))
+    samples = []
+    for position, (row, index) in enumerate(zip(rows.tolist(), indices, strict=True)):
+        finished = texts.of(outcome, row)
+        own = {name: values[row] for name, values in outcome.per_draw.items()}
+        is_complete = outcome.chosen.finish[row] == COMPLETE
+        samples.append(
+            Sample(
+                id=request.id,
+                index=index,
+                text=finished.text,
+                token_ids=finished.token_ids,
+                logprob=float(outcome.chosen.log_p[row]) if is_complete else None,
+                log_weight=_null_if_nan(outcome.log_weight[row]),
+                log_candidate_weight=_null_if_nan(outcome.log_candidate_weight[row]),
+                finish_reason=FINISH_REASONS[outcome.chosen.finish[row]],
+                valid=finished.valid,
+                method=method,
+                exactness=outcome.exactness,
+                seed=batch.seeds[row],
+                diagnostics={**own, **shared, **costs[position]},
+                annotations=finished.annotations,
+                input=request.input,
+            )
+        )
+    return samples
+
+
+class _Texts:
+    """Texts of one record, each distinct token sequence decoded and checked once."""
+
+    def __init__(self, batch: Batch, request: Request) -> None:
+        self._vocabulary = batch.model.vocabulary
+        self._constraint = request.constraint
+        self._masks = batch.masks
+        self._known: dict[tuple[bytes, bool, bool], _Finished] = {}
+
+    def of(self, outcome: Outcome, row: int) -> _Finished:
+        """Return the text of the draw at ``row``."""
+        chosen = outcome.chosen
+        tokens: NDArray[Any] = chosen.tokens[row, : chosen.lengths[row]]
+        is_complete = bool(chosen.finish[row] == COMPLETE)
+        is_text = bool(chosen.is_text[row])
+        key = (tokens.tobytes(), is_complete, is_text)
+        if key not in self._known:
+            self._known[key] = self._finish(tokens.tolist(), is_complete, is_text)
+        return self._known[key]
+
+    def _finish(self, token_ids: list[int], is_complete: bool, is_text: bool) -> _Finished:
+        constraint = self._constraint
+        # What a mask led is a member or the beginning of one; a free walk is only if so marked.
+        if constraint is not None and (is_text or self._masks):
+            text = constraint.member_text(token_ids)
+        else:
+            text = self._vocabulary.decode(token_ids)
+        valid: bool | None = None
+        annotations: Mapping[str, object] = {}
+        if constraint is not None:
+            # A text that was cut, or got stuck, took no end event: it is no member.
+            valid = constraint.accepts(text) if is_complete else False
+            if valid:
+                annotations = constraint.annotations(text)
+        return _Finished(text.decode("utf-8", errors="replace"), token_ids, valid, annotations)
+
+
+def _costs(batch: Batch, visits: VisitRows, number: int, n: int) -> list[dict[str, int]]:
+    """Return the cost fields of each draw; the prompt is charged to the first.
+
+    A call is one sequence in one forward pass, as this record alone needs them: a prefix with the
+    forced run that follows it.
+
+    Every distinct prefix belongs to the lowest draw that reached it, so the sums are what the
+    record computed and nothing depends on batching.
+    """
+    mine = visits.of_request(number)
+    draws = mine.draw[mine.evaluated]
+    evaluations = np.bincount(draws, minlength=n)
+    calls = np.bincount(mine.draw[mine.evaluated & ~mine.in_run], minlength=n)
+    tokens = evaluations.copy()
+    if draws.size:
+        # The root's evaluation reads the whole prompt, every other one a single token.
+        tokens[draws.min()] += int(batch.prompt_lengths[number]) - 1
+    columns = (calls.tolist(), tokens.tolist(), evaluations.tolist())
+    names = ("target_calls", "target_tokens", "distinct_evaluations")
+    return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
+
+
+def _null_if_nan(value: float) -> float | None:
+    return None if math.isnan(value) else float(value)

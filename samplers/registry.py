@@ -1,0 +1,18 @@
+"""The table of samplers: one line an algorithm."""
+
+from __future__ import annotations
+
+from cdec.samplers.base import Sampler
+from cdec.samplers.beam import BeamSampler
+from cdec.samplers.disc import DiscSampler
+from cdec.samplers.greedy import GreedySampler
+from cdec.samplers.masked import MaskedSampler
+from cdec.samplers.unconstrained import UnconstrainedSampler
+
+SAMPLERS: dict[str, type[Sampler]] = {
+    "unconstrained": UnconstrainedSampler,
+    "greedy": GreedySampler,
+    "masked": MaskedSampler,
+    "beam": BeamSampler,
+    "disc": DiscSampler,
+}

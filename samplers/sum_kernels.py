@@ -1,0 +1,115 @@
+"""Compiled exponentials, sums by blocks and inversion of running sums: arithmetic only."""
+
+from __future__ import annotations
+
+import numpy as np
+from numba import njit
+
+BLOCK = 256
+"""Entries whose sum is kept, so that an inversion looks into one block only."""
+_LOG2_E = 1.4426950408889634
+_LN2_HIGH = 6.93147180369123816490e-01
+_LN2_LOW = 1.90821492927058770002e-10
+_ROUNDER = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer in the low bits
+
+
+@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+def fast_exp(x):  # type: ignore[no-untyped-def]
+    """Return exp(x) for x <= 0 within 2 ulp, in straight-line code that vectorises; NaN is lost.
+
+    subtle: the fastmath set is spelt out because a kernel without one inherits its caller's, and
+    reassociation would cancel the rounding constant.
+    """
+    clipped = x if x > -708.0 else -708.0
+    shifted = clipped * _LOG2_E + _ROUNDER
+    n = shifted - _ROUNDER
+    r = (clipped - n * _LN2_HIGH) - n * _LN2_LOW
+    p = 1.0 / 479001600
+    p = p * r + 1.0 / 39916800
+    p = p * r + 1.0 / 3628800
+    p = p * r + 1.0 / 362880
+    p = p * r + 1.0 / 40320
+    p = p * r + 1.0 / 5040
+    p = p * r + 1.0 / 720
+    p = p * r + 1.0 / 120
+    p = p * r + 1.0 / 24
+    p = p * r + 1.0 / 6
+    p = p * r + 0.5
+    p = p * r + 1.0
+    p = p * r + 1.0
+    exponent = np.float64(shifted).view(np.int64) << np.int64(52)
+    scaled = np.int64(np.float64(p).view(np.int64) + exponent).view(np.float64)
+    return scaled if x > -708.0 else 0.0
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+def exponentiate(values, n, sums):  # type: ignore[no-untyped-def]
+    """Exponentiate values[:n] in place; put sums of blocks into ``sums``; return the sum."""
+    total = 0.0
+    for block in range((n + BLOCK - 1) // BLOCK):
+        # subtle: a slice counted from 0 is what the compiler vectorises, six times faster.
+        part = values[block * BLOCK : min(n, (block + 1) * BLOCK)]
+        for j in range(len(part)):
+            part[j] = fast_exp(part[j])
+        mass = 0.0
+        for j in range(len(part)):
+            mass += part[j]
+        sums[block] = mass
+        total += mass
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def invert(values, n, sums, target):  # type: ignore[no-untyped-def]
+    """Return the first index whose running sum of values[:n] exceeds ``target``.
+
+    Entries of mass zero are never returned; where rounding leaves nothing, the last positive is.
+    """
+    blocks = (n + BLOCK - 1) // BLOCK
+    block = 0
+    while block < blocks - 1 and sums[block] <= target:
+        target -= sums[block]
+        block += 1
+    for j in range(block * BLOCK, n):
+        if values[j] > target:
+            return j
+        target -= values[j]
+    for j in range(n - 1, -1, -1):
+        if values[j] > 0.0:
+            return j
+    return -1
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+def dense_sums(scores, row, normalizer, sums):  # type: ignore[no-untyped-def]
+    """Put the probability mass of each block of a row into ``sums``; return their sum."""
+    width = scores.shape[1]
+    values = np.empty(BLOCK)
+    total = 0.0
+    for block in range((width + BLOCK - 1) // BLOCK):
+        part_of_row = scores[row, block * BLOCK : min(width, (block + 1) * BLOCK)]
+        for j in range(len(part_of_row)):
+            values[j] = fast_exp(np.float64(part_of_row[j]) - normalizer)
+        part = 0.0
+        for j in range(len(part_of_row)):
+            part += values[j]
+        sums[block] = part
+        total += part
+    return total
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+def gather_exp(row, shift, ids, start, n, values, sums):  # type: ignore[no-untyped-def]
+    """Put exp(row[ids] - shift) of ids[start:start + n] into ``values``; return the sum.
+
+    An id outside the row has mass zero: kernels check every index they read.
+    """
+    width = len(row)
+    chosen = ids[start : start + n]
+    for j in range(len(chosen)):
+        token = chosen[j]
+        inside = 0 <= token < width
+        # subtle: an unsigned index spares the test for counting from the end.
+        score = np.float64(row[np.uint64(token if inside else 0)])
+        values[j] = score - shift if inside else -np.inf
+    return exponentiate(values, n, sums)

@@ -1,0 +1,59 @@
+"""Unconstrained sampling: texts from the model itself, with the constraint only watching.
+
+A draw that happens to be a member is an exact draw of Q = P(. | S) (this is rejection sampling), so
+members have ``log_weight`` 0 and all others null. A set holds canonical tokenisations: a member's
+text spelt in other tokens is ``valid`` and yet no element of S, so its weight is null too.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.batch import Batch
+from cdec.samplers.candidates import concatenate
+from cdec.samplers.outcome import Outcome
+from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_candidates
+
+
+class UnconstrainedSampler(Sampler):
+    """Draws from the model alone and says which texts the constraint accepts.
+
+    Without a constraint ``valid`` is null: nothing was checked. A text cut at the length limit
+    took no end event and has no weight.
+
+    Args:
+        max_walks: Texts that decode together; bounds memory, changes no result.
+
+    Raises:
+        UsageError: An option out of range.
+    """
+
+    name: ClassVar[str] = "unconstrained"
+    masks: ClassVar[bool] = False
+    exactness = "exact"
+
+    def __init__(self, *, max_walks: int = DEFAULT_MAX_WALKS) -> None:
+        self.max_walks = require("max_walks", max_walks, at_least=1)
+
+    def run(self, batch: Batch) -> Outcome:
+        """Draw one text for every draw of ``batch``."""
+        tally = Tally(batch, unbiased=True)
+        parts = []
+        for draws in chunks(len(batch.seeds), self.max_walks):
+            drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1), None)
+            # The indicator of S has mean P(S) under P.
+            tally.weigh(draws, np.where(drawn.is_text, 0.0, -np.inf))
+            tally.find(draws, drawn)
+            parts.append(drawn)
+        chosen = concatenate(parts)
+        log_weight = np.where(chosen.is_text, 0.0, np.nan)
+        return Outcome(
+            chosen=chosen,
+            exactness=self.exactness,
+            log_weight=log_weight,
+            log_candidate_weight=log_weight,
+            per_request=tally.fields(bounds=False),
+        )

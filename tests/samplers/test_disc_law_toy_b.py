@@ -1,0 +1,14 @@
+"""DISC's draws on toy B follow their exact law, at every K, with fresh and recycled fallback."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.samplers.disc_laws import check_disc
+from tests.toys import toy_b
+
+
+@pytest.mark.parametrize("recycle", [False, True])
+@pytest.mark.parametrize("tries", [1, 2, 4, 8])
+def test_draws_follow_the_exact_law(tries: int, recycle: bool) -> None:
+    check_disc(toy_b(), tries, recycle=recycle)

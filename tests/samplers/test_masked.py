@@ -1,0 +1,204 @@
+"""Masked decoding: its law, its weights, its mass estimate and bracket, dead ends."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+
+import numpy as np
+import pytest
+
+from cdec.core.tabular_model import TabularModel
+from cdec.core.vocabulary import Vocabulary
+from cdec.samplers.masked import MaskedSampler
+from cdec.samplers.unconstrained import UnconstrainedSampler
+from tests.gtest import g_test
+from tests.samplers.enumeration import log_prob, masked, mass, target
+from tests.toys import Row, Toy, random_toy, toy_a, toy_b, toy_set
+
+DRAWS = 100_000
+
+
+@pytest.mark.parametrize("make", [toy_a, toy_b])
+def test_draws_follow_the_masked_law_and_weights_restore_the_target(
+    make: Callable[[], Toy],
+) -> None:
+    toy = make()
+    sampler = MaskedSampler(max_walks=1 << 15)
+    samples = sampler.draw(toy.model(), toy.constraint, "", n=DRAWS, rng=np.random.default_rng(11))
+    rows = [tuple(sample.token_ids) for sample in samples]
+    assert g_test(rows, masked(toy).law) >= 1e-4
+    weights = np.exp([sample.log_weight for sample in samples])
+    # The mean weight is P(S) within 4 standard errors; so is each member's share.
+    assert abs(weights.mean() - mass(toy)) <= 4 * weights.std() / math.sqrt(DRAWS)
+    for row, q in target(toy).items():
+        mine = weights * np.array([other == row for other in rows])
+        error = 4 * mine.std() / math.sqrt(DRAWS) + 1e-12
+        assert abs(mine.mean() - q * mass(toy)) <= error
+
+
+def test_weight_and_probability_of_every_draw_are_exact() -> None:
+    toy = toy_b()
+    exact = masked(toy)
+    samples = MaskedSampler().draw(
+        toy.model(), toy.constraint, "", n=500, rng=np.random.default_rng(0)
+    )
+    assert {tuple(s.token_ids) for s in samples} == set(toy.members)
+    for sample in samples:
+        row = tuple(sample.token_ids)
+        assert sample.log_weight == pytest.approx(math.log(exact.x[row]), abs=1e-12)
+        assert sample.log_candidate_weight == sample.log_weight
+        assert sample.logprob == pytest.approx(log_prob(toy, row), abs=1e-12)
+        assert sample.text == toy.vocabulary.decode(row).decode()
+        assert (sample.finish_reason, sample.valid, sample.exactness) == (
+            "complete",
+            True,
+            "biased",
+        )
+
+
+def test_mass_is_estimated_from_all_draws_and_bracketed() -> None:
+    toy = toy_b()
+    truth = math.log(mass(toy))
+    for n in (1, 3, 50):
+        samples = MaskedSampler().draw(
+            toy.model(), toy.constraint, "", n=n, rng=np.random.default_rng(n)
+        )
+        fields = samples[0].diagnostics
+        x = np.exp([sample.log_weight for sample in samples])
+        assert fields["log_mass"] == pytest.approx(math.log(x.mean()))
+        assert fields["log_mass_lower"] <= truth + 1e-12
+        assert fields["log_mass_upper"] >= truth - 1e-12
+        assert fields["ess"] == pytest.approx(x.sum() ** 2 / (x**2).sum())
+        if n == 1:
+            assert fields["log_mass_se"] is None
+        else:
+            expected = x.std(ddof=1) / math.sqrt(n) / x.mean()
+            assert fields["log_mass_se"] == pytest.approx(expected)
+        assert all(sample.diagnostics["log_mass"] == fields["log_mass"] for sample in samples)
+
+
+def test_bracket_closes_when_everything_was_visited() -> None:
+    toy = toy_b()
+    samples = MaskedSampler().draw(
+        toy.model(), toy.constraint, "", n=2000, rng=np.random.default_rng(5)
+    )
+    fields = samples[0].diagnostics
+    assert fields["log_mass_lower"] == pytest.approx(math.log(mass(toy)), abs=1e-12)
+    assert fields["log_mass_upper"] == pytest.approx(math.log(mass(toy)), abs=1e-12)
+
+
+def dead_end_toy() -> Toy:
+    """After a, nothing that the set allows has any probability."""
+    vocabulary = Vocabulary([b"a", b"b", b""], eos_token_ids=[2])
+
+    def probabilities(prefix: Row) -> np.ndarray:
+        if prefix == (0,):
+            return np.array([1.0, 0.0, 0.0])
+        return np.array([0.6, 0.3, 0.1])
+
+    return Toy(vocabulary, probabilities, [(0, 1), (1,)])
+
+
+def test_zero_mass_is_a_dead_end_without_weight() -> None:
+    toy = dead_end_toy()
+    samples = MaskedSampler(max_walks=1 << 14).draw(
+        toy.model(), toy.constraint, "", n=20_000, rng=np.random.default_rng(3)
+    )
+    outcomes = [tuple(s.token_ids) if s.finish_reason == "complete" else None for s in samples]
+    assert g_test(outcomes, masked(toy).law) >= 1e-4
+    stuck = next(sample for sample in samples if sample.finish_reason == "dead_end")
+    assert (stuck.log_weight, stuck.log_candidate_weight, stuck.logprob) == (None, None, None)
+    assert stuck.valid is False
+    assert stuck.text == "a"
+    # Dead ends count with weight 0: the estimate is of P(S) = 0.3 * 0.1.
+    fields = stuck.diagnostics
+    assert abs(fields["log_mass"] - math.log(0.03)) <= 4 * fields["log_mass_se"]
+    assert fields["log_mass_upper"] == pytest.approx(math.log(0.03))
+
+
+def test_all_end_ids_are_one_event() -> None:
+    vocabulary = Vocabulary([b"a", b"", b""], eos_token_ids=[1, 2])
+    model = TabularModel(lambda prefix: [0.5, 0.2, 0.3], vocabulary)
+    constraint = toy_set([(0,), (0, 0)], vocabulary)
+    samples = MaskedSampler().draw(model, constraint, "", n=200, rng=np.random.default_rng(0))
+    logs = {s.text: s.logprob for s in samples}
+    assert logs == pytest.approx({"a": math.log(0.25), "aa": math.log(0.125)})
+    assert all(1 not in s.token_ids and 2 not in s.token_ids for s in samples)
+    weights = [s.log_weight for s in samples if s.text == "a"]
+    # Half of the mass after nothing, all of it after a: another a, or the end by either id.
+    assert weights == pytest.approx([math.log(0.5)] * len(weights))
+
+
+def test_forced_suffix_ends_a_member_without_an_end_event() -> None:
+    toy = random_toy(4, ends_itself=True)
+    exact = masked(toy)
+    samples = MaskedSampler().draw(
+        toy.model(), toy.constraint, "", n=300, rng=np.random.default_rng(1)
+    )
+    for sample in samples:
+        row = tuple(sample.token_ids)
+        assert row in toy.members
+        assert sample.logprob == pytest.approx(log_prob(toy, row))
+        assert sample.log_weight == pytest.approx(math.log(exact.x[row]), abs=1e-12)
+
+
+def test_forced_prefix_and_suffix_are_charged_and_cut_from_the_text() -> None:
+    vocabulary = Vocabulary([b"a", b"b", b"<", b">", b""], eos_token_ids=[4])
+    model = TabularModel(lambda prefix: [0.1, 0.2, 0.3, 0.1, 0.3], vocabulary)
+    constraint = toy_set([(2, 0, 3), (2, 1, 3)], vocabulary, ends_itself=True, head=b"<", tail=b">")
+    samples = MaskedSampler().draw(model, constraint, "", n=20, rng=np.random.default_rng(1))
+    by_text = {sample.text: sample for sample in samples}
+    assert set(by_text) == {"a", "b"}
+    assert list(by_text["a"].token_ids) == [2, 0, 3]
+    assert by_text["a"].logprob == pytest.approx(math.log(0.3 * 0.1 * 0.1))
+    assert by_text["a"].log_weight == pytest.approx(math.log(0.3 * 0.3 * 0.1))
+    assert by_text["a"].valid
+
+
+def test_without_a_constraint_the_model_itself_is_sampled() -> None:
+    toy = toy_b()
+    plain = MaskedSampler().draw(toy.model(), None, "", n=50, rng=np.random.default_rng(2))
+    free = UnconstrainedSampler().draw(toy.model(), None, "", n=50, rng=np.random.default_rng(2))
+    assert [s.token_ids for s in plain] == [s.token_ids for s in free]
+    assert all(s.log_weight == 0.0 for s in plain)
+
+
+def test_top_m_verifies_the_likeliest_tokens_and_says_what_it_missed() -> None:
+    toy = random_toy(21)
+    everything = MaskedSampler(top_m=toy.vocabulary.width).draw(
+        toy.model(), toy.constraint, "", n=40, rng=np.random.default_rng(2)
+    )
+    plain = MaskedSampler().draw(
+        toy.model(), toy.constraint, "", n=40, rng=np.random.default_rng(2)
+    )
+    assert [s.token_ids for s in everything] == [s.token_ids for s in plain]
+    assert all(s.diagnostics["missed_mass"] == 0 for s in everything)
+    few = MaskedSampler(top_m=2).draw(
+        toy.model(), toy.constraint, "", n=400, rng=np.random.default_rng(2)
+    )
+    for sample in few:
+        kept, x = _top_m_path(toy, tuple(sample.token_ids), 2)
+        assert sample.diagnostics["missed_mass"] == pytest.approx(1 - kept, abs=1e-12)
+        assert sample.log_candidate_weight == pytest.approx(math.log(x), abs=1e-12)
+        assert sample.log_weight is None
+        assert sample.valid
+    assert few[0].diagnostics["log_mass_upper"] >= math.log(mass(toy))
+    assert few[0].diagnostics["log_mass"] is None
+
+
+def _top_m_path(toy: Toy, row: Row, top_m: int) -> tuple[float, float]:
+    """Return the product of top-M masses (1 where none is valid) and of Z over valid ones."""
+    kept = x = 1.0
+    for depth in range(len(row) + 1):
+        prefix = row[:depth]
+        given = toy.probabilities(prefix)
+        allowed = {m[depth] for m in toy.members if m[:depth] == prefix and len(m) > depth}
+        allowed |= set(toy.vocabulary.eos_token_ids) if prefix in toy.members else set()
+        top = set(np.argsort(-given)[:top_m].tolist())
+        if allowed & top:
+            kept *= given[list(top)].sum()
+            x *= given[list(allowed & top)].sum()
+        else:
+            x *= given[list(allowed)].sum()
+    return kept, x
