@@ -1,0 +1,152 @@
+"""The ``cdec`` program: builds the command line, catches every error, gives the exit status."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import Annotated, Any
+
+import typer
+
+from cdec.cli.command import Run, SectionedCommand, as_command
+from cdec.cli.console import Console
+from cdec.cli.redaction import redact
+from cdec.cli.registry import COMMANDS, execute_of, options_class_of
+from cdec.cli.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
+from cdec.core.errors import CdecError, LimitError, OutputError, UsageError
+
+SUMMARY = """Constrained decoding of language models.
+
+Compile a constraint once, then draw texts from any Hugging Face model that satisfy it.
+
+\b
+  cdec compile-set titles.txt
+  cdec sample -a titles.arrow --prompt "Question: What is the capital of France?"
+  cdec demo
+"""
+
+# subtle: newer Typer carries its own copy of click, older Typer imports click; the public
+# BadParameter leads to the base class of whichever it is.
+_PARSER_ERROR: type[Any] = next(
+    base for base in typer.BadParameter.__mro__ if base.__name__ == "ClickException"
+)
+
+
+def build_app() -> typer.Typer:
+    """Return the Typer application with every command of the registry."""
+    app = typer.Typer(
+        name="cdec",
+        help=SUMMARY,
+        rich_markup_mode=None,
+        pretty_exceptions_enable=False,
+        invoke_without_command=True,
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+    app.callback()(_top)
+    for name in COMMANDS:
+        function = as_command(name, options_class_of(name), execute_of(name))
+        settings = {"help_option_names": ["-h", "--help"]}
+        app.command(name, cls=SectionedCommand, context_settings=settings)(function)
+    return app
+
+
+def _top(
+    ctx: typer.Context,
+    version: Annotated[bool, typer.Option("--version", help="Print the version and end.")] = False,
+) -> None:
+    if version:
+        from importlib.metadata import version as installed_version
+
+        print(f"cdec {installed_version('cdec')}")  # noqa: T201  # data: stdout
+        raise typer.Exit(0)
+    if ctx.invoked_subcommand is None:
+        print(ctx.get_help(), file=sys.stderr)  # noqa: T201
+        raise typer.Exit(2)
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line and return the exit status; raises nothing.
+
+    Args:
+        arguments: Words after the program's name; None takes the process's.
+    """
+    _use_utf8()
+    with Signals() as signals:
+        run = Run(signals, Console())
+        try:
+            status = _run_app(run, arguments)
+            sys.stdout.flush()
+        except BaseException as error:  # the one place where every error ends
+            signals.finish()
+            status = _report(error, run)
+    return status
+
+
+def _run_app(run: Run, arguments: Sequence[str] | None) -> int:
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    result = build_app()(args=words, prog_name="cdec", standalone_mode=False, obj=run)
+    return result if isinstance(result, int) else 0
+
+
+def _report(error: BaseException, run: Run) -> int:
+    """Print what is to be said of ``error`` and return the exit status."""
+    # subtle: the parser turns a broken pipe into SystemExit(1); the cause hangs on it.
+    if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
+        error = error.__context__
+    if isinstance(error, Interrupted):
+        _drop_stdout()
+        return error.exit_status
+    if isinstance(error, BrokenPipeError):
+        _drop_stdout()
+        return BROKEN_PIPE_STATUS
+    if isinstance(error, SystemExit):
+        return error.code if isinstance(error.code, int) else 0
+    if run.console.debug:
+        print(redact("".join(traceback.format_exception(error))), file=sys.stderr)  # noqa: T201
+    known = _as_cdec_error(error)
+    run.console.error(known)
+    if isinstance(error, OSError):
+        _drop_stdout()
+    return known.exit_status
+
+
+def _as_cdec_error(error: BaseException) -> CdecError:
+    if isinstance(error, CdecError):
+        return error
+    if isinstance(error, _PARSER_ERROR):
+        context = getattr(error, "ctx", None)
+        path = getattr(context, "command_path", None) or "cdec"
+        message = " ".join(error.format_message().split())
+        return UsageError(message, hint=f"see `{path} --help`")
+    if isinstance(error, OSError):
+        return OutputError(
+            f"input or output failed: {error.strerror or error}",
+            hint="look at the space and the permissions of the files named",
+        )
+    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
+        return LimitError(
+            "memory is used up", hint="use a smaller --batch-size, or --memory-limit when compiling"
+        )
+    return CdecError(
+        f"unexpected {type(error).__name__}: {error}",
+        hint="this is a fault of cdec: run again with --debug and report the traceback",
+    )
+
+
+def _use_utf8() -> None:
+    """Make our own streams UTF-8, whatever the locale says."""
+    for stream, errors in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
+
+
+def _drop_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush cannot fail aloud."""
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)

@@ -1,0 +1,272 @@
+"""``cdec compile-set``: a list of entities becomes a set artifact."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cdec.cli import options as shared
+from cdec.cli.command import CommonOptions, Run
+from cdec.cli.options import parse_size, refuse_unused, require_at_least, require_utf8
+from cdec.cli.set_summary import set_rows, set_summary
+from cdec.cli.tables import print_json, print_table
+from cdec.core.errors import OutputExistsError, UsageError
+
+if TYPE_CHECKING:
+    from cdec.compilers import SetLimits
+    from cdec.data.source import InputLimits
+
+
+_TEXT_ONLY = frozenset(
+    {"format", "field", "id_field", "prefix", "suffix", "leading_space", "normalize"}
+)
+"""Options about texts, which token rows have no use for."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(CommonOptions):
+    """Options of ``cdec compile-set``; the documented defaults stand here."""
+
+    source: Annotated[
+        str, typer.Argument(metavar="FILE", help="Entities, one a line; `-` is stdin.")
+    ]
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Artifact to write; beside the input if not given (wiki.txt: wiki.arrow).",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = None
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer",
+            metavar="NAME_OR_PATH",
+            help="Tokenizer file, folder or hub name; the embedded model's if not given.",
+            rich_help_panel=shared.MODEL,
+        ),
+    ] = None
+    model: shared.ModelOption = None
+    revision: shared.RevisionOption = None
+    format: Annotated[
+        Literal["auto", "text", "jsonl", "csv", "parquet"],
+        typer.Option("--format", help="Format of FILE.", rich_help_panel=shared.INPUT),
+    ] = "auto"
+    field: Annotated[
+        str | None,
+        typer.Option(
+            "--field",
+            help="Field or column with the texts (JSONL, CSV, Parquet).",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = None
+    id_field: Annotated[
+        str | None,
+        typer.Option(
+            "--id-field",
+            help="Field or column with the entity ids; line numbers if not given.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = None
+    token_ids: Annotated[
+        bool,
+        typer.Option(
+            "--token-ids",
+            help="FILE holds one JSON array of token ids a line.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = False
+    bad_lines: Annotated[
+        Literal["error", "skip"],
+        typer.Option(
+            "--bad-lines",
+            help="What to do with lines that cannot be read or tokenised.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = "error"
+    keep_empty: Annotated[
+        bool,
+        typer.Option(
+            "--keep-empty",
+            help="A blank line makes the empty text a member.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = False
+    deny: Annotated[
+        Path | None,
+        typer.Option(
+            "--deny",
+            metavar="FILE",
+            help="Texts to leave out, one a line.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = None
+    prefix: Annotated[
+        str,
+        typer.Option(
+            "--prefix",
+            help="Text forced before every member.",
+            rich_help_panel=shared.TOKENS,
+        ),
+    ] = ""
+    suffix: Annotated[
+        str,
+        typer.Option(
+            "--suffix",
+            help="Text forced after every member; it ends the sample.",
+            rich_help_panel=shared.TOKENS,
+        ),
+    ] = ""
+    leading_space: Annotated[
+        Literal["auto", "always", "never", "both"],
+        typer.Option(
+            "--leading-space",
+            help="Whether a member begins with a space when tokenised.",
+            rich_help_panel=shared.TOKENS,
+        ),
+    ] = "auto"
+    normalize: Annotated[
+        Literal["none", "nfc", "nfkc"],
+        typer.Option(
+            "--normalize", help="Unicode normalisation first.", rich_help_panel=shared.TOKENS
+        ),
+    ] = "none"
+    max_line_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-line-bytes",
+            help="Longest input line, bytes; 1 MiB if not given.",
+            rich_help_panel=shared.LIMITS,
+        ),
+    ] = None
+    max_input_bytes: Annotated[
+        str | None,
+        typer.Option(
+            "--max-input-bytes",
+            metavar="SIZE",
+            help="Largest input after decompression, such as 64GB.",
+            rich_help_panel=shared.LIMITS,
+        ),
+    ] = None
+    max_entities: Annotated[
+        int | None,
+        typer.Option(
+            "--max-entities",
+            help="Most entities; 2147483647 if not given.",
+            rich_help_panel=shared.LIMITS,
+        ),
+    ] = None
+    max_entry_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-entry-tokens",
+            help="Most tokens of one entity; 4096 if not given.",
+            rich_help_panel=shared.LIMITS,
+        ),
+    ] = None
+    memory_limit: Annotated[
+        str | None,
+        typer.Option(
+            "--memory-limit",
+            metavar="SIZE",
+            help="Sort on disk beyond this much memory, such as 2GB.",
+            rich_help_panel=shared.LIMITS,
+        ),
+    ] = None
+    force: shared.ForceOption = False
+    json: shared.JsonOption = False
+    progress: shared.ProgressOption = None
+
+
+def execute(options: Options, run: Run) -> int:
+    """Compile a list of entities into an artifact.
+
+    The artifact holds every entity tokenised for one tokenizer, sorted, with a trie over it.
+    The summary goes to stdout, warnings to stderr.
+
+    \b
+    Examples:
+      cdec compile-set titles.txt
+      cdec compile-set titles.txt --tokenizer gpt2 -o titles.arrow
+      cdec compile-set items.jsonl --field name --id-field asin --bad-lines skip
+      cut -f2 pages.tsv | cdec compile-set - -o pages.arrow --prefix " <" --suffix ">"
+    """
+    from cdec.cli.pipeline import compile_set_file
+
+    if options.token_ids:
+        refuse_unused(_TEXT_ONLY, run.typed, "with --token-ids")
+    report = compile_set_file(
+        options,
+        run,
+        output=output_path(options.source, options.output, force=options.force),
+        prefix=require_utf8(options.prefix, "--prefix"),
+        suffix=require_utf8(options.suffix, "--suffix"),
+        limits=_limits(options),
+        memory_limit=parse_size(options.memory_limit, "--memory-limit"),
+    )
+    run.console.warn(report.notices)
+    if options.json:
+        print_json(run.console, set_summary(report))
+    elif not options.quiet:
+        print_table(run.console, set_rows(report))
+    return 0
+
+
+def _limits(options: Options) -> tuple[InputLimits, SetLimits]:
+    """Return the limits of the reader and of the compiler: the defaults, and what was given."""
+    from cdec.compilers import SetLimits
+    from cdec.data.source import ENTITY_LIMITS
+
+    require_at_least(options.max_line_bytes, 1, "--max-line-bytes")
+    require_at_least(options.max_entities, 1, "--max-entities")
+    require_at_least(options.max_entry_tokens, 1, "--max-entry-tokens")
+    reading = {
+        "max_line_bytes": options.max_line_bytes,
+        "max_input_bytes": parse_size(options.max_input_bytes, "--max-input-bytes"),
+    }
+    compiling = {
+        "max_entities": options.max_entities,
+        "max_entry_tokens": options.max_entry_tokens,
+    }
+    return (
+        dataclasses.replace(ENTITY_LIMITS, **_given(reading)),
+        dataclasses.replace(SetLimits(), **_given(compiling)),
+    )
+
+
+def _given(values: dict[str, int | None]) -> dict[str, int]:
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def output_path(source: str, output: Path | None, *, force: bool) -> Path:
+    """Return where the artifact goes, before anything is read.
+
+    Raises:
+        UsageError: Stdin without ``-o``, or the output is the input.
+        OutputExistsError: The file is there and ``force`` is off.
+    """
+    if output is None:
+        if source == "-":
+            raise UsageError(
+                "the entities come from stdin and no output was named",
+                hint="type the artifact's name: cdec compile-set - -o NAME.arrow",
+            )
+        path = Path(source.removesuffix(".gz").removesuffix(".xz"))
+        output = path.with_suffix(".arrow") if path.name else path / ".arrow"
+    if output.exists():
+        if source != "-" and Path(source).exists() and output.samefile(source):
+            raise UsageError(
+                f"{output} is the input and would be the output", hint="name another file with -o"
+            )
+        if not force and output.is_file():
+            raise OutputExistsError(
+                f"{output} exists", hint="replace it with --force, or name another file with -o"
+            )
+    return output

@@ -1,0 +1,183 @@
+"""What ``cdec demo`` does: the shipped list, the shipped questions, three methods, two tables."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from cdec.cli.command import Run
+    from cdec.core.model import LanguageModel
+    from cdec.core.sample import Sample
+    from cdec.samplers.base import Request
+
+Table = tuple[Sequence[str], list[Sequence[str]]]
+
+METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("unconstrained", {}),
+    ("masked", {}),
+    ("disc", {"max_tries": 4}),
+)
+
+
+@dataclass(frozen=True)
+class Question:
+    """One shipped prompt and its answer."""
+
+    id: str
+    prompt: str
+    answer: str
+
+
+@dataclass
+class Demonstration:
+    """What the demo found.
+
+    Attributes:
+        entities: Members of the compiled list.
+        questions: What was asked.
+        samples: Samples by method, question by question.
+    """
+
+    entities: int
+    questions: Sequence[Question]
+    samples: dict[str, list[list[Sample]]] = field(default_factory=dict)
+
+    @property
+    def introduction(self) -> str:
+        """What was done, one sentence."""
+        return (
+            f"Compiled a list of {self.entities:,} names and asked the embedded model "
+            f"{len(self.questions)} questions, {self._draws} samples each."
+        )
+
+    @property
+    def conclusion(self) -> str:
+        """What the columns mean."""
+        return (
+            "valid: the text is on the list. right: it is the answer. evaluations: prefixes the "
+            "model evaluated.\nmasked decoding is valid but biased; disc comes close to the "
+            "model's own distribution over the list."
+        )
+
+    @property
+    def _draws(self) -> int:
+        return len(next(iter(self.samples.values()))[0])
+
+    def answers_table(self) -> Table:
+        """Return the first sample of each method, question by question."""
+        rows: list[Sequence[str]] = []
+        for i, question in enumerate(self.questions):
+            asked = " ".join(question.prompt.split()).removesuffix("Answer:").strip()
+            texts = (self.samples[name][i][0].text.strip() for name in self.samples)
+            rows.append([_cut(asked, 52), *(_cut(text, 20) for text in texts), question.answer])
+        return ["question", *self.samples, "answer"], rows
+
+    def methods_table(self) -> Table:
+        """Return the shares of valid and right samples, and the cost, by method."""
+        header = ["method", "valid", "right", "evaluations"]
+        return header, [
+            [row["method"], f"{row['valid']:.1%}", f"{row['right']:.1%}", f"{row['evaluations']:,}"]
+            for row in self._summary()
+        ]
+
+    def to_json(self) -> dict[str, object]:
+        """Return the summary as one JSON-ready object."""
+        return {
+            "entities": self.entities,
+            "questions": len(self.questions),
+            "samples": self._draws,
+            "methods": self._summary(),
+        }
+
+    def _summary(self) -> list[dict[str, Any]]:
+        rows = []
+        for name, by_question in self.samples.items():
+            pairs = [
+                (sample, question.answer)
+                for question, samples in zip(self.questions, by_question, strict=True)
+                for sample in samples
+            ]
+            costs = (sample.diagnostics.get("distinct_evaluations") for sample, _ in pairs)
+            rows.append(
+                {
+                    "method": name,
+                    "valid": sum(bool(sample.valid) for sample, _ in pairs) / len(pairs),
+                    "right": sum(s.text.strip() == answer for s, answer in pairs) / len(pairs),
+                    "evaluations": sum(cost for cost in costs if isinstance(cost, int)),
+                }
+            )
+        return rows
+
+
+def demonstrate(run: Run, *, prompts: int, n: int, seed: int) -> Demonstration:
+    """Compile, load, draw with every method; progress goes to stderr.
+
+    Args:
+        run: Console and signals.
+        prompts: Questions asked, spread over the shipped ones.
+        n: Samples a question.
+        seed: Of every draw.
+    """
+    from cdec.core import load_model, open_artifact
+    from cdec.data.assets import embedded_model_path
+    from cdec.samplers import SAMPLERS
+
+    questions = shipped_questions(prompts)
+    run.console.note("loading the embedded model")
+    model = load_model(embedded_model_path())
+    with tempfile.TemporaryDirectory(prefix="cdec-demo-") as folder:
+        artifact = Path(folder) / "facts.arrow"
+        run.console.note("compiling the shipped list of names")
+        entities = _compile_list(model, artifact)
+        constraint = open_artifact(artifact, vocabulary=model.vocabulary)
+        result = Demonstration(entities, questions)
+        requests = [_request(question, constraint, n, seed) for question in questions]
+        for name, options in METHODS:
+            run.console.note(f"drawing with {name}")
+            sampler: Any = SAMPLERS[name]
+            drawn = sampler(**options).draw_batch(model, requests)
+            result.samples[name] = [_samples(samples) for samples in drawn]
+            run.signals.checkpoint()
+    return result
+
+
+def shipped_questions(count: int) -> list[Question]:
+    """Return questions spread evenly over the shipped evaluation prompts."""
+    from cdec.data.assets import evaluation_prompts
+
+    lines = evaluation_prompts("facts").read_text(encoding="utf-8").splitlines()
+    count = min(count, len(lines))
+    chosen = (json.loads(lines[i * len(lines) // count]) for i in range(count))
+    return [Question(str(row["id"]), row["prompt"], row["answer"]) for row in chosen]
+
+
+def _compile_list(model: LanguageModel, artifact: Path) -> int:
+    from cdec.compilers import compile_set
+    from cdec.data.assets import entity_list
+    from cdec.data.entity_source import read_entities
+
+    lines = read_entities(entity_list("facts"))
+    return compile_set(lines, model.vocabulary, artifact, source="facts").entities
+
+
+def _request(question: Question, constraint: Any, n: int, seed: int) -> Request:
+    from cdec.data.seeds import derive_seed
+    from cdec.samplers import Request
+
+    seeds = [derive_seed(seed, question.id, index) for index in range(n)]
+    return Request(question.prompt, constraint, seeds, id=question.id)
+
+
+def _samples(result: Any) -> list[Sample]:
+    if isinstance(result, Exception):
+        raise result
+    return list(result)
+
+
+def _cut(text: str, width: int) -> str:
+    return text if len(text) <= width else text[: width - 3] + "..."

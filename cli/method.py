@@ -1,0 +1,69 @@
+"""From options to a sampler: which option belongs to which method is read off the samplers."""
+
+from __future__ import annotations
+
+import inspect
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from cdec.cli.options import require_at_least
+from cdec.core.errors import UsageError
+
+if TYPE_CHECKING:
+    from cdec.cli.sample_options import SampleOptions
+    from cdec.samplers.base import Sampler
+
+METHOD_OPTIONS = {
+    "max_tries": "--K",
+    "recycle": "--recycle",
+    "top_m": "--top-m",
+    "beams": "--beams",
+}
+"""Field of the options, which is also a keyword of the samplers that use it → option typed."""
+
+WITHOUT_CONSTRAINT = frozenset({"unconstrained", "greedy"})
+"""Methods that make sense for the model alone."""
+
+
+def build_sampler(options: SampleOptions, typed: frozenset[str]) -> Sampler:
+    """Construct the sampler that ``--method`` names.
+
+    Args:
+        options: All options.
+        typed: Fields that stood on the command line; one that the method does not use is refused,
+            while ``cdec.toml`` may set options of several methods.
+
+    Raises:
+        UsageError: No such method, an option that it does not use, or a value out of range.
+    """
+    from cdec.samplers import SAMPLERS
+
+    sampler_class: Any = SAMPLERS.get(options.method)
+    if sampler_class is None:
+        close = get_close_matches(options.method, SAMPLERS, n=1)
+        raise UsageError(
+            f"no method {options.method!r}",
+            hint=f"did you mean {close[0]!r}?" if close else f"methods: {', '.join(SAMPLERS)}",
+        )
+    used = inspect.signature(sampler_class).parameters
+    keywords: dict[str, Any] = {}
+    for field, flag in METHOD_OPTIONS.items():
+        value = getattr(options, field)
+        if field not in used:
+            if field in typed:
+                raise _unused(flag, field, options.method, SAMPLERS)
+        elif value is not None:
+            require_at_least(value, 1, flag) if not isinstance(value, bool) else None
+            keywords[field] = value
+    sampler: Sampler = sampler_class(**keywords)
+    return sampler
+
+
+def _unused(flag: str, field: str, method: str, samplers: Any) -> UsageError:
+    users = [
+        name for name, other in samplers.items() if field in inspect.signature(other).parameters
+    ]
+    return UsageError(
+        f"{flag} means nothing to --method {method}",
+        hint=f"leave it out, or take --method {' or '.join(users)}",
+    )

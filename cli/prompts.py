@@ -1,0 +1,68 @@
+"""Where the records of a run come from: ``--prompt``, a file or stdin, perhaps with a template."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdec.cli.options import require_utf8
+from cdec.cli.pipeline import require_input
+
+if TYPE_CHECKING:
+    from cdec.cli.sample_options import SampleOptions
+    from cdec.data.prompts import BadRecord, PromptRecord
+    from cdec.data.source import SourceStats
+    from cdec.data.templates import PromptTemplate
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The input of a sampling run.
+
+    Attributes:
+        options: As typed.
+        texts: What ``--prompt`` gave.
+        template: Fills prompts from fields; None where records bring them.
+        stats: Counts and notices of the input.
+    """
+
+    options: SampleOptions
+    texts: tuple[str, ...]
+    template: PromptTemplate | None
+    stats: SourceStats
+
+    @classmethod
+    def open(cls, options: SampleOptions) -> Prompts:
+        """Read the template, and see whether the input can be opened.
+
+        Raises:
+            InputMissingError: Template or input are not there.
+            UsageError: A prompt or the template is malformed.
+        """
+        from cdec.data.source import SourceStats
+        from cdec.data.templates import read_template
+
+        texts = tuple(require_utf8(text, "--prompt") for text in options.prompt)
+        template = None if options.template is None else read_template(options.template)
+        if not texts:
+            require_input(options.input)
+        return cls(options, texts, template, SourceStats())
+
+    def records(self) -> Iterator[PromptRecord | BadRecord]:
+        """Yield the records in their order."""
+        from cdec.data.prompts import DEFAULT_MAX_N, prompts_from_texts, read_prompts
+        from cdec.data.source import PROMPT_LIMITS
+
+        if self.texts:
+            yield from prompts_from_texts(self.texts, template=self.template)
+            return
+        longest = self.options.max_line_bytes or PROMPT_LIMITS.max_line_bytes
+        yield from read_prompts(
+            self.options.input,
+            template=self.template,
+            max_n=self.options.max_n or DEFAULT_MAX_N,
+            limits=dataclasses.replace(PROMPT_LIMITS, max_line_bytes=longest),
+            stats=self.stats,
+        )

@@ -1,0 +1,41 @@
+"""``cdec run``: an artifact runs as ``cdec sample -a ARTIFACT``."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdec.cli import sample
+from cdec.cli.command import Run
+from cdec.cli.sample_options import SampleOptions
+from cdec.core.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(SampleOptions):
+    """Options of ``cdec run``: those of ``cdec sample``, the artifact by its place."""
+
+    artifact: Annotated[
+        Path, typer.Argument(metavar="ARTIFACT", help="An artifact that a compile command wrote.")
+    ]
+
+
+def execute(options: Options, run: Run) -> int:
+    """Short for cdec sample -a ARTIFACT.
+
+    \b
+    Examples:
+      cdec run titles.arrow --prompt "Question: Which city is it?"
+      cdec run titles.arrow -i prompts.jsonl -o samples.jsonl
+    """
+    if options.artifact.suffix == ".toml":
+        raise UsageError(
+            f"{options.artifact} is a recipe, and this version runs artifacts only",
+            hint="type the run: cdec sample -a ARTIFACT -i PROMPTS -o SAMPLES",
+        )
+    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
+    return sample.execute(sample.Options(**values), run)

@@ -1,0 +1,48 @@
+"""``cdec sample``: artifact, model and prompts become samples."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdec.cli import options as shared
+from cdec.cli.command import Run
+from cdec.cli.sample_options import SampleOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(SampleOptions):
+    """Options of ``cdec sample``."""
+
+    artifact: Annotated[
+        Path | None,
+        typer.Option(
+            "--artifact",
+            "-a",
+            metavar="ARTIFACT",
+            help="The constraint of records that name none.",
+            rich_help_panel=shared.CONSTRAINT,
+        ),
+    ] = None
+
+
+def execute(options: Options, run: Run) -> int:
+    """Draw samples that satisfy a constraint, as JSON lines.
+
+    Prompts are text lines or JSONL records with `prompt` or `messages`, and optionally `id`, `n`,
+    `seed`, `temperature`, `max_tokens`, `constraint` or `candidates`. A bad record becomes an error
+    object in its place, and the exit status is 3.
+
+    \b
+    Examples:
+      cdec sample -a titles.arrow --prompt "Question: Which city is it?"
+      cdec sample -a titles.arrow -i prompts.jsonl -o samples.jsonl --resume
+      cdec sample -a titles.arrow -n 8 --K 8 < prompts.jsonl | jq -r .text
+      cdec sample -a titles.arrow -m gpt2 --method masked --top-m 50 -i prompts.txt
+    """
+    from cdec.cli.sample_run import sample
+
+    return sample(options, run)

@@ -1,0 +1,234 @@
+"""The options of ``cdec sample``, which ``cdec run`` shares."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from cdec.cli import options as shared
+from cdec.cli.command import CommonOptions
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleOptions(CommonOptions):
+    """Everything but the artifact; the documented defaults stand here."""
+
+    constraint: Annotated[
+        list[str],
+        typer.Option(
+            "--constraint",
+            metavar="NAME=ARTIFACT",
+            help="Artifact that records name in their `constraint` field; repeatable.",
+            rich_help_panel=shared.CONSTRAINT,
+        ),
+    ] = field(default_factory=list)
+    deny: Annotated[
+        Path | None,
+        typer.Option(
+            "--deny",
+            metavar="FILE",
+            help="Texts never to emit, one a line; the artifact stays as it is.",
+            rich_help_panel=shared.CONSTRAINT,
+        ),
+    ] = None
+    input: Annotated[
+        str,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="FILE",
+            help="Prompts: text lines or JSONL; `-` is stdin.",
+            rich_help_panel=shared.PROMPTS,
+        ),
+    ] = "-"
+    prompt: Annotated[
+        list[str],
+        typer.Option(
+            "--prompt", metavar="TEXT", help="A prompt; repeatable.", rich_help_panel=shared.PROMPTS
+        ),
+    ] = field(default_factory=list)
+    template: Annotated[
+        Path | None,
+        typer.Option(
+            "--template",
+            metavar="FILE",
+            help="Prompt text with {field} places, filled from each record.",
+            rich_help_panel=shared.PROMPTS,
+        ),
+    ] = None
+    allow_special: Annotated[
+        bool,
+        typer.Option(
+            "--allow-special",
+            help="Text of special tokens in prompts becomes the token.",
+            rich_help_panel=shared.PROMPTS,
+        ),
+    ] = False
+    max_line_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-line-bytes",
+            help="Longest prompt line, bytes; 16 MiB if not given.",
+            rich_help_panel=shared.PROMPTS,
+        ),
+    ] = None
+    max_n: Annotated[
+        int | None,
+        typer.Option(
+            "--max-n",
+            help="Most samples a record may ask for; 10000 if not given.",
+            rich_help_panel=shared.PROMPTS,
+        ),
+    ] = None
+    method: Annotated[
+        str,
+        typer.Option(
+            "--method",
+            help="unconstrained, greedy, masked, beam or disc.",
+            rich_help_panel=shared.METHOD,
+        ),
+    ] = "disc"
+    max_tries: Annotated[
+        int,
+        typer.Option("--K", "-K", help="disc: candidates tried.", rich_help_panel=shared.METHOD),
+    ] = 4
+    recycle: Annotated[
+        bool,
+        typer.Option(
+            "--recycle",
+            help="disc: resample the rejected candidates instead of drawing new ones.",
+            rich_help_panel=shared.METHOD,
+        ),
+    ] = False
+    top_m: Annotated[
+        int | None,
+        typer.Option(
+            "--top-m",
+            help="masked, disc: verify the model's M best tokens instead of masking all.",
+            rich_help_panel=shared.METHOD,
+        ),
+    ] = None
+    beams: Annotated[
+        int | None,
+        typer.Option("--beams", help="beam, disc: width.", rich_help_panel=shared.METHOD),
+    ] = None
+    n: Annotated[
+        int,
+        typer.Option("-n", "--n", help="Samples a prompt.", rich_help_panel=shared.METHOD),
+    ] = 1
+    temperature: Annotated[
+        float,
+        typer.Option("--temperature", help="Divides the logits.", rich_help_panel=shared.METHOD),
+    ] = 1.0
+    top_k: Annotated[
+        int | None,
+        typer.Option("--top-k", help="Keep the k best tokens.", rich_help_panel=shared.METHOD),
+    ] = None
+    top_p: Annotated[
+        float | None,
+        typer.Option(
+            "--top-p",
+            help="Keep the best tokens up to this mass.",
+            rich_help_panel=shared.METHOD,
+        ),
+    ] = None
+    seed: Annotated[
+        int,
+        typer.Option("--seed", help="Of every random draw.", rich_help_panel=shared.METHOD),
+    ] = 0
+    max_new_tokens: Annotated[
+        int | None,
+        typer.Option(
+            "--max-new-tokens",
+            help="Longest text; the longest member for sets, else 256.",
+            rich_help_panel=shared.METHOD,
+        ),
+    ] = None
+    batch_size: Annotated[
+        int,
+        typer.Option(
+            "--batch-size",
+            help="Prompts decoded together; results come batch by batch.",
+            rich_help_panel=shared.METHOD,
+        ),
+    ] = 16
+    model: shared.ModelOption = None
+    revision: shared.RevisionOption = None
+    device: Annotated[
+        str,
+        typer.Option("--device", help="cpu, cuda, cuda:1 or auto.", rich_help_panel=shared.MODEL),
+    ] = "cpu"
+    dtype: Annotated[
+        str | None,
+        typer.Option("--dtype", help="float32, bfloat16, float16.", rich_help_panel=shared.MODEL),
+    ] = None
+    device_map: Annotated[
+        str | None,
+        typer.Option("--device-map", help="Passed to transformers.", rich_help_panel=shared.MODEL),
+    ] = None
+    attn_implementation: Annotated[
+        str | None,
+        typer.Option(
+            "--attn-implementation",
+            help="Passed to transformers: sdpa, eager, ...",
+            rich_help_panel=shared.MODEL,
+        ),
+    ] = None
+    quantization: Annotated[
+        str | None,
+        typer.Option(
+            "--quantization", help="8bit or 4bit (bitsandbytes).", rich_help_panel=shared.MODEL
+        ),
+    ] = None
+    trust_remote_code: Annotated[
+        bool,
+        typer.Option(
+            "--trust-remote-code",
+            help="Run code from the model's repository; needs --revision.",
+            rich_help_panel=shared.MODEL,
+        ),
+    ] = False
+    allow_pickle: Annotated[
+        bool,
+        typer.Option(
+            "--allow-pickle",
+            help="Load .bin and .pt weights, which can run code.",
+            rich_help_panel=shared.MODEL,
+        ),
+    ] = False
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Append samples to this file; stdout if not given.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = None
+    force: shared.ForceOption = False
+    resume: Annotated[
+        bool,
+        typer.Option(
+            "--resume", help="Go on with an unfinished output file.", rich_help_panel=shared.OUTPUT
+        ),
+    ] = False
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Stop at the first bad record.", rich_help_panel=shared.OUTPUT
+        ),
+    ] = False
+    fields: Annotated[
+        str | None,
+        typer.Option(
+            "--fields",
+            metavar="A,B,...",
+            help="Keep these fields of each sample.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = None
+    progress: shared.ProgressOption = None

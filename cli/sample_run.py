@@ -1,0 +1,154 @@
+"""One run of ``cdec sample``: opens what was typed, turns records into tasks, drives the loop."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdec.cli.constraints import Constraints, parse_named
+from cdec.cli.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, build_sampler
+from cdec.cli.pipeline import read_texts
+from cdec.cli.prompts import Prompts
+from cdec.cli.sample_checks import check_options, inputs, parse_fields, refuse_output
+from cdec.cli.sampling import Decoder, Output, Task, batches
+from cdec.cli.tokenizers import resolve_model, shown_model
+from cdec.core.errors import CdecError
+
+if TYPE_CHECKING:
+    from cdec.cli.command import Run
+    from cdec.cli.sample import Options
+    from cdec.core.model import LanguageModel
+    from cdec.data.prompts import BadRecord, PromptRecord
+    from cdec.data.resume import FinishedRecords
+
+SOME_RECORDS_FAILED = 3
+
+
+def sample(options: Options, run: Run) -> int:
+    """Carry out one run; returns the exit status.
+
+    What can be refused is refused in the order of its cost: the command line, the input, the
+    output, then the model; an existing output is emptied only when all else is open.
+    """
+    from cdec.data.writer import open_writer
+
+    check_options(options, run.typed)
+    sampler = build_sampler(options, run.typed)
+    fields = parse_fields(options)
+    named = parse_named(options.constraint)
+    prompts = Prompts.open(options)
+    denied = [text.encode() for text in read_texts(options.deny)] if options.deny else []
+    refuse_output(options)
+    model = open_model(options)
+    constraints = Constraints(options.artifact, named, model.vocabulary, denied)
+    run.console.warn(constraints.notices)
+    decoder = Decoder(sampler, model, options.temperature, options.top_k, options.top_p)
+    with open_writer(
+        options.output,
+        config=manifest(options, constraints, model),
+        inputs=inputs(options),
+        force=options.force,
+        resume=options.resume,
+    ) as writer:
+        run.console.warn(writer.notices)
+        output = Output(writer, run.signals, fields, options.strict)
+        tasks = Tasks(options, constraints, writer.finished)
+        with run.console.progress("records") as progress:
+            done = 0
+            for batch in batches(tasks.of(prompts.records()), options.batch_size):
+                output.write(batch, decoder.results(batch))
+                run.signals.checkpoint()
+                done += len(batch)
+                progress.update("sampling", done, None)
+        run.console.warn(prompts.stats.notices)
+    return SOME_RECORDS_FAILED if output.failed else 0
+
+
+@dataclass(frozen=True)
+class Tasks:
+    """Turns records into tasks, leaving out what an output to resume holds already."""
+
+    options: Options
+    constraints: Constraints
+    finished: FinishedRecords
+
+    def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task]:
+        """Yield a task for each record that is not finished."""
+        from cdec.data.prompts import BadRecord
+
+        for record in records:
+            if isinstance(record, BadRecord):
+                if self.finished.missing(record.id, 1):
+                    yield Task(record.id, record.error)
+                continue
+            n = self.options.n if record.n is None else record.n
+            missing = self.finished.missing(record.id, n)
+            if missing:
+                yield self._task(record, n, frozenset(missing))
+
+    def _task(self, record: PromptRecord, n: int, missing: frozenset[int]) -> Task:
+        from cdec.data.seeds import derive_seed
+        from cdec.samplers import Request
+
+        required = self.options.method not in WITHOUT_CONSTRAINT
+        try:
+            constraint = self.constraints.of(record, required=required)
+        except CdecError as error:
+            return Task(record.id, error, is_plain=False)
+        seed = self.options.seed if record.seed is None else record.seed
+        longest = record.max_tokens
+        own = (record.n, longest, record.temperature)
+        request = Request(
+            prompt=list(record.messages or ()) if record.prompt is None else record.prompt,
+            constraint=constraint,
+            seeds=[derive_seed(seed, record.id, index) for index in range(n)],
+            id=record.id,
+            max_new_tokens=self.options.max_new_tokens if longest is None else longest,
+            input=record.input,
+        )
+        is_plain = all(value is None for value in own)
+        return Task(record.id, request, record.temperature, is_plain, missing)
+
+
+def open_model(options: Options) -> LanguageModel:
+    """Load the model that the options name."""
+    from cdec.core import load_model
+
+    return load_model(
+        resolve_model(options.model),
+        device=options.device,
+        dtype=options.dtype,
+        device_map=options.device_map,
+        attn_implementation=options.attn_implementation,
+        revision=options.revision,
+        trust_remote_code=options.trust_remote_code,
+        allow_pickle=options.allow_pickle,
+        quantization=options.quantization,
+        allow_special=options.allow_special,
+    )
+
+
+def manifest(options: Options, constraints: Constraints, model: LanguageModel) -> dict[str, object]:
+    """Return all that decides what the records are: devices and batch sizes do not."""
+    chosen = ("n", "temperature", "top_k", "top_p", "seed", "max_new_tokens", "allow_special")
+    return {
+        "method": options.method,
+        **{flag.strip("-"): getattr(options, name) for name, flag in METHOD_OPTIONS.items()},
+        **{name: getattr(options, name) for name in chosen},
+        "model": shown_model(options.model),
+        "revision": options.revision,
+        "dtype": options.dtype,
+        "quantization": options.quantization,
+        "vocabulary": model.vocabulary.vocabulary_hash,
+        "artifacts": dict(sorted(constraints.digests.items())),
+        "deny": _file_hash(options.deny),
+        "template": _file_hash(options.template),
+        "fields": options.fields,
+    }
+
+
+def _file_hash(path: Path | None) -> str | None:
+    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()

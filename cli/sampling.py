@@ -1,0 +1,150 @@
+"""The loop of a sampling run: tasks in, batches through a sampler, results out, in order."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, TypeAlias, cast
+
+from cdec.core.errors import CdecError, ChatTemplateMissingError, UsageError, record_error
+
+if TYPE_CHECKING:
+    from cdec.cli.signals import Signals
+    from cdec.core.model import LanguageModel
+    from cdec.core.sample import Sample
+    from cdec.data.writer import RecordWriter
+    from cdec.samplers.base import Request, Sampler
+
+    Result: TypeAlias = Sequence[Sample] | CdecError
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One record on its way.
+
+    Attributes:
+        id: The record's id.
+        request: What to draw, all draws of the record; an error where nothing can be drawn.
+        temperature: The record's own; None takes the run's.
+        is_plain: Whether all its options are the run's, so that a usage error is the run's too.
+        missing: Indices to write; None writes all.
+    """
+
+    id: object
+    request: Request | CdecError
+    temperature: float | None = None
+    is_plain: bool = True
+    missing: frozenset[int] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Decoder:
+    """Draws for batches of tasks.
+
+    Attributes:
+        sampler: The method.
+        model: What to draw from.
+        temperature: Of records that do not set their own.
+        top_k: Of all records; None keeps every token.
+        top_p: Of all records; None keeps every token.
+    """
+
+    sampler: Sampler
+    model: LanguageModel
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+
+    def results(self, tasks: Sequence[Task]) -> list[Result]:
+        """Return samples or an error for each task; tasks of one temperature decode together."""
+        results: dict[int, Result] = {}
+        groups: dict[float, list[int]] = {}
+        for i, task in enumerate(tasks):
+            if isinstance(task.request, CdecError):
+                results[i] = task.request
+            else:
+                warmth = self.temperature if task.temperature is None else task.temperature
+                groups.setdefault(warmth, []).append(i)
+        for warmth, members in groups.items():
+            model = self.model.with_warping(warmth, self.top_k, self.top_p)
+            requests = [cast("Request", tasks[i].request) for i in members]
+            drawn = self.sampler.draw_batch(model, requests)
+            results.update(zip(members, drawn, strict=True))
+        return [results[i] for i in range(len(tasks))]
+
+
+def batches(tasks: Iterable[Task], size: int) -> Iterator[list[Task]]:
+    """Cut tasks into batches of ``size`` drawable ones; errors travel with their neighbours.
+
+    Raises:
+        CdecError: What the input raised, after the batch that stands before it.
+    """
+    batch: list[Task] = []
+    drawable = 0
+    failure: CdecError | None = None
+    iterator = iter(tasks)
+    while failure is None:
+        try:
+            task = next(iterator, None)
+        except CdecError as error:
+            failure = error
+            break
+        if task is None:
+            break
+        batch.append(task)
+        drawable += not isinstance(task.request, CdecError)
+        if drawable >= size or len(batch) >= 4 * size:
+            yield batch
+            batch, drawable = [], 0
+    if batch:
+        yield batch
+    if failure is not None:
+        raise failure
+
+
+@dataclass(slots=True)
+class Output:
+    """Writes results in the order of the input and counts what failed.
+
+    Attributes:
+        writer: Where records go.
+        signals: A record is written whole before a signal takes effect.
+        fields: Keys to keep of each sample; None keeps all.
+        strict: Stop at the first bad record.
+        failed: Records that became error objects.
+    """
+
+    writer: RecordWriter
+    signals: Signals
+    fields: Sequence[str] | None = None
+    strict: bool = False
+    failed: int = 0
+
+    def write(self, tasks: Sequence[Task], results: Sequence[Result]) -> None:
+        """Write one batch.
+
+        Raises:
+            CdecError: With ``strict`` the first bad record's own error, after what stands before
+                it; in any case an error that every record would meet.
+        """
+        for result in results:
+            # A missing template is missing for all: said before anything is written.
+            if isinstance(result, ChatTemplateMissingError):
+                raise result
+        for task, result in zip(tasks, results, strict=True):
+            if not isinstance(result, CdecError):
+                self._write_samples(task, result)
+                continue
+            if self.strict or (isinstance(result, UsageError) and task.is_plain):
+                raise result
+            self.failed += 1
+            self._write_record(record_error(result, task.id))
+
+    def _write_samples(self, task: Task, samples: Sequence[Sample]) -> None:
+        for sample in samples:
+            if task.missing is None or sample.index in task.missing:
+                self._write_record(sample.to_json(self.fields))
+
+    def _write_record(self, record: dict[str, object]) -> None:
+        with self.signals.shield():
+            self.writer.write(record)

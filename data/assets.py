@@ -1,0 +1,57 @@
+"""Finds the files that ship with the package: embedded models, entity lists, evaluation prompts."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cdec.core.errors import InputMissingError
+
+EMBEDDED = Path(__file__).parent / "embedded"
+
+
+def embedded_model_path(name: str = "target") -> Path:
+    """Return the folder of an embedded model, as transformers loads it.
+
+    Args:
+        name: "target" or "draft"; both have the same vocabulary.
+
+    Raises:
+        InputMissingError: The package has no such model.
+    """
+    return _shipped(EMBEDDED / name / "model.safetensors", f"embedded model {name!r}").parent
+
+
+def entity_list(name: str) -> Path:
+    """Return the file of an entity list, one name a line, sorted, unique.
+
+    Args:
+        name: "facts" or "unicode_names".
+
+    Raises:
+        InputMissingError: The package has no such list.
+    """
+    return _shipped(EMBEDDED / "entities" / f"{name}.txt", f"entity list {name!r}")
+
+
+def evaluation_prompts(name: str) -> Path:
+    """Return a JSONL file of prompts with ``id``, ``prompt``, ``answer`` and ``relation``.
+
+    Args:
+        name: "facts", "json" or "glosses".
+
+    Raises:
+        InputMissingError: The package has no such prompts.
+    """
+    return _shipped(EMBEDDED / "eval" / f"{name}.jsonl", f"evaluation prompts {name!r}")
+
+
+def _shipped(path: Path, what: str) -> Path:
+    if path.is_file():
+        return path
+    folder = path.parent.parent if path.suffix == ".safetensors" else path.parent
+    present = sorted(p.stem for p in folder.iterdir()) if folder.is_dir() else []
+    raise InputMissingError(
+        f"no {what} at {path}; present: {', '.join(present) or 'nothing'}",
+        hint="name one that is present, or build it with python -m cdec.data.training",
+        path=str(path),
+    )

@@ -1,0 +1,126 @@
+"""A runner for the command line inside the test process, and small artifacts to run it on."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Protocol
+
+import pytest
+
+from cdec.cli import sample_run
+from cdec.cli.app import main
+from cdec.core.vocabulary import Vocabulary
+
+from . import light
+
+
+@dataclass(frozen=True)
+class Result:
+    """What one run of the command line left behind."""
+
+    status: int
+    stdout: bytes
+    stderr: str
+
+    @property
+    def records(self) -> list[Any]:
+        """Stdout, one JSON value a line."""
+        return [json.loads(line) for line in self.stdout.splitlines()]
+
+    @property
+    def error_code(self) -> str | None:
+        """The code of the last error on stderr."""
+        codes = [line.split()[1] for line in self.stderr.splitlines() if line.startswith("error ")]
+        return codes[-1].rstrip(":") if codes else None
+
+
+class Runner(Protocol):
+    """Calls ``main`` with words, bytes for stdin, and gives the result."""
+
+    def __call__(self, *words: object, stdin: bytes = b"") -> Result:
+        """Run one command line."""
+
+
+@pytest.fixture
+def cdec(
+    capfd: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Runner]:
+    """Run the command line in this process, in an empty working directory."""
+    work = tmp_path / "work"
+    work.mkdir()
+    monkeypatch.chdir(work)
+    original = os.dup(0)
+
+    def run(*words: object, stdin: bytes = b"") -> Result:
+        feed = tmp_path / "stdin"
+        feed.write_bytes(stdin)
+        with feed.open("rb") as stream:
+            os.dup2(stream.fileno(), 0)
+        with os.fdopen(0, "r", encoding="utf-8", closefd=False) as text:
+            monkeypatch.setattr(sys, "stdin", text)
+            capfd.readouterr()
+            status = main([str(word) for word in words])
+            sys.stdout.flush()
+            sys.stderr.flush()
+        captured = capfd.readouterr()
+        return Result(status, captured.out.encode("utf-8", "surrogateescape"), captured.err)
+
+    yield run
+    os.dup2(original, 0)
+    os.close(original)
+
+
+@pytest.fixture(scope="session")
+def embedded_model() -> Any:
+    """The embedded model, loaded once for all tests."""
+    import torch
+
+    from cdec.core import load_model
+    from cdec.data.assets import embedded_model_path
+
+    # A model this small gains nothing from threads, and loses much where cores are busy.
+    torch.set_num_threads(1)
+    return load_model(embedded_model_path())
+
+
+@pytest.fixture
+def loaded(embedded_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let runs in this process share one embedded model instead of loading it each time."""
+    monkeypatch.setattr(sample_run, "open_model", lambda options: embedded_model)
+
+
+MEMBERS = (
+    "Paris",
+    "Paris, Texas",
+    "Rome",
+    "Oslo",
+    "New York",
+    "London",
+    "Berlin",
+    "S\u00e3o Paulo",
+)
+
+
+@pytest.fixture(scope="session")
+def cities(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A set artifact of a few cities with ids, for the embedded tokenizer."""
+    from cdec.compilers import compile_set
+    from cdec.data.assets import embedded_model_path
+
+    path = tmp_path_factory.mktemp("cities") / "cities.arrow"
+    vocabulary = Vocabulary.from_tokenizer(embedded_model_path())
+    lines = [{"id": f"Q{i}", "text": text} for i, text in enumerate(MEMBERS)]
+    compile_set(lines, vocabulary, path)
+    return path
+
+
+@pytest.fixture
+def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A set of a few letters, and a uniform tabular model in the place of the embedded one."""
+    monkeypatch.setattr(sample_run, "open_model", lambda options: light.slow_model(0))
+    return light.compile_letters(tmp_path / "letters.arrow")

@@ -1,0 +1,255 @@
+"""compile-set end to end: every option changes the artifact or the report."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import Result, Runner
+
+
+def _write(name: str, text: str) -> str:
+    Path(name).write_text(text, encoding="utf-8")
+    return name
+
+
+def _compile(cdec: Runner, *words: object, stdin: bytes = b"") -> dict[str, Any]:
+    result = cdec("compile-set", *words, "--json", stdin=stdin)
+    assert result.status == 0, result.stderr
+    (report,) = result.records
+    return report
+
+
+def _accepts(cdec: Runner, artifact: str, *texts: str) -> list[bool]:
+    result = cdec("check", artifact, stdin="".join(f"{text}\n" for text in texts).encode())
+    return [record["valid"] for record in result.records]
+
+
+def test_output_defaults_beside_the_input_and_the_tokenizer_is_named(cdec: Runner) -> None:
+    result = cdec("compile-set", _write("wiki.txt", "Paris\nRome\n"))
+    assert result.status == 0
+    assert Path("wiki.arrow").is_file()
+    assert "tokenizer: embedded" in result.stderr
+    assert "entities" in result.stdout.decode()
+
+
+def test_the_artifact_holds_no_path_of_the_embedded_model(cdec: Runner) -> None:
+    _compile(cdec, _write("a.txt", "a\n"))
+    (described,) = cdec("inspect", "a.arrow", "--json").records
+    assert described["vocabulary_name"] == "embedded"
+
+
+def test_stdin_needs_an_output(cdec: Runner) -> None:
+    result = cdec("compile-set", "-", stdin=b"a\n")
+    assert (result.status, result.error_code) == (2, "E_USAGE")
+    assert _compile(cdec, "-", "-o", "x.arrow", stdin=b"a\n")["entities"] == 1
+
+
+def test_an_existing_output_is_kept_unless_forced(cdec: Runner) -> None:
+    source = _write("a.txt", "a\n")
+    _compile(cdec, source)
+    before = Path("a.arrow").read_bytes()
+    _write("a.txt", "b\n")
+    result = cdec("compile-set", source)
+    assert (result.status, result.error_code) == (73, "E_EXISTS")
+    assert Path("a.arrow").read_bytes() == before
+    _compile(cdec, source, "--force")
+    assert _accepts(cdec, "a.arrow", "a", "b") == [False, True]
+
+
+def test_the_output_may_not_be_the_input(cdec: Runner) -> None:
+    source = _write("a.txt", "a\n")
+    result = cdec("compile-set", source, "-o", source, "--force")
+    assert (result.status, result.error_code) == (2, "E_USAGE")
+    assert Path(source).read_text() == "a\n"
+
+
+@pytest.mark.parametrize(
+    ("name", "text"),
+    [
+        ("a.jsonl", '{"name": "Paris", "q": "Q90"}\n{"name": "Rome", "q": "Q220"}\n'),
+        ("a.csv", "q,name\nQ90,Paris\nQ220,Rome\n"),
+    ],
+)
+def test_fields_and_ids_are_taken_from_records(cdec: Runner, name: str, text: str) -> None:
+    _compile(cdec, _write(name, text), "--field", "name", "--id-field", "q")
+    (verdict,) = cdec("check", "a.arrow", stdin=b"Rome\n").records
+    assert verdict == {"text": "Rome", "valid": True, "entity_ids": ["Q220"]}
+
+
+def test_format_overrides_the_extension(cdec: Runner) -> None:
+    source = _write("a.jsonl", '{"text": "x"}\n')
+    _compile(cdec, source, "--format", "text")
+    assert _accepts(cdec, "a.arrow", '{"text": "x"}', "x") == [True, False]
+
+
+def test_parquet_is_read_by_column(cdec: Runner) -> None:
+    import pyarrow
+    from pyarrow import parquet
+
+    parquet.write_table(pyarrow.table({"t": ["Paris"], "i": [7]}), "a.parquet")
+    _compile(cdec, "a.parquet", "--field", "t", "--id-field", "i")
+    (verdict,) = cdec("check", "a.arrow", stdin=b"Paris\n").records
+    assert verdict["entity_ids"] == ["7"]
+
+
+def test_token_rows_are_compiled_as_they_are(cdec: Runner) -> None:
+    _compile(cdec, "-", "-o", "x.arrow", "--token-ids", stdin=b"[300, 301]\n[300]\n")
+    result = cdec("check", "x.arrow", "--token-ids", stdin=b"[300]\n[300, 302]\n[301]\n")
+    assert [record["valid"] for record in result.records] == [True, False, False]
+    assert [record.get("position") for record in result.records] == [None, 1, 0]
+
+
+def test_options_about_texts_are_refused_for_token_rows(cdec: Runner) -> None:
+    words = ("compile-set", "-", "-o", "x.arrow", "--token-ids", "--prefix", "<")
+    assert cdec(*words, stdin=b"[300]\n").error_code == "E_USAGE"
+
+
+def test_bad_lines_stop_or_are_counted(cdec: Runner) -> None:
+    data = b"alpha\nb\xff\n gamma\n"
+    result = cdec("compile-set", "-", "-o", "x.arrow", stdin=data)
+    assert (result.status, result.error_code) == (65, "E_ENCODING")
+    assert not Path("x.arrow").exists()
+    report = _compile(cdec, "-", "-o", "x.arrow", "--bad-lines", "skip", stdin=data)
+    assert (report["entities"], report["skipped"]) == (2, 1)
+
+
+def test_a_blank_line_is_a_member_only_when_kept(cdec: Runner) -> None:
+    assert _compile(cdec, "-", "-o", "x.arrow", stdin=b"\na\n")["entities"] == 1
+    kept = _compile(cdec, "-", "-o", "y.arrow", "--keep-empty", stdin=b"\na\n")
+    assert kept["entities"] == 2
+    assert _accepts(cdec, "y.arrow", "", "a") == [True, True]
+
+
+def test_denied_texts_are_left_out(cdec: Runner) -> None:
+    deny = _write("deny.txt", "Rome\nNowhere\n")
+    report = _compile(cdec, "-", "-o", "x.arrow", "--deny", deny, stdin=b"Paris\nRome\n")
+    assert (report["entities"], report["denied"]) == (1, 1)
+    assert _accepts(cdec, "x.arrow", "Paris", "Rome") == [True, False]
+
+
+def test_prefix_and_suffix_are_forced_around_members(cdec: Runner) -> None:
+    words = ("--prefix", "Entity: <", "--suffix", ">")
+    report = _compile(cdec, "-", "-o", "x.arrow", *words, stdin=b"Paris\n")
+    assert report["options"]["prefix"] == "Entity: <"
+    assert report["options"]["suffix"] == ">"
+    plain = _compile(cdec, "-", "-o", "y.arrow", stdin=b"Paris\n")
+    assert report["longest"] > plain["longest"]
+    assert _accepts(cdec, "x.arrow", "Paris", "Entity: <Paris>") == [True, False]
+
+
+def test_leading_space_is_recorded_and_changes_the_rows(cdec: Runner) -> None:
+    rows = {}
+    for choice in ("auto", "always", "never", "both"):
+        words = ("-o", f"{choice}.arrow", "--leading-space", choice)
+        report = _compile(cdec, "-", *words, stdin=b"Paris\n")
+        rows[choice] = (report["rows"], report["options"]["leading_space"])
+    assert rows == {
+        "auto": (1, "always"),
+        "always": (1, "always"),
+        "never": (1, "never"),
+        "both": (2, "both"),
+    }
+
+
+def test_normalisation_merges_forms(cdec: Runner) -> None:
+    data = "\u00e9\ne\u0301\n".encode()
+    assert _compile(cdec, "-", "-o", "x.arrow", stdin=data)["entities"] == 2
+    words = ("--normalize", "nfc")
+    assert _compile(cdec, "-", "-o", "y.arrow", *words, stdin=data)["entities"] == 1
+
+
+@pytest.mark.parametrize(
+    ("words", "status", "code"),
+    [
+        (("--max-line-bytes", "4"), 65, "E_LINE_TOO_LONG"),
+        (("--max-input-bytes", "5"), 75, "E_LIMIT"),
+        (("--max-entities", "1"), 75, "E_LIMIT"),
+        (("--max-entry-tokens", "2"), 75, "E_LIMIT"),
+        (("--max-line-bytes", "0"), 2, "E_USAGE"),
+        (("--max-entities", "0"), 2, "E_USAGE"),
+        (("--max-entry-tokens", "0"), 2, "E_USAGE"),
+        (("--max-input-bytes", "many"), 2, "E_USAGE"),
+        (("--memory-limit", "0"), 2, "E_USAGE"),
+        (("--leading-space", "perhaps"), 2, "E_USAGE"),
+        (("--tokenizer", "a", "--model", "b"), 2, "E_USAGE"),
+        (("--tokenizer", "no/such/tokenizer"), 69, "E_MODEL"),
+    ],
+)
+def test_limits_and_wrong_values(
+    cdec: Runner, words: tuple[str, ...], status: int, code: str
+) -> None:
+    data = b"abc\nxylophone quintessence\n"
+    result = cdec("compile-set", "-", "-o", "x.arrow", *words, stdin=data)
+    assert (result.status, result.error_code) == (status, code)
+    assert not Path("x.arrow").exists()
+
+
+def test_a_memory_limit_changes_no_byte(cdec: Runner) -> None:
+    data = "".join(f"entity number {i * 7919 % 3000}\n" for i in range(3000)).encode()
+    _compile(cdec, "-", "-o", "x.arrow", stdin=data)
+    _compile(cdec, "-", "-o", "y.arrow", "--memory-limit", "200kB", stdin=data)
+    assert Path("x.arrow").read_bytes() == Path("y.arrow").read_bytes()
+
+
+def test_the_tokenizer_may_be_a_models(cdec: Runner) -> None:
+    from cdec.data.assets import embedded_model_path
+
+    folder = embedded_model_path("draft")
+    _compile(cdec, "-", "-o", "x.arrow", "--model", folder, stdin=b"Paris\n")
+    _compile(cdec, "-", "-o", "y.arrow", "--tokenizer", folder, stdin=b"Paris\n")
+    assert Path("x.arrow").read_bytes() == Path("y.arrow").read_bytes()
+
+
+def test_quiet_prints_nothing_and_json_prints_one_line(cdec: Runner) -> None:
+    result = cdec("compile-set", "-", "-o", "x.arrow", "-q", stdin=b"a\na\n")
+    assert (result.status, result.stdout, result.stderr) == (0, b"", "")
+
+
+def test_forced_progress_goes_to_stderr_only(cdec: Runner) -> None:
+    words = ("compile-set", "-", "-o", "x.arrow", "--json", "--progress")
+    result = cdec(*words, stdin=b"a\nb\n")
+    assert len(result.records) == 1
+    assert "entities, " in result.stderr
+
+
+def _warnings(result: Result) -> list[str]:
+    return [
+        line.split()[1].rstrip(":")
+        for line in result.stderr.splitlines()
+        if line.startswith("warning ")
+    ]
+
+
+def test_notices_are_warnings_on_stderr_and_data_in_the_report(cdec: Runner) -> None:
+    result = cdec("compile-set", "-", "-o", "x.arrow", "--json", stdin=b"a\r\na\r\n")
+    codes = [notice["code"] for notice in json.loads(result.stdout)["notices"]]
+    assert "W_CRLF" in codes and "W_DUPLICATES" in codes
+    assert _warnings(result) == codes
+
+
+def test_a_missing_input_leaves_nothing_behind(cdec: Runner) -> None:
+    result = cdec("compile-set", "nope.txt")
+    assert (result.status, result.error_code) == (66, "E_NOINPUT")
+    assert list(Path().iterdir()) == []
+
+
+def test_the_revision_reaches_the_tokenizer_loader(
+    cdec: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from cdec.core.vocabulary import Vocabulary
+
+    seen = []
+    load = Vocabulary.from_tokenizer
+
+    def spy(source: Any, *, revision: str | None = None) -> Vocabulary:
+        seen.append(revision)
+        return load(source)
+
+    monkeypatch.setattr(Vocabulary, "from_tokenizer", spy)
+    _compile(cdec, "-", "-o", "x.arrow", "--revision", "abc", stdin=b"a\n")
+    _compile(cdec, "-", "-o", "y.arrow", stdin=b"a\n")
+    assert seen == ["abc", None]

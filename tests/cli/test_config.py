@@ -1,0 +1,104 @@
+"""cdec.toml: which values are taken, and which are refused."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from cdec.cli import compile_set, sample
+from cdec.cli.config import COMMAND_LINE_ONLY, Config, option_fields
+from cdec.cli.registry import COMMANDS, options_class_of
+from cdec.core.errors import ConfigError
+
+
+def _load(tmp_path: Path, text: str) -> Config:
+    path = tmp_path / "cdec.toml"
+    path.write_text(text, encoding="utf-8")
+    return Config.load(path)
+
+
+def test_absent_file_gives_no_values(tmp_path: Path) -> None:
+    assert Config.load(tmp_path / "cdec.toml").values("sample", sample.Options) == {}
+
+
+def test_values_get_the_options_types(tmp_path: Path) -> None:
+    config = _load(
+        tmp_path,
+        'artifact = "a.arrow"\nK = 8\ntemperature = 2\nresume = true\nprompt = ["x", "y"]\n'
+        "max_new_tokens = 5\n",
+    )
+    assert config.values("sample", sample.Options) == {
+        "artifact": Path("a.arrow"),
+        "max_tries": 8,
+        "temperature": 2.0,
+        "resume": True,
+        "prompt": ["x", "y"],
+        "max_new_tokens": 5,
+    }
+
+
+def test_typed_options_are_left_alone(tmp_path: Path) -> None:
+    config = _load(tmp_path, "seed = 3\nn = 2\n")
+    assert config.values("sample", sample.Options, skip={"seed"}) == {"n": 2}
+
+
+def test_keys_of_other_commands_are_ignored(tmp_path: Path) -> None:
+    config = _load(tmp_path, 'prefix = "<"\nK = 2\n')
+    assert config.values("compile-set", compile_set.Options) == {"prefix": "<"}
+    assert config.values("sample", sample.Options) == {"max_tries": 2}
+
+
+def test_a_commands_table_wins(tmp_path: Path) -> None:
+    config = _load(tmp_path, "seed = 1\n[sample]\nseed = 2\n[demo]\nseed = 3\n")
+    assert config.values("sample", sample.Options) == {"seed": 2}
+
+
+@pytest.mark.parametrize(
+    ("text", "key"),
+    [
+        ("temprature = 1\n", "temprature"),
+        ("[sample]\nprefix = 'x'\n", "prefix"),
+        ("[smple]\nseed = 1\n", "smple"),
+        ("temperature = 'hot'\n", "temperature"),
+        ("seed = 1.5\n", "seed"),
+        ("seed = true\n", "seed"),
+        ("resume = 1\n", "resume"),
+        ("prompt = [1]\n", "prompt"),
+        ("trust_remote_code = true\n", "trust_remote_code"),
+        ("[sample]\nallow-pickle = true\n", "allow-pickle"),
+    ],
+)
+def test_wrong_keys_and_values_are_named(tmp_path: Path, text: str, key: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, text).values("sample", sample.Options)
+    assert caught.value.details["key"] == key
+    assert caught.value.hint
+
+
+def test_a_wrong_choice_is_refused(tmp_path: Path) -> None:
+    config = _load(tmp_path, "leading-space = 'sometimes'\n")
+    with pytest.raises(ConfigError, match="'auto', 'always', 'never', 'both'"):
+        config.values("compile-set", compile_set.Options)
+
+
+def test_the_nearest_key_is_suggested(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError) as caught:
+        _load(tmp_path, "temprature = 1\n").values("sample", sample.Options)
+    assert "temperature" in str(caught.value.hint)
+
+
+@pytest.mark.parametrize("data", [b"seed = = 1", b"\xff\xfe", b"x" * (2 << 20)])
+def test_a_file_that_is_no_toml_is_refused(tmp_path: Path, data: bytes) -> None:
+    path = tmp_path / "cdec.toml"
+    path.write_bytes(data)
+    with pytest.raises(ConfigError):
+        Config.load(path)
+
+
+def test_every_option_of_every_command_has_one_key() -> None:
+    for name in COMMANDS:
+        options_class = options_class_of(name)
+        fields = option_fields(options_class)
+        assert len({field for field, _ in fields.values()}) == len(fields)
+    assert COMMAND_LINE_ONLY.issubset(option_fields(sample.Options))

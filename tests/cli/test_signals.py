@@ -1,0 +1,57 @@
+"""Signals take effect between records, and the second one at once."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+import subprocess
+import sys
+
+import pytest
+
+from cdec.cli.signals import Interrupted, Signals
+
+
+@pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_interrupts_with_its_status(signum: signal.Signals) -> None:
+    with pytest.raises(Interrupted) as caught, Signals():
+        os.kill(os.getpid(), signum)
+    assert caught.value.exit_status == 128 + signum
+
+
+def test_a_shield_finishes_first() -> None:
+    done = []
+    with pytest.raises(Interrupted), Signals() as signals:
+        with signals.shield():
+            os.kill(os.getpid(), signal.SIGTERM)
+            done.append("written")
+        done.append("never")
+    assert done == ["written"]
+
+
+def test_a_dropped_interruption_comes_back_at_the_checkpoint() -> None:
+    with pytest.raises(Interrupted), Signals() as signals:
+        with contextlib.suppress(Interrupted):  # as the interpreter does inside a callback
+            os.kill(os.getpid(), signal.SIGINT)
+        signals.checkpoint()
+
+
+def test_handlers_are_restored() -> None:
+    before = signal.getsignal(signal.SIGINT)
+    with Signals():
+        assert signal.getsignal(signal.SIGINT) != before
+    assert signal.getsignal(signal.SIGINT) == before
+
+
+def test_the_second_signal_ends_the_process_at_once() -> None:
+    code = (
+        "import os, signal, time\n"
+        "from cdec.cli.signals import Signals\n"
+        "with Signals() as signals:\n"
+        "    with signals.shield():\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "        time.sleep(20)\n"
+    )
+    assert subprocess.run([sys.executable, "-c", code], timeout=15).returncode == 130

@@ -1,0 +1,145 @@
+"""What ships with the package: both models, their prompts and entity lists."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.core.errors import InputMissingError
+from cdec.data.assets import EMBEDDED, embedded_model_path, entity_list, evaluation_prompts
+from cdec.data.training import evaluation
+
+MEBIBYTE = 1 << 20
+# Measured shares are in MODEL_CARD.md; these leave room for other versions of torch.
+FLOOR = {"target": 0.60, "draft": 0.15}
+
+
+def read_jsonl(path: Path) -> list[dict[str, str]]:
+    return [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
+
+
+def load(name: str) -> tuple[Any, Any]:
+    from transformers import AutoModelForCausalLM, AutoTokenizer
+
+    path = embedded_model_path(name)
+    model = AutoModelForCausalLM.from_pretrained(path, dtype="float32", local_files_only=True)
+    return model.eval(), AutoTokenizer.from_pretrained(path, local_files_only=True)
+
+
+@pytest.fixture(scope="module", params=["target", "draft"])
+def loaded(request: pytest.FixtureRequest) -> tuple[str, Any, Any]:
+    return (request.param, *load(request.param))
+
+
+def test_both_models_share_one_vocabulary() -> None:
+    files = [embedded_model_path(name) / "tokenizer.json" for name in ("target", "draft")]
+    assert files[0].read_bytes() == files[1].read_bytes()
+
+
+def test_draft_is_about_a_tenth_of_the_target() -> None:
+    sizes = [
+        (embedded_model_path(name) / "model.safetensors").stat().st_size
+        for name in ("target", "draft")
+    ]
+    assert 8 < sizes[0] / sizes[1] < 12
+
+
+def test_folder_stays_small_enough_for_the_repository() -> None:
+    sizes = {p: p.stat().st_size for p in EMBEDDED.rglob("*") if p.is_file()}
+    models = sum(size for path, size in sizes.items() if path.parent.name in ("target", "draft"))
+    assert models < 13 * MEBIBYTE
+    assert sum(sizes.values()) < 15 * MEBIBYTE
+
+
+def test_only_safetensors_and_text_ship() -> None:
+    suffixes = {path.suffix for path in EMBEDDED.rglob("*") if path.is_file()}
+    assert suffixes <= {".safetensors", ".json", ".jsonl", ".txt", ".md"}
+
+
+def test_tokenizer_starts_with_bos_and_round_trips(loaded: tuple[str, Any, Any]) -> None:
+    _, model, tokenizer = loaded
+    assert tokenizer("")["input_ids"] == [tokenizer.bos_token_id]
+    text = "Résumé 中文 \U0001f600\n\t 3.14 {}\x07"
+    ids = tokenizer(text, add_special_tokens=False)["input_ids"]
+    assert tokenizer.decode(ids) == text
+    assert len(tokenizer) == model.config.vocab_size
+    assert model.generation_config.eos_token_id == tokenizer.eos_token_id
+
+
+def test_chat_template_asks_a_question(loaded: tuple[str, Any, Any]) -> None:
+    _, _, tokenizer = loaded
+    messages = [{"role": "user", "content": "Who?"}]
+    assert tokenizer.apply_chat_template(messages, tokenize=False) == "Question: Who?\nAnswer:"
+
+
+def test_whole_context_gives_finite_logits(loaded: tuple[str, Any, Any]) -> None:
+    import torch
+
+    _, model, tokenizer = loaded
+    story = tokenizer("Once upon a time there was a little goat. " * 400)["input_ids"]
+    context = model.config.max_position_embeddings
+    assert context == tokenizer.model_max_length == 2048 < len(story)
+    with torch.inference_mode():
+        logits = model(torch.tensor([story[:context]])).logits
+    assert logits.shape == (1, context, model.config.vocab_size)
+    assert bool(torch.isfinite(logits).all())
+    # A text that repeats is easy at its end, if long contexts work at all.
+    loss = torch.nn.functional.cross_entropy(
+        logits[0, -65:-1], torch.tensor(story[context - 64 : context])
+    )
+    assert float(loss) < 3.0
+
+
+def test_greedy_answers_are_mostly_right(loaded: tuple[str, Any, Any]) -> None:
+    name, model, tokenizer = loaded
+    prompts = read_jsonl(evaluation_prompts("facts"))[:100]
+    assert evaluation.exact_match(model, tokenizer, prompts, 16) >= FLOOR[name]
+
+
+def test_evaluation_prompts_are_complete_and_unique() -> None:
+    least = {"facts": 600, "json": 50, "glosses": 200}
+    for name, count in least.items():
+        prompts = read_jsonl(evaluation_prompts(name))
+        assert len(prompts) >= count
+        assert all({"id", "prompt", "answer", "relation"} == set(prompt) for prompt in prompts)
+        for key in ("id", "prompt"):
+            assert len({prompt[key] for prompt in prompts}) == len(prompts)
+
+
+def test_fact_prompts_are_those_held_out_of_training() -> None:
+    assert read_jsonl(evaluation_prompts("facts")) == evaluation.fact_prompts()
+    assert read_jsonl(evaluation_prompts("json")) == evaluation.json_prompts()
+    text = evaluation.training_text_of_facts(seed=11, epochs=2)
+    assert evaluation.leaked(evaluation.fact_prompts(), text) == []
+
+
+def test_json_answers_are_json_with_the_asked_keys() -> None:
+    for prompt in read_jsonl(evaluation_prompts("json")):
+        keys = prompt["prompt"].strip().removesuffix(".").split(" the keys ")[1].split(", ")
+        assert list(json.loads(prompt["answer"])) == keys
+
+
+def test_gloss_prompts_are_held_out_synsets(shared: Path) -> None:
+    assert read_jsonl(evaluation_prompts("glosses")) == evaluation.gloss_prompts(shared)
+
+
+def test_answers_are_in_the_entity_list() -> None:
+    entities = entity_list("facts").read_text(encoding="utf-8").splitlines()
+    assert entities == sorted(set(entities))
+    answers = {prompt["answer"] for prompt in read_jsonl(evaluation_prompts("facts"))}
+    assert answers <= set(entities)
+
+
+def test_unicode_names_are_sorted_and_unique() -> None:
+    names = entity_list("unicode_names").read_text(encoding="utf-8").splitlines()
+    assert len(names) > 30_000 and names == sorted(set(names))
+
+
+@pytest.mark.parametrize("find", [embedded_model_path, entity_list, evaluation_prompts])
+def test_unknown_name_says_what_is_present(find: Any) -> None:
+    with pytest.raises(InputMissingError, match=r"present: .*(target|facts)") as caught:
+        find("nothing")
+    assert caught.value.hint
