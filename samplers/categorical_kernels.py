@@ -66,6 +66,7 @@ def sample_ragged(  # type: ignore[no-untyped-def]
     log_normalizer,
     rows,
     which,
+    lists,
     offsets,
     ids,
     end_ids,
@@ -81,7 +82,8 @@ def sample_ragged(  # type: ignore[no-untyped-def]
 
     Args:
         scores: float[M, V]. log_normalizer: float64[M]. rows: int64[N] row of each node.
-        which: int64[S] nodes with ragged lists. offsets: int64[S + 1]. ids: int[...], sorted.
+        which: int64[S] nodes with allowed lists. lists: int64[S] list of each; nodes share lists.
+        offsets: int64[L + 1] and ids: int32[...]: the L lists, each sorted.
         end_ids: int64[...]; is_end: bool[V], the same. walk_starts: int64[N + 1] and walk_order:
             int64[W], the walks by node.
         uniforms: float64[W].
@@ -90,16 +92,16 @@ def sample_ragged(  # type: ignore[no-untyped-def]
             allowed mass, -inf at dead ends, NaN where the scores hold NaN.
     """
     longest = 1
-    for s in range(len(which)):
-        longest = max(longest, offsets[s + 1] - offsets[s])
+    for number in lists:
+        longest = max(longest, offsets[number + 1] - offsets[number])
     values = np.empty(longest)
     sums = np.empty(longest // BLOCK + 1)
     for s in range(len(which)):
         node = which[s]
         row = rows[node]
         normalizer = log_normalizer[row]
-        start = offsets[s]
-        n = offsets[s + 1] - start
+        start = offsets[lists[s]]
+        n = offsets[lists[s] + 1] - start
         shift, total = weigh(scores, row, normalizer, ids, start, n, values, sums)
         walks = walk_order[walk_starts[node] : walk_starts[node + 1]]
         log_z[node] = min(0.0, shift + math.log(total)) if total == total else np.nan
@@ -177,6 +179,7 @@ def best_events(  # type: ignore[no-untyped-def]
     log_normalizer,
     rows,
     which,
+    lists,
     offsets,
     ids,
     end_ids,
@@ -189,22 +192,22 @@ def best_events(  # type: ignore[no-untyped-def]
     """List the most probable tokens and the end event of the nodes ``which``.
 
     Args:
-        scores, log_normalizer, rows, which, offsets, ids, end_ids, is_end: As sample_ragged.
+        scores, log_normalizer, rows, which, lists, offsets, ids, end_ids, is_end: As sample_ragged.
         tokens: int64[N, k], written: best first, ties by id, NONE where there are fewer.
         log_p: float64[N, k], written, -inf where there are fewer.
         log_end: float64[N], written: log of the allowed end ids' mass. log_z: float64[N], written.
     """
     k = tokens.shape[1]
     longest = 1
-    for s in range(len(which)):
-        longest = max(longest, offsets[s + 1] - offsets[s])
+    for number in lists:
+        longest = max(longest, offsets[number + 1] - offsets[number])
     values = np.empty(longest)
     sums = np.empty(longest // BLOCK + 1)
     for s in range(len(which)):
         node = which[s]
         row = rows[node]
-        start = offsets[s]
-        n = offsets[s + 1] - start
+        start = offsets[lists[s]]
+        n = offsets[lists[s] + 1] - start
         shift, total = weigh(scores, row, log_normalizer[row], ids, start, n, values, sums)
         tokens[node] = NONE
         log_p[node] = -np.inf

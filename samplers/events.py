@@ -64,9 +64,13 @@ _Events = TypeVar("_Events", SampledEvents, BestEvents)
 
 @dataclass(frozen=True, slots=True)
 class _AllowedIds:
-    """Ragged allowed ids of the constrained nodes ``which``; ``free`` nodes allow everything."""
+    """Allowed ids of the constrained nodes ``which``; ``free`` nodes allow everything.
+
+    Node ``which[i]`` has the ragged list ``lists[i]``: nodes of equal state share one.
+    """
 
     which: NDArray[np.int64]
+    lists: NDArray[np.int64]
     offsets: NDArray[np.int64]
     ids: NDArray[np.int32]
     free: NDArray[np.int64]
@@ -96,8 +100,9 @@ def sample(step: Step, uniforms: NDArray[np.float64], *, top_m: int | None = Non
     log_z = np.empty(len(step.rows))
     walks = (step.walk_starts, step.walk_order, uniforms, tokens, log_p, log_z)
     if allowed.which.size:
-        ragged = (allowed.which, allowed.offsets, allowed.ids, batch.end_ids, batch.is_end)
-        kernels.sample_ragged(scores, log_normalizer, step.rows, *ragged, *walks)
+        ragged = (allowed.which, allowed.lists, allowed.offsets, allowed.ids)
+        ends = (batch.end_ids, batch.is_end)
+        kernels.sample_ragged(scores, log_normalizer, step.rows, *ragged, *ends, *walks)
     if allowed.free.size:
         dense = (allowed.free, batch.end_ids, batch.is_end)
         kernels.sample_dense(scores, log_normalizer, step.rows, *dense, *walks)
@@ -122,13 +127,14 @@ def best(step: Step, k: int, *, top_m: int | None = None) -> BestEvents:
     log_end, log_z = np.empty(n), np.empty(n)
     out = (batch.end_ids, batch.is_end, tokens, log_p, log_end, log_z)
     if allowed.which.size:
-        ragged = (allowed.which, allowed.offsets, allowed.ids)
+        ragged = (allowed.which, allowed.lists, allowed.offsets, allowed.ids)
         kernels.best_events(scores, log_normalizer, step.rows, *ragged, *out)
     everything = np.arange(scores.shape[1], dtype=np.int32)
     span = np.array([0, len(everything)])
-    for node in allowed.free:
-        one = np.array([node])
-        kernels.best_events(scores, log_normalizer, step.rows, one, span, everything, *out)
+    if allowed.free.size:
+        shared = np.zeros_like(allowed.free)
+        ragged = (allowed.free, shared, span, everything)
+        kernels.best_events(scores, log_normalizer, step.rows, *ragged, *out)
     return _checked(BestEvents(tokens, log_p, log_end, log_z, allowed.missed))
 
 
@@ -154,8 +160,16 @@ def _allowed_ids(
     at_limit = nodes.at_limit()
     missed = np.zeros(count)
     which: list[NDArray[np.int64]] = []
+    lists: list[NDArray[np.int64]] = []
     lengths: list[NDArray[np.int64]] = []
     ids: list[NDArray[np.int32]] = []
+
+    def add(group: NDArray[np.int64], own: NDArray[np.int64], sizes: Any, listed: Any) -> None:
+        lists.append(own + sum(map(len, lengths)))
+        which.append(group)
+        lengths.append(sizes)
+        ids.append(listed)
+
     free = batch.is_free(nodes.request)
     for session, group in batch.groups(nodes.request) if batch.masks else []:
         open_nodes = group[~at_limit[group]]
@@ -163,23 +177,20 @@ def _allowed_ids(
             open_nodes, verified, kept = _verified(
                 session, step, scores, log_normalizer, open_nodes, top_m, missed
             )
-            which.append(verified)
-            lengths.append(kept[0])
-            ids.append(kept[1])
+            add(verified, np.arange(verified.size), *kept)
         if open_nodes.size:
-            starts, allowed = session.allowed(nodes.state[open_nodes])
-            which.append(open_nodes)
-            lengths.append(np.diff(starts))
-            ids.append(allowed)
+            states, own = np.unique(nodes.state[open_nodes], return_inverse=True)
+            starts, allowed = session.allowed(states)
+            add(open_nodes, own.reshape(-1), np.diff(starts), allowed)
     ending = np.flatnonzero(at_limit)
     if ending.size:
-        which.append(ending)
-        lengths.append(np.full(ending.size, len(batch.end_ids)))
-        ids.append(np.tile(batch.end_ids, ending.size).astype(np.int32))
+        only_ends = batch.end_ids.astype(np.int32)
+        add(ending, np.zeros_like(ending), np.array([len(only_ends)]), only_ends)
     offsets = np.zeros(sum(part.size for part in lengths) + 1, np.int64)
     np.cumsum(_joined(lengths, np.int64), out=offsets[1:])
     return _AllowedIds(
         which=_joined(which, np.int64),
+        lists=_joined(lists, np.int64),
         offsets=offsets,
         ids=_joined(ids, np.int32),
         free=np.flatnonzero(free),
