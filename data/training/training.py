@@ -37,7 +37,7 @@ class Plan:
     max_steps: int | None = None
     batch_tokens: int = 8192
     length: int = 256
-    long_share: float = 0.1
+    long_share: float = 0.25
     learning_rate: float = 1e-2
     warmup: int = 100
     compile: bool = False

@@ -14,7 +14,7 @@ from cdec.data.training import evaluation
 
 MEBIBYTE = 1 << 20
 # Measured shares are in MODEL_CARD.md; these leave room for other versions of torch.
-FLOOR = {"target": 0.60, "draft": 0.15}
+FLOOR = {"target": 0.80, "draft": 0.30}
 
 
 def read_jsonl(path: Path) -> list[dict[str, str]]:
@@ -75,22 +75,26 @@ def test_chat_template_asks_a_question(loaded: tuple[str, Any, Any]) -> None:
     assert tokenizer.apply_chat_template(messages, tokenize=False) == "Question: Who?\nAnswer:"
 
 
-def test_whole_context_gives_finite_logits(loaded: tuple[str, Any, Any]) -> None:
+def test_whole_context_serves_as_well_as_a_short_one(loaded: tuple[str, Any, Any]) -> None:
     import torch
 
     _, model, tokenizer = loaded
-    story = tokenizer("Once upon a time there was a little goat. " * 400)["input_ids"]
     context = model.config.max_position_embeddings
-    assert context == tokenizer.model_max_length == 2048 < len(story)
-    with torch.inference_mode():
-        logits = model(torch.tensor([story[:context]])).logits
-    assert logits.shape == (1, context, model.config.vocab_size)
-    assert bool(torch.isfinite(logits).all())
-    # A text that repeats is easy at its end, if long contexts work at all.
-    loss = torch.nn.functional.cross_entropy(
-        logits[0, -65:-1], torch.tensor(story[context - 64 : context])
-    )
-    assert float(loss) < 3.0
+    assert context == tokenizer.model_max_length == 2048
+    documents = evaluation.training_text_of_facts(seed=7, epochs=1)[:200]
+    ids: list[int] = []
+    for encoded in tokenizer(documents)["input_ids"]:
+        ids += [*encoded, tokenizer.eos_token_id]
+    ids = ids[:context]
+
+    def loss_of_end(start: int) -> float:
+        with torch.inference_mode():
+            logits = model(torch.tensor([ids[start:]])).logits[0]
+        assert bool(torch.isfinite(logits).all())
+        return float(torch.nn.functional.cross_entropy(logits[-257:-1], torch.tensor(ids[-256:])))
+
+    assert len(ids) == context
+    assert loss_of_end(0) < loss_of_end(context - 288) + 0.6
 
 
 def test_greedy_answers_are_mostly_right(loaded: tuple[str, Any, Any]) -> None:
