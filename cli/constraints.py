@@ -39,17 +39,36 @@ def parse_named(pairs: Sequence[str]) -> dict[str, Path]:
     return named
 
 
+def artifact_paths(default: Path | None, named: Sequence[str]) -> dict[str, Path]:
+    """Return the artifacts of a run by name; DEFAULT names the one of ``--artifact``.
+
+    Raises:
+        UsageError: A ``--constraint`` that is no NAME=ARTIFACT.
+    """
+    pairs = parse_named(named)
+    return pairs if default is None else {DEFAULT: default, **pairs}
+
+
+def verify_artifacts(paths: Mapping[str, Path]) -> dict[str, str]:
+    """Verify artifacts before a model is loaded; return their digests by name.
+
+    Raises:
+        CdecError: One is missing or damaged.
+    """
+    from cdec.core.artifact import read_artifact
+
+    return {name: read_artifact(path).metadata["cdec.digest"] for name, path in paths.items()}
+
+
 class Constraints:
     """Opened artifacts: one for the records that name none, others by name.
 
     Args:
-        default: Artifact of the records that name none; None where there is none.
-        named: Artifacts that records may name.
+        paths: As ``artifact_paths`` gives them.
         vocabulary: The model's; a mismatch is an error.
         deny: Texts never to emit.
 
     Attributes:
-        digests: Digest of each artifact by name; ``""`` is the default's.
         notices: Warnings about denied texts that an artifact does not hold.
 
     Raises:
@@ -57,32 +76,22 @@ class Constraints:
     """
 
     def __init__(
-        self,
-        default: Path | None,
-        named: Mapping[str, Path],
-        vocabulary: Vocabulary,
-        deny: Sequence[bytes] = (),
+        self, paths: Mapping[str, Path], vocabulary: Vocabulary, deny: Sequence[str] = ()
     ) -> None:
-        self.digests: dict[str, str] = {}
         self.notices: list[Notice] = []
-        paths = dict(named) if default is None else {DEFAULT: default, **named}
-        self._opened = {
-            name: self._open(name, path, vocabulary, deny) for name, path in paths.items()
-        }
+        denied = [text.encode() for text in deny]
+        self._opened = {name: self._open(path, vocabulary, denied) for name, path in paths.items()}
 
-    def _open(
-        self, name: str, path: Path, vocabulary: Vocabulary, deny: Sequence[bytes]
-    ) -> Constraint:
-        from cdec.core.artifact import open_artifact, read_artifact
+    def _open(self, path: Path, vocabulary: Vocabulary, deny: Sequence[bytes]) -> Constraint:
+        from cdec.core.artifact import open_artifact
 
         constraint: Any = open_artifact(path, vocabulary=vocabulary)
-        self.digests[name] = read_artifact(path).metadata["cdec.digest"]
         if deny:
             constraint = constraint.deny_texts(deny)
-        unknown = constraint.denied_unknown if deny else 0
-        if unknown:
-            message = f"{path}: {unknown} of {len(deny)} denied texts are no members"
-            self.notices.append(Notice("W_DENY_UNKNOWN", message, {"unknown": unknown}))
+            unknown = constraint.denied_unknown
+            if unknown:
+                message = f"{path}: {unknown} of {len(deny)} denied texts are no members"
+                self.notices.append(Notice("W_DENY_UNKNOWN", message, {"unknown": unknown}))
         opened: Constraint = constraint
         return opened
 

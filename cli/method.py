@@ -56,6 +56,12 @@ def build_sampler(options: SampleOptions, typed: frozenset[str]) -> Sampler:
             require_at_least(value, 1, flag) if not isinstance(value, bool) else None
             keywords[field] = value
     sampler: Sampler = sampler_class(**keywords)
+    widest = getattr(sampler, "beams", None)
+    if options.method == "beam" and widest is not None and options.n > widest:
+        raise UsageError(
+            f"-n is {options.n}, and a search of {widest} beams finds no more than {widest} texts",
+            hint=f"give --beams {options.n} or more",
+        )
     return sampler
 
 

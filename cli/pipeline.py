@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import json
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
@@ -37,9 +38,10 @@ def compile_set_file(
 
     require_input(options.source)
     deny = [] if options.deny is None else list(read_texts(options.deny))
+    stats = SourceStats()
+    source = _begun(_source(options, limits[0], stats))
     vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
     run.console.note(f"tokenizer: {name}")
-    stats = SourceStats()
     with run.console.progress("entities") as progress:
         shared: dict[str, Any] = {
             "deny": deny,
@@ -51,7 +53,6 @@ def compile_set_file(
             "force": options.force,
             "progress": _progress(progress),
         }
-        source = _source(options, limits[0], stats)
         if options.token_ids:
             report = compile_token_set(source, vocabulary, output, **shared)
         else:
@@ -75,6 +76,12 @@ def _source(options: compile_set.Options, limits: InputLimits, stats: SourceStat
         id_field=options.id_field,
         **reading,
     )
+
+
+def _begun(batches: Iterator[Any]) -> Iterator[Any]:
+    """Read the first batch now: what is bad at once is refused before a tokenizer loads."""
+    first = list(itertools.islice(batches, 1))
+    return itertools.chain(first, batches)
 
 
 def _progress(progress: Progress) -> Any:

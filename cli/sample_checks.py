@@ -11,6 +11,7 @@ from cdec.cli.constraints import HOW_TO
 from cdec.cli.method import WITHOUT_CONSTRAINT
 from cdec.cli.options import refuse_terminal, require_at_least
 from cdec.core.errors import OutputExistsError, UsageError
+from cdec.core.warping import Warping
 
 if TYPE_CHECKING:
     from cdec.cli.sample import Options
@@ -43,6 +44,8 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         (options.seed, 0, "--seed"),
     ):
         require_at_least(value, least, flag)
+    # Checks itself: a value that the model would refuse must not cost an existing output.
+    Warping(options.temperature, options.top_k, options.top_p)
     if options.resume and options.force:
         raise UsageError("--resume continues a file, --force replaces it", hint="give one of them")
     if options.resume and options.output is None:

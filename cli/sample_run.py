@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.constraints import Constraints, parse_named
+from cdec.cli.constraints import Constraints, artifact_paths, verify_artifacts
 from cdec.cli.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, build_sampler
 from cdec.cli.pipeline import read_texts
 from cdec.cli.prompts import Prompts
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from cdec.core.model import LanguageModel
     from cdec.data.prompts import BadRecord, PromptRecord
     from cdec.data.resume import FinishedRecords
+    from cdec.data.templates import PromptTemplate
 
 SOME_RECORDS_FAILED = 3
 
@@ -38,17 +39,18 @@ def sample(options: Options, run: Run) -> int:
     check_options(options, run.typed)
     sampler = build_sampler(options, run.typed)
     fields = parse_fields(options)
-    named = parse_named(options.constraint)
+    paths = artifact_paths(options.artifact, options.constraint)
     prompts = Prompts.open(options)
-    denied = [text.encode() for text in read_texts(options.deny)] if options.deny else []
+    denied = list(read_texts(options.deny)) if options.deny else []
     refuse_output(options)
+    digests = verify_artifacts(paths)
     model = open_model(options)
-    constraints = Constraints(options.artifact, named, model.vocabulary, denied)
+    constraints = Constraints(paths, model.vocabulary, denied)
     run.console.warn(constraints.notices)
     decoder = Decoder(sampler, model, options.temperature, options.top_k, options.top_p)
     with open_writer(
         options.output,
-        config=manifest(options, constraints, model),
+        config=manifest(options, digests, model, denied=denied, template=prompts.template),
         inputs=inputs(options),
         force=options.force,
         resume=options.resume,
@@ -131,7 +133,14 @@ def open_model(options: Options) -> LanguageModel:
     )
 
 
-def manifest(options: Options, constraints: Constraints, model: LanguageModel) -> dict[str, object]:
+def manifest(
+    options: Options,
+    digests: Mapping[str, str],
+    model: LanguageModel,
+    *,
+    denied: Sequence[str],
+    template: PromptTemplate | None,
+) -> dict[str, object]:
     """Return all that decides what the records are: devices and batch sizes do not."""
     chosen = ("n", "temperature", "top_k", "top_p", "seed", "max_new_tokens", "allow_special")
     return {
@@ -143,12 +152,13 @@ def manifest(options: Options, constraints: Constraints, model: LanguageModel) -
         "dtype": options.dtype,
         "quantization": options.quantization,
         "vocabulary": model.vocabulary.vocabulary_hash,
-        "artifacts": dict(sorted(constraints.digests.items())),
-        "deny": _file_hash(options.deny),
-        "template": _file_hash(options.template),
+        "artifacts": dict(sorted(digests.items())),
+        "deny": _hash(denied) if denied else None,
+        "template": None if template is None else _hash([template.texts, template.fields]),
         "fields": options.fields,
     }
 
 
-def _file_hash(path: Path | None) -> str | None:
-    return None if path is None else hashlib.sha256(path.read_bytes()).hexdigest()
+def _hash(parts: object) -> str:
+    """Return a hash of texts: read once, since they may come from a pipe."""
+    return hashlib.sha256(json.dumps(parts).encode()).hexdigest()

@@ -57,10 +57,11 @@ def test_demo_runs_end_to_end(cdec: Runner) -> None:
     methods = {row["method"]: row for row in report["methods"]}
     assert set(methods) == {"unconstrained", "masked", "disc"}
     assert methods["masked"]["valid"] == methods["disc"]["valid"] == 1
-    result = cdec(*words, "--seed", "1")
-    text = result.stdout.decode()
+    text = cdec(*words).stdout.decode()
     assert "Compiled a list of" in text and "disc" in text
-    assert text != cdec(*words, "--seed", "2").stdout.decode()
+    more = ("demo", "--prompts", "12", "-n", "8", "--json")
+    assert cdec(*more).stdout == cdec(*more, "--seed", "0").stdout
+    assert cdec(*more).stdout != cdec(*more, "--seed", "1").stdout
     assert cdec(*words, "--quiet").stderr == ""
     for wrong in (("--prompts", "0"), ("-n", "0")):
         assert cdec("demo", *wrong).error_code == "E_USAGE"

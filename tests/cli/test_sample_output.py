@@ -47,11 +47,39 @@ def test_output_files(cdec: Runner, letters: Path) -> None:
     assert Path("out.jsonl").read_bytes() != lines
 
 
-def test_a_failing_run_leaves_the_old_output(cdec: Runner, letters: Path) -> None:
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("-a", "nope.arrow"),
+        ("--temperature", "0"),
+        ("--top-p", "2"),
+        ("--method", "beam", "--beams", "2", "-n", "3"),
+        ("--deny", "nope.txt"),
+        ("--template", "nope.txt"),
+        ("--constraint", "x=nope.arrow"),
+        ("--fields", "nothing"),
+    ],
+)
+def test_a_run_that_cannot_begin_leaves_the_old_output(
+    cdec: Runner, letters: Path, words: tuple[str, ...]
+) -> None:
     Path("out.jsonl").write_text("precious\n")
-    result = cdec("sample", "-a", "nope.arrow", "-o", "out.jsonl", "--force", stdin=TWO)
-    assert (result.status, result.error_code) == (66, "E_NOINPUT")
+    result = cdec("sample", "-a", letters, "-o", "out.jsonl", "--force", *words, stdin=TWO)
+    assert result.status in (2, 66)
     assert Path("out.jsonl").read_text() == "precious\n"
+
+
+def test_the_manifest_notices_another_template_or_deny_list(cdec: Runner, letters: Path) -> None:
+    words = ("sample", "-a", letters, "-o", "out.jsonl", "--template", "t.txt", "--deny", "d.txt")
+    Path("t.txt").write_text("Q: {prompt}")
+    Path("d.txt").write_text("a\n")
+    assert cdec(*words, stdin=TWO).status == 0
+    assert cdec(*words, "--resume", stdin=TWO).status == 0
+    Path("t.txt").write_text("A: {prompt}")
+    assert "template" in cdec(*words, "--resume", stdin=TWO).stderr
+    Path("t.txt").write_text("Q: {prompt}")
+    Path("d.txt").write_text("ab\n")
+    assert "deny" in cdec(*words, "--resume", stdin=TWO).stderr
 
 
 def test_the_output_may_be_no_input(cdec: Runner, letters: Path) -> None:
