@@ -15,6 +15,7 @@ COMPRESSIONS = (GZIP, XZ)
 
 _NAMES = {GZIP: "gzip", XZ: "xz"}
 _PIECE_BYTES = 1 << 20
+_FEED_BYTES = 16 << 10  # so that a bomb is measured against what was read of it, not its whole size
 _GRACE_BYTES = 16 << 20  # small files may expand as they like
 _XZ_MEMORY_BYTES = 256 << 20  # xz -9 needs 65 MiB
 
@@ -79,7 +80,7 @@ def decompress(
     bytes_in = bytes_out = 0
     member = _new_member(compression)
     try:
-        for chunk in chunks:
+        for chunk in _in_pieces(chunks, _FEED_BYTES):
             bytes_in += len(chunk)
             while chunk:
                 if member.eof:
@@ -100,6 +101,12 @@ def decompress(
         ) from error
     if not member.eof:
         raise DataError(f"{name} is a {kind} file that ends early", hint=f"test it with {kind} -t")
+
+
+def _in_pieces(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
+    for chunk in chunks:
+        for start in range(0, len(chunk), size):
+            yield chunk[start : start + size]
 
 
 def _new_member(compression: bytes) -> _Decompressor:

@@ -14,6 +14,7 @@ from typing import BinaryIO, cast
 import pytest
 
 from cdec.core.errors import DataError, EncodingError, InputMissingError, LimitError
+from cdec.data.decompress import GZIP, decompress
 from cdec.data.source import InputLimits, SourceStats, open_source, read_chunks
 
 
@@ -68,6 +69,15 @@ def test_decompression_bomb_is_refused_early(kind: str) -> None:
         read(member * 100, stats=stats)
     assert caught.value.details["limit"] == "max_expansion 200"
     assert stats.bytes_read <= 1 << 20
+
+
+def test_bomb_of_one_member_is_refused_before_much_of_it_is_handed_on() -> None:
+    handed_on = 0
+    packed = gzip.compress(b"a\n" * 100_000_000)
+    with pytest.raises(LimitError):
+        for piece in decompress(iter([packed]), GZIP, "bomb.gz", 200):
+            handed_on += len(piece)
+    assert handed_on < 20 << 20
 
 
 def test_small_file_may_expand_as_it_likes() -> None:
