@@ -7,6 +7,8 @@ One forward pass is a list of rows, a row is a chain of contexts: ``forward_plan
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -108,7 +110,8 @@ class CausalModel(TransformersModel):
         tokens = self._tree.token[nodes].astype(np.int64)[:, None]
         self._count(nodes, 1, 1)
         self._buffers.begin(parents, nodes, width, self._pool.slot_bytes)
-        logits = self._pass(nodes, table, lengths, tokens, None, keep=1)
+        with self._undone_on_failure(uncached):
+            logits = self._pass(nodes, table, lengths, tokens, None, keep=1)
         self._slots.remember(nodes, table)
         return logits[:, 0].float()
 
@@ -139,7 +142,7 @@ class CausalModel(TransformersModel):
         heads = np.array([row.nodes[-1] for row in rows], np.int64)
         lengths = np.array([row.length for row in rows], np.int64)
         news = np.array([row.new for row in rows], np.int64)
-        self._assign(rows, targets)
+        assigned = self._assign(rows, targets)
         table = self._slots.rows(heads, int(lengths.max()))
         tokens = np.zeros((len(rows), int(news.max())), np.int64)
         for i, row in enumerate(rows):
@@ -154,14 +157,28 @@ class CausalModel(TransformersModel):
         keep = int(back.max(initial=0)) + 1
         self._count(heads, 1, news)
         self._buffers.begin(None, heads, table.shape[1], self._pool.slot_bytes)
-        logits = self._pass(heads, table, lengths, tokens, news, keep=keep)
+        with self._undone_on_failure(assigned):
+            logits = self._pass(heads, table, lengths, tokens, news, keep=keep)
         self._slots.remember(heads, table)
         order = np.argsort(found, kind="stable")
         picked = logits[self._tensor(batch[order]), self._tensor(keep - 1 - back[order])]
         return found[order], picked.float()
 
-    def _assign(self, rows: list[PlannedRow], targets: Contexts) -> None:
-        """Give slots to the contexts of a pass that have none; keep those of the targets."""
+    @contextmanager
+    def _undone_on_failure(self, assigned: Contexts) -> Iterator[None]:
+        """Take new slots back if their pass fails, out of memory for one: nothing is in them."""
+        try:
+            yield
+        except BaseException:
+            self._slots.release(assigned)
+            self._buffers.clear()
+            raise
+
+    def _assign(self, rows: list[PlannedRow], targets: Contexts) -> Contexts:
+        """Give slots to the contexts of a pass that have none, and return these.
+
+        The slots of the targets are kept.
+        """
         slot = self._tree.columns["slot"]
         wanted: list[int] = []
         for row in rows:
@@ -169,8 +186,10 @@ class CausalModel(TransformersModel):
                 if slot[node] == NONE:
                     is_root = self._tree.parent[node] == NONE
                     wanted += [node] * (len(self._fixed_tokens(node)) if is_root else 1)
+        nodes = np.array(wanted, np.int64)
         if wanted:
-            self._slots.assign(np.array(wanted, np.int64), targets)
+            self._slots.assign(nodes, targets)
+        return np.unique(nodes)
 
     def _new_tokens(self, row: PlannedRow) -> list[int]:
         top = row.nodes[0]

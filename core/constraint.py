@@ -88,6 +88,12 @@ class Constraint(Protocol):
     def member_text(self, token_ids: Sequence[int]) -> bytes:
         """Return the member alone: the tokens' bytes without forced prefix and suffix."""
 
+    def content(self, text: bytes) -> bytes | None:
+        """Return a whole text, as a model writes it, without forced prefix and suffix.
+
+        None where it lacks them: then it is no member, whatever ``accepts`` says of its middle.
+        """
+
     def accepts(self, text: bytes) -> bool | None:
         """Check a finished member by a path independent of the session; None if out of time."""
 

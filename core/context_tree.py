@@ -145,7 +145,10 @@ class ContextTree:
             )
 
     def below(self, roots: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return all live nodes of the trees of ``roots``, the roots included; O(all nodes)."""
+        """Return all live nodes of the trees of ``roots``, the roots included.
+
+        Cost: O(n) in the nodes used since the tree was last empty.
+        """
         wanted = np.asarray(roots, np.int64).reshape(-1)
         self.require_live(wanted)
         if np.any(self.parent[wanted] != NONE):
@@ -164,6 +167,10 @@ class ContextTree:
         for name, column in self.columns.items():
             column[nodes] = self._fills[name]
         self._free.extend(nodes.tolist())
+        if not self.live:
+            # Ids begin anew: a release costs what is alive, not what once was.
+            self._free.clear()
+            self._used = 0
 
     def _add_children(self, keys: NDArray[np.int64]) -> NDArray[np.int64]:
         nodes = self._allocate(len(keys))

@@ -18,11 +18,35 @@ from cdec.core.context_tree import NONE
 from cdec.core.model import Contexts
 from cdec.core.transformers_model import TransformersModel
 
+_LOGITS_BYTES = 256 << 20
+"""Bytes of float32 logits a forward pass, all its rows and columns; a single row may take more."""
+
 
 class FullForwardModel(TransformersModel):
     """A causal model that reads each sequence from its beginning; O(length) a new token."""
 
     def _evaluate_chunk(self, nodes: Contexts) -> Tensor:
+        positions = self._positions(nodes)
+        columns = len(np.unique(positions))
+        if "logits_to_keep" not in self._accepts:
+            columns = int(positions.max()) + 1
+        size = 4 * len(nodes) * columns * self.vocabulary.width
+        if len(nodes) == 1 or size <= _LOGITS_BYTES:
+            return self._run(nodes)
+        # subtle: every row gives logits at the columns of all rows, so those of similar lengths
+        # go together: 256 rows of 256 lengths would be the square of what is asked for.
+        order = np.argsort(positions, kind="stable")
+        halves = np.split(order, [len(order) // 2])
+        scores = torch.cat([self._evaluate_chunk(nodes[half]) for half in halves])
+        return scores[self._tensor(np.argsort(order))]
+
+    def _positions(self, nodes: Contexts) -> NDArray[np.int64]:
+        """Return the column of each context's last token, int64[n]."""
+        start: NDArray[np.int64] = self._tree.columns["start"][self._tree.root[nodes]]
+        return start + self._tree.depth[nodes].astype(np.int64) - 1
+
+    def _run(self, nodes: Contexts) -> Tensor:
+        """Return the logits after ``nodes`` from one forward pass, float32[M, V]."""
         rows, batch, positions = self._sequences(nodes)
         lengths = np.array([len(row) for row in rows], np.int64)
         tokens = np.zeros((len(rows), int(lengths.max())), np.int64)
@@ -64,7 +88,5 @@ class FullForwardModel(TransformersModel):
                 row_of[above] = len(rows) - 1
                 above = int(self._tree.parent[above])
         self._count(np.array(heads, np.int64), 1, [len(row) for row in rows])
-        start = self._tree.columns["start"][self._tree.root[nodes]]
-        positions = start + self._tree.depth[nodes].astype(np.int64) - 1
         batch = np.array([row_of[node] for node in nodes.tolist()], np.int64)
-        return rows, batch, positions
+        return rows, batch, self._positions(nodes)

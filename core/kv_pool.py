@@ -25,7 +25,7 @@ _FIRST_CAPACITY = 512
 
 
 class KeyValuePool:
-    """Keys and values [slots, heads, head size] of every layer, grown by doubling.
+    """Keys and values [slots, heads, head size] of every layer, grown by doubling up to a budget.
 
     Args:
         budget: Bytes of keys and values; passed only where one pass needs more.
@@ -57,7 +57,7 @@ class KeyValuePool:
     def allocate(self, n: int) -> NDArray[np.int64]:
         """Take ``n`` slots, growing the tensors where too few are free."""
         if n > self._n_free:
-            self._grow(max(2 * self._capacity, self._capacity + n - self._n_free))
+            self._grow(self._larger(self._capacity + n - self._n_free))
         self._n_free -= n
         return self._free[self._n_free : self._n_free + n][::-1].copy()
 
@@ -80,6 +80,17 @@ class KeyValuePool:
             self._layers[index] = held
             self.slot_bytes += sum(part[0].nbytes for part in held)
         return held
+
+    def _larger(self, needed: int) -> int:
+        """Return the next capacity, at least ``needed``: doubled, but within the budget."""
+        doubled = 2 * self._capacity
+        if not self.slot_bytes:
+            return max(needed, doubled)
+        affordable = self._budget // self.slot_bytes + 1
+        if needed <= affordable:
+            return max(needed, min(doubled, affordable))
+        # A pass needs more than the budget, and so may the next ones: do not copy at each.
+        return needed + needed // 8
 
     def _make(self, states: Tensor) -> Tensor:
         return states.new_zeros((self._capacity, states.shape[1], states.shape[3]))

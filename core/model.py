@@ -80,6 +80,7 @@ class LanguageModel(ABC):
         for name in ("calls", "tokens", "evaluations", "prompt_length", "start", "warping"):
             self._tree.add_column(name, np.int64, 0)
         self._warpings = [IDENTITY]
+        self._warping_numbers = {IDENTITY: 0}
         self._distributions = DistributionCache(self._tree, cache_bytes)
 
     @abstractmethod
@@ -245,12 +246,13 @@ class LanguageModel(ABC):
         return self.context_length - int(self._tree.columns["start"][root])
 
     def _add_prompt(self, token_ids: Sequence[int], warping: Warping) -> int:
-        if warping not in self._warpings:
+        number = self._warping_numbers.setdefault(warping, len(self._warpings))
+        if number == len(self._warpings):
             self._warpings.append(warping)
         root = self._tree.add_root()
         self._tree.columns["prompt_length"][root] = len(token_ids)
         self._tree.columns["start"][root] = len(token_ids)
-        self._tree.columns["warping"][root] = self._warpings.index(warping)
+        self._tree.columns["warping"][root] = number
         return root
 
     def _forget(self, nodes: Contexts) -> None:

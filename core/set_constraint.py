@@ -71,8 +71,9 @@ class SetConstraint:
         self._compiled_rows = compiled_rows
         # Shared by the restrictions of one set, so that each device holds the trie once.
         self._device_tries: dict[str, Any] = {}
-        needs_end = not ends_itself or bool((arrays.node_token[1:] == END).any())
-        if not vocabulary.eos_token_ids and needs_end:
+        self._device_sessions: dict[str, Session] = {}
+        # subtle: asked last, because it reads all nodes.
+        if not vocabulary.eos_token_ids and (not ends_itself or END in arrays.node_token[1:]):
             raise UsageError(
                 "members of this set end with an end-of-sequence id, the vocabulary has none",
                 hint="Name one with Vocabulary.with_eos, or compile the set with a suffix.",
@@ -129,18 +130,27 @@ class SetConstraint:
         )
 
     def session(self, device: str = "cpu") -> Session:
-        """Start a decoding run.
+        """Start a decoding run; sessions of a set hold no walk, so each device needs one only.
 
         Args:
             device: ``cpu`` for numpy arrays; ``cuda``, ``cuda:1``, ``torch:cpu`` for tensors.
+
+        Returns:
+            The session. Cost: O(N) at the first one of a device, O(R) at the first one of each
+            restriction there, nothing later and on ``cpu``.
         """
         if device == "cpu":
             return SetSession(self._view)
         from cdec.core.set_torch import TorchSetSession, TorchTrie
 
-        if device not in self._device_tries:
-            self._device_tries[device] = TorchTrie.from_arrays(self.arrays, device)
-        return TorchSetSession(self._device_tries[device], self._view, self.row_filter, device)
+        if device not in self._device_sessions:
+            if device not in self._device_tries:
+                self._device_tries[device] = TorchTrie.from_arrays(self.arrays, device)
+            trie = self._device_tries[device]
+            self._device_sessions[device] = TorchSetSession(
+                trie, self._view, self.row_filter, device
+            )
+        return self._device_sessions[device]
 
     def restrict(self, rows_kept: NDArray[np.bool_]) -> SetConstraint:
         """Return this set without some rows; the trie is shared. O(R).
@@ -166,7 +176,7 @@ class SetConstraint:
         return smaller
 
     def deny_texts(self, texts: Iterable[bytes]) -> SetConstraint:
-        """Return this set without the members of these texts.
+        """Return this set without the members of these texts, normalised as the members were.
 
         Texts that are no members are ignored; ``denied_unknown`` of the result counts them.
 
@@ -176,7 +186,7 @@ class SetConstraint:
         kept = np.ones(self.arrays.n_rows, np.bool_)
         unknown = 0
         for text in texts:
-            rows = self.row_of_text(text)
+            rows = self._own(self.members.rows_of_text(text))
             kept[rows] = False
             unknown += not len(rows)
         smaller = self.restrict(kept)
@@ -199,7 +209,7 @@ class SetConstraint:
         found: list[NDArray[np.int64]] = []
         unknown = []
         for text in texts_or_ids:
-            rows = self._own(self.members.rows_of_text(text))
+            rows = self._own(self.members.rows_of_text(text.encode("utf-8", "surrogatepass")))
             if not len(rows):
                 rows = self._own(self.members.rows_of_id(text))
             if len(rows):
@@ -246,6 +256,10 @@ class SetConstraint:
     def member_text(self, token_ids: Sequence[int]) -> bytes:
         """Return the member alone: the tokens' bytes without forced prefix and suffix."""
         return self.members.member_text(self.vocabulary.decode(token_ids))
+
+    def content(self, text: bytes) -> bytes | None:
+        """Return a whole text without forced prefix and suffix; None where it lacks them."""
+        return self.members.content(text)
 
     def accepts(self, text: bytes) -> bool:
         """Say whether a text is a member, by the text index and not by the trie."""

@@ -21,6 +21,7 @@ class MemberIndex(Protocol):
 
     heads: tuple[bytes, ...]
     tail: bytes
+    empty_head: bytes
 
     def lookup(self, text: bytes) -> NDArray[np.int64]:
         """Return the rows whose member text is exactly ``text``, ascending int64[k]."""
@@ -73,11 +74,30 @@ class SetMembers:
                     return text
         return min(texts, key=len)
 
-    def rows_of_text(self, text: str) -> NDArray[np.int64]:
+    def content(self, decoded: bytes) -> bytes | None:
+        """Return what stands between forced prefix (with leading space) and suffix, both there.
+
+        subtle: the empty member takes no leading space; and compiled with and without one, a text
+        may begin with either head, of which the one that leaves a member is right.
+        """
+        index = self.index
+        if not decoded.endswith(index.tail):
+            return None
+        body = decoded[: len(decoded) - len(index.tail)]
+        if body == index.empty_head:
+            return b""
+        texts = [body[len(h) :] for h in index.heads if body.startswith(h) and body != h]
+        members = [text for text in texts if len(index.lookup(text))]
+        return min(members or texts, key=len, default=None)
+
+    def rows_of_text(self, text: bytes) -> NDArray[np.int64]:
         """Return the rows of a text as a user writes it, normalised as the members were."""
         if self.normalize != "none":
-            text = unicodedata.normalize(cast(_Form, self.normalize.upper()), text)
-        return self.index.lookup(text.encode("utf-8", "surrogatepass"))
+            # Bytes that are no UTF-8 come back as they are.
+            spelled = text.decode("utf-8", "surrogateescape")
+            spelled = unicodedata.normalize(cast(_Form, self.normalize.upper()), spelled)
+            text = spelled.encode("utf-8", "surrogateescape")
+        return self.index.lookup(text)
 
     def rows_of_id(self, entity_id: str) -> NDArray[np.int64]:
         """Return the rows of one entity, ascending; empty for an unknown id.

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 DEFAULT_MAX_NEW_TOKENS = 256
 FREE = -1
 """Session number of a request without constraint."""
-_UNBOUNDED = np.iinfo(np.int64).max
 
 
 class Batch:
@@ -38,8 +37,8 @@ class Batch:
         errors: Error by number of the request that could not be opened.
         roots: int64[R] context of each prompt.
         prompt_lengths: int64[R] tokens.
-        limits: int64[R] most tokens of a text, end event not counted.
-        rooms: int64[R] tokens that fit the model's context: there nothing can be evaluated.
+        limits: int64[R] most tokens of a text, end event not counted: what was asked for, and what
+            fits the model's context, after whose last token the end event still has a probability.
         sessions: Distinct sessions; ``session_of`` int64[R] numbers them, FREE for none.
         draw_request: int64[D] request of every draw of the open requests.
         draw_index: int64[D] position of the draw in its request, from 0.
@@ -59,7 +58,6 @@ class Batch:
         self.roots = np.full(count, -1, np.int64)
         self.prompt_lengths = np.zeros(count, np.int64)
         self.limits = np.zeros(count, np.int64)
-        self.rooms = np.full(count, _UNBOUNDED, np.int64)
         self.sessions: list[Session] = []
         self.session_of = np.full(count, FREE, np.int64)
         self.visits = Visits()
@@ -172,8 +170,9 @@ class Batch:
             return
         if id(constraint) not in numbers:
             _require_same_vocabulary(self.model, constraint)
-            numbers[id(constraint)] = len(self.sessions)
             self.sessions.append(constraint.session(self.model.device))
+            # subtle: numbered last; one that cannot be opened must not lend its place to the next.
+            numbers[id(constraint)] = len(self.sessions) - 1
         self.session_of[i] = numbers[id(constraint)]
 
     def _prefill(self, numbers: list[int]) -> None:
@@ -191,7 +190,7 @@ class Batch:
             self.prompt_lengths[i] = self.model.prompt_length(root)
             room = self.model.max_new_tokens(root)
             if room is not None:
-                self.rooms[i] = room
+                self.limits[i] = min(self.limits[i], room)
 
     def _list_draws(self) -> None:
         live = [i for i in range(len(self.requests)) if i not in self.errors]

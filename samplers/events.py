@@ -4,12 +4,14 @@ An *event* is one ordinary token, or the end of the text by any end id. On the C
 are gathered and summed by compiled kernels; on a device masks are applied (``events_torch``).
 
 With top-M (PPV, arXiv 2504.09135 section 3.2), the model's M most probable ids are verified and
-only those valid are allowed; where none is, the full mask is used. ``missed`` is then the model's
-mass outside the top M, an upper bound of the allowed mass left out.
+only those valid are allowed (one end id stands for all of them); where none is, the full mask is
+used. ``missed`` is then the model's mass outside the top M, an upper bound of the allowed mass left
+out.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -156,53 +158,65 @@ def _allowed_ids(
 ) -> _AllowedIds:
     """Ask each session for the ids allowed at its nodes; only end ids at the length limit."""
     nodes, batch = step.nodes, step.nodes.batch
-    count = len(step.rows)
     at_limit = nodes.at_limit()
-    missed = np.zeros(count)
-    which: list[NDArray[np.int64]] = []
-    lists: list[NDArray[np.int64]] = []
-    lengths: list[NDArray[np.int64]] = []
-    ids: list[NDArray[np.int32]] = []
-
-    def add(group: NDArray[np.int64], own: NDArray[np.int64], sizes: Any, listed: Any) -> None:
-        lists.append(own + sum(map(len, lengths)))
-        which.append(group)
-        lengths.append(sizes)
-        ids.append(listed)
-
-    free = batch.is_free(nodes.request)
+    missed = np.zeros(len(step.rows))
+    found = _Lists()
     for session, group in batch.groups(nodes.request) if batch.masks else []:
         open_nodes = group[~at_limit[group]]
         if top_m is not None and top_m < scores.shape[1]:
-            open_nodes, verified, kept = _verified(
+            open_nodes, verified, lengths, ids = _verified(
                 session, step, scores, log_normalizer, open_nodes, top_m, missed
             )
-            add(verified, np.arange(verified.size), *kept)
+            found.add(verified, np.arange(verified.size), lengths, ids)
         if open_nodes.size:
             states, own = np.unique(nodes.state[open_nodes], return_inverse=True)
-            starts, allowed = session.allowed(states)
-            add(open_nodes, own.reshape(-1), np.diff(starts), allowed)
+            offsets, ids = session.allowed(states)
+            found.add(open_nodes, own.reshape(-1), np.diff(offsets), ids)
     ending = np.flatnonzero(at_limit)
-    if ending.size:
-        only_ends = batch.end_ids.astype(np.int32)
-        add(ending, np.zeros_like(ending), np.array([len(only_ends)]), only_ends)
-    offsets = np.zeros(sum(part.size for part in lengths) + 1, np.int64)
-    np.cumsum(_joined(lengths, np.int64), out=offsets[1:])
-    return _AllowedIds(
-        which=_joined(which, np.int64),
-        lists=_joined(lists, np.int64),
-        offsets=offsets,
-        ids=_joined(ids, np.int32),
-        free=np.flatnonzero(free),
-        missed=missed,
-    )
+    found.add(ending, np.zeros_like(ending), np.array([len(batch.end_ids)]), batch.end_ids)
+    return found.allowed(np.flatnonzero(batch.is_free(nodes.request)), missed)
 
 
-def _joined(parts: list[Any], dtype: Any) -> Any:
+class _Lists:
+    """Ragged lists of allowed ids in the making, and which nodes have them."""
+
+    def __init__(self) -> None:
+        self._parts: list[tuple[Any, Any, Any, Any]] = []
+        self._count = 0
+
+    def add(
+        self,
+        which: NDArray[np.int64],
+        own: NDArray[np.int64],
+        lengths: NDArray[np.int64],
+        ids: NDArray[np.integer[Any]],
+    ) -> None:
+        """Give nodes ``which`` (int64[n]) the lists ``own`` (int64[n]) of those now added."""
+        if not which.size:
+            return
+        self._parts.append((which, own + self._count, lengths, ids))
+        self._count += len(lengths)
+
+    def allowed(self, free: NDArray[np.int64], missed: NDArray[np.float64]) -> _AllowedIds:
+        """Return all lists."""
+        which, lists, lengths, ids = zip(*self._parts, strict=True) if self._parts else [()] * 4
+        offsets = np.zeros(self._count + 1, np.int64)
+        np.cumsum(_joined(lengths, np.int64), out=offsets[1:])
+        return _AllowedIds(
+            which=_joined(which, np.int64),
+            lists=_joined(lists, np.int64),
+            offsets=offsets,
+            ids=_joined(ids, np.int32),
+            free=free,
+            missed=missed,
+        )
+
+
+def _joined(parts: Sequence[Any], dtype: Any) -> Any:
     """Concatenate, without a copy where there is one part only."""
     if len(parts) == 1:
         return np.asarray(parts[0], dtype)
-    return np.concatenate([np.zeros(0, dtype), *parts])
+    return np.concatenate([np.zeros(0, dtype), *parts], dtype=dtype)
 
 
 def _verified(
@@ -213,15 +227,15 @@ def _verified(
     group: NDArray[np.int64],
     top_m: int,
     missed: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], tuple[NDArray[np.int64], NDArray[np.int32]]]:
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
     """Split ``group`` into nodes that need the full mask and nodes with valid ids in their top M.
 
     Returns:
-        Nodes without any; nodes with some; for the latter (lengths, ids), sorted by id. Writes
-        ``missed`` of the latter.
+        Nodes without any; nodes with some; for the latter their lists' lengths and ids, sorted.
+        Writes ``missed`` of the latter.
     """
-    rows = step.rows[group]
-    proposed = np.sort(_top_ids(step.scores, scores, rows, top_m), axis=1)
+    batch, rows = step.nodes.batch, step.rows[group]
+    proposed = _top_ids(step.scores, scores, rows, top_m)
     valid = session.check(step.nodes.state[group], proposed)
     log_p = scores[rows[:, None], proposed] - log_normalizer[rows, None]
     # subtle: a valid id of probability zero is no way on.
@@ -229,8 +243,17 @@ def _verified(
     some = valid.any(axis=1)
     top_mass = np.exp(log_p[some].astype(np.float64)).sum(axis=1)
     missed[group[some]] = np.maximum(0.0, 1.0 - top_mass)
-    kept = valid[some]
-    return group[~some], group[some], (kept.sum(axis=1), proposed[some][kept].astype(np.int32))
+    proposed, valid = proposed[some], valid[some]
+    # The end is one event: one verified end id brings all end ids in, each in one place.
+    is_end = batch.is_end[proposed]
+    ends = np.broadcast_to(batch.end_ids, (len(proposed), len(batch.end_ids)))
+    may_end = np.broadcast_to((valid & is_end).any(axis=1)[:, None], ends.shape)
+    proposed = np.concatenate([proposed, ends], axis=1)
+    valid = np.concatenate([valid & ~is_end, may_end], axis=1)
+    order = np.argsort(proposed, axis=1)
+    proposed = np.take_along_axis(proposed, order, 1)
+    valid = np.take_along_axis(valid, order, 1)
+    return group[~some], group[some], valid.sum(axis=1), proposed[valid]
 
 
 def _top_ids(original: Any, scores: Any, rows: NDArray[np.int64], top_m: int) -> NDArray[np.int64]:

@@ -97,7 +97,8 @@ def _masked(
         if top_m is None or top_m >= log_p.shape[1]:
             allowed[at] = _full_mask(session, nodes.state[at], log_p.shape[1])
         else:
-            allowed[at], missed[at] = _verified(session, nodes.state[at], log_p[at], top_m)
+            ends = batch.index(batch.end_ids)
+            allowed[at], missed[at] = _verified(session, nodes.state[at], log_p[at], top_m, ends)
     ending = torch.from_numpy(batch.is_end).to(log_p.device)
     allowed[batch.index(np.flatnonzero(at_limit))] = ending
     return log_p.masked_fill_(~allowed, -torch.inf), missed
@@ -112,7 +113,7 @@ def _full_mask(session: Any, states: torch.Tensor, width: int) -> torch.Tensor:
 
 
 def _verified(
-    session: Any, states: torch.Tensor, log_p: torch.Tensor, top_m: int
+    session: Any, states: torch.Tensor, log_p: torch.Tensor, top_m: int, ends: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Allow the valid ids among the top M; the full mask where none is (this waits once)."""
     import torch
@@ -121,6 +122,8 @@ def _verified(
     valid = session.check(states, found.indices) & (found.values > -torch.inf)
     allowed = torch.zeros(log_p.shape, dtype=torch.bool, device=log_p.device)
     allowed.scatter_(1, found.indices, valid)
+    # The end is one event: one verified end id brings all end ids (int64[...]) in.
+    allowed[:, ends] = allowed[:, ends].any(1, keepdim=True)
     none = ~valid.any(1)
     missed = (1.0 - found.values.exp().sum(1)).clamp_(min=0.0).masked_fill_(none, 0.0)
     lacking = torch.nonzero(none).squeeze(1)

@@ -109,12 +109,11 @@ class Frontier:
         """Say which walks are too long to go on, bool[W], and record them as prefixes of mass 0.
 
         At the length limit a constrained text may still take its end event, if it is a member; an
-        unconstrained one takes its next event as it comes (see ``events``). Where the model's
-        context is full, nothing can be evaluated.
+        unconstrained one takes its next event as it comes (see ``events``).
         """
         batch = self.batch
-        cut: NDArray[np.bool_] = self.depth >= batch.rooms[self.request]
-        rows = np.flatnonzero(self.at_limit() & ~cut)
+        cut = self.at_limit()
+        rows = np.flatnonzero(cut)
         if rows.size:
             states = self.state[batch.index(rows)]
             cut[rows] = ~batch.is_complete(self.request[rows], states)

@@ -122,16 +122,17 @@ class _Texts:
 
     def _finish(self, token_ids: list[int], is_complete: bool, is_text: bool) -> _Finished:
         constraint = self._constraint
-        # What a mask led is a member or the beginning of one; a free walk is only if so marked.
-        if constraint is not None and (is_text or self._masks):
-            text = constraint.member_text(token_ids)
-        else:
-            text = self._vocabulary.decode(token_ids)
+        text = self._vocabulary.decode(token_ids)
         valid: bool | None = None
         annotations: Mapping[str, object] = {}
         if constraint is not None:
+            # What a mask led is a member or the beginning of one; a free walk is only if so marked.
+            is_led = is_text or self._masks
+            member = constraint.member_text(token_ids) if is_led else constraint.content(text)
             # A text that was cut, or got stuck, took no end event: it is no member.
-            valid = constraint.accepts(text) if is_complete else False
+            valid = constraint.accepts(member) if is_complete and member is not None else False
+            if member is not None and (is_led or valid):
+                text = member
             if valid:
                 annotations = constraint.annotations(text)
         return _Finished(text.decode("utf-8", errors="replace"), token_ids, valid, annotations)

@@ -81,12 +81,10 @@ def cover_runs(nodes: Frontier) -> NDArray[np.int64]:
     lengths = np.zeros(len(nodes.request), np.int64)
     alive = np.flatnonzero(~nodes.in_run)
     walk = nodes.take(alive)
-    # A run ends where nothing more can be evaluated: at the limit, or the model's last place.
-    last = np.minimum(batch.limits, batch.rooms - 1)
     runs = [nodes.context]
     while alive.size:
         tokens = batch.forced(walk.request, walk.state)
-        rows = np.flatnonzero((tokens >= 0) & (walk.depth < last[walk.request]))
+        rows = np.flatnonzero((tokens >= 0) & (walk.depth < batch.limits[walk.request]))
         if not rows.size:
             break
         alive, walk = alive[rows], walk.advance(rows, tokens[rows], np.zeros(len(rows)))

@@ -27,6 +27,11 @@ class TextTable:
     heads: tuple[bytes, ...] = (b"",)
     tail: bytes = b""
 
+    @property
+    def empty_head(self) -> bytes:
+        """Return what precedes the empty member."""
+        return self.heads[0]
+
     def lookup(self, text: bytes) -> NDArray[np.int64]:
         """Return the rows of ``text``."""
         return self.texts.get(text, np.zeros(0, np.int64))

@@ -41,6 +41,7 @@ class PlainIndex:
     ) -> None:
         self.heads = tuple(heads)
         self.tail = tail
+        self.empty_head = self.heads[0]
         self._rows: dict[bytes, list[int]] = {}
         for row in range(arrays.n_rows):
             full = vocabulary.decode(arrays.row(row)).removesuffix(tail)

@@ -10,6 +10,7 @@ import torch
 
 from cdec.core.causal_model import CausalModel, can_pool
 from cdec.core.errors import ContextLengthError, EmptyPromptError, ModelError, UsageError
+from cdec.core.kv_pool import KeyValuePool
 from cdec.core.prompts import PromptEncoder
 from cdec.core.vocabulary import Vocabulary
 from cdec.core.warping import Warping
@@ -210,3 +211,40 @@ def test_a_module_that_ignores_the_cache_is_refused(monkeypatch: pytest.MonkeyPa
     monkeypatch.setattr(model._module, "forward", without_cache)
     with pytest.raises(ModelError, match="does not use the key-value cache"):
         model.evaluate(model.prefill([[4, 5]]))
+
+
+def test_the_pool_grows_within_its_budget_as_long_as_passes_fit() -> None:
+    states = torch.zeros((1, 2, 1, 4))
+    pool = KeyValuePool(budget=700 * 2 * 2 * 4 * 4)
+    pool.allocate(10)
+    keys, _ = pool.layer(0, states, states)
+    assert (len(keys), pool.slot_bytes) == (512, 64)
+    pool.allocate(600)
+    assert len(pool.layer(0, states, states)[0]) == 701
+    pool.allocate(400)
+    assert len(pool.layer(0, states, states)[0]) >= 1011
+
+
+@pytest.mark.parametrize("extended", [0, 1, 3])
+def test_a_failed_pass_leaves_nothing_behind(
+    extended: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    model = causal()
+    module = model._module
+    context = int(model.prefill([[5, 6, 7]])[0])
+    if extended:
+        model.evaluate([context])
+    tokens = [8, 9, 10][:extended]
+    for token in tokens:
+        context = int(model.advance([context], [token])[0])
+
+    def fail(**arguments: Any) -> Any:
+        raise MemoryError
+
+    monkeypatch.setattr(model, "_module", fail)
+    with pytest.raises(MemoryError):
+        model.evaluate([context])
+    monkeypatch.setattr(model, "_module", module)
+    children = model.advance([context], [11])
+    expected = plain_logprobs(module, [5, 6, 7, *tokens, 11])[-1]
+    torch.testing.assert_close(model.next_logprobs(children)[0], expected, atol=TOLERANCE, rtol=0)

@@ -121,3 +121,25 @@ def test_stories_model_equals_its_plain_forward_pass(shared: Path) -> None:
     logprobs, _ = model.extend(root, token_ids)
     plain = plain_logprobs(model._module, model._prompt_ids[root] + token_ids)
     torch.testing.assert_close(logprobs, plain[-len(token_ids) :], atol=TOLERANCE, rtol=0)
+
+
+def test_rows_of_many_lengths_are_split_to_bound_their_logits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    module = tiny_module("mamba")
+    prompts = [[5 + i] * (1 + i) for i in (4, 0, 3, 1, 2)]
+    widest = 0
+
+    class Watched(FullForwardModel):
+        def _run(self, nodes: np.ndarray) -> torch.Tensor:
+            nonlocal widest
+            widest = max(widest, len(nodes) * len(np.unique(self._positions(nodes))))
+            return super()._run(nodes)
+
+    monkeypatch.setattr("cdec.core.full_forward._LOGITS_BYTES", 4 * 4 * VOCABULARY.width)
+    model = Watched(module, VOCABULARY, plain_encoder(), context_length=None)
+    rows = model.next_logprobs(model.prefill(prompts))
+    for row, prompt in zip(rows, prompts, strict=True):
+        expected = plain_logprobs(module, prompt)[-1]
+        torch.testing.assert_close(row, expected, atol=TOLERANCE, rtol=0)
+    assert widest == 4

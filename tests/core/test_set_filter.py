@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from cdec.core.errors import EmptySetError, FieldError, UsageError
 from cdec.core.set_filter import RowFilter, narrow
+from cdec.core.vocabulary import Vocabulary
 from tests.core.set_cases import PlainSet, Row, byte_vocabulary, make_set
 from tests.laws import assert_allowed_is, assert_session_laws, states_after
 
@@ -82,6 +83,14 @@ def test_denied_texts_are_gone_and_unknown_ones_counted() -> None:
     assert not smaller.accepts(b"<1><3>") and constraint.accepts(b"<1><3>")
     assert_session_laws(smaller, [[1, 2], [4]], np.random.default_rng(2))
     assert states_after(smaller.session(), [[1, 3]]).tolist() == [-1]
+
+
+def test_denied_texts_are_normalised_as_the_members_were() -> None:
+    vocabulary = Vocabulary(["\u00e9".encode(), b"e", b"\xff", b""], [3])
+    constraint = make_set([[0], [1]], vocabulary, options={"normalize": "nfc"})
+    smaller = constraint.deny_texts(["e\u0301".encode(), b"\xff"])
+    assert (smaller.denied_unknown, smaller.n_rows) == (1, 1)
+    assert smaller.accepts(b"e")
 
 
 def test_denying_everything_is_an_empty_set() -> None:

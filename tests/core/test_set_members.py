@@ -35,6 +35,15 @@ def test_member_text_is_cut_from_prefix_and_suffix() -> None:
     assert constraint.member_text([]) == b""
 
 
+def test_content_needs_prefix_and_suffix() -> None:
+    closed = text_set([b"a", b"ab"], [b" <"], b">", suffix_bytes="3e")
+    assert closed.content(b" <ab>") == b"ab"
+    assert closed.content(b" <d>") == b"d"
+    assert [closed.content(text) for text in (b" <ab", b"ab>", b"ab", b" >", b"")] == [None] * 5
+    either = text_set([b"a", b"ab"], [b" ", b""], b"")
+    assert (either.content(b" ab"), either.content(b"ab")) == (b"ab", b"ab")
+
+
 def test_end_ids_give_no_text() -> None:
     constraint = text_set([b"a"], [b" "], b"")
     assert constraint.member_text([*ids_of(b" a"), 7]) == b"a"

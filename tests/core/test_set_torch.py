@@ -125,3 +125,11 @@ def test_laws_hold_on_cuda_without_synchronisation(filtered: bool, ends_itself: 
             call()
     finally:
         torch.cuda.set_sync_debug_mode("default")
+
+
+def test_a_device_has_one_session_a_restriction() -> None:
+    constraint = example(filtered=False)
+    smaller = constraint.restrict(np.arange(constraint.n_rows) > 3)
+    for one in (constraint, smaller):
+        assert one.session("torch:cpu") is one.session("torch:cpu")
+    assert smaller.session("torch:cpu") is not constraint.session("torch:cpu")

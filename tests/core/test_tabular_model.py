@@ -181,3 +181,18 @@ def test_prompt_token_ids_are_checked() -> None:
         model.prefill([[0, 1.5]])
     with pytest.raises(UsageError, match=r"outside 0\.\.3"):
         model.advance([root], [4])
+
+
+def test_ids_begin_anew_when_every_prompt_is_released() -> None:
+    model = TabularModel(toy_b, VOCABULARY)
+    first = model.prefill(["a", "b"])
+    fresh = model.advance(np.repeat(first, 2), [0, 1, 0, 1])
+    model.evaluate(fresh)
+    model.release(first[:1])
+    model.release(first[1:])
+    again = model.prefill(["a", "b"])
+    assert again.tolist() == first.tolist()
+    later = model.advance(np.repeat(again, 2), [0, 1, 0, 1])
+    assert later.tolist() == fresh.tolist()
+    expected = [np.log(toy_b((token,))) for token in (0, 1, 0, 1)]
+    np.testing.assert_allclose(model.next_logprobs(later), expected)

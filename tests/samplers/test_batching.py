@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from cdec.core.constraint import Session
 from cdec.core.errors import CdecError, TokenizerMismatchError, UsageError
 from cdec.core.sample import Sample
+from cdec.core.set_constraint import SetConstraint
 from cdec.core.tabular_model import TabularModel
 from cdec.core.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
@@ -212,3 +214,17 @@ def test_draw_refuses_less_than_one_draw() -> None:
         SAMPLERS["masked"]().draw(
             toy.model(), toy.constraint, "", n=0, rng=np.random.default_rng(0)
         )
+
+
+def test_a_constraint_that_cannot_be_opened_never_lends_its_place_to_another() -> None:
+    class Broken(SetConstraint):
+        def session(self, device: str = "cpu") -> Session:
+            raise UsageError("no session")
+
+    toy = toy_b()
+    whole = toy.constraint
+    broken = Broken(whole.arrays, whole.vocabulary, whole.members)
+    requests = [Request("", constraint, [1, 2]) for constraint in (broken, broken, whole)]
+    first, second, third = SAMPLERS["masked"]().draw_batch(toy.model(), requests)
+    assert isinstance(first, UsageError) and isinstance(second, UsageError)
+    assert not isinstance(third, CdecError) and all(sample.valid for sample in third)

@@ -88,6 +88,23 @@ def test_a_text_never_outgrows_the_models_context() -> None:
         assert all((s.finish_reason == "complete") >= bool(s.valid) for s in samples)
 
 
+def test_a_member_that_fills_the_context_still_takes_its_end_event() -> None:
+    toy = toy_b()
+    wanted = toy_set([(0, 1), (2,), (2, 0, 1)], toy.vocabulary)
+    within = disc(Toy(toy.vocabulary, toy.probabilities, [(0, 1), (2,), (2, 0, 1)]), 2, limit=2)
+    samples = SAMPLERS["disc"](max_tries=2, max_walks=1 << 14).draw(
+        context_model(toy, 4), wanted, [0, 1], n=10_000, rng=np.random.default_rng(1)
+    )
+    outcomes = [tuple(s.token_ids) if s.finish_reason == "complete" else None for s in samples]
+    assert g_test(outcomes, within) >= 1e-4
+    assert (0, 1) in outcomes
+    free = SAMPLERS["unconstrained"]().draw(
+        context_model(toy, 4), None, [0, 1], n=200, rng=np.random.default_rng(1)
+    )
+    ends = {(len(s.token_ids), s.finish_reason) for s in free}
+    assert ends == {(0, "complete"), (1, "complete"), (2, "complete"), (2, "length")}
+
+
 def test_a_member_that_ends_itself_may_fill_the_context() -> None:
     toy = toy_b()
     own = toy_set([(0, 1, 2)], toy.vocabulary, ends_itself=True)

@@ -10,6 +10,7 @@ import pytest
 
 from cdec.core.tabular_model import TabularModel
 from cdec.core.vocabulary import Vocabulary
+from cdec.samplers.disc import DiscSampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.unconstrained import UnconstrainedSampler
 from tests.gtest import g_test
@@ -196,9 +197,29 @@ def _top_m_path(toy: Toy, row: Row, top_m: int) -> tuple[float, float]:
         allowed = {m[depth] for m in toy.members if m[:depth] == prefix and len(m) > depth}
         allowed |= set(toy.vocabulary.eos_token_ids) if prefix in toy.members else set()
         top = set(np.argsort(-given)[:top_m].tolist())
-        if allowed & top:
+        if verified := allowed & top:
+            ends = allowed & set(toy.vocabulary.eos_token_ids)
             kept *= given[list(top)].sum()
-            x *= given[list(allowed & top)].sum()
+            # One end event: one of its ids among the top M stands for all of them.
+            x *= given[list(verified | (ends if verified & ends else set()))].sum()
         else:
             x *= given[list(allowed)].sum()
     return kept, x
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
+def test_top_m_charges_the_end_event_with_all_end_ids(device: str) -> None:
+    import torch
+
+    class OnDevice(TabularModel):
+        def _forward(self, nodes: np.ndarray) -> torch.Tensor:
+            return torch.tensor(super()._forward(nodes))
+
+    vocabulary = Vocabulary([b"a", b"b", b"", b""], eos_token_ids=[2, 3])
+    model = OnDevice(lambda prefix: [0.3, 0.1, 0.35, 0.25], vocabulary)
+    model.device = device
+    constraint = toy_set([(0,), (0, 1)], vocabulary)
+    for sampler in (MaskedSampler(top_m=2), DiscSampler(top_m=2, beams=2)):
+        sample = sampler.draw(model, constraint, "", rng=np.random.default_rng(1))[0]
+        assert list(sample.token_ids) == [0]
+        assert sample.logprob == pytest.approx(math.log(0.3 * 0.6))
