@@ -116,26 +116,26 @@ def greedy_answers(
     import torch
 
     answers = [""] * len(prompts)
-    by_length: dict[int, list[int]] = {}
     encoded = [tokenizer(text)["input_ids"] for text in prompts]
-    for index, ids in enumerate(encoded):
-        by_length.setdefault(len(ids), []).append(index)
-    for group in by_length.values():
-        for start in range(0, len(group), batch):
-            rows = group[start : start + batch]
-            ids = torch.tensor([encoded[i] for i in rows])
-            with torch.inference_mode():
-                output = model.generate(
-                    ids,
-                    attention_mask=torch.ones_like(ids),
-                    max_new_tokens=max_new_tokens,
-                    do_sample=False,
-                )
-            new = output[:, ids.shape[1] :]
-            for i, text in zip(
-                rows, tokenizer.batch_decode(new, skip_special_tokens=True), strict=True
-            ):
-                answers[i] = text.strip()
+    order = sorted(range(len(prompts)), key=lambda i: len(encoded[i]))
+    for start in range(0, len(order), batch):
+        rows = order[start : start + batch]
+        width = len(encoded[rows[-1]])
+        padding = [width - len(encoded[i]) for i in rows]
+        ids = [
+            [tokenizer.pad_token_id] * n + encoded[i] for n, i in zip(padding, rows, strict=True)
+        ]
+        mask = [[0] * n + [1] * (width - n) for n in padding]
+        with torch.inference_mode():
+            output = model.generate(
+                torch.tensor(ids),
+                attention_mask=torch.tensor(mask),
+                max_new_tokens=max_new_tokens,
+                do_sample=False,
+            )
+        texts = tokenizer.batch_decode(output[:, width:], skip_special_tokens=True)
+        for i, text in zip(rows, texts, strict=True):
+            answers[i] = text.strip()
     return answers
 
 
