@@ -12,8 +12,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.visits import VisitRows, log_mass_upper
-
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
@@ -44,12 +42,12 @@ def estimate(log_x: NDArray[np.float64]) -> Estimate:
 
 
 def bracket(
-    rows: VisitRows, texts: NDArray[np.int64], log_p: NDArray[np.float64]
+    log_upper: float, texts: NDArray[np.int64], log_p: NDArray[np.float64]
 ) -> dict[str, float | None]:
     """Return certified bounds of log P(S) from all that a record visited and found.
 
     Args:
-        rows: The record's visits.
+        log_upper: log c(root) of the record's visits.
         texts: int64[n] last contexts of complete candidates, which identify their texts.
         log_p: float64[n] log probabilities of these texts.
 
@@ -59,7 +57,7 @@ def bracket(
     """
     _, first = np.unique(texts, return_index=True)
     lower = float(np.logaddexp.reduce(log_p[first])) if first.size else -math.inf
-    upper = min(0.0, log_mass_upper(rows))
+    upper = min(0.0, log_upper)
     return {
         "log_mass_lower": min(lower, upper) if lower > -math.inf else None,
         "log_mass_upper": max(lower, upper) if upper > -math.inf else None,

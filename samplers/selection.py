@@ -12,6 +12,7 @@ from cdec.samplers.candidates import Candidates
 from cdec.samplers.decoding import decode
 from cdec.samplers.mass import bracket, estimate
 from cdec.samplers.randomness import CandidateUniforms
+from cdec.samplers.visits import log_mass_upper
 
 
 def chunks(n: int, size: int) -> Iterator[NDArray[np.int64]]:
@@ -81,7 +82,7 @@ class Tally:
             bounds: Whether the record's visits bound the mass; they do where masks led the walks.
         """
         batch = self._batch
-        visits = batch.visits.rows()
+        upper = log_mass_upper(batch.visits.rows()) if bounds else {}
         request, log_x = (np.concatenate(part) for part in zip(*self._weights, strict=True))
         found, texts, log_p = (np.concatenate(part) for part in zip(*self._texts, strict=True))
         fields: dict[int, dict[str, object]] = {}
@@ -96,7 +97,6 @@ class Tally:
             }
             if bounds:
                 mine = found == number
-                rows = visits.of_request(number)
-                fields[number] |= bracket(rows, texts[mine], log_p[mine])
+                fields[number] |= bracket(upper.get(number, 0.0), texts[mine], log_p[mine])
             fields[number]["ess"] = mass.ess
         return fields

@@ -93,30 +93,36 @@ class Visits:
         return ordered.take(np.flatnonzero(first))
 
 
-def log_mass_upper(rows: VisitRows) -> float:
-    """Return log c(root), an upper bound of the allowed mass of one record.
+def log_mass_upper(rows: VisitRows) -> dict[int, float]:
+    """Return log c(root), an upper bound of the allowed mass, of every record, by its request.
 
     Args:
-        rows: The visits of one request, with every prefix's parent among them.
+        rows: Visits, with every prefix's parent among them.
 
     Returns:
-        Natural log, up to the rounding of sums (about 1e-15 of probability); -inf for no mass.
+        Natural logs, up to the rounding of sums (about 1e-15 of probability); -inf for no mass.
+        Cost: one pass a depth over all records together.
     """
-    if not len(rows.depth):
-        return 0.0
     bound = np.exp(rows.log_bound)
     seen = np.zeros(len(bound))
     kept = np.zeros(len(bound))
-    by_context = np.argsort(rows.context)
-    sorted_contexts = rows.context[by_context]
-    for depth in range(int(rows.depth.max()), -1, -1):
-        here = np.flatnonzero(rows.depth == depth)
+    span = int(rows.context.max(initial=0)) + 2
+    keys = rows.request * span + rows.context
+    by_key = np.argsort(keys)
+    sorted_keys = keys[by_key]
+    by_depth = np.argsort(rows.depth, kind="stable")
+    deepest = int(rows.depth.max(initial=-1))
+    edges = np.searchsorted(rows.depth[by_depth], np.arange(deepest + 2))
+    for depth in range(deepest, -1, -1):
+        here = by_depth[edges[depth] : edges[depth + 1]]
         # The unvisited rest, then what the visited children still hold: never 1 minus bad mass.
         bound[here] = np.maximum(bound[here] - seen[here], 0.0) + kept[here]
         if depth:
-            parents = by_context[np.searchsorted(sorted_contexts, rows.parent[here])]
+            above = rows.request[here] * span + rows.parent[here]
+            parents = by_key[np.searchsorted(sorted_keys, above)]
             mass = np.exp(rows.log_edge[here])
             np.add.at(seen, parents, mass)
             np.add.at(kept, parents, mass * bound[here])
+    roots = np.flatnonzero(rows.depth == 0)
     with np.errstate(divide="ignore"):
-        return float(np.log(bound[rows.depth == 0][0]))
+        return dict(zip(rows.request[roots].tolist(), np.log(bound[roots]).tolist(), strict=True))
