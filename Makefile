@@ -6,7 +6,7 @@ STAMP := $(VENV)/.installed
 FOLDERS := core compilers samplers data cli
 BENCH_ARGS ?=
 
-.PHONY: demo test lint format bench bench-sets links clean
+.PHONY: demo test lint format bench bench-sets bench-accuracy links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -25,11 +25,15 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-sets
+bench: bench-sets bench-accuracy
 
 # The table of the set constraint; BENCH_ARGS="--titles 100000" for a quick look.
 bench-sets: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_sets $(BENCH_ARGS)
+
+# Exact match and time of every method; BENCH_ARGS="--prompts 100 --repeats 1" for a quick look.
+bench-accuracy: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_accuracy $(BENCH_ARGS)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
