@@ -121,3 +121,24 @@ def test_a_text_without_its_forced_space_or_suffix_is_no_member() -> None:
             assert sample.text == ("a" if sample.valid else whole.decode())
         assert any(s.valid and s.log_weight is None for s in complete)
         assert any(vocabulary.decode(s.token_ids) == b"a" for s in complete)
+
+
+def test_a_text_with_tokens_that_have_no_bytes_is_no_member() -> None:
+    vocabulary = Vocabulary([b"a", b"", b""], eos_token_ids=[2], special_token_ids=[1], width=4)
+    model = TabularModel(lambda prefix: [0.3, 0.2, 0.3, 0.2], vocabulary)
+    samples = UnconstrainedSampler().draw(
+        model, toy_set([(0,)], vocabulary), "", n=500, rng=np.random.default_rng(1)
+    )
+    complete = [s for s in samples if s.finish_reason == "complete"]
+    assert all(s.valid == (list(s.token_ids) == [0]) for s in complete)
+    longer = UnconstrainedSampler().draw(
+        model,
+        toy_set([(0,)], vocabulary),
+        "",
+        n=500,
+        rng=np.random.default_rng(1),
+        max_new_tokens=4,
+    )
+    hidden = [s for s in longer if s.finish_reason == "complete" and {1, 3} & set(s.token_ids)]
+    assert any(vocabulary.decode(s.token_ids) == b"a" for s in hidden)
+    assert not any(s.valid for s in hidden)
