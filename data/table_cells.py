@@ -120,6 +120,7 @@ def _cell(value: object, name: str, line: int, request: EntityRequest) -> str:
 
 
 def row_too_long(request: EntityRequest, line: int | None = None) -> LineTooLongError:
+    """Return the error of a table's row past the line limit; ``line`` (from 1) where known."""
     limit = request.limits.max_line_bytes
     where = "" if line is None else f", row {line}"
     return LineTooLongError(
