@@ -7,15 +7,10 @@ The arrays are numpy on the CPU and torch tensors on a device; both kinds hold t
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-
-if TYPE_CHECKING:
-    import torch
-
-Mask: TypeAlias = "NDArray[np.int32] | torch.Tensor"
 
 WORD_BITS = 32
 

@@ -128,7 +128,13 @@ class _Texts:
         if constraint is not None:
             # What a mask led is a member or the beginning of one; a free walk is only if so marked.
             is_led = is_text or self._masks
-            member = constraint.member_text(token_ids) if is_led else self._content(token_ids)
+            if is_led:
+                member: bytes | None = constraint.member_text(token_ids)
+            elif self._vocabulary.is_ordinary[token_ids].all():
+                member = constraint.content(text)
+            else:
+                # subtle: special and padding ids have no bytes, so the text would not show them.
+                member = None
             # A text that was cut, or got stuck, took no end event: it is no member.
             valid = constraint.accepts(member) if is_complete and member is not None else False
             if member is not None and (is_led or valid):
@@ -136,15 +142,6 @@ class _Texts:
             if valid:
                 annotations = constraint.annotations(text)
         return _Finished(text.decode("utf-8", errors="replace"), token_ids, valid, annotations)
-
-    def _content(self, token_ids: list[int]) -> bytes | None:
-        """Return what a free walk wrote between the forced parts; None if it can be no member.
-
-        subtle: special and padding ids have no bytes, so the bytes alone would not show them.
-        """
-        if self._constraint is None or not self._vocabulary.is_ordinary[token_ids].all():
-            return None
-        return self._constraint.content(self._vocabulary.decode(token_ids))
 
 
 def _costs(batch: Batch, visits: VisitRows, number: int, n: int) -> list[dict[str, int]]:

@@ -12,8 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cdec.compilers import compile_token_set
+from cdec.core.artifact import CONSTRAINTS
 from cdec.core.artifact_digest import DIGEST_CHARACTERS, DIGEST_KEY, compute_digest
 from cdec.core.artifact_frame import read_frame
+from cdec.core.artifact_read import verify_bytes
 from cdec.core.vocabulary import Vocabulary
 
 FANOUT = 300
@@ -39,6 +41,11 @@ def GOOD(folder: Path) -> bytes:  # noqa: N802
     if not path.exists():
         compile_token_set(good_rows(), byte_vocabulary(), path, source="good")
     return path.read_bytes()
+
+
+def metadata_of(artifact: bytes) -> dict[str, str]:
+    """Return the metadata of an artifact, verified."""
+    return verify_bytes(artifact, CONSTRAINTS).metadata
 
 
 def seal(data: bytes) -> bytes:

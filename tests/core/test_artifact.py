@@ -10,35 +10,17 @@ from pathlib import Path
 import pytest
 
 from cdec.core.artifact import (
-    CONSTRAINTS,
     open_artifact,
 )
-from cdec.core.artifact_read import verify_bytes
 from cdec.core.errors import (
     TokenizerMismatchError,
 )
 from cdec.core.vocabulary import Vocabulary
 from tests.corpus_helpers import (
-    GOOD,
     byte_vocabulary,
     good_rows,
+    metadata_of,
 )
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return GOOD(tmp_path_factory.mktemp("good"))
-
-
-@pytest.fixture
-def good_path(good: bytes, tmp_path: Path) -> Path:
-    path = tmp_path / "good.arrow"
-    path.write_bytes(good)
-    return path
-
-
-def metadata_of(good: bytes) -> dict[str, str]:
-    return verify_bytes(good, CONSTRAINTS).metadata
 
 
 def test_mismatch_names_both_hashes(good_path: Path) -> None:

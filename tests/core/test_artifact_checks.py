@@ -32,29 +32,13 @@ from cdec.core.errors import (
 )
 from cdec.core.mask import allocate_mask
 from tests.corpus_helpers import (
-    GOOD,
     META,
     MUTANTS,
     REBUILD,
     arrays_of,
+    metadata_of,
     seal,
 )
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return GOOD(tmp_path_factory.mktemp("good"))
-
-
-@pytest.fixture
-def good_path(good: bytes, tmp_path: Path) -> Path:
-    path = tmp_path / "good.arrow"
-    path.write_bytes(good)
-    return path
-
-
-def metadata_of(good: bytes) -> dict[str, str]:
-    return verify_bytes(good, CONSTRAINTS).metadata
 
 
 def test_damage_in_either_copy_of_the_metadata_is_found(good: bytes) -> None:

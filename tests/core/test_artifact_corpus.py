@@ -18,7 +18,6 @@ from cdec.core.artifact_read import verify_bytes
 from cdec.core.errors import CdecError
 from tests.corpus_helpers import (
     DROP,
-    GOOD,
     META,
     MUTANTS,
     PATCH,
@@ -95,11 +94,6 @@ FILES: dict[str, Callable[[bytes], bytes]] = {
 """Case -> the file's bytes; the cases that are no single file are tests of their own below."""
 
 NO_SINGLE_FILE = {"ar-bitflip-sweep", "ar-directory", "ar-fifo"}
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return GOOD(tmp_path_factory.mktemp("good"))
 
 
 @pytest.fixture(scope="module")

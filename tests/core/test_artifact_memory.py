@@ -10,36 +10,17 @@ import pytest
 
 from cdec.core import artifact_digest, artifact_read
 from cdec.core.artifact import (
-    CONSTRAINTS,
     read_artifact,
 )
-from cdec.core.artifact_read import verify_bytes
 from cdec.core.errors import (
     ArtifactChecksumError,
     ArtifactError,
     ArtifactInvalidError,
 )
 from tests.corpus_helpers import (
-    GOOD,
     REBUILD,
     arrays_of,
 )
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return GOOD(tmp_path_factory.mktemp("good"))
-
-
-@pytest.fixture
-def good_path(good: bytes, tmp_path: Path) -> Path:
-    path = tmp_path / "good.arrow"
-    path.write_bytes(good)
-    return path
-
-
-def metadata_of(good: bytes) -> dict[str, str]:
-    return verify_bytes(good, CONSTRAINTS).metadata
 
 
 def count_verifications(monkeypatch: pytest.MonkeyPatch) -> list[str]:

@@ -12,35 +12,17 @@ import pytest
 
 from cdec.core import artifact_write
 from cdec.core.artifact import (
-    CONSTRAINTS,
     read_artifact,
     write_artifact,
 )
-from cdec.core.artifact_read import verify_bytes
 from cdec.core.errors import (
     OutputError,
     OutputExistsError,
 )
 from tests.corpus_helpers import (
-    GOOD,
     arrays_of,
+    metadata_of,
 )
-
-
-@pytest.fixture(scope="module")
-def good(tmp_path_factory: pytest.TempPathFactory) -> bytes:
-    return GOOD(tmp_path_factory.mktemp("good"))
-
-
-@pytest.fixture
-def good_path(good: bytes, tmp_path: Path) -> Path:
-    path = tmp_path / "good.arrow"
-    path.write_bytes(good)
-    return path
-
-
-def metadata_of(good: bytes) -> dict[str, str]:
-    return verify_bytes(good, CONSTRAINTS).metadata
 
 
 def test_arrays_come_back_as_read_only_views_of_the_map(good: bytes, tmp_path: Path) -> None:

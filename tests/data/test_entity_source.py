@@ -8,10 +8,7 @@ import lzma
 import subprocess
 import sys
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-import pyarrow.parquet
 import pytest
 
 from cdec.core.errors import (
@@ -26,33 +23,7 @@ from cdec.core.errors import (
 )
 from cdec.data.entity_source import read_entities, read_token_rows
 from cdec.data.source import InputLimits, SourceStats
-
-
-def entities(source: Any, **options: Any) -> tuple[list[tuple[str, int, str | None]], SourceStats]:
-    """Return (text, line, id) of every entity, and what was counted."""
-    stats = SourceStats()
-    found: list[tuple[str, int, str | None]] = []
-    for batch in read_entities(source, stats=stats, **options):
-        ids = batch.ids if batch.ids is not None else [None] * len(batch.texts)
-        found += zip(batch.texts, batch.lines, ids, strict=True)
-    return found, stats
-
-
-def file_of(folder: Path, name: str, data: bytes) -> Path:
-    path = folder / name
-    path.write_bytes(data)
-    return path
-
-
-def parquet_of(folder: Path, **columns: Any) -> Path:
-    path = folder / "x.parquet"
-    pa.parquet.write_table(pa.table(columns), path, row_group_size=2)
-    return path
-
-
-def codes(stats: SourceStats) -> list[str]:
-    return [notice.code for notice in stats.notices]
-
+from tests.data.entity_files import codes, entities, file_of, parquet_of
 
 # Text
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import gzip
 import io
 from pathlib import Path
-from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet
@@ -19,35 +18,8 @@ from cdec.core.errors import (
     LineTooLongError,
     UsageError,
 )
-from cdec.data.entity_source import read_entities
-from cdec.data.source import InputLimits, SourceStats
-
-
-def entities(source: Any, **options: Any) -> tuple[list[tuple[str, int, str | None]], SourceStats]:
-    """Return (text, line, id) of every entity, and what was counted."""
-    stats = SourceStats()
-    found: list[tuple[str, int, str | None]] = []
-    for batch in read_entities(source, stats=stats, **options):
-        ids = batch.ids if batch.ids is not None else [None] * len(batch.texts)
-        found += zip(batch.texts, batch.lines, ids, strict=True)
-    return found, stats
-
-
-def file_of(folder: Path, name: str, data: bytes) -> Path:
-    path = folder / name
-    path.write_bytes(data)
-    return path
-
-
-def parquet_of(folder: Path, **columns: Any) -> Path:
-    path = folder / "x.parquet"
-    pa.parquet.write_table(pa.table(columns), path, row_group_size=2)
-    return path
-
-
-def codes(stats: SourceStats) -> list[str]:
-    return [notice.code for notice in stats.notices]
-
+from cdec.data.source import InputLimits
+from tests.data.entity_files import entities, file_of, parquet_of
 
 # CSV
 
