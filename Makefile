@@ -3,10 +3,11 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+PEERS := $(VENV)/.peers
 FOLDERS := core compilers samplers data cli
 BENCH_ARGS ?=
 
-.PHONY: demo test lint format bench bench-sets bench-accuracy links clean
+.PHONY: demo test lint format bench bench-sets bench-accuracy bench-grammars links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -25,11 +26,15 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-sets bench-accuracy
+bench: bench-sets bench-grammars bench-accuracy
 
 # The table of the set constraint; BENCH_ARGS="--titles 100000" for a quick look.
 bench-sets: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_sets $(BENCH_ARGS)
+
+# The table of grammars beside llguidance, xgrammar and outlines-core; needs the shared data.
+bench-grammars: $(PEERS)
+	$(BIN)/python -m tests.benchmarks.bench_grammars $(BENCH_ARGS)
 
 # Exact match and time of every method; BENCH_ARGS="--prompts 100 --repeats 1" for a quick look.
 bench-accuracy: $(STAMP)
@@ -39,6 +44,10 @@ $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt --upgrade setuptools wheel
 	$(BIN)/pip install -q -c constraints.txt torch
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e ".[lint]"
+	touch $@
+
+$(PEERS): $(STAMP)
 	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e ".[lint,bench]"
 	touch $@
 

@@ -1,0 +1,1 @@
+"""Offline side of grammars: source text -> grammar -> automata, parse tables, subterminal trees."""

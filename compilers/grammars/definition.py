@@ -1,0 +1,118 @@
+"""Grammar: what every front end produces and every later stage of the compiler reads."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Literal
+
+from cdec.core.errors import Notice
+
+Lexer = Literal["contextual", "basic", "dynamic"]
+LEXERS: tuple[Lexer, ...] = ("contextual", "basic", "dynamic")
+
+
+@dataclass(frozen=True, slots=True)
+class Terminal:
+    """A named regular expression or literal.
+
+    Attributes:
+        name: As in the source, or the name lark gives an anonymous one.
+        pattern: Regular expression in Python's syntax with its flags inside, as ``re`` reads it.
+        value: The literal's text (``is_string``), or the regular expression without its flags.
+        is_string: A literal; it can be embedded in a regular-expression terminal as a keyword.
+        flags: Of ``imslux``.
+        priority: Higher wins where terminals compete.
+        line, column: Where it is defined, from 1; 0 where unknown.
+    """
+
+    name: str
+    pattern: str
+    value: str
+    is_string: bool
+    flags: frozenset[str] = frozenset()
+    priority: int = 0
+    line: int = 0
+    column: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``lhs -> rhs`` in plain BNF.
+
+    Attributes:
+        lhs: Nonterminal number.
+        rhs: Symbols: terminal t as t >= 0, nonterminal n as ~n < 0. May be empty.
+        priority: Decides reduce/reduce conflicts, as lark's rule priorities do.
+    """
+
+    lhs: int
+    rhs: tuple[int, ...]
+    priority: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Grammar:
+    """A context-free grammar over regular terminals.
+
+    Attributes:
+        terminals: In the order in which they compete under ``contextual`` and ``basic``: the first
+            that matches wins (lark's order: priority, width, length, name).
+        nonterminals: Names by number; those that expand repetitions begin with ``__``.
+        rules: Plain BNF; duplicates removed.
+        start: Nonterminal number.
+        ignored: Terminals dropped wherever they occur between others.
+        lexer: Chosen in the source's dialect: None leaves it to the tables (contextual if LALR).
+        source: The text it was read from, imports resolved as far as the dialect needs.
+        dialect: ``lark`` or ``ebnf``.
+        notices: Warnings for the user.
+    """
+
+    terminals: tuple[Terminal, ...]
+    nonterminals: tuple[str, ...]
+    rules: tuple[Rule, ...]
+    start: int
+    ignored: frozenset[int]
+    lexer: Lexer | None
+    source: str
+    dialect: str
+    notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarLimits:
+    """What compiling a grammar may cost; passing one is E_LIMIT with the limit's name.
+
+    Attributes:
+        max_grammar_bytes: Of the source text.
+        max_rules: Rules after expansion, and named rules before it.
+        max_nesting: Brackets within brackets, in rules and in regular expressions.
+        max_repeat: The largest count in ``~n``, ``{m,n}``.
+        max_states: States of the scanner, and of one terminal's automaton.
+        max_tree_nodes: Nodes of all subterminal trees together.
+        seconds: CPU time of the limited child process.
+        megabytes: Memory of the limited child process, above what it needs when idle.
+    """
+
+    max_grammar_bytes: int = 4 << 20
+    max_rules: int = 50_000
+    max_nesting: int = 500
+    max_repeat: int = 100_000
+    max_states: int = 500_000
+    max_tree_nodes: int = 20_000_000
+    seconds: float = 300.0
+    megabytes: int = 4096
+
+
+@dataclass(slots=True)
+class ByteAutomaton:
+    """A deterministic automaton over bytes, trimmed: every state can reach an accepting one.
+
+    Attributes:
+        delta: int32[n, 256] next state, -1 where the automaton stops. State 0 is the start.
+        accepting: Per state: the terminal may end here. Under the prioritised reading the last
+            accepting state on the path is where Python's ``re.match`` ends.
+    """
+
+    delta: object
+    accepting: Sequence[bool] = field(default_factory=list)

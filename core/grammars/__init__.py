@@ -1,0 +1,1 @@
+"""Online side of grammars: the compiled arrays, the engine that walks them, session, constraint."""

@@ -1,0 +1,118 @@
+"""The arrays of a compiled grammar: what the compiler writes, the artifact keeps, the engine reads.
+
+**Scanner.** A *scanner state* (``cstate``) is a state of one deterministic automaton over byte
+classes that already knows its context: which terminals compete there. ``-1`` is dead. A *context*
+is a set of competing terminals; a terminal begins in ``context_start[x]``.
+
+* ``contextual``/``basic``: entering a state completes at most one terminal (priorities, keywords and
+  leftmost-first alternatives are compiled in). The context is that of the LR state on top of the
+  stack: ``lr_context[state]``.
+* ``dynamic``: entering a state completes any number of terminals; the context is that of the last
+  completed terminal: ``terminal_context[t]``, at the start of the text ``lr_context[0]``.
+
+**Parser.** LR tables. ``contextual``/``basic``: LALR(1), one action an entry, rules may be empty.
+``dynamic``: a grammar without empty rules, several actions an entry, a graph-structured stack. The
+end of the text is the terminal ``num_terminals``; the start symbol may be followed by it, and a
+shift of it means that the text is complete. Only rules in use have numbers here.
+
+**Trees.** One subterminal tree for each class of scanner states that behave alike within a token.
+A tree is a list of *path nodes*, parents first, and of *groups* of tokens. Reading a token from
+(stack S, scanner state c) gives *branches*: ways the token may be split at terminal ends. A branch
+is allowed if its node is, and some terminal of its live row can be shifted after the node's stack
+(no row: the token ends where a terminal ends, nothing more to ask). A group's tokens have equal
+branches; a group is allowed if one of its branches is.
+
+* SHIFT node: ``path_terminal[p] = t >= 0``: the parent's stack after shifting t (unchanged if t is
+  ignored); fails if it cannot be shifted.
+* ENTER node: ``path_terminal[p] = -1``: the parent's stack, provided the next terminal's first byte
+  leads to the right scanner state: ``delta[context_start[context], path_byte[p]] == path_next[p]``.
+  Its parent is a SHIFT node. There are none in ``dynamic``: SHIFT nodes follow each other.
+
+**Chains** (``contextual``/``basic``). A decoding state is a list of (stack, scanner state): the
+reading under way, then its fallback, the reading in which the last completed terminal has ended
+and the bytes since then are read anew, then the fallback of that, and so on. Entering a state that
+completes t replaces all that follows by (stack after t, start of a terminal), or by nothing if t
+cannot be shifted; a reading whose scanner dies leaves its place to its fallback. So is ``1..2``
+read with NUMBER ``[0-9]+(\\.[0-9]+)?``: after ``1.`` the chain is (inside NUMBER, before a digit),
+(after NUMBER, one dot into ``..``). Only the last of a chain may be at the start of a terminal. The
+text is complete if the last one is and its stack accepts the end. In ``dynamic`` a decoding state
+is a set of such pairs, and every completed terminal adds one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+
+class GrammarArrays(NamedTuple):
+    """All int32 unless noted; ``_offsets`` arrays have one more element than what they index.
+
+    Sizes: C scanner states, K byte classes, X contexts, T terminals, N LR states, R rules,
+    L live rows, E trees, P path nodes, G groups, B branches, D dense masks, V tokens.
+    """
+
+    byte_class: NDArray[np.int32]  # [256] class of each byte, 0 <= class < K
+    delta: NDArray[np.int32]  # [C * K] next scanner state, -1 dead
+    match_offsets: NDArray[np.int32]  # [C + 1]
+    match_terminals: NDArray[np.int32]  # terminals completed on entering a state, ascending
+    live_row: NDArray[np.int32]  # [C] which terminals can still complete after >= 1 more byte
+    live_offsets: NDArray[np.int32]  # [L + 1]; an empty row: nothing more can complete
+    live_terminals: NDArray[np.int32]  # ascending within a row
+    context_start: NDArray[np.int32]  # [X] scanner state
+    lr_context: NDArray[np.int32]  # [N] context when this LR state is on top (dynamic: [0] only)
+    terminal_context: NDArray[np.int32]  # [T] dynamic: context after a terminal; else -1
+    ignored: NDArray[np.int32]  # [T] 1 where the terminal is ignored, else 0
+    action_offsets: NDArray[np.int32]  # [N + 1]
+    action_terminals: NDArray[np.int32]  # ascending within a state; T is the end of the text
+    action_values: NDArray[np.int32]  # >= 0: shift to that LR state; < 0: reduce by rule ~value
+    goto_offsets: NDArray[np.int32]  # [N + 1]
+    goto_symbols: NDArray[np.int32]  # nonterminals, ascending within a state
+    goto_states: NDArray[np.int32]
+    rule_lhs: NDArray[np.int32]  # [R]
+    rule_length: NDArray[np.int32]  # [R]
+    item_offsets: NDArray[np.int32]  # [N + 1] kernel items of an LR state, for messages
+    item_rules: NDArray[np.int32]
+    item_dots: NDArray[np.int32]
+    tree_of_state: NDArray[np.int32]  # [C]
+    tree_paths: NDArray[np.int64]  # [E + 1] path nodes of each tree
+    path_parent: NDArray[np.int32]  # [P] index within the tree, -1: the stack itself
+    path_terminal: NDArray[np.int32]  # [P] terminal to shift, or -1: an ENTER node
+    path_byte: NDArray[np.int32]  # [P] byte class, ENTER nodes only (else -1)
+    path_next: NDArray[np.int32]  # [P] scanner state, ENTER nodes only (else -1)
+    tree_groups: NDArray[np.int64]  # [E + 1] groups of each tree
+    group_branches: NDArray[np.int64]  # [G + 1]
+    branch_path: NDArray[np.int32]  # [B] index within the tree, -1: the stack itself
+    branch_live: NDArray[np.int32]  # [B] live row, -1: the token ends where a terminal ends
+    branch_depth: NDArray[np.int32]  # [B] further terminals begun after the first one touched
+    group_dense: NDArray[np.int32]  # [G] row of dense_masks with the group's tokens, or -1
+    group_tokens: NDArray[np.int64]  # [G + 1] into tokens; empty where group_dense >= 0
+    tokens: NDArray[np.int32]  # token ids, ascending within a group, every duplicate listed
+    tree_verify: NDArray[np.int64]  # [E + 1] into verify_tokens
+    verify_tokens: NDArray[np.int32]  # tokens with too many branches: the engine steps their bytes
+    tree_taken: NDArray[np.int32]  # [E] dense row of the tokens inside which the terminal that is
+    # under way completes, so that no fallback sees them; -1: none (always in dynamic)
+    dense_masks: NDArray[np.int32]  # [D * ceil(V / 32)] packed as cdec.core.mask packs
+    vocabulary_offsets: NDArray[np.int64]  # [V + 1]
+    vocabulary_bytes: NDArray[np.uint8]  # bytes of every token; none for special ones
+
+
+COLUMNS: Mapping[str, str] = {
+    name: {"vocabulary_bytes": "uint8"}.get(
+        name,
+        "int64"
+        if name in ("tree_paths", "tree_groups", "group_branches", "group_tokens", "tree_verify")
+        or name == "vocabulary_offsets"
+        else "int32",
+    )
+    for name in GrammarArrays._fields
+}
+"""Column name -> element type."""
+
+
+def arrays_from(columns: Mapping[str, NDArray[Any]]) -> GrammarArrays:
+    """Return the arrays of an artifact's columns."""
+    return GrammarArrays(**{name: columns[name] for name in GrammarArrays._fields})
