@@ -1,4 +1,4 @@
-"""Finds the files that ship with the package: embedded models, entity lists, evaluation prompts."""
+"""Finds the files that ship with the package: models, entity lists, prompts, grammars."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from cdec.core.errors import InputMissingError
 
 EMBEDDED = Path(__file__).parent / "embedded"
+GRAMMARS = Path(__file__).parent / "grammars"
 
 
 def embedded_model_path(name: str = "target") -> Path:
@@ -43,6 +44,34 @@ def evaluation_prompts(name: str) -> Path:
         InputMissingError: The package has no such prompts.
     """
     return _shipped(EMBEDDED / "eval" / f"{name}.jsonl", f"evaluation prompts {name!r}")
+
+
+def grammar_path(name: str) -> Path:
+    """Return the file of a grammar; its ending, ``.lark`` or ``.ebnf``, tells the dialect.
+
+    Args:
+        name: One of ``grammar_names``, such as "json".
+
+    Raises:
+        InputMissingError: The package has no such grammar.
+    """
+    names = grammar_names()
+    if name not in names:
+        raise InputMissingError(
+            f"no grammar {name!r} ships with cdec; present: {', '.join(names) or 'nothing'}",
+            hint="name one that is present, or the path of a grammar file",
+            path=name,
+        )
+    return next(path for path in _grammars() if path.stem == name)
+
+
+def grammar_names() -> list[str]:
+    """Return the names of the grammars that ship with the package, sorted."""
+    return sorted(path.stem for path in _grammars())
+
+
+def _grammars() -> list[Path]:
+    return [path for path in GRAMMARS.glob("*") if path.suffix in (".lark", ".ebnf")]
 
 
 def _shipped(path: Path, what: str) -> Path:
