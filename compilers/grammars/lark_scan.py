@@ -1,0 +1,181 @@
+"""The outline of a grammar in Lark's dialect, read before Lark sees it: tokens, statements, names.
+
+Lark keeps no positions and knows no limits. One pass over the tokens gives both: where every name,
+literal and count stands, and which statement it belongs to. A statement ends at the end of a line
+that the next one does not continue with ``|``.
+"""
+
+from __future__ import annotations
+
+import re
+from bisect import bisect_right
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from itertools import pairwise
+from typing import NamedTuple
+
+from cdec.core.grammars.errors import GrammarSyntaxError
+
+_TOKEN = re.compile(
+    r"""
+      (?P<SKIP>    [ \t\f\r]+ | //[^\n]* | \#[^\n]* | \\[ ]*\n )
+    | (?P<NL>      \n\s* )
+    | (?P<STRING>  "(?:[^"\\\n]|\\[^\n])*"i? )
+    | (?P<REGEXP>  /(?!/)(?:[^/\\]|\\[\s\S])*/[imslux]* )
+    | (?P<RULE>    _?[a-z][_a-z0-9]* )
+    | (?P<TERMINAL> _?[A-Z][_A-Z0-9]* )
+    | (?P<NUMBER>  [+-]?[0-9]+ )
+    | (?P<DIRECTIVE> %(?:ignore|override|declare|extend|import)(?![a-z]) )
+    | (?P<MARK>    -> | \.\. | [.|~:,()\[\]{}?*+!] )
+    """,
+    re.VERBOSE,
+)
+_GBNF = re.compile(r"^[ \t]*[A-Za-z][\w.-]*[ \t]*::=", re.MULTILINE)
+GBNF_HINT = "looks like GBNF; use --format gbnf"
+
+
+class Token(NamedTuple):
+    """One token: its kind (a group of the pattern above), text and place in the source."""
+
+    kind: str
+    text: str
+    position: int
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """A definition or a directive.
+
+    Attributes:
+        directive: ``%import`` and so on; empty for a plain definition.
+        name: What is defined; None where nothing is, or where the statement is malformed.
+        parameters: Of a template.
+        body: Tokens after the colon, or after the directive.
+    """
+
+    directive: str
+    name: Token | None
+    parameters: tuple[str, ...]
+    body: Sequence[Token]
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it defines a terminal."""
+        return self.name is not None and self.name.kind == "TERMINAL"
+
+
+@dataclass(slots=True)
+class Outline:
+    """A grammar's statements and where they stand.
+
+    Attributes:
+        text: The source.
+        tokens: All tokens, without white space and comments.
+        statements: In the source's order.
+        is_well_formed: Every statement begins as one should; otherwise Lark says what is wrong.
+    """
+
+    text: str
+    tokens: list[Token]
+    statements: list[Statement]
+    is_well_formed: bool
+    line_starts: list[int] = field(default_factory=list)
+
+    def place(self, position: int) -> dict[str, int]:
+        """Return line and column of a place in the source, from 1, as details of an error."""
+        if not self.line_starts:
+            self.line_starts = [0, *(match.end() for match in re.finditer("\n", self.text))]
+        line = bisect_right(self.line_starts, position)
+        return {"line": line, "column": position - self.line_starts[line - 1] + 1}
+
+    def where(self, position: int) -> str:
+        """Return a place in words."""
+        place = self.place(position)
+        return f"line {place['line']}, column {place['column']}"
+
+    def definitions(self) -> Iterator[Statement]:
+        """Yield the statements that define a rule or a terminal."""
+        return (s for s in self.statements if s.name is not None)
+
+
+def read_outline(text: str) -> Outline:
+    """Read tokens and statements.
+
+    Args:
+        text: The grammar, line ends as line feeds.
+
+    Returns:
+        The outline; the cost is linear in the text.
+
+    Raises:
+        GrammarSyntaxError: A character that begins no token, an unterminated literal.
+    """
+    outline = Outline(text, [], [], True)
+    lines: list[list[Token]] = [[]]
+    position = 0
+    while position < len(text):
+        match = _TOKEN.match(text, position)
+        if match is None:
+            raise _bad_character(outline, position)
+        kind = match.lastgroup or ""
+        if kind == "NL":
+            lines.append([])
+        elif kind != "SKIP":
+            lines[-1].append(Token(kind, match.group(), position))
+        position = match.end()
+    for tokens in _joined(lines):
+        outline.tokens += tokens
+        statement = _statement(tokens)
+        outline.statements.append(statement)
+        if statement.name is None and statement.directive in ("", "%override", "%extend"):
+            outline.is_well_formed = False
+    return outline
+
+
+def looks_like_gbnf(text: str) -> bool:
+    """Say whether a line begins as a rule of ``::=`` EBNF does."""
+    return _GBNF.search(text) is not None
+
+
+def _joined(lines: list[list[Token]]) -> Iterator[list[Token]]:
+    statement: list[Token] = []
+    for tokens, following in pairwise([*(line for line in lines if line), []]):
+        statement += tokens
+        if not following or following[0].text != "|":
+            yield statement
+            statement = []
+
+
+def _statement(tokens: list[Token]) -> Statement:
+    directive, rest = "", tokens
+    if tokens[0].kind == "DIRECTIVE":
+        directive, rest = tokens[0].text, tokens[1:]
+        if directive not in ("%override", "%extend"):
+            return Statement(directive, None, (), rest)
+    head = 0
+    while head < len(rest) and rest[head].text in ("!", "?"):
+        head += 1
+    colon = next((i for i, token in enumerate(rest) if token.text == ":"), None)
+    if colon is None or head >= colon or rest[head].kind not in ("RULE", "TERMINAL"):
+        return Statement(directive, None, (), rest)
+    parameters = tuple(token.text for token in rest[head + 1 : colon] if token.kind == "RULE")
+    return Statement(directive, rest[head], parameters, rest[colon + 1 :])
+
+
+def _bad_character(outline: Outline, position: int) -> GrammarSyntaxError:
+    character = outline.text[position]
+    hint = "see the Lark grammar reference for what may stand in a grammar"
+    if looks_like_gbnf(outline.text):
+        message, hint = f"unexpected {character!r}", GBNF_HINT
+    elif character == '"':
+        message, hint = "a string without end", 'close it with " on the same line'
+    elif character == "/":
+        message, hint = "a regular expression without end", "close it with /, write / inside as \\/"
+    elif character == "%":
+        message = "an unknown directive"
+        hint = "expected one of %ignore, %import, %override, %extend"
+    else:
+        message = f"unexpected {character!r}"
+    return GrammarSyntaxError(
+        f"{outline.where(position)}: {message}", hint=hint, **outline.place(position)
+    )

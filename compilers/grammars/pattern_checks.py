@@ -1,0 +1,130 @@
+"""Checks of one regular expression: syntax, what is not regular, counts, nesting."""
+
+from __future__ import annotations
+
+import re
+from re import _constants, _parser
+from typing import Any, NamedTuple
+
+from cdec.compilers.grammars.definition import GrammarLimits
+
+_FEATURES: dict[object, str] = {
+    _constants.ASSERT: "look-around",
+    _constants.ASSERT_NOT: "look-around",
+    _constants.GROUPREF: "back-reference",
+    _constants.GROUPREF_EXISTS: "conditional group",
+    _constants.AT: "anchor",
+    _constants.ATOMIC_GROUP: "atomic group",
+    _constants.POSSESSIVE_REPEAT: "possessive quantifier",
+}
+_REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT)
+_ESCAPED_END = r".*?(?<!\\)(\\\\)*?"
+"""How Lark's common grammar, and what was copied from it, ends a string at an unescaped quote."""
+_INNER_DOTALL = re.compile(r"\(\?[a-z]*s")
+
+
+class PatternFacts(NamedTuple):
+    """What a regular expression contains.
+
+    Attributes:
+        features: Constructs that are not regular, in the pattern's order.
+        largest_count: Of its counted repetitions.
+        is_unbounded: It matches texts of any length.
+        is_nullable: It matches the empty text.
+    """
+
+    features: tuple[str, ...]
+    largest_count: int
+    is_unbounded: bool
+    is_nullable: bool
+
+
+def examine(pattern: str) -> PatternFacts:
+    """Parse a regular expression as ``re`` does, and look at it.
+
+    Args:
+        pattern: Python syntax.
+
+    Returns:
+        Its facts. Cost: linear.
+
+    Raises:
+        re.error: It is none.
+        OverflowError: A count that ``re`` cannot hold.
+        RecursionError: Brackets nested deeper than ``re`` can follow.
+    """
+    parsed = _parser.parse(pattern)
+    features: list[str] = []
+    largest = 0
+    pending: list[Any] = [parsed]
+    while pending:
+        for op, value in pending.pop().data:
+            if op in _FEATURES:
+                features.append(_FEATURES[op])
+            if op in _REPEATS:
+                counts = [count for count in value[:2] if count is not _constants.MAXREPEAT]
+                largest = max(largest, *counts)
+            pending += _parts(op, value)
+    shortest, longest = parsed.getwidth()
+    return PatternFacts(tuple(features), largest, longest >= _constants.MAXREPEAT, shortest == 0)
+
+
+def bracket_depth(pattern: str) -> int:
+    """Return how deep groups nest, without recursion; what is no pattern gives some number."""
+    depth = deepest = 0
+    in_class = escaped = False
+    for character in pattern:
+        if escaped:
+            escaped = False
+        elif character == "\\":
+            escaped = True
+        elif in_class:
+            in_class = character != "]"
+        elif character == "[":
+            in_class = True
+        elif character == "(":
+            depth += 1
+            deepest = max(deepest, depth)
+        elif character == ")":
+            depth -= 1
+    return deepest
+
+
+def check_depth(pattern: str, limits: GrammarLimits) -> bool:
+    """Say whether a pattern nests no deeper than the limit."""
+    return pattern.count("(") <= limits.max_nesting or bracket_depth(pattern) <= limits.max_nesting
+
+
+def without_look_behind(pattern: str, is_dotall: bool) -> str:
+    r"""Rewrite the one look-behind that is common, ``".*?(?<!\\)(\\\\)*?"``, without it.
+
+    After a quote, ``.*?(?<!\\)`` is a shortest text that is empty or does not end in a backslash:
+    ``(?:.*?[^\\\n])??``. Both try texts of growing length, so the match is the same.
+
+    Args:
+        pattern: Without flags around it.
+        is_dotall: The flag ``s`` is around it.
+
+    Returns:
+        The pattern, rewritten where that is known to keep its meaning.
+    """
+    count = pattern.count(_ESCAPED_END)
+    if not count or _INNER_DOTALL.search(pattern):
+        return pattern
+    quoted = sum(pattern.count(quote + _ESCAPED_END) for quote in "\"'")
+    if quoted != count or examine(pattern).features != ("look-around",) * count:
+        return pattern
+    last = r"[^\\]" if is_dotall else r"[^\\\n]"
+    return pattern.replace(_ESCAPED_END, rf"(?:.*?{last})??(?:\\\\)*?")
+
+
+def _parts(op: object, value: Any) -> list[Any]:
+    if op is _constants.SUBPATTERN:
+        return [value[-1]]
+    if op is _constants.BRANCH:
+        return list(value[1])
+    if op in _REPEATS:
+        return [value[2]]
+    if op is _constants.ATOMIC_GROUP:
+        return [value]
+    return []
