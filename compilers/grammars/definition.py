@@ -89,7 +89,7 @@ class GrammarLimits:
         max_nesting: Brackets within brackets, in rules and in regular expressions.
         max_repeat: The largest count in ``~n``, ``{m,n}``.
         max_states: States of the scanner, and of one terminal's automaton.
-        max_tree_nodes: Nodes of all subterminal trees together.
+        max_tree_nodes: Nodes and groups of all subterminal trees together.
         seconds: CPU time of the limited child process.
         megabytes: Memory of the limited child process, above what it needs when idle.
     """
