@@ -10,7 +10,7 @@ import typer
 from cdec.cli import options as shared
 from cdec.cli.command import CommonOptions, Run
 from cdec.cli.options import refuse_terminal, refuse_unused, require_at_least
-from cdec.cli.tables import print_json
+from cdec.cli.tables import print_columns, print_json
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +40,14 @@ class Options(CommonOptions):
             rich_help_panel=shared.INPUT,
         ),
     ] = None
+    whole: Annotated[
+        bool,
+        typer.Option(
+            "--whole",
+            help="The input is one text; one newline at its end is not part of it.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = False
     token_ids: Annotated[
         bool,
         typer.Option(
@@ -56,26 +64,74 @@ class Options(CommonOptions):
             rich_help_panel=shared.OUTPUT,
         ),
     ] = 10
+    lookahead: Annotated[
+        int | None,
+        typer.Option(
+            "--lookahead",
+            metavar="K",
+            help="Grammars: tokens may begin at most K terminals after their first.",
+            rich_help_panel=shared.CONSTRAINT,
+        ),
+    ] = None
+    explain: Annotated[
+        bool,
+        typer.Option(
+            "--explain",
+            help="Grammars: step through one text, token by token.",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = False
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer",
+            metavar="NAME_OR_PATH",
+            help="Cuts the text of --explain; the longest tokens from the left if not given.",
+            rich_help_panel=shared.MODEL,
+        ),
+    ] = None
+    json: Annotated[
+        bool,
+        typer.Option(
+            "--json", help="Print --explain as JSON lines.", rich_help_panel=shared.OUTPUT
+        ),
+    ] = False
 
 
 def execute(options: Options, run: Run) -> int:
     """Say which texts an artifact accepts, as JSON lines.
 
-    A refused text comes with the first byte at which no member goes on, what was allowed there, and
-    whether a member may end there. The exit status is 0 whatever the verdicts.
+    A refused text comes with the first byte at which no member goes on (counted from 0), what was
+    allowed there, and whether a member may end there; under a grammar also with line and column,
+    the terminals that were awaited, the parser's stack and the rules under way. The exit status is
+    0 whatever the verdicts.
 
     \b
     Examples:
       printf 'Paris\\nParys\\n' | cdec check cities.arrow
       cdec check cities.arrow -i samples.jsonl --field text | jq -c 'select(.valid | not)'
+      cdec check json.arrow --whole -i document.json
+      echo '{"a": [1, 2}' | cdec check json.arrow --explain
     """
-    from cdec.cli.pipeline import verdicts
+    from cdec.cli.check_run import explanation, verdicts
 
     require_at_least(options.allowed, 0, "--allowed")
+    require_at_least(options.lookahead, 0, "--lookahead")
     if options.token_ids:
-        refuse_unused(("format", "field"), run.typed, "with --token-ids")
+        refuse_unused(("format", "field", "whole", "tokenizer"), run.typed, "with --token-ids")
+    if options.whole:
+        refuse_unused(("format", "field"), run.typed, "with --whole")
+    if not options.explain:
+        refuse_unused(("tokenizer", "json"), run.typed, "without --explain")
     if options.input == "-":
         refuse_terminal("texts", "give -i FILE, or pipe them in")
-    for verdict in verdicts(options):
-        print_json(run.console, verdict)
+    if options.explain and not options.json:
+        from cdec.cli.grammar_explain import HEADER, explained_row
+
+        rows = [explained_row(step) for step in explanation(options, run.typed)]
+        print_columns(run.console, HEADER, rows)
+        return 0
+    chosen = explanation if options.explain else verdicts
+    for line in chosen(options, run.typed):
+        print_json(run.console, line)
     return 0

@@ -2,21 +2,26 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.record_grammars import CacheLimits, RecordGrammars
 from cdec.core.errors import FieldError, Notice, UsageError
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.vocabulary import Vocabulary
-    from cdec.data.prompts import PromptRecord
+    from cdec.data.prompts import BadRecord, PromptRecord
 
 DEFAULT = ""
 """Stands for the artifact of the records that name none."""
-_WITHOUT_COMPILER = ("grammar", "regex", "schema")
-HOW_TO = "name the artifact: cdec sample -a ARTIFACT (make one with cdec compile-set FILE)"
+_WITHOUT_COMPILER = ("regex", "schema")
+HOW_TO = (
+    "name the artifact: cdec sample -a ARTIFACT (make one with cdec compile-set FILE or "
+    "cdec compile-grammar FILE)"
+)
 
 
 def parse_named(pairs: Sequence[str]) -> dict[str, Path]:
@@ -61,12 +66,15 @@ def verify_artifacts(paths: Mapping[str, Path]) -> dict[str, str]:
 
 
 class Constraints:
-    """Opened artifacts: one for the records that name none, others by name.
+    """Opened artifacts: one for the records that name none, others by name; and own grammars.
+
+    A context manager: the child process that compiles grammars ends with it.
 
     Args:
         paths: As ``artifact_paths`` gives them.
         vocabulary: The model's; a mismatch is an error.
         deny: Texts never to emit.
+        limits: Of the grammars that records bring; None takes the defaults.
 
     Attributes:
         notices: Warnings about denied texts that an artifact does not hold.
@@ -76,21 +84,36 @@ class Constraints:
     """
 
     def __init__(
-        self, paths: Mapping[str, Path], vocabulary: Vocabulary, deny: Sequence[str] = ()
+        self,
+        paths: Mapping[str, Path],
+        vocabulary: Vocabulary,
+        deny: Sequence[str] = (),
+        limits: CacheLimits | None = None,
     ) -> None:
-        self.notices: list[Notice] = []
-        denied = [text.encode() for text in deny]
-        self._opened = {name: self._open(path, vocabulary, denied) for name, path in paths.items()}
+        from cdec.compilers import GrammarLimits
 
-    def _open(self, path: Path, vocabulary: Vocabulary, deny: Sequence[bytes]) -> Constraint:
+        self.notices: list[Notice] = []
+        self._deny = [text.encode() for text in deny]
+        self._opened = {name: self._open(path, vocabulary) for name, path in paths.items()}
+        self.grammars = RecordGrammars(vocabulary, limits or CacheLimits(GrammarLimits()))
+
+    def __enter__(self) -> Constraints:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.grammars.close()
+
+    def _open(self, path: Path, vocabulary: Vocabulary) -> Constraint:
         from cdec.core.artifact import open_artifact
 
         constraint: Any = open_artifact(path, vocabulary=vocabulary)
-        if deny:
-            constraint = constraint.deny_texts(deny)
+        if self._deny:
+            if constraint.kind != "set":
+                raise _cannot_deny(f"{path} is a {constraint.kind}")
+            constraint = constraint.deny_texts(self._deny)
             unknown = constraint.denied_unknown
             if unknown:
-                message = f"{path}: {unknown} of {len(deny)} denied texts are no members"
+                message = f"{path}: {unknown} of {len(self._deny)} denied texts are no members"
                 self.notices.append(Notice("W_DENY_UNKNOWN", message, {"unknown": unknown}))
         opened: Constraint = constraint
         return opened
@@ -105,14 +128,19 @@ class Constraints:
         Raises:
             FieldError: An unknown name, unknown candidates, a kind without a compiler here, or no
                 constraint at all.
+            CdecError: Its grammar cannot be compiled.
         """
         for field in _WITHOUT_COMPILER:
             if getattr(record, field) is not None:
                 raise FieldError(
-                    f"the record brings a {field}, and this version compiles sets only",
-                    hint="compile the allowed texts with cdec compile-set",
+                    f"the record brings a {field}, and this version compiles sets and grammars",
+                    hint="write it as a grammar, or compile the allowed texts: cdec compile-set",
                     field=field,
                 )
+        if record.grammar is not None:
+            if self._deny:
+                raise _cannot_deny("the record brings a grammar")
+            return self.grammars.of(record.grammar)
         constraint: Any = self._named(record.constraint)
         if constraint is None and (required or record.candidates is not None):
             raise FieldError(
@@ -121,6 +149,13 @@ class Constraints:
                 field="constraint",
             )
         if record.candidates is not None:
+            if constraint.kind != "set":
+                raise FieldError(
+                    f"candidates choose among the members of a set, the artifact is a "
+                    f"{constraint.kind}",
+                    hint="compile the texts with cdec compile-set and name that artifact",
+                    field="candidates",
+                )
             constraint = constraint.candidates(record.candidates)
         chosen: Constraint | None = constraint
         return chosen
@@ -136,3 +171,26 @@ class Constraints:
                 field="constraint",
             )
         return self._opened[name]
+
+
+def _cannot_deny(why: str) -> UsageError:
+    return UsageError(
+        f"--deny leaves members of a set out, and {why}",
+        hint="leave --deny out, or write the grammar so that it does not hold these texts",
+    )
+
+
+def refuse_unconstrained(
+    records: Iterator[PromptRecord | BadRecord], *, method: str
+) -> Iterator[PromptRecord | BadRecord]:
+    """Look at the first record of a run without artifacts: it must bring a grammar of its own.
+
+    Later records without a constraint become error objects in their places.
+
+    Raises:
+        UsageError: It does not.
+    """
+    first = next(records, None)
+    if first is None or getattr(first, "grammar", None) is None:
+        raise UsageError(f"--method {method} needs an artifact", hint=HOW_TO)
+    return itertools.chain([first], records)

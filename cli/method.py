@@ -12,26 +12,36 @@ from cdec.core.errors import UsageError
 if TYPE_CHECKING:
     from cdec.cli.sample_options import SampleOptions
     from cdec.samplers.base import Sampler
+    from cdec.samplers.counts import Counts
 
 METHOD_OPTIONS = {
     "max_tries": "--K",
     "recycle": "--recycle",
     "top_m": "--top-m",
     "beams": "--beams",
+    "opportunistic": "--opportunistic",
+    "speculate": "--speculate",
+    "speculate_threshold": "--speculate-threshold",
 }
 """Field of the options, which is also a keyword of the samplers that use it → option typed."""
+
+_LEAST = {"speculate": 0, "speculate_threshold": 0.0}
+"""Smallest values that are not 1."""
 
 WITHOUT_CONSTRAINT = frozenset({"unconstrained", "greedy"})
 """Methods that make sense for the model alone."""
 
 
-def build_sampler(options: SampleOptions, typed: frozenset[str]) -> Sampler:
+def build_sampler(
+    options: SampleOptions, typed: frozenset[str], counts: Counts | None = None
+) -> Sampler:
     """Construct the sampler that ``--method`` names.
 
     Args:
         options: All options.
         typed: Fields that stood on the command line; one that the method does not use is refused,
             while ``cdec.toml`` may set options of several methods.
+        counts: What speculation begins with.
 
     Raises:
         UsageError: No such method, an option that it does not use, or a value out of range.
@@ -53,8 +63,11 @@ def build_sampler(options: SampleOptions, typed: frozenset[str]) -> Sampler:
             if field in typed:
                 raise _unused(flag, field, options.method, SAMPLERS)
         elif value is not None:
-            require_at_least(value, 1, flag) if not isinstance(value, bool) else None
+            least = _LEAST.get(field, 1)
+            require_at_least(value, least, flag) if not isinstance(value, bool) else None
             keywords[field] = value
+    if "counts" in used:
+        keywords["counts"] = counts
     sampler: Sampler = sampler_class(**keywords)
     widest = getattr(sampler, "beams", None)
     if options.method == "beam" and widest is not None and options.n > widest:

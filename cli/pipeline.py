@@ -5,21 +5,24 @@ from __future__ import annotations
 import dataclasses
 import itertools
 import json
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.console import escape
 from cdec.cli.tokenizers import load_vocabulary
-from cdec.cli.verdicts import Checker
 
 if TYPE_CHECKING:
-    from cdec.cli import check, compile_set, inspect
+    from cdec.cli import compile_set, inspect
     from cdec.cli.command import Run
     from cdec.cli.progress import Progress
     from cdec.compilers import SetLimits, SetProgress, SetReport
     from cdec.core.set_report import TreeNode
     from cdec.data.source import InputLimits, SourceStats
+
+
+_FOR_MACHINES = frozenset({"cdec.names", "cdec.characters"})
+"""Metadata as long as a grammar that says nothing its source does not."""
 
 
 def compile_set_file(
@@ -123,18 +126,6 @@ def read_texts(path: Path) -> Iterator[str]:
         yield from filter(None, batch.texts)
 
 
-def verdicts(options: check.Options) -> Iterator[dict[str, Any]]:
-    """Yield what the artifact says of each text, or token row, of the input."""
-    from cdec.data.entity_source import read_entities, read_token_rows
-
-    checker = Checker.open(options.artifact, options.allowed)
-    if options.token_ids:
-        batches = read_token_rows(options.input)
-        return checker.token_rows(row for batch in batches for row in batch.rows)
-    texts: Iterable[Any] = read_entities(options.input, format=options.format, field=options.field)
-    return checker.texts(text for batch in texts for text in batch.texts)
-
-
 def describe_artifact(
     options: inspect.Options,
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
@@ -143,16 +134,28 @@ def describe_artifact(
 
     file = read_artifact(options.artifact)
     constraint: Any = open_artifact(options.artifact)
-    metadata = {key.removeprefix("cdec."): value for key, value in file.metadata.items()}
+    metadata: dict[str, Any] = {
+        key.removeprefix("cdec."): _json_or_text(value)
+        for key, value in file.metadata.items()
+        if key not in _FOR_MACHINES
+    }
+    if file.kind == "grammar":
+        metadata |= {"sound": constraint.is_sound, "grammar": file.metadata["cdec.grammar"]}
     described: dict[str, Any] = {
         "path": str(options.artifact),
         "bytes": options.artifact.stat().st_size,
-        **{key: _json_or_text(value) for key, value in metadata.items()},
+        **metadata,
         "statistics": constraint.statistics(),
         "columns": {name: f"{array.dtype}[{len(array)}]" for name, array in file.arrays.items()},
     }
     if not options.tree:
         return described, None
+    if file.kind == "grammar":
+        from cdec.cli.grammar_tree import tree_to_json
+        from cdec.core.grammars.tree_report import describe_subterminal_tree
+
+        view = describe_subterminal_tree(constraint, options.state, options.width)
+        return described, tree_to_json(view)
     return described, _tree(constraint.describe_tree(options.depth, options.width))
 
 

@@ -8,9 +8,11 @@ from typing import Any
 
 COMMANDS: dict[str, str] = {
     "compile-set": "cdec.cli.compile_set",
+    "compile-grammar": "cdec.cli.compile_grammar",
     "sample": "cdec.cli.sample",
     "run": "cdec.cli.run",
     "check": "cdec.cli.check",
+    "retokenize": "cdec.cli.retokenize",
     "inspect": "cdec.cli.inspect",
     "doctor": "cdec.cli.doctor",
     "demo": "cdec.cli.demo",

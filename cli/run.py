@@ -11,12 +11,13 @@ import typer
 
 from cdec.cli import sample
 from cdec.cli.command import Run
+from cdec.cli.record_grammars import RecordGrammarOptions
 from cdec.cli.sample_options import SampleOptions
 from cdec.core.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(SampleOptions):
+class Options(RecordGrammarOptions, SampleOptions):
     """Options of ``cdec run``: those of ``cdec sample``, the artifact by its place."""
 
     artifact: Annotated[

@@ -10,12 +10,13 @@ import typer
 
 from cdec.cli import options as shared
 from cdec.cli.command import Run
+from cdec.cli.record_grammars import RecordGrammarOptions
 from cdec.cli.sample_options import SampleOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(SampleOptions):
-    """Options of ``cdec sample``."""
+class Options(RecordGrammarOptions, SampleOptions):
+    """Options of ``cdec sample``; those about the grammars of records come last."""
 
     artifact: Annotated[
         Path | None,
@@ -33,14 +34,16 @@ def execute(options: Options, run: Run) -> int:
     """Draw samples that satisfy a constraint, as JSON lines.
 
     Prompts are text lines or JSONL records with `prompt` or `messages`, and optionally `id`, `n`,
-    `seed`, `temperature`, `max_tokens`, `constraint` or `candidates`. A bad record becomes an error
-    object in its place, and the exit status is 3.
+    `seed`, `temperature`, `max_tokens`, and a constraint of their own: `constraint`, `candidates`
+    or the text of a `grammar`. A bad record becomes an error object in its place, and the exit
+    status is 3.
 
     \b
     Examples:
       cdec sample -a titles.arrow --prompt "Question: Which city is it?"
       cdec sample -a titles.arrow -i prompts.jsonl -o samples.jsonl --resume
       cdec sample -a titles.arrow -n 8 --K 8 < prompts.jsonl | jq -r .text
+      jq -c --rawfile g json.lark '.grammar = $g' prompts.jsonl | cdec sample
       cdec sample -a titles.arrow -m gpt2 --method masked --top-m 50 -i prompts.txt
     """
     from cdec.cli.sample_run import sample

@@ -24,7 +24,7 @@ KNOWN_FIELDS = (
     *("target_calls", "target_tokens", "draft_calls", "distinct_evaluations"),
     *("acceptance_rate", "kl_spent", "round", "length_mass", "accepted_length"),
     *("cost_per_token", "scenario_counts", "reward"),
-    *("satisfaction_soft", "satisfaction_hard", "input"),
+    *("satisfaction_soft", "satisfaction_hard", "lookahead", "input"),
 )
 """Every field that a sample of any method can have."""
 
@@ -42,6 +42,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         (options.max_line_bytes, 1, "--max-line-bytes"),
         (options.max_n, 1, "--max-n"),
         (options.seed, 0, "--seed"),
+        (options.lookahead, 0, "--lookahead"),
     ):
         require_at_least(value, least, flag)
     # Checks itself: a value that the model would refuse must not cost an existing output.
@@ -52,7 +53,9 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         raise UsageError("--resume needs an output file", hint="name it with -o FILE")
     if options.prompt and "input" in typed:
         raise UsageError("--prompt and --input were both given", hint="give one of them")
-    if not (options.artifact or options.constraint or options.method in WITHOUT_CONSTRAINT):
+    has_artifact = options.artifact or options.constraint
+    # Records of an input may bring grammars of their own: the first of them is looked at later.
+    if options.prompt and not (has_artifact or options.method in WITHOUT_CONSTRAINT):
         raise UsageError(f"--method {options.method} needs an artifact", hint=HOW_TO)
     if not options.prompt and options.input == "-":
         refuse_terminal(
@@ -110,7 +113,7 @@ def refuse_output(options: Options) -> None:
 def inputs(options: Options) -> list[str]:
     """Return the files that a run reads."""
     named = [pair.partition("=")[2] for pair in options.constraint]
-    optional = (options.artifact, options.template, options.deny)
+    optional = (options.artifact, options.template, options.deny, options.counts)
     return [
         *([] if options.prompt else [options.input]),
         *named,

@@ -10,11 +10,13 @@ import typer
 
 from cdec.cli import options as shared
 from cdec.cli.command import CommonOptions
+from cdec.cli.model_options import ModelOptions
+from cdec.cli.speculation import SpeculationOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleOptions(CommonOptions):
-    """Everything but the artifact; the documented defaults stand here."""
+class DrawingOptions(CommonOptions):
+    """What is drawn: constraint, prompts, method."""
 
     constraint: Annotated[
         list[str],
@@ -34,6 +36,24 @@ class SampleOptions(CommonOptions):
             rich_help_panel=shared.CONSTRAINT,
         ),
     ] = None
+    lookahead: Annotated[
+        int | None,
+        typer.Option(
+            "--lookahead",
+            metavar="K",
+            help="Grammars: tokens may begin K terminals beyond the first; any number if not given "
+            "(0 forbids what the model would have written within the grammar).",
+            rich_help_panel=shared.CONSTRAINT,
+        ),
+    ] = None
+    heal: Annotated[
+        bool,
+        typer.Option(
+            "--heal",
+            help="Grammars: cut the prompt's last token off, and let any tokens spell its text.",
+            rich_help_panel=shared.PROMPTS,
+        ),
+    ] = False
     input: Annotated[
         str,
         typer.Option(
@@ -59,14 +79,6 @@ class SampleOptions(CommonOptions):
             rich_help_panel=shared.PROMPTS,
         ),
     ] = None
-    allow_special: Annotated[
-        bool,
-        typer.Option(
-            "--allow-special",
-            help="Text of special tokens in prompts becomes the token.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = False
     max_line_bytes: Annotated[
         int | None,
         typer.Option(
@@ -155,50 +167,12 @@ class SampleOptions(CommonOptions):
             rich_help_panel=shared.METHOD,
         ),
     ] = 16
-    model: shared.ModelOption = None
-    revision: shared.RevisionOption = None
-    device: Annotated[
-        str,
-        typer.Option("--device", help="cpu, cuda, cuda:1 or auto.", rich_help_panel=shared.MODEL),
-    ] = "cpu"
-    dtype: Annotated[
-        str | None,
-        typer.Option("--dtype", help="float32, bfloat16, float16.", rich_help_panel=shared.MODEL),
-    ] = None
-    device_map: Annotated[
-        str | None,
-        typer.Option("--device-map", help="Passed to transformers.", rich_help_panel=shared.MODEL),
-    ] = None
-    attn_implementation: Annotated[
-        str | None,
-        typer.Option(
-            "--attn-implementation",
-            help="Passed to transformers: sdpa, eager, ...",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = None
-    quantization: Annotated[
-        str | None,
-        typer.Option(
-            "--quantization", help="8bit or 4bit (bitsandbytes).", rich_help_panel=shared.MODEL
-        ),
-    ] = None
-    trust_remote_code: Annotated[
-        bool,
-        typer.Option(
-            "--trust-remote-code",
-            help="Run code from the model's repository; needs --revision.",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = False
-    allow_pickle: Annotated[
-        bool,
-        typer.Option(
-            "--allow-pickle",
-            help="Load .bin and .pt weights, which can run code.",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = False
+
+
+@dataclass(frozen=True, kw_only=True)
+class SampleOptions(SpeculationOptions, ModelOptions, DrawingOptions):
+    """Everything but the artifact; the documented defaults stand here and in the bases."""
+
     output: Annotated[
         Path | None,
         typer.Option(

@@ -8,19 +8,28 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdec.cli.constraints import Constraints, artifact_paths, verify_artifacts
+from cdec.cli.adaptation import Adaptation, require_grammars
+from cdec.cli.constraints import (
+    Constraints,
+    artifact_paths,
+    refuse_unconstrained,
+    verify_artifacts,
+)
 from cdec.cli.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, build_sampler
 from cdec.cli.pipeline import read_texts
 from cdec.cli.prompts import Prompts
+from cdec.cli.record_grammars import CacheLimits
 from cdec.cli.sample_checks import check_options, inputs, parse_fields, refuse_output
 from cdec.cli.sampling import Decoder, Output, Task, batches
+from cdec.cli.speculation import check_speculation, load_counts, save_counts
 from cdec.cli.tokenizers import resolve_model, shown_model
 from cdec.core.errors import CdecError
 
 if TYPE_CHECKING:
     from cdec.cli.command import Run
+    from cdec.cli.model_options import ModelOptions
     from cdec.cli.sample import Options
-    from cdec.core.model import LanguageModel
+    from cdec.core.model import LanguageModel, Prompt
     from cdec.data.prompts import BadRecord, PromptRecord
     from cdec.data.resume import FinishedRecords
     from cdec.data.templates import PromptTemplate
@@ -37,36 +46,55 @@ def sample(options: Options, run: Run) -> int:
     from cdec.data.writer import open_writer
 
     check_options(options, run.typed)
-    sampler = build_sampler(options, run.typed)
+    check_speculation(options, run.typed)
+    counts = load_counts(options)
+    sampler = build_sampler(options, run.typed, counts)
     fields = parse_fields(options)
     paths = artifact_paths(options.artifact, options.constraint)
+    cache = CacheLimits.of(options)
     prompts = Prompts.open(options)
+    records = prompts.records()
+    if not paths and options.method not in WITHOUT_CONSTRAINT:
+        records = refuse_unconstrained(records, method=options.method)
     denied = list(read_texts(options.deny)) if options.deny else []
     refuse_output(options)
     digests = verify_artifacts(paths)
+    require_grammars(options, paths)
+    counts.require_artifacts(digests.values() if options.counts and options.speculate else ())
     model = open_model(options)
-    constraints = Constraints(paths, model.vocabulary, denied)
+    counts.require_vocabulary(model.vocabulary.vocabulary_hash)
+    adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
+    constraints = Constraints(paths, model.vocabulary, denied, cache)
     run.console.warn(constraints.notices)
     decoder = Decoder(sampler, model, options.temperature, options.top_k, options.top_p)
-    with open_writer(
-        options.output,
-        config=manifest(options, digests, model, denied=denied, template=prompts.template),
-        inputs=inputs(options),
-        force=options.force,
-        resume=options.resume,
-    ) as writer:
+    with (
+        constraints,
+        open_writer(
+            options.output,
+            config=manifest(options, digests, model, denied=denied, template=prompts.template),
+            inputs=inputs(options),
+            force=options.force,
+            resume=options.resume,
+        ) as writer,
+    ):
         run.console.warn(writer.notices)
         output = Output(writer, run.signals, fields, options.strict)
-        tasks = Tasks(options, constraints, writer.finished)
-        with run.console.progress("records") as progress:
-            done = 0
-            for batch in batches(tasks.of(prompts.records()), options.batch_size):
-                output.write(batch, decoder.results(batch))
-                run.signals.checkpoint()
-                done += len(batch)
-                progress.update("sampling", done, None)
-        run.console.warn(prompts.stats.notices)
+        tasks = Tasks(options, constraints, writer.finished, adaptation)
+        _draw(batches(tasks.of(records), options.batch_size), decoder, output, run)
+        save_counts(options, counts)
+        run.console.warn([*constraints.grammars.notices, *prompts.stats.notices])
     return SOME_RECORDS_FAILED if output.failed else 0
+
+
+def _draw(tasks: Iterable[Sequence[Task]], decoder: Decoder, output: Output, run: Run) -> None:
+    """Draw and write, batch by batch."""
+    with run.console.progress("records") as progress:
+        done = 0
+        for batch in tasks:
+            output.write(batch, decoder.results(batch))
+            run.signals.checkpoint()
+            done += len(batch)
+            progress.update("sampling", done, None)
 
 
 @dataclass(frozen=True)
@@ -76,6 +104,7 @@ class Tasks:
     options: Options
     constraints: Constraints
     finished: FinishedRecords
+    adaptation: Adaptation
 
     def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task]:
         """Yield a task for each record that is not finished."""
@@ -96,15 +125,17 @@ class Tasks:
         from cdec.samplers import Request
 
         required = self.options.method not in WITHOUT_CONSTRAINT
+        prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
         try:
             constraint = self.constraints.of(record, required=required)
+            prompt, constraint = self.adaptation.of(prompt, constraint)
         except CdecError as error:
             return Task(record.id, error, is_plain=False)
         seed = self.options.seed if record.seed is None else record.seed
         longest = record.max_tokens
         own = (record.n, longest, record.temperature)
         request = Request(
-            prompt=list(record.messages or ()) if record.prompt is None else record.prompt,
+            prompt=prompt,
             constraint=constraint,
             seeds=[derive_seed(seed, record.id, index) for index in range(n)],
             id=record.id,
@@ -115,7 +146,7 @@ class Tasks:
         return Task(record.id, request, record.temperature, is_plain, missing)
 
 
-def open_model(options: Options) -> LanguageModel:
+def open_model(options: ModelOptions) -> LanguageModel:
     """Load the model that the options name."""
     from cdec.core import load_model
 
@@ -142,7 +173,10 @@ def manifest(
     template: PromptTemplate | None,
 ) -> dict[str, object]:
     """Return all that decides what the records are: devices and batch sizes do not."""
-    chosen = ("n", "temperature", "top_k", "top_p", "seed", "max_new_tokens", "allow_special")
+    chosen = (
+        *("n", "temperature", "top_k", "top_p", "seed", "max_new_tokens", "allow_special"),
+        *("lookahead", "heal"),
+    )
     return {
         "method": options.method,
         **{flag.strip("-"): getattr(options, name) for name, flag in METHOD_OPTIONS.items()},

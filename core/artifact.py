@@ -18,6 +18,7 @@ from cdec.core.artifact_set import COLUMNS, check_set, open_set
 from cdec.core.artifact_write import write_artifact
 from cdec.core.constraint import Constraint
 from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError
+from cdec.core.grammars import artifact_grammar as grammar
 from cdec.core.vocabulary import Vocabulary
 
 __all__ = [
@@ -32,6 +33,7 @@ __all__ = [
 
 CONSTRAINTS: Mapping[str, ArtifactKind] = {
     "set": ArtifactKind(COLUMNS, check_set, 1, open_set),
+    "grammar": ArtifactKind(grammar.COLUMNS, grammar.check_grammar, 1, grammar.open_grammar),
 }
 """Every kind of artifact this version reads."""
 

@@ -7,16 +7,21 @@ event with probability P(event | prefix) / Z(prefix); without, it takes the most
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers import events
+from cdec.samplers import events, opportunistic
 from cdec.samplers.batch import Batch
 from cdec.samplers.candidates import COMPLETE, LENGTH, STUCK, Candidates, Recorder
 from cdec.samplers.events import END, NONE, SampledEvents
 from cdec.samplers.frontier import Frontier
 from cdec.samplers.randomness import CandidateUniforms
 from cdec.samplers.step import Step
+
+if TYPE_CHECKING:
+    from cdec.samplers.speculation import Speculator
 
 
 def decode(
@@ -26,6 +31,9 @@ def decode(
     uniforms: CandidateUniforms | None,
     *,
     top_m: int | None = None,
+    retries: CandidateUniforms | None = None,
+    is_opportunistic: bool = False,
+    speculator: Speculator | None = None,
 ) -> Candidates:
     """Walk from the prompts to the ends.
 
@@ -34,9 +42,14 @@ def decode(
         request: int64[W] request of each walk. draw: int64[W] its draw's position there.
         uniforms: Of the W walks; None takes the most probable event everywhere.
         top_m: As in ``events``.
+        retries: Uniforms of the second draws, where the first was not allowed: makes sampling
+            opportunistic. Without ``uniforms`` it is ``is_opportunistic`` that does.
+        is_opportunistic: Ask for the mask only where the most probable event is not allowed.
+        speculator: Guesses which prefixes to evaluate ahead.
 
     Returns:
-        W candidates. Cost: one forward pass a step over the distinct prefixes.
+        W candidates; ``log_x`` is known under full masks only. Cost: one forward pass a step over
+        the distinct prefixes that no pass has evaluated ahead.
     """
     record = Recorder(len(request))
     frontier = Frontier.at_start(batch, request, draw)
@@ -47,11 +60,18 @@ def decode(
         alive, frontier = _keep(alive, frontier, ~cut)
         if not alive.size:
             break
-        step = Step.of(frontier, look_ahead=True)
-        if uniforms is None:
-            chosen = _most_probable(step, top_m)
+        step = Step.of(frontier, look_ahead=True, speculator=speculator)
+        if uniforms is None and is_opportunistic:
+            chosen = opportunistic.most_probable(step)
+        elif uniforms is None:
+            chosen = events.most_probable(step, top_m=top_m)
+        elif retries is not None:
+            numbers = [source.at(frontier.depth, alive) for source in (uniforms, retries)]
+            chosen = opportunistic.sample(step, *numbers)
         else:
             chosen = events.sample(step, uniforms.at(frontier.depth, alive), top_m=top_m)
+        if speculator is not None:
+            speculator.learn(step, chosen)
         note_step(step, chosen.log_z, chosen.missed)
         alive, frontier = _follow(record, alive, frontier, step, chosen)
     return record.candidates()
@@ -63,18 +83,6 @@ def note_step(step: Step, log_z: NDArray[np.float64], missed: NDArray[np.float64
     with np.errstate(divide="ignore"):
         bound = np.minimum(0.0, np.logaddexp(log_z, np.log(missed)))
     step.nodes.record(bound, evaluated=True)
-
-
-def _most_probable(step: Step, top_m: int | None) -> SampledEvents:
-    """Choose the most probable event at each node; a tie goes to the token."""
-    found = events.best(step, 1, top_m=top_m)
-    ends = (found.log_end > found.log_p[:, 0]) | (
-        (found.tokens[:, 0] == NONE) & (found.log_end > -np.inf)
-    )
-    tokens = np.where(ends, END, found.tokens[:, 0])
-    log_p = np.where(ends, found.log_end, found.log_p[:, 0])
-    at = step.walk_node
-    return SampledEvents(tokens[at], log_p[at], found.log_z, found.missed)
 
 
 def _follow(

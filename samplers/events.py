@@ -23,7 +23,7 @@ from cdec.samplers import categorical_kernels as kernels
 from cdec.samplers.categorical_kernels import END, NONE
 from cdec.samplers.step import Step
 
-__all__ = ["END", "NONE", "BestEvents", "SampledEvents", "best", "sample"]
+__all__ = ["END", "NONE", "BestEvents", "SampledEvents", "best", "most_probable", "sample"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,16 @@ class _AllowedIds:
     missed: NDArray[np.float64]
 
 
-def sample(step: Step, uniforms: NDArray[np.float64], *, top_m: int | None = None) -> SampledEvents:
+def sample(
+    step: Step, uniforms: NDArray[np.float64], *, top_m: int | None = None, masked: bool = True
+) -> SampledEvents:
     """Draw one event for every walk, by inversion of the cumulative mass in id order.
 
     Args:
         step: An evaluated frontier of W walks at N nodes.
         uniforms: float64[W] in [0, 1).
         top_m: Verify the model's M most probable ids only.
+        masked: Whether constraints forbid events; if not, they are not even asked.
 
     Raises:
         ModelError: The model's scores hold NaN.
@@ -93,10 +96,10 @@ def sample(step: Step, uniforms: NDArray[np.float64], *, top_m: int | None = Non
     if not step.nodes.batch.on_host:
         from cdec.samplers import events_torch
 
-        return _checked(SampledEvents(*events_torch.sample(step, uniforms, top_m)))
+        return _checked(SampledEvents(*events_torch.sample(step, uniforms, top_m, masked)))
     batch = step.nodes.batch
     scores, log_normalizer = _host_scores(step)
-    allowed = _allowed_ids(step, scores, log_normalizer, top_m)
+    allowed = _allowed_ids(step, scores, log_normalizer, top_m, masked)
     tokens = np.empty(len(step.walk_node), np.int64)
     log_p = np.empty(len(tokens))
     log_z = np.empty(len(step.rows))
@@ -111,19 +114,33 @@ def sample(step: Step, uniforms: NDArray[np.float64], *, top_m: int | None = Non
     return _checked(SampledEvents(tokens, log_p, log_z, allowed.missed))
 
 
-def best(step: Step, k: int, *, top_m: int | None = None) -> BestEvents:
+def most_probable(step: Step, *, top_m: int | None = None, masked: bool = True) -> SampledEvents:
+    """Choose the most probable event at each node; a tie goes to the token of the lowest id.
+
+    Arguments and errors are those of ``sample``.
+    """
+    found = best(step, 1, top_m=top_m, masked=masked)
+    ends = (found.log_end > found.log_p[:, 0]) | (
+        (found.tokens[:, 0] == NONE) & (found.log_end > -np.inf)
+    )
+    tokens = np.where(ends, END, found.tokens[:, 0])
+    log_p = np.where(ends, found.log_end, found.log_p[:, 0])
+    at = step.walk_node
+    return SampledEvents(tokens[at], log_p[at], found.log_z, found.missed)
+
+
+def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -> BestEvents:
     """List the ``k`` most probable allowed tokens of every node, and its end event.
 
-    Raises:
-        ModelError: The model's scores hold NaN.
+    Arguments and errors are those of ``sample``.
     """
     if not step.nodes.batch.on_host:
         from cdec.samplers import events_torch
 
-        return _checked(BestEvents(*events_torch.best(step, k, top_m)))
+        return _checked(BestEvents(*events_torch.best(step, k, top_m, masked)))
     batch = step.nodes.batch
     scores, log_normalizer = _host_scores(step)
-    allowed = _allowed_ids(step, scores, log_normalizer, top_m)
+    allowed = _allowed_ids(step, scores, log_normalizer, top_m, masked)
     n = len(step.rows)
     tokens, log_p = np.empty((n, k), np.int64), np.empty((n, k))
     log_end, log_z = np.empty(n), np.empty(n)
@@ -154,13 +171,15 @@ def _host_scores(step: Step) -> tuple[Any, NDArray[np.float64]]:
 
 
 def _allowed_ids(
-    step: Step, scores: Any, log_normalizer: NDArray[np.float64], top_m: int | None
+    step: Step, scores: Any, log_normalizer: NDArray[np.float64], top_m: int | None, masked: bool
 ) -> _AllowedIds:
     """Ask each session for the ids allowed at its nodes; only end ids at the length limit."""
     nodes, batch = step.nodes, step.nodes.batch
-    at_limit = nodes.at_limit()
     missed = np.zeros(len(step.rows))
     found = _Lists()
+    if not masked:
+        return found.allowed(np.arange(len(step.rows)), missed)
+    at_limit = nodes.at_limit()
     for session, group in batch.groups(nodes.request) if batch.masks else []:
         open_nodes = group[~at_limit[group]]
         if top_m is not None and top_m < scores.shape[1]:

@@ -23,7 +23,7 @@ _WORKSPACE_BYTES = 256 << 20
 
 
 def sample(
-    step: Step, uniforms: NDArray[np.float64], top_m: int | None
+    step: Step, uniforms: NDArray[np.float64], top_m: int | None, constrained: bool = True
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return tokens int64[W], log_p float64[W], log_z float64[N], missed float64[N] on the host."""
     import torch
@@ -31,7 +31,7 @@ def sample(
     tokens, log_p, log_z, missed = [], [], [], []
     draws = step.nodes.batch.index(uniforms[step.walk_order])
     for start, stop in _slices(step):
-        masked, lost = _masked(step, start, stop, top_m)
+        masked, lost = _masked(step, start, stop, top_m, constrained)
         first, last = int(step.walk_starts[start]), int(step.walk_starts[stop])
         nodes = step.walk_node[step.walk_order[first:last]] - start
         chosen = _invert(step, masked, draws[first:last], step.nodes.batch.index(nodes))
@@ -46,14 +46,14 @@ def sample(
 
 
 def best(
-    step: Step, k: int, top_m: int | None
+    step: Step, k: int, top_m: int | None, constrained: bool = True
 ) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
     """Return tokens int64[N, k], log_p float64[N, k], log_end, log_z, missed float64[N]."""
     import torch
 
     parts = []
     for start, stop in _slices(step):
-        masked, lost = _masked(step, start, stop, top_m)
+        masked, lost = _masked(step, start, stop, top_m, constrained)
         ends = step.nodes.batch.index(step.nodes.batch.end_ids)
         log_z = torch.logsumexp(masked, 1).clamp_(max=0.0)
         log_end = torch.logsumexp(masked[:, ends], 1)
@@ -76,7 +76,7 @@ def _slices(step: Step) -> list[tuple[int, int]]:
 
 
 def _masked(
-    step: Step, start: int, stop: int, top_m: int | None
+    step: Step, start: int, stop: int, top_m: int | None, constrained: bool
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return log P of the allowed ids, float64[n, V], -inf elsewhere; missed float64[n]."""
     import torch
@@ -84,9 +84,11 @@ def _masked(
     batch = step.nodes.batch
     rows = batch.index(step.rows[start:stop])
     log_p = step.scores[rows].double() - step.log_normalizer[rows].double()[:, None]
+    missed = torch.zeros(len(rows), dtype=torch.float64, device=log_p.device)
+    if not constrained:
+        return log_p, missed
     nodes = step.nodes.take(np.arange(start, stop))
     at_limit = nodes.at_limit()
-    missed = torch.zeros(len(rows), dtype=torch.float64, device=log_p.device)
     allowed = torch.zeros(log_p.shape, dtype=torch.bool, device=log_p.device)
     allowed[batch.index(np.flatnonzero(batch.is_free(nodes.request)))] = True
     for session, group in batch.groups(nodes.request) if batch.masks else []:

@@ -1,20 +1,27 @@
 """Masked decoding: every event drawn among the allowed ones, renormalised (trie decoding, GCD).
 
 Biased: a text has probability P(text) / prod Z instead of P(text) / P(S). Its weight prod Z is
-known, so weighted records target Q.
+known, so weighted records target Q (``opportunistic`` does without the masks and without Z).
 """
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cdec.core.errors import UsageError
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
 from cdec.samplers.batch import Batch
-from cdec.samplers.candidates import concatenate
+from cdec.samplers.candidates import Candidates, concatenate
 from cdec.samplers.outcome import Outcome
 from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_candidates
+from cdec.samplers.speculation import DEFAULT_THRESHOLD, Speculation
+
+if TYPE_CHECKING:
+    from cdec.samplers.counts import Counts
+    from cdec.samplers.speculation import Speculator
 
 
 class MaskedSampler(Sampler):
@@ -24,39 +31,73 @@ class MaskedSampler(Sampler):
         top_m: Verify the model's M most probable tokens only (PPV); ``log_weight`` is then null
             and ``missed_mass`` tells what was not looked at: 1 - prod(1 - m) over the path, m the
             model's mass outside the top M.
+        opportunistic: Draw from the unmasked model and ask for the mask only where that is not
+            allowed: the same law; ``log_weight`` and the mass are then null.
+        speculate: Most tokens guessed in a row and evaluated ahead; 0 is off. Changes no text.
+        speculate_threshold: A token is guessed while its estimated probability is above this.
+        counts: What guesses are learnt from, and added to; None begins with none.
         max_walks: Texts that decode together; bounds memory, changes no result.
 
     Raises:
-        UsageError: An option out of range.
+        UsageError: An option out of range, or ``top_m`` with ``opportunistic``.
     """
 
     name: ClassVar[str] = "masked"
     exactness = "biased"
 
-    def __init__(self, *, top_m: int | None = None, max_walks: int = DEFAULT_MAX_WALKS) -> None:
+    def __init__(
+        self,
+        *,
+        top_m: int | None = None,
+        opportunistic: bool = False,
+        speculate: int = 0,
+        speculate_threshold: float = DEFAULT_THRESHOLD,
+        counts: Counts | None = None,
+        max_walks: int = DEFAULT_MAX_WALKS,
+    ) -> None:
+        if top_m is not None and opportunistic:
+            raise UsageError(
+                "top_m and opportunistic were both asked for: each says which tokens to check",
+                hint="Give one of --top-m and --opportunistic.",
+                option="opportunistic",
+            )
         self.top_m = None if top_m is None else require("top_m", top_m, at_least=1)
+        self.opportunistic = bool(opportunistic)
+        self.speculation = Speculation.of(speculate, speculate_threshold, counts)
         self.max_walks = require("max_walks", max_walks, at_least=1)
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        tally = Tally(batch, unbiased=self.top_m is None)
+        tally = Tally(batch, unbiased=self.top_m is None and not self.opportunistic)
+        speculator = self.speculation.on(batch)
         parts = []
         for draws in chunks(len(batch.seeds), self.max_walks):
-            uniforms = candidate_uniforms(batch, draws, 1)
-            drawn = draw_candidates(batch, draws, uniforms, self.top_m)
+            drawn = self._draw(batch, draws, speculator)
             tally.weigh(draws, drawn.log_x)
             tally.find(draws, drawn)
             parts.append(drawn)
         chosen = concatenate(parts)
-        log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
-        per_draw = {}
+        log_x = np.where(chosen.is_complete & (not self.opportunistic), chosen.log_x, np.nan)
+        per_draw: dict[str, list[Any]] = {}
         if self.top_m is not None:
             per_draw["missed_mass"] = (-np.expm1(chosen.log_kept)).tolist()
+        if speculator is not None:
+            per_draw["acceptance_rate"] = speculator.rates()
         return Outcome(
             chosen=chosen,
             exactness=self.exactness,
             log_weight=log_x if self.top_m is None else np.full(len(log_x), np.nan),
             log_candidate_weight=log_x,
             per_draw=per_draw,
-            per_request=tally.fields(),
+            per_request=tally.fields(weights=not self.opportunistic),
+            wasted=None if speculator is None else speculator.wasted(),
         )
+
+    def _draw(
+        self, batch: Batch, draws: NDArray[np.int64], speculator: Speculator | None
+    ) -> Candidates:
+        uniforms = candidate_uniforms(batch, draws, 1)
+        options: dict[str, Any] = {"speculator": speculator}
+        if self.opportunistic:
+            options["retries"] = candidate_uniforms(batch, draws, 1, again=True)
+        return draw_candidates(batch, draws, uniforms, self.top_m, **options)

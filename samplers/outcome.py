@@ -34,6 +34,7 @@ class Outcome:
         log_candidate_weight: float64[D], NaN for null.
         per_draw: Further fields, D values each, JSON-ready.
         per_request: Further fields that all samples of a record share, by number of the request.
+        wasted: Prefixes that were evaluated for each draw and never visited; None for none.
     """
 
     chosen: Candidates
@@ -42,6 +43,7 @@ class Outcome:
     log_candidate_weight: NDArray[np.float64]
     per_draw: Mapping[str, Sequence[object]] = field(default_factory=dict)
     per_request: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
+    wasted: Sequence[int] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,9 +71,13 @@ def _record_samples(
 ) -> list[Sample]:
     request = batch.requests[number]
     rows = np.flatnonzero(batch.draw_request == number)
-    costs = _costs(batch, visits, number, len(rows))
+    wasted = None if outcome.wasted is None else np.array(outcome.wasted, np.int64)[rows]
+    costs = _costs(batch, visits, number, len(rows), wasted)
     texts = _Texts(batch, request)
     shared = outcome.per_request.get(number, {})
+    # An over-tight mask must show in the record.
+    lookahead = getattr(request.constraint, "lookahead", None)
+    tightened = {} if lookahead is None else {"lookahead": lookahead}
     indices = request.indices if request.indices is not None else range(len(rows))
     samples = []
     for position, (row, index) in enumerate(zip(rows.tolist(), indices, strict=True)):
@@ -92,7 +98,7 @@ def _record_samples(
                 method=method,
                 exactness=outcome.exactness,
                 seed=batch.seeds[row],
-                diagnostics={**own, **shared, **costs[position]},
+                diagnostics={**own, **shared, **costs[position], **tightened},
                 annotations=finished.annotations,
                 input=request.input,
             )
@@ -144,18 +150,20 @@ class _Texts:
         return _Finished(text.decode("utf-8", errors="replace"), token_ids, valid, annotations)
 
 
-def _costs(batch: Batch, visits: VisitRows, number: int, n: int) -> list[dict[str, int]]:
+def _costs(
+    batch: Batch, visits: VisitRows, number: int, n: int, wasted: NDArray[np.int64] | None
+) -> list[dict[str, int]]:
     """Return the cost fields of each draw; the prompt is charged to the first.
 
     A call is one sequence in one forward pass, as this record alone needs them: a prefix with the
-    forced run that follows it.
+    run that follows it. What was guessed in vain (``wasted``, int64[n]) was evaluated as well.
 
     Every distinct prefix belongs to the lowest draw that reached it, so the sums are what the
     record computed and nothing depends on batching.
     """
     mine = visits.of_request(number)
     draws = mine.draw[mine.evaluated]
-    evaluations = np.bincount(draws, minlength=n)
+    evaluations = np.bincount(draws, minlength=n) + (0 if wasted is None else wasted)
     calls = np.bincount(mine.draw[mine.evaluated & ~mine.in_run], minlength=n)
     tokens = evaluations.copy()
     if draws.size:

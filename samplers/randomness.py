@@ -2,8 +2,9 @@
 
 A draw has a seed; its numbers are the outputs of ``PCG64(seed)``. Candidate ``t`` of the draw owns
 the outputs from ``t * 2**32`` on: the first is its acceptance test, number ``1 + s`` decides its
-token ``s``. So a draw does not depend on the batch, on chunks, on other draws or on limits, and the
-first candidates of K = 2 are those of K = 4.
+token ``s``; number ``2**31 + 1 + s`` decides it again where the first choice was not allowed
+(``opportunistic``). So a draw does not depend on the batch, on chunks, on other draws or on limits,
+and the first candidates of K = 2 are those of K = 4.
 """
 
 from __future__ import annotations
@@ -37,9 +38,18 @@ class CandidateUniforms:
         seeds: One seed a candidate, W of them; equal neighbours share one generator.
         candidates: int64[W] number of each candidate within its draw, ascending where seeds repeat.
         steps: How many steps are expected at most; sizes the blocks, changes no number.
+        again: Give the numbers of second draws instead of the first ones.
     """
 
-    def __init__(self, seeds: Sequence[int], candidates: NDArray[np.int64], steps: int) -> None:
+    def __init__(
+        self,
+        seeds: Sequence[int],
+        candidates: NDArray[np.int64],
+        steps: int,
+        *,
+        again: bool = False,
+    ) -> None:
+        self._first = _STRIDE // 2 if again else 0
         self._seeds = seeds
         self._candidates = candidates.tolist()
         self._width = max(2, min(_BLOCK, steps + 2))
@@ -75,7 +85,7 @@ class CandidateUniforms:
         seed: int | None = None
         position = 0
         for walk in walks:
-            start = self._candidates[walk] * _STRIDE + block * self._width
+            start = self._candidates[walk] * _STRIDE + self._first + block * self._width
             if self._seeds[walk] != seed or start < position:
                 seed = self._seeds[walk]
                 bits = np.random.PCG64(seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,30 +24,40 @@ def chunks(n: int, size: int) -> Iterator[NDArray[np.int64]]:
 
 
 def candidate_uniforms(
-    batch: Batch, draws: NDArray[np.int64], tries: int, first: int = 0
+    batch: Batch, draws: NDArray[np.int64], tries: int, first: int = 0, *, again: bool = False
 ) -> CandidateUniforms:
-    """Return the uniforms of candidates ``first..first+tries-1`` of each draw, draws first."""
+    """Return the uniforms of candidates ``first..first+tries-1`` of each draw, draws first.
+
+    With ``again`` they are those of second draws (``opportunistic``).
+    """
     longest = int(batch.limits[batch.draw_request[draws]].max(initial=0))
     return CandidateUniforms(
         [batch.seeds[draw] for draw in draws.tolist() for _ in range(tries)],
         np.tile(np.arange(first, first + tries), len(draws)),
         longest + 1,
+        again=again,
     )
 
 
 def draw_candidates(
-    batch: Batch, draws: NDArray[np.int64], uniforms: CandidateUniforms, top_m: int | None
+    batch: Batch,
+    draws: NDArray[np.int64],
+    uniforms: CandidateUniforms,
+    top_m: int | None,
+    **options: Any,
 ) -> Candidates:
     """Decode the candidates that ``uniforms`` belong to, the same number for each draw.
 
     Args:
         draws: int64[n] rows of the batch's draws.
+        options: Passed to ``decode``.
 
     Returns:
         n * K candidates, those of one draw adjacent.
     """
     walks = np.repeat(draws, len(uniforms) // max(1, len(draws)))
-    return decode(batch, batch.draw_request[walks], batch.draw_index[walks], uniforms, top_m=top_m)
+    request, draw = batch.draw_request[walks], batch.draw_index[walks]
+    return decode(batch, request, draw, uniforms, top_m=top_m, **options)
 
 
 class Tally:
@@ -75,11 +86,12 @@ class Tally:
         keys, first = np.unique(keys, axis=1, return_index=True)
         self._texts.append((keys[0], keys[1], candidates.log_p[rows[first]]))
 
-    def fields(self, *, bounds: bool = True) -> dict[int, dict[str, object]]:
+    def fields(self, *, bounds: bool = True, weights: bool = True) -> dict[int, dict[str, object]]:
         """Return ``log_mass``, its standard error and bracket, and ``ess`` by request.
 
         Args:
             bounds: Whether the record's visits bound the mass; they do where masks led the walks.
+            weights: Whether the candidates' weights are known; else nothing is estimated.
         """
         batch = self._batch
         upper = log_mass_upper(batch.visits.rows()) if bounds else {}
@@ -98,5 +110,5 @@ class Tally:
             if bounds:
                 mine = found == number
                 fields[number] |= bracket(upper.get(number, 0.0), texts[mine], log_p[mine])
-            fields[number]["ess"] = mass.ess
+            fields[number]["ess"] = mass.ess if weights else None
         return fields

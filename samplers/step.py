@@ -1,18 +1,23 @@
-"""Step: a frontier evaluated at its distinct prefixes, with the forced runs that begin there.
+"""Step: a frontier evaluated at its distinct prefixes, with the runs that begin there.
 
 A *run* is a chain of prefixes each with one possible token: the tail of a set's member, a forced
-prefix or suffix, the fixed parts of a grammar. All its tokens go through the model in one pass.
+prefix or suffix, the fixed parts of a grammar. With speculation it goes on through tokens that are
+likely (``speculation``). All its tokens go through the model in one pass.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.constraint import DEAD
 from cdec.samplers.frontier import Frontier, distinct
+
+if TYPE_CHECKING:
+    from cdec.samplers.speculation import Speculator
 
 _RUN_BYTES = 64 << 20
 """Bytes of distributions that runs may fill in one step; what is left over is evaluated later."""
@@ -43,18 +48,27 @@ class Step:
     rows: NDArray[np.int64]
 
     @classmethod
-    def of(cls, frontier: Frontier, *, look_ahead: bool = False) -> Step:
+    def of(
+        cls,
+        frontier: Frontier,
+        *,
+        look_ahead: bool = False,
+        speculator: Speculator | None = None,
+    ) -> Step:
         """Find the nodes of ``frontier`` and evaluate them in one batch of distinct prefixes.
 
         Args:
-            frontier: Live walks; ``ahead`` is written.
+            frontier: Live walks; ``ahead`` and ``in_run`` are written.
             look_ahead: Evaluate the forced runs that begin at the nodes in the same forward pass;
                 for walks that will surely follow them.
+            speculator: With ``look_ahead``: lengthens the runs by guesses.
         """
+        if speculator is not None:
+            np.logical_or(frontier.in_run, speculator.visit(frontier.context), out=frontier.in_run)
         order, starts, walk_node = distinct(frontier.context, frontier.request, frontier.draw)
         nodes = frontier.take(order[starts])
         if look_ahead:
-            lengths = cover_runs(nodes)
+            lengths = cover_runs(nodes, speculator)
             np.copyto(frontier.ahead, lengths[walk_node], where=~frontier.in_run)
         distributions = frontier.batch.model.evaluate(nodes.context)
         return cls(
@@ -67,33 +81,96 @@ class Step:
             rows=distributions.rows,
         )
 
+    def of_walks(self, walks: NDArray[np.int64]) -> tuple[Step, NDArray[np.int64]]:
+        """Return this step for some of its walks (int64[n]) alone, and their nodes here."""
+        used, node = np.unique(self.walk_node[walks], return_inverse=True)
+        node = node.reshape(-1)
+        order = np.argsort(node, kind="stable")
+        part = Step(
+            nodes=self.nodes.take(used),
+            walk_node=node,
+            walk_starts=np.searchsorted(node[order], np.arange(len(used) + 1)),
+            walk_order=order,
+            scores=self.scores,
+            log_normalizer=self.log_normalizer,
+            rows=self.rows[used],
+        )
+        return part, used
 
-def cover_runs(nodes: Frontier) -> NDArray[np.int64]:
+
+def cover_runs(nodes: Frontier, speculator: Speculator | None = None) -> NDArray[np.int64]:
     """Find the runs that begin at ``nodes``; evaluate them with the nodes in one pass if it pays.
 
     Args:
         nodes: Distinct prefixes; those a run already covers are left out.
+        speculator: Guesses where a run is not forced; it is told what was evaluated.
 
     Returns:
-        int64[N] prefixes of each node's run, 0 where there is none.
+        int64[N] prefixes of each node's run up to its first guess, 0 where there is none.
     """
+    if nodes.in_run.all():
+        return np.zeros(len(nodes.request), np.int64)
     batch = nodes.batch
+    pays = not batch.on_host or len(nodes.context) <= _HOST_NODES
+    guide = _Guide(len(nodes.request), speculator if pays else None)
     lengths = np.zeros(len(nodes.request), np.int64)
     alive = np.flatnonzero(~nodes.in_run)
     walk = nodes.take(alive)
-    runs = [nodes.context]
+    levels: list[tuple[Frontier, NDArray[np.bool_]]] = []
     while alive.size:
-        tokens = batch.forced(walk.request, walk.state)
+        tokens, is_guess = guide.next_tokens(walk, alive)
         rows = np.flatnonzero((tokens >= 0) & (walk.depth < batch.limits[walk.request]))
         if not rows.size:
             break
-        alive, walk = alive[rows], walk.advance(rows, tokens[rows], np.zeros(len(rows)))
-        going = np.flatnonzero(~walk.is_done())
-        alive, walk = alive[going], walk.take(going)
-        lengths[alive] += 1
-        runs.append(walk.context)
-    if len(runs) > 1 and (not batch.on_host or len(nodes.context) <= _HOST_NODES):
-        most = len(nodes.context) + _RUN_BYTES // (4 * batch.model.vocabulary.width)
-        # Breadth first: a cut leaves every run without a gap.
-        batch.model.evaluate(np.concatenate(runs)[:most])
+        alive, is_guess = alive[rows], is_guess[rows]
+        walk = walk.advance(rows, tokens[rows], np.zeros(len(rows)))
+        # subtle: a guess may be forbidden, where counts of one key come from several states.
+        going = np.flatnonzero(~walk.is_done() & (batch.to_host(walk.state) != DEAD))
+        alive, is_guess, walk = alive[going], is_guess[going], walk.take(going)
+        lengths[alive] += ~guide.has_guessed[alive]
+        levels.append((walk, is_guess))
+    if levels and pays:
+        _evaluate_ahead(nodes, levels, speculator)
     return lengths
+
+
+class _Guide:
+    """Says how the runs of N nodes go on: forced tokens, then up to ``steps`` guesses a run."""
+
+    def __init__(self, n: int, speculator: Speculator | None) -> None:
+        self.has_guessed = np.zeros(n, np.bool_)
+        self._speculator = speculator
+        self._left = np.full(n, 0 if speculator is None else speculator.steps)
+
+    def next_tokens(
+        self, walk: Frontier, alive: NDArray[np.int64]
+    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
+        """Return the next token of each run ``alive`` (int64[n]), -1 at its end; if guessed."""
+        tokens = walk.batch.forced(walk.request, walk.state)
+        is_guess = np.zeros(len(tokens), np.bool_)
+        rows = np.flatnonzero((tokens < 0) & (self._left[alive] > 0))
+        if self._speculator is not None and rows.size:
+            tokens[rows] = self._speculator.guess(walk, rows)
+            is_guess[rows] = tokens[rows] >= 0
+            self._left[alive] -= is_guess
+            self.has_guessed[alive] |= is_guess
+        return tokens, is_guess
+
+
+def _evaluate_ahead(
+    nodes: Frontier,
+    levels: list[tuple[Frontier, NDArray[np.bool_]]],
+    speculator: Speculator | None,
+) -> None:
+    """Evaluate nodes and the prefixes of their runs, level by level, in one forward pass."""
+    batch = nodes.batch
+    room = _RUN_BYTES // (4 * batch.model.vocabulary.width)
+    contexts = [nodes.context]
+    for walk, is_guess in levels:
+        # Breadth first: a cut leaves every run without a gap.
+        rows = np.arange(min(room, len(walk.context)))
+        contexts.append(walk.context[rows])
+        room -= len(rows)
+        if speculator is not None:
+            speculator.note(walk, rows, is_guess[rows])
+    batch.model.evaluate(np.concatenate(contexts))

@@ -1,18 +1,18 @@
 """Errors of grammars, all of exit status 65; ``line`` and ``column`` count from 1.
 
-    GrammarError                   E_GRAMMAR
-    ├── GrammarSyntaxError         E_GRAMMAR_SYNTAX
-    ├── GrammarStartError          E_GRAMMAR_NO_START
-    ├── GrammarUndefinedError      E_GRAMMAR_UNDEFINED
-    ├── GrammarDuplicateError      E_GRAMMAR_DUPLICATE
-    ├── GrammarImportError         E_GRAMMAR_IMPORT
-    ├── GrammarUnsupportedError    E_GRAMMAR_UNSUPPORTED
-    ├── GrammarConflictError       E_GRAMMAR_CONFLICT
-    ├── TerminalRecursionError     E_GRAMMAR_TERMINAL_RECURSION
-    ├── EmptyTerminalError         E_GRAMMAR_EMPTY_TERMINAL
-    ├── EmptyLanguageError         E_EMPTY_LANGUAGE
-    ├── RegexSyntaxError           E_REGEX_SYNTAX
-    └── RegexUnsupportedError      E_REGEX_UNSUPPORTED
+GrammarError                   E_GRAMMAR
+├── GrammarSyntaxError         E_GRAMMAR_SYNTAX
+├── GrammarStartError          E_GRAMMAR_NO_START
+├── GrammarUndefinedError      E_GRAMMAR_UNDEFINED
+├── GrammarDuplicateError      E_GRAMMAR_DUPLICATE
+├── GrammarImportError         E_GRAMMAR_IMPORT
+├── GrammarUnsupportedError    E_GRAMMAR_UNSUPPORTED
+├── GrammarConflictError       E_GRAMMAR_CONFLICT
+├── TerminalRecursionError     E_GRAMMAR_TERMINAL_RECURSION
+├── EmptyTerminalError         E_GRAMMAR_EMPTY_TERMINAL
+├── EmptyLanguageError         E_EMPTY_LANGUAGE
+├── RegexSyntaxError           E_REGEX_SYNTAX
+└── RegexUnsupportedError      E_REGEX_UNSUPPORTED
 """
 
 from __future__ import annotations

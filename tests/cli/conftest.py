@@ -14,6 +14,7 @@ import pytest
 
 from cdec.cli import sample_run
 from cdec.cli.app import main
+from cdec.compilers import ChildCompiler
 from cdec.core.vocabulary import Vocabulary
 
 from . import light
@@ -124,3 +125,26 @@ def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A set of a few letters, and a uniform tabular model in the place of the embedded one."""
     monkeypatch.setattr(sample_run, "open_model", lambda options: light.slow_model(0))
     return light.compile_letters(tmp_path / "letters.arrow")
+
+
+class _KeptChild(ChildCompiler):
+    """A compiler of grammars that outlives the runs that use it."""
+
+    def close(self) -> None:
+        return
+
+
+@pytest.fixture(scope="session")
+def _kept_child() -> Iterator[ChildCompiler]:
+    child = _KeptChild()
+    yield child
+    ChildCompiler.close(child)
+
+
+@pytest.fixture
+def grammar_child(_kept_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> ChildCompiler:
+    """Let runs in this process share one child that compiles grammars."""
+    from cdec.compilers.grammars import child
+
+    monkeypatch.setattr(child, "ChildCompiler", lambda: _kept_child)
+    return _kept_child

@@ -39,7 +39,12 @@ def cases(kind: str) -> list[Case]:
         return []
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]
     return [
-        Case(row["id"], row["generator"], row["expect"], bool(row.get("heavy")))
+        Case(
+            row["id"],
+            row["generator"] if "generator" in row else repr(row["input"]),
+            row["expect"],
+            bool(row.get("heavy")),
+        )
         for row in rows
         if row["kind"] == kind
     ]

@@ -1,0 +1,177 @@
+"""``cdec compile-grammar``: a grammar becomes a grammar artifact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import typer
+
+from cdec.cli import options as shared
+from cdec.cli.command import CommonOptions, Run
+from cdec.cli.grammar_limits import GrammarLimitOptions, grammar_limits
+from cdec.cli.grammar_source import GrammarSource, output_path, read_source
+from cdec.cli.grammar_summary import grammar_rows
+from cdec.cli.options import require_utf8
+from cdec.cli.tables import print_json, print_table
+from cdec.cli.tokenizers import load_vocabulary
+from cdec.core.errors import InputMissingError
+
+if TYPE_CHECKING:
+    from cdec.compilers import GrammarOptions, GrammarReport
+    from cdec.compilers.grammars.compile_options import Dialect
+
+_DIALECTS: dict[str, Dialect] = {"lark": "lark", "ebnf": "ebnf", "gbnf": "ebnf"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SourceOptions(CommonOptions):
+    """What ``cdec compile-grammar`` reads and writes; the documented defaults stand here."""
+
+    source: Annotated[
+        str,
+        typer.Argument(
+            metavar="FILE", help="A grammar; `-` is stdin; or the name of a shipped one: json."
+        ),
+    ]
+    output: Annotated[
+        Path | None,
+        typer.Option(
+            "--output",
+            "-o",
+            metavar="FILE",
+            help="Artifact to write; beside the input if not given (json.lark: json.arrow).",
+            rich_help_panel=shared.OUTPUT,
+        ),
+    ] = None
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            "--tokenizer",
+            metavar="NAME_OR_PATH",
+            help="Tokenizer file, folder or hub name; the embedded model's if not given.",
+            rich_help_panel=shared.MODEL,
+        ),
+    ] = None
+    model: shared.ModelOption = None
+    revision: shared.RevisionOption = None
+    format: Annotated[
+        Literal["auto", "lark", "ebnf", "gbnf"],
+        typer.Option(
+            "--format",
+            help="Dialect; auto goes by the file's ending, and is lark where that says nothing.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = "auto"
+    start: Annotated[
+        str | None,
+        typer.Option(
+            "--start",
+            metavar="NAME",
+            help="Start rule; `start` (ebnf: `root`) if not given.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = None
+    lexer: Annotated[
+        Literal["contextual", "basic", "dynamic"] | None,
+        typer.Option(
+            "--lexer",
+            help="How text is cut into terminals; contextual where the grammar is LALR(1), else "
+            "dynamic.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = None
+    allow_imports: Annotated[
+        Path | None,
+        typer.Option(
+            "--allow-imports",
+            metavar="DIR",
+            help="Let %import read grammars in this folder.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = None
+    force: shared.ForceOption = False
+    json: shared.JsonOption = False
+    progress: shared.ProgressOption = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(GrammarLimitOptions, SourceOptions):
+    """Options of ``cdec compile-grammar``: sources first, then limits."""
+
+
+def execute(options: Options, run: Run) -> int:
+    """Compile a grammar into an artifact.
+
+    The grammar is Lark's EBNF, or `::=` EBNF as GBNF files have it. The artifact holds scanner,
+    parse tables and subterminal trees for one tokenizer. The summary goes to stdout, warnings to
+    stderr. Grammars that ship: json, jsonl, csv, arithmetic, c, xml, sql, sexpr and more; a file of
+    the same name wins.
+
+    \b
+    Examples:
+      cdec compile-grammar json
+      cdec compile-grammar query.lark --tokenizer gpt2 -o query.arrow --start select
+      cdec compile-grammar chess.gbnf --model ./my-model
+      cat g.ebnf | cdec compile-grammar - --format ebnf -o g.arrow
+    """
+    limits = grammar_limits(options)
+    source = read_source(options.source, limits.max_grammar_bytes)
+    output = output_path(source, options.output, force=options.force)
+    report = _compile(options, run, source, output, _grammar_options(options, source))
+    run.console.warn(report.notices)
+    if options.json:
+        print_json(run.console, report.to_json())
+    elif not options.quiet:
+        print_table(run.console, grammar_rows(report))
+    return 0
+
+
+def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
+    from cdec.compilers import GrammarOptions
+
+    folder = options.allow_imports
+    if folder is not None and not folder.is_dir():
+        raise InputMissingError(
+            f"--allow-imports names {folder}, which is no folder", hint="name an existing folder"
+        )
+    return GrammarOptions(
+        start=None if options.start is None else require_utf8(options.start, "--start"),
+        lexer=options.lexer,
+        dialect=_DIALECTS.get(options.format, source.dialect),
+        limits=grammar_limits(options),
+        import_folder=None if folder is None else folder.absolute(),
+        name=source.name,
+    )
+
+
+def _compile(
+    options: Options,
+    run: Run,
+    source: GrammarSource,
+    output: Path,
+    grammar_options: GrammarOptions,
+) -> GrammarReport:
+    """Compile in the limited child, which starts while the tokenizer is read."""
+    from cdec.compilers import ChildCompiler
+
+    with ChildCompiler() as child:
+        vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
+        run.console.note(f"tokenizer: {name}")
+        with run.console.progress("phases") as progress:
+            done = 0
+
+            def tell(phase: str) -> None:
+                nonlocal done
+                progress.update(phase, done, None)
+                done += 1
+
+            return child.compile(
+                source.data,
+                vocabulary,
+                output,
+                grammar_options,
+                force=options.force,
+                progress=tell,
+            )

@@ -1,0 +1,157 @@
+"""``cdec retokenize``: texts in the tokens that a model prefers, with perplexities."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from itertools import islice
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from cdec.cli import options as shared
+from cdec.cli.command import Run
+from cdec.cli.model_options import ModelOptions
+from cdec.cli.options import refuse_terminal, require_at_least, require_utf8
+from cdec.cli.pipeline import require_input
+from cdec.cli.tables import print_json
+
+if TYPE_CHECKING:
+    from cdec.data.prompt_record import BadRecord
+    from cdec.data.source import SourceStats
+    from cdec.data.text_records import TextRecord
+
+SOME_RECORDS_FAILED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(ModelOptions):
+    """Options of ``cdec retokenize``; the documented defaults stand here."""
+
+    input: Annotated[
+        str,
+        typer.Option(
+            "--input",
+            "-i",
+            metavar="FILE",
+            help="Texts: lines or JSONL; `-` is stdin.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = "-"
+    field: Annotated[
+        str,
+        typer.Option("--field", help="Field with the text (JSONL).", rich_help_panel=shared.INPUT),
+    ] = "text"
+    prompt: Annotated[
+        str,
+        typer.Option(
+            "--prompt",
+            metavar="TEXT",
+            help="What stands before the texts of records that have no `prompt`.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = ""
+    max_line_bytes: Annotated[
+        int | None,
+        typer.Option(
+            "--max-line-bytes",
+            help="Longest line, bytes; 16 MiB if not given.",
+            rich_help_panel=shared.INPUT,
+        ),
+    ] = None
+    end: Annotated[
+        bool,
+        typer.Option(
+            "--end",
+            help="Count the end of the text as an event.",
+            rich_help_panel=shared.METHOD,
+        ),
+    ] = False
+    batch_size: Annotated[
+        int,
+        typer.Option(
+            "--batch-size",
+            help="Texts rewritten together; results come batch by batch.",
+            rich_help_panel=shared.METHOD,
+        ),
+    ] = 16
+    strict: Annotated[
+        bool,
+        typer.Option(
+            "--strict", help="Stop at the first bad record.", rich_help_panel=shared.OUTPUT
+        ),
+    ] = False
+
+
+def execute(options: Options, run: Run) -> int:
+    """Rewrite texts in the tokens a model prefers, as JSON lines.
+
+    Token by token, the most probable one that is a prefix of the remaining text. Each line has
+    `text`, `token_ids`, `tokens`, `logprob`, `perplexity`, and the same of the tokenizer's own
+    tokens: `canonical_token_ids`, `canonical_logprob`, `canonical_perplexity`; `id` first, where
+    the record has one. Logarithms are natural; perplexity is exp(-logprob / tokens). A bad record
+    becomes an error object in its place, and the exit status is 3.
+
+    \b
+    Examples:
+      echo '{"name": "Ada"}' | jq -R '{text: .}' | cdec retokenize --prompt "As JSON: "
+      cdec retokenize -m gpt2 -i texts.txt --prompt "A text: " | jq .perplexity
+    """
+    require_at_least(options.batch_size, 1, "--batch-size")
+    require_at_least(options.max_line_bytes, 1, "--max-line-bytes")
+    prompt = require_utf8(options.prompt, "--prompt")
+    if options.input == "-":
+        refuse_terminal("texts (text or JSONL lines)", "give -i FILE, or pipe them in")
+    require_input(options.input)
+    failed = 0
+    for record in retokenized(options, prompt, run):
+        failed += "error" in record
+        with run.signals.shield():
+            print_json(run.console, record)
+    return SOME_RECORDS_FAILED if failed else 0
+
+
+def retokenized(options: Options, prompt: str, run: Run) -> Iterator[dict[str, object]]:
+    """Yield the result of each text, or its error object, in the order of the input.
+
+    Raises:
+        CdecError: With ``--strict`` the first bad record's own error.
+    """
+    from cdec.cli import sample_run
+    from cdec.core.errors import CdecError, record_error
+    from cdec.data.prompt_record import BadRecord
+    from cdec.data.source import SourceStats
+    from cdec.samplers.retokenize import Retokenizer
+
+    retokenizer = Retokenizer(sample_run.open_model(options), end=options.end)
+    stats = SourceStats()
+    for batch in _batches(options, stats):
+        texts = [record for record in batch if not isinstance(record, BadRecord)]
+        prompts = [prompt if record.prompt is None else record.prompt for record in texts]
+        results = iter(retokenizer.run([record.text for record in texts], prompts))
+        for record in batch:
+            found = record.error if isinstance(record, BadRecord) else next(results)
+            if not isinstance(found, CdecError):
+                yield ({} if record.id is None else {"id": record.id}) | found.to_json()
+            elif options.strict:
+                raise found
+            else:
+                yield record_error(found, f"line {record.line}" if record.id is None else record.id)
+        run.signals.checkpoint()
+    run.console.warn(stats.notices)
+
+
+def _batches(options: Options, stats: SourceStats) -> Iterator[list[TextRecord | BadRecord]]:
+    """Yield the input's records, ``--batch-size`` at a time."""
+    from cdec.data.source import PROMPT_LIMITS
+    from cdec.data.text_records import read_texts
+
+    longest = options.max_line_bytes or PROMPT_LIMITS.max_line_bytes
+    records = read_texts(
+        options.input,
+        field=options.field,
+        limits=replace(PROMPT_LIMITS, max_line_bytes=longest),
+        stats=stats,
+    )
+    while batch := list(islice(records, options.batch_size)):
+        yield batch

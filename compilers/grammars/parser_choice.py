@@ -1,0 +1,156 @@
+"""Which lexer and which parser a grammar gets, with the automata of its terminals."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from cdec.compilers.grammars.automata import compile_terminal, without_empty
+from cdec.compilers.grammars.definition import (
+    ByteAutomaton,
+    Grammar,
+    GrammarLimits,
+    Lexer,
+    Terminal,
+)
+from cdec.compilers.grammars.left_recursion import hidden_left_recursive
+from cdec.compilers.grammars.tables import build_tables
+from cdec.core.errors import Notice
+from cdec.core.grammars.errors import EmptyTerminalError, GrammarConflictError
+
+if TYPE_CHECKING:
+    from cdec.compilers.grammars.tables import ParseTables
+
+
+@dataclass(frozen=True, slots=True)
+class ParserChoice:
+    """A lexer with what goes with it.
+
+    Attributes:
+        lexer: ``contextual``, ``basic`` or ``dynamic``.
+        reason: Why this one.
+        tables: LALR(1) tables; generalised ones for ``dynamic``.
+        automata: One a terminal, none accepting the empty text.
+        notices: ``W_DYNAMIC_LEXER`` where the grammar's conflicts made the choice;
+            ``W_SHIFT_REDUCE`` where they were decided as lark decides them.
+    """
+
+    lexer: Lexer
+    reason: str
+    tables: ParseTables
+    automata: Sequence[ByteAutomaton]
+    notices: tuple[Notice, ...] = ()
+
+
+def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) -> ParserChoice:
+    """Build tables and automata for a lexer, or for the first one that the grammar allows.
+
+    Conflicts between shifting and reducing are decided for shifting, as lark does, with a notice:
+    for most grammars (the dangling else) that leaves the language as it is. It never does for
+    hidden left recursion, so that one is taken for what it is: not LALR(1).
+
+    Args:
+        grammar: Analysed.
+        lexer: None: ``contextual`` where the grammar is LALR(1), else ``dynamic``.
+        limits: Of tables and automata.
+
+    Raises:
+        GrammarConflictError: ``contextual`` or ``basic`` were asked for and it is not LALR(1).
+        EmptyTerminalError: A terminal that matches the empty text under a lexer that cannot
+            have it, or nothing else.
+        LimitError, RegexUnsupportedError: As ``build_tables`` and ``compile_terminal``.
+    """
+    if lexer == "dynamic":
+        is_ebnf = grammar.dialect == "ebnf"
+        reason = "::= rules: every way to cut the text counts" if is_ebnf else "asked for"
+        return _generalised(grammar, reason, limits, ())
+    try:
+        tables = build_tables(grammar, generalised=False, limits=limits)
+    except GrammarConflictError as conflict:
+        if lexer is not None:
+            raise
+        return _not_lalr(grammar, conflict.message, conflict.details, limits)
+    hidden = hidden_left_recursive(grammar) if tables.resolved and lexer is None else []
+    if hidden:
+        why = f"{', '.join(hidden[:3])} can begin with itself behind something empty"
+        return _not_lalr(grammar, why, {"rules": hidden}, limits)
+    automata = [_lexed(terminal, limits) for terminal in grammar.terminals]
+    reason = "the grammar is LALR(1)" if lexer is None else "asked for"
+    notices: tuple[Notice, ...] = ()
+    if tables.resolved:
+        notices = (_shift_notice(grammar, tables),)
+        reason = "LALR(1) but for places where shifting wins" if lexer is None else reason
+    return ParserChoice(lexer or "contextual", reason, tables, automata, notices)
+
+
+def _not_lalr(
+    grammar: Grammar, why: str, details: dict[str, object], limits: GrammarLimits
+) -> ParserChoice:
+    notice = Notice(
+        "W_DYNAMIC_LEXER",
+        "the grammar is not LALR(1), so every way to cut the text into terminals counts "
+        f"(--lexer dynamic): {why}",
+        dict(details),
+    )
+    return _generalised(grammar, "the grammar is not LALR(1)", limits, (notice,))
+
+
+def _shift_notice(grammar: Grammar, tables: ParseTables) -> Notice:
+    """Return the notice about shift/reduce conflicts, the first of them by name."""
+    names = [*(terminal.name for terminal in grammar.terminals), "the end"]
+    first = tables.resolved[0]
+    rule = tables.rules[first.rules[0]]
+    ended, ahead = tables.nonterminals[rule.lhs], names[first.terminals[0]]
+    count = len(tables.resolved)
+    return Notice(
+        "W_SHIFT_REDUCE",
+        f"in {count} states a rule could end or go on, and going on was chosen, as Lark does "
+        f"(the first: before {ahead}, where {ended} could end); texts that need the other way are "
+        "refused, --lexer dynamic takes them",
+        {"count": count, "terminal": ahead, "rule": ended},
+    )
+
+
+def _generalised(
+    grammar: Grammar, reason: str, limits: GrammarLimits, notices: tuple[Notice, ...]
+) -> ParserChoice:
+    automata = []
+    nullable, barren = set(), set()
+    for number, terminal in enumerate(grammar.terminals):
+        automaton = compile_terminal(terminal, prioritised=False, limits=limits)
+        if automaton.accepting[0]:
+            nullable.add(number)
+            automaton = without_empty(automaton)
+            if not any(automaton.accepting):
+                raise _empty_terminal(terminal, "nothing but the empty text")
+        if not any(automaton.accepting):
+            barren.add(number)
+        automata.append(automaton)
+    tables = build_tables(
+        grammar,
+        generalised=True,
+        limits=limits,
+        nullable_terminals=frozenset(nullable),
+        barren_terminals=frozenset(barren),
+    )
+    return ParserChoice("dynamic", reason, tables, automata, notices)
+
+
+def _lexed(terminal: Terminal, limits: GrammarLimits) -> ByteAutomaton:
+    automaton = compile_terminal(terminal, prioritised=True, limits=limits)
+    if automaton.accepting[0]:
+        raise _empty_terminal(terminal, "the empty text")
+    return automaton
+
+
+def _empty_terminal(terminal: Terminal, what: str) -> EmptyTerminalError:
+    place = f"line {terminal.line}: " if terminal.line else ""
+    details: dict[str, object] = {"name": terminal.name}
+    if terminal.line:
+        details |= {"line": terminal.line, "column": terminal.column}
+    return EmptyTerminalError(
+        f"{place}terminal {terminal.name} matches {what}, and a lexer would never get past it",
+        hint="make it match at least one character, and optional where it is used: NAME?",
+        **details,
+    )

@@ -1,0 +1,97 @@
+"""What a grammar compilation reports: how far it is, and what it did."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Literal, TypeAlias, cast
+
+from cdec.compilers.grammars.definition import Lexer
+from cdec.core.errors import Notice
+
+Phase: TypeAlias = Literal["read", "tables", "scanner", "soundness", "trie", "trees", "write"]
+PHASES: tuple[Phase, ...] = ("read", "tables", "scanner", "soundness", "trie", "trees", "write")
+
+ProgressCallback: TypeAlias = Callable[[Phase], None]
+"""Called when a phase begins."""
+
+
+@dataclass(slots=True)
+class GrammarReport:
+    """What a grammar compilation did.
+
+    Attributes:
+        path: The artifact.
+        lexer: How the text is cut into terminals.
+        lexer_reason: Why this lexer was taken.
+        start: Name of the start rule.
+        dialect: ``lark`` or ``ebnf``.
+        is_sound: After every allowed token the text still has a completion.
+        sound_reason: What proves it, or what stood in the way.
+        counts: Terminals, rules, states, trees and so on.
+        bytes: Size of the artifact.
+        seconds: Seconds by phase; ``total`` is wall time.
+        notices: Warnings.
+    """
+
+    path: Path
+    lexer: Lexer = "contextual"
+    lexer_reason: str = ""
+    start: str = ""
+    dialect: str = ""
+    is_sound: bool = False
+    sound_reason: str = ""
+    counts: dict[str, int] = field(default_factory=dict)
+    bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as one JSON-ready object."""
+        return {
+            "path": str(self.path),
+            "lexer": self.lexer,
+            "lexer_reason": self.lexer_reason,
+            "start": self.start,
+            "dialect": self.dialect,
+            "sound": self.is_sound,
+            "sound_reason": self.sound_reason,
+            **self.counts,
+            "bytes": self.bytes,
+            "seconds": {phase: round(value, 4) for phase, value in self.seconds.items()},
+            "notices": [
+                {"code": notice.code, "message": notice.message, **notice.details}
+                for notice in self.notices
+            ],
+        }
+
+    @classmethod
+    def from_json(cls, values: Mapping[str, Any], counts: Mapping[str, int]) -> GrammarReport:
+        """Return the report that ``to_json`` wrote.
+
+        Args:
+            values: The object.
+            counts: The part of it that is ``counts``.
+        """
+        notices = [
+            Notice(
+                notice["code"],
+                notice["message"],
+                {key: value for key, value in notice.items() if key not in ("code", "message")},
+            )
+            for notice in values["notices"]
+        ]
+        return cls(
+            path=Path(values["path"]),
+            lexer=cast(Lexer, values["lexer"]),
+            lexer_reason=values["lexer_reason"],
+            start=values["start"],
+            dialect=values["dialect"],
+            is_sound=values["sound"],
+            sound_reason=values["sound_reason"],
+            counts=dict(counts),
+            bytes=values["bytes"],
+            seconds=dict(values["seconds"]),
+            notices=notices,
+        )

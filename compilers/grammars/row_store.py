@@ -1,0 +1,148 @@
+"""Rows of integers stored once each: what every subset construction numbers its states with."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+_LENGTH_ALLOWED = 64
+"""Numbers in all rows together for each row that is allowed: a bound on memory."""
+_MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+@njit(cache=True, nogil=True)
+def hash_row(row: Any, length: int) -> Any:
+    """Return a 64-bit hash of ``row[:length]``."""
+    value = np.uint64(length + 1)
+    for i in range(length):
+        value = (value ^ np.uint64(row[i] + 1)) * _MULTIPLIER
+        value ^= value >> np.uint64(29)
+    return value
+
+
+@njit(cache=True, nogil=True)
+def intern_row(row: Any, length: int, pool: Any, offsets: Any, table: Any, used: Any) -> int:
+    """Return the number of ``row[:length]``, adding it if it is new; the caller made room.
+
+    Args:
+        row: int32[>= length].
+        pool: int32, all rows one after another; ``offsets`` int64 where they begin.
+        table: int32, a power of two in size, -1 where free: open addressing.
+        used: int64[1], rows so far.
+    """
+    mask = np.uint64(len(table) - 1)
+    slot = hash_row(row, length) & mask
+    while table[slot] >= 0:
+        found = table[slot]
+        begin = offsets[found]
+        if offsets[found + 1] - begin == length:
+            same = True
+            for i in range(length):
+                if pool[begin + i] != row[i]:
+                    same = False
+                    break
+            if same:
+                return int(found)
+        slot = (slot + np.uint64(1)) & mask
+    number = used[0]
+    begin = offsets[number]
+    for i in range(length):
+        pool[begin + i] = row[i]
+    offsets[number + 1] = begin + length
+    table[slot] = number
+    used[0] = number + 1
+    return int(number)
+
+
+@njit(cache=True, nogil=True)
+def sort_row(row: Any, length: int) -> None:
+    """Sort ``row[:length]`` in place (Shell 1959); much sooner compiled than numba's own sort."""
+    gap = length // 2
+    while gap > 0:
+        for i in range(gap, length):
+            value, at = row[i], i
+            while at >= gap and row[at - gap] > value:
+                row[at] = row[at - gap]
+                at -= gap
+            row[at] = value
+        gap = 1 if gap == 2 else gap * 5 // 11
+
+
+@njit(cache=True, nogil=True)
+def _fill_table(pool: Any, offsets: Any, count: int, table: Any) -> None:
+    mask = np.uint64(len(table) - 1)
+    for number in range(count):
+        begin = offsets[number]
+        slot = hash_row(pool[begin:], offsets[number + 1] - begin) & mask
+        while table[slot] >= 0:
+            slot = (slot + np.uint64(1)) & mask
+        table[slot] = number
+
+
+class RowStore:
+    """Growing storage for ``intern_row``, which kernels use on the bare arrays.
+
+    Attributes:
+        pool: int32, the rows one after another.
+        offsets: int64[capacity + 1].
+        table: int32, at least twice the capacity.
+        used: int64[1], number of rows.
+    """
+
+    __slots__ = ("offsets", "pool", "table", "used")
+
+    def __init__(self, rows: int = 256, values: int = 2048) -> None:
+        self.pool: NDArray[np.int32] = np.empty(values, np.int32)
+        self.offsets: NDArray[np.int64] = np.zeros(rows + 1, np.int64)
+        self.table: NDArray[np.int32] = np.full(_table_size(rows), -1, np.int32)
+        self.used: NDArray[np.int64] = np.zeros(1, np.int64)
+
+    def reserve(self, rows: int, values: int) -> None:
+        """Make room for ``rows`` more rows with ``values`` numbers in all; amortised constant."""
+        count = int(self.used[0])
+        filled = int(self.offsets[count])
+        if filled + values > len(self.pool):
+            self.pool = _grown(self.pool, filled, max(2 * len(self.pool), filled + values))
+        if count + rows + 1 > len(self.offsets):
+            capacity = max(2 * len(self.offsets), count + rows + 1)
+            self.offsets = _grown(self.offsets, count + 1, capacity)
+            self.table = np.full(_table_size(capacity), -1, np.int32)
+            _fill_table(self.pool, self.offsets, count, self.table)
+
+    def exceeds(self, max_rows: int) -> bool:
+        """Say whether there are more than ``max_rows`` rows, or as much data as very long ones."""
+        count = int(self.used[0])
+        return count > max_rows or int(self.offsets[count]) > _LENGTH_ALLOWED * max_rows
+
+    def add(self, row: NDArray[np.int32]) -> int:
+        """Return the number of ``row`` int32[n], adding it if it is new."""
+        self.reserve(1, len(row))
+        return int(intern_row(row, len(row), self.pool, self.offsets, self.table, self.used))
+
+    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return (offsets int64[n + 1], values int32) of all rows."""
+        count = int(self.used[0])
+        offsets = self.offsets[: count + 1]
+        return offsets, self.pool[: int(offsets[-1])]
+
+
+def grown_rows(matrix: NDArray[np.int32], rows: int) -> NDArray[np.int32]:
+    """Return ``matrix`` int32[n, K] with ``rows`` rows or more, new ones -1; amortised constant."""
+    if rows <= len(matrix):
+        return matrix
+    larger = np.full((max(rows, 2 * len(matrix)), matrix.shape[1]), -1, np.int32)
+    larger[: len(matrix)] = matrix
+    return larger
+
+
+def _table_size(rows: int) -> int:
+    return 1 << max(4, (2 * rows).bit_length())
+
+
+def _grown(array: NDArray[Any], filled: int, size: int) -> NDArray[Any]:
+    larger = np.zeros(size, array.dtype)
+    larger[:filled] = array[:filled]
+    return larger

@@ -1,0 +1,269 @@
+"""GrammarSession: a decoding run over a grammar on the CPU; checks its arguments, calls kernels."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import UsageError
+from cdec.core.grammars import fields as f
+from cdec.core.grammars import kernels
+from cdec.core.grammars.memory import Memory
+from cdec.core.grammars.raw import NEED
+from cdec.core.mask import mask_words
+
+if TYPE_CHECKING:
+    from cdec.core.grammars.engine import Engine
+    from cdec.core.grammars.state_view import Names, StateView
+
+__all__ = ["GrammarSession"]
+
+_empty = np.empty
+_INT64 = np.dtype(np.int64)
+
+
+class GrammarSession:
+    """A decoding run: states are numbers in a table that the session owns and frees.
+
+    Stacks, masks and memos lie in the engine and are shared with other sessions. Sessions of one
+    engine may be used from several threads; the kernels hold the interpreter lock.
+
+    Args:
+        engine: Of the grammar and its lookahead.
+        width: Logits width.
+        names: Of terminals and rules, for ``describe``.
+    """
+
+    device = "cpu"
+
+    def __init__(self, engine: Engine, width: int, names: Names) -> None:
+        self._engine = engine
+        self._names = names
+        self.words = mask_words(width)
+        self._memory = memory = Memory(f.SESSION_FIELDS)
+        self._header = memory.header
+        self._header[f.ENGINE] = engine.memory.header.__array_interface__["data"][0]
+        for group in f.SESSION_GROWING.values():
+            for field, dtype in group:
+                memory.allocate(field, 64, dtype)
+        memory.arrays[f.STATE_OFFSETS][0] = 0
+        memory.use(f.STATE_OFFSETS, 1)
+        memory.allocate_table(f.STATE_TABLE, 64)
+        memory.allocate_table(f.NEXT_TABLE, 64)
+        self._start = -1
+        call = object()
+        while self._start < 0:
+            self._start = kernels.start(self._header)
+            self._make_room(call)
+
+    def start(self, n: int) -> NDArray[np.int64]:
+        """Return ``n`` states before the first byte, int64[n]."""
+        return np.full(n, self._start, np.int64)
+
+    def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
+        """Follow one token a state, int64[n]; O(1) each where it was done before.
+
+        Args:
+            states: int64[n].
+            token_ids: int[n].
+
+        Returns:
+            int64[n]: DEAD where the token is not allowed, DONE after an end id.
+        """
+        try:
+            out: NDArray[np.int64] = _empty(len(states), _INT64)
+            if token_ids.dtype is not _INT64:
+                token_ids = token_ids.astype(_INT64, casting="safe")
+            done = kernels.advance(self._header, states, token_ids, out, 0)
+        except (TypeError, AttributeError):
+            states, token_ids = _integers(states, 1, "states"), _integers(token_ids, 1, "token ids")
+            out, done = np.empty(len(states), np.int64), 0
+        if done != len(out):
+            self._finish(done, len(out), kernels.advance, states, token_ids, out)
+        return out
+
+    def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
+        """Overwrite ``mask`` with the exact masks of ``states``.
+
+        Args:
+            states: int64[n].
+            mask: int32[n, ceil(width / 32)]; fastest if C-contiguous.
+        """
+        try:
+            rows, words = mask.shape
+            done = kernels.fill_mask(self._header, states, mask, 0) if words == self.words else -1
+        except (TypeError, ValueError, AttributeError):
+            rows, done = -1, -1
+        if done != rows or rows < 0:
+            self._fill_mask(states, mask, max(done, 0))
+
+    def _fill_mask(self, states: Any, mask: NDArray[np.int32], done: int) -> None:
+        """Fill masks of any layout, from row ``done`` on; refuse other shapes."""
+        at = _integers(states, 1, "states")
+        shape = (len(at), self.words)
+        if not isinstance(mask, np.ndarray) or mask.dtype != np.int32 or mask.shape != shape:
+            found = f"{getattr(mask, 'dtype', type(mask).__name__)}{list(np.shape(mask))}"
+            raise UsageError(
+                f"the mask of {shape[0]} states must be numpy int32{list(shape)}, not {found}",
+                hint="Use allocate_mask(n, vocabulary.width).",
+            )
+        if mask.flags.c_contiguous and mask.flags.writeable:
+            self._finish(done, len(at), kernels.fill_mask, at, mask)
+            return
+        packed = np.empty(shape, np.int32)
+        self._finish(0, len(at), kernels.fill_mask, at, packed)
+        mask[:] = packed
+
+    def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
+        """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M].
+
+        O(bytes of the token) each; no mask is computed.
+        """
+        try:
+            out: NDArray[np.bool_] = _empty(token_ids.shape, np.bool_)
+            if token_ids.dtype is not _INT64:
+                token_ids = token_ids.astype(_INT64, casting="safe")
+            done = kernels.check(self._header, states, token_ids, out, 0)
+        except (TypeError, AttributeError):
+            states, token_ids = _integers(states, 1, "states"), _integers(token_ids, 2, "token ids")
+            out, done = np.empty(token_ids.shape, np.bool_), 0
+        if done != len(out):
+            self._finish(done, len(out), kernels.check, states, token_ids, out)
+        return out
+
+    def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
+        at = _integers(states, 1, "states")
+        counts, _ = self._count(at)
+        offsets = np.zeros(len(at) + 1, np.int64)
+        np.cumsum(counts, out=offsets[1:])
+        ids = np.empty(int(offsets[-1]), np.int32)
+        self._finish(0, len(at), kernels.fill_allowed, at, offsets, ids)
+        return offsets, ids
+
+    def is_complete(self, states: Any) -> NDArray[np.bool_]:
+        """Say where the text so far is in the language (or DONE), bool[n]."""
+        at = _integers(states, 1, "states")
+        out = np.empty(len(at), np.bool_)
+        self._finish(0, len(at), kernels.is_complete, at, out)
+        return out
+
+    def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        """Return the only possible next event where there is one: offsets int64[n + 1], ids int32.
+
+        A state has one entry or none; a forced end event is given as the smallest end id.
+        """
+        at = _integers(states, 1, "states")
+        _, only = self._count(at)
+        is_forced = only >= 0
+        offsets = np.zeros(len(at) + 1, np.int64)
+        np.cumsum(is_forced, out=offsets[1:])
+        return offsets, only[is_forced]
+
+    def advance_bytes(self, states: Any, texts: Sequence[bytes]) -> NDArray[np.int64]:
+        """Follow bytes that need not be tokens, one text a state, int64[n].
+
+        Args:
+            states: int64[n].
+            texts: n byte strings; an empty one leaves its state as it is.
+
+        Returns:
+            int64[n]: DEAD where no member begins so. A lookahead does not apply here.
+        """
+        at = _integers(states, 1, "states")
+        _require_rows(len(at), len(texts), "texts")
+        offsets = np.zeros(len(at) + 1, np.int64)
+        np.cumsum([len(text) for text in texts], out=offsets[1:])
+        flat = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
+        out = np.empty(len(at), np.int64)
+        self._finish(0, len(at), kernels.advance_bytes, at, flat, offsets, out)
+        return out
+
+    def speculation_keys(self, states: Any) -> NDArray[np.int64]:
+        """Return what a next token may be learnt for: int64[n], equal in every session.
+
+        A hash of scanner state and the three topmost LR states of the first reading (DOMINO,
+        arXiv 2403.06988, section 3.6, counts by scanner state and parser substate).
+        """
+        at = _integers(states, 1, "states")
+        out = np.empty(len(at), np.int64)
+        kernels.speculation_keys(self._header, at, out)
+        return out
+
+    def describe(self, state: int) -> StateView:
+        """Return a state as plain data, for messages: readings, stacks and what may come next."""
+        from cdec.core.grammars.state_view import describe_state
+
+        return describe_state(self, int(state), self._names)
+
+    def viable_terminals(self, state: int) -> list[int]:
+        """Return the terminals that may be under way, or begin, at a state; ascending.
+
+        Reading: not only that the scanner could complete them, but that the parser takes them.
+        """
+        from cdec.core.grammars.state_view import viable_terminals
+
+        return viable_terminals(self, int(state))
+
+    def can_shift(self, stack: int, terminal: int) -> bool:
+        """Say whether the parser takes a terminal on a stack of a state's reading."""
+        call = object()
+        while (result := int(kernels.takes(self._header, stack, terminal))) < 0:
+            self._make_room(call)
+        return result == 1
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts and bytes of the session's states, and of the engine's memos."""
+        return {
+            "states": self._memory.used(f.STATE_OFFSETS) - 1,
+            "steps": self._memory.used(f.NEXT_TABLE),
+            "session_bytes": self._memory.bytes,
+            **self._engine.statistics(),
+        }
+
+    def _count(self, at: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+        counts, only = np.empty(len(at), np.int64), np.empty(len(at), np.int32)
+        self._finish(0, len(at), kernels.count_allowed, at, counts, only)
+        return counts, only
+
+    def _finish(self, done: int, n: int, kernel: Callable[..., int], *arguments: Any) -> None:
+        """Call a kernel until all n rows are done; what it lacks is made in between."""
+        if done < 0:
+            _require_rows(len(arguments[0]), len(arguments[1]), "rows of token ids")
+            done = 0
+        last, call = done, object()
+        while done != n:
+            if done != last:
+                last, call = done, object()
+            self._make_room(call)
+            done = kernel(self._header, *arguments, done)
+
+    def _make_room(self, call: object) -> None:
+        if self._engine.memory.header[NEED]:
+            self._engine.make_room(call)
+        if self._header[NEED]:
+            full = self._memory.size(f.NEXT_TABLE) >= f.NEXT_LIMIT
+            if self._header[NEED] == f.NEXT_TABLE + 1 and full:
+                self._memory.drop_table(f.NEXT_TABLE, 64)
+                self._header[NEED] = 0
+            else:
+                self._memory.grow(f.SESSION_GROWING)
+
+
+def _integers(values: Any, dimensions: int, name: str) -> NDArray[np.int64]:
+    """Return an argument as a contiguous writable int64 array, the kernels' one type."""
+    array = np.asarray(values)
+    if array.ndim != dimensions or (array.size and array.dtype.kind not in "iu"):
+        raise UsageError(
+            f"{name} must be integers in {dimensions} dimension(s), not "
+            f"{array.dtype}{list(array.shape)}"
+        )
+    return np.require(array, np.int64, ["C", "W"])
+
+
+def _require_rows(states: int, others: int, name: str) -> None:
+    if states != others:
+        raise UsageError(f"{states} states and {others} {name}: expected as many of both")

@@ -1,0 +1,162 @@
+"""What ``inspect --tree`` shows of a grammar: one subterminal tree as plain data."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import UsageError
+from cdec.core.mask import mask_words, unpack_mask
+
+if TYPE_CHECKING:
+    from cdec.core.grammars.constraint import GrammarConstraint
+
+__all__ = ["BranchView", "GroupView", "TreeView", "describe_subterminal_tree"]
+
+
+@dataclass(frozen=True, slots=True)
+class BranchView:
+    """One way to read the tokens of a group.
+
+    Attributes:
+        path: Terminals that end within the token, in their order; ``>N`` stands before a terminal
+            whose first byte leads to scanner state N.
+        live: Terminals of which one must be taken by the parser after them; None where the token
+            ends with a terminal.
+        depth: Further terminals begun after the first one touched.
+    """
+
+    path: list[str]
+    live: list[str] | None
+    depth: int
+
+
+@dataclass(frozen=True, slots=True)
+class GroupView:
+    """Tokens that are read alike.
+
+    Attributes:
+        tokens: How many.
+        samples: Bytes of some of them, the shortest first.
+        branches: Ways to read them; the group is allowed if one of them is.
+    """
+
+    tokens: int
+    samples: list[bytes]
+    branches: list[BranchView]
+
+
+@dataclass(frozen=True, slots=True)
+class TreeView:
+    """What every token means at one scanner state.
+
+    Attributes:
+        state: The scanner state.
+        tree: Number of its tree.
+        shared_by: Scanner states with this tree.
+        completes: Terminals that have just been completed in this state.
+        live: Terminals that it can still complete.
+        groups: Those with most tokens.
+        hidden: Groups left out.
+        verified: Tokens that the engine steps byte by byte.
+    """
+
+    state: int
+    tree: int
+    shared_by: int
+    completes: list[str]
+    live: list[str]
+    groups: list[GroupView]
+    hidden: int
+    verified: int
+
+
+def describe_subterminal_tree(
+    constraint: GrammarConstraint, state: int = 0, width: int = 8
+) -> TreeView:
+    """Return the tree of a scanner state.
+
+    Args:
+        constraint: The grammar.
+        state: Scanner state, 0 <= state < C.
+        width: Groups, and samples a group, to show.
+
+    Raises:
+        UsageError: There is no such state.
+    """
+    arrays = constraint.arrays
+    states = len(arrays.live_row)
+    if not 0 <= state < states:
+        raise UsageError(
+            f"there is no scanner state {state}", hint=f"name one from 0 to {states - 1}"
+        )
+    tree = int(arrays.tree_of_state[state])
+    first, stop = arrays.tree_groups[tree : tree + 2].tolist()
+    members = [_members(constraint, group) for group in range(first, stop)]
+    largest = sorted(range(stop - first), key=lambda i: -len(members[i]))
+    terminals = constraint.names.terminal
+    completed = arrays.match_terminals[slice(*arrays.match_offsets[state : state + 2])]
+    return TreeView(
+        state=state,
+        tree=tree,
+        shared_by=int((arrays.tree_of_state == tree).sum()),
+        completes=[terminals(t) for t in completed.tolist()],
+        live=_live(constraint, int(arrays.live_row[state])),
+        groups=[_group(constraint, tree, first + i, members[i], width) for i in largest[:width]],
+        hidden=max(stop - first - width, 0),
+        verified=int(np.diff(arrays.tree_verify[tree : tree + 2])[0]),
+    )
+
+
+def _members(constraint: GrammarConstraint, group: int) -> NDArray[np.int32]:
+    """Return the token ids of a group, ascending."""
+    arrays = constraint.arrays
+    dense = int(arrays.group_dense[group])
+    if dense < 0:
+        return arrays.tokens[slice(*arrays.group_tokens[group : group + 2])]
+    size = len(arrays.vocabulary_offsets) - 1
+    words = mask_words(size)
+    row = arrays.dense_masks[dense * words : (dense + 1) * words]
+    return np.flatnonzero(unpack_mask(row[None], size)[0]).astype(np.int32)
+
+
+def _group(
+    constraint: GrammarConstraint, tree: int, group: int, members: NDArray[np.int32], width: int
+) -> GroupView:
+    arrays = constraint.arrays
+    table = constraint.vocabulary.token_bytes
+    pieces = sorted((table[i] for i in members.tolist()), key=lambda piece: (len(piece), piece))
+    first, stop = arrays.group_branches[group : group + 2].tolist()
+    base = int(arrays.tree_paths[tree])
+    branches = [
+        BranchView(
+            path=_path(constraint, base, int(arrays.branch_path[branch])),
+            live=_live(constraint, live) if live >= 0 else None,
+            depth=int(arrays.branch_depth[branch]),
+        )
+        for branch, live in zip(
+            range(first, stop), arrays.branch_live[first:stop].tolist(), strict=True
+        )
+    ]
+    return GroupView(len(members), pieces[:width], branches)
+
+
+def _path(constraint: GrammarConstraint, base: int, node: int) -> list[str]:
+    """Return what stands between a tree's root and one of its path nodes."""
+    arrays = constraint.arrays
+    labels = []
+    while node >= 0:
+        terminal = int(arrays.path_terminal[base + node])
+        entered = f">{arrays.path_next[base + node]}"
+        labels.append(entered if terminal < 0 else constraint.names.terminal(terminal))
+        node = int(arrays.path_parent[base + node])
+    return labels[::-1]
+
+
+def _live(constraint: GrammarConstraint, row: int) -> list[str]:
+    arrays = constraint.arrays
+    live = arrays.live_terminals[slice(*arrays.live_offsets[row : row + 2])]
+    return [constraint.names.terminal(t) for t in live.tolist()]

@@ -1,0 +1,197 @@
+"""Whether a finished text is in a grammar's language, decided by lark's parsers alone.
+
+Nothing here looks at compiled tables. ``contextual`` and ``basic``: lark's LALR parser with that
+lexer on the stored source. ``dynamic``: lark's Earley parser on the stored character grammar
+(``compilers.grammars.characters``), whose language does not depend on how a text is cut in tokens.
+"""
+
+from __future__ import annotations
+
+import json
+import time
+from bisect import bisect_right
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+DEFAULT_SECONDS = 2.0
+"""Time that one text may take."""
+_MOST_RULES = 20_000
+"""Rules of a character grammar beyond which building its parser would cost more than a check."""
+
+Checker = Callable[[bytes], bool | None]
+Parse = Callable[[str, float], bool]
+"""Takes a text and the time to stop at; says whether it is in the language."""
+
+
+class _OutOfTime(Exception):  # noqa: N818  # not an error: an answer
+    """The deadline has passed."""
+
+
+def make_checker(metadata: Mapping[str, str], *, seconds: float = DEFAULT_SECONDS) -> Checker:
+    """Return the independent check of a grammar artifact's texts.
+
+    Args:
+        metadata: Of the artifact: ``cdec.options`` (``lexer``, ``start``), ``cdec.grammar``, and
+            under ``dynamic`` ``cdec.characters``.
+        seconds: Limit of one check.
+
+    Returns:
+        A function from a text to its verdict: None where the time ran out, or where lark cannot
+        read what is stored. Cost: the first call builds the parser; later ones are linear in the
+        text for ``contextual`` and ``basic``, up to cubic for ``dynamic``.
+    """
+    options = json.loads(metadata["cdec.options"])
+    parsers: list[Parse | None] = []
+
+    def check(text: bytes) -> bool | None:
+        try:
+            decoded = text.decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+        if not parsers:
+            parsers.append(_parser_of(metadata, options))
+        parse = parsers[0]
+        if parse is None:
+            return None
+        try:
+            return parse(decoded, time.monotonic() + seconds)
+        except _OutOfTime:
+            return None
+
+    return check
+
+
+def _parser_of(metadata: Mapping[str, str], options: Mapping[str, Any]) -> Parse | None:
+    """Build the parser of a grammar; None where lark cannot."""
+    from lark.exceptions import LarkError
+
+    if options["lexer"] == "dynamic":
+        stored = metadata.get("cdec.characters")
+        grammar = None if stored is None else json.loads(stored)
+        if grammar is None or len(grammar["rules"]) > _MOST_RULES:
+            return None
+        return _earley(grammar)
+    try:
+        return _lalr(metadata["cdec.grammar"], str(options["start"]), str(options["lexer"]))
+    except (LarkError, RecursionError):
+        # A source with imports from the user's own folder, or in another dialect.
+        return None
+
+
+def _lalr(source: str, start: str, lexer: str) -> Parse:
+    from lark import Lark
+    from lark.exceptions import UnexpectedInput
+
+    parser: Any = Lark(
+        source,
+        parser="lalr",
+        lexer=lexer,
+        start=start,
+        maybe_placeholders=False,
+        import_paths=[_shipped],
+    )
+
+    def parse(text: str, deadline: float) -> bool:
+        try:
+            steps = parser.parse_interactive(text)
+            for _ in steps.iter_parse():
+                if time.monotonic() > deadline:
+                    raise _OutOfTime
+            steps.feed_eof()
+        except UnexpectedInput:
+            return False
+        return True
+
+    return parse
+
+
+def _shipped(base: Any, path: str) -> tuple[Any, str]:
+    """Give lark a file that is imported: one of its own, and no other is looked for.
+
+    subtle: asked first, and what it raises ends the search; else lark would read any file that an
+    artifact names, in the folder of the running program.
+    """
+    from lark.exceptions import GrammarError
+    from lark.load_grammar import stdlib_loader
+
+    if isinstance(base, str):
+        raise GrammarError(f"{path} is imported from the folder of the grammar")
+    try:
+        found: tuple[Any, str] = stdlib_loader(base, path)
+    except OSError as error:
+        raise GrammarError(f"{path} is no grammar of lark's") from error
+    return found
+
+
+def _earley(grammar: Mapping[str, Any]) -> Parse:
+    """Return lark's Earley parser over characters, without the reading of a grammar's text."""
+    import re
+
+    from lark.common import LexerConf, ParserConf
+    from lark.exceptions import UnexpectedInput
+    from lark.grammar import NonTerminal, Rule, Terminal
+    from lark.parsers.earley import Parser
+
+    names = [f"n{number}" for number in range(1 + max(lhs for lhs, _ in grammar["rules"]))]
+    nonterminals = [NonTerminal(name) for name in names]
+    terminals = [Terminal(f"S{number}") for number in range(len(grammar["sets"]))]
+    rules = [
+        Rule(nonterminals[lhs], [terminals[s] if s >= 0 else nonterminals[~s] for s in symbols])
+        for lhs, symbols in grammar["rules"]
+    ]
+    matches = _Matcher(grammar["sets"])
+    start = names[grammar["start"]]
+    parser: Any = Parser(
+        LexerConf([], re),
+        ParserConf(rules, {}, [start]),
+        lambda terminal, character: matches(int(terminal.name[1:]), character),
+        resolve_ambiguity=False,
+        tree_class=None,
+    )
+
+    def parse(text: str, deadline: float) -> bool:
+        try:
+            parser.parse(_Characters(text, deadline), start)
+        except UnexpectedInput:
+            return False
+        return True
+
+    return parse
+
+
+class _Characters:
+    """What the Earley parser asks for its tokens: the characters, as long as there is time."""
+
+    def __init__(self, text: str, deadline: float) -> None:
+        self._text = text
+        self._deadline = deadline
+
+    def lex(self, _expected: object) -> Iterator[str]:
+        """Yield the characters.
+
+        Raises:
+            _OutOfTime: The deadline passed before the next one.
+        """
+        for character in self._text:
+            if time.monotonic() > self._deadline:
+                raise _OutOfTime
+            yield character
+
+
+class _Matcher:
+    """Which sets hold a character; each pair is searched once."""
+
+    def __init__(self, sets: Sequence[Sequence[int]]) -> None:
+        self._sets = sets
+        self._known: dict[tuple[int, str], bool] = {}
+
+    def __call__(self, number: int, character: str) -> bool:
+        """Say whether set ``number`` holds ``character``."""
+        key = (number, character)
+        if key not in self._known:
+            ranges, code = self._sets[number], ord(character)
+            place = bisect_right(ranges, code)
+            # subtle: at an odd place the code lies inside a range; a range may be one code point,
+            # and then its two ends are equal and the place is behind both.
+            self._known[key] = place % 2 == 1 or (place > 0 and ranges[place - 1] == code)
+        return self._known[key]

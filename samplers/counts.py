@@ -1,0 +1,263 @@
+"""Counts of next events by speculation key: learnt while decoding, bounded, saved and loaded.
+
+A *speculation key* stands for where a grammar's reading is: scanner state and parser substate
+(DOMINO, arXiv 2403.06988 section 3.6). Keys are stable across processes, so that counts are too.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from cdec.core.errors import (
+    DataError,
+    InputMissingError,
+    JsonError,
+    LimitError,
+    OutputError,
+    TokenizerMismatchError,
+)
+
+MAX_ENTRIES = 1 << 18
+"""Pairs of key and event that one table keeps, some 25 MB."""
+MAX_EVENTS = 64
+"""Different events that are told apart after one key."""
+MAX_FILE_BYTES = 64 << 20
+_KIND, _VERSION = "cdec counts", 1
+END = -1
+"""The end of the text, among the events."""
+
+
+class _Row:
+    """The events that followed one key; ``total`` counts those that were dropped as well."""
+
+    __slots__ = ("best", "best_count", "counts", "total")
+
+    def __init__(self) -> None:
+        self.total = 0
+        self.best = END
+        self.best_count = 0
+        self.counts: dict[int, int] = {}
+
+
+class CountTable:
+    """How often each event followed each key under one constraint."""
+
+    def __init__(self) -> None:
+        self._rows: dict[int, _Row] = {}
+        self._entries = 0
+
+    def __len__(self) -> int:
+        return self._entries
+
+    def add(self, key: int, event: int, times: int = 1) -> None:
+        """Count an event, a token id or END, after a key (int64)."""
+        row = self._rows.get(key)
+        if row is None:
+            row = self._rows[key] = _Row()
+        row.total += times
+        before = row.counts.get(event, 0)
+        row.counts[event] = before + times
+        if before + times > row.best_count:
+            row.best, row.best_count = event, before + times
+        if not before:
+            self._entries += 1
+            if len(row.counts) > MAX_EVENTS:
+                self._age(row)
+            if self._entries > MAX_ENTRIES:
+                self._evict()
+
+    def likeliest(self, key: int) -> tuple[int, float]:
+        """Return the most frequent event after ``key`` and its estimated probability.
+
+        The estimate is count / (total + 1): something new is always possible. END and 0 where the
+        key is unknown.
+        """
+        row = self._rows.get(key)
+        if row is None:
+            return END, 0.0
+        return row.best, row.best_count / (row.total + 1)
+
+    def to_json(self) -> dict[str, dict[str, int]]:
+        """Return the counts by key and event, JSON-ready."""
+        return {
+            str(key): {str(event): count for event, count in row.counts.items()}
+            for key, row in self._rows.items()
+        }
+
+    def _age(self, row: _Row) -> None:
+        """Halve the counts, and forget those that fall to 0."""
+        kept = {event: count // 2 for event, count in row.counts.items() if count > 1}
+        if len(kept) > MAX_EVENTS // 2:
+            likeliest = sorted(kept, key=lambda event: (-kept[event], event))[: MAX_EVENTS // 2]
+            kept = {event: kept[event] for event in likeliest}
+        self._entries += len(kept) - len(row.counts)
+        row.counts = kept
+        row.total //= 2
+        row.best = min(kept, key=lambda event: (-kept[event], event), default=END)
+        row.best_count = kept.get(row.best, 0)
+
+    def _evict(self) -> None:
+        """Keep the keys that were met most often, up to half of the room."""
+        kept: dict[int, _Row] = {}
+        self._entries = 0
+        for key in sorted(self._rows, key=lambda key: -self._rows[key].total):
+            row = self._rows[key]
+            if self._entries + len(row.counts) > MAX_ENTRIES // 2:
+                break
+            kept[key] = row
+            self._entries += len(row.counts)
+        self._rows = kept
+
+
+class Counts:
+    """Count tables by the fingerprint (digest) of the artifact they belong to.
+
+    Attributes:
+        vocabulary_hash: Of the token ids that are counted; None until it is known.
+    """
+
+    def __init__(self, vocabulary_hash: str | None = None) -> None:
+        self.vocabulary_hash = vocabulary_hash
+        self._tables: dict[str, CountTable] = {}
+
+    def table(self, fingerprint: str) -> CountTable:
+        """Return the table of an artifact, an empty one where it is new."""
+        return self._tables.setdefault(fingerprint, CountTable())
+
+    def require_vocabulary(self, vocabulary_hash: str) -> None:
+        """Bind to a vocabulary, or check that it is the one the counts were learnt with.
+
+        Raises:
+            TokenizerMismatchError: It is another one: token ids mean something else.
+        """
+        if self.vocabulary_hash is None:
+            self.vocabulary_hash = vocabulary_hash
+        if self.vocabulary_hash != vocabulary_hash:
+            raise TokenizerMismatchError(
+                f"the counts belong to vocabulary {self.vocabulary_hash[:16]}, the model has "
+                f"{vocabulary_hash[:16]}",
+                hint="Learn counts with this model: leave out --counts and give --save-counts.",
+                found=self.vocabulary_hash,
+                expected=vocabulary_hash,
+            )
+
+    def require_artifacts(self, fingerprints: Iterable[str]) -> None:
+        """Check that the counts know one of a run's artifacts, if the run has any.
+
+        Raises:
+            DataError: They were learnt with others, so they would never be used.
+        """
+        expected = list(fingerprints)
+        if expected and not any(fingerprint in self._tables for fingerprint in expected):
+            raise DataError(
+                f"the counts belong to the artifacts {_shown(self._tables)}, the run has "
+                f"{_shown(expected)}",
+                hint="Learn counts with this artifact: leave out --counts, give --save-counts.",
+                found=sorted(self._tables),
+                expected=expected,
+            )
+
+    def save(self, path: Path) -> None:
+        """Write all tables as one JSON object, whole or not at all.
+
+        Raises:
+            OutputError: It cannot be written.
+        """
+        body = {
+            "kind": _KIND,
+            "version": _VERSION,
+            "vocabulary_hash": self.vocabulary_hash,
+            "tables": {name: table.to_json() for name, table in self._tables.items()},
+        }
+        temporary = path.with_name(f".{path.name}.{os.getpid()}")
+        try:
+            try:
+                temporary.write_text(json.dumps(body, separators=(",", ":")) + "\n")
+                temporary.replace(path)
+            finally:
+                temporary.unlink(missing_ok=True)
+        except OSError as error:
+            raise OutputError(
+                f"cannot write the counts to {path}: {error.strerror}",
+                hint="Make room, or name another file with --save-counts.",
+                path=str(path),
+            ) from error
+
+    @classmethod
+    def load(cls, path: Path) -> Counts:
+        """Read what ``save`` wrote; every value is checked.
+
+        Raises:
+            InputMissingError: The file cannot be read.
+            LimitError: It is larger than counts are.
+            JsonError: It is not JSON.
+            DataError: It is JSON and no counts of this version.
+        """
+        try:
+            if path.stat().st_size > MAX_FILE_BYTES:
+                raise LimitError(
+                    f"{path} has more than {MAX_FILE_BYTES >> 20} MiB: counts are smaller",
+                    hint="Give a file that --save-counts wrote.",
+                    limit="max_file_bytes",
+                )
+            body = json.loads(path.read_bytes())
+        except OSError as error:
+            raise InputMissingError(
+                f"cannot read the counts {path}: {error.strerror}",
+                hint="Give a file that --save-counts wrote.",
+                path=str(path),
+            ) from error
+        except (ValueError, RecursionError) as error:
+            raise JsonError(
+                f"{path} is no JSON: {error}", hint="Give a file that --save-counts wrote."
+            ) from error
+        return cls._from_json(body, path)
+
+    @classmethod
+    def _from_json(cls, body: Any, path: Path) -> Counts:
+        head = (body.get("kind"), body.get("version")) if isinstance(body, dict) else None
+        if head != (_KIND, _VERSION) or not isinstance(body.get("tables"), dict):
+            raise _malformed(path, f"expected an object of kind {_KIND!r}, version {_VERSION}")
+        name = body.get("vocabulary_hash")
+        if not isinstance(name, str):
+            raise _malformed(path, "it names no vocabulary")
+        counts = cls(name)
+        for fingerprint, rows in body["tables"].items():
+            _fill(counts.table(fingerprint), rows, path)
+        return counts
+
+
+def fingerprint_of(constraint: Any) -> str:
+    """Return what tells a constraint's counts from others': its artifact's digest."""
+    metadata: Mapping[str, str] = getattr(constraint, "metadata", None) or {}
+    return str(metadata.get("cdec.digest", ""))
+
+
+def _fill(table: CountTable, rows: Any, path: Path) -> None:
+    try:
+        for key, events in rows.items():
+            number = int(key)
+            for event, count in events.items():
+                if type(count) is not int or not 0 < count < 1 << 53:
+                    raise ValueError(f"a count of {count!r}")
+                if not (-(1 << 63) <= number < 1 << 63 and END <= int(event) < 1 << 31):
+                    raise ValueError(f"a number out of range at key {key}")
+                table.add(number, int(event), count)
+    except (ValueError, TypeError, AttributeError) as error:
+        raise _malformed(path, str(error)) from error
+
+
+def _malformed(path: Path, what: str) -> DataError:
+    return DataError(
+        f"{path} holds no counts: {what}",
+        hint="Give a file that --save-counts wrote.",
+        path=str(path),
+    )
+
+
+def _shown(fingerprints: Iterable[str]) -> str:
+    return ", ".join(sorted(name[:16] for name in fingerprints)) or "of no run"

@@ -1,0 +1,140 @@
+"""What a grammar costs in whole decoding steps of the embedded model, and memory over documents."""
+
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from statistics import median
+from typing import Any
+
+import numpy as np
+
+from cdec.compilers import compile_grammar
+from cdec.core import CdecError, allocate_mask, load_model, open_artifact
+from cdec.data.assets import embedded_model_path, evaluation_prompts
+from cdec.samplers import SAMPLERS, Request
+from tests.benchmarks.grammar_workloads import workloads
+
+_PROMPTS = 60
+_ROUNDS = 7
+_SCHEMA_LIKE = r"""
+start: "{" member (", " member)* "}"
+member: KEY ": " value
+value: STRING | NUMBER
+KEY: /"[a-z_]+"/
+STRING: /"[^"\\\x00-\x1f]*"/
+NUMBER: /-?[0-9]+(\.[0-9]+)?/
+"""
+
+
+def json_prompts(count: int) -> list[str]:
+    """Return the first shipped prompts that ask for JSON."""
+    lines = evaluation_prompts("json").read_text(encoding="utf-8").splitlines()[:count]
+    return [json.loads(line)["prompt"] for line in lines]
+
+
+def seconds_per_token(sampler: Any, model: Any, constraint: Any, seed: int, batch: int) -> float:
+    """Draw a text for every prompt, ``batch`` at a time; return seconds a drawn event."""
+    rng = np.random.default_rng(seed)
+    prompts = json_prompts(_PROMPTS)
+    seconds, events = 0.0, 0
+    for first in range(0, len(prompts), batch):
+        requests = [
+            Request(prompt, constraint, [int(rng.integers(2**53))], max_new_tokens=64)
+            for prompt in prompts[first : first + batch]
+        ]
+        begin = time.perf_counter()
+        drawn = sampler.draw_batch(model, requests)
+        seconds += time.perf_counter() - begin
+        for samples in drawn:
+            if isinstance(samples, CdecError):
+                raise samples
+            events += len(samples[0].token_ids) + 1
+    return seconds / events
+
+
+def compare(sampler: Any, model: Any, constraint: Any, batch: int) -> tuple[float, float, float]:
+    """Return medians of the ratio to unconstrained sampling, and both times in milliseconds."""
+    free = SAMPLERS["unconstrained"]()
+    seconds_per_token(sampler, model, constraint, 0, batch)
+    seconds_per_token(free, model, None, 0, batch)
+    pairs = []
+    for seed in range(1, _ROUNDS + 1):
+        own = seconds_per_token(sampler, model, constraint, seed, batch)
+        pairs.append((own, seconds_per_token(free, model, None, seed, batch)))
+    ratio = median(own / other for own, other in pairs)
+    return ratio, 1000 * median(a for a, _ in pairs), 1000 * median(b for _, b in pairs)
+
+
+def compiled(source: str, vocabulary: Any, folder: str) -> Any:
+    """Compile a grammar and open it."""
+    path = Path(folder) / "grammar.arrow"
+    compile_grammar(source, vocabulary, path, force=True)
+    return open_artifact(path, vocabulary=vocabulary)
+
+
+def decoding_rows() -> Iterator[tuple[str, str, str]]:
+    """Yield overhead of masked decoding, and the speed of speculation."""
+    model = load_model(embedded_model_path())
+    with tempfile.TemporaryDirectory() as folder:
+        source = workloads()["json_free"]["lark"]
+        constraint = compiled(source, model.vocabulary, folder)
+        for batch in (1, 16):
+            ratio, own, free = compare(SAMPLERS["masked"](), model, constraint, batch)
+            figure = f"{100 * (ratio - 1):+.1f} % ({own:.2f} against {free:.2f} ms)"
+            yield f"JSON, `masked` over `unconstrained`, a token, batch {batch}", "≤ 3 %", figure
+        schema = compiled(_SCHEMA_LIKE, model.vocabulary, folder)
+        for name in ("greedy", "masked"):
+            for speculate in (0, 8):
+                sampler = SAMPLERS[name](speculate=speculate)
+                ratio, own, free = compare(sampler, model, schema, 1)
+                figure = f"{1 / ratio:.2f} × ({1000 / own:.0f} against {1000 / free:.0f} tokens/s)"
+                target = "≥ 1.5 ×" if speculate else ""
+                yield f"schema-like JSON, `{name} --speculate {speculate}`", target, figure
+
+
+def print_decoding() -> None:
+    """Print the table of decoding."""
+    print("\n| decoding, embedded model | target | measured |\n|---|---|---|")
+    for name, target, figure in decoding_rows():
+        print(f"| {name} | {target} | {figure} |", flush=True)
+
+
+def resident_mebibytes() -> float:
+    """Return this process's resident memory."""
+    pages = int(Path("/proc/self/statm").read_text().split()[1])
+    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+
+
+def random_json(rng: np.random.Generator, depth: int = 0) -> Any:
+    """Return a random JSON value."""
+    kind = int(rng.integers(0, 4 if depth > 4 else 6))
+    word = "".join(chr(c) for c in rng.integers(97, 123, int(rng.integers(1, 12))))
+    if kind == 4:
+        return [random_json(rng, depth + 1) for _ in range(int(rng.integers(0, 5)))]
+    if kind == 5:
+        return {f"{word}{i}": random_json(rng, depth + 1) for i in range(int(rng.integers(0, 5)))}
+    return [word, float(rng.normal()), bool(rng.integers(2)), None][kind]
+
+
+def print_memory(documents: int = 10_000) -> None:
+    """Replay random documents, a session each, and print resident memory along the way."""
+    model_vocabulary = load_model(embedded_model_path()).vocabulary
+    rng = np.random.default_rng(0)
+    print("\n| documents | resident MiB |\n|---|---|")
+    with tempfile.TemporaryDirectory() as folder:
+        constraint = compiled(workloads()["json_free"]["lark"], model_vocabulary, folder)
+        mask = allocate_mask(1, model_vocabulary.width)
+        for number in range(1, documents + 1):
+            session = constraint.session("cpu")
+            states = session.start(1)
+            text = json.dumps(random_json(rng), indent=int(rng.integers(0, 3)) or None)
+            for token in model_vocabulary.encode([text])[0]:
+                session.fill_mask(states, mask)
+                states = session.advance(states, np.array([token]))
+            if number in (100, 1_000, 3_000, documents):
+                print(f"| {number:,} | {resident_mebibytes():.0f} |", flush=True)

@@ -1,0 +1,130 @@
+"""``make bench-grammars``: every figure that grammars must reach, beside the peers, as tables.
+
+    python -m tests.benchmarks.bench_grammars [--only PART ...] [--engines NAME ...]
+
+Each engine replays each workload in processes of its own (``bench_grammar_masks``); cold figures
+take the least of several fresh processes position by position, so that preemption drops out.
+Targets are printed beside the figures and judge nothing. Needs the shared data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import platform
+import subprocess
+import sys
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tests.benchmarks import bench_grammar_decoding
+from tests.benchmarks.grammar_workloads import workloads
+from tests.conftest import shared_folder
+
+ENGINES = ("cdec", "llguidance", "xgrammar", "outlines-core")
+TOKENIZERS = ("mistral32k", "tekken131k")
+PARTS = ("masks", "decoding", "memory")
+_FRESH = 3
+_SECONDS = 240
+_COMPILE_TARGET = {"json_free": "≤ 500", "c_subset": "≤ 4000", "template": "≤ 1000"}
+
+
+def run_worker(engine: str, tokenizer: str, workload: str, processes: int) -> dict[str, Any] | str:
+    """Measure in fresh processes; return the figures, or why there are none."""
+    module = "tests.benchmarks.bench_grammar_masks"
+    command = [sys.executable, "-m", module, engine, tokenizer, workload]
+    answers = []
+    for _ in range(processes):
+        try:
+            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+        except subprocess.TimeoutExpired:
+            return f"no end within {_SECONDS} s"
+        if done.returncode != 0:
+            last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+            return last[0][:90]
+        answers.append(json.loads(done.stdout.strip().splitlines()[-1]))
+    best = answers[0]
+    lengths = {len(answer["cold_ns"]) for answer in answers}
+    if len(lengths) == 1:
+        best["cold_ns"] = np.min([answer["cold_ns"] for answer in answers], axis=0)
+        best["warm_ns"] = np.min([answer["warm_ns"] for answer in answers], axis=0)
+    best["compile_ms"] = min(answer["compile_ms"] for answer in answers)
+    return best
+
+
+def mask_row(engine: str, workload: str, found: dict[str, Any] | str) -> str:
+    """Format one engine's figures on one workload."""
+    if isinstance(found, str):
+        return f"| {workload} | {engine} | {found} | | | | | | |"
+    cold, warm = (np.asarray(found[key]) / 1000 for key in ("cold_ns", "warm_ns"))
+    return (
+        f"| {workload} | {engine} | {found['compile_ms']:.0f} | {cold.mean():.1f} "
+        f"| {np.percentile(cold, 50):.1f} | {np.percentile(cold, 99):.0f} "
+        f"| {warm.mean():.2f} | {np.percentile(warm, 99):.1f} "
+        f"| {found['failed']}/{found['documents']} |"
+    )
+
+
+def extra_rows(workload: str, found: dict[str, Any]) -> Iterator[str]:
+    """Format what only cdec's worker measures."""
+    check = np.asarray(found["check_ns"]) / 1000
+    yield (
+        f"| {workload} | {_COMPILE_TARGET.get(workload, '')} | {found['cached_compile_ms']:.0f} "
+        f"| {found['open_ms']:.2f} | {np.percentile(check, 50):.2f} | {found['memo']} |"
+    )
+
+
+def print_head(columns: str) -> None:
+    """Print a table's head."""
+    print(f"| {columns} |\n|{'---|' * (columns.count('|') + 1)}")
+
+
+def print_masks(engines: list[str], tokenizers: list[str], names: list[str], fresh: int) -> None:
+    """Print the tables of masks: all engines, then what only cdec has."""
+    for tokenizer in tokenizers:
+        print(f"\n**{tokenizer}** (µs a position: mask row and advance; warm mean ≤ 5)\n")
+        print(
+            "| workload | engine | compile ms | cold mean | p50 | p99 | warm mean | p99 | fails |"
+        )
+        print("|---|---|---|---|---|---|---|---|---|")
+        own = []
+        for workload in names:
+            for engine in engines:
+                found = run_worker(engine, tokenizer, workload, fresh)
+                print(mask_row(engine, workload, found), flush=True)
+                if engine == "cdec" and not isinstance(found, str):
+                    own += list(extra_rows(workload, found))
+        if own:
+            print(f"\n**cdec, {tokenizer}** (targets: open ≤ 10 ms, check p50 ≤ 2 µs)\n")
+            print(
+                "| workload | compile target ms | compile ms | open + mask ms | check µs | memo |"
+            )
+            print("|---|---|---|---|---|---|")
+            print("\n".join(own), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
+    parser.add_argument("--tokenizers", nargs="+", choices=TOKENIZERS, default=list(TOKENIZERS))
+    parser.add_argument("--workloads", nargs="+", default=[])
+    parser.add_argument("--fresh", type=int, default=_FRESH, help="processes for cold figures")
+    arguments = parser.parse_args()
+    if not (shared_folder() / "bench").is_dir():
+        parser.error(f"the shared data is not at {shared_folder()}; set CDEC_SHARED")
+    names = arguments.workloads or list(workloads())
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores")
+    if "masks" in arguments.only:
+        print_masks(arguments.engines, arguments.tokenizers, names, arguments.fresh)
+    if "decoding" in arguments.only:
+        bench_grammar_decoding.print_decoding()
+    if "memory" in arguments.only:
+        bench_grammar_decoding.print_memory()
+
+
+if __name__ == "__main__":
+    main()

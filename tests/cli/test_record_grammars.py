@@ -1,0 +1,177 @@
+"""Grammars that records bring: compiled once each, errors in place, a bounded cache."""
+
+from __future__ import annotations
+
+import json
+import re
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.cli.record_grammars import CacheLimits, RecordGrammars
+from cdec.compilers import ChildCompiler, GrammarLimits
+from cdec.core.errors import CdecError
+
+from .conftest import MEMBERS, Result, Runner
+
+WORDS = 'start: "yes" | "no"\n'
+DIGITS = "start: /[0-9]{3}/\n"
+GBNF = "# digits\nroot ::= [a-c] [a-c]\n"
+
+pytestmark = pytest.mark.usefixtures("loaded", "grammar_child")
+
+
+def _jsonl(*records: dict[str, Any]) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+def _texts(result: Result) -> list[str]:
+    assert result.status == 0, result.stderr
+    return [record["text"] for record in result.records]
+
+
+def test_one_batch_holds_sets_and_different_grammars(cdec: Runner, cities: Path) -> None:
+    data = _jsonl(
+        {"id": 0, "prompt": "x", "grammar": WORDS},
+        {"id": 1, "prompt": "x"},
+        {"id": 2, "prompt": "x", "grammar": DIGITS},
+        {"id": 3, "prompt": "x", "grammar": WORDS},
+        {"id": 4, "prompt": "x", "grammar": GBNF},
+    )
+    result = cdec("sample", "-a", cities, "--method", "masked", "--batch-size", "8", stdin=data)
+    texts = _texts(result)
+    assert {texts[0], texts[3]} <= {"yes", "no"}
+    assert texts[1] in MEMBERS
+    assert re.fullmatch("[0-9]{3}", texts[2])
+    assert re.fullmatch("[a-c]{2}", texts[4])
+    assert all(record["valid"] for record in result.records)
+    alone = cdec("sample", "-a", cities, "--method", "masked", "--batch-size", "1", stdin=data)
+    assert _texts(alone) == texts
+
+
+def test_no_artifact_is_needed_where_the_first_record_has_a_grammar(cdec: Runner) -> None:
+    data = _jsonl({"id": 0, "prompt": "x", "grammar": WORDS}, {"id": 1, "prompt": "x"})
+    result = cdec("sample", "--method", "masked", stdin=data)
+    assert result.status == 3
+    assert result.records[0]["text"] in ("yes", "no")
+    assert result.records[1]["error"]["code"] == "E_FIELD"
+    none = cdec("sample", "--method", "masked", stdin=_jsonl({"prompt": "x"}))
+    assert (none.status, none.error_code) == (2, "E_USAGE")
+    assert cdec("sample", "--method", "masked", stdin=b"").error_code == "E_USAGE"
+
+
+def test_a_bad_grammar_is_an_error_in_its_place(cdec: Runner) -> None:
+    data = _jsonl(
+        {"id": 0, "prompt": "x", "grammar": WORDS},
+        {"id": 1, "prompt": "x", "grammar": "start: nowhere\n"},
+        {"id": 2, "prompt": "x", "grammar": "start: start\n"},
+        {"id": 3, "prompt": "x", "grammar": "start: " + "(" * 3000 + '"a"' + ")" * 3000 + "\n"},
+        {"id": 4, "prompt": "x", "grammar": 7},
+        {"id": 5, "prompt": "x", "grammar": WORDS, "candidates": ["a"]},
+        {"id": 6, "prompt": "x", "grammar": WORDS},
+    )
+    result = cdec("sample", "--method", "masked", stdin=data)
+    assert result.status == 3
+    codes = [record.get("error", {}).get("code") for record in result.records]
+    assert codes == [
+        None, "E_GRAMMAR_UNDEFINED", "E_EMPTY_LANGUAGE", "E_LIMIT", "E_FIELD", "E_FIELD", None
+    ]  # fmt: skip
+    assert result.records[1]["error"]["line"] == 1
+    assert "field 'grammar'" in result.records[1]["error"]["message"]
+
+
+def test_limits_hold_for_the_grammars_of_records(cdec: Runner) -> None:
+    data = _jsonl({"prompt": "x", "grammar": WORDS})
+    result = cdec("sample", "--method", "masked", "--max-grammar-bytes", "5", stdin=data)
+    assert result.records[0]["error"]["code"] == "E_LIMIT"
+    for words in (("--grammar-cache", "0"), ("--grammar-cache-size", "none")):
+        assert cdec("sample", *words, stdin=data).error_code == "E_USAGE"
+
+
+def test_warnings_of_grammars_are_printed(cdec: Runner) -> None:
+    grammar = 'start: "a" "b"\n%ignore /[ ]+/\n'
+    result = cdec("sample", "--method", "masked", stdin=_jsonl({"prompt": "x", "grammar": grammar}))
+    assert result.stderr.count("warning W_UNBOUNDED_WHITESPACE") == 1
+
+
+def test_deny_and_candidates_belong_to_sets(cdec: Runner, tmp_path: Path) -> None:
+    Path("deny.txt").write_text("yes\n")
+    Path("words.lark").write_text(WORDS)
+    assert cdec("compile-grammar", "words.lark").status == 0
+    words = ("sample", "-a", "words.arrow", "--method", "masked")
+    denied = cdec(*words, "--deny", "deny.txt", "--prompt", "x")
+    assert (denied.status, denied.error_code) == (2, "E_USAGE")
+    chosen = cdec(*words, stdin=_jsonl({"prompt": "x", "candidates": ["yes"]}))
+    assert chosen.records[0]["error"]["code"] == "E_FIELD"
+
+
+class _Counter:
+    """A compiler that counts what it is asked for."""
+
+    def __init__(self, child: ChildCompiler) -> None:
+        self.child = child
+        self.calls: list[str] = []
+
+    def compile(self, source: str, *arguments: Any, **options: Any) -> Any:
+        self.calls.append(source)
+        return self.child.compile(source, *arguments, **options)
+
+    def close(self) -> None:
+        return
+
+
+@pytest.fixture
+def counted(grammar_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> _Counter:
+    """Count the compilations."""
+    from cdec.compilers.grammars import child
+
+    counter = _Counter(grammar_child)
+    monkeypatch.setattr(child, "ChildCompiler", lambda: counter)
+    return counter
+
+
+def _grammars(embedded_model: Any, **limits: int) -> RecordGrammars:
+    return RecordGrammars(embedded_model.vocabulary, CacheLimits(GrammarLimits(), **limits))
+
+
+def test_equal_texts_share_a_constraint(counted: _Counter, embedded_model: Any) -> None:
+    grammars = _grammars(embedded_model)
+    assert grammars.of(WORDS) is grammars.of(WORDS)
+    assert grammars.of(DIGITS) is not grammars.of(WORDS)
+    for _ in range(2):
+        with pytest.raises(CdecError):
+            grammars.of("start: nowhere\n")
+    assert counted.calls == [WORDS, DIGITS, "start: nowhere\n"]
+
+
+def test_the_cache_forgets_what_was_used_longest_ago(
+    counted: _Counter, embedded_model: Any
+) -> None:
+    grammars = _grammars(embedded_model, count=2)
+    for text in (WORDS, DIGITS, WORDS, GBNF, WORDS, DIGITS):
+        grammars.of(text)
+    assert counted.calls == [WORDS, DIGITS, GBNF, DIGITS]
+
+
+def test_the_cache_is_bounded_in_bytes(counted: _Counter, embedded_model: Any) -> None:
+    grammars = _grammars(embedded_model, size=1)
+    kept = grammars.of(WORDS)
+    assert grammars.of(WORDS) is kept
+    grammars.of(DIGITS)
+    assert grammars.of(WORDS) is not kept
+    assert len(counted.calls) == 3
+
+
+def test_nothing_is_left_behind(
+    counted: _Counter, embedded_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    cache = tmp_path / "cache"
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    monkeypatch.setenv("CDEC_CACHE_DIR", str(cache))
+    monkeypatch.setattr("tempfile.tempdir", str(temporary))
+    constraint = _grammars(embedded_model).of(WORDS)
+    assert constraint.session("cpu").start(1) is not None
+    assert list(temporary.iterdir()) == []
+    assert not (cache / "verified").exists()

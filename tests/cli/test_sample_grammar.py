@@ -1,0 +1,233 @@
+"""cdec sample on grammars: every method, speculation, opportunistic masks, lookahead, healing."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.compilers import compile_grammar
+
+from .conftest import Result, Runner
+
+pytestmark = pytest.mark.usefixtures("loaded")
+
+GRAMMAR = """
+start: "{" name "," age "," tags "}"
+name: "\\"name\\":" STRING
+age: "\\"age\\":" INT
+tags: "\\"tags\\":" "[" STRING ("," STRING)~0..1 "]"
+STRING: /"[a-zA-Z]{1,6}"/
+INT: /[1-9][0-9]{0,2}/
+"""
+PROMPT = ("--prompt", "A person as JSON:")
+COSTS = ("target_calls", "target_tokens", "distinct_evaluations", "acceptance_rate")
+
+
+@pytest.fixture(scope="module")
+def person(embedded_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grammar of objects of one shape, for the embedded tokenizer."""
+    path = tmp_path_factory.mktemp("person") / "person.arrow"
+    compile_grammar(GRAMMAR, embedded_model.vocabulary, path)
+    return path
+
+
+@pytest.fixture(scope="module")
+def word(embedded_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grammar of words, for the embedded tokenizer."""
+    path = tmp_path_factory.mktemp("word") / "word.arrow"
+    compile_grammar("start: /[ a-z]{0,12}[.]/\n", embedded_model.vocabulary, path)
+    return path
+
+
+def bare(result: Result) -> list[dict[str, Any]]:
+    assert result.status == 0, result.stderr
+    return [{k: v for k, v in record.items() if k not in COSTS} for record in result.records]
+
+
+def calls(result: Result) -> int:
+    return sum(record["target_calls"] for record in result.records)
+
+
+def refused(result: Result) -> str:
+    assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
+    return result.stderr
+
+
+@pytest.mark.parametrize("method", ["greedy", "masked", "disc", "beam", "unconstrained"])
+def test_every_method_draws_from_a_grammar(cdec: Runner, person: Path, method: str) -> None:
+    words = ("--method", method, "-n", "2", "--max-new-tokens", "80")
+    records = cdec("sample", "-a", person, *PROMPT, *words).records
+    assert len(records) == 2
+    for record in records:
+        if method == "unconstrained":
+            assert record["valid"] is False
+            continue
+        assert (record["valid"], record["finish_reason"]) == (True, "complete")
+        assert set(json.loads(record["text"])) == {"name", "age", "tags"}
+
+
+@pytest.mark.parametrize("method", ["greedy", "masked"])
+def test_speculation_changes_calls_and_no_text(
+    cdec: Runner, person: Path, tmp_path: Path, method: str
+) -> None:
+    counts = tmp_path / "counts.json"
+    words = ("sample", "-a", person, *PROMPT, "--prompt", "Another:", "--method", method, "-n", "3")
+    words += ("--max-new-tokens", "60", "--batch-size", "1")
+    plain = cdec(*words)
+    guessed = cdec(*words, "--speculate", "8", "--save-counts", counts)
+    again = cdec(*words, "--speculate", "8", "--counts", counts, "--save-counts", counts)
+    timid = cdec(*words, "--speculate", "8", "--counts", counts, "--speculate-threshold", "0.99")
+    assert bare(guessed)[0]["text"] == bare(plain)[0]["text"]
+    for result in (guessed, again, timid):
+        assert [r["token_ids"] for r in bare(result)] == [r["token_ids"] for r in bare(plain)]
+        for mine, given in zip(bare(result), bare(plain), strict=True):
+            assert mine["logprob"] == pytest.approx(given["logprob"], abs=1e-3)
+    assert calls(again) < calls(guessed) < calls(plain)
+    assert calls(again) < calls(timid)
+    assert "acceptance_rate" not in plain.records[0]
+    assert 0 < again.records[0]["acceptance_rate"] <= 1
+
+
+def test_counts_are_bound_to_artifact_and_file(
+    cdec: Runner, person: Path, word: Path, tmp_path: Path
+) -> None:
+    counts = tmp_path / "counts.json"
+    words = ("--method", "greedy", "--speculate", "4", "--max-new-tokens", "20")
+    assert cdec("sample", "-a", person, *PROMPT, *words, "--save-counts", counts).status == 0
+    other = cdec("sample", "-a", word, *PROMPT, *words, "--counts", counts)
+    assert (other.status, other.error_code) == (65, "E_DATA")
+    assert "the counts belong to the artifacts" in other.stderr
+    there = cdec("sample", "-a", person, *PROMPT, *words, "--save-counts", counts)
+    assert (there.status, there.error_code) == (73, "E_EXISTS")
+    forced = cdec("sample", "-a", person, *PROMPT, *words, "--save-counts", counts, "--force")
+    assert forced.status == 0
+    missing = cdec("sample", "-a", person, *PROMPT, *words, "--counts", tmp_path / "none")
+    assert (missing.status, missing.error_code) == (66, "E_NOINPUT")
+    body = json.loads(counts.read_text())
+    body["vocabulary_hash"] = "0" * 64
+    counts.write_text(json.dumps(body))
+    foreign = cdec("sample", "-a", person, *PROMPT, *words, "--counts", counts)
+    assert (foreign.status, foreign.error_code) == (65, "E_TOKENIZER_MISMATCH")
+
+
+def test_counts_named_in_the_configuration_wait_for_speculation(
+    cdec: Runner, person: Path, word: Path
+) -> None:
+    words = ("--method", "greedy", "--max-new-tokens", "20")
+    guess = ("--speculate", "4")
+    cdec("sample", "-a", word, *PROMPT, *words, *guess, "--save-counts", "counts.json")
+    Path("cdec.toml").write_text('[sample]\ncounts = "counts.json"\n')
+    assert cdec("sample", "-a", person, *PROMPT, *words).status == 0
+    assert cdec("sample", "-a", person, *PROMPT, *words, *guess).error_code == "E_DATA"
+
+
+def test_opportunistic_greedy_is_greedy_without_weights(cdec: Runner, person: Path) -> None:
+    words = ("sample", "-a", person, *PROMPT, "--method", "greedy", "--max-new-tokens", "60")
+    (plain,) = cdec(*words).records
+    (quick,) = cdec(*words, "--opportunistic").records
+    assert quick["token_ids"] == plain["token_ids"]
+    assert plain["log_candidate_weight"] is not None
+    assert quick["log_candidate_weight"] is None
+
+
+def test_opportunistic_draws_are_members_with_null_weights(cdec: Runner, person: Path) -> None:
+    words = ("--method", "masked", "--opportunistic", "-n", "8", "--max-new-tokens", "80")
+    records = cdec("sample", "-a", person, *PROMPT, *words).records
+    assert all(record["valid"] for record in records)
+    assert {(r["log_weight"], r["log_mass"], r["ess"]) for r in records} == {(None, None, None)}
+
+
+def test_a_lookahead_is_noted_in_every_record(cdec: Runner, person: Path) -> None:
+    words = ("sample", "-a", person, *PROMPT, "--method", "greedy", "--max-new-tokens", "80")
+    (plain,) = cdec(*words).records
+    (narrow,) = cdec(*words, "--lookahead", "0").records
+    (picked,) = cdec(*words, "--lookahead", "3", "--fields", "lookahead,text").records
+    assert "lookahead" not in plain
+    assert (narrow["lookahead"], narrow["valid"]) == (0, True)
+    # One terminal at a time: a quote and what follows it are two tokens.
+    assert len(narrow["token_ids"]) > len(plain["token_ids"])
+    assert picked["lookahead"] == 3
+
+
+def test_healing_lets_a_longer_token_bridge_the_prompts_end(
+    cdec: Runner, word: Path, embedded_model: Any
+) -> None:
+    words = ("--method", "masked", "-n", "20", "--max-new-tokens", "30")
+    prompt = "The capital of France is Par"
+    records = cdec("sample", "-a", word, "--prompt", prompt, *words, "--heal").records
+    plain = cdec("sample", "-a", word, "--prompt", prompt, *words).records
+    vocabulary = embedded_model.vocabulary
+    tail = " Par"
+    bridged = 0
+    for record in records:
+        whole = vocabulary.decode(record["token_ids"]).decode()
+        assert (record["finish_reason"], record["valid"]) == ("complete", True)
+        cut = whole.removesuffix(record["text"])
+        assert prompt.endswith(cut) and 0 < len(cut) <= len(tail)
+        bridged += not cut.startswith(vocabulary.decode(record["token_ids"][:1]).decode())
+    assert bridged
+    assert all(
+        vocabulary.decode(record["token_ids"]).decode() == record["text"] for record in plain
+    )
+
+
+@pytest.mark.parametrize(
+    ("option", "reason"),
+    [
+        (("--lookahead", "1"), "one tokenisation"),
+        (("--heal",), "token boundary"),
+        (("--speculate", "4"), "evaluated ahead"),
+    ],
+)
+def test_sets_refuse_what_needs_a_grammar(
+    cdec: Runner, cities: Path, option: tuple[str, ...], reason: str
+) -> None:
+    result = cdec("sample", "-a", cities, *PROMPT, "--method", "masked", *option)
+    assert reason in refused(result)
+    assert option[0] in refused(cdec("sample", *PROMPT, "--method", "greedy", *option))
+
+
+def test_records_without_a_grammar_are_errors_beside_healed_ones(cdec: Runner) -> None:
+    lines = b"".join(
+        json.dumps({"id": i, "prompt": "One wo"} | own).encode() + b"\n"
+        for i, own in enumerate([{"grammar": "start: /[a-z]{1,3}/\n"}, {}])
+    )
+    result = cdec("sample", "--heal", "--method", "greedy", stdin=lines)
+    assert result.status == 3
+    healed, bad = result.records
+    assert healed["valid"] is True
+    assert bad["error"]["code"] == "E_USAGE"
+    assert "--heal needs a grammar" in bad["error"]["message"]
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("--method", "disc", "--opportunistic"),
+        ("--method", "beam", "--speculate", "3"),
+        ("--method", "unconstrained", "--lookahead", "1"),
+        ("--method", "masked", "--opportunistic", "--top-m", "4"),
+        ("--method", "masked", "--speculate", "-1"),
+        ("--method", "masked", "--speculate", "3", "--speculate-threshold", "1"),
+        ("--method", "masked", "--speculate", "3", "--speculate-threshold", "-0.1"),
+        ("--method", "masked", "--speculate-threshold", "0.3"),
+        ("--method", "masked", "--save-counts", "x.json"),
+        ("--method", "masked", "--counts", "x.json"),
+        ("--method", "masked", "--lookahead", "-1"),
+    ],
+)
+def test_contradictions_are_usage_errors(
+    cdec: Runner, person: Path, words: tuple[str, ...]
+) -> None:
+    refused(cdec("sample", "-a", person, *PROMPT, *words))
+
+
+def test_resume_refuses_other_masks(cdec: Runner, word: Path) -> None:
+    words = ("sample", "-a", word, *PROMPT, "--method", "greedy", "-o", "out.jsonl")
+    assert cdec(*words, "--heal").status == 0
+    assert cdec(*words, "--heal", "--resume").status == 0
+    assert cdec(*words, "--resume").error_code == "E_RESUME_MISMATCH"
+    assert cdec(*words, "--heal", "--lookahead", "1", "--resume").error_code == "E_RESUME_MISMATCH"

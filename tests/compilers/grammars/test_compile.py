@@ -1,0 +1,219 @@
+"""compile_grammar: the lexer and why, contexts, what an artifact says, errors and their source."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cdec.compilers import GrammarLimits, GrammarOptions, compile_grammar
+from cdec.compilers.grammars.analysis import analyse
+from cdec.compilers.grammars.compile import build_grammar
+from cdec.compilers.grammars.contexts import find_contexts
+from cdec.compilers.grammars.left_recursion import hidden_left_recursive
+from cdec.compilers.grammars.parser_choice import choose_parser
+from cdec.compilers.grammars.report import PHASES, GrammarReport
+from cdec.compilers.grammars.source import read_grammar
+from cdec.core.artifact import open_artifact, read_artifact
+from cdec.core.constraint import DEAD
+from cdec.core.errors import OutputExistsError, UntokenizableError, UsageError
+from cdec.core.grammars.columns import COLUMNS
+from cdec.core.grammars.errors import (
+    EmptyLanguageError,
+    EmptyTerminalError,
+    GrammarConflictError,
+    GrammarSyntaxError,
+)
+from cdec.core.vocabulary import Vocabulary
+
+LIST = 'start: "[" (X ("," X)*)? "]"\nX: /[a-z]+/\n%ignore " "\n'
+ELSE = 'start: "i" start ("e" start)? | "x"\n'
+HIDDEN = 'start: x start "a" | "b"\nx: \n'
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    tokens = [bytes([byte]) for byte in range(256)] + [b"ab", b"],", b"[[", b""]
+    return Vocabulary(tokens, [259], name="toy")
+
+
+def _accepts(path: Path, text: bytes) -> bool:
+    session: Any = open_artifact(path).session("cpu")
+    state = session.advance_bytes(session.start(1), [text])
+    return int(state[0]) != DEAD and bool(session.is_complete(state)[0])
+
+
+def test_the_artifact_opens_and_says_what_it_is(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    path = tmp_path / "list.arrow"
+    report = compile_grammar(LIST, vocabulary, path, name="list.lark")
+    file = read_artifact(path)
+    assert set(file.arrays) == set(COLUMNS)
+    metadata = file.metadata
+    assert metadata["cdec.grammar"] == LIST
+    assert metadata["cdec.source"] == "list.lark"
+    assert metadata["cdec.sound"] == "1"
+    assert json.loads(metadata["cdec.counts"]) == report.counts
+    options = json.loads(metadata["cdec.options"])
+    assert (options["lexer"], options["start"], options["dialect"]) == (
+        "contextual",
+        "start",
+        "lark",
+    )
+    names = json.loads(metadata["cdec.names"])
+    assert '"["' in names["terminals"] and "X" in names["terminals"]
+    assert ["start", ['"["', '"]"']] in names["rules"]
+    assert "cdec.characters" not in metadata
+    assert list(report.seconds) == [*PHASES, "total"]
+    assert report.bytes == path.stat().st_size
+    assert GrammarReport.from_json(report.to_json(), report.counts).counts == report.counts
+    assert _accepts(path, b"[ab, c]") and not _accepts(path, b"[ab, ]")
+
+
+def test_equal_sources_make_equal_artifacts(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    for name in ("a", "b"):
+        compile_grammar(LIST, vocabulary, tmp_path / name)
+    assert (tmp_path / "a").read_bytes() == (tmp_path / "b").read_bytes()
+
+
+def test_an_existing_file_is_kept_before_anything_is_compiled(
+    vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.arrow"
+    path.write_bytes(b"mine")
+    with pytest.raises(OutputExistsError):
+        compile_grammar("not a grammar", vocabulary, path)
+    compile_grammar(LIST, vocabulary, path, force=True)
+
+
+def test_conflicts_decided_for_shifting_are_said(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    report = compile_grammar(ELSE, vocabulary, tmp_path / "else.arrow")
+    (notice,) = report.notices
+    assert (report.lexer, notice.code) == ("contextual", "W_SHIFT_REDUCE")
+    assert notice.details["count"] == report.counts["conflicts_shifted"] == 1
+    assert _accepts(tmp_path / "else.arrow", b"iixex")
+    plain = compile_grammar(LIST, vocabulary, tmp_path / "list.arrow")
+    assert not [n for n in plain.notices if n.code == "W_SHIFT_REDUCE"]
+
+
+def test_hidden_left_recursion_is_not_lalr(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    report = compile_grammar(HIDDEN, vocabulary, tmp_path / "hidden.arrow")
+    assert report.lexer == "dynamic"
+    (notice,) = (n for n in report.notices if n.code == "W_DYNAMIC_LEXER")
+    assert notice.details["rules"] == ["start"]
+    assert _accepts(tmp_path / "hidden.arrow", b"baa")
+    asked = compile_grammar(HIDDEN, vocabulary, tmp_path / "lalr.arrow", lexer="contextual")
+    assert "W_SHIFT_REDUCE" in [n.code for n in asked.notices]
+    assert not _accepts(tmp_path / "lalr.arrow", b"baa")
+
+
+@pytest.mark.parametrize(
+    ("rules", "found"),
+    [
+        ('start: start "a" | "b"\n', []),
+        ('start: x start "a" | "b"\nx: "c"\n', []),
+        ('start: x y "a" | "b"\nx: | "c"\ny: start\n', ["start", "y"]),
+        ('start: x "a"\nx: | "c" start\n', []),
+        ('start: y\ny: x y "q" | "b"\nx: z z\nz: \n', ["y"]),
+    ],
+)
+def test_hidden_left_recursion_is_told_from_the_plain_one(rules: str, found: list[str]) -> None:
+    named = hidden_left_recursive(analyse(read_grammar(rules)))
+    assert set(named) <= set(found) and bool(named) == bool(found)
+
+
+def test_conflicts_choose_the_dynamic_lexer_unless_another_was_asked_for(
+    vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    text = 'start: a "x" "c" | b "x" "d"\na: "q"\nb: "q"\n'
+    report = compile_grammar(text, vocabulary, tmp_path / "x.arrow")
+    assert (report.lexer, report.is_sound) == ("dynamic", True)
+    assert "cdec.characters" in read_artifact(tmp_path / "x.arrow").metadata
+    assert _accepts(tmp_path / "x.arrow", b"qxd")
+    with pytest.raises(GrammarConflictError):
+        compile_grammar(text, vocabulary, tmp_path / "y.arrow", lexer="basic")
+
+
+def test_terminals_that_can_be_empty_become_optional_or_an_error(
+    vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    text = 'start: A "b" C\nA: /a*/\nC: /(c|)/\n'
+    with pytest.raises(EmptyTerminalError) as caught:
+        compile_grammar(text, vocabulary, tmp_path / "x.arrow")
+    assert caught.value.details["line"] == 2
+    compile_grammar(text, vocabulary, tmp_path / "x.arrow", lexer="dynamic")
+    for accepted in (b"b", b"aab", b"bc", b"abc"):
+        assert _accepts(tmp_path / "x.arrow", accepted)
+    for refused in (b"", b"a", b"bcc", b"ba"):
+        assert not _accepts(tmp_path / "x.arrow", refused)
+    with pytest.raises(EmptyTerminalError):
+        only_empty = "start: A\nA: /(?:)/\n"
+        compile_grammar(only_empty, vocabulary, tmp_path / "y.arrow", lexer="dynamic")
+
+
+def test_languages_without_texts_are_refused(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    path = tmp_path / "x.arrow"
+    text = "start: A B\nA: /a+/\nB: /a/\n"
+    with pytest.raises(EmptyLanguageError) as caught:
+        compile_grammar(text, vocabulary, path)
+    assert "--lexer dynamic" in str(caught.value.hint)
+    compile_grammar(text, vocabulary, path, lexer="dynamic")
+    assert _accepts(path, b"aa")
+
+
+def test_errors_carry_the_name_of_their_source(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    for name, start in (("g.lark", "g.lark: line 1"), (None, "line 1")):
+        with pytest.raises(GrammarSyntaxError) as caught:
+            named = {} if name is None else {"name": name}
+            compile_grammar("start: ((\n", vocabulary, tmp_path / "x.arrow", **named)  # type: ignore[arg-type]
+        assert str(caught.value).startswith(start)
+
+
+def test_what_the_tokens_cannot_spell_is_refused(tmp_path: Path) -> None:
+    toy = Vocabulary([b"a", b"b", b""], [2])
+    compile_grammar('start: "a" "b"\n', toy, tmp_path / "x.arrow")
+    with pytest.raises(UntokenizableError) as caught:
+        compile_grammar('start: "a" "{"\n', toy, tmp_path / "y.arrow")
+    assert caught.value.details["literal"] == "{"
+
+
+def test_options_that_do_not_exist_are_refused(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    with pytest.raises(UsageError):
+        compile_grammar(LIST, vocabulary, tmp_path / "x.arrow", lexer="lazy")  # type: ignore[arg-type]
+    options = GrammarOptions(lexer="basic", limits=GrammarLimits(max_rules=7))
+    assert GrammarOptions.from_json(json.loads(json.dumps(options.to_json()))) == options
+
+
+def test_contexts_hold_what_the_parser_takes_and_what_is_ignored() -> None:
+    grammar = analyse(read_grammar(LIST))
+    names = [terminal.name for terminal in grammar.terminals]
+    (ignored,) = grammar.ignored
+    number = {name: i for i, name in enumerate(names)}
+    for lexer in ("contextual", "basic", "dynamic"):
+        parser = choose_parser(grammar, lexer, GrammarLimits())  # type: ignore[arg-type]
+        contexts = find_contexts(grammar, parser.tables, parser.lexer)
+        first = contexts.terminals[int(contexts.of_state[0])]
+        assert len(set(contexts.terminals)) == len(contexts.terminals)
+        assert all(ignored in terminals for terminals in contexts.terminals)
+        if lexer == "basic":
+            assert contexts.terminals == (frozenset(range(len(names))),)
+            continue
+        assert first == {number["LSQB"], ignored}
+        after_word = {contexts.terminals[x] for x in contexts.after[number["X"]]}
+        assert after_word == {frozenset({number["COMMA"], number["RSQB"], ignored})}
+        if lexer == "dynamic":
+            assert all(len(after) == 1 for after in contexts.after)
+            assert contexts.terminals[int(contexts.of_terminal[ignored])] == set(range(len(names)))
+        else:
+            assert contexts.after[ignored] == tuple(range(len(contexts.terminals)))
+            assert (contexts.of_terminal == -1).all()
+
+
+def test_arrays_are_flat_and_of_the_documented_types(vocabulary: Vocabulary) -> None:
+    arrays, _, report = build_grammar(LIST, vocabulary, GrammarOptions(), Path("x"))
+    assert list(arrays) == list(COLUMNS)
+    for name, array in arrays.items():
+        assert (array.ndim, array.dtype) == (1, np.dtype(COLUMNS[name]))
+    assert report.bytes == 0

@@ -1,0 +1,71 @@
+"""Toy sets whose sessions have speculation keys, as grammars' sessions have."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.set_session import SetSession
+from cdec.samplers.counts import Counts
+from tests.toys import Toy
+
+
+class KeyedSession:
+    """A set's session with a key a state; ``fold`` states share each key, so that guesses fail."""
+
+    def __init__(self, inner: SetSession, fold: int) -> None:
+        self._inner = inner
+        self._fold = fold
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def speculation_keys(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the states' keys, int64[n]."""
+        return states // self._fold
+
+
+class KeyedConstraint:
+    """A set constraint that gives keyed sessions and has a fingerprint."""
+
+    def __init__(self, inner: Any, fold: int, digest: str) -> None:
+        self._inner = inner
+        self._fold = fold
+        self.metadata = {"cdec.digest": digest}
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._inner, name)
+
+    def session(self, device: str = "cpu") -> KeyedSession:
+        """Start a decoding run."""
+        return KeyedSession(self._inner.session(device), self._fold)
+
+
+def keyed(toy: Toy, *, fold: int = 1, digest: str = "toy") -> KeyedConstraint:
+    """Return a toy's constraint with keys."""
+    return KeyedConstraint(toy.constraint, fold, digest)
+
+
+def bare(sample: Any) -> dict[str, Any]:
+    """Return a sample without what speculation may change: what it cost, and the last digits of
+    sums over texts, which are added in the order of the model's contexts."""
+    record = dataclasses.asdict(sample)
+    costs = ("target_calls", "target_tokens", "distinct_evaluations", "acceptance_rate")
+    record["diagnostics"] = {
+        key: round(value, 10) if isinstance(value, float) else value
+        for key, value in record["diagnostics"].items()
+        if key not in costs
+    }
+    return record
+
+
+def learnt(toy: Toy, constraint: Any, digest: str = "toy") -> Counts:
+    """Return counts of many draws of a toy."""
+    from cdec.samplers.masked import MaskedSampler
+
+    sampler = MaskedSampler(speculate=1)
+    sampler.draw(toy.model(), constraint, "", n=200, rng=np.random.default_rng(9))
+    return sampler.speculation.counts
