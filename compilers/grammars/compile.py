@@ -160,6 +160,7 @@ class _Job:
             grammar = self._read(source)
         with self.clock.phase("tables"):
             parser = choose_parser(grammar, options.lexer or grammar.lexer, limits)
+            grammar = parser.grammar
             require_spellable(grammar, parser.automata, self.vocabulary)
         report.lexer, report.lexer_reason = parser.lexer, parser.reason
         report.start = grammar.nonterminals[grammar.start]

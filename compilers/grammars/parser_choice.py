@@ -14,6 +14,7 @@ from cdec.compilers.grammars.definition import (
     Lexer,
     Terminal,
 )
+from cdec.compilers.grammars.ignoring import with_ignored_copies
 from cdec.compilers.grammars.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.tables import build_tables
 from cdec.core.errors import Notice
@@ -30,6 +31,8 @@ class ParserChoice:
     Attributes:
         lexer: ``contextual``, ``basic`` or ``dynamic``.
         reason: Why this one.
+        grammar: What tables and automata are of: in ``dynamic`` ignored terminals that rules use
+            have ignored copies.
         tables: LALR(1) tables; generalised ones for ``dynamic``.
         automata: One a terminal, none accepting the empty text.
         notices: ``W_DYNAMIC_LEXER`` where the grammar's conflicts made the choice;
@@ -38,6 +41,7 @@ class ParserChoice:
 
     lexer: Lexer
     reason: str
+    grammar: Grammar
     tables: ParseTables
     automata: Sequence[ByteAutomaton]
     notices: tuple[Notice, ...] = ()
@@ -81,7 +85,7 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
     if tables.resolved:
         notices = (_shift_notice(grammar, tables),)
         reason = "LALR(1) but for places where shifting wins" if lexer is None else reason
-    return ParserChoice(lexer or "contextual", reason, tables, automata, notices)
+    return ParserChoice(lexer or "contextual", reason, grammar, tables, automata, notices)
 
 
 def _not_lalr(
@@ -115,6 +119,7 @@ def _shift_notice(grammar: Grammar, tables: ParseTables) -> Notice:
 def _generalised(
     grammar: Grammar, reason: str, limits: GrammarLimits, notices: tuple[Notice, ...]
 ) -> ParserChoice:
+    grammar = with_ignored_copies(grammar)
     automata = []
     nullable, barren = set(), set()
     for number, terminal in enumerate(grammar.terminals):
@@ -134,7 +139,7 @@ def _generalised(
         nullable_terminals=frozenset(nullable),
         barren_terminals=frozenset(barren),
     )
-    return ParserChoice("dynamic", reason, tables, automata, notices)
+    return ParserChoice("dynamic", reason, grammar, tables, automata, notices)
 
 
 def _lexed(terminal: Terminal, limits: GrammarLimits) -> ByteAutomaton:

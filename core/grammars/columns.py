@@ -4,9 +4,9 @@
 classes that already knows its context: which terminals compete there. ``-1`` is dead. A *context*
 is a set of competing terminals; a terminal begins in ``context_start[x]``.
 
-* ``contextual``/``basic``: entering a state completes at most one terminal (priorities, keywords and
-  leftmost-first alternatives are compiled in). The context is that of the LR state on top of the
-  stack: ``lr_context[state]``.
+* ``contextual``/``basic``: entering a state completes at most one terminal (priorities, keywords
+  and leftmost-first alternatives are compiled in). The context is that of the LR state on top of
+  the stack: ``lr_context[state]``.
 * ``dynamic``: entering a state completes any number of terminals; the context is that of the last
   completed terminal: ``terminal_context[t]``, at the start of the text ``lr_context[0]``.
 

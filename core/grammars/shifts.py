@@ -37,7 +37,7 @@ __all__ = ["can_shift", "can_shift_any", "compute_shift", "compute_shift_any", "
 
 _CHECKPOINTS_AFTER = 16
 _KEPT_AFTER = 128
-_MAX_IDLE = 1 << 22
+_MAX_IDLE = 1 << 17
 
 
 @native
@@ -142,14 +142,14 @@ def _shift_single(e: int, top: int, terminal: int, build: bool) -> int:
     while True:
         row = action_row(e, state, terminal)
         value = int32s(e, f.ACTION_VALUES)[row] if row >= 0 else 0
-        if row < 0 or ~value >= get(e, f.RULES):
+        length = lengths[~value] if 0 <= ~value < get(e, f.RULES) else 0
+        if row < 0 or ~value >= get(e, f.RULES) or length < 0:
             break
         if _has_more(e, state, row, terminal):
             return f.UNDECIDED << 32
         if value >= 0:
             outcome = (_pushed(e, top, n, value) if build else f.SHIFTABLE) << 32
             break
-        length = lengths[~value]
         if length > n:
             top, idle = _pop(e, top, length - n), 0
             if top < 0:

@@ -41,8 +41,8 @@ COMMENT: /[^\n]{1,200}/
 END: "\n---\n"
 """
 _LEXERS = {"c_subset": "dynamic"}
-"""subtle: lark's LALR lexers refuse five of the six C documents (they read ``++`` as two BINOPs), so
-the grammar is read as its author meant it: every segmentation counts. XML is not LALR anyway."""
+"""subtle: lark's LALR lexers refuse five of the six C documents (they read ``++`` as two BINOPs),
+so that grammar is read with every segmentation. XML is not LALR, so it is anyway."""
 _WRITTEN = {"gsm8k": _GSM8K, "conll": _CONLL, "template": _TEMPLATE}
 
 
@@ -66,4 +66,7 @@ def shared_module(name: str) -> ModuleType:
 def workloads() -> dict[str, dict[str, Any]]:
     """Return the workloads by name: ``docs``, ``lark``, ``lexer``, and the peers' own forms."""
     found: dict[str, dict[str, Any]] = shared_module("workloads").WORKLOADS
-    return {name: {"lark": _WRITTEN.get(name), "lexer": _LEXERS.get(name), **load} for name, load in found.items()}
+    return {
+        name: {"lark": _WRITTEN.get(name), "lexer": _LEXERS.get(name), **load}
+        for name, load in found.items()
+    }

@@ -60,19 +60,19 @@ def test_content_of_a_text_is_the_text(compiled):
     assert statistics["trees"] == len(columns["tree_paths"]) - 1
 
 
-@pytest.mark.parametrize("column", sorted(COLUMNS))
+UNBOUNDED = {"goto_symbols", "rule_lhs", "rule_length", "item_dots", "branch_depth"}
+"""Columns whose values are not indexes; they must not be negative."""
+FREE = {"vocabulary_bytes", "dense_masks"}
+"""Columns of which any value is legal."""
+
+
+@pytest.mark.parametrize("column", sorted(set(COLUMNS) - FREE))
 def test_an_index_out_of_range_is_refused(compiled, column):
     columns, metadata = compiled
-    array = columns[column]
     check_grammar(columns, metadata)
-    if not len(array) or column in ("vocabulary_bytes", "dense_masks"):
-        return
-    for wrong in (-(2**31), 2**31 - 1):
-        if wrong > 0 and column in ("goto_symbols", "rule_lhs", "rule_length", "item_dots"):
-            continue
-        for at in {0, len(array) // 2, len(array) - 1}:
-            if wrong > 0 and column == "branch_depth":
-                continue
+    array = columns[column]
+    for wrong in [-(2**31)] + ([] if column in UNBOUNDED else [2**31 - 1]):
+        for at in {0, len(array) // 2, len(array) - 1} if len(array) else ():
             broken = array.copy()
             broken[at] = wrong
             with pytest.raises(ArtifactInvalidError) as caught:
@@ -80,20 +80,14 @@ def test_an_index_out_of_range_is_refused(compiled, column):
             assert caught.value.details["column"]
 
 
-@pytest.mark.parametrize("column", sorted(set(COLUMNS) - {"vocabulary_bytes"}))
+@pytest.mark.parametrize(
+    "column", sorted(set(COLUMNS) - {"vocabulary_bytes", "live_offsets", "context_start"})
+)
 def test_a_column_of_another_length_is_refused(compiled, column):
     columns, metadata = compiled
-    if column in ("match_terminals", "verify_tokens", "dense_masks", "context_start"):
-        broken = np.concatenate([columns[column], columns[column][:1] * 0, [0]])
-    else:
-        broken = np.concatenate([columns[column], columns[column][-1:], [0]])
-    broken = broken[: len(columns[column]) + 1].astype(columns[column].dtype)
-    if len(broken) == len(columns[column]) or column in ("context_start",):
-        return
-    if column == "dense_masks" and len(byte_vocabulary(EXTRA).token_bytes) <= 32:
-        return
+    broken = np.append(columns[column], columns[column][-1:] if len(columns[column]) else 0)
     with pytest.raises(ArtifactInvalidError):
-        check_grammar({**columns, column: broken}, metadata)
+        check_grammar({**columns, column: broken.astype(columns[column].dtype)}, metadata)
 
 
 def test_path_nodes_before_their_parents_are_refused(compiled):
@@ -145,7 +139,7 @@ def test_kernels_survive_arrays_that_change_under_them(lexer, tmp_path):
         grammar, vocabulary, GrammarOptions(lexer=lexer), tmp_path / "g.arrow"
     )
     text = np.frombuffer(b'{"a":[1,2]}' if lexer == "contextual" else b"(1+2)*3", np.uint8)
-    for _ in range(150):
+    for _ in range(100):
         broken = {name: array.copy() for name, array in columns.items()}
         for name in rng.choice(sorted(COLUMNS), 3):
             array = broken[name]

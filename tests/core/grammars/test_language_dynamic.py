@@ -34,6 +34,30 @@ def test_awkward_grammars_accept_every_segmentation(name: str, tmp_path: Path) -
         assert expected, f"lark's dynamic_complete accepts {text!r}"
 
 
+READ_BOTH_WAYS = {
+    "one": ('start: T0 "a" | "c" T0* T1?\nT0: /b(c|a)/\nT1: /a+/\n%ignore "c"\n', "abc", 5),
+    "between": ('start: WORD (COMMENT WORD)*\nWORD: "a"\nCOMMENT: "#"\n%ignore COMMENT\n', "a#", 6),
+    "only": ('start: S S?\nS: /b+/\nR: "a"\n%ignore S\n%ignore R\n', "ab", 5),
+    "empty": ('start: "a" S\nS: /c*/\n%ignore S\n', "ac", 5),
+}
+
+
+@pytest.mark.parametrize("name", READ_BOTH_WAYS)
+def test_an_ignored_terminal_of_a_rule_is_read_and_dropped(name: str, tmp_path: Path) -> None:
+    source, letters, longest = READ_BOTH_WAYS[name]
+    grammar = read_grammar(source, lexer="dynamic")
+    constraint = compiled(source, tmp_path, lexer="dynamic")
+    session = constraint.session("cpu")
+    verdicts = set()
+    for text in texts_over(letters, longest):
+        expected = reference_accepts(grammar, text)
+        verdicts.add(expected)
+        assert accepts(session, text.encode()) == constraint.accepts(text.encode()) == expected, (
+            text
+        )
+    assert verdicts == {True, False}
+
+
 @pytest.mark.parametrize("part", range(4))
 def test_random_grammars_accept_every_segmentation(part: int, tmp_path: Path) -> None:
     rng = np.random.default_rng([part, 9])
