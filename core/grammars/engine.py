@@ -44,6 +44,7 @@ _MEMOS = (
     f.JOINED_TABLE,
     f.MASK_TABLE,
 )
+_COUNTED_MEMOS = (f.MASK_COUNT, f.READING_MASK, f.SHAPE_ITEMS)
 _LENGTHS = {f.VERTEX_STATE: 512, f.READING_MASK: 512}
 _STACKS = (f.VERTEX_STATE, f.VERTEX_TABLE, f.SET_OFFSETS, f.SET_ITEMS, f.SET_TABLE)
 
@@ -105,7 +106,8 @@ class Engine:
         memory = self.memory
         longest_tree = int(np.diff(arrays.tree_paths).max(initial=0))
         states = len(arrays.action_offsets) - 1
-        memory.point(f.NODE_STACK, np.empty(longest_tree, np.int32))
+        for scratch in (f.NODE_STACK, f.NODE_LOW, f.NODE_MARK):
+            memory.point(scratch, np.empty(longest_tree, np.int32))
         memory.point(f.VIRTUAL, np.empty(states + 2, np.int32))
         memory.point(f.CHECKPOINTS, np.empty(1024, np.int32))
         memory.point(f.END_IDS, np.array(end_ids, np.int64))
@@ -139,7 +141,7 @@ class Engine:
             field = int(self.memory.header[NEED]) - 1
             if field < 0:
                 return
-            forgettable = field in _MEMOS or field in (f.MASK_COUNT, f.READING_MASK)
+            forgettable = field in _MEMOS or field in _COUNTED_MEMOS
             if forgettable and self._is_full(field) and self._forgot_for is not call:
                 self._forgot_for = call
                 self._forget()
@@ -162,8 +164,8 @@ class Engine:
         memory = self.memory
         for table in _MEMOS:
             memory.drop_table(table, _TABLES[table])
-        memory.use(f.MASK_COUNT, 0)
-        memory.use(f.READING_MASK, 0)
+        for field in _COUNTED_MEMOS:
+            memory.use(field, 0)
         memory.header[f.JOINS] = 0
         memory.header[f.EPOCH] += 1
 

@@ -87,7 +87,10 @@ UNION_WORK = FRONTIER + 2
 SORTED = FRONTIER + 3
 END_IDS = FRONTIER + 4
 JOURNAL_ENTRIES = FRONTIER + 5
-ENGINE_FIELDS = FRONTIER + 6
+NODE_LOW = FRONTIER + 6
+NODE_MARK = FRONTIER + 7
+SHAPE_ITEMS = FRONTIER + 8
+ENGINE_FIELDS = FRONTIER + 9
 
 # Scalars of an engine, after those of ``raw``.
 (
@@ -120,7 +123,10 @@ ENGINE_FIELDS = FRONTIER + 6
     CALL_READ,
     CALL_MASK,
     CALL_JOIN,
-) = range(3, 32)
+    SHAPE_END,
+    DECIDED_LOW,
+    LEVEL_LOW,
+) = range(3, 35)
 
 # Fields and scalars of a session.
 (STATE_OFFSETS, STATE_ITEMS, STATE_MASK, STATE_COMPLETE) = range(4)
@@ -152,6 +158,7 @@ GROWING: dict[int, tuple[tuple[int, type], ...]] = {
     SET_OFFSETS: ((SET_OFFSETS, np.int64),),
     SET_ITEMS: ((SET_ITEMS, np.int32),),
     READING_MASK: ((READING_MASK, np.int32),),
+    SHAPE_ITEMS: ((SHAPE_ITEMS, np.int32),),
     CHAIN: ((CHAIN, np.int32), (CHAIN_NEXT, np.int32)),
     EDGE_STATE: ((EDGE_STATE, np.int32), (EDGE_BASE, np.int32)),
     FRONTIER: ((FRONTIER, np.int32), (FRONTIER_NEXT, np.int32)),

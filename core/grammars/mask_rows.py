@@ -27,7 +27,16 @@ from cdec.core.grammars.raw import (
     used,
 )
 
-__all__ = ["add_dense", "compute_join", "count_tokens", "join", "keep_row", "mask_row", "new_row"]
+__all__ = [
+    "add_dense",
+    "compute_join",
+    "copy_row",
+    "count_tokens",
+    "join",
+    "keep_row",
+    "mask_row",
+    "new_row",
+]
 
 
 @native
@@ -48,6 +57,14 @@ def new_row(e: int) -> int:
     for i in range(get(e, f.MASK_STRIDE) >> 1):
         words[i] = 0
     return row
+
+
+@native
+def copy_row(e: int, row: int, mask: int) -> None:
+    """Copy a mask's words into a row."""
+    target, source = int64s_at(row, 0), int64s_at(mask_row(e, mask), 0)
+    for i in range(get(e, f.MASK_STRIDE) >> 1):
+        target[i] = source[i]
 
 
 @native

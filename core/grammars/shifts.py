@@ -105,9 +105,14 @@ def compute_shift(e: int, stack: int, terminal: int, build: int) -> int:
     if stack >= 0:
         outcome = _shift_single(e, stack, terminal, build != 0)
         if (outcome >> 32) == f.UNDECIDED:
-            outcome = (shift_general(e, stack, terminal, build != 0) << 32) | f.WHOLE
+            result = shift_general(e, stack, terminal, build != 0)
+            outcome = (result << 32) | get(e, f.LEVEL_LOW)
     else:
-        outcome = (_shift_set(e, stack, terminal, build != 0) << 32) | f.WHOLE
+        outer = get(e, f.LOW)
+        put(e, f.LOW, f.FAR)
+        outcome = _shift_set(e, stack, terminal, build != 0) << 32
+        outcome |= get(e, f.LOW)
+        put(e, f.LOW, outer)
     insert(e, f.SHIFT_TABLE, (stack << 32) | terminal, outcome)
     return outcome
 
@@ -131,8 +136,7 @@ def _shift_single(e: int, top: int, terminal: int, build: bool) -> int:
 
     What was reduced to stands in VIRTUAL, on top of a vertex of the stack, and becomes vertices
     only if it is shifted. A virtual part longer than there are LR states repeats one, and would
-    grow for ever; reductions that keep falling onto the same place end at ``_MAX_IDLE``. So every
-    chain ends, in failure as lark's parser would not.
+    grow for ever; reductions onto one place end at ``_MAX_IDLE``. So every chain ends, in failure.
     """
     states, virtual = int32s(e, f.VERTEX_STATE), int32s(e, f.VIRTUAL)
     lengths, lhs = int32s(e, f.RULE_LENGTH), int32s(e, f.RULE_LHS)
@@ -165,9 +169,7 @@ def _shift_single(e: int, top: int, terminal: int, build: bool) -> int:
             if known != ABSENT and not (build and (known >> 32) == f.SHIFTABLE):
                 outcome, low = known, min(low, known & 0xFFFFFFFF)
                 break
-    if steps >= _KEPT_AFTER:
-        put(e, f.KEEP, 1)
-    return _conclude(e, terminal, (outcome & ~0xFFFFFFFF) | low)
+    return _conclude(e, terminal, (outcome & ~0xFFFFFFFF) | low, steps)
 
 
 @native
@@ -198,8 +200,10 @@ def _checkpoint(e: int, state: int, below: int, terminal: int) -> int:
 
 
 @native
-def _conclude(e: int, terminal: int, outcome: int) -> int:
-    """Note an outcome for the checkpoints passed."""
+def _conclude(e: int, terminal: int, outcome: int, steps: int) -> int:
+    """Note an outcome for the checkpoints passed; after many steps, keep what a trial made."""
+    if steps >= _KEPT_AFTER:
+        put(e, f.KEEP, 1)
     for i in range(used(e, f.CHECKPOINTS)):
         insert(e, f.SHIFT_TABLE, (int32s(e, f.CHECKPOINTS)[i] << 32) | terminal, outcome)
     return outcome

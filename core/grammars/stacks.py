@@ -5,9 +5,10 @@ NONE below the root. A vertex is (LR state, stack value below). As both are inte
 a set never holds two vertices of one LR state, equal stack values are equal sets of stacks: sets
 are minimal acyclic automata that read stacks from the top.
 
-The deterministic parser only ever has single vertices. The *height* of a vertex counts the single
-vertices from itself down to the root, or to a set; what a computation read of a stack is told by
-the lowest height it looked at, 0 where it looked at more than one stack.
+The deterministic parser only ever has single vertices. The *height* of a vertex is one more than
+the least height below it, 1 at the root; what a computation read of a stack is told by the lowest
+height it looked at. subtle: the least, because a union may merge a vertex with one that lies deeper
+in the same stack; its height is then that of the deeper one, and no depth is hidden.
 """
 
 from __future__ import annotations
@@ -59,12 +60,26 @@ def vertex(e: int, state: int, below: int) -> int:
     if not insert(e, f.VERTEX_TABLE, key, new):
         return 0
     use(e, f.VERTEX_STATE, new + 1)
-    height = int32s(e, f.VERTEX_HEIGHT)
     int32s(e, f.VERTEX_STATE)[new] = state
     int32s(e, f.VERTEX_BELOW)[new] = below
-    height[new] = height[below] + 1 if below >= 0 else 1
+    int32s(e, f.VERTEX_HEIGHT)[new] = _least_height(e, below) + 1
     int64s(e, f.VERTEX_MARK)[new] = 0
     return new
+
+
+@native
+def _least_height(e: int, stack: int) -> int:
+    """Return the least height in a stack value, 0 below the root."""
+    height, offsets = int32s(e, f.VERTEX_HEIGHT), int64s(e, f.SET_OFFSETS)
+    if stack >= 0:
+        return height[stack]
+    number = -2 - stack
+    if stack == f.FAIL or number < 0 or number >= used(e, f.SET_OFFSETS) - 1:
+        return 0
+    items, least = int32s(e, f.SET_ITEMS), f.FAR
+    for i in range(offsets[number], offsets[number + 1]):
+        least = min(least, height[items[i]])
+    return least
 
 
 @native

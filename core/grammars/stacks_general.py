@@ -41,6 +41,8 @@ __all__ = ["shift_general"]
 def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
     """Return the stacks after all ways to reduce and shift; FAIL if there is none.
 
+    LEVEL_LOW is then the lowest height that was read.
+
     Args:
         e: Engine.
         stack: A stack value.
@@ -56,6 +58,7 @@ def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
             _add_edge(e, state, f.NONE)
         for j in range(members(e, below) if below != f.NONE else 0):
             _add_edge(e, state, member(e, below, j))
+        _read(e, top)
     at, shifts = 0, 0
     while at < used(e, f.EDGE_STATE) and not failed(e):
         state, base = int32s(e, f.EDGE_STATE)[at], int32s(e, f.EDGE_BASE)[at]
@@ -71,6 +74,8 @@ def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
                 shifts += 1
             elif base >= 0:
                 _reduce(e, ~value, base)
+            else:
+                put(e, f.LEVEL_LOW, f.WHOLE)
     if shifts == 0 or failed(e):
         return f.FAIL
     return _shift_level(e, terminal)
@@ -86,6 +91,15 @@ def _begin_level(e: int) -> None:
     """Forget the edges of the last level."""
     put(e, f.LEVEL, get(e, f.LEVEL) + 1)
     use(e, f.EDGE_STATE, 0)
+    put(e, f.LEVEL_LOW, f.FAR)
+
+
+@native
+def _read(e: int, vertex: int) -> None:
+    """Note that the LR state of a vertex was read."""
+    height = int32s(e, f.VERTEX_HEIGHT)[vertex]
+    if height < get(e, f.LEVEL_LOW):
+        put(e, f.LEVEL_LOW, height)
 
 
 @native
@@ -123,6 +137,7 @@ def _reduce(e: int, rule: int, base: int) -> None:
     length, lhs = int32s(e, f.RULE_LENGTH)[rule], int32s(e, f.RULE_LHS)[rule]
     states, belows = int32s(e, f.VERTEX_STATE), int32s(e, f.VERTEX_BELOW)
     if length == 1:
+        _read(e, base)
         state = goto_state(e, states[base], lhs)
         if state >= 0:
             _add_edge(e, state, base)
@@ -144,7 +159,11 @@ def _reduce(e: int, rule: int, base: int) -> None:
                     there[m] = found
                     m += 1
         here, there, n = there, here, m
+        if n == 0:
+            put(e, f.LEVEL_LOW, f.WHOLE)
+            return
     for i in range(n):
+        _read(e, here[i])
         state = goto_state(e, states[here[i]], lhs)
         if state >= 0:
             _add_edge(e, state, here[i])

@@ -92,17 +92,38 @@ def _lalr(source: str, start: str, lexer: str) -> Parse:
     )
 
     def parse(text: str, deadline: float) -> bool:
+        steps = parser.parse_interactive(text)
+        state = steps.parser_state
+        tables, stack = state.parse_conf.states, state.state_stack
         try:
-            steps = parser.parse_interactive(text)
-            for _ in steps.iter_parse():
-                if time.monotonic() > deadline:
-                    raise _OutOfTime
-            steps.feed_eof()
+            for token in steps.lexer_thread.lex(state):
+                if not _shift(tables, stack, token.type, deadline):
+                    return False
         except UnexpectedInput:
             return False
-        return True
+        return _shift(tables, stack, "$END", deadline, state.parse_conf.end_state)
 
     return parse
+
+
+def _shift(tables: Any, stack: list[Any], terminal: str, deadline: float, end: Any = None) -> bool:
+    """Reduce and shift as lark's parser does; say whether the terminal is taken, or ``end`` met.
+
+    subtle: lark's own loop does not end where a rule's priority prefers reducing an empty rule for
+    ever, and its memory grows; this one ends with the time.
+    """
+    while time.monotonic() <= deadline:
+        if end is not None and stack[-1] == end:
+            return True
+        action, value = tables[stack[-1]].get(terminal, (None, None))
+        if action is None:
+            return False
+        if action.name == "Shift":
+            stack.append(value)
+            return True
+        del stack[len(stack) - len(value.expansion) :]
+        stack.append(tables[stack[-1]][value.origin.name][1])
+    raise _OutOfTime
 
 
 def _shipped(base: Any, path: str) -> tuple[Any, str]:

@@ -44,6 +44,53 @@ def test_awkward_grammars_accept_what_lark_accepts(name: str, lexer: str, tmp_pa
             assert accepts(session, text.encode(), constraint.vocabulary, rng) == expected, text
 
 
+CORNERS = {
+    "a rule that never ends competes": ('start: "a" "b" | x | "c"\nx: "ab" x\n', "abc", {"c"}),
+    "an ignored keyword of another expression": (
+        'start: A "b" " "? | "c"\nA: /a| /\n%ignore " "\n',
+        "abc ",
+        {"c", "c ", "ab", "ab ", " ab", "a b"},
+    ),
+    "an ignored keyword that a rule names": (
+        'start: T | U+ "b"\nU.2: " " | /[^ab ]/\nT: /b*[a b]/\n%ignore " "\n%ignore "b"\n',
+        "ab ",
+        {" ", "  b", "bb"},
+    ),
+    "a terminal that nothing uses can be empty": (
+        'start: "a"\nx: Z y\ny: x | "q"\nZ: /z*/\n',
+        "az",
+        {"a"},
+    ),
+}
+
+
+@pytest.mark.parametrize("lexer", ["contextual", "basic"])
+@pytest.mark.parametrize("name", CORNERS)
+def test_corners_of_larks_lexer_are_kept(name: str, lexer: str, tmp_path: Path) -> None:
+    source, letters, _ = CORNERS[name]
+    try:
+        parser = lark.Lark(source, parser="lalr", lexer=lexer)
+    except lark.exceptions.LexError:
+        with pytest.raises(CdecError):
+            compiled(source, tmp_path, lexer=lexer)
+        return
+    session = compiled(source, tmp_path, lexer=lexer).session("cpu")
+    members = {text for text in texts_over(letters, 4) if lark_accepts(parser, text)}
+    assert members
+    assert members == {t for t in texts_over(letters, 4) if accepts(session, t.encode())}
+    for text in members:
+        for end in range(len(text) + 1):
+            assert alive_bytes(session, text[:end].encode()), (text, end)
+
+
+def test_shifts_towards_rules_that_never_end_are_not_allowed(tmp_path: Path) -> None:
+    source = 'start: "a" "q" | x | "c"\nx: y x\ny: "ab" | "d"\n'
+    constraint = compiled(source, tmp_path, lexer="contextual")
+    session = constraint.session("cpu")
+    assert constraint.is_sound
+    assert alive_bytes(session, b"c") and not alive_bytes(session, b"d")
+
+
 @pytest.mark.parametrize("lexer", ["contextual", "basic"])
 @pytest.mark.parametrize("part", range(4))
 def test_random_grammars_accept_what_lark_accepts(part: int, lexer: str, tmp_path: Path) -> None:
