@@ -94,7 +94,7 @@ def execute(options: Options, run: Run) -> int:
 
     \b
     Examples:
-      echo '{"name": "Ada"}' | jq -R '{text: .}' | cdec retokenize --prompt "As JSON: "
+      echo '{"name": "Ada"}' | jq -cR '{text: .}' | cdec retokenize --prompt "As JSON: "
       cdec retokenize -m gpt2 -i texts.txt --prompt "A text: " | jq .perplexity
     """
     require_at_least(options.batch_size, 1, "--batch-size")

@@ -10,7 +10,7 @@ import typer
 
 from cdec.cli.command import CommonOptions
 from cdec.cli.options import METHOD, refuse_unused
-from cdec.core.errors import OutputExistsError
+from cdec.core.errors import OutputError, OutputExistsError
 
 if TYPE_CHECKING:
     from cdec.cli.sample import Options
@@ -70,17 +70,29 @@ class SpeculationOptions(CommonOptions):
 
 
 def check_speculation(options: Options, typed: frozenset[str]) -> None:
-    """Refuse options that mean nothing without speculation, and a file that is there already.
+    """Refuse options that mean nothing without speculation, and a file that cannot be written.
 
     Raises:
         UsageError: One was typed and nothing is guessed.
-        OutputExistsError: ``--save-counts`` names a file that the run does not begin with.
+        OutputError: ``--save-counts`` names a folder, or a place in one that is not there.
+        OutputExistsError: It names a file that the run does not begin with.
     """
     if not options.speculate:
         fields = ("speculate_threshold", "counts", "save_counts")
         refuse_unused(fields, typed, "without --speculate S")
     path = options.save_counts
-    if not options.speculate or path is None or not path.exists() or options.force:
+    if not options.speculate or path is None:
+        return
+    # Asked before the run: at its end, what was learnt would be lost.
+    folder = path.absolute().parent
+    if path.is_dir() or not folder.is_dir():
+        why = "it is a folder" if path.is_dir() else f"there is no folder {folder}"
+        raise OutputError(
+            f"cannot write the counts to {path}: {why}",
+            hint="create the folder, or name another file with --save-counts",
+            path=str(path),
+        )
+    if not path.exists() or options.force:
         return
     begun = options.counts
     if begun is None or not begun.exists() or not path.samefile(begun):

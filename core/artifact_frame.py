@@ -124,7 +124,7 @@ def read_frame(data: memoryview, path: str) -> Frame:
     if len(data) < HEAD_BYTES + TAIL_BYTES or bytes(data[: len(MAGIC)]) != MAGIC:
         raise ArtifactFormatError(
             f"{path}: not an artifact: {len(data)} bytes that do not begin with {MAGIC!r}",
-            hint="give a file written by cdec compile-set",
+            hint="give a file written by cdec compile-set or cdec compile-grammar",
             path=path,
         )
     try:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from cdec.core import set_kernels as kernels
 from cdec.core.errors import UsageError
 from cdec.core.mask import mask_words
+from cdec.core.session_arguments import integers, require_rows
 from cdec.core.set_view import TrieView
 
 __all__ = ["SetSession"]
@@ -46,9 +47,9 @@ class SetSession:
             int64[n]: DEAD where the token is not allowed, DONE after an end id and after the last
             token of a row that ends itself.
         """
-        before = _integers(states, 1, "states")
-        tokens = _integers(token_ids, 1, "token ids")
-        _require_rows(len(before), len(tokens), "token ids")
+        before = integers(states, 1, "states")
+        tokens = integers(token_ids, 1, "token ids")
+        require_rows(len(before), len(tokens), "token ids")
         after = np.empty(len(before), np.int64)
         kernels.advance(self._view, before, tokens, after)
         return after
@@ -60,7 +61,7 @@ class SetSession:
             states: int64[n].
             mask: int32[n, ceil(width / 32)]; fastest if C-contiguous.
         """
-        at = _integers(states, 1, "states")
+        at = integers(states, 1, "states")
         shape = (len(at), mask_words(self._view.width))
         if not isinstance(mask, np.ndarray) or mask.dtype != np.int32 or mask.shape != shape:
             found = f"{getattr(mask, 'dtype', type(mask).__name__)}{list(np.shape(mask))}"
@@ -77,16 +78,16 @@ class SetSession:
 
     def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
         """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M]."""
-        at = _integers(states, 1, "states")
-        tokens = _integers(token_ids, 2, "token ids")
-        _require_rows(len(at), len(tokens), "rows of token ids")
+        at = integers(states, 1, "states")
+        tokens = integers(token_ids, 2, "token ids")
+        require_rows(len(at), len(tokens), "rows of token ids")
         result = np.empty(tokens.shape, np.bool_)
         kernels.check(self._view, at, tokens, result)
         return result
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
-        at = _integers(states, 1, "states")
+        at = integers(states, 1, "states")
         offsets = np.empty(len(at) + 1, np.int64)
         kernels.count_allowed(self._view, at, offsets)
         ids = np.empty(offsets[-1], np.int32)
@@ -95,7 +96,7 @@ class SetSession:
 
     def is_complete(self, states: Any) -> NDArray[np.bool_]:
         """Say where the text so far is a member (or DONE), bool[n]."""
-        at = _integers(states, 1, "states")
+        at = integers(states, 1, "states")
         result = np.empty(len(at), np.bool_)
         kernels.is_complete(self._view, at, result)
         return result
@@ -105,26 +106,10 @@ class SetSession:
 
         A state has one entry or none; a forced end event is given as the smallest end id.
         """
-        at = _integers(states, 1, "states")
+        at = integers(states, 1, "states")
         only = np.empty(len(at), np.int32)
         kernels.find_forced(self._view, at, only)
         is_forced = only >= 0
         offsets = np.zeros(len(at) + 1, np.int64)
         np.cumsum(is_forced, out=offsets[1:])
         return offsets, only[is_forced]
-
-
-def _integers(values: Any, dimensions: int, name: str) -> NDArray[np.int64]:
-    """Return an argument as a contiguous int64 array of its own kernels' one type."""
-    array = np.asarray(values)
-    if array.ndim != dimensions or (array.size and array.dtype.kind not in "iu"):
-        raise UsageError(
-            f"{name} must be integers in {dimensions} dimension(s), not "
-            f"{array.dtype}{list(array.shape)}"
-        )
-    return np.require(array, np.int64, ["C", "W"])
-
-
-def _require_rows(states: int, others: int, name: str) -> None:
-    if states != others:
-        raise UsageError(f"{states} states and {others} {name}: expected as many of both")

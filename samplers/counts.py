@@ -23,6 +23,10 @@ from cdec.core.errors import (
 
 MAX_ENTRIES = 1 << 18
 """Pairs of key and event that one table keeps, some 25 MB."""
+MAX_ALL_ENTRIES = 1 << 20
+"""Of all tables together: some 100 MB, and less in a file than ``MAX_FILE_BYTES``."""
+MAX_TABLES = 1024
+"""Tables kept, full or empty: records may bring any number of grammars."""
 MAX_EVENTS = 64
 """Different events that are told apart after one key."""
 MAX_FILE_BYTES = 64 << 20
@@ -116,6 +120,8 @@ class CountTable:
 class Counts:
     """Count tables by the fingerprint (digest) of the artifact they belong to.
 
+    Beyond ``MAX_TABLES`` and ``MAX_ALL_ENTRIES`` those go that were not asked for for longest.
+
     Attributes:
         vocabulary_hash: Of the token ids that are counted; None until it is known.
     """
@@ -126,7 +132,13 @@ class Counts:
 
     def table(self, fingerprint: str) -> CountTable:
         """Return the table of an artifact, an empty one where it is new."""
-        return self._tables.setdefault(fingerprint, CountTable())
+        table = self._tables.pop(fingerprint, None)
+        if table is None:
+            table = CountTable()
+        self._make_room(MAX_TABLES - 1, MAX_ALL_ENTRIES - len(table))
+        # At the end of the order: what stands first was not asked for for longest.
+        self._tables[fingerprint] = table
+        return table
 
     def require_vocabulary(self, vocabulary_hash: str) -> None:
         """Bind to a vocabulary, or check that it is the one the counts were learnt with.
@@ -167,6 +179,7 @@ class Counts:
         Raises:
             OutputError: It cannot be written.
         """
+        self._make_room(MAX_TABLES, MAX_ALL_ENTRIES)
         body = {
             "kind": _KIND,
             "version": _VERSION,
@@ -186,6 +199,12 @@ class Counts:
                 hint="Make room, or name another file with --save-counts.",
                 path=str(path),
             ) from error
+
+    def _make_room(self, tables: int, entries: int) -> None:
+        """Forget tables until no more than these are left."""
+        total = sum(map(len, self._tables.values()))
+        while self._tables and (len(self._tables) > tables or total > entries):
+            total -= len(self._tables.pop(next(iter(self._tables))))
 
     @classmethod
     def load(cls, path: Path) -> Counts:

@@ -37,13 +37,14 @@ class GrammarFacts:
     nesting: int | None
 
 
-def analyse(grammar: Grammar) -> Grammar:
+def analyse(grammar: Grammar, *, keep_unproductive: bool = False) -> Grammar:
     """Remove nonterminals that produce no text or that the start does not reach.
 
     Terminals keep their numbers, used or not: under ``basic`` all of them compete.
 
     Args:
         grammar: From a front end.
+        keep_unproductive: Remove only what the start does not reach.
 
     Returns:
         The grammar with its remaining nonterminals renumbered in order, and notices
@@ -56,8 +57,10 @@ def analyse(grammar: Grammar) -> Grammar:
     if grammar.start not in productive:
         raise _empty(grammar)
     rules = [rule for rule in grammar.rules if all(s >= 0 or ~s in productive for s in rule.rhs)]
-    reached = reachable(grammar.start, _uses(grammar, rules))
     written = reachable(grammar.start, _uses(grammar, grammar.rules))
+    reached = reachable(grammar.start, _uses(grammar, rules))
+    if keep_unproductive:
+        rules, reached = list(grammar.rules), written
     kept = sorted(reached)
     number = {old: new for new, old in enumerate(kept)}
     names = grammar.nonterminals

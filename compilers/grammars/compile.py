@@ -182,20 +182,17 @@ class _Job:
         return arrays, metadata, report
 
     def _read(self, source: str | bytes) -> Grammar:
-        from cdec.compilers.grammars.analysis import analyse
         from cdec.compilers.grammars.source import read_grammar
 
         options = self.options
-        return analyse(
-            read_grammar(
-                source,
-                start=options.start,
-                lexer=options.lexer,
-                dialect=options.dialect,
-                limits=options.limits,
-                import_folder=options.import_folder,
-                name=options.name,
-            )
+        return read_grammar(
+            source,
+            start=options.start,
+            lexer=options.lexer,
+            dialect=options.dialect,
+            limits=options.limits,
+            import_folder=options.import_folder,
+            name=options.name,
         )
 
     def _scanner(self, grammar: Grammar, parser: ParserChoice, contexts: Contexts) -> Scanner:

@@ -38,8 +38,8 @@ def find_contexts(grammar: Grammar, tables: ParseTables, lexer: Lexer) -> Contex
     Args:
         grammar: Analysed.
         tables: Of this grammar; generalised ones for ``dynamic``.
-        lexer: ``contextual``: terminals with an action in the LR state, and ignored ones, as
-            lark's contextual lexer has them. ``basic``: all. ``dynamic``: terminals that can follow
+        lexer: ``contextual``: terminals with an action in lark's LR state, and ignored ones, as
+            its contextual lexer has them. ``basic``: all. ``dynamic``: terminals that can follow
             the last one by the tables, a superset of those the parser will accept.
 
     Returns:
@@ -50,7 +50,7 @@ def find_contexts(grammar: Grammar, tables: ParseTables, lexer: Lexer) -> Contex
     everywhere = frozenset(range(len(grammar.terminals)))
     numbers: dict[frozenset[int], int] = {}
     of_state = np.zeros(tables.num_states, np.int32)
-    for state, accepted in enumerate(tables.accepts):
+    for state, accepted in enumerate(tables.competing):
         chosen = everywhere if lexer == "basic" else frozenset(accepted | grammar.ignored)
         of_state[state] = numbers.setdefault(chosen, len(numbers))
     after = [

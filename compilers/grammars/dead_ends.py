@@ -14,6 +14,9 @@ from cdec.compilers.grammars.tables import ParseTables
 _MAX_STACKS = 3_000
 """Stacks to look at, shortest texts first."""
 
+_MAX_REDUCTIONS = 10_000
+"""Reductions before one terminal, beyond which it is taken for refused: the search misses that."""
+
 _Stack = tuple[int, ...]
 
 
@@ -84,11 +87,15 @@ class _Parser:
         return self._actions[state]
 
     def shift(self, stack: _Stack, terminal: int) -> _Stack | None:
-        """Return the stack after a terminal, None if it cannot be shifted."""
-        tables = self._tables
-        while True:
+        """Return the stack after a terminal, None if it cannot be shifted.
+
+        subtle: where a rule's priority prefers reducing an empty rule the stack can grow for ever;
+        by more states than there are it does.
+        """
+        tables, highest = self._tables, len(stack) + self._tables.num_states
+        for _ in range(_MAX_REDUCTIONS):
             action = self._row(stack[-1]).get(terminal)
-            if action is None:
+            if action is None or len(stack) > highest:
                 return None
             if action >= 0:
                 return (*stack, action)
@@ -96,3 +103,4 @@ class _Parser:
             begin, stop = tables.goto_offsets[stack[-1] : stack[-1] + 2].tolist()
             place = tables.goto_symbols[begin:stop].tolist().index(int(tables.rule_lhs[~action]))
             stack = (*stack, int(tables.goto_states[begin + place]))
+        return None

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.automata import compile_terminal, without_empty
 from cdec.compilers.grammars.definition import (
     ByteAutomaton,
@@ -14,7 +15,7 @@ from cdec.compilers.grammars.definition import (
     Lexer,
     Terminal,
 )
-from cdec.compilers.grammars.ignoring import with_ignored_copies
+from cdec.compilers.grammars.ignoring import with_ignored_copies, with_keyword_copies
 from cdec.compilers.grammars.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.tables import build_tables
 from cdec.core.errors import Notice
@@ -31,8 +32,8 @@ class ParserChoice:
     Attributes:
         lexer: ``contextual``, ``basic`` or ``dynamic``.
         reason: Why this one.
-        grammar: What tables and automata are of: in ``dynamic`` ignored terminals that rules use
-            have ignored copies.
+        grammar: What tables and automata are of: some ignored terminals have copies. Rules that
+            can never be completed are in it but for ``dynamic``.
         tables: LALR(1) tables; generalised ones for ``dynamic``.
         automata: One a terminal, none accepting the empty text.
         notices: ``W_DYNAMIC_LEXER`` where the grammar's conflicts made the choice;
@@ -55,31 +56,44 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
     hidden left recursion, so that one is taken for what it is: not LALR(1).
 
     Args:
-        grammar: Analysed.
+        grammar: From a front end.
         lexer: None: ``contextual`` where the grammar is LALR(1), else ``dynamic``.
         limits: Of tables and automata.
 
     Raises:
+        EmptyLanguageError: The start produces no text.
         GrammarConflictError: ``contextual`` or ``basic`` were asked for and it is not LALR(1).
         EmptyTerminalError: A terminal that matches the empty text under a lexer that cannot
             have it, or nothing else.
         LimitError, RegexUnsupportedError: As ``build_tables`` and ``compile_terminal``.
     """
+    analysed = analyse(grammar)
     if lexer == "dynamic":
         is_ebnf = grammar.dialect == "ebnf"
         reason = "::= rules: every way to cut the text counts" if is_ebnf else "asked for"
-        return _generalised(grammar, reason, limits, ())
+        return _generalised(analysed, reason, limits, ())
+    # subtle: what lark's tables hold of rules that can never be completed decides what competes.
+    grammar = analyse(grammar, keep_unproductive=True)
     try:
         tables = build_tables(grammar, generalised=False, limits=limits)
     except GrammarConflictError as conflict:
         if lexer is not None:
             raise
-        return _not_lalr(grammar, conflict.message, conflict.details, limits)
-    hidden = hidden_left_recursive(grammar) if tables.resolved and lexer is None else []
+        return _not_lalr(analysed, conflict.message, conflict.details, limits)
+    hidden = hidden_left_recursive(analysed) if tables.resolved and lexer is None else []
     if hidden:
         why = f"{', '.join(hidden[:3])} can begin with itself behind something empty"
-        return _not_lalr(grammar, why, {"rules": hidden}, limits)
-    automata = [_lexed(terminal, limits) for terminal in grammar.terminals]
+        return _not_lalr(analysed, why, {"rules": hidden}, limits)
+    competing = grammar.ignored.union(*tables.competing)
+    automata = [
+        _lexed(terminal, limits, lexer == "basic" or number in competing)
+        for number, terminal in enumerate(grammar.terminals)
+    ]
+    copied = with_keyword_copies(grammar, automata)
+    if copied is not grammar:
+        added = copied.terminals[len(automata) :]
+        automata += [_lexed(terminal, limits, True) for terminal in added]
+        grammar, tables = copied, build_tables(copied, generalised=False, limits=limits)
     reason = "the grammar is LALR(1)" if lexer is None else "asked for"
     notices: tuple[Notice, ...] = ()
     if tables.resolved:
@@ -142,9 +156,11 @@ def _generalised(
     return ParserChoice("dynamic", reason, grammar, tables, automata, notices)
 
 
-def _lexed(terminal: Terminal, limits: GrammarLimits) -> ByteAutomaton:
+def _lexed(terminal: Terminal, limits: GrammarLimits, competes: bool) -> ByteAutomaton:
     automaton = compile_terminal(terminal, prioritised=True, limits=limits)
     if automaton.accepting[0]:
+        if not competes:
+            return without_empty(automaton)
         raise _empty_terminal(terminal, "the empty text")
     return automaton
 

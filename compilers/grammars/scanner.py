@@ -15,6 +15,7 @@ from cdec.compilers.grammars.definition import (
     GrammarLimits,
     Lexer,
 )
+from cdec.compilers.grammars.ignoring import read_copies
 from cdec.compilers.grammars.keywords import Keywords, find_keywords
 from cdec.compilers.grammars.live_rows import live_rows
 from cdec.compilers.grammars.minimise import merge_classes, minimised
@@ -68,7 +69,8 @@ def build_scanner(
     ``dynamic`` every terminal goes its own way.
 
     Args:
-        grammar: Its terminals are in the order in which they compete.
+        grammar: Its terminals are in the order in which they compete; ignored keywords have copies
+            (``with_keyword_copies``).
         automata: One a terminal; prioritised unless ``lexer`` is dynamic.
         contexts: Sets of terminal numbers, the ignored ones included.
         lexer, limits: max_states holds before equal states are merged.
@@ -84,8 +86,6 @@ def build_scanner(
     starts = [store.add(row) for row in _start_rows(contexts, bases, keywords, edges, retyping)]
     delta = _construct(edges, retyping, competing, store, int(byte_class.max()) + 1, limits)
     match_offsets, matches = completed(edges, retyping, competing, *store.rows()[::-1])
-    unshiftable = _unshiftable(grammar, keywords, contexts)
-    match_offsets, matches = _refused(match_offsets, matches, unshiftable, len(automata))
     labels = _labels(match_offsets, matches)
     delta, old, context_start = minimised(delta, labels, np.array(starts, np.int32))
     byte_class, delta = merge_classes(byte_class, delta)
@@ -121,7 +121,7 @@ def _retyping(grammar: Grammar, keywords: Keywords) -> Retyping:
 
     subtle: lark drops an ignored expression's text even where it is a keyword's, so those never
     become keywords; and hands an ignored keyword to the parser if an expression that is not
-    ignored matched it: a terminal of its own here, number T, see ``_refused``.
+    ignored matched it: the keyword's copy here, see ``with_keyword_copies``.
     """
     num_terminals = len(grammar.terminals)
     offsets = np.zeros(num_terminals + 1, np.int64)
@@ -131,7 +131,8 @@ def _retyping(grammar: Grammar, keywords: Keywords) -> Retyping:
         expressions.extend(r for r in of_keyword if r not in grammar.ignored)
         offsets[keyword + 1] = len(expressions)
     result = np.arange(num_terminals, dtype=np.int32)
-    result[list(grammar.ignored)] = num_terminals
+    for keyword, copy in read_copies(grammar).items():
+        result[keyword] = copy
     return Retyping(offsets, np.array(expressions, np.int32), result)
 
 
@@ -181,36 +182,6 @@ def _construct(
                 limit="max_states",
             )
     return delta[: int(store.used[0])]
-
-
-def _unshiftable(
-    grammar: Grammar, keywords: Keywords, contexts: Sequence[frozenset[int]]
-) -> int | None:
-    """Return a terminal that the parser refuses wherever a text becomes an ignored keyword."""
-    met: set[int] = set(grammar.ignored)
-    for keyword in grammar.ignored & keywords.retyped.keys():
-        for context in contexts:
-            if keyword in context and not context.isdisjoint(keywords.retyped[keyword]):
-                met |= context
-    return next((t for t in range(len(grammar.terminals)) if t not in met), None)
-
-
-def _refused(
-    match_offsets: NDArray[np.int64],
-    matches: NDArray[np.int32],
-    unshiftable: int | None,
-    number: int,
-) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
-    """Replace completions of terminal ``number``, which lark's parser refuses.
-
-    By a terminal that the parser refuses as well; if there is none, by no completion at all, which
-    differs from lark only where the text has another reading.
-    """
-    refused = matches == number
-    if unshiftable is not None or not refused.any():
-        return match_offsets, np.where(refused, unshiftable or 0, matches).astype(np.int32)
-    kept_before = np.concatenate([[0], np.cumsum(~refused)])
-    return kept_before[match_offsets], matches[~refused]
 
 
 def _labels(match_offsets: NDArray[np.int64], matches: NDArray[np.int32]) -> NDArray[np.int32]:

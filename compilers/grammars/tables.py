@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -12,7 +13,7 @@ from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule
 from cdec.compilers.grammars.epsilon_free import epsilon_free
 from cdec.compilers.grammars.lalr import lookaheads
 from cdec.compilers.grammars.lr0 import Automaton
-from cdec.compilers.grammars.nullable import used_rules
+from cdec.compilers.grammars.nullable import closed_nonterminals, used_rules
 from cdec.core.errors import LimitError
 
 _ACTIONS_PER_STATE = 64
@@ -43,6 +44,7 @@ class ParseTables:
         rules: What the R numbers refer to; without empty rules in the generalised form.
         nonterminals: Names; the generalised form may have more than the grammar.
         accepts: Per state: terminals with an action, the end of the text left out.
+        competing: Per state: those, and terminals that lark would shift to no avail.
         contexts_after: Per terminal: int32 LR states reached by shifting it, ascending.
         access_symbol: int32[N], the symbol shifted or reduced to on the way in (T for the last
             state); ``NO_SYMBOL`` for state 0.
@@ -65,6 +67,7 @@ class ParseTables:
     rules: tuple[Rule, ...]
     nonterminals: tuple[str, ...]
     accepts: list[frozenset[int]]
+    competing: list[frozenset[int]]
     contexts_after: list[NDArray[np.int32]]
     access_symbol: NDArray[np.int32]
     start_nullable: bool
@@ -82,7 +85,8 @@ def build_tables(
     """Build the parse tables of a grammar.
 
     Args:
-        grammar: The grammar, unproductive rules removed.
+        grammar: The grammar; unproductive rules removed if generalised. Else they count as in
+            lark's tables, but for shifts that nothing else asks for.
         generalised: Keep every action, over rules made epsilon-free; else LALR(1) with conflicts
             resolved as lark resolves them.
         limits: ``max_states`` bounds the LR states, and 64 times that the actions.
@@ -137,9 +141,13 @@ class _TableBuilder:
         self._terminals: list[NDArray[np.int32]] = []
         self._values: list[NDArray[np.int32]] = []
         self._accepts: list[frozenset[int]] = []
+        self._competing: list[frozenset[int]] = []
         self._conflicts: list[Conflict] = []
         self._bits: dict[int, NDArray[np.int32]] = {}
         self._sets: dict[int, frozenset[int]] = {}
+        productive = closed_nonterminals(rules, None)
+        barren = [any(s < 0 and ~s not in productive for s in rule.rhs) for rule in rules]
+        self._barren = [*barren, False] if any(barren) else None
 
     def add_state(
         self, state: int, reductions: dict[int, int], generalised: bool, start_nullable: bool
@@ -158,16 +166,37 @@ class _TableBuilder:
         if not generalised:
             reductions, conflicts = resolve(state, shifted, reductions, self._rules)
             self._conflicts.extend(conflicts)
-        ordered = sorted(shifts)
+        ordered = sorted(shifts if self._barren is None else self._fruitful(state, shifts))
         terminals = [np.array(ordered, dtype=np.int32)]
         values = [np.array([shifts[symbol] for symbol in ordered], dtype=np.int32)]
-        actions = shifted
+        actions = sum(1 << symbol for symbol in ordered)
         for rule, before in sorted(reductions.items()):
             terminals.append(self._bits_of(before))
             values.append(np.full(terminals[-1].size, ~rule, dtype=np.int32))
             actions |= before
         self._add_actions(terminals, values)
         self._accepts.append(self._set_of(actions & ~(1 << self._end)))
+        self._competing.append(self._set_of((actions | shifted) & ~(1 << self._end)))
+
+    def _fruitful(self, state: int, shifts: Iterable[int]) -> list[int]:
+        """Return the terminals whose shifts some rule that can be completed asks for.
+
+        Lark makes the other shifts as well, but no text that goes that way is in the language.
+        """
+        items, barren = self._automaton.items, self._barren
+        rules = items.rule_of
+        kernel = self._automaton.kernels[state]
+        ready = [items.symbols[item] for item in kernel if not (barren and barren[rules[item]])]
+        wanted = {self._end}
+        while ready:
+            symbol = ready.pop()
+            if symbol in wanted:
+                continue
+            wanted.add(symbol)
+            for rule in items.by_lhs.get(~symbol, ()) if symbol < 0 else ():
+                if not (barren and barren[rule]):
+                    ready.append(items.symbols[items.first[rule]])
+        return [symbol for symbol in shifts if symbol in wanted]
 
     def _add_actions(
         self, terminals: list[NDArray[np.int32]], values: list[NDArray[np.int32]]
@@ -221,6 +250,7 @@ class _TableBuilder:
         self._terminals.append(nothing)
         self._values.append(nothing)
         self._accepts.append(frozenset())
+        self._competing.append(frozenset())
         gotos = [
             sorted((~symbol, target) for symbol, target in leaving.items() if symbol < 0)
             for leaving in self._automaton.transitions
@@ -247,6 +277,7 @@ class _TableBuilder:
             rules=self._rules,
             nonterminals=names,
             accepts=self._accepts,
+            competing=self._competing,
             contexts_after=[
                 order[edges[terminal] : edges[terminal + 1]] for terminal in range(self._end)
             ],

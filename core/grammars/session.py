@@ -14,6 +14,7 @@ from cdec.core.grammars import kernels
 from cdec.core.grammars.memory import Memory
 from cdec.core.grammars.raw import NEED
 from cdec.core.mask import mask_words
+from cdec.core.session_arguments import integers, require_rows
 
 if TYPE_CHECKING:
     from cdec.core.grammars.engine import Engine
@@ -79,7 +80,7 @@ class GrammarSession:
                 token_ids = token_ids.astype(_INT64, casting="safe")
             done = kernels.advance(self._header, states, token_ids, out, 0)
         except (TypeError, AttributeError):
-            states, token_ids = _integers(states, 1, "states"), _integers(token_ids, 1, "token ids")
+            states, token_ids = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
             out, done = np.empty(len(states), np.int64), 0
         if done != len(out):
             self._finish(done, len(out), kernels.advance, states, token_ids, out)
@@ -102,7 +103,7 @@ class GrammarSession:
 
     def _fill_mask(self, states: Any, mask: NDArray[np.int32], done: int) -> None:
         """Fill masks of any layout, from row ``done`` on; refuse other shapes."""
-        at = _integers(states, 1, "states")
+        at = integers(states, 1, "states")
         shape = (len(at), self.words)
         if not isinstance(mask, np.ndarray) or mask.dtype != np.int32 or mask.shape != shape:
             found = f"{getattr(mask, 'dtype', type(mask).__name__)}{list(np.shape(mask))}"
@@ -128,7 +129,7 @@ class GrammarSession:
                 token_ids = token_ids.astype(_INT64, casting="safe")
             done = kernels.check(self._header, states, token_ids, out, 0)
         except (TypeError, AttributeError):
-            states, token_ids = _integers(states, 1, "states"), _integers(token_ids, 2, "token ids")
+            states, token_ids = integers(states, 1, "states"), integers(token_ids, 2, "token ids")
             out, done = np.empty(token_ids.shape, np.bool_), 0
         if done != len(out):
             self._finish(done, len(out), kernels.check, states, token_ids, out)
@@ -136,7 +137,7 @@ class GrammarSession:
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
-        at = _integers(states, 1, "states")
+        at = integers(states, 1, "states")
         counts, _ = self._count(at)
         offsets = np.zeros(len(at) + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
@@ -146,7 +147,7 @@ class GrammarSession:
 
     def is_complete(self, states: Any) -> NDArray[np.bool_]:
         """Say where the text so far is in the language (or DONE), bool[n]."""
-        at = _integers(states, 1, "states")
+        at = integers(states, 1, "states")
         out = np.empty(len(at), np.bool_)
         self._finish(0, len(at), kernels.is_complete, at, out)
         return out
@@ -156,7 +157,7 @@ class GrammarSession:
 
         A state has one entry or none; a forced end event is given as the smallest end id.
         """
-        at = _integers(states, 1, "states")
+        at = integers(states, 1, "states")
         _, only = self._count(at)
         is_forced = only >= 0
         offsets = np.zeros(len(at) + 1, np.int64)
@@ -173,8 +174,8 @@ class GrammarSession:
         Returns:
             int64[n]: DEAD where no member begins so. A lookahead does not apply here.
         """
-        at = _integers(states, 1, "states")
-        _require_rows(len(at), len(texts), "texts")
+        at = integers(states, 1, "states")
+        require_rows(len(at), len(texts), "texts")
         offsets = np.zeros(len(at) + 1, np.int64)
         np.cumsum([len(text) for text in texts], out=offsets[1:])
         flat = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
@@ -188,7 +189,7 @@ class GrammarSession:
         A hash of scanner state and the three topmost LR states of the first reading (DOMINO,
         arXiv 2403.06988, section 3.6, counts by scanner state and parser substate).
         """
-        at = _integers(states, 1, "states")
+        at = integers(states, 1, "states")
         out = np.empty(len(at), np.int64)
         kernels.speculation_keys(self._header, at, out)
         return out
@@ -232,7 +233,7 @@ class GrammarSession:
     def _finish(self, done: int, n: int, kernel: Callable[..., int], *arguments: Any) -> None:
         """Call a kernel until all n rows are done; what it lacks is made in between."""
         if done < 0:
-            _require_rows(len(arguments[0]), len(arguments[1]), "rows of token ids")
+            require_rows(len(arguments[0]), len(arguments[1]), "rows of token ids")
             done = 0
         last, call = done, object()
         while done != n:
@@ -251,19 +252,3 @@ class GrammarSession:
                 self._header[NEED] = 0
             else:
                 self._memory.grow(f.SESSION_GROWING)
-
-
-def _integers(values: Any, dimensions: int, name: str) -> NDArray[np.int64]:
-    """Return an argument as a contiguous writable int64 array, the kernels' one type."""
-    array = np.asarray(values)
-    if array.ndim != dimensions or (array.size and array.dtype.kind not in "iu"):
-        raise UsageError(
-            f"{name} must be integers in {dimensions} dimension(s), not "
-            f"{array.dtype}{list(array.shape)}"
-        )
-    return np.require(array, np.int64, ["C", "W"])
-
-
-def _require_rows(states: int, others: int, name: str) -> None:
-    if states != others:
-        raise UsageError(f"{states} states and {others} {name}: expected as many of both")

@@ -150,42 +150,34 @@ def lower(e: int, height: int) -> None:
 @native
 def action_row(e: int, state: int, terminal: int) -> int:
     """Return where the first action of a state on a terminal stands, -1 if there is none."""
-    if state < 0 or state >= get(e, f.LR_STATES):
-        return -1
-    offsets, terminals = int32s(e, f.ACTION_OFFSETS), int32s(e, f.ACTION_TERMINALS)
-    low, stop = offsets[state], offsets[state + 1]
-    if low < 0 or stop > size(e, f.ACTION_TERMINALS):
-        return -1
-    high = stop
-    while low < high:
-        middle = (low + high) >> 1
-        if terminals[middle] < terminal:
-            low = middle + 1
-        else:
-            high = middle
-    return low if low < stop and terminals[low] == terminal else -1
+    return _find(e, f.ACTION_OFFSETS, f.ACTION_TERMINALS, state, terminal)
 
 
 @native
 def goto_state(e: int, state: int, symbol: int) -> int:
     """Return the LR state after a nonterminal, -1 if there is none."""
+    at = _find(e, f.GOTO_OFFSETS, f.GOTO_SYMBOLS, state, symbol)
+    target = int32s(e, f.GOTO_STATES)[at] if at >= 0 else -1
+    return target if target < get(e, f.LR_STATES) else -1
+
+
+@native
+def _find(e: int, offsets_field: int, keys_field: int, state: int, key: int) -> int:
+    """Return where a key first stands in the ascending row of an LR state, -1 if it does not."""
     if state < 0 or state >= get(e, f.LR_STATES):
         return -1
-    offsets, symbols = int32s(e, f.GOTO_OFFSETS), int32s(e, f.GOTO_SYMBOLS)
+    offsets, keys = int32s(e, offsets_field), int32s(e, keys_field)
     low, stop = offsets[state], offsets[state + 1]
-    if low < 0 or stop > size(e, f.GOTO_SYMBOLS):
+    if low < 0 or stop > size(e, keys_field):
         return -1
     high = stop
     while low < high:
         middle = (low + high) >> 1
-        if symbols[middle] < symbol:
+        if keys[middle] < key:
             low = middle + 1
         else:
             high = middle
-    if low >= stop or symbols[low] != symbol:
-        return -1
-    target = int32s(e, f.GOTO_STATES)[low]
-    return target if target < get(e, f.LR_STATES) else -1
+    return low if low < stop and keys[low] == key else -1
 
 
 @native

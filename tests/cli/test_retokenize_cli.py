@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import json
 import math
+import shlex
+import shutil
+import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -115,6 +118,16 @@ def test_overlong_lines_are_errors_in_their_place(cdec: Runner) -> None:
     assert result.status == 3
     assert result.records[0]["error"]["code"] == "E_LINE_TOO_LONG"
     assert result.records[1]["text"] == "short"
+
+
+@pytest.mark.skipif(shutil.which("jq") is None, reason="jq is not installed")
+def test_the_example_of_the_help_gives_one_record(cdec: Runner) -> None:
+    shown = cdec("retokenize", "--help").stdout.decode()
+    line = next(line for line in shown.splitlines() if "| jq" in line and "echo" in line)
+    made, options = line.split("| cdec retokenize")
+    lines = subprocess.run(["sh", "-c", made], capture_output=True, check=True).stdout
+    result = cdec("retokenize", *shlex.split(options), stdin=lines)
+    assert [record["text"] for record in result.records] == ['{"name": "Ada"}']
 
 
 def test_a_text_beyond_the_context_is_an_error(cdec: Runner) -> None:

@@ -91,6 +91,15 @@ def test_speculation_changes_calls_and_no_text(
     assert 0 < again.records[0]["acceptance_rate"] <= 1
 
 
+def test_a_place_where_counts_cannot_be_written_is_refused_before_the_run(
+    cdec: Runner, person: Path, tmp_path: Path
+) -> None:
+    words = ("--method", "greedy", "--speculate", "4", "--max-new-tokens", "4")
+    for place in (tmp_path / "no" / "counts.json", tmp_path):
+        run = cdec("sample", "-a", person, *PROMPT, *words, "--save-counts", place, "--force")
+        assert (run.status, run.error_code, run.stdout) == (74, "E_IO", b"")
+
+
 def test_counts_are_bound_to_artifact_and_file(
     cdec: Runner, person: Path, word: Path, tmp_path: Path
 ) -> None:

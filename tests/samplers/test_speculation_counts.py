@@ -58,6 +58,31 @@ def test_saved_counts_come_back(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["counts.json"]
 
 
+def test_many_tables_stay_within_one_bound(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(module, "MAX_ALL_ENTRIES", 100)
+    counts = Counts("hash")
+    for number in range(50):
+        table = counts.table(f"grammar {number}")
+        for key in range(10):
+            table.add(key, number)
+        # A table that is asked for again and again outlives those that are not.
+        assert counts.table("grammar 0").likeliest(3) == (0, 1 / 2)
+    counts.save(tmp_path / "counts.json")
+    names = list(json.loads((tmp_path / "counts.json").read_text())["tables"])
+    assert names[-2:] == ["grammar 49", "grammar 0"]
+    assert 2 <= len(names) <= 11
+
+
+def test_an_empty_table_is_shared_and_not_kept_for_ever() -> None:
+    counts = Counts("hash")
+    table = counts.table("0")
+    # Two sessions of one grammar ask for it before anything is counted.
+    assert counts.table("0") is table
+    for number in range(module.MAX_TABLES):
+        counts.table(str(1 + number))
+    assert counts.table("0") is not table
+
+
 def test_counts_of_other_artifacts_are_refused() -> None:
     counts = Counts("hash")
     counts.table("a").add(1, 1)

@@ -15,6 +15,7 @@ from cdec.compilers.grammars.definition import (
     Lexer,
     Terminal,
 )
+from cdec.compilers.grammars.ignoring import with_keyword_copies
 from cdec.compilers.grammars.scanner import Scanner, build_scanner
 
 LIMITS = GrammarLimits()
@@ -80,7 +81,7 @@ def terminals_only(terminals: tuple[Terminal, ...], ignored: frozenset[int]) -> 
 
 
 def from_lark(lark: Lark) -> Grammar:
-    """Return lark's terminals in the order in which they compete."""
+    """Return lark's terminals in the order in which they compete, with copies of keywords."""
     ordered = sorted(
         lark.terminals,
         key=lambda t: (-t.priority, -t.pattern.max_width, -len(t.pattern.value), t.name),
@@ -97,17 +98,22 @@ def from_lark(lark: Lark) -> Grammar:
         for t in ordered
     )
     ignored = frozenset(i for i, t in enumerate(terminals) if t.name in lark.ignore_tokens)
-    return terminals_only(terminals, ignored)
+    return with_keyword_copies(terminals_only(terminals, ignored), automata_of(terminals, "basic"))
+
+
+def automata_of(terminals: tuple[Terminal, ...], lexer: Lexer) -> list[ByteAutomaton]:
+    """Return the automata of terminals under a lexer."""
+    return [
+        compile_terminal(terminal, prioritised=lexer != "dynamic", limits=LIMITS)
+        for terminal in terminals
+    ]
 
 
 def scanner_of(
     grammar: Grammar, contexts: list[frozenset[int]] | None = None, lexer: Lexer = "basic"
 ) -> Scanner:
     """Build the scanner of ``grammar``, by default with one context of all terminals."""
-    automata = [
-        compile_terminal(terminal, prioritised=lexer != "dynamic", limits=LIMITS)
-        for terminal in grammar.terminals
-    ]
+    automata = automata_of(grammar.terminals, lexer)
     everything = [frozenset(range(len(automata)))]
     return build_scanner(grammar, automata, contexts or everything, lexer=lexer, limits=LIMITS)
 

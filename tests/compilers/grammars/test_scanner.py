@@ -9,6 +9,7 @@ import pytest
 
 from cdec.compilers.grammars.automata import compile_terminal
 from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.ignoring import with_keyword_copies
 from cdec.compilers.grammars.scanner import Scanner, build_scanner
 from cdec.core.errors import LimitError
 from tests.compilers.grammars.lexing import (
@@ -16,6 +17,7 @@ from tests.compilers.grammars.lexing import (
     LIMITS,
     PIECES,
     alive,
+    automata_of,
     completed,
     expression,
     last_end,
@@ -57,16 +59,18 @@ def test_keyword_of_an_ignored_expression_is_never_completed() -> None:
     assert alive(scanner, int(scanner.context_start[0])) == {0}
 
 
-def test_ignored_keyword_of_another_expression_is_refused() -> None:
+def test_ignored_keyword_of_another_expression_goes_to_the_parser() -> None:
     terminals = (expression("[^<]+", "TEXT"), literal("<", "TAG"), literal(" ", "SPACE"))
-    grammar = terminals_only(terminals, frozenset({2}))
+    grammar = with_keyword_copies(
+        terminals_only(terminals, frozenset({2})), automata_of(terminals, "contextual")
+    )
+    assert [terminal.name for terminal in grammar.terminals[2:]] == ["SPACE", "SPACE"]
     scanner = scanner_of(grammar, [frozenset({0, 2}), frozenset({1, 2})], "contextual")
-    # lark hands the ignored terminal to its parser, which refuses it; so would it the tag here.
-    assert completed(scanner, path(scanner, b" ", 0)[-1]) == (1,)
+    assert completed(scanner, path(scanner, b" ", 0)[-1]) == (3,)
     assert completed(scanner, path(scanner, b"  ", 0)[-1]) == (0,)
     assert completed(scanner, path(scanner, b" ", 1)[-1]) == (2,)
     everywhere = scanner_of(grammar, lexer="basic")
-    assert completed(everywhere, path(everywhere, b" ")[-1]) == ()
+    assert completed(everywhere, path(everywhere, b" ")[-1]) == (3,)
 
 
 def test_contexts_share_states_and_equal_ones_are_one() -> None:
