@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from cdec.core.grammars.healing import SortedTokens
     from cdec.core.model import LanguageModel, Prompt
 
-_KEPT = 256
+_KEPT = 64
 """Adapted constraints kept: records that share one decode with one session."""
 _REASONS = {
     "--lookahead": "a set's members have one tokenisation each, so there is nothing to look ahead",

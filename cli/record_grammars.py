@@ -5,8 +5,8 @@ from __future__ import annotations
 import mmap
 import re
 import tempfile
-from collections import OrderedDict
-from dataclasses import dataclass
+from collections import Counter, OrderedDict
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
 
@@ -95,12 +95,11 @@ class RecordGrammars:
         vocabulary: The model's.
         limits: Of the cache and of each compilation.
 
-    Attributes:
-        notices: Warnings about grammars compiled so far.
     """
 
     def __init__(self, vocabulary: Vocabulary, limits: CacheLimits) -> None:
-        self.notices: list[Notice] = []
+        self._notices: dict[str, Notice] = {}
+        self._noted: Counter[str] = Counter()
         self._vocabulary = vocabulary
         self._limits = limits
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
@@ -124,6 +123,16 @@ class RecordGrammars:
         if isinstance(entry.constraint, CdecError):
             raise entry.constraint
         return entry.constraint
+
+    @property
+    def notices(self) -> list[Notice]:
+        """Warnings about grammars compiled so far: the first of each code, with their number."""
+        counted = []
+        for code, first in self._notices.items():
+            more = self._noted[code] - 1
+            message = f"{first.message} (and {more} more grammars)" if more else first.message
+            counted.append(replace(first, message=message))
+        return counted
 
     def close(self) -> None:
         """End the child process; what was compiled stays usable."""
@@ -149,7 +158,9 @@ class RecordGrammars:
                 report = self._child.compile(text, self._vocabulary, path, options)
             except CdecError as error:
                 return _Entry(error, len(text))
-            self.notices += report.notices
+            for notice in report.notices:
+                self._notices.setdefault(notice.code, notice)
+                self._noted[notice.code] += 1
             return _Entry(_open(path, self._vocabulary), report.bytes)
 
     def _make_room(self) -> None:

@@ -12,6 +12,7 @@ import pytest
 from cdec.cli.record_grammars import CacheLimits, RecordGrammars
 from cdec.compilers import ChildCompiler, GrammarLimits
 from cdec.core.errors import CdecError
+from tests.grammar_cases import byte_vocabulary
 
 from .conftest import MEMBERS, Result, Runner
 
@@ -175,3 +176,16 @@ def test_nothing_is_left_behind(
     assert constraint.session("cpu").start(1) is not None
     assert list(temporary.iterdir()) == []
     assert not (cache / "verified").exists()
+
+
+def test_warnings_of_many_grammars_are_counted_not_repeated(grammar_child: object) -> None:
+    limits = CacheLimits(count=4, size=1 << 20, compiling=GrammarLimits())
+    grammars = RecordGrammars(byte_vocabulary(), limits)
+    try:
+        for letter in "abc":
+            grammars.of(f'start: "{letter}"\nWS: " "+\n%ignore WS\n')
+    finally:
+        grammars.close()
+    codes = [notice.code for notice in grammars.notices]
+    assert codes.count("W_UNBOUNDED_WHITESPACE") == 1
+    assert "(and 2 more grammars)" in grammars.notices[0].message
