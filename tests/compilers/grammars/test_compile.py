@@ -163,6 +163,16 @@ def test_languages_without_texts_are_refused(vocabulary: Vocabulary, tmp_path: P
     assert _accepts(path, b"aa")
 
 
+def test_a_parser_that_reduces_for_ever_is_refused_its_text(
+    vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    endless = 'start: "a" x+ "c" | "z" A B\nx.1: | y "d"\ny: \nA: /f+/\nB: /f/\n'
+    report = compile_grammar(endless, vocabulary, tmp_path / "x.arrow")
+    assert (report.lexer, report.is_sound) == ("contextual", False)
+    assert "begins" in report.sound_reason
+    assert _accepts(tmp_path / "x.arrow", b"ac") and not _accepts(tmp_path / "x.arrow", b"adc")
+
+
 def test_errors_carry_the_name_of_their_source(vocabulary: Vocabulary, tmp_path: Path) -> None:
     for name, start in (("g.lark", "g.lark: line 1"), (None, "line 1")):
         with pytest.raises(GrammarSyntaxError) as caught:

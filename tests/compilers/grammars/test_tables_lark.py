@@ -68,7 +68,10 @@ def gotos(tables: ParseTables, state: int) -> dict[int, int]:
 
 
 def assert_equal_tables(grammar: Grammar, tables: ParseTables, theirs: Any, start: str) -> None:
-    """Walk both automata from their starts in step; every action must be the same."""
+    """Walk both automata from their starts in step; every action must be the same.
+
+    But for shifts towards rules that never end, which lark makes to no avail.
+    """
     pair = {0: theirs.start_states[start]}
     ready = [0]
     end = len(grammar.terminals)
@@ -88,7 +91,10 @@ def assert_equal_tables(grammar: Grammar, tables: ParseTables, theirs: Any, star
             ours[name] = ("shift", action) if action >= 0 else ("reduce", tables.rules[~action])
         for nonterminal, target in gotos(tables, state).items():
             ours[grammar.nonterminals[nonterminal]] = ("shift", target)
-        assert ours.keys() == expected.keys()
+        idle = tables.competing[state] - tables.accepts[state]
+        idle_names = {grammar.terminals[terminal].name for terminal in idle}
+        assert idle_names.isdisjoint(ours)
+        assert ours.keys() | idle_names == expected.keys()
         for name, (kind, argument) in ours.items():
             their_action, their_argument = expected[name]
             if kind == "reduce":
@@ -100,7 +106,9 @@ def assert_equal_tables(grammar: Grammar, tables: ParseTables, theirs: Any, star
                     pair[argument] = their_argument
                     ready.append(argument)
                 assert pair[argument] == their_argument
-    assert len(set(pair.values())) == len(pair) == len(theirs.states) == tables.num_states - 1
+    assert len(theirs.states) == tables.num_states - 1
+    assert len(set(pair.values())) == len(pair) <= len(theirs.states)
+    assert len(pair) == len(theirs.states) or tables.accepts != tables.competing
     assert tables.accepts[-1] == frozenset()
 
 

@@ -113,6 +113,12 @@ def test_a_check_past_its_time_is_unknown() -> None:
     assert lexed('start: "a"*\n', seconds=-1.0)(b"aaa") is None
 
 
+def test_a_parser_that_reduces_for_ever_runs_out_of_time() -> None:
+    check = lexed('start: "b" x "a" x+ | "a"\nx.1: | "d"\n', seconds=0.2)
+    assert check(b"a") is True
+    assert check(b"ba") is None
+
+
 def test_every_segmentation_counts_under_dynamic() -> None:
     check = dynamic(grammar(["a+", "a", r"\s+"], [(0, (0, 1))], {2}))
     verdicts = {text: check(text.encode()) for text in ("aa", "a", " a  aa ", "aab", "", " ")}
