@@ -19,8 +19,8 @@ from cdec.data.assets import embedded_model_path, evaluation_prompts
 from cdec.samplers import SAMPLERS, Request
 from tests.benchmarks.grammar_workloads import workloads
 
-_PROMPTS = 60
-_ROUNDS = 7
+_PROMPTS = 16
+_ROUNDS = 5
 _SCHEMA_LIKE = r"""
 start: "{" member (", " member)* "}"
 member: KEY ": " value

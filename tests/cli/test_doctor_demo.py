@@ -31,7 +31,7 @@ def test_doctor_reports_versions_devices_and_caches(
 def test_doctor_names_what_installs_a_missing_extra(
     cdec: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    absent = "mistral-common"
+    absent = "llguidance"
     version = doctor._version
     monkeypatch.setattr(doctor, "_version", lambda name: None if name == absent else version(name))
     (report,) = cdec("doctor", "--json").records
