@@ -20,15 +20,16 @@ from cdec.samplers import SAMPLERS, Request
 from tests.benchmarks.grammar_workloads import workloads
 
 _PROMPTS = 16
-_ROUNDS = 5
-_SCHEMA_LIKE = r"""
-start: "{" member (", " member)* "}"
-member: KEY ": " value
-value: STRING | NUMBER
-KEY: /"[a-z_]+"/
-STRING: /"[^"\\\x00-\x1f]*"/
-NUMBER: /-?[0-9]+(\.[0-9]+)?/
-"""
+_ROUNDS = 3
+_KEYS = ("name", "capital", "continent", "currency", "language", "demonym")
+_ASKS_FOR = "country {} as JSON with the keys " + ", ".join(_KEYS) + ".\n"
+_SCHEMA_LIKE = (
+    'start: "{" '
+    + ' "," '.join(f'" "? "\\"{key}\\":" " "? STRING' for key in _KEYS)
+    + ' "}"\nSTRING: /"[^"\\\\\\x00-\\x1f]*"/\n'
+)
+_COUNTRIES = ("Vietnam", "Benin", "Fiji", "Chile", "Kenya", "Norway", "Japan", "Peru", "Ghana")
+_COUNTRIES += ("Malta", "Cuba", "Nepal", "Qatar", "Sweden", "Turkey", "Angola")
 
 
 def json_prompts(count: int) -> list[str]:
@@ -37,14 +38,20 @@ def json_prompts(count: int) -> list[str]:
     return [json.loads(line)["prompt"] for line in lines]
 
 
-def seconds_per_token(sampler: Any, model: Any, constraint: Any, seed: int, batch: int) -> float:
+def schema_prompts() -> list[str]:
+    """Return prompts that ask for one schema, so that texts differ in their values only."""
+    return ["Describe the " + _ASKS_FOR.format(country) for country in _COUNTRIES]
+
+
+def seconds_per_token(
+    sampler: Any, model: Any, constraint: Any, seed: int, batch: int, prompts: list[str]
+) -> float:
     """Draw a text for every prompt, ``batch`` at a time; return seconds a drawn event."""
     rng = np.random.default_rng(seed)
-    prompts = json_prompts(_PROMPTS)
     seconds, events = 0.0, 0
     for first in range(0, len(prompts), batch):
         requests = [
-            Request(prompt, constraint, [int(rng.integers(2**53))], max_new_tokens=64)
+            Request(prompt, constraint, [int(rng.integers(2**53))], max_new_tokens=96)
             for prompt in prompts[first : first + batch]
         ]
         begin = time.perf_counter()
@@ -57,15 +64,17 @@ def seconds_per_token(sampler: Any, model: Any, constraint: Any, seed: int, batc
     return seconds / events
 
 
-def compare(sampler: Any, model: Any, constraint: Any, batch: int) -> tuple[float, float, float]:
+def compare(
+    sampler: Any, model: Any, constraint: Any, batch: int, prompts: list[str]
+) -> tuple[float, float, float]:
     """Return medians of the ratio to unconstrained sampling, and both times in milliseconds."""
     free = SAMPLERS["unconstrained"]()
-    seconds_per_token(sampler, model, constraint, 0, batch)
-    seconds_per_token(free, model, None, 0, batch)
+    seconds_per_token(sampler, model, constraint, 0, batch, prompts)
+    seconds_per_token(free, model, None, 0, batch, prompts)
     pairs = []
     for seed in range(1, _ROUNDS + 1):
-        own = seconds_per_token(sampler, model, constraint, seed, batch)
-        pairs.append((own, seconds_per_token(free, model, None, seed, batch)))
+        own = seconds_per_token(sampler, model, constraint, seed, batch, prompts)
+        pairs.append((own, seconds_per_token(free, model, None, seed, batch, prompts)))
     ratio = median(own / other for own, other in pairs)
     return ratio, 1000 * median(a for a, _ in pairs), 1000 * median(b for _, b in pairs)
 
@@ -84,14 +93,16 @@ def decoding_rows() -> Iterator[tuple[str, str, str]]:
         source = workloads()["json_free"]["lark"]
         constraint = compiled(source, model.vocabulary, folder)
         for batch in (1, 16):
-            ratio, own, free = compare(SAMPLERS["masked"](), model, constraint, batch)
+            ratio, own, free = compare(
+                SAMPLERS["masked"](), model, constraint, batch, json_prompts(_PROMPTS)
+            )
             figure = f"{100 * (ratio - 1):+.1f} % ({own:.2f} against {free:.2f} ms)"
             yield f"JSON, `masked` over `unconstrained`, a token, batch {batch}", "≤ 3 %", figure
         schema = compiled(_SCHEMA_LIKE, model.vocabulary, folder)
         for name in ("greedy", "masked"):
             for speculate in (0, 8):
                 sampler = SAMPLERS[name](speculate=speculate)
-                ratio, own, free = compare(sampler, model, schema, 1)
+                ratio, own, free = compare(sampler, model, schema, 1, schema_prompts())
                 figure = f"{1 / ratio:.2f} × ({1000 / own:.0f} against {1000 / free:.0f} tokens/s)"
                 target = "≥ 1.5 ×" if speculate else ""
                 yield f"schema-like JSON, `{name} --speculate {speculate}`", target, figure

@@ -28,7 +28,7 @@ ENGINES = ("cdec", "llguidance", "xgrammar", "outlines-core")
 TOKENIZERS = ("mistral32k", "tekken131k")
 PARTS = ("masks", "decoding", "memory")
 _FRESH = 3
-_SECONDS = 150
+_SECONDS = 60
 _COMPILE_TARGET = {"json_free": "≤ 500", "c_subset": "≤ 4000", "template": "≤ 1000"}
 
 
