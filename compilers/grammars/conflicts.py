@@ -112,13 +112,6 @@ def conflict_error(
     )
 
 
-def describe_conflict(grammar: Grammar, rules: Sequence[Rule], conflict: Conflict) -> str:
-    """Return one sentence about a conflict that was resolved."""
-    names = [terminal_name(grammar, terminal) for terminal in conflict.terminals[:_MAX_NAMES]]
-    reduced = " and ".join(rule_text(grammar, rules[rule]) for rule in conflict.rules)
-    return f"before {', '.join(names)}, {reduced} could also end"
-
-
 def terminal_name(grammar: Grammar, terminal: int) -> str:
     """Return a terminal as it is shown to users: its text in quotes, or its name."""
     if terminal == len(grammar.terminals):

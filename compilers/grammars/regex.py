@@ -21,6 +21,7 @@ from typing import Any
 from cdec.compilers.grammars.charsets import Ranges, charset
 from cdec.compilers.grammars.deep_calls import deep_calls
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
+from cdec.compilers.grammars.pattern_checks import bracket_depth
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
 
@@ -110,22 +111,8 @@ def place(terminal: Terminal) -> dict[str, object]:
 
 def _check_nesting(terminal: Terminal, limits: GrammarLimits) -> None:
     """Refuse brackets too deep for the recursive parser of ``re``; a cheap upper bound."""
-    depth, escaped, in_class = 0, False, False
-    for character in terminal.pattern:
-        if escaped:
-            escaped = False
-        elif character == "\\":
-            escaped = True
-        elif in_class:
-            in_class = character != "]"
-        elif character == "[":
-            in_class = True
-        elif character == ")":
-            depth -= 1
-        elif character == "(":
-            depth += 1
-            if depth > limits.max_nesting:
-                raise _nesting_error(terminal, limits)
+    if bracket_depth(terminal.pattern) > limits.max_nesting:
+        raise _nesting_error(terminal, limits)
 
 
 def _nesting_error(terminal: Terminal, limits: GrammarLimits) -> LimitError:

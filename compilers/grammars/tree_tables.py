@@ -92,6 +92,7 @@ def intern_mask(output: TreeOutput) -> int:
 
 @inner
 def set_bits(mask: Any, token_ids: Any, first: int, last: int) -> None:
+    """Set the bits of the token ids from place ``first`` up to ``last`` in a packed mask."""
     for place in range(first, last):
         token = token_ids[place]
         mask[token >> 5] |= np.int32(1) << np.int32(token & 31)

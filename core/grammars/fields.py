@@ -113,7 +113,6 @@ ENGINE_FIELDS = FRONTIER + 9
     HITS,
     SHARED,
     MISSES,
-    READING_NODES,
     JOINS,
     CHUNK_SHIFT,
     KEEP,
@@ -126,7 +125,7 @@ ENGINE_FIELDS = FRONTIER + 9
     SHAPE_END,
     DECIDED_LOW,
     LEVEL_LOW,
-) = range(3, 35)
+) = range(3, 34)
 
 # Fields and scalars of a session.
 (STATE_OFFSETS, STATE_ITEMS, STATE_MASK, STATE_COMPLETE) = range(4)
