@@ -160,7 +160,7 @@ class _Search:
         self._pool.append((texts.group, score, candidates))
         self._prune()
 
-    def is_open(self, live: _Hypotheses, depth: int) -> NDArray[np.bool_]:
+    def is_open(self, live: _Hypotheses, depth: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which hypotheses can still reach a text that would be kept, bool[H].
 
         log P only falls; dividing it by the largest possible power of the length bounds the score.

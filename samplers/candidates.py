@@ -108,10 +108,13 @@ class Recorder:
         self._last = np.full(n, -1, np.int64)
         self._is_text = np.zeros(n, np.bool_)
 
-    def append(self, walks: NDArray[np.int64], tokens: NDArray[np.int64], depth: int) -> None:
-        """Write token number ``depth`` of ``walks`` (int64[n])."""
-        if depth >= self._tokens.shape[1]:
-            self._tokens = np.pad(self._tokens, ((0, 0), (0, depth)))
+    def append(
+        self, walks: NDArray[np.int64], tokens: NDArray[np.int64], depth: NDArray[np.int64]
+    ) -> None:
+        """Write token number ``depth`` (int64[n]) of each of ``walks`` (int64[n])."""
+        deepest = int(depth.max(initial=-1))
+        if deepest >= self._tokens.shape[1]:
+            self._tokens = np.pad(self._tokens, ((0, 0), (0, deepest)))
         self._tokens[walks, depth] = tokens
         self._lengths[walks] = depth + 1
 

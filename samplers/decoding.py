@@ -114,7 +114,7 @@ def _follow(
         return alive[:0], frontier
     tokens = chosen.tokens[rows]
     alive = alive[rows]
-    record.append(alive, tokens, frontier.depth)
+    record.append(alive, tokens, frontier.depth[rows])
     after = frontier.advance(rows, tokens, chosen.log_p[rows])
     done = after.is_done()
     record.finish(alive[done], COMPLETE, after.context[done], True)

@@ -18,12 +18,11 @@ from cdec.samplers.visits import VisitRows
 
 @dataclass(frozen=True, slots=True)
 class Frontier:
-    """Walks of equal depth, W of them.
+    """Walks that take their next step together, W of them.
 
     Attributes:
         batch: What they belong to.
-        depth: Tokens drawn so far.
-        request: int64[W]. draw: int64[W] position in the request.
+        depth: int64[W] tokens drawn so far. request: int64[W]. draw: int64[W] position in the request.
         context: int64[W] node of the model's tree. parent: int64[W] the node before, -1 at first.
         log_edge: float64[W] log P of the last token.
         state: int64[W] constraint states, on the model's device; 0 where free.
@@ -32,7 +31,7 @@ class Frontier:
     """
 
     batch: Batch
-    depth: int
+    depth: NDArray[np.int64]
     request: NDArray[np.int64]
     draw: NDArray[np.int64]
     context: NDArray[np.int64]
@@ -50,7 +49,7 @@ class Frontier:
         n = len(request)
         return cls(
             batch=batch,
-            depth=0,
+            depth=np.zeros(n, np.int64),
             request=request,
             draw=draw,
             context=batch.roots[request],
@@ -65,6 +64,7 @@ class Frontier:
         """Return some of the walks, in the given order, repetitions welcome."""
         return replace(
             self,
+            depth=self.depth[rows],
             request=self.request[rows],
             draw=self.draw[rows],
             context=self.context[rows],
@@ -90,7 +90,7 @@ class Frontier:
         )
         return Frontier(
             batch=batch,
-            depth=self.depth + 1,
+            depth=self.depth[rows] + 1,
             request=request,
             draw=self.draw[rows],
             context=context,
@@ -135,7 +135,7 @@ class Frontier:
             VisitRows(
                 request=self.request,
                 context=self.context,
-                depth=np.full(n, self.depth, np.int64),
+                depth=self.depth,
                 parent=self.parent,
                 log_edge=self.log_edge,
                 log_bound=log_bound,

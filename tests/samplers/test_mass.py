@@ -81,13 +81,13 @@ def test_uniforms_are_the_documented_outputs_of_the_draws_generator() -> None:
     first = np.random.Generator(np.random.PCG64(7)).random(400)
     assert uniforms.acceptance()[0] == first[0]
     for step in (0, 1, 62, 63, 64, 200):
-        assert uniforms.at(step, np.array([0]))[0] == first[1 + step]
+        assert uniforms.at(np.array([step]), np.array([0]))[0] == first[1 + step]
     bits = np.random.PCG64(7)
     bits.advance(2 << 32)
     third = np.random.Generator(bits).random(3)
     again = CandidateUniforms([7, 7, 8], np.array([0, 2, 1]), steps=3)
     assert again.acceptance()[1] == third[0] == single_uniform(7, 2)
-    assert again.at(1, np.array([1]))[0] == third[2]
+    assert again.at(np.array([1]), np.array([1]))[0] == third[2]
 
 
 def test_seeds_fit_a_json_number() -> None:
