@@ -82,7 +82,7 @@ class CausalModel(TransformersModel):
         self._buffers.clear()
 
     def _evaluate_chunk(self, nodes: Contexts) -> Tensor:
-        parents = self._tree.parent[nodes]
+        parents = self._tree.parent[nodes].astype(np.int64)
         lengths = self._lengths(nodes)
         if (
             (parents != NONE).all()
@@ -95,8 +95,8 @@ class CausalModel(TransformersModel):
 
     def _lengths(self, nodes: Contexts) -> NDArray[np.int64]:
         """Return the tokens of whole prefixes, int64[n]."""
-        start: NDArray[np.int64] = self._tree.columns["start"][self._tree.root[nodes]]
-        return start + self._tree.depth[nodes].astype(np.int64)
+        start: NDArray[np.int64] = self._tree.of_root("start", nodes)
+        return start + self._tree.depth[nodes]
 
     def _step(self, nodes: Contexts, parents: Contexts, lengths: NDArray[np.int64]) -> Tensor:
         """One new token a row: the plain decoding step, without Python work a row."""
@@ -118,7 +118,7 @@ class CausalModel(TransformersModel):
     def _run_waves(self, nodes: Contexts) -> Tensor:
         """Rows of any lengths: prompts, several new tokens, contexts that were evicted."""
         cached = self._tree.columns["slot"] != NONE
-        waves = plan_waves(self._tree, nodes, cached, self._tree.columns["start"])
+        waves = plan_waves(self._tree, nodes, cached)
         exact = not self._takes_ragged
         place = {node: row for row, node in enumerate(nodes.tolist())}
         scores: Tensor | None = None

@@ -42,7 +42,7 @@ class EncoderDecoderModel(CausalModel):
 
     def _add_prompt(self, token_ids: Sequence[int], warping: Warping) -> int:
         root = super()._add_prompt(token_ids, warping)
-        self._tree.columns["start"][root] = len(self._first)
+        self._table.set("start", root, len(self._first))
         return root
 
     def _fixed_tokens(self, root: int) -> list[int]:
@@ -57,7 +57,7 @@ class EncoderDecoderModel(CausalModel):
     def _call(
         self, heads: Contexts, tokens: Tensor, cache: PoolCache, arguments: dict[str, Any]
     ) -> Tensor:
-        roots = self._tree.root[heads]
+        roots = self._tree.roots(heads)
         missing = [root for root in np.unique(roots).tolist() if root not in self._cross]
         # Prompts of similar lengths are encoded together.
         missing.sort(key=lambda root: len(self._prompt_ids[root]))

@@ -29,7 +29,6 @@ def plan_waves(
     tree: ContextTree,
     targets: NDArray[np.int64],
     is_cached: NDArray[np.bool_],
-    start: NDArray[np.int64],
 ) -> list[list[PlannedRow]]:
     """Split the uncached ancestors of ``targets`` into rows, and the rows into waves.
 
@@ -37,11 +36,10 @@ def plan_waves(
     branch, the shared part is a row of an earlier wave, so no token is computed twice.
 
     Args:
-        tree: The contexts.
+        tree: The contexts; its roots' column ``start`` holds the tokens of their prompts.
         targets: int64[M] distinct contexts whose distributions are needed; computed anew even
             where their keys are cached.
         is_cached: bool[capacity], contexts whose keys are cached.
-        start: int64[capacity], tokens of a root's prompt.
 
     Returns:
         Waves, to be run in order. Cost: Python steps a node that is computed.
@@ -68,7 +66,7 @@ def plan_waves(
             chain = [top]
             while len(following := children.get(chain[-1], [])) == 1:
                 chain.append(following[0])
-            wave.append(_row(tree, chain, start, is_cached))
+            wave.append(_row(tree, chain, is_cached))
             below += following
         waves.append(wave)
         level = sorted(below)
@@ -103,12 +101,12 @@ def _fits(longest: PlannedRow, row: PlannedRow, exact: bool) -> bool:
 def _row(
     tree: ContextTree,
     chain: list[int],
-    start: NDArray[np.int64],
     is_cached: NDArray[np.bool_],
 ) -> PlannedRow:
     head, top = chain[-1], chain[0]
-    length = int(start[tree.root[head]]) + int(tree.depth[head])
+    start = int(tree.of_root("start", head))
+    length = start + int(tree.depth[head])
     # A cached root of which only the distribution is gone repeats its last token alone.
     is_new_root = tree.parent[top] == NONE and not is_cached[top]
-    above = int(start[top]) - 1 if is_new_root else 0
+    above = start - 1 if is_new_root else 0
     return PlannedRow(chain, length, len(chain) + above)

@@ -42,8 +42,8 @@ class FullForwardModel(TransformersModel):
 
     def _positions(self, nodes: Contexts) -> NDArray[np.int64]:
         """Return the column of each context's last token, int64[n]."""
-        start: NDArray[np.int64] = self._tree.columns["start"][self._tree.root[nodes]]
-        return start + self._tree.depth[nodes].astype(np.int64) - 1
+        start: NDArray[np.int64] = self._tree.of_root("start", nodes)
+        return start + self._tree.depth[nodes] - 1
 
     def _run(self, nodes: Contexts) -> Tensor:
         """Return the logits after ``nodes`` from one forward pass, float32[M, V]."""
@@ -79,7 +79,7 @@ class FullForwardModel(TransformersModel):
         for node in nodes[np.argsort(-self._tree.depth[nodes], kind="stable")].tolist():
             if node in row_of:
                 continue
-            root = int(self._tree.root[node])
+            root = int(self._tree.of_root("node", node))
             rows.append(self._prompt_ids[root] + self._tree.tokens(node))
             heads.append(node)
             # A prefix of a row needs no row of its own.

@@ -10,15 +10,15 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cdec.core.context_tree import ContextTree
-from cdec.core.distribution_cache import DistributionCache, Distributions, like
+from cdec.core.distribution_cache import BlockRows, DistributionCache, Distributions
 from cdec.core.errors import ContextLengthError, UsageError
+from cdec.core.prompt_table import PromptTable, Usage
 from cdec.core.warping import IDENTITY, Warping, normalizers
 
 if TYPE_CHECKING:
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
     from cdec.core.vocabulary import Vocabulary
 
-__all__ = ["Contexts", "Distributions", "LanguageModel", "Prompt", "Usage", "Warping"]
+__all__ = ["BlockRows", "Contexts", "Distributions", "LanguageModel", "Prompt", "Usage", "Warping"]
 
 Contexts: TypeAlias = NDArray[np.int64]
 """int64[n] ids of nodes in a model's prefix tree."""
@@ -35,21 +35,6 @@ Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
 
 DEFAULT_CACHE_BYTES = 256 << 20
 """Bytes of next-token distributions kept for contexts that are asked for again."""
-
-
-@dataclass(frozen=True, slots=True)
-class Usage:
-    """What was computed for one prompt.
-
-    Attributes:
-        calls: Sequences in forward passes.
-        tokens: Tokens processed by forward passes, padding left out.
-        evaluations: Distinct prefixes whose distribution was computed.
-    """
-
-    calls: int
-    tokens: int
-    evaluations: int
 
 
 class LanguageModel(ABC):
@@ -75,13 +60,13 @@ class LanguageModel(ABC):
         self.context_length = context_length
         self.warping = IDENTITY
         self._tree = ContextTree()
-        # ``start`` counts the tokens before the first generated one in the context that is limited:
-        # the prompt's, or of an encoder-decoder model the decoder's fixed first tokens.
-        for name in ("calls", "tokens", "evaluations", "prompt_length", "start", "warping"):
-            self._tree.add_column(name, np.int64, 0)
-        self._warpings = [IDENTITY]
-        self._warping_numbers = {IDENTITY: 0}
+        self._table = PromptTable(self._tree)
         self._distributions = DistributionCache(self._tree, cache_bytes)
+
+    @property
+    def tree(self) -> ContextTree:
+        """The contexts: ``parent``, ``token`` and ``depth`` by id; read-only by agreement."""
+        return self._tree
 
     @abstractmethod
     def encode_prompt(self, prompt: Prompt) -> list[int]:
@@ -167,18 +152,30 @@ class LanguageModel(ABC):
             UsageError: A context was released.
         """
         nodes = np.asarray(contexts, np.int64).reshape(-1)
-        self._tree.require_live(nodes)
         if not nodes.size:
             scores = self._forward(nodes)
             return Distributions(scores, normalizers(scores), nodes)
-        missing = self._distributions.missing(nodes)
-        if not missing.size:
-            return self._distributions.collect(nodes)
-        self._require_room(missing)
-        scores = self._warp(missing, self._forward(missing))
-        np.add.at(self._tree.columns["evaluations"], self._tree.root[missing], 1)
-        self._distributions.store(missing, scores, normalizers(scores), keep=nodes)
+        self._fill(nodes)
         return self._distributions.collect(nodes)
+
+    def scores_of(self, contexts: ArrayLike) -> list[BlockRows]:
+        """Return what ``evaluate`` does as the blocks where it lies: nothing is copied.
+
+        A batch of contexts that were evaluated at different times lies in several blocks, whose
+        rows ``evaluate`` copies together; with 131k tokens that is half a megabyte a context.
+
+        Args:
+            contexts: int64[n], in any order, repetitions welcome.
+
+        Returns:
+            One entry a block; their ``positions`` together are 0..n-1, each once.
+
+        Raises:
+            ContextLengthError, UsageError: As ``evaluate``.
+        """
+        nodes = np.asarray(contexts, np.int64).reshape(-1)
+        self._fill(nodes)
+        return self._distributions.parts(nodes)
 
     def next_logprobs(self, contexts: ArrayLike) -> Any:
         """Return log P(t | context) after warping, a new float[n, V] on the model's device."""
@@ -226,14 +223,11 @@ class LanguageModel(ABC):
 
     def usage(self, root: int) -> Usage:
         """Return what was computed for the prompt at ``root`` so far."""
-        columns = self._tree.columns
-        self._tree.require_live(np.array([root], np.int64))
-        return Usage(*(int(columns[name][root]) for name in ("calls", "tokens", "evaluations")))
+        return self._table.usage(root)
 
     def prompt_length(self, root: int) -> int:
         """Return the prompt's length in tokens."""
-        self._tree.require_live(np.array([root], np.int64))
-        return int(self._tree.columns["prompt_length"][root])
+        return self._table.get("prompt_length", root)
 
     def max_new_tokens(self, root: int) -> int | None:
         """Return how many tokens can follow the prompt at ``root``; None where unbounded.
@@ -242,17 +236,11 @@ class LanguageModel(ABC):
         """
         if self.context_length is None:
             return None
-        self._tree.require_live(np.array([root], np.int64))
-        return self.context_length - int(self._tree.columns["start"][root])
+        return self.context_length - self._table.get("start", root)
 
     def _add_prompt(self, token_ids: Sequence[int], warping: Warping) -> int:
-        number = self._warping_numbers.setdefault(warping, len(self._warpings))
-        if number == len(self._warpings):
-            self._warpings.append(warping)
         root = self._tree.add_root()
-        self._tree.columns["prompt_length"][root] = len(token_ids)
-        self._tree.columns["start"][root] = len(token_ids)
-        self._tree.columns["warping"][root] = number
+        self._table.set_up(root, len(token_ids), warping)
         return root
 
     def _forget(self, nodes: Contexts) -> None:
@@ -261,15 +249,24 @@ class LanguageModel(ABC):
 
     def _count(self, nodes: Contexts, calls: ArrayLike, tokens: ArrayLike) -> None:
         """Add forward-pass sequences and tokens to the prompts of ``nodes``."""
-        roots = self._tree.root[nodes]
-        np.add.at(self._tree.columns["calls"], roots, calls)
-        np.add.at(self._tree.columns["tokens"], roots, tokens)
+        self._table.add("calls", nodes, calls)
+        self._table.add("tokens", nodes, tokens)
+
+    def _fill(self, nodes: Contexts) -> None:
+        """Compute and keep the distributions of ``nodes`` that are not kept."""
+        self._tree.require_live(nodes)
+        missing = self._distributions.missing(nodes)
+        if not missing.size:
+            return
+        self._require_room(missing)
+        scores = self._table.warp(missing, self._forward(missing))
+        self._table.add("evaluations", missing, 1)
+        self._distributions.store(missing, scores, normalizers(scores), keep=nodes)
 
     def _require_room(self, nodes: Contexts) -> None:
         if self.context_length is None:
             return
-        lengths = self._tree.columns["start"][self._tree.root[nodes]]
-        longest = int((lengths + self._tree.depth[nodes]).max())
+        longest = int((self._tree.of_root("start", nodes) + self._tree.depth[nodes]).max())
         if longest > self.context_length:
             raise ContextLengthError(
                 f"a prompt and its text have {longest} tokens, the model's context has "
@@ -278,17 +275,3 @@ class LanguageModel(ABC):
                 length=longest,
                 limit=self.context_length,
             )
-
-    def _warp(self, nodes: Contexts, scores: Any) -> Any:
-        """Apply to each row the warping of its prompt."""
-        chosen = self._tree.columns["warping"][self._tree.root[nodes]]
-        for number in np.unique(chosen).tolist():
-            warping = self._warpings[number]
-            rows = np.flatnonzero(chosen == number)
-            if warping.is_identity:
-                continue
-            if len(rows) == len(nodes):
-                return warping.apply(scores)
-            index = like(rows, scores)
-            scores[index] = warping.apply(scores[index])
-        return scores

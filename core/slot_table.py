@@ -14,6 +14,9 @@ from numpy.typing import NDArray
 
 from cdec.core.context_tree import NONE, ContextTree
 
+_LAST_PASS = 2**31 - 1
+"""Passes are counted in int32 columns; the count begins anew after this one."""
+
 _KEPT_PASSES = 8
 """Rows of the last passes, from which the rows of child contexts are copied."""
 
@@ -42,7 +45,7 @@ class SlotTable:
     """Slots by context.
 
     Args:
-        tree: The model's contexts; gets the columns ``slot``, ``used``, ``pass`` and ``pass_row``.
+        tree: The model's contexts; gets the columns ``slot``, ``pass`` and ``pass_row``.
         pool: Where slots come from.
     """
 
@@ -52,8 +55,8 @@ class SlotTable:
         self._root_slots: dict[int, NDArray[np.int64]] = {}
         self._passes: OrderedDict[int, NDArray[np.int64]] = OrderedDict()
         self._clock = 0
-        for name, fill in (("slot", NONE), ("used", 0), ("pass", NONE), ("pass_row", 0)):
-            tree.add_column(name, np.int64, fill)
+        for name, fill in (("slot", NONE), ("pass", NONE), ("pass_row", 0)):
+            tree.add_column(name, np.int32, fill)
 
     def is_cached(self, nodes: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which nodes have slots, bool[n]; a parent's NONE counts as cached."""
@@ -114,19 +117,23 @@ class SlotTable:
                 left[i] = False
             rows, nodes, column = rows[left], nodes[left], column - 1
             table[rows, column] = self._tree.columns["slot"][nodes]
-            nodes = self._tree.parent[nodes]
+            nodes = self._tree.parent[nodes].astype(np.int64)
         return table
 
     def remember(self, nodes: NDArray[np.int64], table: NDArray[np.int64]) -> None:
         """Keep the rows of a pass, from which those of ``nodes``' children will be copied."""
+        columns = self._tree.columns
+        if self._clock == _LAST_PASS:
+            # What was used when is forgotten, once in weeks.
+            self._passes.clear()
+            columns["pass"][columns["pass"] != NONE] = 0
+            self._clock = 0
         self._clock += 1
         self._passes[self._clock] = table
         if len(self._passes) > _KEPT_PASSES:
             self._passes.popitem(last=False)
-        columns = self._tree.columns
         columns["pass"][nodes] = self._clock
         columns["pass_row"][nodes] = np.arange(len(nodes))
-        columns["used"][nodes] = self._clock
 
     def release(self, nodes: NDArray[np.int64]) -> None:
         """Give back the slots of ``nodes``, of which every cached descendant is included."""
@@ -146,7 +153,7 @@ class SlotTable:
         tree, columns = self._tree, self._tree.columns
         cached = np.flatnonzero(columns["slot"] != NONE)
         # A node is as recent as its most recent descendant: levels upwards, deepest first.
-        recent = columns["used"].copy()
+        recent = columns["pass"].copy()
         depth = tree.depth[cached]
         for level in range(int(depth.max(initial=0)), 0, -1):
             nodes = cached[depth == level]

@@ -56,7 +56,7 @@ class TabularModel(LanguageModel):
         for row, node in enumerate(nodes.tolist()):
             scores[row] = self._probabilities(tuple(self._tree.tokens(node)))
         is_root = self._tree.depth[nodes] == 0
-        prompts = self._tree.columns["prompt_length"][nodes]
+        prompts = self._tree.of_root("prompt_length", nodes)
         self._count(nodes, 1, np.where(is_root, prompts, 1))
         with np.errstate(divide="ignore"):
             return np.log(scores)
