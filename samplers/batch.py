@@ -1,4 +1,4 @@
-"""Batch: the requests of one run opened against a model: roots, sessions, limits, seeds, visits.
+"""Batch: the requests of one run opened against a model: roots, sessions, limits, seeds, tree.
 
 Requests that cannot be opened are set aside with their error; all others decode together.
 """
@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cdec.core.constraint import DONE
 from cdec.core.errors import CdecError, TokenizerMismatchError, UsageError
-from cdec.samplers.visits import Visits
+from cdec.samplers.prefix_tree import PrefixTree
 
 if TYPE_CHECKING:
     from typing import Self
@@ -43,7 +43,7 @@ class Batch:
         draw_request: int64[D] request of every draw of the open requests.
         draw_index: int64[D] position of the draw in its request, from 0.
         seeds: D seeds.
-        visits: What was evaluated.
+        tree: What was visited.
         is_end: bool[V] end ids; ``end_ids`` int64[...] lists them.
     """
 
@@ -60,7 +60,7 @@ class Batch:
         self.limits = np.zeros(count, np.int64)
         self.sessions: list[Session] = []
         self.session_of = np.full(count, FREE, np.int64)
-        self.visits = Visits()
+        self.tree = PrefixTree(count)
         self.is_end = np.zeros(model.vocabulary.width, np.bool_)
         self.end_ids = np.array(model.vocabulary.eos_token_ids, np.int64)
         self.is_end[self.end_ids] = True

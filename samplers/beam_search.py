@@ -106,7 +106,7 @@ def beam_search(
         if uniforms is not None and waiting[live.group].any():
             drawn = events.sample(step, uniforms.at(frontier.depth, live.group), top_m=top_m)
         found = events.best(step, beams, top_m=top_m)
-        note_step(step, found.log_z, found.missed)
+        note_step(step, found)
         live, frontier = search.expand(live, frontier, step, found, drawn, waiting)
     return search.candidates()
 
@@ -156,6 +156,8 @@ class _Search:
             finish=np.full(n, reason),
             is_text=np.full(n, is_complete),
             last=context,
+            log_beyond=np.full(n, -np.inf),
+            evaluations=np.full(n, length + 1),
         )
         self._pool.append((texts.group, score, candidates))
         self._prune()
@@ -220,6 +222,8 @@ class _Search:
             finish=np.full(count, STUCK),
             is_text=np.zeros(count, np.bool_),
             last=np.full(count, -1),
+            log_beyond=np.full(count, -np.inf),
+            evaluations=np.zeros(count, np.int64),
         )
         owners = np.repeat(np.arange(self._groups), self._keep)
         self._pool.append((owners, np.full(count, -np.inf), filler))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 import numpy as np
 from numpy.typing import NDArray
@@ -28,6 +28,8 @@ class Candidates:
         is_text: bool[W] whether the tokens are a member's by the constraint's states; True for
             every complete walk that a mask led.
         last: int64[W] the last context, which with the request identifies a complete text.
+        log_beyond: float64[W] log of the weight of what the length limit cut off along the path.
+        evaluations: int64[W] prefixes evaluated along the path, caches left out of account.
     """
 
     tokens: NDArray[np.int32]
@@ -38,6 +40,8 @@ class Candidates:
     finish: NDArray[np.int64]
     is_text: NDArray[np.bool_]
     last: NDArray[np.int64]
+    log_beyond: NDArray[np.float64]
+    evaluations: NDArray[np.int64]
 
     @property
     def is_complete(self) -> NDArray[np.bool_]:
@@ -47,16 +51,7 @@ class Candidates:
 
     def take(self, rows: NDArray[np.int64]) -> Candidates:
         """Return the given rows."""
-        return Candidates(
-            tokens=self.tokens[rows],
-            lengths=self.lengths[rows],
-            log_p=self.log_p[rows],
-            log_x=self.log_x[rows],
-            log_kept=self.log_kept[rows],
-            finish=self.finish[rows],
-            is_text=self.is_text[rows],
-            last=self.last[rows],
-        )
+        return Candidates(*(getattr(self, column.name)[rows] for column in fields(self)))
 
     def replaced(self, rows: NDArray[np.int64], others: Candidates) -> Candidates:
         """Return these candidates with ``rows`` (int64[n]) replaced by the n of ``others``."""
@@ -69,26 +64,16 @@ class Candidates:
 
 def concatenate(parts: Sequence[Candidates]) -> Candidates:
     """Join candidates, padding tokens to the longest."""
-    width = max((part.tokens.shape[1] for part in parts), default=0)
+    if not parts:
+        return Recorder(0).candidates()
+    width = max(part.tokens.shape[1] for part in parts)
     tokens = [np.pad(p.tokens, ((0, 0), (0, width - p.tokens.shape[1]))) for p in parts]
-    floats = [
-        np.concatenate([getattr(part, name) for part in parts] or [np.zeros(0)])
-        for name in ("log_p", "log_x", "log_kept")
-    ]
-    integers = [
-        np.concatenate([getattr(part, name) for part in parts] or [np.zeros(0, np.int64)])
-        for name in ("lengths", "finish", "last", "is_text")
-    ]
-    return Candidates(
-        tokens=np.concatenate(tokens or [np.zeros((0, 0), np.int32)]),
-        lengths=integers[0],
-        log_p=floats[0],
-        log_x=floats[1],
-        log_kept=floats[2],
-        finish=integers[1],
-        is_text=integers[3].astype(np.bool_),
-        last=integers[2],
-    )
+    columns = {
+        column.name: np.concatenate([getattr(part, column.name) for part in parts])
+        for column in fields(Candidates)
+        if column.name != "tokens"
+    }
+    return Candidates(tokens=np.concatenate(tokens), **columns)
 
 
 class Recorder:
@@ -96,12 +81,15 @@ class Recorder:
 
     Attributes:
         log_p, log_x, log_kept: float64[W], to be added to.
+        evaluations: int64[W], to be added to.
     """
 
     def __init__(self, n: int) -> None:
         self.log_p = np.zeros(n)
         self.log_x = np.zeros(n)
         self.log_kept = np.zeros(n)
+        self.evaluations = np.zeros(n, np.int64)
+        self._log_beyond = np.full(n, -np.inf)
         self._tokens = np.zeros((n, 8), np.int32)
         self._lengths = np.zeros(n, np.int64)
         self._finish = np.full(n, STUCK, np.int64)
@@ -117,6 +105,17 @@ class Recorder:
             self._tokens = np.pad(self._tokens, ((0, 0), (0, deepest)))
         self._tokens[walks, depth] = tokens
         self._lengths[walks] = depth + 1
+
+    def overrun(
+        self, walks: NDArray[np.int64], log_beyond: NDArray[np.float64] | float = 0.0
+    ) -> None:
+        """Note that the length limit cuts off a share of the mass where ``walks`` stand.
+
+        Args:
+            walks: int64[n]. log_beyond: float64[n] log of the share; -inf for none.
+        """
+        found = self.log_x[walks] + log_beyond
+        self._log_beyond[walks] = np.logaddexp(self._log_beyond[walks], found)
 
     def finish(
         self,
@@ -144,4 +143,6 @@ class Recorder:
             finish=self._finish,
             is_text=self._is_text,
             last=self._last,
+            log_beyond=self._log_beyond,
+            evaluations=self.evaluations,
         )

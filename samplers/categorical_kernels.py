@@ -12,7 +12,14 @@ import math
 import numpy as np
 from numba import njit
 
-from cdec.samplers.sum_kernels import BLOCK, dense_sums, exponentiate, gather_exp, invert
+from cdec.samplers.sum_kernels import (
+    BLOCK,
+    dense_sums,
+    exponentiate,
+    gather_exp,
+    invert,
+    positive_sum,
+)
 
 END = -1
 """Chosen event: the end of the text, by any end id."""
@@ -74,9 +81,12 @@ def sample_ragged(  # type: ignore[no-untyped-def]
     walk_starts,
     walk_order,
     uniforms,
+    aborting,
     tokens,
     log_p,
     log_z,
+    log_end,
+    log_rest,
 ):
     """Draw one event for every walk at the nodes ``which``, among each node's allowed ids.
 
@@ -87,9 +97,13 @@ def sample_ragged(  # type: ignore[no-untyped-def]
         end_ids: int64[...]; is_end: bool[V], the same. walk_starts: int64[N + 1] and walk_order:
             int64[W], the walks by node.
         uniforms: float64[W].
+        aborting: Draw among all events: one that is not allowed gives NONE.
         tokens: int64[W], written: a token id, END or NONE. log_p: float64[W], written: log P of the
             event under the model, all end ids together. log_z: float64[N], written: log of the
-            allowed mass, -inf at dead ends, NaN where the scores hold NaN.
+            allowed mass, -inf at dead ends, NaN where the scores hold NaN. log_end: float64[N],
+            written: log of the allowed end ids' mass.
+        log_rest: float64[N], written: log of the allowed mass but for the drawn tokens, a sum of
+            what is left; or empty, not asked for.
     """
     longest = 1
     for number in lists:
@@ -105,19 +119,37 @@ def sample_ragged(  # type: ignore[no-untyped-def]
         shift, total = weigh(scores, row, normalizer, ids, start, n, values, sums)
         walks = walk_order[walk_starts[node] : walk_starts[node + 1]]
         log_z[node] = min(0.0, shift + math.log(total)) if total == total else np.nan
+        log_end[node] = -np.inf
+        if len(log_rest):
+            log_rest[node] = -np.inf
         if not total > 0.0:
             tokens[walks] = NONE
             log_p[walks] = -np.inf
             continue
         end = end_mass(ids, start, n, end_ids, values)
+        if end > 0.0:
+            log_end[node] = shift + math.log(end)
+        scale = math.exp(-shift) if aborting else total
         for walk in walks:
-            token = ids[start + invert(values, n, sums, uniforms[walk] * total)]
+            target = uniforms[walk] * scale
+            if aborting and target >= total:
+                tokens[walk] = NONE
+                log_p[walk] = -np.inf
+                continue
+            token = ids[start + invert(values, n, sums, target)]
             if is_end[token]:
                 tokens[walk] = END
-                log_p[walk] = shift + math.log(end)
+                log_p[walk] = log_end[node]
             else:
                 tokens[walk] = token
                 log_p[walk] = np.float64(scores[row, token]) - normalizer
+        if len(log_rest):
+            for walk in walks:
+                if tokens[walk] >= 0:
+                    values[np.searchsorted(ids[start : start + n], tokens[walk])] = 0.0
+            left = positive_sum(values, n)
+            if left > 0.0:
+                log_rest[node] = shift + math.log(left)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

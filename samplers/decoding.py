@@ -7,7 +7,8 @@ event with probability P(event | prefix) / Z(prefix); without, it takes the most
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Callable
+from typing import TYPE_CHECKING, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,13 +16,17 @@ from numpy.typing import NDArray
 from cdec.samplers import events, opportunistic
 from cdec.samplers.batch import Batch
 from cdec.samplers.candidates import COMPLETE, LENGTH, STUCK, Candidates, Recorder
-from cdec.samplers.events import END, NONE, SampledEvents
+from cdec.samplers.events import END, NONE, BestEvents, SampledEvents
 from cdec.samplers.frontier import Frontier
+from cdec.samplers.prefix_tree import Visit
 from cdec.samplers.randomness import CandidateUniforms
 from cdec.samplers.step import Step
 
 if TYPE_CHECKING:
     from cdec.samplers.speculation import Speculator
+
+Chooser: TypeAlias = Callable[[Step, NDArray[np.int64]], SampledEvents]
+"""Draws one event for every walk of a step; int64[W] are the walks' rows in the recorder."""
 
 
 def decode(
@@ -52,37 +57,112 @@ def decode(
         the distinct prefixes that no pass has evaluated ahead.
     """
     record = Recorder(len(request))
-    frontier = Frontier.at_start(batch, request, draw)
-    alive = np.arange(len(request))
-    while alive.size:
-        cut = frontier.is_cut()
-        record.finish(alive[cut], LENGTH, frontier.context[cut])
-        alive, frontier = _keep(alive, frontier, ~cut)
-        if not alive.size:
-            break
-        step = Step.of(frontier, look_ahead=True, speculator=speculator)
+
+    def choose(step: Step, alive: NDArray[np.int64]) -> SampledEvents:
+        depth = step.depth
         if uniforms is None and is_opportunistic:
-            chosen = opportunistic.most_probable(step)
-        elif uniforms is None:
-            chosen = events.most_probable(step, top_m=top_m)
-        elif retries is not None:
-            numbers = [source.at(frontier.depth, alive) for source in (uniforms, retries)]
-            chosen = opportunistic.sample(step, *numbers)
-        else:
-            chosen = events.sample(step, uniforms.at(frontier.depth, alive), top_m=top_m)
-        if speculator is not None:
-            speculator.learn(step, chosen)
-        note_step(step, chosen.log_z, chosen.missed)
-        alive, frontier = _follow(record, alive, frontier, step, chosen)
+            return opportunistic.most_probable(step)
+        if uniforms is None:
+            return events.most_probable(step, top_m=top_m)
+        if retries is not None:
+            numbers = [source.at(depth, alive) for source in (uniforms, retries)]
+            return opportunistic.sample(step, *numbers)
+        return events.sample(step, uniforms.at(depth, alive), top_m=top_m)
+
+    frontier = Frontier.at_start(batch, request, draw)
+    weighed = uniforms is not None and retries is None
+    everyone = np.arange(len(request))
+    walk_on(record, everyone, frontier, choose, speculator=speculator, weighed=weighed)
     return record.candidates()
 
 
-def note_step(step: Step, log_z: NDArray[np.float64], missed: NDArray[np.float64]) -> None:
-    """Record the nodes of a step as evaluated, with bounds of their allowed mass."""
-    # Under top-M the allowed mass is at most what was verified plus all that was not looked at.
-    with np.errstate(divide="ignore"):
-        bound = np.minimum(0.0, np.logaddexp(log_z, np.log(missed)))
-    step.nodes.record(bound, evaluated=True)
+def walk_on(
+    record: Recorder,
+    alive: NDArray[np.int64],
+    frontier: Frontier,
+    choose: Chooser,
+    *,
+    speculator: Speculator | None = None,
+    weighed: bool = True,
+) -> None:
+    """Walk from where walks stand to their ends, and record the prefixes in the batch's tree.
+
+    Args:
+        record: Written.
+        alive: int64[n] rows of ``record``. frontier: The n walks.
+        choose: Draws the events of a step; with ``log_rest`` if the tree is to be walked again.
+        speculator: As in ``decode``.
+        weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
+    """
+    while alive.size:
+        alive, frontier = step_on(
+            record, alive, frontier, choose, speculator=speculator, weighed=weighed
+        )
+
+
+def step_on(
+    record: Recorder,
+    alive: NDArray[np.int64],
+    frontier: Frontier,
+    choose: Chooser,
+    *,
+    look_ahead: bool = True,
+    speculator: Speculator | None = None,
+    weighed: bool = True,
+) -> tuple[NDArray[np.int64], Frontier]:
+    """Take one step of ``walk_on`` and return the walks that go on.
+
+    Args:
+        look_ahead: Evaluate forced runs ahead (see ``Step.of``).
+    """
+    cut = frontier.is_cut()
+    record.overrun(alive[cut])
+    record.finish(alive[cut], LENGTH, frontier.context[cut])
+    alive, frontier = _keep(alive, frontier, ~cut)
+    if not alive.size:
+        return alive, frontier
+    step = Step.of(frontier, look_ahead=look_ahead, speculator=speculator)
+    chosen = choose(step, alive)
+    if speculator is not None:
+        speculator.learn(step, chosen)
+    log_beyond = _beyond_limit(step, chosen.log_end) if weighed else None
+    if log_beyond is not None:
+        record.overrun(alive, log_beyond[step.walk_node])
+    note_step(step, chosen, log_beyond)
+    return _follow(record, alive, frontier, step, chosen)
+
+
+def note_step(
+    step: Step, chosen: SampledEvents | BestEvents, log_beyond: NDArray[np.float64] | None = None
+) -> None:
+    """Record the nodes of a step as evaluated, with bounds of their allowed mass.
+
+    Args:
+        step: Evaluated. chosen: What was found there.
+        log_beyond: float64[N] log of the mass that the length limit cuts off at each node.
+    """
+    exact = False
+    if isinstance(chosen, SampledEvents) and chosen.log_rest.size:
+        exact, mass = True, chosen.log_rest
+    else:
+        # Under top-M the allowed mass is at most what was verified plus all that was not looked at.
+        with np.errstate(divide="ignore"):
+            mass = np.minimum(0.0, np.logaddexp(chosen.log_z, np.log(chosen.missed)))
+    step.nodes.batch.tree.visit(step.nodes, Visit(mass, chosen.log_end, log_beyond, exact=exact))
+
+
+def _beyond_limit(step: Step, log_end: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log mass of the tokens allowed at nodes but for the length limit, float64[N]."""
+    beyond = np.full(len(step.rows), -np.inf)
+    nodes = np.flatnonzero(step.nodes.at_limit())
+    if nodes.size:
+        unlimited = events.best(step.of_nodes(nodes).without_limit(), 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = -np.expm1(np.minimum(0.0, log_end[nodes] - unlimited.log_z))
+            log_mass = unlimited.log_z + np.log(share)
+        # subtle: a mask that allows only the end must not leave a rest made of rounding.
+        beyond[nodes] = np.where(unlimited.tokens[:, 0] == NONE, -np.inf, log_mass)
+    return beyond
 
 
 def _follow(
@@ -105,6 +185,7 @@ def _follow(
     record.log_p[alive[live]] += chosen.log_p[live]
     record.log_x[alive[live]] += chosen.log_z[step.walk_node[live]]
     record.log_kept[alive[live]] += np.log1p(-chosen.missed[step.walk_node[live]])
+    record.evaluations[alive] += 1
     record.finish(alive[stuck], STUCK, frontier.context[stuck])
     is_text = batch.is_member(frontier.request[ended], frontier.state[batch.index_of(ended)])
     record.finish(alive[ended], COMPLETE, frontier.context[ended], is_text)
@@ -115,10 +196,20 @@ def _follow(
     tokens = chosen.tokens[rows]
     alive = alive[rows]
     record.append(alive, tokens, frontier.depth[rows])
-    after = frontier.advance(rows, tokens, chosen.log_p[rows])
-    done = after.is_done()
-    record.finish(alive[done], COMPLETE, after.context[done], True)
-    return _keep(alive, after, ~done)
+    return finish_done(record, alive, frontier.advance(rows, tokens, chosen.log_p[rows]))
+
+
+def finish_done(
+    record: Recorder, alive: NDArray[np.int64], frontier: Frontier
+) -> tuple[NDArray[np.int64], Frontier]:
+    """Finish the walks whose constraint has ended them; return the others."""
+    done = frontier.is_done()
+    rows = np.flatnonzero(done)
+    if rows.size:
+        seen = Visit(np.zeros(rows.size), evaluated=False, exact=True, terminal=True)
+        frontier.batch.tree.visit(frontier.take(rows), seen)
+        record.finish(alive[done], COMPLETE, frontier.context[done], True)
+    return _keep(alive, frontier, ~done)
 
 
 def _keep(

@@ -104,9 +104,9 @@ class DiscSampler(Sampler):
         """Return one candidate a draw, how many were drawn for it, and whether it was accepted."""
         uniforms = candidate_uniforms(batch, draws, tries)
         tests = uniforms.acceptance().reshape(-1, tries)
-        first = self._candidates(batch, tally, draws, uniforms)
+        first = self._candidates(batch, draws, uniforms)
         owners = np.repeat(draws, tries)
-        tally.weigh(owners, first.log_x)
+        tally.weigh(owners, first.log_x, first.log_beyond)
         log_x = first.log_x.reshape(-1, tries)
         is_free = batch.session_of[batch.draw_request[draws]] == FREE
         passed = (tests < np.exp(log_x)) | is_free[:, None]
@@ -125,28 +125,25 @@ class DiscSampler(Sampler):
             taken = first.take(rejected * tries + picked)
         else:
             fresh_uniforms = candidate_uniforms(batch, draws[rejected], tries, first=tries)
-            fresh = self._candidates(batch, tally, draws[rejected], fresh_uniforms)
+            fresh = self._candidates(batch, draws[rejected], fresh_uniforms)
             picked = resample(fresh.log_x.reshape(-1, tries), numbers)
             taken = fresh.take(np.arange(len(rejected)) * tries + picked)
         return chosen.replaced(rejected, taken), counts, accepted
 
     def _candidates(
-        self, batch: Batch, tally: Tally, draws: NDArray[np.int64], uniforms: CandidateUniforms
+        self, batch: Batch, draws: NDArray[np.int64], uniforms: CandidateUniforms
     ) -> Candidates:
         if self.beams is None:
-            drawn = draw_candidates(batch, draws, uniforms, self.top_m)
-        else:
-            walks = np.repeat(draws, len(uniforms) // len(draws))
-            drawn = beam_search(
-                batch,
-                batch.draw_request[walks],
-                batch.draw_index[walks],
-                beams=self.beams,
-                uniforms=uniforms,
-                top_m=self.top_m,
-            )
-        tally.find(np.repeat(draws, len(uniforms) // len(draws)), drawn)
-        return drawn
+            return draw_candidates(batch, draws, uniforms, self.top_m)
+        walks = np.repeat(draws, len(uniforms) // len(draws))
+        return beam_search(
+            batch,
+            batch.draw_request[walks],
+            batch.draw_index[walks],
+            beams=self.beams,
+            uniforms=uniforms,
+            top_m=self.top_m,
+        )
 
 
 def resample(log_weights: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -2,24 +2,19 @@
 
 An *event* is one ordinary token, or the end of the text by any end id. On the CPU the allowed ids
 are gathered and summed by compiled kernels; on a device masks are applied (``events_torch``).
-
-With top-M (PPV, arXiv 2504.09135 section 3.2), the model's M most probable ids are verified and
-only those valid are allowed (one end id stands for all of them); where none is, the full mask is
-used. ``missed`` is then the model's mass outside the top M, an upper bound of the allowed mass left
-out.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any, TypeVar
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
 from cdec.samplers import categorical_kernels as kernels
+from cdec.samplers.allowed import allowed_ids, host_scores
 from cdec.samplers.categorical_kernels import END, NONE
 from cdec.samplers.step import Step
 
@@ -35,12 +30,16 @@ class SampledEvents:
         log_p: float64[W] log P(event | prefix), all end ids together.
         log_z: float64[N] log of the allowed mass at each node, -inf at dead ends.
         missed: float64[N] mass outside the top M; 0 under a full mask.
+        log_end: float64[N] of the end event, -inf where the text may not end.
+        log_rest: float64[N] log of the allowed mass but for the drawn tokens, or empty.
     """
 
     tokens: NDArray[np.int64]
     log_p: NDArray[np.float64]
     log_z: NDArray[np.float64]
     missed: NDArray[np.float64]
+    log_end: NDArray[np.float64]
+    log_rest: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,23 +63,14 @@ class BestEvents:
 _Events = TypeVar("_Events", SampledEvents, BestEvents)
 
 
-@dataclass(frozen=True, slots=True)
-class _AllowedIds:
-    """Allowed ids of the constrained nodes ``which``; ``free`` nodes allow everything.
-
-    Node ``which[i]`` has the ragged list ``lists[i]``: nodes of equal state share one.
-    """
-
-    which: NDArray[np.int64]
-    lists: NDArray[np.int64]
-    offsets: NDArray[np.int64]
-    ids: NDArray[np.int32]
-    free: NDArray[np.int64]
-    missed: NDArray[np.float64]
-
-
 def sample(
-    step: Step, uniforms: NDArray[np.float64], *, top_m: int | None = None, masked: bool = True
+    step: Step,
+    uniforms: NDArray[np.float64],
+    *,
+    top_m: int | None = None,
+    masked: bool = True,
+    aborting: bool = False,
+    rest: bool = False,
 ) -> SampledEvents:
     """Draw one event for every walk, by inversion of the cumulative mass in id order.
 
@@ -89,6 +79,8 @@ def sample(
         uniforms: float64[W] in [0, 1).
         top_m: Verify the model's M most probable ids only.
         masked: Whether constraints forbid events; if not, they are not even asked.
+        aborting: Draw among all events of constrained nodes; NONE where it is not allowed.
+        rest: Whether ``log_rest`` is asked for (of constrained nodes).
 
     Raises:
         ModelError: The model's scores hold NaN.
@@ -96,22 +88,27 @@ def sample(
     if not step.nodes.batch.on_host:
         from cdec.samplers import events_torch
 
-        return _checked(SampledEvents(*events_torch.sample(step, uniforms, top_m, masked)))
+        options = events_torch.Options(top_m, masked, aborting, rest)
+        return _checked(SampledEvents(*events_torch.sample(step, uniforms, options)))
     batch = step.nodes.batch
-    scores, log_normalizer = _host_scores(step)
-    allowed = _allowed_ids(step, scores, log_normalizer, top_m, masked)
+    scores, log_normalizer = host_scores(step)
+    allowed = allowed_ids(step, scores, log_normalizer, top_m, masked)
     tokens = np.empty(len(step.walk_node), np.int64)
     log_p = np.empty(len(tokens))
     log_z = np.empty(len(step.rows))
-    walks = (step.walk_starts, step.walk_order, uniforms, tokens, log_p, log_z)
+    log_end = np.full(len(step.rows), -np.inf)
+    log_rest = np.full(len(step.rows) if rest else 0, -np.inf)
+    drawing = (step.walk_starts, step.walk_order, uniforms)
+    written = (tokens, log_p, log_z)
     if allowed.which.size:
         ragged = (allowed.which, allowed.lists, allowed.offsets, allowed.ids)
-        ends = (batch.end_ids, batch.is_end)
-        kernels.sample_ragged(scores, log_normalizer, step.rows, *ragged, *ends, *walks)
+        how = (batch.end_ids, batch.is_end, *drawing, aborting)
+        out = (*written, log_end, log_rest)
+        kernels.sample_ragged(scores, log_normalizer, step.rows, *ragged, *how, *out)
     if allowed.free.size:
         dense = (allowed.free, batch.end_ids, batch.is_end)
-        kernels.sample_dense(scores, log_normalizer, step.rows, *dense, *walks)
-    return _checked(SampledEvents(tokens, log_p, log_z, allowed.missed))
+        kernels.sample_dense(scores, log_normalizer, step.rows, *dense, *drawing, *written)
+    return _checked(SampledEvents(tokens, log_p, log_z, allowed.missed, log_end, log_rest))
 
 
 def most_probable(step: Step, *, top_m: int | None = None, masked: bool = True) -> SampledEvents:
@@ -126,7 +123,8 @@ def most_probable(step: Step, *, top_m: int | None = None, masked: bool = True) 
     tokens = np.where(ends, END, found.tokens[:, 0])
     log_p = np.where(ends, found.log_end, found.log_p[:, 0])
     at = step.walk_node
-    return SampledEvents(tokens[at], log_p[at], found.log_z, found.missed)
+    none = np.zeros(0)
+    return SampledEvents(tokens[at], log_p[at], found.log_z, found.missed, found.log_end, none)
 
 
 def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -> BestEvents:
@@ -137,10 +135,11 @@ def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -
     if not step.nodes.batch.on_host:
         from cdec.samplers import events_torch
 
-        return _checked(BestEvents(*events_torch.best(step, k, top_m, masked)))
+        options = events_torch.Options(top_m, masked)
+        return _checked(BestEvents(*events_torch.best(step, k, options)))
     batch = step.nodes.batch
-    scores, log_normalizer = _host_scores(step)
-    allowed = _allowed_ids(step, scores, log_normalizer, top_m, masked)
+    scores, log_normalizer = host_scores(step)
+    allowed = allowed_ids(step, scores, log_normalizer, top_m, masked)
     n = len(step.rows)
     tokens, log_p = np.empty((n, k), np.int64), np.empty((n, k))
     log_end, log_z = np.empty(n), np.empty(n)
@@ -155,135 +154,6 @@ def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -
         ragged = (allowed.free, shared, span, everything)
         kernels.best_events(scores, log_normalizer, step.rows, *ragged, *out)
     return _checked(BestEvents(tokens, log_p, log_end, log_z, allowed.missed))
-
-
-def _host_scores(step: Step) -> tuple[Any, NDArray[np.float64]]:
-    """Return scores as numpy, viewed where possible, and the normalizers as float64."""
-    scores, normalizer = step.scores, step.log_normalizer
-    if not isinstance(scores, np.ndarray):
-        import torch
-
-        wide = scores if scores.dtype in (torch.float32, torch.float64) else scores.float()
-        scores = wide.detach().numpy()
-    if not isinstance(normalizer, np.ndarray):
-        normalizer = normalizer.detach().numpy()
-    return scores, np.ascontiguousarray(normalizer, np.float64)
-
-
-def _allowed_ids(
-    step: Step, scores: Any, log_normalizer: NDArray[np.float64], top_m: int | None, masked: bool
-) -> _AllowedIds:
-    """Ask each session for the ids allowed at its nodes; only end ids at the length limit."""
-    nodes, batch = step.nodes, step.nodes.batch
-    missed = np.zeros(len(step.rows))
-    found = _Lists()
-    if not masked:
-        return found.allowed(np.arange(len(step.rows)), missed)
-    at_limit = nodes.at_limit()
-    for session, group in batch.groups(nodes.request) if batch.masks else []:
-        open_nodes = group[~at_limit[group]]
-        if top_m is not None and top_m < scores.shape[1]:
-            open_nodes, verified, lengths, ids = _verified(
-                session, step, scores, log_normalizer, open_nodes, top_m, missed
-            )
-            found.add(verified, np.arange(verified.size), lengths, ids)
-        if open_nodes.size:
-            states, own = np.unique(nodes.state[open_nodes], return_inverse=True)
-            offsets, ids = session.allowed(states)
-            found.add(open_nodes, own.reshape(-1), np.diff(offsets), ids)
-    ending = np.flatnonzero(at_limit)
-    found.add(ending, np.zeros_like(ending), np.array([len(batch.end_ids)]), batch.end_ids)
-    return found.allowed(np.flatnonzero(batch.is_free(nodes.request)), missed)
-
-
-class _Lists:
-    """Ragged lists of allowed ids in the making, and which nodes have them."""
-
-    def __init__(self) -> None:
-        self._parts: list[tuple[Any, Any, Any, Any]] = []
-        self._count = 0
-
-    def add(
-        self,
-        which: NDArray[np.int64],
-        own: NDArray[np.int64],
-        lengths: NDArray[np.int64],
-        ids: NDArray[np.integer[Any]],
-    ) -> None:
-        """Give nodes ``which`` (int64[n]) the lists ``own`` (int64[n]) of those now added."""
-        if not which.size:
-            return
-        self._parts.append((which, own + self._count, lengths, ids))
-        self._count += len(lengths)
-
-    def allowed(self, free: NDArray[np.int64], missed: NDArray[np.float64]) -> _AllowedIds:
-        """Return all lists."""
-        which, lists, lengths, ids = zip(*self._parts, strict=True) if self._parts else [()] * 4
-        offsets = np.zeros(self._count + 1, np.int64)
-        np.cumsum(_joined(lengths, np.int64), out=offsets[1:])
-        return _AllowedIds(
-            which=_joined(which, np.int64),
-            lists=_joined(lists, np.int64),
-            offsets=offsets,
-            ids=_joined(ids, np.int32),
-            free=free,
-            missed=missed,
-        )
-
-
-def _joined(parts: Sequence[Any], dtype: Any) -> Any:
-    """Concatenate, without a copy where there is one part only."""
-    if len(parts) == 1:
-        return np.asarray(parts[0], dtype)
-    return np.concatenate([np.zeros(0, dtype), *parts], dtype=dtype)
-
-
-def _verified(
-    session: Any,
-    step: Step,
-    scores: Any,
-    log_normalizer: NDArray[np.float64],
-    group: NDArray[np.int64],
-    top_m: int,
-    missed: NDArray[np.float64],
-) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Split ``group`` into nodes that need the full mask and nodes with valid ids in their top M.
-
-    Returns:
-        Nodes without any; nodes with some; for the latter their lists' lengths and ids, sorted.
-        Writes ``missed`` of the latter.
-    """
-    batch, rows = step.nodes.batch, step.rows[group]
-    proposed = _top_ids(step.scores, scores, rows, top_m)
-    valid = session.check(step.nodes.state[group], proposed)
-    log_p = scores[rows[:, None], proposed] - log_normalizer[rows, None]
-    # subtle: a valid id of probability zero is no way on.
-    valid = valid & (log_p > -np.inf)
-    some = valid.any(axis=1)
-    top_mass = np.exp(log_p[some].astype(np.float64)).sum(axis=1)
-    missed[group[some]] = np.maximum(0.0, 1.0 - top_mass)
-    proposed, valid = proposed[some], valid[some]
-    # The end is one event: one verified end id brings all end ids in, each in one place.
-    is_end = batch.is_end[proposed]
-    ends = np.broadcast_to(batch.end_ids, (len(proposed), len(batch.end_ids)))
-    may_end = np.broadcast_to((valid & is_end).any(axis=1)[:, None], ends.shape)
-    proposed = np.concatenate([proposed, ends], axis=1)
-    valid = np.concatenate([valid & ~is_end, may_end], axis=1)
-    order = np.argsort(proposed, axis=1)
-    proposed = np.take_along_axis(proposed, order, 1)
-    valid = np.take_along_axis(valid, order, 1)
-    return group[~some], group[some], valid.sum(axis=1), proposed[valid]
-
-
-def _top_ids(original: Any, scores: Any, rows: NDArray[np.int64], top_m: int) -> NDArray[np.int64]:
-    """Return the ``top_m`` ids of highest score of each row, int64[n, M], in no order."""
-    if isinstance(original, np.ndarray):
-        at = scores.shape[1] - top_m
-        return np.argpartition(scores[rows], at, axis=1)[:, at:]
-    import torch
-
-    ids = torch.topk(original[torch.from_numpy(rows)], top_m, dim=1, sorted=False).indices
-    return np.asarray(ids.numpy())
 
 
 def _checked(events: _Events) -> _Events:

@@ -6,6 +6,7 @@ Nodes are processed in slices that bound the float64 workspace.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -22,38 +23,43 @@ if TYPE_CHECKING:
 _WORKSPACE_BYTES = 256 << 20
 
 
-def sample(
-    step: Step, uniforms: NDArray[np.float64], top_m: int | None, constrained: bool = True
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return tokens int64[W], log_p float64[W], log_z float64[N], missed float64[N] on the host."""
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How events are chosen, as ``events.sample`` describes it; ``constrained`` is ``masked``."""
+
+    top_m: int | None
+    constrained: bool = True
+    aborting: bool = False
+    rest: bool = False
+
+
+def sample(step: Step, uniforms: NDArray[np.float64], options: Options) -> tuple[NDArray[Any], ...]:
+    """Return the columns of ``SampledEvents``, on the host."""
     import torch
 
-    tokens, log_p, log_z, missed = [], [], [], []
+    parts: list[tuple[torch.Tensor, ...]] = []
     draws = step.nodes.batch.index(uniforms[step.walk_order])
     for start, stop in _slices(step):
-        masked, lost = _masked(step, start, stop, top_m, constrained)
+        masked, lost = _masked(step, start, stop, options)
         first, last = int(step.walk_starts[start]), int(step.walk_starts[stop])
         nodes = step.walk_node[step.walk_order[first:last]] - start
-        chosen = _invert(step, masked, draws[first:last], step.nodes.batch.index(nodes))
-        tokens.append(chosen[0])
-        log_p.append(chosen[1])
-        log_z.append(chosen[2])
-        missed.append(lost)
+        at = step.nodes.batch.index(nodes)
+        tokens, log_p, log_z, log_end = _invert(step, masked, draws[first:last], at, options)
+        log_rest = _without(masked, at, tokens) if options.rest else log_z[:0]
+        parts.append((tokens, log_p, log_z, lost, log_end, log_rest))
     place = np.empty(len(step.walk_order), np.int64)
     place[step.walk_order] = np.arange(len(place))
-    host = [torch.cat(parts).cpu().numpy() for parts in (tokens, log_p, log_z, missed)]
-    return host[0][place], host[1][place], host[2], host[3]
+    host = [torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True)]
+    return host[0][place], host[1][place], *host[2:]
 
 
-def best(
-    step: Step, k: int, top_m: int | None, constrained: bool = True
-) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any], NDArray[Any]]:
-    """Return tokens int64[N, k], log_p float64[N, k], log_end, log_z, missed float64[N]."""
+def best(step: Step, k: int, options: Options) -> tuple[NDArray[Any], ...]:
+    """Return the columns of ``BestEvents``, on the host."""
     import torch
 
     parts = []
     for start, stop in _slices(step):
-        masked, lost = _masked(step, start, stop, top_m, constrained)
+        masked, lost = _masked(step, start, stop, options)
         ends = step.nodes.batch.index(step.nodes.batch.end_ids)
         log_z = torch.logsumexp(masked, 1).clamp_(max=0.0)
         log_end = torch.logsumexp(masked[:, ends], 1)
@@ -66,7 +72,7 @@ def best(
     if short > 0:
         columns[0] = np.pad(columns[0], ((0, 0), (0, short)), constant_values=NONE)
         columns[1] = np.pad(columns[1], ((0, 0), (0, short)), constant_values=-np.inf)
-    return columns[0], columns[1], columns[2], columns[3], columns[4]
+    return tuple(columns)
 
 
 def _slices(step: Step) -> list[tuple[int, int]]:
@@ -76,7 +82,7 @@ def _slices(step: Step) -> list[tuple[int, int]]:
 
 
 def _masked(
-    step: Step, start: int, stop: int, top_m: int | None, constrained: bool
+    step: Step, start: int, stop: int, options: Options
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return log P of the allowed ids, float64[n, V], -inf elsewhere; missed float64[n]."""
     import torch
@@ -85,7 +91,7 @@ def _masked(
     rows = batch.index(step.rows[start:stop])
     log_p = step.scores[rows].double() - step.log_normalizer[rows].double()[:, None]
     missed = torch.zeros(len(rows), dtype=torch.float64, device=log_p.device)
-    if not constrained:
+    if not options.constrained:
         return log_p, missed
     nodes = step.nodes.take(np.arange(start, stop))
     at_limit = nodes.at_limit()
@@ -96,11 +102,13 @@ def _masked(
         if not group.size:
             continue
         at = batch.index(group)
-        if top_m is None or top_m >= log_p.shape[1]:
+        if options.top_m is None or options.top_m >= log_p.shape[1]:
             allowed[at] = _full_mask(session, nodes.state[at], log_p.shape[1])
         else:
             ends = batch.index(batch.end_ids)
-            allowed[at], missed[at] = _verified(session, nodes.state[at], log_p[at], top_m, ends)
+            allowed[at], missed[at] = _verified(
+                session, nodes.state[at], log_p[at], options.top_m, ends
+            )
     ending = torch.from_numpy(batch.is_end).to(log_p.device)
     allowed[batch.index(np.flatnonzero(at_limit))] = ending
     return log_p.masked_fill_(~allowed, -torch.inf), missed
@@ -134,9 +142,24 @@ def _verified(
     return allowed, missed
 
 
+def _without(masked: torch.Tensor, nodes: torch.Tensor, tokens: torch.Tensor) -> torch.Tensor:
+    """Return log of the mass but for the drawn tokens, float64[n]."""
+    import torch
+
+    # An end or a dead end takes nothing out: it goes to one place more, past the last.
+    places = torch.where(tokens >= 0, nodes * masked.shape[1] + tokens, masked.numel())
+    padded = torch.cat([masked.reshape(-1), masked.new_zeros(1)])
+    padded.index_fill_(0, places, -torch.inf)
+    return torch.logsumexp(padded[:-1].reshape(masked.shape), 1).clamp_(max=0.0)
+
+
 def _invert(
-    step: Step, masked: torch.Tensor, draws: torch.Tensor, nodes: torch.Tensor
-) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
+    step: Step,
+    masked: torch.Tensor,
+    draws: torch.Tensor,
+    nodes: torch.Tensor,
+    options: Options,
+) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor, torch.Tensor]:
     """Search one running sum over all nodes: node i covers (i, i + 1] of it."""
     import torch
 
@@ -147,6 +170,12 @@ def _invert(
     running = torch.cumsum(torch.exp(masked - safe[:, None]), 1)
     total = running[:, -1]
     log_z = (safe + torch.log(total)).clamp_(max=0.0).masked_fill_(dead, -torch.inf)
+    if options.aborting:
+        # All events: what is not allowed lies beyond the allowed mass.
+        refused = draws >= torch.exp(log_z)[nodes]
+        draws = torch.where(refused, 0.0, draws / torch.exp(log_z)[nodes])
+    else:
+        refused = torch.zeros_like(draws, dtype=torch.bool)
     levels = torch.arange(count, dtype=torch.float64, device=masked.device)
     running = running / total.masked_fill(dead, 1.0)[:, None]
     running = running.masked_fill_(dead[:, None], 1.0) + levels[:, None]
@@ -159,5 +188,6 @@ def _invert(
     log_end = torch.logsumexp(masked[:, ends], 1)
     log_p = torch.where(is_end[ids], log_end[nodes], masked[nodes, ids])
     tokens = torch.where(is_end[ids], END, ids)
-    tokens = torch.where(dead[nodes], NONE, tokens)
-    return tokens, log_p, log_z
+    gone = dead[nodes] | refused
+    tokens = torch.where(gone, NONE, tokens)
+    return tokens, torch.where(gone, -torch.inf, log_p), log_z, log_end

@@ -6,14 +6,14 @@ Nothing is evaluated or chosen here: ``step`` evaluates, ``events`` chooses, ``d
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.batch import Batch
-from cdec.samplers.visits import VisitRows
+from cdec.samplers.prefix_tree import Visit
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,9 +22,11 @@ class Frontier:
 
     Attributes:
         batch: What they belong to.
-        depth: int64[W] tokens drawn so far. request: int64[W]. draw: int64[W] position in the request.
+        depth: int64[W] tokens drawn so far.
+        request: int64[W]. draw: int64[W] position in the request.
         context: int64[W] node of the model's tree. parent: int64[W] the node before, -1 at first.
-        log_edge: float64[W] log P of the last token.
+        token: int64[W] the last token, -1 at first.
+        log_edge: float64[W] log P of the last token. log_prefix: float64[W] of all tokens.
         state: int64[W] constraint states, on the model's device; 0 where free.
         in_run: bool[W] whether a forced run covered this prefix; ahead: int64[W] how many of the
             following ones it covers.
@@ -36,7 +38,9 @@ class Frontier:
     draw: NDArray[np.int64]
     context: NDArray[np.int64]
     parent: NDArray[np.int64]
+    token: NDArray[np.int64]
     log_edge: NDArray[np.float64]
+    log_prefix: NDArray[np.float64]
     state: Any
     in_run: NDArray[np.bool_]
     ahead: NDArray[np.int64]
@@ -54,7 +58,9 @@ class Frontier:
             draw=draw,
             context=batch.roots[request],
             parent=np.full(n, -1, np.int64),
+            token=np.full(n, -1, np.int64),
             log_edge=np.zeros(n),
+            log_prefix=np.zeros(n),
             state=batch.start_states(request),
             in_run=np.zeros(n, np.bool_),
             ahead=np.zeros(n, np.int64),
@@ -69,11 +75,24 @@ class Frontier:
             draw=self.draw[rows],
             context=self.context[rows],
             parent=self.parent[rows],
+            token=self.token[rows],
             log_edge=self.log_edge[rows],
+            log_prefix=self.log_prefix[rows],
             state=self.state[self.batch.index(rows)],
             in_run=self.in_run[rows],
             ahead=self.ahead[rows],
         )
+
+    def joined(self, other: Frontier) -> Frontier:
+        """Return these walks and those of ``other``, of the same batch."""
+        batch = self.batch
+        states = [batch.to_host(part.state) for part in (self, other)]
+        columns = {
+            column.name: np.concatenate([getattr(self, column.name), getattr(other, column.name)])
+            for column in fields(self)
+            if column.name not in ("batch", "state")
+        }
+        return Frontier(batch=batch, state=batch.index(np.concatenate(states)), **columns)
 
     def advance(
         self, rows: NDArray[np.int64], tokens: NDArray[np.int64], log_p: NDArray[np.float64]
@@ -95,7 +114,9 @@ class Frontier:
             draw=self.draw[rows],
             context=context,
             parent=self.context[rows],
+            token=tokens,
             log_edge=log_p,
+            log_prefix=self.log_prefix[rows] + log_p,
             state=states[batch.index(inverse)],
             in_run=self.ahead[rows] > 0,
             ahead=np.maximum(self.ahead[rows] - 1, 0),
@@ -119,7 +140,9 @@ class Frontier:
             cut[rows] = ~batch.is_complete(self.request[rows], states)
         gone = np.flatnonzero(cut)
         if gone.size:
-            self.take(gone).record(np.full(gone.size, -np.inf), evaluated=False)
+            nothing = np.full(gone.size, -np.inf)
+            seen = Visit(nothing, log_beyond=np.zeros(gone.size), evaluated=False, exact=True)
+            batch.tree.visit(self.take(gone), seen)
         return cut
 
     def at_limit(self) -> NDArray[np.bool_]:
@@ -127,23 +150,6 @@ class Frontier:
         batch = self.batch
         at_limit: NDArray[np.bool_] = self.depth >= batch.limits[self.request]
         return at_limit & ~batch.is_free(self.request)
-
-    def record(self, log_bound: NDArray[np.float64], *, evaluated: bool) -> None:
-        """Add the walks' prefixes, float64[W] bounds of their mass, to the batch's visits."""
-        n = len(self.request)
-        self.batch.visits.add(
-            VisitRows(
-                request=self.request,
-                context=self.context,
-                depth=self.depth,
-                parent=self.parent,
-                log_edge=self.log_edge,
-                log_bound=log_bound,
-                draw=self.draw,
-                evaluated=np.full(n, evaluated, np.bool_),
-                in_run=self.in_run,
-            )
-        )
 
 
 def distinct(

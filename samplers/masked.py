@@ -73,8 +73,7 @@ class MaskedSampler(Sampler):
         parts = []
         for draws in chunks(len(batch.seeds), self.max_walks):
             drawn = self._draw(batch, draws, speculator)
-            tally.weigh(draws, drawn.log_x)
-            tally.find(draws, drawn)
+            tally.weigh(draws, drawn.log_x, drawn.log_beyond)
             parts.append(drawn)
         chosen = concatenate(parts)
         log_x = np.where(chosen.is_complete & (not self.opportunistic), chosen.log_x, np.nan)

@@ -41,24 +41,19 @@ def estimate(log_x: NDArray[np.float64]) -> Estimate:
     return Estimate(peak + math.log(mean), error, float(x.sum() ** 2 / (x**2).sum()))
 
 
-def bracket(
-    log_upper: float, texts: NDArray[np.int64], log_p: NDArray[np.float64]
-) -> dict[str, float | None]:
-    """Return certified bounds of log P(S) from all that a record visited and found.
+def length_mass(log_x: NDArray[np.float64], log_beyond: NDArray[np.float64]) -> float | None:
+    """Return the estimated share of the valid mass that lies beyond the length limit.
+
+    What counts there is every prefix that fills the limit and may go on, with the probability of
+    going on: no less than the mass of the valid texts that are longer, since some of these prefixes
+    have no valid end.
 
     Args:
-        log_upper: log c(root) of the record's visits.
-        texts: int64[n] last contexts of complete candidates, which identify their texts.
-        log_p: float64[n] log probabilities of these texts.
+        log_x: float64[n] candidates' weights. log_beyond: float64[n] as in ``Candidates``.
 
     Returns:
-        ``log_mass_lower``, the log of the sum over distinct texts (None where none was found), and
-        ``log_mass_upper``, log c(root).
+        In [0, 1]; None where the candidates found neither.
     """
-    _, first = np.unique(texts, return_index=True)
-    lower = float(np.logaddexp.reduce(log_p[first])) if first.size else -math.inf
-    upper = min(0.0, log_upper)
-    return {
-        "log_mass_lower": min(lower, upper) if lower > -math.inf else None,
-        "log_mass_upper": max(lower, upper) if upper > -math.inf else None,
-    }
+    inside, outside = (float(np.logaddexp.reduce(part)) for part in (log_x, log_beyond))
+    both = float(np.logaddexp(inside, outside))
+    return math.exp(outside - both) if both > -math.inf else None

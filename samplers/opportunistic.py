@@ -76,4 +76,5 @@ def _replaced(
     first.tokens[walks] = second.tokens
     first.log_p[walks] = second.log_p
     first.log_z[nodes] = second.log_z
+    first.log_end[nodes] = second.log_end
     return first

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.sample import Sample
+from cdec.core.sample import FINISH_BUDGET, Sample
 from cdec.samplers.candidates import COMPLETE, FINISH_REASONS, Candidates
-from cdec.samplers.visits import VisitRows
+from cdec.samplers.tree_kernels import EVALUATED, IN_RUN
 
 if TYPE_CHECKING:
     from cdec.core.errors import CdecError
@@ -29,21 +29,28 @@ class Outcome:
 
     Attributes:
         chosen: D candidates.
-        exactness: Of the records.
+        exactness: Of the records; or one a draw.
         log_weight: float64[D], NaN for null.
         log_candidate_weight: float64[D], NaN for null.
         per_draw: Further fields, D values each, JSON-ready.
         per_request: Further fields that all samples of a record share, by number of the request.
         wasted: Prefixes that were evaluated for each draw and never visited; None for none.
+        owners: By number of the request: int64[candidates] draw that each candidate belongs to,
+            where walks are numbered by candidate; else they are numbered by draw.
+        seeds: Of each draw, if not the batch's: draws that share candidates share their seed.
+        over_budget: bool[D] draws that a budget cut off; None for none.
     """
 
     chosen: Candidates
-    exactness: str
+    exactness: str | Sequence[str]
     log_weight: NDArray[np.float64]
     log_candidate_weight: NDArray[np.float64]
     per_draw: Mapping[str, Sequence[object]] = field(default_factory=dict)
     per_request: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
     wasted: Sequence[int] | None = None
+    owners: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
+    seeds: Sequence[int] | None = None
+    over_budget: NDArray[np.bool_] | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,29 +63,32 @@ class _Finished:
 
 def build_samples(method: str, batch: Batch, outcome: Outcome) -> list[list[Sample] | CdecError]:
     """Return for each request its samples in draw order, or its error."""
-    visits = batch.visits.rows()
+    visited = batch.tree.visited()
+    visited = visited[np.argsort(batch.tree["request"][visited], kind="stable")]
     results: list[list[Sample] | CdecError] = []
     for number in range(len(batch.requests)):
         if number in batch.errors:
             results.append(batch.errors[number])
         else:
-            results.append(_record_samples(method, batch, outcome, visits, number))
+            results.append(_record_samples(method, batch, outcome, visited, number))
     return results
 
 
 def _record_samples(
-    method: str, batch: Batch, outcome: Outcome, visits: VisitRows, number: int
+    method: str, batch: Batch, outcome: Outcome, visited: NDArray[np.int64], number: int
 ) -> list[Sample]:
     request = batch.requests[number]
     rows = np.flatnonzero(batch.draw_request == number)
     wasted = None if outcome.wasted is None else np.array(outcome.wasted, np.int64)[rows]
-    costs = _costs(batch, visits, number, len(rows), wasted)
+    costs = _costs(batch, visited, number, len(rows), wasted, outcome.owners.get(number))
     texts = _Texts(batch, request)
     shared = outcome.per_request.get(number, {})
     # An over-tight mask must show in the record.
     lookahead = getattr(request.constraint, "lookahead", None)
     tightened = {} if lookahead is None else {"lookahead": lookahead}
     indices = request.indices if request.indices is not None else range(len(rows))
+    exactness = outcome.exactness
+    seeds = batch.seeds if outcome.seeds is None else outcome.seeds
     samples = []
     for position, (row, index) in enumerate(zip(rows.tolist(), indices, strict=True)):
         finished = texts.of(outcome, row)
@@ -93,17 +103,23 @@ def _record_samples(
                 logprob=float(outcome.chosen.log_p[row]) if is_complete else None,
                 log_weight=_null_if_nan(outcome.log_weight[row]),
                 log_candidate_weight=_null_if_nan(outcome.log_candidate_weight[row]),
-                finish_reason=FINISH_REASONS[outcome.chosen.finish[row]],
+                finish_reason=_finish_reason(outcome, row),
                 valid=finished.valid,
                 method=method,
-                exactness=outcome.exactness,
-                seed=batch.seeds[row],
+                exactness=exactness if isinstance(exactness, str) else exactness[row],
+                seed=seeds[row],
                 diagnostics={**own, **shared, **costs[position], **tightened},
                 annotations=finished.annotations,
                 input=request.input,
             )
         )
     return samples
+
+
+def _finish_reason(outcome: Outcome, row: int) -> str:
+    if outcome.over_budget is not None and outcome.over_budget[row]:
+        return FINISH_BUDGET
+    return FINISH_REASONS[outcome.chosen.finish[row]]
 
 
 class _Texts:
@@ -151,7 +167,12 @@ class _Texts:
 
 
 def _costs(
-    batch: Batch, visits: VisitRows, number: int, n: int, wasted: NDArray[np.int64] | None
+    batch: Batch,
+    visited: NDArray[np.int64],
+    number: int,
+    n: int,
+    wasted: NDArray[np.int64] | None,
+    owners: NDArray[np.int64] | None,
 ) -> list[dict[str, int]]:
     """Return the cost fields of each draw; the prompt is charged to the first.
 
@@ -161,14 +182,20 @@ def _costs(
     Every distinct prefix belongs to the lowest draw that reached it, so the sums are what the
     record computed and nothing depends on batching.
     """
-    mine = visits.of_request(number)
-    draws = mine.draw[mine.evaluated]
-    evaluations = np.bincount(draws, minlength=n) + (0 if wasted is None else wasted)
-    calls = np.bincount(mine.draw[mine.evaluated & ~mine.in_run], minlength=n)
+    request = batch.tree["request"][visited]
+    mine = visited[slice(*np.searchsorted(request, [number, number + 1]))]
+    flags = batch.tree["flags"][mine]
+    is_evaluated, is_in_run = (flags & flag > 0 for flag in (EVALUATED, IN_RUN))
+    draws = batch.tree["draw"][mine]
+    if owners is not None:
+        draws = owners[draws]
+    evaluations = np.bincount(draws[is_evaluated], minlength=n)
+    evaluations = evaluations + (0 if wasted is None else wasted)
+    calls = np.bincount(draws[is_evaluated & ~is_in_run], minlength=n)
     tokens = evaluations.copy()
-    if draws.size:
+    if is_evaluated.any():
         # The root's evaluation reads the whole prompt, every other one a single token.
-        tokens[draws.min()] += int(batch.prompt_lengths[number]) - 1
+        tokens[draws[is_evaluated].min()] += int(batch.prompt_lengths[number]) - 1
     columns = (calls.tolist(), tokens.tolist(), evaluations.tolist())
     names = ("target_calls", "target_tokens", "distinct_evaluations")
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -3,7 +3,8 @@
 A draw has a seed; its numbers are the outputs of ``PCG64(seed)``. Candidate ``t`` of the draw owns
 the outputs from ``t * 2**32`` on: the first is its acceptance test, number ``1 + s`` decides its
 token ``s``; number ``2**31 + 1 + s`` decides it again where the first choice was not allowed
-(``opportunistic``). So a draw does not depend on the batch, on chunks, on other draws or on limits,
+(``opportunistic``). Draws that share a prefix tree share the candidates of their record's first
+draw (``rounds``); populations lay theirs out in ``smc``. So a draw does not depend on the batch, on chunks, on other draws or on limits,
 and the first candidates of K = 2 are those of K = 4.
 """
 
@@ -39,6 +40,10 @@ class CandidateUniforms:
         candidates: int64[W] number of each candidate within its draw, ascending where seeds repeat.
         steps: How many steps are expected at most; sizes the blocks, changes no number.
         again: Give the numbers of second draws instead of the first ones.
+
+    Attributes:
+        width: Numbers of a block. blocks: int64[W] block that ``values`` float64[W, width] holds of
+            each candidate; number ``1 + s``, which decides token s, is in block (1 + s) // width.
     """
 
     def __init__(
@@ -52,9 +57,9 @@ class CandidateUniforms:
         self._first = _STRIDE // 2 if again else 0
         self._seeds = seeds
         self._candidates = candidates.tolist()
-        self._width = max(2, min(_BLOCK, steps + 2))
-        self._blocks = np.full(len(seeds), -1, np.int64)
-        self._values = np.zeros((len(seeds), self._width))
+        self.width = max(2, min(_BLOCK, steps + 2))
+        self.blocks = np.full(len(seeds), -1, np.int64)
+        self.values = np.zeros((len(seeds), self.width))
 
     def __len__(self) -> int:
         return len(self._seeds)
@@ -63,7 +68,7 @@ class CandidateUniforms:
         """Return the acceptance test's uniform of every candidate, float64[W]."""
         everyone = range(len(self._seeds))
         self._fill(everyone, [0] * len(everyone))
-        return self._values[:, 0].copy()
+        return self.values[:, 0].copy()
 
     def at(self, steps: NDArray[np.int64], walks: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return the uniforms that decide the next tokens of ``walks``.
@@ -75,24 +80,24 @@ class CandidateUniforms:
         Returns:
             float64[n]. Cost: about 2 microseconds a candidate at the start of each of its blocks.
         """
-        blocks, columns = np.divmod(steps + 1, self._width)
-        late = np.flatnonzero(self._blocks[walks] != blocks)
+        blocks, columns = np.divmod(steps + 1, self.width)
+        late = np.flatnonzero(self.blocks[walks] != blocks)
         if late.size:
             self._fill(walks[late].tolist(), blocks[late].tolist())
-        numbers: NDArray[np.float64] = self._values[walks, columns]
+        numbers: NDArray[np.float64] = self.values[walks, columns]
         return numbers
 
     def _fill(self, walks: Sequence[int], blocks: Sequence[int]) -> None:
         seed: int | None = None
         position = 0
         for walk, block in zip(walks, blocks, strict=True):
-            self._blocks[walk] = block
-            start = self._candidates[walk] * _STRIDE + self._first + block * self._width
+            self.blocks[walk] = block
+            start = self._candidates[walk] * _STRIDE + self._first + block * self.width
             if self._seeds[walk] != seed or start < position:
                 seed = self._seeds[walk]
                 bits = np.random.PCG64(seed)
                 generator = np.random.Generator(bits)
                 position = 0
             bits.advance(start - position)
-            generator.random(out=self._values[walk])
-            position = start + self._width
+            generator.random(out=self.values[walk])
+            position = start + self.width

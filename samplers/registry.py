@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from cdec.samplers.asap import AsapSampler
 from cdec.samplers.base import Sampler
 from cdec.samplers.beam import BeamSampler
 from cdec.samplers.disc import DiscSampler
+from cdec.samplers.exact import ExactSampler
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
+from cdec.samplers.smc import SmcSampler
 from cdec.samplers.unconstrained import UnconstrainedSampler
 
 SAMPLERS: dict[str, type[Sampler]] = {
@@ -15,4 +18,7 @@ SAMPLERS: dict[str, type[Sampler]] = {
     "masked": MaskedSampler,
     "beam": BeamSampler,
     "disc": DiscSampler,
+    "asap": AsapSampler,
+    "exact": ExactSampler,
+    "smc": SmcSampler,
 }

@@ -11,9 +11,8 @@ from numpy.typing import NDArray
 from cdec.samplers.batch import FREE, Batch
 from cdec.samplers.candidates import Candidates
 from cdec.samplers.decoding import decode
-from cdec.samplers.mass import bracket, estimate
+from cdec.samplers.mass import estimate, length_mass
 from cdec.samplers.randomness import CandidateUniforms
-from cdec.samplers.visits import log_mass_upper
 
 
 def chunks(n: int, size: int) -> Iterator[NDArray[np.int64]]:
@@ -61,7 +60,7 @@ def draw_candidates(
 
 
 class Tally:
-    """Candidates' weights and found texts of every record, for its mass fields.
+    """Candidates' weights of every record, for its mass fields.
 
     Args:
         batch: The open requests.
@@ -71,44 +70,47 @@ class Tally:
     def __init__(self, batch: Batch, *, unbiased: bool) -> None:
         self._batch = batch
         self._unbiased = unbiased
-        self._weights: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
-        self._texts: list[tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.float64]]] = []
+        self._weights: list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]] = []
 
-    def weigh(self, draws: NDArray[np.int64], log_x: NDArray[np.float64]) -> None:
-        """Add candidates of a number fixed in advance: their draws int64[n], log_x float64[n]."""
-        self._weights.append((self._batch.draw_request[draws], log_x))
+    def weigh(
+        self,
+        draws: NDArray[np.int64],
+        log_x: NDArray[np.float64],
+        log_beyond: NDArray[np.float64] | None = None,
+    ) -> None:
+        """Add candidates of a number fixed in advance.
 
-    def find(self, draws: NDArray[np.int64], candidates: Candidates) -> None:
-        """Add what was found by candidates of ``draws``, int64[n]."""
-        rows = np.flatnonzero(candidates.is_text)
-        keys = np.stack([self._batch.draw_request[draws[rows]], candidates.last[rows]])
-        # Repetitions are dropped at once: what is kept is bounded by the distinct texts.
-        keys, first = np.unique(keys, axis=1, return_index=True)
-        self._texts.append((keys[0], keys[1], candidates.log_p[rows[first]]))
+        Args:
+            draws: int64[n] rows of the batch's draws that they belong to.
+            log_x: float64[n]. log_beyond: float64[n] as in ``Candidates``; None for nothing.
+        """
+        beyond = np.full(len(log_x), -np.inf) if log_beyond is None else log_beyond
+        self._weights.append((self._batch.draw_request[draws], log_x, beyond))
 
     def fields(self, *, bounds: bool = True, weights: bool = True) -> dict[int, dict[str, object]]:
-        """Return ``log_mass``, its standard error and bracket, and ``ess`` by request.
+        """Return the mass fields by request: estimate, error, bracket, ``ess``, ``length_mass``.
 
         Args:
             bounds: Whether the record's visits bound the mass; they do where masks led the walks.
             weights: Whether the candidates' weights are known; else nothing is estimated.
         """
         batch = self._batch
-        upper = log_mass_upper(batch.visits.rows()) if bounds else {}
-        request, log_x = (np.concatenate(part) for part in zip(*self._weights, strict=True))
-        found, texts, log_p = (np.concatenate(part) for part in zip(*self._texts, strict=True))
+        columns = (np.concatenate(part) for part in zip(*self._weights, strict=True))
+        request, log_x, log_beyond = columns
         fields: dict[int, dict[str, object]] = {}
         for number in np.unique(batch.draw_request).tolist():
             if batch.session_of[number] == FREE:
                 continue
-            mass = estimate(log_x[request == number])
+            mine = request == number
+            mass = estimate(log_x[mine])
             known = self._unbiased
             fields[number] = {
                 "log_mass": mass.log_mass if known else None,
                 "log_mass_se": mass.log_mass_se if known else None,
             }
             if bounds:
-                mine = found == number
-                fields[number] |= bracket(upper.get(number, 0.0), texts[mine], log_p[mine])
+                fields[number] |= batch.tree.bracket(number, int(batch.roots[number]))
+                share = length_mass(log_x[mine], log_beyond[mine]) if known else None
+                fields[number]["length_mass"] = share
             fields[number]["ess"] = mass.ess if weights else None
         return fields

@@ -7,7 +7,7 @@ likely (``speculation``). All its tokens go through the model in one pass.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -80,6 +80,19 @@ class Step:
             log_normalizer=distributions.log_normalizer,
             rows=distributions.rows,
         )
+
+    @property
+    def depth(self) -> NDArray[np.int64]:
+        """Tokens drawn so far by each walk, int64[W]."""
+        return self.nodes.depth[self.walk_node]
+
+    def of_nodes(self, nodes: NDArray[np.int64]) -> Step:
+        """Return this step for some of its nodes (int64[n], ascending) and the walks there."""
+        return self.of_walks(np.flatnonzero(np.isin(self.walk_node, nodes)))[0]
+
+    def without_limit(self) -> Step:
+        """Return this step as if no text had a length limit."""
+        return replace(self, nodes=replace(self.nodes, depth=np.full(len(self.rows), -1)))
 
     def of_walks(self, walks: NDArray[np.int64]) -> tuple[Step, NDArray[np.int64]]:
         """Return this step for some of its walks (int64[n]) alone, and their nodes here."""

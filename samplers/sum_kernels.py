@@ -113,3 +113,13 @@ def gather_exp(row, shift, ids, start, n, values, sums):  # type: ignore[no-unty
         score = np.float64(row[np.uint64(token if inside else 0)])
         values[j] = score - shift if inside else -np.inf
     return exponentiate(values, n, sums)
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+def positive_sum(values, n):  # type: ignore[no-untyped-def]
+    """Return the sum of values[:n]."""
+    total = 0.0
+    part = values[:n]
+    for j in range(len(part)):
+        total += part[j]
+    return total

@@ -46,7 +46,6 @@ class UnconstrainedSampler(Sampler):
             drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1), None)
             # The indicator of S has mean P(S) under P.
             tally.weigh(draws, np.where(drawn.is_text, 0.0, -np.inf))
-            tally.find(draws, drawn)
             parts.append(drawn)
         chosen = concatenate(parts)
         log_weight = np.where(chosen.is_text, 0.0, np.nan)

@@ -1,57 +1,15 @@
-"""Mass estimates, the bound c(root), resampling, and the layout of random numbers."""
+"""Mass estimates, resampling, and the layout of random numbers."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 
 import numpy as np
 import pytest
 
 from cdec.samplers.disc import resample
-from cdec.samplers.mass import bracket, estimate
+from cdec.samplers.mass import estimate, length_mass
 from cdec.samplers.randomness import CandidateUniforms, draw_seeds, single_uniform
-from cdec.samplers.visits import VisitRows, Visits, log_mass_upper
-
-
-def visit(
-    context: int, depth: int, parent: int, edge: float, bound: float, draw: int = 0
-) -> VisitRows:
-    """Return one visited prefix of request 0."""
-    with np.errstate(divide="ignore"):
-        values = [0, context, depth, parent, np.log(edge), np.log(bound), draw, True, False]
-    return VisitRows(*(np.array([value]) for value in values))
-
-
-def test_unvisited_prefixes_count_fully_and_visited_ones_by_their_bound() -> None:
-    visits = Visits()
-    visits.add(visit(5, 0, -1, 1.0, 0.8))
-    assert log_mass_upper(visits.rows())[0] == pytest.approx(math.log(0.8))
-    visits.add(visit(7, 1, 5, 0.5, 0.1))
-    assert log_mass_upper(visits.rows())[0] == pytest.approx(math.log(0.3 + 0.5 * 0.1))
-    visits.add(visit(9, 1, 5, 0.3, 0.0))
-    assert log_mass_upper(visits.rows())[0] == pytest.approx(math.log(0.05))
-    visits.add(visit(11, 2, 7, 0.1, 1e-9))
-    assert log_mass_upper(visits.rows())[0] == pytest.approx(math.log(0.05e-9), rel=1e-6)
-
-
-def test_a_prefix_belongs_to_its_lowest_draw_however_it_was_added() -> None:
-    visits = Visits()
-    for draw in (4, 2, 3):
-        visits.add(visit(5, 0, -1, 1.0, 0.8, draw))
-    rows = visits.rows()
-    assert rows.draw.tolist() == [2]
-    visits.add(visit(5, 0, -1, 1.0, 0.8, 1))
-    assert visits.rows().draw.tolist() == [1]
-    assert all(len(getattr(rows, field.name)) == 1 for field in fields(VisitRows))
-
-
-def test_bracket_counts_each_text_once() -> None:
-    visits = Visits()
-    visits.add(visit(5, 0, -1, 1.0, 0.8))
-    found = bracket(log_mass_upper(visits.rows())[0], np.array([5, 5, 7]), np.log([0.1, 0.1, 0.2]))
-    assert found["log_mass_lower"] == pytest.approx(math.log(0.3))
-    assert found["log_mass_upper"] == pytest.approx(math.log(0.8))
 
 
 def test_estimate_survives_tiny_weights_and_knows_when_it_knows_nothing() -> None:
@@ -96,12 +54,9 @@ def test_seeds_fit_a_json_number() -> None:
     assert max(seeds) < 2**53
 
 
-def test_records_are_bounded_apart_even_where_their_contexts_have_equal_numbers() -> None:
-    visits = Visits()
-    visits.add(visit(5, 0, -1, 1.0, 0.8))
-    visits.add(visit(7, 1, 5, 0.5, 0.1))
-    other = visit(5, 0, -1, 1.0, 0.6)
-    other.request[:] = 3
-    visits.add(other)
-    found = log_mass_upper(visits.rows())
-    assert found == pytest.approx({0: math.log(0.3 + 0.5 * 0.1), 3: math.log(0.6)})
+def test_length_mass_is_the_share_of_what_the_limit_cut_off() -> None:
+    with np.errstate(divide="ignore"):
+        log_x, log_beyond = np.log([0.2, 0.4, 0.0]), np.log([0.0, 0.1, 0.1])
+    assert length_mass(log_x, log_beyond) == pytest.approx(0.2 / 0.8)
+    assert length_mass(log_x, np.full(3, -np.inf)) == 0.0
+    assert length_mass(np.full(3, -np.inf), np.full(3, -np.inf)) is None

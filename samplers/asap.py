@@ -1,0 +1,126 @@
+"""ASAp: masked decoding that remembers, so that its law converges to Q = P(. | S).
+
+Paper: Park et al. 2024, arXiv 2405.21047, section 3. Every event is drawn with probability
+proportional to P * c, c the tree's bound of what can follow. Deviations: the end of the text is an
+event with a probability; draws run in rounds (``rounds``); each record carries its exact weight
+P / Q~, so weighted records target Q from the first one on.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from cdec.core.errors import UsageError
+from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.batch import Batch
+from cdec.samplers.learning import Learning, wanted_of
+from cdec.samplers.outcome import Outcome
+from cdec.samplers.rounds import DEFAULT_ROUND, Rounds
+from cdec.samplers.tree_vectors import DEFAULT_BYTES
+
+DEFAULT_BURN_IN = 100
+DEFAULT_MAX_DRAWS = 1000
+OPEN = np.iinfo(np.int32).max
+"""More candidates than are ever drawn."""
+
+
+class AsapSampler(Sampler):
+    """Draws masked candidates from an ever better known tree; the law tends to Q with the draws.
+
+    Args:
+        burn_in: Candidates that only teach the tree; the first of all is masked decoding.
+        until_converged: Go on teaching until the certified bracket of P(S) is no wider than this
+            (upper minus lower, as probabilities), or ``max_draws`` candidates per sample are spent.
+        max_draws: Most candidates that teach, per sample asked for.
+        round: Candidates that read the same tree; decides results.
+        tree_bytes: Bytes of the tree's vectors kept; changes no result.
+        max_walks: Candidates that decode together; changes no result.
+
+    Raises:
+        UsageError: An option out of range.
+    """
+
+    name: ClassVar[str] = "asap"
+    exactness = "asymptotic"
+
+    def __init__(
+        self,
+        *,
+        burn_in: int = DEFAULT_BURN_IN,
+        until_converged: float | None = None,
+        max_draws: int = DEFAULT_MAX_DRAWS,
+        round: int = DEFAULT_ROUND,
+        tree_bytes: int = DEFAULT_BYTES,
+        max_walks: int = DEFAULT_MAX_WALKS,
+    ) -> None:
+        self.burn_in = require("burn_in", burn_in, at_least=0)
+        self.until_converged = require_width(until_converged)
+        self.max_draws = require("max_draws", max_draws, at_least=1)
+        self.round = require("round", round, at_least=1)
+        self.tree_bytes = require("tree_bytes", tree_bytes, at_least=1)
+        self.max_walks = require("max_walks", max_walks, at_least=1)
+
+    def run(self, batch: Batch) -> Outcome:
+        """Draw one text for every draw of ``batch``."""
+        rounds = Rounds(
+            batch, size=self.round, max_walks=self.max_walks, tree_bytes=self.tree_bytes
+        )
+        learning = Learning(batch, rounds, wanted_of(batch) + self.burn_in)
+        learning.draw_free(self.max_walks)
+        # The number of the first candidate that is recorded; OPEN while it is not known.
+        starts = np.full(len(batch.requests), OPEN if self.until_converged else self.burn_in)
+        active = learning.constrained
+        while active.size:
+            left = starts[active] + learning.wanted[active] - rounds.drawn[active]
+            for drawn in rounds.draw(active, np.minimum(self.round, left)):
+                learning.add(drawn)
+                first = max(0, int(starts[drawn.request]) - drawn.first)
+                learning.take(drawn, np.arange(first, len(drawn.tests)))
+                if self._is_known(batch, drawn.request, int(rounds.drawn[drawn.request])):
+                    starts[drawn.request] = min(starts[drawn.request], rounds.drawn[drawn.request])
+            active = active[learning.taken[active] < learning.wanted[active]]
+        chosen = learning.chosen()
+        log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
+        return Outcome(
+            chosen=chosen,
+            exactness=self.exactness,
+            log_weight=log_x,
+            log_candidate_weight=log_x,
+            per_draw={
+                "iteration": learning.iteration.tolist(),
+                **learning.per_draw(("path_evaluations",)),
+            },
+            per_request=learning.fields(),
+            owners=learning.owners(),
+            seeds=learning.seeds(),
+        )
+
+    def _is_known(self, batch: Batch, request: int, drawn: int) -> bool:
+        """Say whether a record that is to converge has done so, or has spent its budget."""
+        if self.until_converged is None or drawn < self.burn_in:
+            return False
+        most = self.max_draws * len(batch.requests[request].seeds)
+        return drawn >= most or width(batch, request) <= self.until_converged
+
+
+def width(batch: Batch, request: int) -> float:
+    """Return the certified upper bound of P(S) minus the lower one."""
+    upper = np.exp(batch.tree.log_upper(int(batch.roots[request])))
+    return float(upper - np.exp(batch.tree.log_found[request]))
+
+
+def require_width(value: float | None) -> float | None:
+    """Return a bracket's width.
+
+    Raises:
+        UsageError: It is not above 0 and below 1.
+    """
+    if value is None or (isinstance(value, (int, float)) and 0 < value < 1):
+        return value
+    raise UsageError(
+        f"until_converged is {value!r}, expected a width of the bracket between 0 and 1",
+        hint="Give a probability such as 0.01.",
+        option="until_converged",
+    )

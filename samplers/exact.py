@@ -1,0 +1,160 @@
+"""Exact sampling: adaptive rejection, so that every accepted text is an independent draw of Q.
+
+Constrained adaptive rejection sampling over ASAp's tree (arXiv 2405.21047, section 3, as proposal):
+a candidate is drawn with probability P * (prod of 1 / Z over the prefixes the tree does not hold) /
+c(root) and accepted with probability prod Z, so each text comes out accepted with probability
+P / c(root), whatever the tree knows. What candidates see, accepted or not, lowers c(root) towards
+P(S), so fewer and fewer are refused. A round's acceptance tests are read in index order.
+"""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import UsageError
+from cdec.samplers.asap import DEFAULT_MAX_DRAWS
+from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.batch import Batch
+from cdec.samplers.disc import resample
+from cdec.samplers.learning import Learning, wanted_of
+from cdec.samplers.outcome import Outcome
+from cdec.samplers.rounds import DEFAULT_ROUND, Rounds
+from cdec.samplers.tree_vectors import DEFAULT_BYTES
+
+FALLBACKS = {"disc": "asymptotic", "asap": "asymptotic", "none": "exact"}
+"""What a sample past the budget becomes, and its exactness: one of K more candidates, taken in
+proportion to its weight; the next candidate, with its weight; or no text at all."""
+
+
+class ExactSampler(Sampler):
+    """Draws independent exact samples of Q = P(. | S), within a budget of candidates.
+
+    A sample past the budget has ``finish_reason`` "budget" and ``accepted`` false. Where nothing
+    has any mass, the samples end as ``dead_end`` at once.
+
+    Args:
+        round: Candidates that read the same tree; decides results.
+        abort: Draw unmasked where the tree knows nothing and give up at the first event that is not
+            allowed, instead of masking and testing at the end: the same law.
+        max_draws: Budget: candidates per sample asked for, all samples of a record together.
+        fallback: ``disc``, ``asap`` or ``none``: what a sample past the budget is.
+        max_tries: K of the fallback ``disc``.
+        tree_bytes: Bytes of the tree's vectors kept; changes no result.
+        max_walks: Candidates that decode together; changes no result.
+
+    Raises:
+        UsageError: An option out of range.
+    """
+
+    name: ClassVar[str] = "exact"
+    exactness = "exact"
+
+    def __init__(
+        self,
+        *,
+        round: int = DEFAULT_ROUND,
+        abort: bool = False,
+        max_draws: int = DEFAULT_MAX_DRAWS,
+        fallback: str = "disc",
+        max_tries: int = 4,
+        tree_bytes: int = DEFAULT_BYTES,
+        max_walks: int = DEFAULT_MAX_WALKS,
+    ) -> None:
+        if fallback not in FALLBACKS:
+            raise UsageError(
+                f"fallback is {fallback!r}, expected one of {', '.join(FALLBACKS)}",
+                hint="Leave it out for disc.",
+                option="fallback",
+            )
+        self.round = require("round", round, at_least=1)
+        self.abort = bool(abort)
+        self.max_draws = require("max_draws", max_draws, at_least=1)
+        self.fallback = fallback
+        self.max_tries = require("max_tries", max_tries, at_least=1)
+        self.tree_bytes = require("tree_bytes", tree_bytes, at_least=1)
+        self.max_walks = require("max_walks", max_walks, at_least=1)
+
+    def run(self, batch: Batch) -> Outcome:
+        """Draw one text for every draw of ``batch``."""
+        rounds = self._rounds(batch, aborting=self.abort)
+        wanted = wanted_of(batch)
+        # The first candidates, rounds being whole: as many as the samples, which are drawn anyway.
+        estimated = np.minimum(-(-wanted // self.round) * self.round, wanted * self.max_draws)
+        learning = Learning(batch, rounds, estimated)
+        learning.draw_free(self.max_walks)
+        budget = wanted * self.max_draws
+        active = learning.constrained
+        while active.size:
+            counts = np.minimum(self.round, (budget - rounds.drawn)[active])
+            for drawn in rounds.draw(active, counts):
+                learning.add(drawn)
+                learning.take(drawn, np.flatnonzero(drawn.passed))
+            active = active[(learning.taken < wanted)[active] & (rounds.drawn < budget)[active]]
+            active = np.array([r for r in active.tolist() if rounds.log_root(r) > -np.inf], int)
+        accepted = learning.iteration > 0
+        over_budget = self._fill(batch, learning, rounds)
+        return self._outcome(learning, accepted, over_budget)
+
+    def _rounds(self, batch: Batch, *, aborting: bool) -> Rounds:
+        return Rounds(
+            batch,
+            size=self.round,
+            max_walks=self.max_walks,
+            tree_bytes=self.tree_bytes,
+            aborting=aborting,
+        )
+
+    def _fill(self, batch: Batch, learning: Learning, rounds: Rounds) -> NDArray[np.bool_]:
+        """Give every draw that is still open its fallback; return which ran out of budget."""
+        over_budget = np.zeros(len(batch.seeds), np.bool_)
+        for r in learning.constrained.tolist():
+            missing = int(learning.wanted[r] - learning.taken[r])
+            if not missing:
+                continue
+            has_mass = rounds.log_root(r) > -np.inf
+            if has_mass and self.fallback != "none":
+                over_budget[self._fall_back(batch, learning, rounds, r)] = True
+            else:
+                over_budget[learning.take_nothing(r, missing)] = has_mass
+        return over_budget
+
+    def _fall_back(
+        self, batch: Batch, learning: Learning, rounds: Rounds, request: int
+    ) -> NDArray[np.int64]:
+        """Draw the open samples of a request without acceptance; return their draws."""
+        rounds.aborting = False
+        tries = self.max_tries if self.fallback == "disc" else 1
+        taken = []
+        while learning.taken[request] < learning.wanted[request]:
+            for drawn in rounds.draw(np.array([request]), np.array([tries])):
+                learning.add(drawn)
+                # The last acceptance test's number is free: nothing is tested here.
+                row = resample(drawn.candidates.log_x[None], drawn.tests[-1:])
+                taken.append(learning.take(drawn, row))
+        return np.concatenate(taken)
+
+    def _outcome(
+        self, learning: Learning, accepted: NDArray[np.bool_], over_budget: NDArray[np.bool_]
+    ) -> Outcome:
+        chosen = learning.chosen()
+        log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
+        late = log_x if self.fallback == "asap" else np.full(len(log_x), np.nan)
+        other = FALLBACKS[self.fallback]
+        return Outcome(
+            chosen=chosen,
+            exactness=[other if late else self.exactness for late in over_budget.tolist()],
+            log_weight=np.where(accepted & chosen.is_complete, 0.0, late),
+            log_candidate_weight=log_x,
+            per_draw={
+                "accepted": accepted.tolist(),
+                "iteration": learning.iteration.tolist(),
+                **learning.per_draw(("draws", "path_evaluations")),
+            },
+            per_request=learning.fields(),
+            owners=learning.owners(),
+            seeds=learning.seeds(),
+            over_budget=over_budget,
+        )

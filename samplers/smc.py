@@ -1,0 +1,171 @@
+"""SMC: a population of masked walks a draw, weighted by Z at every step and resampled.
+
+Papers: Lew et al. 2023, arXiv 2306.03081 (sequential Monte Carlo steering); Loula et al. 2025,
+arXiv 2504.13139. Proposal: a masked step; incremental weight: its allowed mass Z (one token or end
+event a step). Deviations: finished particles stay in the population with their weight; equal
+prefixes of all particles of all draws are evaluated once; resampling is adaptive, by effective
+sample size, and stratified (``particles.stratified``).
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import UsageError
+from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.batch import FREE, Batch
+from cdec.samplers.candidates import Candidates, concatenate
+from cdec.samplers.disc import resample
+from cdec.samplers.outcome import Outcome
+from cdec.samplers.particles import Populations, effective_sample_size, log_mean
+from cdec.samplers.randomness import single_uniform
+from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_candidates
+
+
+class SmcSampler(Sampler):
+    """Draws one particle of a population of N; the law tends to Q as N grows.
+
+    Each draw is a run of its own. The mean weight of its particles at the end, its *evidence*, is
+    an unbiased estimate of P(S) and is recorded as ``log_weight``: records weighted by it target Q
+    whatever N. One particle is taken with probability proportional to its weight (number 0
+    of candidate 2N, see ``randomness``); where all weights are 0 it is the first, which says by its
+    ``finish_reason`` how it failed.
+
+    The diagnostics of a draw are ``particles`` (N; 1 without a constraint, which needs no weights),
+    ``resamplings`` (how many times), and ``ess``, the effective sample size of the final weights.
+
+    Args:
+        particles: N. With 1 this is masked decoding.
+        resample_below: Resample where the effective sample size falls below this share of N; with 0
+            never (one of N masked candidates is taken), with 1 wherever weights are unequal.
+        max_walks: Particles that decode together (at least one draw's); bounds memory, changes no
+            result.
+
+    Raises:
+        UsageError: An option out of range.
+    """
+
+    name: ClassVar[str] = "smc"
+    exactness = "asymptotic"
+
+    def __init__(
+        self,
+        *,
+        particles: int = 16,
+        resample_below: float = 0.5,
+        max_walks: int = DEFAULT_MAX_WALKS,
+    ) -> None:
+        self.particles = require("particles", particles, at_least=1)
+        self.resample_below = _share("resample_below", resample_below)
+        self.max_walks = require("max_walks", max_walks, at_least=1)
+
+    def run(self, batch: Batch) -> Outcome:
+        """Draw one text for every draw of ``batch``."""
+        tally = Tally(batch, unbiased=True)
+        is_free = batch.session_of[batch.draw_request] == FREE
+        led, free = np.flatnonzero(~is_free), np.flatnonzero(is_free)
+        order = [led[c] for c in chunks(len(led), self.max_walks // self.particles)]
+        parts = [self._choose(batch, tally, draws) for draws in order]
+        order += [free[c] for c in chunks(len(free), self.max_walks)]
+        parts += [_sample_model(batch, tally, draws) for draws in order[len(parts) :]]
+        place = np.argsort(np.concatenate(order))
+        drawn = _joined(parts).take(place)
+        chosen = drawn.chosen
+        log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
+        return Outcome(
+            chosen=chosen,
+            exactness=self.exactness,
+            log_weight=log_x,
+            log_candidate_weight=log_x,
+            per_draw={
+                "particles": drawn.particles.tolist(),
+                "resamplings": drawn.resamplings.tolist(),
+                "ess": [None if math.isnan(ess) else ess for ess in drawn.ess.tolist()],
+            },
+            per_request=_without_ess(tally),
+        )
+
+    def _choose(self, batch: Batch, tally: Tally, draws: NDArray[np.int64]) -> _Drawn:
+        """Run the populations of constrained draws, int64[n]; take one particle of each."""
+        n = self.particles
+        populations = Populations(batch, draws, n, self.resample_below)
+        candidates = populations.walk()
+        log_weights = populations.log_weights
+        evidence = log_mean(log_weights)
+        tally.weigh(draws, evidence, log_mean(candidates.log_beyond.reshape(-1, n)))
+        numbers = np.array([single_uniform(batch.seeds[draw], 2 * n) for draw in draws])
+        rows = np.arange(len(draws)) * n + resample(log_weights, numbers)
+        return _Drawn(
+            chosen=replace(candidates.take(rows), log_x=evidence),
+            particles=np.full(len(draws), n),
+            resamplings=populations.resamplings,
+            ess=effective_sample_size(log_weights),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class _Drawn:
+    """n draws: the chosen candidates, with the log evidence as ``log_x``, and diagnostics.
+
+    particles, resamplings: int64[n]. ess: float64[n], NaN where all weights are 0.
+    """
+
+    chosen: Candidates
+    particles: NDArray[np.int64]
+    resamplings: NDArray[np.int64]
+    ess: NDArray[np.float64]
+
+    def take(self, rows: NDArray[np.int64]) -> _Drawn:
+        """Return the given rows."""
+        return _Drawn(
+            self.chosen.take(rows), self.particles[rows], self.resamplings[rows], self.ess[rows]
+        )
+
+
+def _joined(parts: list[_Drawn]) -> _Drawn:
+    return _Drawn(
+        chosen=concatenate([part.chosen for part in parts]),
+        particles=np.concatenate([part.particles for part in parts]),
+        resamplings=np.concatenate([part.resamplings for part in parts]),
+        ess=np.concatenate([part.ess for part in parts]),
+    )
+
+
+def _sample_model(batch: Batch, tally: Tally, draws: NDArray[np.int64]) -> _Drawn:
+    """Draw from the model itself, where no constraint weighs anything: one particle a draw."""
+    drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1), None)
+    tally.weigh(draws, drawn.log_x)
+    return _Drawn(
+        chosen=drawn,
+        particles=np.ones(len(draws), np.int64),
+        resamplings=np.zeros(len(draws), np.int64),
+        ess=effective_sample_size(drawn.log_x[:, None]),
+    )
+
+
+def _without_ess(tally: Tally) -> dict[int, dict[str, object]]:
+    """Return the records' mass fields; ``ess`` is each draw's own here."""
+    fields = tally.fields()
+    for mine in fields.values():
+        del mine["ess"]
+    return fields
+
+
+def _share(name: str, value: object) -> float:
+    """Return an option that is a share, from 0 to 1.
+
+    Raises:
+        UsageError: It is no number, or out of range.
+    """
+    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
+        return float(value)
+    raise UsageError(
+        f"{name} is {value!r}, expected a number from 0 to 1",
+        hint=f"Give {name} a share of the particles, such as 0.5.",
+        option=name,
+    )

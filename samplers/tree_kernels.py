@@ -1,0 +1,132 @@
+"""Compiled steps of the prefix tree: visiting prefixes, and carrying bounds upwards.
+
+A node is a model context; every column is indexed by it. Children are a list: ``first_child`` of
+the parent, then ``next_sibling``; -1 ends it. Masses are natural logs, sums are of positive terms
+only: nothing is ever computed as 1 minus a mass.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+NIL = -1
+"""No node, no vector."""
+VISITED, EVALUATED, IN_RUN, EXACT, TERMINAL = 1, 2, 4, 8, 16
+"""Flags of a node. EXACT: its mass leaves the visited children out. TERMINAL: a text ended here."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def visit(  # type: ignore[no-untyped-def]
+    context,
+    parent,
+    token,
+    depth,
+    request,
+    draw,
+    log_edge,
+    log_mass,
+    flags,
+    node_parent,
+    node_token,
+    node_depth,
+    node_request,
+    node_draw,
+    node_edge,
+    node_mass,
+    node_bound,
+    node_flags,
+    first_child,
+    next_sibling,
+    is_new,
+):
+    """Record n prefixes; the first ten arrays are theirs, the node columns are written.
+
+    A prefix that was visited before keeps its place; of repeated visits the lowest draw counts.
+    ``is_new`` bool[n] is written.
+    """
+    for i in range(len(context)):
+        node = context[i]
+        known = node_flags[node]
+        is_new[i] = known & VISITED == 0
+        if is_new[i]:
+            node_parent[node] = parent[i]
+            node_token[node] = token[i]
+            node_depth[node] = depth[i]
+            node_request[node] = request[i]
+            node_draw[node] = draw[i]
+            node_edge[node] = log_edge[i]
+            node_flags[node] = flags[i] | VISITED
+            first_child[node] = NIL
+            next_sibling[node] = NIL
+            if parent[i] >= 0:
+                next_sibling[node] = first_child[parent[i]]
+                first_child[parent[i]] = node
+        elif draw[i] < node_draw[node]:
+            node_draw[node] = draw[i]
+            node_flags[node] = (known & ~IN_RUN) | flags[i] | VISITED
+        else:
+            node_flags[node] = known | (flags[i] & ~IN_RUN)
+        node_mass[node] = log_mass[i]
+        node_bound[node] = min(0.0, log_mass[i])
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def bound_of(node, mass, bound, edge, flags, first_child, next_sibling):  # type: ignore[no-untyped-def]
+    """Return log c(node): what no visited child covers, plus the sum of P * c of the children."""
+    if flags[node] & TERMINAL:
+        return 0.0
+    rest = mass[node]
+    peak = rest
+    child = first_child[node]
+    while child != NIL:
+        peak = max(peak, edge[child] + bound[child])
+        child = next_sibling[child]
+    if peak == -math.inf:
+        return peak
+    # Where the mass still holds the children's, they are taken off it, never below zero.
+    seen = 0.0
+    kept = 0.0
+    child = first_child[node]
+    while child != NIL:
+        seen += math.exp(edge[child] - peak)
+        kept += math.exp(edge[child] + bound[child] - peak)
+        child = next_sibling[child]
+    own = math.exp(rest - peak)
+    if flags[node] & EXACT == 0:
+        own = max(0.0, own - seen)
+    total = own + kept
+    return min(0.0, peak + math.log(total)) if total > 0.0 else -math.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def update(nodes, mass, bound, edge, flags, first_child, next_sibling):  # type: ignore[no-untyped-def]
+    """Recompute the bounds of ``nodes`` (int64[n], children before their parents)."""
+    for node in nodes:
+        bound[node] = bound_of(node, mass, bound, edge, flags, first_child, next_sibling)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def with_ancestors(nodes, parent, mark):  # type: ignore[no-untyped-def]
+    """Return ``nodes`` (int64[n]) and all nodes above them, each once.
+
+    ``mark`` is a scratch uint8 a node, zero before and after.
+    """
+    found = np.empty(max(16, 2 * len(nodes)), np.int64)
+    count = 0
+    for start in nodes:
+        node = start
+        while node >= 0 and mark[node] == 0:
+            mark[node] = 1
+            if count == len(found):
+                grown = np.empty(2 * count, np.int64)
+                grown[:count] = found
+                found = grown
+            found[count] = node
+            count += 1
+            node = parent[node]
+    for i in range(count):
+        mark[found[i]] = 0
+    return found[:count]

@@ -1,0 +1,98 @@
+"""Exact law of sequential Monte Carlo on a toy, by enumeration of whole populations.
+
+Plain dictionaries, no code of cdec's own. A population is a tuple of particles in their order, for
+stratified resampling depends on it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections import defaultdict
+
+from tests.toys import Row, Toy
+
+Particle = tuple[Row | None, bool, float]
+"""Row (None where no end was found), whether it still walks, weight."""
+Population = tuple[Particle, ...]
+Run = tuple[Row | None, float, int]
+"""What a run shows: the chosen row, its evidence to 9 digits, how often it was resampled."""
+
+
+def smc(toy: Toy, particles: int, share: float, limit: int | None = None) -> dict[Run, float]:
+    """Return the law of what a run shows."""
+    start = _arrive(toy, (), 1.0)
+    live: dict[tuple[Population, int], float] = {((start,) * particles, 0): 1.0}
+    law: dict[Run, float] = defaultdict(float)
+    while live:
+        after: dict[tuple[Population, int], float] = defaultdict(float)
+        for (population, times), p in live.items():
+            if not any(walks for _, walks, _ in population):
+                for run, q in _choices(population, times).items():
+                    law[run] += p * q
+                continue
+            for moves in itertools.product(*(_moves(toy, one, limit) for one in population)):
+                moved = tuple(one for one, _ in moves)
+                share_of_move = p * math.prod(q for _, q in moves)
+                for (children, more), q in _resampled(moved, share).items():
+                    after[children, times + more] += share_of_move * q
+        live = after
+    return dict(law)
+
+
+def _moves(toy: Toy, particle: Particle, limit: int | None) -> list[tuple[Particle, float]]:
+    """Return what a particle becomes by one masked step, with probabilities."""
+    row, walks, weight = particle
+    if not walks or row is None:
+        return [(particle, 1.0)]
+    given = toy.probabilities(row)
+    end = sum(given[e] for e in toy.vocabulary.eos_token_ids) if row in toy.members else 0.0
+    rows = {member[: len(row) + 1] for member in toy.members if len(member) > len(row)}
+    following = sorted(longer for longer in rows if longer[:-1] == row)
+    if limit is not None and len(row) >= limit:
+        following = []
+    z = end + sum(given[longer[-1]] for longer in following)
+    if z == 0:
+        return [((None, False, 0.0), 1.0)]
+    moves = [(_arrive(toy, longer, weight * z), given[longer[-1]] / z) for longer in following]
+    return [
+        *(m for m in moves if m[1] > 0),
+        *([((row, False, weight * z), end / z)] if end else []),
+    ]
+
+
+def _arrive(toy: Toy, row: Row, weight: float) -> Particle:
+    """Return the particle at ``row``: done, or walking on."""
+    return (row, not (toy.ends_itself and row in toy.members), weight)
+
+
+def _resampled(population: Population, share: float) -> dict[tuple[Population, int], float]:
+    """Return the populations that follow, with 1 where this one was resampled."""
+    weights = [weight for _, _, weight in population]
+    n, total = len(weights), sum(weights)
+    walks = any(walks for _, walks, _ in population)
+    if not walks or total**2 >= share * n * sum(w * w for w in weights):
+        return {(population, 0): 1.0}
+    edges = [0.0, *itertools.accumulate(w / total for w in weights)]
+    slots = []
+    for i in range(n):  # Slot i takes the particle that a point of [i/n, (i+1)/n) falls into.
+        overlaps = [n * (min(b, (i + 1) / n) - max(a, i / n)) for a, b in itertools.pairwise(edges)]
+        slots.append([(j, p) for j, p in enumerate(overlaps) if p > 1e-12])
+    law: dict[tuple[Population, int], float] = defaultdict(float)
+    for picks in itertools.product(*slots):
+        children = tuple((*population[j][:2], total / n) for j, _ in picks)
+        law[children, 1] += math.prod(p for _, p in picks)
+    return law
+
+
+def _choices(population: Population, times: int) -> dict[Run, float]:
+    """Return what a finished run shows."""
+    total = sum(weight for _, _, weight in population)
+    if total == 0:
+        return {(None, 0.0, times): 1.0}
+    law: dict[Run, float] = defaultdict(float)
+    evidence = round(total / len(population), 9)
+    for row, _, weight in population:
+        if weight > 0:
+            law[row, evidence, times] += weight / total
+    return law
