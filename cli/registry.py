@@ -13,6 +13,7 @@ COMMANDS: dict[str, str] = {
     "run": "cdec.cli.run",
     "check": "cdec.cli.check",
     "retokenize": "cdec.cli.retokenize",
+    "score": "cdec.cli.score",
     "inspect": "cdec.cli.inspect",
     "doctor": "cdec.cli.doctor",
     "demo": "cdec.cli.demo",

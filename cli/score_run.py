@@ -1,0 +1,296 @@
+"""One run of ``cdec score``: opens what was typed, joins texts with prompts, scores in batches."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from typing import TYPE_CHECKING
+
+from cdec.cli.adaptation import Adaptation
+from cdec.cli.constraints import Constraints, artifact_paths, verify_artifacts
+from cdec.cli.options import refuse_terminal, refuse_unused, require_at_least, require_utf8
+from cdec.cli.pipeline import read_texts, require_input
+from cdec.cli.score_prompts import ScorePrompts
+from cdec.core.errors import CdecError, UsageError, record_error
+from cdec.core.warping import Warping
+
+if TYPE_CHECKING:
+    from cdec.cli.command import Run
+    from cdec.cli.score import Options
+    from cdec.core.constraint import Constraint
+    from cdec.core.model import LanguageModel, Prompt
+    from cdec.data.prompt_record import BadRecord, PromptRecord
+    from cdec.data.score_records import ScoreRecord
+    from cdec.data.source import InputLimits, SourceStats
+    from cdec.samplers.score import Score, ScoreRequest
+
+KNOWN_FIELDS = (
+    *("id", "index", "text", "token_ids", "tokens", "entity_ids", "logprob", "perplexity"),
+    *("events", "log_z_sum", "log_masked", "member", "valid", "first_refused"),
+    *("log_mass_lower", "log_mass_upper", "log_q_lower", "log_q_upper"),
+)
+"""Every field that a scored record can have."""
+_CONSTRAINED_ONLY = ("deny", "lookahead", "heal", "max_new_tokens", "candidates", "seed")
+MAX_POOL = 10_000
+"""Most consecutive records of one prompt that share their bounds."""
+
+
+def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | None:
+    """Refuse what makes no sense before anything is opened; return the fields to keep, or None.
+
+    Raises:
+        UsageError: A value out of range, options that contradict each other, an unknown field, or
+            texts awaited from a terminal.
+        InputMissingError: An input is not there.
+    """
+    for value, least, flag in (
+        (options.batch_size, 1, "--batch-size"),
+        (options.max_line_bytes, 1, "--max-line-bytes"),
+        (options.max_new_tokens, 1, "--max-new-tokens"),
+        (options.candidates, 0, "--candidates"),
+        (options.lookahead, 0, "--lookahead"),
+        (options.seed, 0, "--seed"),
+    ):
+        require_at_least(value, least, flag)
+    Warping(options.temperature, options.top_k, options.top_p)
+    if options.prompt is not None and options.prompts is not None:
+        raise UsageError("--prompt and --prompts were both given", hint="give one of them")
+    if options.prompts is None:
+        refuse_unused(("template",), typed, "without --prompts")
+        if options.artifact is None:
+            refuse_unused(("constraint", *_CONSTRAINED_ONLY), typed, "without an artifact")
+    if options.artifact is not None or options.constraint:
+        refuse_unused(("end",), typed, "with an artifact, which says where its members end")
+    if not options.candidates:
+        refuse_unused(("seed",), typed, "without --candidates")
+    if options.input == "-" and options.prompts == "-":
+        raise UsageError("--input and --prompts are both stdin", hint="name one of the files")
+    fields = _parse_fields(options.fields)
+    if options.input == "-":
+        refuse_terminal("samples (JSONL or text lines)", "give -i FILE, or pipe them in")
+    require_input(options.input)
+    if options.prompts is not None:
+        require_input(options.prompts)
+    return fields
+
+
+def scored(options: Options, run: Run) -> Iterator[dict[str, object]]:
+    """Yield the score of each record, or its error object, in the order of the input.
+
+    Raises:
+        CdecError: With ``--strict`` the first bad record's own error; in any case one that every
+            record would meet.
+    """
+    from cdec.cli import sample_run
+    from cdec.data.source import SourceStats
+
+    paths = artifact_paths(options.artifact, options.constraint)
+    denied = list(read_texts(options.deny)) if options.deny else []
+    limits = _limits(options)
+    prompts = ScorePrompts.read(
+        None if options.prompt is None else require_utf8(options.prompt, "--prompt"),
+        options.prompts,
+        options.template,
+        limits,
+    )
+    verify_artifacts(paths)
+    model = sample_run.open_model(options)
+    adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
+    stats = SourceStats()
+    with Constraints(paths, model.vocabulary, denied) as constraints:
+        run.console.warn(constraints.notices)
+        tasks = Tasks(options, prompts, constraints, adaptation)
+        records = _records(options, limits, stats)
+        is_pooled = bool(paths) or prompts.by_id is not None
+        for batch in batches(map(tasks.of, records), options.batch_size, is_pooled=is_pooled):
+            yield from _results(options, model, batch)
+            run.signals.checkpoint()
+        run.console.warn([*constraints.grammars.notices, *prompts.notices, *stats.notices])
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One record on its way.
+
+    Attributes:
+        head: ``id`` and ``index``, where the record has them.
+        name: What an error object calls it.
+        request: What to score, or the error it met.
+        temperature: Of the prompt's record; None takes the run's.
+    """
+
+    head: dict[str, object]
+    name: object
+    request: ScoreRequest | CdecError
+    temperature: float | None = None
+
+    def in_pool(self, pool: int) -> Task:
+        """Return this task with its request in a pool."""
+        if isinstance(self.request, CdecError):
+            return self
+        return replace(self, request=replace(self.request, pool=pool))
+
+    def shares_bounds(self, other: Task) -> bool:
+        """Whether both were drawn from one prompt under one constraint."""
+        mine, its = self.request, other.request
+        if isinstance(mine, CdecError) or isinstance(its, CdecError):
+            return False
+        same = mine.constraint is its.constraint and self.temperature == other.temperature
+        return same and mine.prompt == its.prompt
+
+
+class Tasks:
+    """Turns records into tasks."""
+
+    def __init__(
+        self,
+        options: Options,
+        prompts: ScorePrompts,
+        constraints: Constraints,
+        adaptation: Adaptation,
+    ) -> None:
+        self._seed = options.seed
+        self._prompts = prompts
+        self._constraints = constraints
+        self._adaptation = adaptation
+        self._last: tuple[PromptRecord, Prompt, Constraint | None] | None = None
+
+    def of(self, record: ScoreRecord | BadRecord) -> Task:
+        """Return what to score of one record.
+
+        Raises:
+            UsageError: An option that does not go with the constraint.
+        """
+        from cdec.data.prompt_record import BadRecord
+        from cdec.data.seeds import derive_seed
+        from cdec.samplers.score import ScoreRequest
+
+        if isinstance(record, BadRecord):
+            return Task({}, record.id, record.error)
+        given: dict[str, object] = {"id": record.id, "index": record.index}
+        head = {name: value for name, value in given.items() if value is not None}
+        name = f"line {record.line}" if record.id is None else record.id
+        try:
+            source = self._prompts.of(record)
+            prompt, constraint = self._opened(source)
+        except UsageError:
+            raise
+        except CdecError as error:
+            return Task(head, name, error)
+        seed = derive_seed(self._seed, record.id, 0)
+        request = ScoreRequest(prompt, constraint, record.text, record.token_ids, seed)
+        return Task(head, name, request, source.temperature)
+
+    def _opened(self, source: PromptRecord) -> tuple[Prompt, Constraint | None]:
+        """Return the prompt and the constraint of a prompt's record."""
+        # Samples of one record share its constraint, so that they share its bounds.
+        if self._last is None or self._last[0] is not source:
+            constraint = self._constraints.of(source, required=False)
+            prompt: Prompt = list(source.messages or ()) if source.prompt is None else source.prompt
+            self._last = (source, *self._adaptation.of(prompt, constraint))
+        return self._last[1:]
+
+
+def batches(tasks: Iterable[Task], size: int, *, is_pooled: bool) -> Iterator[list[Task]]:
+    """Cut tasks into batches of ``size`` or more.
+
+    Args:
+        tasks: In the order of the input.
+        size: Of a batch, at least.
+        is_pooled: Keep neighbours of one prompt together, up to ``MAX_POOL``, so that no bound
+            depends on ``size``.
+    """
+    batch: list[Task] = []
+    run = pool = 0
+    for task in tasks:
+        belongs = is_pooled and bool(batch) and task.shares_bounds(batch[-1]) and run < MAX_POOL
+        if not belongs and (len(batch) >= size or run >= MAX_POOL):
+            yield batch
+            batch = []
+        run = run + 1 if belongs else 1
+        pool += is_pooled and not belongs
+        batch.append(task.in_pool(pool))
+    if batch:
+        yield batch
+
+
+def _results(
+    options: Options, model: LanguageModel, tasks: Sequence[Task]
+) -> Iterator[dict[str, object]]:
+    from cdec.core.errors import ChatTemplateMissingError
+
+    found = _scores(options, model, tasks)
+    for result in found:
+        # A missing template is missing for all.
+        if isinstance(result, ChatTemplateMissingError):
+            raise result
+    for task, result in zip(tasks, found, strict=True):
+        if not isinstance(result, CdecError):
+            yield task.head | result.to_json()
+        elif options.strict:
+            raise result
+        else:
+            yield record_error(result, task.name)
+
+
+def _scores(
+    options: Options, model: LanguageModel, tasks: Sequence[Task]
+) -> list[Score | CdecError]:
+    """Return the score or the error of each task; tasks of one temperature are scored together."""
+    from cdec.samplers.score import Scorer
+
+    results: dict[int, Score | CdecError] = {}
+    groups: dict[float, list[int]] = {}
+    for i, task in enumerate(tasks):
+        if isinstance(task.request, CdecError):
+            results[i] = task.request
+        else:
+            warmth = options.temperature if task.temperature is None else task.temperature
+            groups.setdefault(warmth, []).append(i)
+    for warmth, members in groups.items():
+        scorer = Scorer(
+            model.with_warping(warmth, options.top_k, options.top_p),
+            candidates=options.candidates,
+            max_new_tokens=options.max_new_tokens,
+            end=options.end,
+        )
+        requests = [tasks[i].request for i in members]
+        results.update(zip(members, scorer.run(requests), strict=True))  # type: ignore[arg-type]
+    return [results[i] for i in range(len(tasks))]
+
+
+def _records(
+    options: Options, limits: InputLimits, stats: SourceStats
+) -> Iterator[ScoreRecord | BadRecord]:
+    from cdec.data.score_records import read_scored
+
+    return read_scored(options.input, field=options.field, limits=limits, stats=stats)
+
+
+def _limits(options: Options) -> InputLimits:
+    from cdec.data.source import PROMPT_LIMITS
+
+    longest = options.max_line_bytes or PROMPT_LIMITS.max_line_bytes
+    return replace(PROMPT_LIMITS, max_line_bytes=longest)
+
+
+def _parse_fields(text: str | None) -> Sequence[str] | None:
+    """Return the names in ``--fields``; None keeps every field.
+
+    Raises:
+        UsageError: An unknown name, or none.
+    """
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in KNOWN_FIELDS:
+            close = get_close_matches(name, KNOWN_FIELDS, n=1)
+            raise UsageError(
+                f"--fields has {name!r}, which no score has",
+                hint=f"did you mean {close[0]!r}?" if close else ", ".join(KNOWN_FIELDS),
+            )
+    if not names:
+        raise UsageError(f"--fields is {text!r}", hint="name the fields to keep")
+    return names

@@ -1,0 +1,153 @@
+"""Reads records to be scored: texts or token ids with their prompts, as samples have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from cdec.core.errors import CdecError, FieldError
+from cdec.data.json_text import parse_json
+from cdec.data.lines import LineBlocks, LongLine, decode_line, numbered_lines
+from cdec.data.prompt_fields import RecordFields, shown
+from cdec.data.prompt_record import BadRecord
+from cdec.data.record_ids import RecordId
+from cdec.data.source import (
+    PROMPT_LIMITS,
+    InputLimits,
+    Source,
+    SourceStats,
+    open_source,
+    read_chunks,
+    source_name,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRecord:
+    """One checked record; None for what it does not have.
+
+    Attributes:
+        id: Its own id, which several records may share.
+        line: 1-based line in the input.
+        index: Number of a sample within its record.
+        text: The text.
+        token_ids: Its tokens. One of the two is there.
+        prompt: What stands before the text.
+        messages: The same as chat messages.
+    """
+
+    id: RecordId | None
+    line: int
+    index: int | None = None
+    text: str | None = None
+    token_ids: tuple[int, ...] | None = None
+    prompt: str | None = None
+    messages: tuple[dict[str, str], ...] | None = None
+
+
+def read_scored(
+    source: Source,
+    *,
+    field: str = "text",
+    limits: InputLimits = PROMPT_LIMITS,
+    stats: SourceStats | None = None,
+) -> Iterator[ScoreRecord | BadRecord]:
+    """Yield the records of an input in its order, as their lines arrive.
+
+    A line that begins with ``{`` is a JSON object with the text in ``field``, or ``token_ids``, or
+    both, and perhaps ``id``, ``index``, and ``prompt`` or ``messages``; any other line is the text
+    itself. Blank lines are skipped, other fields are not looked at.
+
+    Args:
+        source: Path, ``"-"`` for stdin, or a binary stream.
+        field: Name of the text's field.
+        limits: A longer line becomes a ``BadRecord``; a longer input is an error.
+        stats: Counts and notices; pass one to see them.
+
+    Raises:
+        InputMissingError: The source cannot be read.
+        EncodingError: It is UTF-16 or UTF-32 (a line that is not UTF-8 is a ``BadRecord``).
+        LimitError: It is too long, or a decompression bomb.
+    """
+    stats = stats if stats is not None else SourceStats()
+    name = source_name(source)
+    with open_source(source) as stream:
+        chunks = read_chunks(stream, name, limits=limits, stats=stats)
+        for event in LineBlocks(chunks, name, limits, keep_going=True):
+            if isinstance(event, LongLine):
+                stats.lines += 1
+                yield BadRecord(f"line {event.line}", event.line, event.error(name, limits))
+                continue
+            for line, offset, data in numbered_lines(event):
+                stats.lines += 1
+                if data.strip():
+                    yield _record(data, name, line, offset, field)
+                else:
+                    stats.blank += 1
+    if stats.lines == stats.blank:
+        stats.notice_once("W_NO_INPUT", f"{name} holds no records")
+
+
+def _record(data: bytes, name: str, line: int, offset: int, field: str) -> ScoreRecord | BadRecord:
+    record_id: RecordId | None = None
+    try:
+        if not data.lstrip().startswith(b"{"):
+            return ScoreRecord(None, line, text=decode_line(data, name, line, offset))
+        # What begins with a brace and parses is an object; null says the same as nothing.
+        parsed: dict[str, object] = parse_json(data, name, line, offset)  # type: ignore[assignment]
+        fields = {key: value for key, value in parsed.items() if value is not None}
+        record = RecordFields(fields, name, line)
+        record_id = record.optional("id", record.identifier)
+        return _checked(record, record_id, field)
+    except CdecError as error:
+        return BadRecord(f"line {line}" if record_id is None else record_id, line, error)
+
+
+def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> ScoreRecord:
+    if field not in record.fields and "token_ids" not in record.fields:
+        raise _nothing(record, field)
+    scored = ScoreRecord(
+        id=record_id,
+        line=record.line,
+        index=_index(record),
+        text=record.optional(field, record.text),
+        token_ids=_token_ids(record),
+        prompt=record.optional("prompt", record.text),
+        messages=record.optional("messages", record.messages),
+    )
+    if scored.prompt is not None and scored.messages is not None:
+        raise record.error("messages", "stands beside 'prompt'", "give one of the two")
+    return scored
+
+
+def _nothing(record: RecordFields, field: str) -> FieldError:
+    if "error" in record.fields:
+        return record.error(
+            field, "is missing: this is the error object of a failed record", "leave it out"
+        )
+    return record.error(
+        field,
+        "is missing, and so is 'token_ids'; the record has "
+        f"{', '.join(map(repr, record.fields)) or 'no fields'}",
+        "give one of them, or name the text's field with --field",
+    )
+
+
+def _index(record: RecordFields) -> int | None:
+    index = record.fields.get("index")
+    if index is None or (type(index) is int and index >= 0):
+        return index
+    raise record.error(
+        "index", f"is {shown(index)}, an integer of at least 0 was expected", "leave it out"
+    )
+
+
+def _token_ids(record: RecordFields) -> tuple[int, ...] | None:
+    ids = record.fields.get("token_ids")
+    if ids is None:
+        return None
+    if isinstance(ids, list) and all(type(token) is int for token in ids):
+        return tuple(ids)
+    raise record.error(
+        "token_ids", f"is {shown(ids)}, a list of integers was expected", "give the ids alone"
+    )

@@ -1,0 +1,237 @@
+"""cdec score end to end: samples and texts in, probabilities, weights and bounds out."""
+
+from __future__ import annotations
+
+import json
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.cli.score_run import batches
+from cdec.compilers import compile_grammar
+
+from .conftest import Runner
+
+PLAIN = ["text", "token_ids", "tokens", "logprob", "perplexity", "events"]
+HELD = ["log_z_sum", "log_masked", "member", "valid"]
+BOUNDS = ["log_mass_lower", "log_mass_upper", "log_q_lower", "log_q_upper"]
+QUARTER = math.log(0.25)
+
+
+def jsonl(*records: Any) -> bytes:
+    return b"".join(json.dumps(record).encode() + b"\n" for record in records)
+
+
+@pytest.fixture(scope="module")
+def word(embedded_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grammar of short words, for the embedded tokenizer."""
+    path = tmp_path_factory.mktemp("word") / "word.arrow"
+    compile_grammar("start: /[ a-z]{0,12}[.]/\n", embedded_model.vocabulary, path)
+    return path
+
+
+def assert_scored_as_drawn(scores: list[Any], samples: list[Any]) -> None:
+    assert len(scores) == len(samples)
+    for score, sample in zip(scores, samples, strict=True):
+        for name in ("id", "index", "text", "token_ids", "valid"):
+            assert score[name] == sample[name]
+        assert score["member"] is True
+        # On a real model a batch changes the last bits of its float32 scores: 1e-5 of a log P.
+        assert score["logprob"] == pytest.approx(sample["logprob"], abs=1e-3)
+        assert score["log_z_sum"] == pytest.approx(sample["log_candidate_weight"], abs=1e-3)
+        assert score["log_mass_lower"] <= score["log_mass_upper"] <= 0
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize("method", ["masked", "disc"])
+def test_samples_of_a_set_score_as_they_were_drawn(cdec: Runner, cities: Path, method: str) -> None:
+    prompts = jsonl({"id": "x", "prompt": "A city: "}, {"prompt": "Capital of Italy: ", "n": 2})
+    Path("prompts.jsonl").write_bytes(prompts + b"A plain line\n")
+    words = ("-a", cities, "--method", method, "-n", "4", "-i", "prompts.jsonl")
+    drawn = cdec("sample", *words)
+    result = cdec("score", "-a", cities, "--prompts", "prompts.jsonl", stdin=drawn.stdout)
+    assert (result.status, result.stderr) == (0, "")
+    assert_scored_as_drawn(result.records, drawn.records)
+    for score, sample in zip(result.records, drawn.records, strict=True):
+        assert list(score) == ["id", "index", *PLAIN[:3], "entity_ids", *PLAIN[3:], *HELD, *BOUNDS]
+        assert score["entity_ids"] == sample["entity_ids"]
+        assert score["perplexity"] == pytest.approx(math.exp(-score["logprob"] / score["events"]))
+        assert len(score["tokens"]) == len(score["token_ids"]) == score["events"] - 1
+    # Without ids, a member's text is spelt as its row.
+    texts = jsonl(*({"id": r["id"], "text": r["text"]} for r in drawn.records))
+    again = cdec("score", "-a", cities, "--prompts", "prompts.jsonl", stdin=texts).records
+    for first, second in zip(again, result.records, strict=True):
+        assert (first["token_ids"], first["entity_ids"]) == (
+            second["token_ids"],
+            second["entity_ids"],
+        )
+        assert first["log_q_lower"] == pytest.approx(second["log_q_lower"], abs=1e-3)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_samples_of_a_grammar_score_as_they_were_drawn(cdec: Runner, word: Path) -> None:
+    words = ("-a", word, "--prompt", "A word")
+    drawn = cdec("sample", *words, "--method", "masked", "-n", "5", "--temperature", "0.8")
+    scored = cdec("score", *words, "--temperature", "0.8", stdin=drawn.stdout)
+    assert_scored_as_drawn(scored.records, drawn.records)
+    healed = cdec("sample", *words, "--heal", "--method", "masked", "-n", "5")
+    assert_scored_as_drawn(
+        cdec("score", *words, "--heal", stdin=healed.stdout).records, healed.records
+    )
+    texts = jsonl(*({"text": record["text"]} for record in healed.records))
+    spelt = cdec("score", *words, "--heal", stdin=texts).records
+    assert [(r["text"], r["member"]) for r in spelt] == [(r["text"], True) for r in healed.records]
+    # Without --heal the ids begin with what is already in the prompt: told, not scored wrongly.
+    plain = cdec("score", *words, stdin=healed.stdout)
+    assert plain.status == 3
+    assert {record["error"]["code"] for record in plain.records} == {"E_FIELD"}
+    assert all("--heal" in record["error"]["hint"] for record in plain.records)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_texts_of_a_grammar_are_spelt_by_the_tokenizer(cdec: Runner, word: Path) -> None:
+    words = ("score", "-a", word, "--prompt", "A word:")
+    member, other = cdec(*words, stdin=b" some words.\nNo word\n").records
+    assert (member["member"], member["valid"]) == (True, True)
+    assert member["log_masked"] == pytest.approx(member["logprob"] - member["log_z_sum"])
+    assert (other["member"], other["valid"], other["log_z_sum"]) == (False, False, None)
+    assert other["first_refused"] == {"token": 0, "byte": 0}
+
+
+@pytest.mark.usefixtures("loaded")
+def test_a_text_that_is_no_member_of_a_set_is_spelt_by_the_tokenizer(
+    cdec: Runner, cities: Path
+) -> None:
+    result = cdec("score", "-a", cities, "--prompt", "A city:", stdin=b"Parisian\nParis\n")
+    other, member = result.records
+    assert (other["text"], other["member"], other["valid"]) == ("Parisian", False, False)
+    assert (member["member"], member["valid"], member["entity_ids"]) == (True, True, ["Q0"])
+
+
+@pytest.mark.usefixtures("loaded")
+def test_without_artifact_there_is_log_p_alone(cdec: Runner, embedded_model: Any) -> None:
+    words = ("score", "--prompt", "Question: ")
+    (ended,) = cdec(*words, stdin=b"The capital.\n").records
+    (cut,) = cdec(*words, "--no-end", stdin=b"The capital.\n").records
+    assert list(ended) == list(cut) == PLAIN
+    assert ended["events"] == cut["events"] + 1 == len(cut["token_ids"]) + 1
+    root = embedded_model.prefill(["Question: "])
+    log_p, _ = embedded_model.extend(int(root[0]), cut["token_ids"])
+    first = embedded_model.next_logprobs(root)[0][cut["token_ids"][0]]
+    rest = sum(float(log_p[i, t]) for i, t in enumerate(cut["token_ids"][1:]))
+    embedded_model.release(root)
+    assert cut["logprob"] == pytest.approx(float(first) + rest, abs=1e-3)
+    assert ended["logprob"] < cut["logprob"]
+
+
+def test_numbers_on_a_uniform_model(cdec: Runner, letters: Path) -> None:
+    # Members a, ab, éa, éba, bé, béé; a quarter for each of a, b, é and the end.
+    result = cdec("score", "-a", letters, "--prompt", "x", stdin=b'{"text": "ab"}\n')
+    (record,) = result.records
+    assert record["logprob"] == pytest.approx(3 * QUARTER)
+    # Root: a, b, é. Then b or the end. Then the end alone.
+    assert record["log_z_sum"] == pytest.approx(math.log(0.75 * 0.5 * 0.25))
+    assert record["log_masked"] == pytest.approx(math.log(1 / 6))
+    # Found: a and ab. Left: all behind b and é.
+    assert record["log_mass_lower"] == pytest.approx(math.log(1 / 16 + 1 / 64))
+    assert record["log_mass_upper"] == pytest.approx(math.log(1 / 16 + 1 / 64 + 0.5))
+    assert record["log_q_lower"] == pytest.approx(3 * QUARTER - record["log_mass_upper"])
+    assert record["log_q_upper"] == pytest.approx(3 * QUARTER - record["log_mass_lower"])
+    assert record["perplexity"] == pytest.approx(4.0)
+
+
+def test_records_bring_their_prompts(cdec: Runner, letters: Path) -> None:
+    data = jsonl(
+        {"id": 1, "index": 0, "text": "a", "prompt": "own"},
+        {"id": "m", "token_ids": [0, 1], "messages": [{"role": "user", "content": "hi"}]},
+        {"text": "a"},
+    )
+    result = cdec("score", "-a", letters, stdin=data)
+    assert result.status == 3
+    first, second, third = result.records
+    assert (first["id"], first["index"], first["text"]) == (1, 0, "a")
+    assert (second["id"], second["text"]) == ("m", "ab")
+    assert third["id"] == "line 3"
+    assert third["error"]["code"] == "E_FIELD"
+    assert "--prompts" in third["error"]["hint"]
+
+
+def test_prompts_are_joined_by_id_with_what_they_ask_for(cdec: Runner, letters: Path) -> None:
+    prompts = jsonl(
+        {"id": 1, "prompt": "x", "candidates": ["a", "ab"]},
+        {"id": 2, "prompt": "x", "temperature": 0.5},
+        {"id": 3, "prompt": 4},
+        {"city": "Rome"},
+    )
+    Path("prompts.jsonl").write_bytes(prompts)
+    Path("template.txt").write_text("In {city}:")
+    drawn = cdec("sample", "-a", letters, "-i", "prompts.jsonl", "--template", "template.txt")
+    derived = drawn.records[-1]["id"]
+    rows = jsonl(
+        *({"id": i, "token_ids": row} for i in (1, 2) for row in ([0], [0, 1], [2, 0])),
+        {"id": 3, "text": "a"},
+        {"id": "1", "text": "a"},
+        {"text": "a"},
+    )
+    result = cdec("score", "-a", letters, "--prompts", "prompts.jsonl", stdin=rows)
+    assert result.status == 3
+    codes = [record.get("error", {}).get("code") for record in result.records]
+    assert codes == [None] * 6 + ["E_FIELD"] * 3
+    # Held to a and ab: only b or the end may follow, and the bounds close.
+    assert [r["member"] for r in result.records[:6]] == [True, True, False, True, True, True]
+    closed = result.records[0]
+    assert closed["log_mass_lower"] == pytest.approx(math.log(1 / 16 + 1 / 64))
+    assert closed["log_mass_upper"] == pytest.approx(closed["log_mass_lower"])
+    words = ("--prompts", "prompts.jsonl", "--template", "template.txt")
+    (filled,) = cdec(
+        "score", "-a", letters, *words, stdin=jsonl({"id": derived, "text": "a"})
+    ).records
+    assert filled["member"] is True
+    assert cdec("score", "--template", "template.txt", stdin=rows).error_code == "E_USAGE"
+
+
+def test_batches_change_no_result(cdec: Runner, letters: Path) -> None:
+    texts = ["a", "ab", "b", "éa", "a", "bé", "zzz", "éba"]
+    rows = jsonl(
+        *({"text": text, "prompt": prompt} for prompt in ("x", "y") for text in texts),
+        *({"text": text, "prompt": "x" if i % 2 else "y"} for i, text in enumerate(texts)),
+    )
+    words = ("score", "-a", letters, "--candidates", "2")
+    whole = cdec(*words, stdin=rows)
+    assert whole.stdout.count(b"\n") == 24
+    for size in ("1", "3", "8"):
+        assert cdec(*words, "--batch-size", size, stdin=rows).stdout == whole.stdout
+    assert cdec(*words, "--seed", "5", stdin=rows).stdout != whole.stdout
+
+
+def test_pools_are_cut_where_the_limit_says(monkeypatch: pytest.MonkeyPatch) -> None:
+    from cdec.cli import score_run
+    from cdec.cli.score_run import Task
+    from cdec.samplers.score import ScoreRequest
+
+    monkeypatch.setattr(score_run, "MAX_POOL", 4)
+    tasks = [Task({}, i, ScoreRequest("x", None, "a")) for i in range(10)]
+    for size in (1, 3, 20):
+        cut = list(batches(tasks, size, is_pooled=True))
+        pools = [task.request.pool for batch in cut for task in batch]  # type: ignore[union-attr]
+        assert pools == [1] * 4 + [2] * 4 + [3] * 2
+        assert [task.name for batch in cut for task in batch] == list(range(10))
+    assert [len(batch) for batch in batches(tasks, 3, is_pooled=False)] == [3, 3, 3, 1]
+
+
+def test_candidates_and_limits(cdec: Runner, letters: Path) -> None:
+    words = ("score", "-a", letters, "--prompt", "x")
+    (alone,) = cdec(*words, stdin=b"a\n").records
+    (drawn,) = cdec(*words, "--candidates", "200", stdin=b"a\n").records
+    # All six members: 3 of two events or so: 1/16 + 1/64 + 1/64 + 1/256 + 1/64 + 1/256.
+    truth = math.log(sum(4.0**-n for n in (2, 3, 3, 4, 3, 4)))
+    assert drawn["log_mass_lower"] == pytest.approx(truth)
+    assert drawn["log_mass_upper"] == pytest.approx(truth)
+    assert alone["log_mass_lower"] < truth < alone["log_mass_upper"]
+    (cut,) = cdec(*words, "--max-new-tokens", "1", stdin=b"ab\n").records
+    assert (cut["member"], cut["valid"]) == (False, True)
+    Path("deny.txt").write_text("ab\n")
+    (denied,) = cdec(*words, "--deny", "deny.txt", stdin=jsonl({"token_ids": [0, 1]})).records
+    assert (denied["member"], denied["valid"]) == (False, False)
