@@ -6,7 +6,7 @@ import inspect
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.options import require_at_least
+from cdec.cli.options import parse_size, require_at_least
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -22,11 +22,25 @@ METHOD_OPTIONS = {
     "opportunistic": "--opportunistic",
     "speculate": "--speculate",
     "speculate_threshold": "--speculate-threshold",
+    "round": "--round",
+    "burn_in": "--burn-in",
+    "until_converged": "--until-converged",
+    "max_draws": "--max-draws",
+    "fallback": "--fallback",
+    "abort": "--abort",
+    "particles": "--particles",
+    "resample_below": "--resample-below",
+    "tree_bytes": "--tree-cache",
 }
 """Field of the options, which is also a keyword of the samplers that use it → option typed."""
 
-_LEAST = {"speculate": 0, "speculate_threshold": 0.0}
+_LEAST = {"speculate": 0, "speculate_threshold": 0.0, "burn_in": 0, "resample_below": 0.0}
 """Smallest values that are not 1."""
+_CHECK_THEMSELVES = frozenset({"until_converged", "fallback"})
+"""Fields whose values the samplers check."""
+
+WITHOUT_EFFECT = frozenset({"tree_bytes"})
+"""Fields that change no record."""
 
 WITHOUT_CONSTRAINT = frozenset({"unconstrained", "greedy"})
 """Methods that make sense for the model alone."""
@@ -63,9 +77,7 @@ def build_sampler(
             if field in typed:
                 raise _unused(flag, field, options.method, SAMPLERS)
         elif value is not None:
-            least = _LEAST.get(field, 1)
-            require_at_least(value, least, flag) if not isinstance(value, bool) else None
-            keywords[field] = value
+            keywords[field] = _checked(field, flag, value)
     if "counts" in used:
         keywords["counts"] = counts
     sampler: Sampler = sampler_class(**keywords)
@@ -76,6 +88,14 @@ def build_sampler(
             hint=f"give --beams {options.n} or more",
         )
     return sampler
+
+
+def _checked(field: str, flag: str, value: Any) -> Any:
+    if field == "tree_bytes":
+        return parse_size(value, flag)
+    if not isinstance(value, bool) and field not in _CHECK_THEMSELVES:
+        require_at_least(value, _LEAST.get(field, 1), flag)
+    return value
 
 
 def _unused(flag: str, field: str, method: str, samplers: Any) -> UsageError:

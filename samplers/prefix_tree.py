@@ -22,12 +22,10 @@ from cdec.samplers import tree_kernels as kernels
 from cdec.samplers.tree_kernels import EVALUATED, EXACT, IN_RUN, NIL, TERMINAL, VISITED
 
 if TYPE_CHECKING:
+    from cdec.core.context_tree import ContextTree
     from cdec.samplers.frontier import Frontier
 
 _COLUMNS: dict[str, tuple[Any, float]] = {
-    "parent": (np.int32, NIL),
-    "token": (np.int32, NIL),
-    "depth": (np.int32, 0),
     "request": (np.int32, NIL),
     "draw": (np.int32, 0),
     "edge": (np.float64, 0.0),
@@ -36,9 +34,8 @@ _COLUMNS: dict[str, tuple[Any, float]] = {
     "flags": (np.uint8, 0),
     "first_child": (np.int32, NIL),
     "next_sibling": (np.int32, NIL),
-    "mark": (np.uint8, 0),
 }
-"""Columns of a node with their dtypes and the value of unused rows: 54 bytes."""
+"""Columns of a node with their dtypes and the value of unused rows: 41 bytes."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,6 +64,7 @@ class PrefixTree:
 
     Args:
         requests: Number of records.
+        contexts: The model's tree, which knows each node's parent, token and depth.
 
     Attributes:
         columns: Arrays by name; of unvisited contexts they mean nothing.
@@ -75,7 +73,8 @@ class PrefixTree:
         log_beyond: float64[R] log of the summed mass of what the length limit cut off.
     """
 
-    def __init__(self, requests: int) -> None:
+    def __init__(self, requests: int, contexts: ContextTree) -> None:
+        self._contexts = contexts
         self.columns: dict[str, NDArray[Any]] = {}
         self._grow(1024)
         self.log_found = np.full(requests, -np.inf)
@@ -83,11 +82,12 @@ class PrefixTree:
         self._stale: list[NDArray[np.int64]] = []
 
     def __getitem__(self, name: str) -> NDArray[Any]:
-        return self.columns[name]
+        column = self.columns.get(name)
+        return self._contexts.columns[name] if column is None else column
 
     @property
     def nbytes(self) -> int:
-        """Bytes of all columns."""
+        """Bytes of all columns, those of the model's tree left out."""
         return sum(column.nbytes for column in self.columns.values())
 
     def visit(self, nodes: Frontier, seen: Visit) -> None:
@@ -102,9 +102,9 @@ class PrefixTree:
         flags[nodes.in_run] |= np.uint8(IN_RUN)
         is_new = np.empty(n, np.bool_)
         kernels.visit(
-            *(nodes.context, nodes.parent, nodes.token, nodes.depth, nodes.request, nodes.draw),
+            *(nodes.context, nodes.parent, nodes.request, nodes.draw),
             *(nodes.log_edge, seen.log_mass, flags),
-            *self._of("parent token depth request draw edge mass bound flags"),
+            *self._of("request draw edge mass bound flags"),
             *self._of("first_child next_sibling"),
             is_new,
         )
@@ -128,7 +128,7 @@ class PrefixTree:
             return
         changed = np.concatenate(self._stale)
         self._stale = []
-        nodes = kernels.with_ancestors(changed, self["parent"], self["mark"])
+        nodes = kernels.with_ancestors(changed, self["parent"], self["flags"])
         order = nodes[np.argsort(-self["depth"][nodes], kind="stable")]
         kernels.update(order, *self._of("mass bound edge flags first_child next_sibling"))
 
@@ -160,7 +160,7 @@ class PrefixTree:
     def reserve(self, size: int) -> None:
         """Make room for contexts below ``size``."""
         if size > len(self["flags"]):
-            self._grow(max(size, len(self["flags"]) * 3 // 2))
+            self._grow(max(size, len(self["flags"]) * 9 // 8))
 
     def add_column(self, name: str, dtype: Any, fill: int) -> None:
         """Attach a column of one value a node.

@@ -14,24 +14,20 @@ from numba import njit
 
 NIL = -1
 """No node, no vector."""
-VISITED, EVALUATED, IN_RUN, EXACT, TERMINAL = 1, 2, 4, 8, 16
-"""Flags of a node. EXACT: its mass leaves the visited children out. TERMINAL: a text ended here."""
+VISITED, EVALUATED, IN_RUN, EXACT, TERMINAL, MARK = 1, 2, 4, 8, 16, 32
+"""Flags of a node. EXACT: its mass leaves the visited children out. TERMINAL: a text ended here.
+MARK is scratch."""
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
 def visit(  # type: ignore[no-untyped-def]
     context,
     parent,
-    token,
-    depth,
     request,
     draw,
     log_edge,
     log_mass,
     flags,
-    node_parent,
-    node_token,
-    node_depth,
     node_request,
     node_draw,
     node_edge,
@@ -42,7 +38,7 @@ def visit(  # type: ignore[no-untyped-def]
     next_sibling,
     is_new,
 ):
-    """Record n prefixes; the first ten arrays are theirs, the node columns are written.
+    """Record n prefixes; the first seven arrays are theirs, the node columns are written.
 
     A prefix that was visited before keeps its place; of repeated visits the lowest draw counts.
     ``is_new`` bool[n] is written.
@@ -52,9 +48,6 @@ def visit(  # type: ignore[no-untyped-def]
         known = node_flags[node]
         is_new[i] = known & VISITED == 0
         if is_new[i]:
-            node_parent[node] = parent[i]
-            node_token[node] = token[i]
-            node_depth[node] = depth[i]
             node_request[node] = request[i]
             node_draw[node] = draw[i]
             node_edge[node] = log_edge[i]
@@ -109,17 +102,14 @@ def update(nodes, mass, bound, edge, flags, first_child, next_sibling):  # type:
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def with_ancestors(nodes, parent, mark):  # type: ignore[no-untyped-def]
-    """Return ``nodes`` (int64[n]) and all nodes above them, each once.
-
-    ``mark`` is a scratch uint8 a node, zero before and after.
-    """
+def with_ancestors(nodes, parent, flags):  # type: ignore[no-untyped-def]
+    """Return ``nodes`` (int64[n]) and all nodes above them, each once."""
     found = np.empty(max(16, 2 * len(nodes)), np.int64)
     count = 0
     for start in nodes:
         node = start
-        while node >= 0 and mark[node] == 0:
-            mark[node] = 1
+        while node >= 0 and flags[node] & MARK == 0:
+            flags[node] |= MARK
             if count == len(found):
                 grown = np.empty(2 * count, np.int64)
                 grown[:count] = found
@@ -128,5 +118,5 @@ def with_ancestors(nodes, parent, mark):  # type: ignore[no-untyped-def]
             count += 1
             node = parent[node]
     for i in range(count):
-        mark[found[i]] = 0
+        flags[found[i]] &= ~MARK
     return found[:count]

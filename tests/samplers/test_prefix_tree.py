@@ -12,6 +12,13 @@ import pytest
 from cdec.samplers.prefix_tree import PrefixTree, Visit
 
 
+def empty_tree(requests: int = 1) -> PrefixTree:
+    """Return a tree over contexts whose parents are set by ``visit``."""
+    columns = {name: np.full(200_000, -1, np.int32) for name in ("parent", "token", "depth")}
+    contexts: Any = SimpleNamespace(columns=columns)
+    return PrefixTree(requests, contexts)
+
+
 def visit(
     tree: PrefixTree,
     context: int,
@@ -25,9 +32,10 @@ def visit(
     exact: bool = False,
 ) -> None:
     """Visit one prefix; probabilities are plain numbers."""
-    depth = 0 if parent < 0 else int(tree["depth"][parent]) + 1
+    tree["parent"][context] = parent
+    tree["depth"][context] = 0 if parent < 0 else tree["depth"][parent] + 1
     prefix = 0.0 if parent < 0 else math.log(edge)
-    columns = {"context": context, "parent": parent, "token": context, "depth": depth}
+    columns = {"context": context, "parent": parent}
     columns |= {"request": request, "draw": draw, "log_edge": math.log(edge)}
     columns |= {"log_prefix": prefix, "in_run": False}
     nodes: Any = SimpleNamespace(**{name: np.array([value]) for name, value in columns.items()})
@@ -41,7 +49,7 @@ def upper(tree: PrefixTree, root: int = 5) -> float:
 
 
 def test_unvisited_prefixes_count_fully_and_visited_ones_by_their_bound() -> None:
-    tree = PrefixTree(1)
+    tree = empty_tree()
     assert upper(tree) == 1.0
     visit(tree, 5, -1, 1.0, 0.8)
     assert upper(tree) == pytest.approx(0.8)
@@ -54,7 +62,7 @@ def test_unvisited_prefixes_count_fully_and_visited_ones_by_their_bound() -> Non
 
 
 def test_an_exact_rest_is_added_to_the_children_without_any_loss() -> None:
-    tree = PrefixTree(1)
+    tree = empty_tree()
     visit(tree, 5, -1, 1.0, 1e-300, exact=True)
     visit(tree, 7, 5, 0.999999999, 1e-290, exact=True)
     assert tree.log_upper(5) == pytest.approx(math.log(1e-290), abs=1e-9)
@@ -63,7 +71,7 @@ def test_an_exact_rest_is_added_to_the_children_without_any_loss() -> None:
 
 
 def test_a_prefix_belongs_to_its_lowest_draw() -> None:
-    tree = PrefixTree(1)
+    tree = empty_tree()
     for draw in (4, 2, 3):
         visit(tree, 5, -1, 1.0, 0.8, draw=draw)
     assert tree["draw"][5] == 2
@@ -71,7 +79,7 @@ def test_a_prefix_belongs_to_its_lowest_draw() -> None:
 
 
 def test_each_text_is_found_once() -> None:
-    tree = PrefixTree(1)
+    tree = empty_tree()
     visit(tree, 5, -1, 1.0, 0.8)
     for draw in range(3):
         visit(tree, 7, 5, 0.5, 0.4, end=0.2, draw=draw)
@@ -81,7 +89,7 @@ def test_each_text_is_found_once() -> None:
 
 
 def test_records_are_bounded_apart() -> None:
-    tree = PrefixTree(4)
+    tree = empty_tree(4)
     visit(tree, 5, -1, 1.0, 0.8)
     visit(tree, 7, 5, 0.5, 0.1)
     visit(tree, 6, -1, 1.0, 0.6, request=3)
@@ -90,8 +98,8 @@ def test_records_are_bounded_apart() -> None:
 
 
 def test_columns_grow_with_the_contexts() -> None:
-    tree = PrefixTree(1)
+    tree = empty_tree()
     visit(tree, 5, -1, 1.0, 0.8)
     visit(tree, 100_000, 5, 0.5, 0.1)
     assert upper(tree) == pytest.approx(0.35)
-    assert tree.nbytes < 100 * 200_000
+    assert tree.nbytes < 50 * 120_000
