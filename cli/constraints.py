@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.narrowing import Narrowing
 from cdec.cli.record_grammars import CacheLimits, RecordGrammars
 from cdec.core.errors import FieldError, Notice, UsageError
 
@@ -75,12 +76,14 @@ class Constraints:
         vocabulary: The model's; a mismatch is an error.
         deny: Texts never to emit.
         limits: Of the grammars that records bring; None takes the defaults.
+        conjoined: Artifacts that every record's texts must satisfy as well, as
+            ``conjoined_paths`` gives them.
 
     Attributes:
-        notices: Warnings about denied texts that an artifact does not hold.
+        notices: Warnings about denied texts that an artifact does not hold, and about dead ends.
 
     Raises:
-        CdecError: An artifact cannot be opened, or denying leaves nothing.
+        CdecError: An artifact cannot be opened, or nothing is left of one.
     """
 
     def __init__(
@@ -89,13 +92,21 @@ class Constraints:
         vocabulary: Vocabulary,
         deny: Sequence[str] = (),
         limits: CacheLimits | None = None,
+        conjoined: Mapping[str, Path] | None = None,
     ) -> None:
         from cdec.compilers import GrammarLimits
+        from cdec.core.artifact import open_artifact
 
-        self.notices: list[Notice] = []
-        self._deny = [text.encode() for text in deny]
-        self._opened = {name: self._open(path, vocabulary) for name, path in paths.items()}
-        self.grammars = RecordGrammars(vocabulary, limits or CacheLimits(GrammarLimits()))
+        limits = limits or CacheLimits(GrammarLimits())
+        self._narrowing = Narrowing(conjoined or {}, vocabulary, deny, limits.count)
+        self._opened = {
+            name: open_artifact(path, vocabulary=vocabulary) for name, path in paths.items()
+        }
+        self._narrowed = {
+            name: self._narrowing.of(self._opened[name], str(path)) for name, path in paths.items()
+        }
+        self.notices: list[Notice] = self._narrowing.take_notices()
+        self.grammars = RecordGrammars(vocabulary, limits)
 
     def __enter__(self) -> Constraints:
         return self
@@ -103,20 +114,9 @@ class Constraints:
     def __exit__(self, *_: object) -> None:
         self.grammars.close()
 
-    def _open(self, path: Path, vocabulary: Vocabulary) -> Constraint:
-        from cdec.core.artifact import open_artifact
-
-        constraint: Any = open_artifact(path, vocabulary=vocabulary)
-        if self._deny:
-            if constraint.kind != "set":
-                raise _cannot_deny(f"{path} is a {constraint.kind}")
-            constraint = constraint.deny_texts(self._deny)
-            unknown = constraint.denied_unknown
-            if unknown:
-                message = f"{path}: {unknown} of {len(self._deny)} denied texts are no members"
-                self.notices.append(Notice("W_DENY_UNKNOWN", message, {"unknown": unknown}))
-        opened: Constraint = constraint
-        return opened
+    def take_notices(self) -> list[Notice]:
+        """Return the warnings about records' own constraints since the last call."""
+        return [*self.grammars.notices, *self._narrowing.take_notices()]
 
     def of(self, record: PromptRecord, *, required: bool) -> Constraint | None:
         """Return what a record's samples must belong to.
@@ -138,27 +138,36 @@ class Constraints:
                     field=field,
                 )
         if record.grammar is not None:
-            if self._deny:
-                raise _cannot_deny("the record brings a grammar")
-            return self.grammars.of(record.grammar)
-        constraint: Any = self._named(record.constraint)
+            return self._narrowing.of(self.grammars.of(record.grammar), "the record's grammar")
+        constraint = self._named(record.constraint)
         if constraint is None and (required or record.candidates is not None):
             raise FieldError(
                 "the record names no constraint and the run has no artifact",
                 hint=HOW_TO,
                 field="constraint",
             )
-        if record.candidates is not None:
-            if constraint.kind != "set":
-                raise FieldError(
-                    f"candidates choose among the members of a set, the artifact is a "
-                    f"{constraint.kind}",
-                    hint="compile the texts with cdec compile-set and name that artifact",
-                    field="candidates",
-                )
-            constraint = constraint.candidates(record.candidates)
-        chosen: Constraint | None = constraint
-        return chosen
+        if constraint is None:
+            return self._narrowing.of(None, "the record")
+        narrowed = self._narrowed[record.constraint or DEFAULT]
+        if record.candidates is None:
+            return narrowed
+        return self._candidates(record.candidates, constraint, narrowed)
+
+    def _candidates(self, texts: Sequence[str], constraint: Any, narrowed: Any) -> Constraint:
+        """Return the set of some members of a record's artifact."""
+        if constraint.kind != "set":
+            raise FieldError(
+                f"candidates choose among the members of a set, the artifact is a "
+                f"{constraint.kind}",
+                hint="compile the texts with cdec compile-set and name that artifact",
+                field="candidates",
+            )
+        if hasattr(narrowed, "candidates"):
+            chosen: Constraint = narrowed.candidates(texts)
+            return chosen
+        # The set is too large to be held to the others row by row; its candidates are not.
+        few = constraint.candidates(texts)
+        return self._narrowing.once(few, "the record's candidates", warn=False)
 
     def _named(self, name: str | None) -> Constraint | None:
         if name is None:
@@ -171,13 +180,6 @@ class Constraints:
                 field="constraint",
             )
         return self._opened[name]
-
-
-def _cannot_deny(why: str) -> UsageError:
-    return UsageError(
-        f"--deny leaves members of a set out, and {why}",
-        hint="leave --deny out, or write the grammar so that it does not hold these texts",
-    )
 
 
 def refuse_unconstrained(

@@ -21,6 +21,7 @@ KNOWN_FIELDS = (
     *("logprob", "log_weight", "log_candidate_weight", "finish_reason", "valid"),
     *("method", "exactness", "seed", "draws", "accepted", "iteration"),
     *("log_mass", "log_mass_se", "log_mass_lower", "log_mass_upper", "ess", "missed_mass"),
+    *("path_evaluations", "particles", "resamplings"),
     *("target_calls", "target_tokens", "draft_calls", "distinct_evaluations"),
     *("acceptance_rate", "kl_spent", "round", "length_mass", "accepted_length"),
     *("cost_per_token", "scenario_counts", "reward"),
@@ -117,5 +118,6 @@ def inputs(options: Options) -> list[str]:
     return [
         *([] if options.prompt else [options.input]),
         *named,
+        *map(str, options.conjoined),
         *(str(path) for path in optional if path is not None),
     ]

@@ -9,6 +9,7 @@ from typing import Annotated
 import typer
 
 from cdec.cli import options as shared
+from cdec.cli.aligned_options import AlignedOptions
 from cdec.cli.command import CommonOptions
 from cdec.cli.model_options import ModelOptions
 from cdec.cli.speculation import SpeculationOptions
@@ -36,6 +37,16 @@ class DrawingOptions(CommonOptions):
             rich_help_panel=shared.CONSTRAINT,
         ),
     ] = None
+    conjoined: Annotated[
+        list[Path],
+        typer.Option(
+            "--and",
+            metavar="ARTIFACT",
+            help="Set or grammar that whole texts (a set's leading space, prefix and suffix "
+            "included) must satisfy as well; repeatable.",
+            rich_help_panel=shared.CONSTRAINT,
+        ),
+    ] = field(default_factory=list)
     lookahead: Annotated[
         int | None,
         typer.Option(
@@ -99,13 +110,18 @@ class DrawingOptions(CommonOptions):
         str,
         typer.Option(
             "--method",
-            help="unconstrained, greedy, masked, beam or disc.",
+            help="unconstrained, greedy, masked, beam, disc, asap, exact, smc or topn.",
             rich_help_panel=shared.METHOD,
         ),
     ] = "disc"
     max_tries: Annotated[
         int,
-        typer.Option("--K", "-K", help="disc: candidates tried.", rich_help_panel=shared.METHOD),
+        typer.Option(
+            "--K",
+            "-K",
+            help="disc, and exact past its budget: candidates tried.",
+            rich_help_panel=shared.METHOD,
+        ),
     ] = 4
     recycle: Annotated[
         bool,
@@ -170,7 +186,7 @@ class DrawingOptions(CommonOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleOptions(SpeculationOptions, ModelOptions, DrawingOptions):
+class SampleOptions(AlignedOptions, SpeculationOptions, ModelOptions, DrawingOptions):
     """Everything but the artifact; the documented defaults stand here and in the bases."""
 
     output: Annotated[

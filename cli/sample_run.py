@@ -15,7 +15,13 @@ from cdec.cli.constraints import (
     refuse_unconstrained,
     verify_artifacts,
 )
-from cdec.cli.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, build_sampler
+from cdec.cli.method import (
+    METHOD_OPTIONS,
+    WITHOUT_CONSTRAINT,
+    WITHOUT_EFFECT,
+    build_sampler,
+)
+from cdec.cli.narrowing import conjoined_paths
 from cdec.cli.pipeline import read_texts
 from cdec.cli.prompts import Prompts
 from cdec.cli.record_grammars import CacheLimits
@@ -51,6 +57,7 @@ def sample(options: Options, run: Run) -> int:
     sampler = build_sampler(options, run.typed, counts)
     fields = parse_fields(options)
     paths = artifact_paths(options.artifact, options.constraint)
+    conjoined = conjoined_paths(options.conjoined)
     cache = CacheLimits.of(options)
     prompts = Prompts.open(options)
     records = prompts.records()
@@ -59,19 +66,22 @@ def sample(options: Options, run: Run) -> int:
     denied = list(read_texts(options.deny)) if options.deny else []
     refuse_output(options)
     digests = verify_artifacts(paths)
-    require_grammars(options, paths)
+    also = sorted(verify_artifacts(conjoined).values())
+    require_grammars(options, {**paths, **conjoined})
     counts.require_artifacts(digests.values() if options.counts and options.speculate else ())
     model = open_model(options)
     counts.require_vocabulary(model.vocabulary.vocabulary_hash)
     adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
-    constraints = Constraints(paths, model.vocabulary, denied, cache)
+    constraints = Constraints(paths, model.vocabulary, denied, cache, conjoined)
     run.console.warn(constraints.notices)
     decoder = Decoder(sampler, model, options.temperature, options.top_k, options.top_p)
     with (
         constraints,
         open_writer(
             options.output,
-            config=manifest(options, digests, model, denied=denied, template=prompts.template),
+            config=manifest(
+                options, digests, model, also=also, denied=denied, template=prompts.template
+            ),
             inputs=inputs(options),
             force=options.force,
             resume=options.resume,
@@ -82,7 +92,7 @@ def sample(options: Options, run: Run) -> int:
         tasks = Tasks(options, constraints, writer.finished, adaptation)
         _draw(batches(tasks.of(records), options.batch_size), decoder, output, run)
         save_counts(options, counts)
-        run.console.warn([*constraints.grammars.notices, *prompts.stats.notices])
+        run.console.warn([*constraints.take_notices(), *prompts.stats.notices])
     return SOME_RECORDS_FAILED if output.failed else 0
 
 
@@ -169,6 +179,7 @@ def manifest(
     digests: Mapping[str, str],
     model: LanguageModel,
     *,
+    also: Sequence[str],
     denied: Sequence[str],
     template: PromptTemplate | None,
 ) -> dict[str, object]:
@@ -179,7 +190,11 @@ def manifest(
     )
     return {
         "method": options.method,
-        **{flag.strip("-"): getattr(options, name) for name, flag in METHOD_OPTIONS.items()},
+        **{
+            flag.strip("-"): getattr(options, name)
+            for name, flag in METHOD_OPTIONS.items()
+            if name not in WITHOUT_EFFECT
+        },
         **{name: getattr(options, name) for name in chosen},
         "model": shown_model(options.model),
         "revision": options.revision,
@@ -187,6 +202,7 @@ def manifest(
         "quantization": options.quantization,
         "vocabulary": model.vocabulary.vocabulary_hash,
         "artifacts": dict(sorted(digests.items())),
+        **({"and": list(also)} if also else {}),
         "deny": _hash(denied) if denied else None,
         "template": None if template is None else _hash([template.texts, template.fields]),
         "fields": options.fields,

@@ -96,13 +96,10 @@ def test_warnings_of_grammars_are_printed(cdec: Runner) -> None:
     assert result.stderr.count("warning W_UNBOUNDED_WHITESPACE") == 1
 
 
-def test_deny_and_candidates_belong_to_sets(cdec: Runner, tmp_path: Path) -> None:
-    Path("deny.txt").write_text("yes\n")
+def test_candidates_belong_to_sets(cdec: Runner, tmp_path: Path) -> None:
     Path("words.lark").write_text(WORDS)
     assert cdec("compile-grammar", "words.lark").status == 0
     words = ("sample", "-a", "words.arrow", "--method", "masked")
-    denied = cdec(*words, "--deny", "deny.txt", "--prompt", "x")
-    assert (denied.status, denied.error_code) == (2, "E_USAGE")
     chosen = cdec(*words, stdin=_jsonl({"prompt": "x", "candidates": ["yes"]}))
     assert chosen.records[0]["error"]["code"] == "E_FIELD"
 
