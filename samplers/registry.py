@@ -10,6 +10,7 @@ from cdec.samplers.exact import ExactSampler
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.smc import SmcSampler
+from cdec.samplers.topn import TopnSampler
 from cdec.samplers.unconstrained import UnconstrainedSampler
 
 SAMPLERS: dict[str, type[Sampler]] = {
@@ -21,4 +22,5 @@ SAMPLERS: dict[str, type[Sampler]] = {
     "asap": AsapSampler,
     "exact": ExactSampler,
     "smc": SmcSampler,
+    "topn": TopnSampler,
 }
