@@ -70,6 +70,15 @@ class ConstraintOptions(WarpingOptions):
             rich_help_panel=shared.CONSTRAINT,
         ),
     ] = None
+    conjoined: Annotated[
+        list[Path],
+        typer.Option(
+            "--and",
+            metavar="ARTIFACT",
+            help="Set or grammar that texts must satisfy as well; repeatable.",
+            rich_help_panel=shared.CONSTRAINT,
+        ),
+    ] = field(default_factory=list)
     lookahead: Annotated[
         int | None,
         typer.Option(

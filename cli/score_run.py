@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cdec.cli.adaptation import Adaptation
 from cdec.cli.constraints import Constraints, artifact_paths, verify_artifacts
+from cdec.cli.narrowing import conjoined_paths
 from cdec.cli.options import refuse_terminal, refuse_unused, require_at_least, require_utf8
 from cdec.cli.pipeline import read_texts, require_input
 from cdec.cli.score_prompts import ScorePrompts
@@ -58,9 +59,9 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         raise UsageError("--prompt and --prompts were both given", hint="give one of them")
     if options.prompts is None:
         refuse_unused(("template",), typed, "without --prompts")
-        if options.artifact is None:
+        if not (options.artifact or options.conjoined):
             refuse_unused(("constraint", *_CONSTRAINED_ONLY), typed, "without an artifact")
-    if options.artifact is not None or options.constraint:
+    if options.artifact or options.conjoined or options.constraint:
         refuse_unused(("end",), typed, "with an artifact, which says where its members end")
     if not options.candidates:
         refuse_unused(("seed",), typed, "without --candidates")
@@ -94,19 +95,20 @@ def scored(options: Options, run: Run) -> Iterator[dict[str, object]]:
         options.template,
         limits,
     )
-    verify_artifacts(paths)
+    conjoined = conjoined_paths(options.conjoined)
+    verify_artifacts({**paths, **conjoined})
     model = sample_run.open_model(options)
     adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
     stats = SourceStats()
-    with Constraints(paths, model.vocabulary, denied) as constraints:
+    with Constraints(paths, model.vocabulary, denied, None, conjoined) as constraints:
         run.console.warn(constraints.notices)
         tasks = Tasks(options, prompts, constraints, adaptation)
         records = _records(options, limits, stats)
-        is_pooled = bool(paths) or prompts.by_id is not None
+        is_pooled = bool(paths or conjoined) or prompts.by_id is not None
         for batch in batches(map(tasks.of, records), options.batch_size, is_pooled=is_pooled):
             yield from _results(options, model, batch)
             run.signals.checkpoint()
-        run.console.warn([*constraints.grammars.notices, *prompts.notices, *stats.notices])
+        run.console.warn([*constraints.take_notices(), *prompts.notices, *stats.notices])
 
 
 @dataclass(frozen=True, slots=True)

@@ -235,3 +235,17 @@ def test_candidates_and_limits(cdec: Runner, letters: Path) -> None:
     Path("deny.txt").write_text("ab\n")
     (denied,) = cdec(*words, "--deny", "deny.txt", stdin=jsonl({"token_ids": [0, 1]})).records
     assert (denied["member"], denied["valid"]) == (False, False)
+
+
+def test_and_narrows_what_counts_as_a_member(cdec: Runner, letters: Path) -> None:
+    from cdec.compilers import compile_token_set
+    from cdec.core import open_artifact
+
+    some = letters.parent / "some.arrow"
+    compile_token_set([[0], [1]], open_artifact(letters).vocabulary, some)
+    words = ("score", "-a", letters, "--prompt", "x")
+    for tokens, member in (([0], True), ([0, 1], False)):
+        row = jsonl({"token_ids": tokens})
+        assert cdec(*words, stdin=row).records[0]["member"] is True
+        (both,) = cdec(*words, "--and", some, stdin=row).records
+        assert both["member"] is member
