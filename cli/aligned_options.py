@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
@@ -91,6 +92,26 @@ class AlignedOptions(CommonOptions):
             rich_help_panel=METHOD,
         ),
     ] = 0.5
+    by: Annotated[
+        str,
+        typer.Option(
+            "--by",
+            metavar="KIND",
+            help="topn: rank token sequences (sequence), or texts by the summed probability of "
+            "their tokenisations found (text).",
+            rich_help_panel=METHOD,
+        ),
+    ] = "sequence"
+    max_evaluations: Annotated[
+        int | None,
+        typer.Option(
+            "--max-evaluations",
+            metavar="N",
+            help="topn: budget, prefixes per prompt; what is not proved by then has the "
+            'finish_reason "budget".',
+            rich_help_panel=METHOD,
+        ),
+    ] = None
     tree_bytes: Annotated[
         str,
         typer.Option(
@@ -100,3 +121,13 @@ class AlignedOptions(CommonOptions):
             rich_help_panel=METHOD,
         ),
     ] = "256MiB"
+    tree: Annotated[
+        Path | None,
+        typer.Option(
+            "--tree",
+            metavar="FILE.arrow",
+            help="asap, exact: keep what a single record's draws learnt in this file, and begin "
+            "with what it holds; refused where model, warping, prompt or constraint differ.",
+            rich_help_panel=METHOD,
+        ),
+    ] = None

@@ -31,16 +31,19 @@ METHOD_OPTIONS = {
     "particles": "--particles",
     "resample_below": "--resample-below",
     "tree_bytes": "--tree-cache",
+    "by": "--by",
+    "max_evaluations": "--max-evaluations",
+    "tree": "--tree",
 }
 """Field of the options, which is also a keyword of the samplers that use it → option typed."""
 
 _LEAST = {"speculate": 0, "speculate_threshold": 0.0, "burn_in": 0, "resample_below": 0.0}
 """Smallest values that are not 1."""
-_CHECK_THEMSELVES = frozenset({"until_converged", "fallback"})
+_CHECK_THEMSELVES = frozenset({"until_converged", "fallback", "by"})
 """Fields whose values the samplers check."""
 
-WITHOUT_EFFECT = frozenset({"tree_bytes"})
-"""Fields that change no record."""
+WITHOUT_EFFECT = frozenset({"tree_bytes", "tree"})
+"""Fields that change no record; ``tree`` does, and is not resumed."""
 
 WITHOUT_CONSTRAINT = frozenset({"unconstrained", "greedy"})
 """Methods that make sense for the model alone."""
@@ -93,6 +96,10 @@ def build_sampler(
 def _checked(field: str, flag: str, value: Any) -> Any:
     if field == "tree_bytes":
         return parse_size(value, flag)
+    if field == "tree":
+        from cdec.samplers.tree_file import TreeFile
+
+        return TreeFile(value)
     if not isinstance(value, bool) and field not in _CHECK_THEMSELVES:
         require_at_least(value, _LEAST.get(field, 1), flag)
     return value

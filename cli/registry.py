@@ -14,6 +14,7 @@ COMMANDS: dict[str, str] = {
     "check": "cdec.cli.check",
     "retokenize": "cdec.cli.retokenize",
     "score": "cdec.cli.score",
+    "mass": "cdec.cli.mass",
     "inspect": "cdec.cli.inspect",
     "doctor": "cdec.cli.doctor",
     "demo": "cdec.cli.demo",

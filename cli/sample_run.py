@@ -29,6 +29,7 @@ from cdec.cli.sample_checks import check_options, inputs, parse_fields, refuse_o
 from cdec.cli.sampling import Decoder, Output, Task, batches
 from cdec.cli.speculation import check_speculation, load_counts, save_counts
 from cdec.cli.tokenizers import resolve_model, shown_model
+from cdec.cli.tree import RunConstraint, for_tree, tree_of
 from cdec.core.errors import CdecError
 
 if TYPE_CHECKING:
@@ -55,6 +56,7 @@ def sample(options: Options, run: Run) -> int:
     check_speculation(options, run.typed)
     counts = load_counts(options)
     sampler = build_sampler(options, run.typed, counts)
+    tree = tree_of(sampler, output=options.output, resume=options.resume)
     fields = parse_fields(options)
     paths = artifact_paths(options.artifact, options.constraint)
     conjoined = conjoined_paths(options.conjoined)
@@ -68,6 +70,7 @@ def sample(options: Options, run: Run) -> int:
     digests = verify_artifacts(paths)
     also = sorted(verify_artifacts(conjoined).values())
     require_grammars(options, {**paths, **conjoined})
+    records = for_tree(records, tree, RunConstraint.of(options, digests, also, denied))
     counts.require_artifacts(digests.values() if options.counts and options.speculate else ())
     model = open_model(options)
     counts.require_vocabulary(model.vocabulary.vocabulary_hash)
@@ -88,7 +91,8 @@ def sample(options: Options, run: Run) -> int:
         ) as writer,
     ):
         run.console.warn(writer.notices)
-        output = Output(writer, run.signals, fields, options.strict)
+        # With a tree there is one record: its error is the run's.
+        output = Output(writer, run.signals, fields, options.strict or tree is not None)
         tasks = Tasks(options, constraints, writer.finished, adaptation)
         _draw(batches(tasks.of(records), options.batch_size), decoder, output, run)
         save_counts(options, counts)
@@ -206,6 +210,7 @@ def manifest(
         "deny": _hash(denied) if denied else None,
         "template": None if template is None else _hash([template.texts, template.fields]),
         "fields": options.fields,
+        **({} if options.tree is None else {"tree": str(options.tree)}),
     }
 
 

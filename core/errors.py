@@ -15,6 +15,7 @@
     │   ├── UntokenizableError        E_UNTOKENIZABLE
     │   ├── TokenizerMismatchError    E_TOKENIZER_MISMATCH
     │   ├── ResumeMismatchError       E_RESUME_MISMATCH
+    │   ├── TreeMismatchError         E_TREE_MISMATCH
     │   └── ArtifactError             (never raised itself)
     │       ├── ArtifactFormatError   E_ARTIFACT_FORMAT
     │       ├── ArtifactVersionError  E_ARTIFACT_VERSION
@@ -153,6 +154,12 @@ class ResumeMismatchError(DataError):
     """``--resume`` on an output that another configuration wrote."""
 
     code = "E_RESUME_MISMATCH"
+
+
+class TreeMismatchError(DataError):
+    """A saved tree of another model, warping, prompt, constraint or length limit."""
+
+    code = "E_TREE_MISMATCH"
 
 
 class ArtifactError(DataError):

@@ -8,7 +8,7 @@ P / Q~, so weighted records target Q from the first one on.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
@@ -19,6 +19,9 @@ from cdec.samplers.learning import Learning, wanted_of
 from cdec.samplers.outcome import Outcome
 from cdec.samplers.rounds import DEFAULT_ROUND, Rounds
 from cdec.samplers.tree_vectors import DEFAULT_BYTES
+
+if TYPE_CHECKING:
+    from cdec.samplers.tree_file import TreeFile
 
 DEFAULT_BURN_IN = 100
 DEFAULT_MAX_DRAWS = 1000
@@ -37,6 +40,8 @@ class AsapSampler(Sampler):
         round: Candidates that read the same tree; decides results.
         tree_bytes: Bytes of the tree's vectors kept; changes no result.
         max_walks: Candidates that decode together; changes no result.
+        tree: Keeps the tree of a single record between runs; what it has learnt from counts as
+            ``burn_in``.
 
     Raises:
         UsageError: An option out of range.
@@ -54,6 +59,7 @@ class AsapSampler(Sampler):
         round: int = DEFAULT_ROUND,
         tree_bytes: int = DEFAULT_BYTES,
         max_walks: int = DEFAULT_MAX_WALKS,
+        tree: TreeFile | None = None,
     ) -> None:
         self.burn_in = require("burn_in", burn_in, at_least=0)
         self.until_converged = require_width(until_converged)
@@ -61,26 +67,36 @@ class AsapSampler(Sampler):
         self.round = require("round", round, at_least=1)
         self.tree_bytes = require("tree_bytes", tree_bytes, at_least=1)
         self.max_walks = require("max_walks", max_walks, at_least=1)
+        self.tree = tree
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         rounds = Rounds(
-            batch, size=self.round, max_walks=self.max_walks, tree_bytes=self.tree_bytes
+            batch,
+            size=self.round,
+            max_walks=self.max_walks,
+            tree_bytes=self.tree_bytes,
+            file=self.tree,
         )
-        learning = Learning(batch, rounds, wanted_of(batch) + self.burn_in)
+        burn_in = np.maximum(self.burn_in - rounds.before, 0)
+        learning = Learning(batch, rounds, wanted_of(batch) + burn_in)
         learning.draw_free(self.max_walks)
-        # The number of the first candidate that is recorded; OPEN while it is not known.
-        starts = np.full(len(batch.requests), OPEN if self.until_converged else self.burn_in)
         active = learning.constrained
+        # The number of the first candidate that is recorded; OPEN while it is not known.
+        starts = np.where(self.until_converged is None, burn_in, OPEN)
+        for r in active.tolist():
+            if self._is_known(batch, rounds, r):
+                starts[r] = 0
         while active.size:
             left = starts[active] + learning.wanted[active] - rounds.drawn[active]
             for drawn in rounds.draw(active, np.minimum(self.round, left)):
                 learning.add(drawn)
                 first = max(0, int(starts[drawn.request]) - drawn.first)
                 learning.take(drawn, np.arange(first, len(drawn.tests)))
-                if self._is_known(batch, drawn.request, int(rounds.drawn[drawn.request])):
+                if self._is_known(batch, rounds, drawn.request):
                     starts[drawn.request] = min(starts[drawn.request], rounds.drawn[drawn.request])
             active = active[learning.taken[active] < learning.wanted[active]]
+        rounds.save()
         chosen = learning.chosen()
         log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
         return Outcome(
@@ -89,7 +105,7 @@ class AsapSampler(Sampler):
             log_weight=log_x,
             log_candidate_weight=log_x,
             per_draw={
-                "iteration": learning.iteration.tolist(),
+                "iteration": learning.iterations(),
                 **learning.per_draw(("path_evaluations",)),
             },
             per_request=learning.fields(),
@@ -97,9 +113,10 @@ class AsapSampler(Sampler):
             seeds=learning.seeds(),
         )
 
-    def _is_known(self, batch: Batch, request: int, drawn: int) -> bool:
+    def _is_known(self, batch: Batch, rounds: Rounds, request: int) -> bool:
         """Say whether a record that is to converge has done so, or has spent its budget."""
-        if self.until_converged is None or drawn < self.burn_in:
+        drawn = int(rounds.drawn[request])
+        if self.until_converged is None or drawn + rounds.before[request] < self.burn_in:
             return False
         most = self.max_draws * len(batch.requests[request].seeds)
         return drawn >= most or width(batch, request) <= self.until_converged

@@ -112,7 +112,16 @@ class Sampler(ABC):
         Returns:
             For each request its samples, in draw order, or the error that its record met. On a
             tabular model the results do not depend on what else is in the batch.
+
+        Raises:
+            UsageError: Several requests, and a sampler that keeps the tree of one.
         """
+        tree = getattr(self, "tree", None)
+        if tree is not None and len(requests) != 1:
+            raise UsageError(
+                f"a tree belongs to one record, and there are {len(requests)}",
+                hint="Draw for one record at a time, each with a tree of its own.",
+            )
         try:
             with Batch(model, requests, masks=self.masks) as batch:
                 if not batch.seeds:

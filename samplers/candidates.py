@@ -67,7 +67,12 @@ def concatenate(parts: Sequence[Candidates]) -> Candidates:
     if not parts:
         return Recorder(0).candidates()
     width = max(part.tokens.shape[1] for part in parts)
-    tokens = [np.pad(p.tokens, ((0, 0), (0, width - p.tokens.shape[1]))) for p in parts]
+    tokens = [
+        part.tokens
+        if part.tokens.shape[1] == width
+        else np.pad(part.tokens, ((0, 0), (0, width - part.tokens.shape[1])))
+        for part in parts
+    ]
     columns = {
         column.name: np.concatenate([getattr(part, column.name) for part in parts])
         for column in fields(Candidates)

@@ -84,6 +84,7 @@ def walk_on(
     *,
     speculator: Speculator | None = None,
     weighed: bool = True,
+    look_ahead: bool = True,
 ) -> None:
     """Walk from where walks stand to their ends, and record the prefixes in the batch's tree.
 
@@ -93,11 +94,11 @@ def walk_on(
         choose: Draws the events of a step; with ``log_rest`` if the tree is to be walked again.
         speculator: As in ``decode``.
         weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
+        look_ahead: Evaluate forced runs ahead, for walks that will surely follow them.
     """
+    how = {"look_ahead": look_ahead, "weighed": weighed}
     while alive.size:
-        alive, frontier = step_on(
-            record, alive, frontier, choose, speculator=speculator, weighed=weighed
-        )
+        alive, frontier = step_on(record, alive, frontier, choose, speculator=speculator, **how)
 
 
 def step_on(

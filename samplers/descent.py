@@ -17,14 +17,15 @@ from cdec.core.errors import ModelError
 from cdec.samplers import descent_kernels as kernels
 from cdec.samplers.allowed import allowed_ids, host_scores
 from cdec.samplers.batch import Batch
-from cdec.samplers.candidates import COMPLETE, STUCK, Recorder
+from cdec.samplers.candidates import COMPLETE, LENGTH, STUCK, Recorder
 from cdec.samplers.decoding import finish_done
 from cdec.samplers.descent_kernels import DRY, ENDED, LEFT, MISSING
 from cdec.samplers.descent_kernels import STUCK as NO_MASS
 from cdec.samplers.frontier import Frontier
+from cdec.samplers.prefix_tree import NOBODY
 from cdec.samplers.randomness import CandidateUniforms
 from cdec.samplers.step import Step
-from cdec.samplers.tree_kernels import EXACT, NIL, TERMINAL, VISITED
+from cdec.samplers.tree_kernels import EVALUATED, EXACT, NIL, TERMINAL, VISITED
 from cdec.samplers.tree_vectors import Vectors
 
 _SCORES_BYTES = 128 << 20
@@ -103,13 +104,18 @@ class Descent:
         tree.reserve(int(batch.roots.max(initial=-1)) + 1)
         known = tree["flags"][walks.node] & VISITED > 0
         outside, inside = np.flatnonzero(~known), np.flatnonzero(known)
-        self._descend(walks, inside, uniforms)
+        # subtle: a root without mass may never have been evaluated; nothing leads on from it.
+        hopeless = tree["bound"][walks.node[inside]] == -np.inf
+        walks.status[inside[hopeless]] = NO_MASS
+        self._descend(walks, inside[~hopeless], uniforms)
         record.log_p[:] = walks.log_p
         self._write_paths(record, walks, inside)
         ended = inside[walks.status[inside] == ENDED]
         record.finish(ended, COMPLETE, walks.node[ended], True)
-        stuck = inside[walks.status[inside] == NO_MASS]
-        record.finish(stuck, STUCK, walks.node[stuck])
+        stuck = walks.status == NO_MASS
+        is_cut = tree.log_beyond[request] > -np.inf
+        record.finish(np.flatnonzero(stuck & is_cut), LENGTH, walks.node[stuck & is_cut])
+        record.finish(np.flatnonzero(stuck & ~is_cut), STUCK, walks.node[stuck & ~is_cut])
         leaving = inside[walks.status[inside] == LEFT]
         self._leave(walks, leaving)
         alive, frontier = self._beyond(record, walks, leaving)
@@ -134,7 +140,16 @@ class Descent:
             rows = rows[(status == MISSING) | (status == DRY)]
             missing = rows[walks.status[rows] == MISSING]
             if missing.size:
-                self._build(np.unique(walks.node[missing]))
+                nodes, first = np.unique(walks.node[missing], return_index=True)
+                self._charge(nodes, walks.draw[missing[first]])
+                self._build(nodes)
+
+    def _charge(self, nodes: NDArray[np.int64], draws: NDArray[np.int64]) -> None:
+        """Let ``draws`` (int64[n]) pay for the nodes among ``nodes`` that nobody has paid for."""
+        tree = self._tree
+        unpaid = np.flatnonzero(tree["draw"][nodes] == NOBODY)
+        tree["draw"][nodes[unpaid]] = draws[unpaid]
+        tree["flags"][nodes[unpaid]] |= np.uint8(EVALUATED)
 
     def _build(self, nodes: NDArray[np.int64]) -> None:
         """Evaluate nodes (int64[n] distinct) and store vectors of as many of them as fit."""

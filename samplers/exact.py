@@ -9,7 +9,7 @@ P(S), so fewer and fewer are refused. A round's acceptance tests are read in ind
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +23,9 @@ from cdec.samplers.learning import Learning, wanted_of
 from cdec.samplers.outcome import Outcome
 from cdec.samplers.rounds import DEFAULT_ROUND, Rounds
 from cdec.samplers.tree_vectors import DEFAULT_BYTES
+
+if TYPE_CHECKING:
+    from cdec.samplers.tree_file import TreeFile
 
 FALLBACKS = {"disc": "asymptotic", "asap": "asymptotic", "none": "exact"}
 """What a sample past the budget becomes, and its exactness: one of K more candidates, taken in
@@ -44,6 +47,7 @@ class ExactSampler(Sampler):
         max_tries: K of the fallback ``disc``.
         tree_bytes: Bytes of the tree's vectors kept; changes no result.
         max_walks: Candidates that decode together; changes no result.
+        tree: Keeps the tree of a single record between runs; a budget is a run's own.
 
     Raises:
         UsageError: An option out of range.
@@ -62,6 +66,7 @@ class ExactSampler(Sampler):
         max_tries: int = 4,
         tree_bytes: int = DEFAULT_BYTES,
         max_walks: int = DEFAULT_MAX_WALKS,
+        tree: TreeFile | None = None,
     ) -> None:
         if fallback not in FALLBACKS:
             raise UsageError(
@@ -76,6 +81,7 @@ class ExactSampler(Sampler):
         self.max_tries = require("max_tries", max_tries, at_least=1)
         self.tree_bytes = require("tree_bytes", tree_bytes, at_least=1)
         self.max_walks = require("max_walks", max_walks, at_least=1)
+        self.tree = tree
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""
@@ -96,6 +102,7 @@ class ExactSampler(Sampler):
             active = np.array([r for r in active.tolist() if rounds.log_root(r) > -np.inf], int)
         accepted = learning.iteration > 0
         over_budget = self._fill(batch, learning, rounds)
+        rounds.save()
         return self._outcome(learning, accepted, over_budget)
 
     def _rounds(self, batch: Batch, *, aborting: bool) -> Rounds:
@@ -105,36 +112,38 @@ class ExactSampler(Sampler):
             max_walks=self.max_walks,
             tree_bytes=self.tree_bytes,
             aborting=aborting,
+            file=self.tree,
         )
 
     def _fill(self, batch: Batch, learning: Learning, rounds: Rounds) -> NDArray[np.bool_]:
         """Give every draw that is still open its fallback; return which ran out of budget."""
         over_budget = np.zeros(len(batch.seeds), np.bool_)
-        for r in learning.constrained.tolist():
+        open_ones = learning.constrained[(learning.taken < learning.wanted)[learning.constrained]]
+        has_mass = np.array([rounds.log_root(r) > -np.inf for r in open_ones.tolist()], np.bool_)
+        falling = has_mass & (self.fallback != "none")
+        for r, late in zip(open_ones[~falling].tolist(), has_mass[~falling], strict=True):
             missing = int(learning.wanted[r] - learning.taken[r])
-            if not missing:
-                continue
-            has_mass = rounds.log_root(r) > -np.inf
-            if has_mass and self.fallback != "none":
-                over_budget[self._fall_back(batch, learning, rounds, r)] = True
-            else:
-                over_budget[learning.take_nothing(r, missing)] = has_mass
+            over_budget[learning.take_nothing(r, missing)] = late
+        self._fall_back(learning, rounds, open_ones[falling], over_budget)
         return over_budget
 
     def _fall_back(
-        self, batch: Batch, learning: Learning, rounds: Rounds, request: int
-    ) -> NDArray[np.int64]:
-        """Draw the open samples of a request without acceptance; return their draws."""
+        self,
+        learning: Learning,
+        rounds: Rounds,
+        active: NDArray[np.int64],
+        over_budget: NDArray[np.bool_],
+    ) -> None:
+        """Draw the open samples of requests (int64[n]) without acceptance, and mark them."""
         rounds.aborting = False
         tries = self.max_tries if self.fallback == "disc" else 1
-        taken = []
-        while learning.taken[request] < learning.wanted[request]:
-            for drawn in rounds.draw(np.array([request]), np.array([tries])):
+        while active.size:
+            for drawn in rounds.draw(active, np.full(len(active), tries)):
                 learning.add(drawn)
                 # The last acceptance test's number is free: nothing is tested here.
                 row = resample(drawn.candidates.log_x[None], drawn.tests[-1:])
-                taken.append(learning.take(drawn, row))
-        return np.concatenate(taken)
+                over_budget[learning.take(drawn, row, whole=True)] = True
+            active = active[(learning.taken < learning.wanted)[active]]
 
     def _outcome(
         self, learning: Learning, accepted: NDArray[np.bool_], over_budget: NDArray[np.bool_]
@@ -150,7 +159,7 @@ class ExactSampler(Sampler):
             log_candidate_weight=log_x,
             per_draw={
                 "accepted": accepted.tolist(),
-                "iteration": learning.iteration.tolist(),
+                "iteration": learning.iterations(),
                 **learning.per_draw(("draws", "path_evaluations")),
             },
             per_request=learning.fields(),

@@ -26,7 +26,7 @@ class Learning:
     Attributes:
         constrained: int64[...] requests with a constraint and at least one draw.
         wanted: int64[R] draws of each request. taken: int64[R] samples taken so far.
-        iteration: int64[D] number of the candidate taken, from 1; 0 for none.
+        iteration: int64[D] number of the candidate taken in this run, from 1; 0 for none.
     """
 
     def __init__(self, batch: Batch, rounds: Rounds, estimated: NDArray[np.int64]) -> None:
@@ -42,13 +42,21 @@ class Learning:
         self._parts: list[Candidates] = []
         self._rows: list[NDArray[np.int64]] = []
         self.iteration = np.zeros(len(batch.seeds), np.int64)
+        self._spent = np.zeros(len(batch.seeds), np.int64)
 
     def add(self, drawn: Round) -> None:
         """Remember the weights of a round's candidates; their tokens only if they are taken."""
         self._drawn.setdefault(drawn.request, []).append(drawn.slim())
 
-    def take(self, drawn: Round, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Take candidates of a round (int64[n], in order) as the record's next samples.
+    def take(
+        self, drawn: Round, rows: NDArray[np.int64], *, whole: bool = False
+    ) -> NDArray[np.int64]:
+        """Take candidates of a round as the record's next samples.
+
+        Args:
+            drawn: The round.
+            rows: int64[n] candidates, in order.
+            whole: Whether all of the round was spent on them, not only what comes before.
 
         Returns:
             int64[m] the draws they became, m <= n: never more than the record still wants.
@@ -58,6 +66,7 @@ class Learning:
         draws: NDArray[np.int64] = self._first[r] + self.taken[r] + np.arange(len(rows))
         self.taken[r] += len(rows)
         self.iteration[draws] = drawn.first + rows + 1
+        self._spent[draws] = drawn.first + (len(drawn.tests) if whole else rows + 1)
         self._parts.append(drawn.candidates.take(rows))
         self._rows.append(draws)
         return draws
@@ -131,6 +140,15 @@ class Learning:
             }
         return fields
 
+    def iterations(self) -> list[int]:
+        """Return how many candidates the tree had seen with each draw's own, 0 for none, D ints.
+
+        Candidates of earlier runs on the same tree count.
+        """
+        before = self._rounds.before[self._batch.draw_request]
+        numbers: list[int] = np.where(self.iteration > 0, before + self.iteration, 0).tolist()
+        return numbers
+
     def seeds(self) -> list[int]:
         """Return the seed each draw's candidates come from, D of them."""
         return [self._rounds.seed(r) for r in self._batch.draw_request.tolist()]
@@ -148,7 +166,7 @@ class Learning:
     def _until(self, request: int) -> NDArray[np.int64]:
         """Return how many candidates were drawn when each sample was taken, rising, int64[n]."""
         rows = slice(int(self._first[request]), int(self._first[request] + self.wanted[request]))
-        until = self.iteration[rows]
+        until = self._spent[rows]
         return np.where(until > 0, until, self._rounds.drawn[request])
 
     def _column(self, request: int, name: str) -> NDArray[Any]:

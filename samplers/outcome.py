@@ -184,18 +184,18 @@ def _costs(
     """
     request = batch.tree["request"][visited]
     mine = visited[slice(*np.searchsorted(request, [number, number + 1]))]
-    flags = batch.tree["flags"][mine]
-    is_evaluated, is_in_run = (flags & flag > 0 for flag in (EVALUATED, IN_RUN))
+    mine = mine[batch.tree["flags"][mine] & EVALUATED > 0]
+    is_call = batch.tree["flags"][mine] & IN_RUN == 0
     draws = batch.tree["draw"][mine]
     if owners is not None:
         draws = owners[draws]
-    evaluations = np.bincount(draws[is_evaluated], minlength=n)
+    evaluations = np.bincount(draws, minlength=n)
     evaluations = evaluations + (0 if wasted is None else wasted)
-    calls = np.bincount(draws[is_evaluated & ~is_in_run], minlength=n)
+    calls = np.bincount(draws[is_call], minlength=n)
     tokens = evaluations.copy()
-    if is_evaluated.any():
+    if draws.size:
         # The root's evaluation reads the whole prompt, every other one a single token.
-        tokens[draws[is_evaluated].min()] += int(batch.prompt_lengths[number]) - 1
+        tokens[draws.min()] += int(batch.prompt_lengths[number]) - 1
     columns = (calls.tolist(), tokens.tolist(), evaluations.tolist())
     names = ("target_calls", "target_tokens", "distinct_evaluations")
     return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]

@@ -36,6 +36,8 @@ _COLUMNS: dict[str, tuple[Any, float]] = {
     "next_sibling": (np.int32, NIL),
 }
 """Columns of a node with their dtypes and the value of unused rows: 41 bytes."""
+NOBODY = np.iinfo(np.int32).max
+"""``draw`` of a prefix that an earlier run visited, and this one has not paid for yet."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,8 +4,8 @@ A draw has a seed; its numbers are the outputs of ``PCG64(seed)``. Candidate ``t
 the outputs from ``t * 2**32`` on: the first is its acceptance test, number ``1 + s`` decides its
 token ``s``; number ``2**31 + 1 + s`` decides it again where the first choice was not allowed
 (``opportunistic``). Draws that share a prefix tree share the candidates of their record's first
-draw (``rounds``); populations lay theirs out in ``smc``. So a draw does not depend on the batch, on chunks, on other draws or on limits,
-and the first candidates of K = 2 are those of K = 4.
+draw (``rounds``); populations lay theirs out in ``smc``. So a draw does not depend on the batch, on
+chunks, on other records or on limits, and the first candidates of K = 2 are those of K = 4.
 """
 
 from __future__ import annotations

@@ -3,13 +3,14 @@
 A round reads the tree as it was at the round's start; what its candidates saw enters at its end.
 So a record's results depend on the size of its rounds, which is recorded, and on nothing else
 (design, ARCHITECTURE section 4). Candidate t of a record uses the numbers of candidate t of its
-first draw's seed (``randomness``).
+first draw's seed (``randomness``), those of earlier runs on the same tree counted as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,6 +24,9 @@ from cdec.samplers.events import SampledEvents
 from cdec.samplers.randomness import CandidateUniforms
 from cdec.samplers.step import Step
 
+if TYPE_CHECKING:
+    from cdec.samplers.tree_file import TreeFile
+
 DEFAULT_ROUND = 16
 
 
@@ -32,7 +36,7 @@ class Round:
 
     Attributes:
         request: Number of the request.
-        first: Number of the first candidate; the others follow.
+        first: Number of the first candidate in this run; the others follow.
         candidates: ``log_x`` is log of c(root) * prod Z over the prefixes that the tree did not
             hold, unbiased for P(S); while aborting, log c(root) of those that ended.
         log_root: log c(root) at the round's start.
@@ -72,13 +76,25 @@ class Rounds:
         tree_bytes: Budget of the tree's vectors.
         aborting: Draw unmasked where the tree knows nothing, and give up at the first event that is
             not allowed (constrained adaptive rejection sampling).
+        file: Holds the tree of the batch's one record; None begins with nothing known.
 
     Attributes:
         drawn: int64[R] candidates of each request so far. aborting: As given; may be changed.
+        before: int64[R] candidates that earlier runs drew for the tree of ``file``.
+
+    Raises:
+        CdecError: What ``file`` holds cannot be used, or the batch has several records.
     """
 
     def __init__(
-        self, batch: Batch, *, size: int, max_walks: int, tree_bytes: int, aborting: bool = False
+        self,
+        batch: Batch,
+        *,
+        size: int,
+        max_walks: int,
+        tree_bytes: int,
+        aborting: bool = False,
+        file: TreeFile | None = None,
     ) -> None:
         self.size = size
         self.drawn = np.zeros(len(batch.requests), np.int64)
@@ -88,6 +104,15 @@ class Rounds:
         self._descent = Descent(batch, tree_bytes)
         first = np.searchsorted(batch.draw_request, np.arange(len(batch.requests)))
         self._first_draw = first
+        self._file = file
+        self.before = np.zeros(len(batch.requests), np.int64)
+        if file is not None:
+            self.before[:] = file.load(batch)
+
+    def save(self) -> None:
+        """Keep the tree in its file, if it has one."""
+        if self._file is not None:
+            self._file.save(self._batch, int(self.before[0] + self.drawn[0]), self.size)
 
     def draw(self, requests: NDArray[np.int64], counts: NDArray[np.int64]) -> Iterator[Round]:
         """Draw one round of each request and let the trees learn from it.
@@ -117,14 +142,16 @@ class Rounds:
         number = self.drawn[request] + np.arange(len(request)) - np.repeat(starts, counts)
         longest = int(batch.limits[requests].max(initial=0))
         seeds = [self.seed(r) for r in request.tolist()]
-        uniforms = CandidateUniforms(seeds, number, longest + 1)
+        uniforms = CandidateUniforms(seeds, self.before[request] + number, longest + 1)
         tests = uniforms.acceptance()
         log_roots = np.array([self.log_root(r) for r in requests.tolist()])
         known_beyond = tree.log_beyond[requests].copy()
         record = Recorder(len(request))
         record.log_x[:] = np.repeat(log_roots, counts)
         alive, frontier = self._descent.start(record, request, number, uniforms)
-        walk_on(record, alive, frontier, self._chooser(uniforms))
+        # A walk that may be given up is not sure to follow a forced run.
+        choose = self._chooser(uniforms)
+        walk_on(record, alive, frontier, choose, look_ahead=not self.aborting)
         tree.update()
         self.drawn[requests] += counts
         everything = record.candidates()

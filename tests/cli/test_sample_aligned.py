@@ -1,0 +1,144 @@
+"""cdec sample with the methods that follow the model's law: every option changes what it names."""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from .conftest import MEMBERS, Runner
+
+pytestmark = pytest.mark.usefixtures("loaded")
+
+PROMPT = ("--prompt", "The capital is")
+
+
+def _records(cdec: Runner, cities: Path, *words: object) -> list[Any]:
+    result = cdec("sample", "-a", cities, *PROMPT, *words)
+    assert result.status == 0, result.stderr
+    return result.records
+
+
+@pytest.mark.parametrize("method", ["asap", "exact", "smc", "topn"])
+def test_every_aligned_method_runs_and_brackets_the_mass(
+    cdec: Runner, cities: Path, method: str
+) -> None:
+    records = _records(cdec, cities, "--method", method, "-n", 3)
+    assert [record["index"] for record in records] == [0, 1, 2]
+    for record in records:
+        assert record["text"] in MEMBERS
+        assert (record["valid"], record["method"]) == (True, method)
+        assert record["log_mass_lower"] <= record["log_mass_upper"]
+        assert record["length_mass"] in (0.0, None)
+
+
+def test_topn_gives_probabilities_that_sum_to_one(cdec: Runner, cities: Path) -> None:
+    records = _records(cdec, cities, "--method", "topn", "-n", len(MEMBERS))
+    assert sorted(record["text"] for record in records) == sorted(MEMBERS)
+    for name in ("log_q_lower", "log_q_upper"):
+        assert sum(math.exp(record[name]) for record in records) == pytest.approx(1, abs=1e-9)
+
+
+def test_topn_past_its_budget_says_so(cdec: Runner, cities: Path) -> None:
+    words = ("--method", "topn", "-n", len(MEMBERS), "--max-evaluations", 3, "--round", 1)
+    records = _records(cdec, cities, *words)
+    assert "budget" in {record["finish_reason"] for record in records}
+
+
+def test_topn_by_text_counts_the_tokenisations(cdec: Runner, cities: Path) -> None:
+    records = _records(cdec, cities, "--method", "topn", "-n", 2, "--by", "text")
+    assert [record["tokenisations"] for record in records] == [1, 1]
+    assert "tokenisations" not in _records(cdec, cities, "--method", "topn")[0]
+
+
+def test_burn_in_is_where_the_iterations_begin(cdec: Runner, cities: Path) -> None:
+    (default,) = _records(cdec, cities, "--method", "asap")
+    (first,) = _records(cdec, cities, "--method", "asap", "--burn-in", 0)
+    assert (default["iteration"], first["iteration"]) == (101, 1)
+
+
+def test_until_converged_teaches_until_the_bracket_is_narrow(cdec: Runner, cities: Path) -> None:
+    words = ("--method", "asap", "--burn-in", 0, "--until-converged")
+    (wide,) = _records(cdec, cities, *words, 0.5)
+    (narrow,) = _records(cdec, cities, *words, 1e-7)
+    width = math.exp(narrow["log_mass_upper"]) - math.exp(narrow["log_mass_lower"])
+    assert width <= 1e-7
+    assert narrow["iteration"] > wide["iteration"]
+    (cut,) = _records(cdec, cities, *words, 1e-15, "--max-draws", 32)
+    assert cut["iteration"] == 33
+
+
+def test_the_round_is_recorded_and_decides_the_draws(cdec: Runner, cities: Path) -> None:
+    words = ("--method", "exact", "-n", 8, "--round")
+    one, many = (_records(cdec, cities, *words, size) for size in (1, 16))
+    assert {record["round"] for record in one} == {1}
+    assert {record["round"] for record in many} == {16}
+    assert sum(r["distinct_evaluations"] for r in one) != sum(r["iteration"] for r in many)
+
+
+def test_past_the_budget_a_sample_is_its_fallback(cdec: Runner, cities: Path) -> None:
+    words = ("--method", "exact", "-n", 2, "--round", 1, "--max-draws", 1, "--fallback")
+    for fallback, exactness in (("disc", "asymptotic"), ("asap", "asymptotic"), ("none", "exact")):
+        late = [r for r in _records(cdec, cities, *words, fallback) if not r["accepted"]]
+        assert late
+        for record in late:
+            assert (record["finish_reason"], record["exactness"]) == ("budget", exactness)
+            assert (record["text"] == "") == (fallback == "none")
+            assert (record["log_weight"] is None) == (fallback != "asap")
+
+
+def test_abort_gives_candidates_up_early(cdec: Runner, cities: Path) -> None:
+    words = ("--method", "exact", "-n", 1, "--round", 1)
+    (masked,) = _records(cdec, cities, *words)
+    (aborted,) = _records(cdec, cities, *words, "--abort")
+    assert aborted["draws"] > masked["draws"]
+    assert aborted["accepted"]
+
+
+def test_particles_and_resampling_are_recorded(cdec: Runner, cities: Path) -> None:
+    words = ("--method", "smc", "--particles", 4, "--resample-below")
+    (never,) = _records(cdec, cities, *words, 0)
+    (always,) = _records(cdec, cities, *words, 1)
+    assert never["particles"] == always["particles"] == 4
+    assert never["resamplings"] == 0 < always["resamplings"]
+
+
+def test_a_small_tree_cache_changes_no_record(cdec: Runner, cities: Path) -> None:
+    words = ("--method", "exact", "-n", 4)
+    ignore = ("log_mass", "log_mass_se", "logprob", "ess")
+    kept, dropped = (
+        [{k: v for k, v in record.items() if k not in ignore} for record in records]
+        for records in (
+            _records(cdec, cities, *words),
+            _records(cdec, cities, *words, "--tree-cache", "1B"),
+        )
+    )
+    for a, b in zip(kept, dropped, strict=True):
+        assert (a["token_ids"], a["iteration"]) == (b["token_ids"], b["iteration"])
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--method", "exact", "--fallback", "best"), "fallback"),
+        (("--method", "exact", "--max-draws", "0"), "--max-draws"),
+        (("--method", "exact", "--burn-in", "3"), "--burn-in means nothing"),
+        (("--method", "asap", "--until-converged", "1.5"), "until_converged"),
+        (("--method", "asap", "--top-m", "5"), "--top-m means nothing"),
+        (("--method", "smc", "--resample-below", "1.5"), "resample_below"),
+        (("--method", "disc", "--round", "2"), "--round means nothing"),
+        (("--method", "exact", "--tree-cache", "much"), "--tree-cache"),
+        (("--method", "exact", "--opportunistic"), "--opportunistic means nothing"),
+        (("--method", "topn", "--by", "letter"), "by is 'letter'"),
+        (("--method", "topn", "--max-evaluations", "0"), "--max-evaluations"),
+        (("--method", "exakt"), "did you mean 'exact'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(
+    cdec: Runner, cities: Path, words: tuple[str, ...], said: str
+) -> None:
+    result = cdec("sample", "-a", cities, *PROMPT, *words)
+    assert (result.status, result.error_code) == (2, "E_USAGE")
+    assert said in result.stderr
