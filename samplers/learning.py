@@ -9,7 +9,7 @@ from numpy.typing import NDArray
 
 from cdec.samplers.batch import FREE, Batch
 from cdec.samplers.candidates import LENGTH, STUCK, Candidates, Recorder, concatenate
-from cdec.samplers.mass import estimate, length_mass
+from cdec.samplers.mass import estimate, length_mass, rising
 from cdec.samplers.rounds import Round, Rounds
 from cdec.samplers.selection import candidate_uniforms, chunks, draw_candidates
 
@@ -129,7 +129,7 @@ class Learning:
         for r in self.constrained.tolist():
             first = slice(int(self._estimated[r]))
             log_x = self._column(r, "log_x")[first]
-            mass = estimate(log_x)
+            mass = estimate(log_x, rising(len(log_x), int(self._rounds.before[r])))
             fields[r] = {
                 "log_mass": mass.log_mass,
                 "log_mass_se": mass.log_mass_se,

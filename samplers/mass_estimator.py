@@ -1,11 +1,12 @@
 """MassEstimator: how much of a model's mass satisfies a constraint, estimated and bounded.
 
 Candidate t has x = c(root) * prod Z, as ASAp's proposal draws it (arXiv 2405.21047, section 3): its
-mean, given all that was drawn before, is P(S). So the mean over a number of candidates fixed in
-advance is unbiased, although each round's proposal learns from the rounds before; and since x minus
-P(S) is a martingale difference, the candidates are uncorrelated, and s^2 / n is an unbiased
-estimate of the mean's variance, as it is for independent ones (``mass.estimate``). What it misses
-is what the candidates never met: texts of high mass that the proposal hardly ever draws. The
+mean, given all that was drawn before, is P(S). So a mean over a number of candidates fixed in
+advance, with weights fixed in advance, is unbiased, although each round's proposal learns from the
+rounds before. The first candidates know nothing and count least (``mass.rising``). Since x minus
+P(S) is a martingale difference, the candidates are uncorrelated, and their squared deviations
+estimate the mean's variance as those of independent ones do (``mass.estimate``). What they miss is
+what the candidates never met: texts of high mass that the proposal hardly ever draws. The
 certified bracket does not depend on luck.
 """
 
@@ -23,7 +24,7 @@ from cdec.core.errors import CdecError, UsageError
 from cdec.samplers.asap import require_width, width
 from cdec.samplers.base import DEFAULT_MAX_WALKS, require
 from cdec.samplers.batch import FREE, Batch
-from cdec.samplers.mass import estimate, length_mass
+from cdec.samplers.mass import estimate, length_mass, rising
 from cdec.samplers.rounds import DEFAULT_ROUND, Rounds
 from cdec.samplers.selection import candidate_uniforms, draw_candidates
 from cdec.samplers.tree_file import TreeFile
@@ -166,6 +167,7 @@ class _Run:
         self._batch = batch
         count = len(batch.requests)
         self._drawn = np.zeros(count, np.int64)
+        self._before = np.zeros(len(batch.requests), np.int64)
         self._weights: list[list[_Weights]] = [[] for _ in range(count)]
         for i, request in enumerate(batch.requests):
             if i not in batch.errors and (batch.session_of[i] == FREE or not request.seeds):
@@ -188,6 +190,7 @@ class _Run:
                 tree_bytes=options.tree_bytes,
                 file=options.tree,
             )
+            self._before = rounds.before
         active = self._open
         while active.size:
             counts = np.minimum(options.round, options.candidates - self._drawn[active])
@@ -234,7 +237,10 @@ class _Run:
         log_x, log_beyond = (
             np.concatenate(part) for part in zip(*self._weights[request], strict=True)
         )
-        found = estimate(log_x)
+        weights = None
+        if self._options.remember:
+            weights = rising(len(log_x), int(self._before[request]))
+        found = estimate(log_x, weights)
         is_whole = self._drawn[request] == self._options.candidates
         bounds = batch.tree.bracket(request, int(batch.roots[request]))
         estimated = 0.0 if found.log_mass is None else math.exp(found.log_mass)

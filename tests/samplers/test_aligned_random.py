@@ -107,7 +107,9 @@ def test_weighted_asap_records_of_random_sets_estimate_p(toy: Toy, size: int) ->
             if weight and (row := tuple(sample.token_ids)) in common:
                 shares[record, common.index(row)] += weight / n
         log_mass = samples[0].diagnostics["log_mass"]
-        assert (0.0 if log_mass is None else math.exp(log_mass)) == pytest.approx(np.mean(weights))
+        assert (0.0 if log_mass is None else math.exp(log_mass)) == pytest.approx(
+            np.average(weights, weights=np.arange(1, n + 1))
+        )
     expected = np.array([math.exp(log_prob(toy, row)) for row in common])
     error = shares.std(axis=0, ddof=1) / math.sqrt(count)
     assert (np.abs(shares.mean(axis=0) - expected) <= 4.5 * error + 1e-9).all()

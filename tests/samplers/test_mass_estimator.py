@@ -104,7 +104,7 @@ def test_the_number_of_candidates_is_kept_and_rounds_decide() -> None:
     # The first round knows nothing: masked decoding, as without memory.
     alone = measured(toy, candidates=16, remember=False)
     first = measured(toy, candidates=16)
-    assert alone.log_mass == pytest.approx(first.log_mass)
+    assert alone.ess == pytest.approx(first.ess)
 
 
 def test_without_mass_the_estimate_is_zero_and_not_null() -> None:
