@@ -7,7 +7,8 @@ PEERS := $(VENV)/.peers
 FOLDERS := core compilers samplers data cli
 BENCH_ARGS ?=
 
-.PHONY: demo test lint format bench bench-sets bench-accuracy bench-grammars links clean
+.PHONY: demo test lint format bench bench-sets bench-accuracy bench-grammars bench-aligned links \
+	clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -26,7 +27,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-sets bench-grammars bench-accuracy
+bench: bench-sets bench-grammars bench-accuracy bench-aligned
 
 # The table of the set constraint; BENCH_ARGS="--titles 100000" for a quick look.
 bench-sets: $(STAMP)
@@ -39,6 +40,11 @@ bench-grammars: $(PEERS)
 # Exact match and time of every method; BENCH_ARGS="--prompts 100 --repeats 1" for a quick look.
 bench-accuracy: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_accuracy $(BENCH_ARGS)
+
+# Samples that follow the model's own law: cost and convergence; BENCH_ARGS="--tasks 1 --draws 200"
+# for a quick look. The vocabulary of 131,072 tokens comes with mistral-common.
+bench-aligned: $(PEERS)
+	$(BIN)/python -m tests.benchmarks.bench_aligned $(BENCH_ARGS)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

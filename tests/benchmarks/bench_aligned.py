@@ -1,0 +1,71 @@
+"""``make bench-aligned``: what samples that follow the model's own distribution cost and show.
+
+    python -m tests.benchmarks.bench_aligned [--only PART ...] [--tasks N] [--draws N]
+
+Each part prints tables and writes JSON under ``bench-results``; targets are printed beside the
+figures and judge nothing. ``--tasks 1 --draws 200 --seeds 30 --visited 200000`` is a quick look;
+all of it takes some forty minutes on two cores. The parts ``rate`` and ``convergence`` need the
+shared data.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import platform
+import time
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+from tests.benchmarks import (
+    aligned_calls,
+    aligned_convergence,
+    aligned_memory,
+    aligned_rate,
+    aligned_step,
+)
+from tests.conftest import shared_folder
+
+PARTS = ("calls", "step", "memory", "rate", "convergence")
+_NEED_SHARED = {"rate", "convergence"}
+
+
+def work(arguments: argparse.Namespace) -> dict[str, Callable[[], Any]]:
+    """Return what each part runs; an option that was left out takes the part's own default."""
+    tasks = {} if arguments.tasks is None else {"tasks": arguments.tasks}
+    draws = {} if arguments.draws is None else {"draws": arguments.draws}
+    return {
+        "calls": partial(aligned_calls.run, arguments.seeds),
+        "step": partial(aligned_step.run),
+        "memory": partial(aligned_memory.run, arguments.visited),
+        "rate": partial(aligned_rate.run, **tasks, **draws),
+        "convergence": partial(
+            aligned_convergence.run, **tasks, **draws, workers=arguments.workers
+        ),
+    }
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
+    parser.add_argument("--tasks", type=int, help="SyGuS tasks, spread evenly")
+    parser.add_argument("--draws", type=int, help="texts a task and method")
+    parser.add_argument("--seeds", type=int, default=300, help="records of the part calls")
+    parser.add_argument("--visited", type=int, default=1_000_000, help="prefixes of memory")
+    parser.add_argument("--workers", type=int, default=2, help="processes of convergence")
+    arguments = parser.parse_args()
+    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores\n")
+    has_shared = (shared_folder() / "data").is_dir()
+    parts = work(arguments)
+    for name in arguments.only:
+        if name in _NEED_SHARED and not has_shared:
+            print(f"{name}: left out, no shared data at {shared_folder()}: set CDEC_SHARED")
+            continue
+        begin = time.perf_counter()
+        parts[name]()
+        print(f"{name}: {time.perf_counter() - begin:.0f} s\n", flush=True)
+
+
+if __name__ == "__main__":
+    main()
