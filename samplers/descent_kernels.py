@@ -167,24 +167,22 @@ def descend(  # type: ignore[no-untyped-def]
             rest = 0.0
             for b in range(n_blocks):
                 rest += blocks[first + b]
-            # The children's weights may be far below or above the rest: one common scale.
-            peak = shift + math.log(rest) if rest > 0.0 else -math.inf
-            child = first_child[node]
-            while child != NIL:
-                peak = max(peak, edge[child] + bound[child])
-                child = next_sibling[child]
-            if peak == -math.inf:
+            # subtle: the bound sums the rest and the children's weights, so shares of it
+            # need no pass over the children, of which there may be thousands.
+            scale = bound[node]
+            if scale == -math.inf:
                 status[w] = STUCK
                 break
-            own = rest * math.exp(shift - peak)
-            kept = 0.0
-            child = first_child[node]
-            while child != NIL:
-                kept += fast_exp(edge[child] + bound[child] - peak)
-                child = next_sibling[child]
-            target = uniforms[w, column] * (own + kept)
-            if target < own or not kept > 0.0:
-                place = _place(masses, blocks, start, n, first, n_blocks, target / own * rest)
+            own = rest * math.exp(shift - scale)
+            target = uniforms[w, column]
+            taken = NIL
+            if target >= own:
+                taken = _child(
+                    node, target - own, own, scale, edge, bound, first_child, next_sibling
+                )
+            if taken == NIL:
+                share = min(1.0, target / own)
+                place = _place(masses, blocks, start, n, first, n_blocks, share * rest)
                 token = ids[start + place]
                 if is_end[token]:
                     log_p[w] += _end_mass(ids, masses, start, n, end_ids, shift)
@@ -194,17 +192,6 @@ def descend(  # type: ignore[no-untyped-def]
                 log_edge[w] = shift + math.log(masses[start + place])
                 status[w] = LEFT
                 break
-            target -= own
-            taken = NIL  # Where rounding leaves nothing past the last weight: the last positive.
-            child = first_child[node]
-            while child != NIL:
-                weight = fast_exp(edge[child] + bound[child] - peak)
-                if weight > 0.0:
-                    taken = child
-                    if weight > target:
-                        break
-                    target -= weight
-                child = next_sibling[child]
             log_p[w] += edge[taken]
             depth_of[w] += 1
             node = taken
@@ -212,6 +199,30 @@ def descend(  # type: ignore[no-untyped-def]
             if flags[node] & TERMINAL:
                 status[w] = ENDED
                 break
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _child(  # type: ignore[no-untyped-def]
+    node, target, own, scale, edge, bound, first_child, next_sibling
+):
+    """Return the child at which the running sum of weights exp(edge + bound - scale) passes target.
+
+    subtle: sums are rounded, and scores that were computed again differ in their last bits; what is
+    left over goes to the heaviest child, or to NIL (the rest) where that is heavier than all.
+    """
+    heaviest = NIL
+    most = own
+    child = first_child[node]
+    while child != NIL:
+        weight = fast_exp(edge[child] + bound[child] - scale)
+        if weight > target:
+            return child
+        target -= weight
+        if weight > most:
+            most = weight
+            heaviest = child
+        child = next_sibling[child]
+    return heaviest
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
