@@ -45,7 +45,10 @@ class LanguageModel(ABC):
         device: Where scores lie, ``cpu`` or ``cuda:0``: pass it to ``Constraint.session``.
         context_length: Tokens of prompt and text together; None where unbounded.
         warping: What ``prefill`` applies to new prompts by default.
+        rounding: Bound of the relative error of a sum of probabilities, such as the whole of them.
     """
+
+    rounding: float = 1e-6
 
     def __init__(
         self,

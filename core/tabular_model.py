@@ -35,6 +35,8 @@ class TabularModel(LanguageModel):
         cache_bytes: Bytes of distributions kept.
     """
 
+    rounding = 1e-14
+
     def __init__(
         self,
         next_probabilities: Callable[[tuple[int, ...]], ArrayLike],

@@ -60,7 +60,7 @@ class Batch:
         self.limits = np.zeros(count, np.int64)
         self.sessions: list[Session] = []
         self.session_of = np.full(count, FREE, np.int64)
-        self.tree = PrefixTree(count, model.tree)
+        self.tree = PrefixTree(count, model.tree, model.rounding)
         self.is_end = np.zeros(model.vocabulary.width, np.bool_)
         self.end_ids = np.array(model.vocabulary.eos_token_ids, np.int64)
         self.is_end[self.end_ids] = True

@@ -132,18 +132,22 @@ class Frontier:
         At the length limit a constrained text may still take its end event, if it is a member; an
         unconstrained one takes its next event as it comes (see ``events``).
         """
-        batch = self.batch
-        cut = self.at_limit()
-        rows = np.flatnonzero(cut)
-        if rows.size:
-            states = self.state[batch.index(rows)]
-            cut[rows] = ~batch.is_complete(self.request[rows], states)
+        batch, cut = self.batch, self.is_overlong()
         gone = np.flatnonzero(cut)
         if gone.size:
             nothing = np.full(gone.size, -np.inf)
             seen = Visit(nothing, log_beyond=np.zeros(gone.size), evaluated=False, exact=True)
             batch.tree.visit(self.take(gone), seen)
         return cut
+
+    def is_overlong(self) -> NDArray[np.bool_]:
+        """Say which walks have all their tokens and are no members, bool[W]."""
+        overlong = self.at_limit()
+        rows = np.flatnonzero(overlong)
+        if rows.size:
+            states = self.state[self.batch.index(rows)]
+            overlong[rows] = ~self.batch.is_complete(self.request[rows], states)
+        return overlong
 
     def at_limit(self) -> NDArray[np.bool_]:
         """Say which walks are constrained and have all their tokens, bool[W]."""

@@ -67,6 +67,7 @@ class PrefixTree:
     Args:
         requests: Number of records.
         contexts: The model's tree, which knows each node's parent, token and depth.
+        rounding: The model's bound of the relative error of a sum of probabilities.
 
     Attributes:
         columns: Arrays by name; of unvisited contexts they mean nothing.
@@ -75,7 +76,8 @@ class PrefixTree:
         log_beyond: float64[R] log of the summed mass of what the length limit cut off.
     """
 
-    def __init__(self, requests: int, contexts: ContextTree) -> None:
+    def __init__(self, requests: int, contexts: ContextTree, rounding: float = 0.0) -> None:
+        self._rounding = rounding
         self._contexts = contexts
         self.columns: dict[str, NDArray[Any]] = {}
         self._grow(1024)
@@ -132,7 +134,8 @@ class PrefixTree:
         self._stale = []
         nodes = kernels.with_ancestors(changed, self["parent"], self["flags"])
         order = nodes[np.argsort(-self["depth"][nodes], kind="stable")]
-        kernels.update(order, *self._of("mass bound edge flags first_child next_sibling"))
+        columns = self._of("mass bound edge flags first_child next_sibling")
+        kernels.update(order, *columns, self._rounding)
 
     def log_upper(self, root: int) -> float:
         """Return log c(root), an upper bound of the mass of the record at context ``root``."""

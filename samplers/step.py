@@ -138,7 +138,9 @@ def cover_runs(nodes: Frontier, speculator: Speculator | None = None) -> NDArray
         alive, is_guess = alive[rows], is_guess[rows]
         walk = walk.advance(rows, tokens[rows], np.zeros(len(rows)))
         # subtle: a guess may be forbidden, where counts of one key come from several states.
-        going = np.flatnonzero(~walk.is_done() & (batch.to_host(walk.state) != DEAD))
+        going = np.flatnonzero(
+            ~walk.is_done() & (batch.to_host(walk.state) != DEAD) & ~walk.is_overlong()
+        )
         alive, is_guess, walk = alive[going], is_guess[going], walk.take(going)
         lengths[alive] += ~guide.has_guessed[alive]
         levels.append((walk, is_guess))

@@ -96,7 +96,8 @@ class TopnSampler(Sampler):
         members: list[Member] = []
         fields: dict[int, dict[str, object]] = {}
         for r in search.requests.tolist():
-            known = Known.of(batch, r, search.queues[r].bound)
+            is_whole = not search.has_dropped[r]
+            known = Known.of(batch, r, search.queues[r].bound, is_whole)
             members += ranked(search.found[r], known, by_text=by_text)
             if known.is_constrained:
                 fields[r] = {**known.fields(batch, r), "round": self.round}

@@ -21,6 +21,7 @@ class Known:
         log_open: Upper bound of the mass of all token sequences that were not found.
         log_bound: Upper bound of P of each single one of them.
         is_constrained: Whether S is less than all texts.
+        is_whole: Whether no prefix was left out as superfluous.
     """
 
     log_lower: float
@@ -28,9 +29,10 @@ class Known:
     log_open: float
     log_bound: float
     is_constrained: bool
+    is_whole: bool
 
     @classmethod
-    def of(cls, batch: Batch, request: int, log_bound: float) -> Known:
+    def of(cls, batch: Batch, request: int, log_bound: float, is_whole: bool) -> Known:
         """Read the tree of a request, of which ``log_bound`` is the best that is left."""
         bracket = batch.tree.bracket(request, int(batch.roots[request]))
         lower, upper = bracket["log_mass_lower"], bracket["log_mass_upper"]
@@ -43,6 +45,7 @@ class Known:
             log_open=_log_difference(log_all, log_found),
             log_bound=log_bound,
             is_constrained=is_constrained,
+            is_whole=is_whole,
         )
 
     def fields(self, batch: Batch, request: int) -> dict[str, object]:
@@ -100,7 +103,8 @@ def ranked(found: Found, known: Known, *, by_text: bool) -> list[Member]:
     was_clear = True
     for i, entry in enumerate(entries[:n]):
         log_next = entries[i + 1].log_text if i + 1 < len(entries) else -math.inf
-        is_clear = is_complete or _log_difference(entry.log_text, log_next) >= known.log_open
+        gap = _log_difference(entry.log_text, log_next)
+        is_clear = (is_complete and known.is_whole) or gap >= known.log_open
         proved = entry.log_text >= known.log_bound
         lower, upper = _bounds(entry, known, by_text)
         is_certain = was_clear and is_clear if by_text else proved

@@ -40,6 +40,7 @@ class Search:
         requests: int64[...] those searched.
         found: By request. queues: By request.
         evaluations: int64[R] prefixes evaluated.
+        has_dropped: bool[R] whether prefixes were left out that could hold texts.
     """
 
     def __init__(
@@ -64,6 +65,7 @@ class Search:
             for r in self.requests.tolist()
         }
         self.evaluations = np.zeros(len(batch.requests), np.int64)
+        self.has_dropped = np.zeros(len(batch.requests), np.bool_)
         self._tree.add_column("state", np.int64, 0)
 
     def run(self) -> None:
@@ -117,6 +119,7 @@ class Search:
             parent = self._prefix(int(places.request[i]), int(places.parent[i]))
             dropped = np.logaddexp(parent.log_dropped, places.log_edge[i])
             parent.log_dropped = float(dropped)
+            self.has_dropped[places.request[i]] = True
         return places.take(np.flatnonzero(is_wanted))
 
     def _evaluate(self, places: Frontier) -> None:

@@ -67,7 +67,9 @@ def visit(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def bound_of(node, mass, bound, edge, flags, first_child, next_sibling):  # type: ignore[no-untyped-def]
+def bound_of(  # type: ignore[no-untyped-def]
+    node, mass, bound, edge, flags, first_child, next_sibling, rounding
+):
     """Return log c(node): what no visited child covers, plus the sum of P * c of the children."""
     if flags[node] & TERMINAL:
         return 0.0
@@ -79,7 +81,8 @@ def bound_of(node, mass, bound, edge, flags, first_child, next_sibling):  # type
         child = next_sibling[child]
     if peak == -math.inf:
         return peak
-    # Where the mass still holds the children's, they are taken off it, never below zero.
+    # Where the mass still holds the children's, they are taken off it. What rounding may have lost
+    # is put back: it stays an upper bound, though not the closest.
     seen = 0.0
     kept = 0.0
     child = first_child[node]
@@ -89,16 +92,18 @@ def bound_of(node, mass, bound, edge, flags, first_child, next_sibling):  # type
         child = next_sibling[child]
     own = math.exp(rest - peak)
     if flags[node] & EXACT == 0:
-        own = max(0.0, own - seen)
+        own = max(0.0, own - seen) + rounding * own
     total = own + kept
     return min(0.0, peak + math.log(total)) if total > 0.0 else -math.inf
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def update(nodes, mass, bound, edge, flags, first_child, next_sibling):  # type: ignore[no-untyped-def]
+def update(  # type: ignore[no-untyped-def]
+    nodes, mass, bound, edge, flags, first_child, next_sibling, rounding
+):
     """Recompute the bounds of ``nodes`` (int64[n], children before their parents)."""
     for node in nodes:
-        bound[node] = bound_of(node, mass, bound, edge, flags, first_child, next_sibling)
+        bound[node] = bound_of(node, mass, bound, edge, flags, first_child, next_sibling, rounding)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

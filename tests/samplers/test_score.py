@@ -50,14 +50,16 @@ def test_every_member_has_its_enumerated_probability_and_weight(toy: Toy) -> Non
 @pytest.mark.parametrize("toy", toys())
 def test_all_members_close_the_bracket_and_some_contain_the_truth(toy: Toy) -> None:
     if mass(toy) == 0:
-        assert {(s.log_mass_lower, s.log_mass_upper) for s in score(toy, toy.members)} == {
-            (None, None)
-        }
+        for found in score(toy, toy.members):
+            assert found.log_mass_lower is None
+            # What a difference of sums may have lost to rounding is never denied.
+            assert found.log_mass_upper is None or found.log_mass_upper < math.log(1e-12)
         return
     truth, law = math.log(mass(toy)), target(toy)
     for found in score(toy, toy.members):
         assert found.log_mass_lower == pytest.approx(truth, abs=SOME)
-        assert found.log_mass_upper == pytest.approx(truth, abs=SOME)
+        # The bound leaves room for the rounding of sums: 1e-14 of each prefix's mass.
+        assert found.log_mass_upper == pytest.approx(truth, abs=SOME + 1e-13 / mass(toy))
     for row in toy.members:
         (found,) = score(toy, [row])
         if law[row] == 0:

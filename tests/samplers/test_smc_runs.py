@@ -86,7 +86,9 @@ def test_zero_mass_is_a_dead_end_without_weight() -> None:
     assert (sample.logprob, sample.log_weight, sample.log_candidate_weight) == (None, None, None)
     fields = sample.diagnostics
     assert (fields["ess"], fields["resamplings"], fields["log_mass"]) == (None, 0, None)
-    assert (fields["log_mass_lower"], fields["log_mass_upper"]) == (None, None)
+    assert fields["log_mass_lower"] is None
+    # What a difference of sums may have lost to rounding is never denied.
+    assert fields["log_mass_upper"] < math.log(1e-12)
 
 
 def test_cut_particles_have_weight_zero() -> None:

@@ -8,12 +8,13 @@ import numpy as np
 import pytest
 
 from cdec.core.sample import Sample
+from cdec.core.vocabulary import Vocabulary
 from cdec.samplers.topn import TopnSampler
 from cdec.samplers.topn_found import Found
 from cdec.samplers.topn_members import Known, ranked
 from tests.grammar_cases import compiled
 from tests.samplers.topn_cases import ROUNDING, Spellings, evaluations, field, search
-from tests.toys import toy_b
+from tests.toys import Row, Toy, toy_b
 
 TEXTS = ["ab", "aab", "b", "abab", "aaaa", "ba"]
 
@@ -148,7 +149,30 @@ def test_a_rank_is_certain_if_the_open_mass_closes_no_gap_on_either_side() -> No
         found = Found(5, lambda context: context, lambda context: [context])
         for context, p in enumerate(sums):
             found.add(context, math.log(p))
-        known = Known(math.log(0.9), math.log(0.95), math.log(0.05), log_bound, True)
+        known = Known(math.log(0.9), math.log(0.95), math.log(0.05), log_bound, True, True)
         members = ranked(found, known, by_text=True)
         assert [member.is_certain for member in members] == [bool(e) for e in expected]
         assert all(member.proved for member in members)
+
+
+@pytest.mark.parametrize("size", [1, 3, 16])
+def test_a_rank_is_not_certain_where_prefixes_were_left_out(size: int) -> None:
+    vocabulary = Vocabulary(
+        [b"ab.", b"c", b"d.", b"cd.", b""], eos_token_ids=[4], special_token_ids=[4]
+    )
+
+    def probabilities(prefix: Row) -> np.ndarray:
+        after = {(): [0.40, 0.31, 0.0, 0.29, 0.0], (1,): [0.0, 0.0, 1.0, 0.0, 0.0]}
+        return np.array(after.get(prefix, [0.0, 0.0, 0.0, 0.0, 1.0]))
+
+    # "cd." has .60 in two tokenisations, more than the one of "ab.".
+    toy = Toy(vocabulary, probabilities, [(0,), (1, 2), (3,)], ends_itself=True)
+    for n in (1, 2):
+        sampler = TopnSampler(by="text", round=size)
+        samples = sampler.draw(toy.model(), toy.constraint, "", n=n, rng=np.random.default_rng(0))
+        if samples[0].text != "cd.":
+            assert samples[0].exactness == "heuristic"
+    whole = TopnSampler(by="text", round=size).draw(
+        toy.model(), toy.constraint, "", n=3, rng=np.random.default_rng(0)
+    )
+    assert [s.text for s in whole[:2]] == ["cd.", "ab."]
