@@ -43,7 +43,7 @@ def estimate(log_x: NDArray[np.float64], weights: NDArray[np.float64] | None = N
         return Estimate(None, None, None)
     x = np.exp(log_x - peak)
     share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
-    mean = float(share @ x)
+    mean = float(x.mean() if weights is None else share @ x)
     spread = float((share**2) @ (x - mean) ** 2)
     error = math.sqrt(spread * n / (n - 1)) / mean if n > 1 else None
     return Estimate(peak + math.log(mean), error, float(x.sum() ** 2 / (x**2).sum()))
