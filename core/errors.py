@@ -31,6 +31,7 @@
     ├── OutputError                   E_IO                  74
     ├── LimitError                    E_LIMIT               75
     ├── LockedError                   E_LOCKED              75
+    ├── RewardError                   E_REWARD              65
     └── ConfigError                   E_CONFIG              78
 
 Only ``cli/app.py`` catches them at the top; a sampling run turns the error of one record into an
@@ -253,6 +254,13 @@ class LockedError(CdecError):
 
     code = "E_LOCKED"
     exit_status = 75
+
+
+class RewardError(CdecError):
+    """A reward that raises, or gives no finite number, for one record's text."""
+
+    code = "E_REWARD"
+    exit_status = 65
 
 
 class ConfigError(CdecError):

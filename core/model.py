@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cdec.core.context_tree import ContextTree
+from cdec.core.context_tree import NONE, ContextTree
 from cdec.core.distribution_cache import BlockRows, DistributionCache, Distributions
 from cdec.core.errors import ContextLengthError, UsageError
 from cdec.core.prompt_table import PromptTable, Usage
@@ -65,6 +65,7 @@ class LanguageModel(ABC):
         self._tree = ContextTree()
         self._table = PromptTable(self._tree)
         self._distributions = DistributionCache(self._tree, cache_bytes)
+        self._prompt_ids: dict[int, list[int]] = {}
 
     @property
     def tree(self) -> ContextTree:
@@ -232,6 +233,14 @@ class LanguageModel(ABC):
         """Return the prompt's length in tokens."""
         return self._table.get("prompt_length", root)
 
+    def prompt_tokens(self, root: int) -> list[int]:
+        """Return the prompt's token ids, as a second model of the same vocabulary reads them."""
+        return list(self._prompt_ids[int(root)])
+
+    def prompt_warping(self, root: int) -> Warping:
+        """Return what is applied to the scores of the prompt at ``root``."""
+        return self._table.warping(root)
+
     def max_new_tokens(self, root: int) -> int | None:
         """Return how many tokens can follow the prompt at ``root``; None where unbounded.
 
@@ -244,11 +253,14 @@ class LanguageModel(ABC):
     def _add_prompt(self, token_ids: Sequence[int], warping: Warping) -> int:
         root = self._tree.add_root()
         self._table.set_up(root, len(token_ids), warping)
+        self._prompt_ids[root] = list(token_ids)
         return root
 
     def _forget(self, nodes: Contexts) -> None:
         """Drop what is kept for ``nodes``, whole trees that are about to be freed."""
         self._distributions.forget(nodes)
+        for root in nodes[self._tree.parent[nodes] == NONE].tolist():
+            del self._prompt_ids[root]
 
     def _count(self, nodes: Contexts, calls: ArrayLike, tokens: ArrayLike) -> None:
         """Add forward-pass sequences and tokens to the prompts of ``nodes``."""

@@ -66,6 +66,10 @@ class PromptTable:
         self._tree.require_live(np.array([root], np.int64))
         return int(self._tree.of_root(name, root))
 
+    def warping(self, root: int) -> Warping:
+        """Return the warping of a prompt."""
+        return self._warpings[self.get("warping", root)]
+
     def usage(self, root: int) -> Usage:
         """Return what was computed for a prompt so far."""
         return Usage(*(self.get(name, root) for name in ("calls", "tokens", "evaluations")))

@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import inspect
 from abc import abstractmethod
-from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -15,9 +14,7 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from cdec.core.context_tree import NONE
 from cdec.core.model import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
-from cdec.core.warping import Warping
 
 if TYPE_CHECKING:
     from cdec.core.prompts import PromptEncoder
@@ -60,21 +57,10 @@ class TransformersModel(LanguageModel):
         self._prompts = prompts
         self._device = device
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
-        self._prompt_ids: dict[int, list[int]] = {}
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Return a prompt's token ids; see ``PromptEncoder.encode``."""
         return self._prompts.encode(prompt)
-
-    def _add_prompt(self, token_ids: Sequence[int], warping: Warping) -> int:
-        root = super()._add_prompt(token_ids, warping)
-        self._prompt_ids[root] = list(token_ids)
-        return root
-
-    def _forget(self, nodes: Contexts) -> None:
-        super()._forget(nodes)
-        for root in nodes[self._tree.parent[nodes] == NONE].tolist():
-            del self._prompt_ids[root]
 
     def _forward(self, nodes: Contexts) -> Tensor:
         parts = [

@@ -49,6 +49,11 @@ class Candidates:
         complete: NDArray[np.bool_] = self.finish == COMPLETE
         return complete
 
+    @property
+    def events(self) -> NDArray[np.int64]:
+        """Tokens of each walk, the end event of complete ones counted, int64[W]."""
+        return self.lengths + self.is_complete
+
     def take(self, rows: NDArray[np.int64]) -> Candidates:
         """Return the given rows."""
         return Candidates(*(getattr(self, column.name)[rows] for column in fields(self)))

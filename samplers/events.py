@@ -89,7 +89,7 @@ def sample(
         from cdec.samplers import events_torch
 
         options = events_torch.Options(top_m, masked, aborting, rest)
-        return _checked(SampledEvents(*events_torch.sample(step, uniforms, options)))
+        return require_numbers(SampledEvents(*events_torch.sample(step, uniforms, options)))
     batch = step.nodes.batch
     scores, log_normalizer = host_scores(step)
     allowed = allowed_ids(step, scores, log_normalizer, top_m, masked)
@@ -108,7 +108,7 @@ def sample(
     if allowed.free.size:
         dense = (allowed.free, batch.end_ids, batch.is_end)
         kernels.sample_dense(scores, log_normalizer, step.rows, *dense, *drawing, *written)
-    return _checked(SampledEvents(tokens, log_p, log_z, allowed.missed, log_end, log_rest))
+    return require_numbers(SampledEvents(tokens, log_p, log_z, allowed.missed, log_end, log_rest))
 
 
 def most_probable(step: Step, *, top_m: int | None = None, masked: bool = True) -> SampledEvents:
@@ -136,7 +136,7 @@ def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -
         from cdec.samplers import events_torch
 
         options = events_torch.Options(top_m, masked)
-        return _checked(BestEvents(*events_torch.best(step, k, options)))
+        return require_numbers(BestEvents(*events_torch.best(step, k, options)))
     batch = step.nodes.batch
     scores, log_normalizer = host_scores(step)
     allowed = allowed_ids(step, scores, log_normalizer, top_m, masked)
@@ -153,10 +153,15 @@ def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -
         shared = np.zeros_like(allowed.free)
         ragged = (allowed.free, shared, span, everything)
         kernels.best_events(scores, log_normalizer, step.rows, *ragged, *out)
-    return _checked(BestEvents(tokens, log_p, log_end, log_z, allowed.missed))
+    return require_numbers(BestEvents(tokens, log_p, log_end, log_z, allowed.missed))
 
 
-def _checked(events: _Events) -> _Events:
+def require_numbers(events: _Events) -> _Events:
+    """Return events whose masses are numbers.
+
+    Raises:
+        ModelError: The model's scores hold NaN.
+    """
     if np.isnan(events.log_z).any():
         raise ModelError(
             "the model's scores hold NaN",

@@ -75,6 +75,24 @@ def best(step: Step, k: int, options: Options) -> tuple[NDArray[Any], ...]:
     return tuple(columns)
 
 
+def log_rest(step: Step, nodes: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[Any]:
+    """Return log of the allowed mass but for some tokens, float64[N], on the host.
+
+    Args:
+        step: N nodes. nodes: int64[n] ascending. tokens: int64[n] what is left out at each.
+    """
+    import torch
+
+    parts = []
+    for start, stop in _slices(step):
+        masked, _ = _masked(step, start, stop, Options(None))
+        first, last = np.searchsorted(nodes, [start, stop])
+        at = step.nodes.batch.index(nodes[first:last] - start)
+        parts.append(_without(masked, at, step.nodes.batch.index(tokens[first:last])))
+    found: NDArray[Any] = torch.cat(parts).cpu().numpy()
+    return found
+
+
 def _slices(step: Step) -> list[tuple[int, int]]:
     count = len(step.rows)
     size = max(1, _WORKSPACE_BYTES // (8 * int(step.scores.shape[1])))

@@ -16,6 +16,7 @@ from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
 from cdec.samplers.batch import Batch
 from cdec.samplers.candidates import Candidates, concatenate
 from cdec.samplers.outcome import Outcome
+from cdec.samplers.randomness import AGAIN
 from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_candidates
 from cdec.samplers.speculation import DEFAULT_THRESHOLD, Speculation
 
@@ -98,5 +99,5 @@ class MaskedSampler(Sampler):
         uniforms = candidate_uniforms(batch, draws, 1)
         options: dict[str, Any] = {"speculator": speculator}
         if self.opportunistic:
-            options["retries"] = candidate_uniforms(batch, draws, 1, again=True)
+            options["retries"] = uniforms.stream(AGAIN)
         return draw_candidates(batch, draws, uniforms, self.top_m, **options)

@@ -35,6 +35,7 @@ class Outcome:
         per_draw: Further fields, D values each, JSON-ready.
         per_request: Further fields that all samples of a record share, by number of the request.
         wasted: Prefixes that were evaluated for each draw and never visited; None for none.
+        calls: Target calls of each draw that the visited prefixes do not show; None for none.
         owners: By number of the request: int64[candidates] draw that each candidate belongs to,
             where walks are numbered by candidate; else they are numbered by draw.
         seeds: Of each draw, if not the batch's: draws that share candidates share their seed.
@@ -48,6 +49,7 @@ class Outcome:
     per_draw: Mapping[str, Sequence[object]] = field(default_factory=dict)
     per_request: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
     wasted: Sequence[int] | None = None
+    calls: Sequence[int] | None = None
     owners: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     seeds: Sequence[int] | None = None
     over_budget: NDArray[np.bool_] | None = None
@@ -79,8 +81,7 @@ def _record_samples(
 ) -> list[Sample]:
     request = batch.requests[number]
     rows = np.flatnonzero(batch.draw_request == number)
-    wasted = None if outcome.wasted is None else np.array(outcome.wasted, np.int64)[rows]
-    costs = _costs(batch, visited, number, len(rows), wasted, outcome.owners.get(number))
+    costs = _costs(batch, visited, number, rows, outcome)
     texts = _Texts(batch, request)
     shared = outcome.per_request.get(number, {})
     # An over-tight mask must show in the record.
@@ -170,18 +171,22 @@ def _costs(
     batch: Batch,
     visited: NDArray[np.int64],
     number: int,
-    n: int,
-    wasted: NDArray[np.int64] | None,
-    owners: NDArray[np.int64] | None,
+    rows: NDArray[np.int64],
+    outcome: Outcome,
 ) -> list[dict[str, int]]:
-    """Return the cost fields of each draw; the prompt is charged to the first.
+    """Return the cost fields of each draw (rows int64[n]); the prompt is charged to the first.
 
     A call is one sequence in one forward pass, as this record alone needs them: a prefix with the
-    run that follows it. What was guessed in vain (``wasted``, int64[n]) was evaluated as well.
+    run that follows it. What was guessed in vain (``wasted``) was evaluated as well.
 
     Every distinct prefix belongs to the lowest draw that reached it, so the sums are what the
     record computed and nothing depends on batching.
     """
+    n, owners = len(rows), outcome.owners.get(number)
+    wasted, more = (
+        np.zeros(n, np.int64) if extra is None else np.asarray(extra, np.int64)[rows]
+        for extra in (outcome.wasted, outcome.calls)
+    )
     request = batch.tree["request"][visited]
     mine = visited[slice(*np.searchsorted(request, [number, number + 1]))]
     mine = mine[batch.tree["flags"][mine] & EVALUATED > 0]
@@ -189,9 +194,8 @@ def _costs(
     draws = batch.tree["draw"][mine]
     if owners is not None:
         draws = owners[draws]
-    evaluations = np.bincount(draws, minlength=n)
-    evaluations = evaluations + (0 if wasted is None else wasted)
-    calls = np.bincount(draws[is_call], minlength=n)
+    evaluations = np.bincount(draws, minlength=n) + wasted
+    calls = np.bincount(draws[is_call], minlength=n) + more
     tokens = evaluations.copy()
     if draws.size:
         # The root's evaluation reads the whole prompt, every other one a single token.

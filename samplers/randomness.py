@@ -1,11 +1,13 @@
 """Which random number belongs to which decision of which candidate: a fixed layout a draw.
 
 A draw has a seed; its numbers are the outputs of ``PCG64(seed)``. Candidate ``t`` of the draw owns
-the outputs from ``t * 2**32`` on: the first is its acceptance test, number ``1 + s`` decides its
-token ``s``; number ``2**31 + 1 + s`` decides it again where the first choice was not allowed
-(``opportunistic``). Draws that share a prefix tree share the candidates of their record's first
-draw (``rounds``); populations lay theirs out in ``smc``. So a draw does not depend on the batch, on
-chunks, on other records or on limits, and the first candidates of K = 2 are those of K = 4.
+the outputs from ``t * 2**32`` on, in four streams of ``2**30``: the first number of all is its
+acceptance test; number ``1 + s`` of a stream belongs to its token ``s``. FIRST decides it, AGAIN
+decides it where the first choice was not allowed (``opportunistic``); where a draft proposes it,
+DRAFT decides what is proposed, TEST whether that is accepted, and FIRST what is taken if not. Draws
+that share a prefix tree share the candidates of their record's first draw (``rounds``); populations
+lay theirs out in ``smc``. So a draw does not depend on the batch, on chunks, on other records or on
+limits, and the first candidates of K = 2 are those of K = 4.
 """
 
 from __future__ import annotations
@@ -18,6 +20,9 @@ from numpy.typing import NDArray
 _STRIDE = 1 << 32
 _BLOCK = 64
 """Most uniforms generated at once for a candidate."""
+
+FIRST, DRAFT, AGAIN, TEST = (quarter * (_STRIDE // 4) for quarter in range(4))
+"""Where the streams of a candidate begin."""
 
 
 def draw_seeds(rng: np.random.Generator, n: int) -> list[int]:
@@ -39,7 +44,7 @@ class CandidateUniforms:
         seeds: One seed a candidate, W of them; equal neighbours share one generator.
         candidates: int64[W] number of each candidate within its draw, ascending where seeds repeat.
         steps: How many steps are expected at most; sizes the blocks, changes no number.
-        again: Give the numbers of second draws instead of the first ones.
+        stream: Which of the candidate's streams: FIRST, DRAFT, AGAIN or TEST.
 
     Attributes:
         width: Numbers of a block. blocks: int64[W] block that ``values`` float64[W, width] holds of
@@ -52,17 +57,23 @@ class CandidateUniforms:
         candidates: NDArray[np.int64],
         steps: int,
         *,
-        again: bool = False,
+        stream: int = FIRST,
     ) -> None:
-        self._first = _STRIDE // 2 if again else 0
+        self._first = stream
+        self._steps = steps
         self._seeds = seeds
-        self._candidates = candidates.tolist()
+        self._candidates: list[int] = candidates.tolist()
         self.width = max(2, min(_BLOCK, steps + 2))
         self.blocks = np.full(len(seeds), -1, np.int64)
         self.values = np.zeros((len(seeds), self.width))
 
     def __len__(self) -> int:
         return len(self._seeds)
+
+    def stream(self, stream: int) -> CandidateUniforms:
+        """Return another stream of the same candidates."""
+        numbers = np.array(self._candidates, np.int64)
+        return CandidateUniforms(self._seeds, numbers, self._steps, stream=stream)
 
     def acceptance(self) -> NDArray[np.float64]:
         """Return the acceptance test's uniform of every candidate, float64[W]."""
@@ -74,7 +85,7 @@ class CandidateUniforms:
         """Return the uniforms that decide the next tokens of ``walks``.
 
         Args:
-            steps: int64[n] tokens drawn so far, never falling from one call to the next.
+            steps: int64[n] tokens drawn so far; best if they rarely fall from call to call.
             walks: int64[n] candidates still walking.
 
         Returns:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -11,8 +11,12 @@ from numpy.typing import NDArray
 from cdec.samplers.batch import FREE, Batch
 from cdec.samplers.candidates import Candidates
 from cdec.samplers.decoding import decode
+from cdec.samplers.drafts import speculate
 from cdec.samplers.mass import estimate, length_mass
 from cdec.samplers.randomness import CandidateUniforms
+
+if TYPE_CHECKING:
+    from cdec.samplers.drafts.run import DraftRun
 
 
 def chunks(n: int, size: int) -> Iterator[NDArray[np.int64]]:
@@ -23,18 +27,14 @@ def chunks(n: int, size: int) -> Iterator[NDArray[np.int64]]:
 
 
 def candidate_uniforms(
-    batch: Batch, draws: NDArray[np.int64], tries: int, first: int = 0, *, again: bool = False
+    batch: Batch, draws: NDArray[np.int64], tries: int, first: int = 0
 ) -> CandidateUniforms:
-    """Return the uniforms of candidates ``first..first+tries-1`` of each draw, draws first.
-
-    With ``again`` they are those of second draws (``opportunistic``).
-    """
+    """Return the uniforms of candidates ``first..first+tries-1`` of each draw, draws first."""
     longest = int(batch.limits[batch.draw_request[draws]].max(initial=0))
     return CandidateUniforms(
         [batch.seeds[draw] for draw in draws.tolist() for _ in range(tries)],
         np.tile(np.arange(first, first + tries), len(draws)),
         longest + 1,
-        again=again,
     )
 
 
@@ -43,12 +43,14 @@ def draw_candidates(
     draws: NDArray[np.int64],
     uniforms: CandidateUniforms,
     top_m: int | None,
+    run: DraftRun | None = None,
     **options: Any,
 ) -> Candidates:
     """Decode the candidates that ``uniforms`` belong to, the same number for each draw.
 
     Args:
         draws: int64[n] rows of the batch's draws.
+        run: A draft at work, which changes no law; with full masks only.
         options: Passed to ``decode``.
 
     Returns:
@@ -56,6 +58,8 @@ def draw_candidates(
     """
     walks = np.repeat(draws, len(uniforms) // max(1, len(draws)))
     request, draw = batch.draw_request[walks], batch.draw_index[walks]
+    if run is not None:
+        return speculate.decode(batch, request, draw, uniforms, run)
     return decode(batch, request, draw, uniforms, top_m=top_m, **options)
 
 

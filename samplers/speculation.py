@@ -11,15 +11,15 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import require
-from cdec.samplers.categorical_kernels import NONE
-from cdec.samplers.counts import Counts, CountTable, fingerprint_of
+from cdec.samplers.count_guesses import CountGuesses
+from cdec.samplers.counts import Counts
 
 if TYPE_CHECKING:
     from cdec.samplers.batch import Batch
@@ -84,49 +84,21 @@ class Speculator:
     """
 
     def __init__(self, batch: Batch, options: Speculation) -> None:
-        options.counts.require_vocabulary(batch.model.vocabulary.vocabulary_hash)
         self.steps = options.steps
         self._batch = batch
-        self._threshold = options.threshold
-        self._tables: dict[int, CountTable] = {}
-        for request, number in zip(batch.requests, batch.session_of.tolist(), strict=True):
-            if number >= 0 and hasattr(batch.sessions[number], "speculation_keys"):
-                table = options.counts.table(fingerprint_of(request.constraint))
-                self._tables[number] = table
+        self._guesses = CountGuesses(batch, options.counts, options.threshold)
         # Context evaluated ahead and not visited yet -> its draw, and whether it was guessed.
         self._pending: dict[int, tuple[tuple[int, int], bool]] = {}
         self._proposed: Counter[tuple[int, int]] = Counter()
         self._accepted: Counter[tuple[int, int]] = Counter()
 
     def guess(self, walk: Frontier, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the token that is likely enough to be next, int64[n]; -1 where none is.
-
-        Args:
-            walk: Prefixes.
-            rows: int64[n] those that are asked about.
-        """
-        tokens = np.full(len(rows), -1, np.int64)
-        request = walk.request[rows]
-        states = walk.state[self._batch.index(rows)]
-        for table, which, keys in self._keys(request, states):
-            for row, key in zip(which, keys, strict=True):
-                token, probability = table.likeliest(key)
-                if probability > self._threshold:
-                    tokens[row] = token
-        return tokens
+        """Return the token that is likely enough to be next, int64[n]; as ``CountGuesses``."""
+        return self._guesses.guess(walk.take(rows))
 
     def learn(self, step: Step, chosen: SampledEvents) -> None:
         """Count the events of a step, one a walk, in the order of the walks."""
-        nodes = step.nodes
-        which_key: dict[int, tuple[CountTable, int]] = {}
-        for table, rows, keys in self._keys(nodes.request, nodes.state):
-            which_key.update((row, (table, key)) for row, key in zip(rows, keys, strict=True))
-        if not which_key:
-            return
-        for node, event in zip(step.walk_node.tolist(), chosen.tokens.tolist(), strict=True):
-            known = which_key.get(node)
-            if known is not None and event != NONE:
-                known[0].add(known[1], event)
+        self._guesses.learn(step, chosen)
 
     def note(self, walk: Frontier, rows: NDArray[np.int64], guessed: NDArray[np.bool_]) -> None:
         """Remember prefixes that are about to be evaluated ahead.
@@ -170,18 +142,3 @@ class Speculator:
         batch = self._batch
         draws = zip(batch.draw_request.tolist(), batch.draw_index.tolist(), strict=True)
         return list(draws)
-
-    def _keys(
-        self, request: NDArray[np.int64], states: Any
-    ) -> list[tuple[CountTable, list[int], list[int]]]:
-        """Return for each session that has keys its table, the rows it holds and their keys."""
-        batch = self._batch
-        used = batch.session_of[request]
-        found = []
-        for number in np.unique(used).tolist():
-            if number in self._tables:
-                rows = np.flatnonzero(used == number)
-                session: Any = batch.sessions[number]
-                keys = session.speculation_keys(states[batch.index(rows)])
-                found.append((self._tables[number], rows.tolist(), batch.to_host(keys).tolist()))
-        return found
