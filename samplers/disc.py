@@ -8,18 +8,23 @@ which changes no law.
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.errors import UsageError
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
 from cdec.samplers.batch import FREE, Batch
 from cdec.samplers.beam_search import beam_search
 from cdec.samplers.candidates import Candidates, concatenate
+from cdec.samplers.drafts.run import DEFAULT_GAMMA, DraftOptions, DraftRun
 from cdec.samplers.outcome import Outcome
 from cdec.samplers.randomness import CandidateUniforms, single_uniform
 from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_candidates
+
+if TYPE_CHECKING:
+    from cdec.core.model import LanguageModel
 
 
 class DiscSampler(Sampler):
@@ -36,6 +41,9 @@ class DiscSampler(Sampler):
             reachable that way, and ``missed_mass`` is as in ``MaskedSampler``.
         beams: Make each candidate the best text of a beam search of this width whose first step
             that has a choice is drawn; a heuristic.
+        draft: Proposes the candidates' tokens: fewer passes of the target, the same law; as in
+            ``SpeculativeSampler``, which has ``gamma``, ``draft_temperature`` and ``cost_ratio``
+            too. With full masks only.
         max_walks: Candidates that decode together; bounds memory, changes no result.
 
     Raises:
@@ -51,6 +59,10 @@ class DiscSampler(Sampler):
         recycle: bool = False,
         top_m: int | None = None,
         beams: int | None = None,
+        draft: LanguageModel | str | None = None,
+        gamma: int | str = DEFAULT_GAMMA,
+        draft_temperature: float | None = None,
+        cost_ratio: float | None = None,
         max_walks: int = DEFAULT_MAX_WALKS,
     ) -> None:
         self.max_tries = require("max_tries", max_tries, at_least=1)
@@ -61,9 +73,23 @@ class DiscSampler(Sampler):
         self.exactness = "asymptotic" if top_m is None else "biased"
         if beams is not None:
             self.exactness = "heuristic"
+        self.drafting = DraftOptions.of(draft, gamma, draft_temperature, cost_ratio=cost_ratio)
+        if self.drafting is not None and (top_m is not None or beams is not None):
+            other = "top_m" if top_m is not None else "beams"
+            raise UsageError(
+                f"draft and {other} were both given, and a draft is verified against full masks",
+                hint="Leave one of them out.",
+                option=other,
+            )
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""
+        if self.drafting is None:
+            return self._run(batch, None)
+        with self.drafting.on(batch) as run:
+            return run.account(self._run(batch, run))
+
+    def _run(self, batch: Batch, run: DraftRun | None) -> Outcome:
         unbiased = self.exactness == "asymptotic"
         tally = Tally(batch, unbiased=unbiased)
         is_free = batch.session_of[batch.draw_request] == FREE
@@ -74,7 +100,7 @@ class DiscSampler(Sampler):
             (np.flatnonzero(is_free), 1),
         ):
             for chunk in chunks(len(rows), self.max_walks // (tries * (self.beams or 1))):
-                chosen, drawn, taken = self._choose(batch, tally, rows[chunk], tries)
+                chosen, drawn, taken = self._choose(batch, tally, rows[chunk], tries, run)
                 order.append(rows[chunk])
                 parts.append(chosen)
                 counts.append(drawn)
@@ -99,12 +125,17 @@ class DiscSampler(Sampler):
         )
 
     def _choose(
-        self, batch: Batch, tally: Tally, draws: NDArray[np.int64], tries: int
+        self,
+        batch: Batch,
+        tally: Tally,
+        draws: NDArray[np.int64],
+        tries: int,
+        run: DraftRun | None,
     ) -> tuple[Candidates, NDArray[np.int64], NDArray[np.bool_]]:
         """Return one candidate a draw, how many were drawn for it, and whether it was accepted."""
         uniforms = candidate_uniforms(batch, draws, tries)
         tests = uniforms.acceptance().reshape(-1, tries)
-        first = self._candidates(batch, draws, uniforms)
+        first = self._candidates(batch, draws, uniforms, run)
         owners = np.repeat(draws, tries)
         tally.weigh(owners, first.log_x, first.log_beyond)
         log_x = first.log_x.reshape(-1, tries)
@@ -125,16 +156,20 @@ class DiscSampler(Sampler):
             taken = first.take(rejected * tries + picked)
         else:
             fresh_uniforms = candidate_uniforms(batch, draws[rejected], tries, first=tries)
-            fresh = self._candidates(batch, draws[rejected], fresh_uniforms)
+            fresh = self._candidates(batch, draws[rejected], fresh_uniforms, run)
             picked = resample(fresh.log_x.reshape(-1, tries), numbers)
             taken = fresh.take(np.arange(len(rejected)) * tries + picked)
         return chosen.replaced(rejected, taken), counts, accepted
 
     def _candidates(
-        self, batch: Batch, draws: NDArray[np.int64], uniforms: CandidateUniforms
+        self,
+        batch: Batch,
+        draws: NDArray[np.int64],
+        uniforms: CandidateUniforms,
+        run: DraftRun | None,
     ) -> Candidates:
         if self.beams is None:
-            return draw_candidates(batch, draws, uniforms, self.top_m)
+            return draw_candidates(batch, draws, uniforms, self.top_m, run)
         walks = np.repeat(draws, len(uniforms) // len(draws))
         return beam_search(
             batch,

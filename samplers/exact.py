@@ -19,12 +19,14 @@ from cdec.samplers.asap import DEFAULT_MAX_DRAWS
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
 from cdec.samplers.batch import Batch
 from cdec.samplers.disc import resample
+from cdec.samplers.drafts.run import DEFAULT_GAMMA, DraftOptions, DraftRun
 from cdec.samplers.learning import Learning, wanted_of
 from cdec.samplers.outcome import Outcome
 from cdec.samplers.rounds import DEFAULT_ROUND, Rounds
 from cdec.samplers.tree_vectors import DEFAULT_BYTES
 
 if TYPE_CHECKING:
+    from cdec.core.model import LanguageModel
     from cdec.samplers.tree_file import TreeFile
 
 FALLBACKS = {"disc": "asymptotic", "asap": "asymptotic", "none": "exact"}
@@ -48,6 +50,9 @@ class ExactSampler(Sampler):
         tree_bytes: Bytes of the tree's vectors kept; changes no result.
         max_walks: Candidates that decode together; changes no result.
         tree: Keeps the tree of a single record between runs; a budget is a run's own.
+        draft: Proposes the tokens of candidates where the tree knows nothing: fewer passes of the
+            target, the same law; as in ``SpeculativeSampler``, which has ``gamma``,
+            ``draft_temperature`` and ``cost_ratio`` too. Not with ``abort``.
 
     Raises:
         UsageError: An option out of range.
@@ -67,6 +72,10 @@ class ExactSampler(Sampler):
         tree_bytes: int = DEFAULT_BYTES,
         max_walks: int = DEFAULT_MAX_WALKS,
         tree: TreeFile | None = None,
+        draft: LanguageModel | str | None = None,
+        gamma: int | str = DEFAULT_GAMMA,
+        draft_temperature: float | None = None,
+        cost_ratio: float | None = None,
     ) -> None:
         if fallback not in FALLBACKS:
             raise UsageError(
@@ -82,15 +91,28 @@ class ExactSampler(Sampler):
         self.tree_bytes = require("tree_bytes", tree_bytes, at_least=1)
         self.max_walks = require("max_walks", max_walks, at_least=1)
         self.tree = tree
+        self.drafting = DraftOptions.of(draft, gamma, draft_temperature, cost_ratio=cost_ratio)
+        if self.drafting is not None and self.abort:
+            raise UsageError(
+                "abort and draft were both given: one draws without masks, one verifies with them",
+                hint="Give one of --abort and --draft.",
+                option="abort",
+            )
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        rounds = self._rounds(batch, aborting=self.abort)
+        if self.drafting is None:
+            return self._run(batch, None)
+        with self.drafting.on(batch) as run:
+            return run.account(self._run(batch, run))
+
+    def _run(self, batch: Batch, run: DraftRun | None) -> Outcome:
+        rounds = self._rounds(batch, run)
         wanted = wanted_of(batch)
         # The first candidates, rounds being whole: as many as the samples, which are drawn anyway.
         estimated = np.minimum(-(-wanted // self.round) * self.round, wanted * self.max_draws)
         learning = Learning(batch, rounds, estimated)
-        learning.draw_free(self.max_walks)
+        learning.draw_free(self.max_walks, run)
         budget = wanted * self.max_draws
         active = learning.constrained
         while active.size:
@@ -105,14 +127,15 @@ class ExactSampler(Sampler):
         rounds.save()
         return self._outcome(learning, accepted, over_budget)
 
-    def _rounds(self, batch: Batch, *, aborting: bool) -> Rounds:
+    def _rounds(self, batch: Batch, run: DraftRun | None) -> Rounds:
         return Rounds(
             batch,
             size=self.round,
             max_walks=self.max_walks,
             tree_bytes=self.tree_bytes,
-            aborting=aborting,
+            aborting=self.abort,
             file=self.tree,
+            draft=run,
         )
 
     def _fill(self, batch: Batch, learning: Learning, rounds: Rounds) -> NDArray[np.bool_]:

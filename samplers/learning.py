@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,6 +12,9 @@ from cdec.samplers.candidates import LENGTH, STUCK, Candidates, Recorder, concat
 from cdec.samplers.mass import estimate, length_mass, rising
 from cdec.samplers.rounds import Round, Rounds
 from cdec.samplers.selection import candidate_uniforms, chunks, draw_candidates
+
+if TYPE_CHECKING:
+    from cdec.samplers.drafts.run import DraftRun
 
 
 class Learning:
@@ -85,14 +88,14 @@ class Learning:
         self._rows.append(draws)
         return draws
 
-    def draw_free(self, max_walks: int) -> None:
+    def draw_free(self, max_walks: int, run: DraftRun | None = None) -> None:
         """Draw the samples of the requests without a constraint, from the model itself."""
         batch = self._batch
         rows = np.flatnonzero(batch.session_of[batch.draw_request] == FREE)
         for chunk in chunks(len(rows), max_walks):
             draws = rows[chunk]
             uniforms = candidate_uniforms(batch, draws, 1)
-            self._parts.append(draw_candidates(batch, draws, uniforms, None))
+            self._parts.append(draw_candidates(batch, draws, uniforms, None, run))
             self._rows.append(draws)
             self.iteration[draws] = 1
 

@@ -20,11 +20,14 @@ from cdec.samplers.batch import Batch
 from cdec.samplers.candidates import Candidates, Recorder
 from cdec.samplers.decoding import Chooser, walk_on
 from cdec.samplers.descent import Descent
+from cdec.samplers.drafts.rest import LearningVerifier
+from cdec.samplers.drafts.speculate import speculate_on
 from cdec.samplers.events import SampledEvents
-from cdec.samplers.randomness import CandidateUniforms
+from cdec.samplers.randomness import DRAFT, CandidateUniforms
 from cdec.samplers.step import Step
 
 if TYPE_CHECKING:
+    from cdec.samplers.drafts.run import DraftRun
     from cdec.samplers.tree_file import TreeFile
 
 DEFAULT_ROUND = 16
@@ -77,6 +80,7 @@ class Rounds:
         aborting: Draw unmasked where the tree knows nothing, and give up at the first event that is
             not allowed (constrained adaptive rejection sampling).
         file: Holds the tree of the batch's one record; None begins with nothing known.
+        draft: Proposes the tokens of candidates beyond what the tree knows; None for none.
 
     Attributes:
         drawn: int64[R] candidates of each request so far. aborting: As given; may be changed.
@@ -95,7 +99,9 @@ class Rounds:
         tree_bytes: int,
         aborting: bool = False,
         file: TreeFile | None = None,
+        draft: DraftRun | None = None,
     ) -> None:
+        self._draft = draft
         self.size = size
         self.drawn = np.zeros(len(batch.requests), np.int64)
         self._batch = batch
@@ -149,9 +155,13 @@ class Rounds:
         record = Recorder(len(request))
         record.log_x[:] = np.repeat(log_roots, counts)
         alive, frontier = self._descent.start(record, request, number, uniforms)
-        # A walk that may be given up is not sure to follow a forced run.
-        choose = self._chooser(uniforms)
-        walk_on(record, alive, frontier, choose, look_ahead=not self.aborting)
+        if self._draft is not None:
+            drafts, judge = uniforms.stream(DRAFT), LearningVerifier(uniforms)
+            speculate_on(record, alive, frontier, judge, self._draft, drafts)
+        else:
+            # A walk that may be given up is not sure to follow a forced run.
+            choose = self._chooser(uniforms)
+            walk_on(record, alive, frontier, choose, look_ahead=not self.aborting)
         tree.update()
         self.drawn[requests] += counts
         everything = record.candidates()

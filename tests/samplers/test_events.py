@@ -17,6 +17,7 @@ from cdec.samplers.base import Request
 from cdec.samplers.batch import Batch
 from cdec.samplers.frontier import Frontier
 from cdec.samplers.step import Step
+from tests.samplers.made import made
 from tests.toys import random_toy, toy_b, toy_set
 
 WIDTH = 3000
@@ -133,8 +134,11 @@ def test_torch_and_host_paths_draw_the_same(name: str, top_m: int | None) -> Non
     requests = [Request([i], c, range(20 * i, 20 * i + 5)) for i, c in enumerate(sets)]
     on_host = RandomModel(toy.vocabulary, "cpu", torch.float64)
     on_device = RandomModel(toy.vocabulary, "torch:cpu", torch.float64)
-    expected = SAMPLERS[name](**options).draw_batch(on_host, requests)
-    found = SAMPLERS[name](**options).draw_batch(on_device, requests)
+    drafts = [RandomModel(toy.vocabulary, d, torch.float64) for d in ("cpu", "torch:cpu")]
+    expected, found = (
+        made(name, toy.vocabulary, draft=draft, **options).draw_batch(model, requests)
+        for model, draft in zip((on_host, on_device), drafts, strict=True)
+    )
     for ours, theirs in zip(expected, found, strict=True):
         for a, b in zip(ours, theirs, strict=True):
             assert (a.token_ids, a.finish_reason) == (b.token_ids, b.finish_reason)
@@ -162,7 +166,9 @@ def test_scores_that_are_not_numbers_are_an_error(device: str, name: str) -> Non
 
     toy = toy_b()
     model = Broken(toy.vocabulary, device, torch.float32)
-    result = SAMPLERS[name]().draw_batch(model, [Request([], toy.constraint, [1])])[0]
+    draft = RandomModel(toy.vocabulary, device, torch.float32)
+    sampler = made(name, toy.vocabulary, draft=draft)
+    result = sampler.draw_batch(model, [Request([], toy.constraint, [1])])[0]
     assert isinstance(result, ModelError)
 
 

@@ -13,6 +13,7 @@ from cdec.samplers import SAMPLERS
 from cdec.samplers.base import Request
 from tests.gtest import g_test
 from tests.samplers.enumeration import disc, log_prob, masked
+from tests.samplers.made import made
 from tests.toys import Toy, toy_b, toy_set
 
 
@@ -55,7 +56,7 @@ def test_disc_rejects_cut_candidates_as_weight_zero(recycle: bool) -> None:
 def test_no_tokens_at_all_allow_the_empty_text_only() -> None:
     toy = toy_b()
     for name in SAMPLERS:
-        sample = SAMPLERS[name]().draw(
+        sample = made(name, toy.vocabulary).draw(
             toy.model(), toy.constraint, "", rng=np.random.default_rng(1), max_new_tokens=0
         )[0]
         assert list(sample.token_ids) == []
@@ -83,7 +84,9 @@ def test_a_text_never_outgrows_the_models_context() -> None:
     only_long = toy_set([(0, 1, 2), (2,)], toy.vocabulary)
     for name in SAMPLERS:
         model = context_model(toy, 4)
-        samples = SAMPLERS[name]().draw(model, only_long, [0, 1], n=3, rng=np.random.default_rng(1))
+        samples = made(name, toy.vocabulary).draw(
+            model, only_long, [0, 1], n=3, rng=np.random.default_rng(1)
+        )
         assert all(len(sample.token_ids) <= 2 for sample in samples)
         assert all((s.finish_reason == "complete") >= bool(s.valid) for s in samples)
 

@@ -16,6 +16,7 @@ from cdec.core.sample import Sample
 from cdec.core.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS, step
 from cdec.samplers.base import Request
+from tests.samplers.made import made
 from tests.toys import toy_set
 
 SIZE = 40
@@ -57,7 +58,7 @@ def draw(model: Watched, name: str, n: int = 4) -> list[list[Sample]]:
     """Draw for three prompts in one batch."""
     constraint = toy_set(ROWS, VOCABULARY)
     requests = [Request(p, constraint, range(10 * i, 10 * i + n)) for i, p in enumerate(PROMPTS)]
-    results = SAMPLERS[name]().draw_batch(model, requests)
+    results = made(name, VOCABULARY).draw_batch(model, requests)
     assert all(isinstance(result, list) for result in results)
     return results
 

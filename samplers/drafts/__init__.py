@@ -1,0 +1,1 @@
+"""Drafts: cheap proposals of the next tokens, and the one pass of the target that verifies them."""

@@ -1,0 +1,194 @@
+"""Proposals: what a draft says the next events of some walks may be, level by level."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.constraint import DEAD
+from cdec.samplers.categorical_kernels import END, NONE
+from cdec.samplers.frontier import Frontier
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from cdec.samplers.events import SampledEvents
+    from cdec.samplers.randomness import CandidateUniforms
+    from cdec.samplers.step import Step
+
+FORCED, GUESSED, DRAWN = 0, 1, 2
+"""Where a proposal comes from: the constraint leaves no choice; a guess without a law (the law of a
+greedy draft is a one-hot one); a draw from the draft's distribution."""
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """The next events of n walks, and the laws they were drawn from.
+
+    Attributes:
+        walks: int64[n] which walks of the round, ascending.
+        events: int64[n] a token id or END.
+        kinds: int64[n] FORCED, GUESSED or DRAWN.
+        rows: int64[n] row of each walk's law in ``scores``, float[M, V]; -1 where it has none.
+        log_normalizer: float64[M], as in ``Step``.
+        log_p: float64[n] log of the draft's masked, renormalised probability of the event; 0 where
+            it has no law.
+    """
+
+    walks: NDArray[np.int64]
+    events: NDArray[np.int64]
+    kinds: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    scores: Any
+    log_normalizer: Any
+    log_p: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Guess:
+    """What a draft proposes to n walks: as in ``Proposal``, NONE where it proposes nothing."""
+
+    events: NDArray[np.int64]
+    kind: int
+    rows: NDArray[np.int64]
+    scores: Any
+    log_normalizer: Any
+    log_p: NDArray[np.float64]
+
+    @classmethod
+    def of(cls, events: NDArray[np.int64]) -> Guess:
+        """Return guesses without a law."""
+        n = len(events)
+        nowhere = np.full(n, -1, np.int64)
+        return cls(events, GUESSED, nowhere, np.zeros((0, 1)), np.zeros(0), np.zeros(n))
+
+
+class Drafting(ABC):
+    """A draft at work on one batch; a context manager that releases what it holds.
+
+    Attributes:
+        has_law: Whether proposals are draws from a distribution that is known.
+        calls_model: Whether a proposal costs a call of a draft model.
+    """
+
+    has_law: ClassVar[bool] = False
+    calls_model: ClassVar[bool] = False
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        return None
+
+    @abstractmethod
+    def guess(self, walks: Frontier, uniforms: NDArray[np.float64] | None) -> Guess:
+        """Propose the next event of each of ``walks``.
+
+        Args:
+            walks: Prefixes where the constraint leaves a choice, below their length limit.
+            uniforms: float64[n] in [0, 1); None asks for the most probable events.
+        """
+
+    def learn(self, step: Step, chosen: SampledEvents) -> None:
+        """Hear which events a verified step chose; most drafts do not care."""
+        return
+
+    def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the request and draw of every draft call so far, int64[n] each."""
+        return np.zeros(0, np.int64), np.zeros(0, np.int64)
+
+
+def propose(
+    drafting: Drafting,
+    start: Frontier,
+    gamma: NDArray[np.int64],
+    uniforms: CandidateUniforms | None,
+    alive: NDArray[np.int64],
+) -> tuple[list[Proposal], list[Frontier]]:
+    """Let a draft run ahead of W walks.
+
+    What the constraint forces is proposed for nothing and not counted. A walk's proposals end
+    before its length limit, with an end event, where its constraint ends it, or where the draft has
+    nothing to say; which of them are made depends on what was drawn before alone.
+
+    Args:
+        drafting: The draft.
+        start: Where the walks stand.
+        gamma: int64[W] most proposals of each.
+        uniforms: Of the draft's draws; None for most probable events. alive: int64[W] their rows.
+
+    Returns:
+        A proposal a level; and after each, the prefixes that the target has to evaluate.
+    """
+    batch = start.batch
+    left = gamma.copy()
+    rows, walk = np.arange(len(left)), start
+    levels: list[Proposal] = []
+    reached: list[Frontier] = []
+    while rows.size:
+        tokens = batch.forced(walk.request, walk.state)
+        within = walk.depth < batch.limits[walk.request]
+        kept = np.flatnonzero(within & ((tokens >= 0) | (left[rows] > 0)))
+        if not kept.size:
+            break
+        rows, tokens, walk = rows[kept], tokens[kept], walk.take(kept)
+        level = _level(drafting, walk, rows, tokens, uniforms, alive)
+        left[level.walks[level.kinds != FORCED]] -= 1
+        if not level.walks.size:
+            break
+        levels.append(level)
+        rows, walk = _followed(walk, rows, level)
+        reached.append(walk)
+    return levels, reached
+
+
+def _level(
+    drafting: Drafting,
+    walk: Frontier,
+    rows: NDArray[np.int64],
+    tokens: NDArray[np.int64],
+    uniforms: CandidateUniforms | None,
+    alive: NDArray[np.int64],
+) -> Proposal:
+    """Ask the draft where nothing is forced; leave out the walks that it says nothing of."""
+    n = len(rows)
+    open_ones = np.flatnonzero(tokens < 0)
+    events, kinds = tokens.copy(), np.zeros(n, np.int64)
+    law, log_p = np.full(n, -1, np.int64), np.zeros(n)
+    scores, log_normalizer = np.zeros((0, 1)), np.zeros(0)
+    if open_ones.size:
+        asked = walk.take(open_ones)
+        numbers = None
+        if uniforms is not None:
+            numbers = uniforms.at(asked.depth, alive[rows[open_ones]])
+        guess = drafting.guess(asked, numbers)
+        events[open_ones], kinds[open_ones] = guess.events, guess.kind
+        law[open_ones], log_p[open_ones] = guess.rows, guess.log_p
+        scores, log_normalizer = guess.scores, guess.log_normalizer
+    said = np.flatnonzero(events != NONE)
+    return Proposal(
+        rows[said], events[said], kinds[said], law[said], scores, log_normalizer, log_p[said]
+    )
+
+
+def _followed(
+    walk: Frontier, rows: NDArray[np.int64], level: Proposal
+) -> tuple[NDArray[np.int64], Frontier]:
+    """Follow the proposed tokens; return the walks that go on from there, and where."""
+    at = np.searchsorted(rows, level.walks)
+    going = np.flatnonzero(level.events != END)
+    walk = walk.advance(at[going], level.events[going], np.zeros(len(going)))
+    # subtle: a guess may be forbidden; one that is not may end a text, or leave no room for an end.
+    state = walk.batch.to_host(walk.state)
+    live = ~walk.is_done() & (state != DEAD) & ~walk.is_overlong()
+    alive = np.flatnonzero(live)
+    return level.walks[going[alive]], walk.take(alive)
+
+
+def in_view(walks: Frontier, batch: Any, contexts: NDArray[np.int64]) -> Frontier:
+    """Return the walks as another model sees them: contexts (int64[n]) of its own tree."""
+    return replace(walks, batch=batch, context=contexts)

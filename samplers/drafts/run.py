@@ -1,0 +1,221 @@
+"""DraftRun: a draft at work on a batch, how far it runs ahead, and what the records say of it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import UsageError
+from cdec.core.model import LanguageModel
+from cdec.samplers.base import require
+from cdec.samplers.counts import Counts
+from cdec.samplers.drafts.guesses import CountsDrafting, LookupDrafting
+from cdec.samplers.drafts.ledger import Ledger
+from cdec.samplers.drafts.model_draft import ModelDrafting
+from cdec.samplers.drafts.proposals import Drafting
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from cdec.samplers.batch import Batch
+    from cdec.samplers.drafts.speculate import _Following
+    from cdec.samplers.frontier import Frontier
+    from cdec.samplers.outcome import Outcome
+
+COUNTS, LOOKUP = "counts", "prompt-lookup"
+DEFAULT_GAMMA = 4
+ADAPTIVE = "auto"
+LONGEST = 16
+"""Most proposals of an adaptive draft."""
+
+
+@dataclass(frozen=True, slots=True)
+class DraftOptions:
+    """What proposes tokens, and how many.
+
+    Attributes:
+        draft: A language model of the same vocabulary, ``counts`` or ``prompt-lookup``.
+        gamma: Proposals before each verification; ``auto`` adapts it to every walk: one more after
+            all were accepted, one more than were accepted after a refusal, at most ``LONGEST``.
+        temperature: Of a draft model, instead of the target's warping; 0 is a greedy draft.
+        counts: What ``counts`` begins with and adds to; threshold: As in ``Speculation``.
+        cost_ratio: c, the cost of a draft call in target calls; None leaves ``cost_per_token``
+            unknown.
+    """
+
+    draft: LanguageModel | str
+    gamma: int | str = DEFAULT_GAMMA
+    temperature: float | None = None
+    counts: Counts | None = None
+    threshold: float = 0.4
+    cost_ratio: float | None = None
+
+    @classmethod
+    def of(
+        cls,
+        draft: LanguageModel | str | None,
+        gamma: int | str = DEFAULT_GAMMA,
+        temperature: float | None = None,
+        counts: Counts | None = None,
+        threshold: float = 0.4,
+        cost_ratio: float | None = None,
+    ) -> DraftOptions | None:
+        """Check the options of a sampler; None where there is no draft.
+
+        Raises:
+            UsageError: A value out of range, or a name that is no kind of draft.
+        """
+        if draft is None:
+            return None
+        if isinstance(draft, str) and draft not in (COUNTS, LOOKUP):
+            raise UsageError(
+                f"draft is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
+                hint="Load the draft with cdec.core.load_model.",
+                option="draft",
+            )
+        if gamma != ADAPTIVE:
+            require("gamma", gamma, at_least=1)
+        for name, value, below in (
+            ("draft_temperature", temperature, False),
+            ("cost_ratio", cost_ratio, True),
+        ):
+            if value is not None and not (0.0 < value < np.inf or (value == 0.0 and not below)):
+                least = "above 0" if below else "of 0 or more"
+                raise UsageError(
+                    f"{name} is {value}, expected a number {least}",
+                    hint="Leave it out for the default.",
+                    option=name,
+                )
+        return cls(draft, gamma, temperature, counts or Counts(), threshold, cost_ratio)
+
+    def on(self, batch: Batch) -> DraftRun:
+        """Open the draft for a batch.
+
+        Raises:
+            TokenizerMismatchError, UsageError: The draft does not fit the model.
+        """
+        return DraftRun(batch, self, self._drafting(batch))
+
+    def _drafting(self, batch: Batch) -> Drafting:
+        if self.draft == COUNTS:
+            return CountsDrafting(batch, self.counts or Counts(), self.threshold)
+        if isinstance(self.draft, str):
+            return LookupDrafting(batch)
+        return ModelDrafting(batch, self.draft, self.temperature)
+
+
+def require_options(options: DraftOptions | None) -> DraftOptions:
+    """Return the options of a draft.
+
+    Raises:
+        UsageError: There is none.
+    """
+    if options is None:
+        raise UsageError(
+            "there is no draft to propose tokens",
+            hint="Give draft=load_model(...) with a smaller model of the same vocabulary, "
+            "'counts' or 'prompt-lookup'; on the command line --draft PATH.",
+            option="draft",
+        )
+    return options
+
+
+class DraftRun:
+    """A draft at work on a batch; a context manager that releases its contexts.
+
+    Attributes:
+        drafting: Makes proposals.
+        ledger: What they cost and gained.
+    """
+
+    def __init__(self, batch: Batch, options: DraftOptions, drafting: Drafting) -> None:
+        self.drafting = drafting
+        self.ledger = Ledger(batch)
+        self._batch = batch
+        self._options = options
+        self._gamma = np.zeros(0, np.int64)
+
+    def __enter__(self) -> Self:
+        self.drafting.__enter__()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.drafting.__exit__()
+
+    def begin(self, n: int) -> None:
+        """Start with ``n`` new candidates."""
+        first = DEFAULT_GAMMA if self._options.gamma == ADAPTIVE else int(self._options.gamma)
+        self._gamma = np.full(n, first, np.int64)
+
+    def gammas(self, alive: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return how many proposals each candidate gets now, int64[n]."""
+        return self._gamma[alive]
+
+    def close_round(self, start: Frontier, alive: NDArray[np.int64], following: _Following) -> None:
+        """Book what a round gave to each of its walks (int64[W])."""
+        owner = start.request, start.draw
+        self.ledger.add("verified", *owner, following.verified)
+        self.ledger.add("accepted", *owner, following.accepted)
+        self.ledger.add("rounds", *owner, following.verified > 0)
+        if self._options.gamma == ADAPTIVE:
+            # subtle: only what was put to the test counts; to look at proposals behind a refusal
+            # would tie the next draws, which use their random numbers again, to this decision.
+            fewer = following.accepted + 1
+            more = self._gamma[alive] + 1
+            tested = following.verified > 0
+            after = np.where(following.refused, fewer, more)
+            self._gamma[alive] = np.where(tested, np.minimum(after, LONGEST), self._gamma[alive])
+
+    def account(self, outcome: Outcome) -> Outcome:
+        """Add what the draft cost and gained to an outcome."""
+        owners = outcome.owners
+        calls = self.ledger.totals("target_calls", owners).astype(np.int64)
+        return replace(
+            outcome,
+            per_draw={**outcome.per_draw, **self.fields(outcome.chosen.events, owners)},
+            calls=calls.tolist(),
+            wasted=self.ledger.wasted(owners).tolist(),
+        )
+
+    def fields(
+        self, events: NDArray[np.int64], owners: Mapping[int, NDArray[np.int64]] | None = None
+    ) -> dict[str, list[Any]]:
+        """Return the fields of every draw, D values each.
+
+        Args:
+            events: int64[D] tokens of each text, its end event counted. owners: As in ``Outcome``.
+
+        Returns:
+            ``acceptance_rate``, the share accepted of the proposals that were put to the test;
+            ``accepted_length``, accepted proposals a verification; ``draft_calls``; and
+            ``cost_per_token``, (c draft calls + target calls) / events, null where c is not known.
+        """
+        self.ledger.replace("draft_calls", *self.drafting.calls())
+        names = ("verified", "accepted", "rounds", "draft_calls", "target_calls")
+        totals = [self.ledger.totals(name, owners) for name in names]
+        verified, accepted, rounds, drafts, calls = totals
+        return {
+            "acceptance_rate": _ratios(accepted, verified),
+            "accepted_length": _ratios(accepted, rounds),
+            "draft_calls": drafts.astype(np.int64).tolist(),
+            "cost_per_token": self.costs(drafts, calls, events),
+        }
+
+    def costs(
+        self, draft_calls: NDArray[Any], target_calls: NDArray[Any], events: NDArray[np.int64]
+    ) -> list[float | None]:
+        """Return the cost of each draw's events in target calls; None where c is not known."""
+        ratio = self._options.cost_ratio
+        if ratio is None:
+            return [None] * len(events)
+        return _ratios(ratio * draft_calls + target_calls, events.astype(np.float64))
+
+
+def _ratios(above: NDArray[Any], below: NDArray[Any]) -> list[float | None]:
+    return [
+        float(a / b) if b else None for a, b in zip(above.tolist(), below.tolist(), strict=True)
+    ]

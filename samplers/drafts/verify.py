@@ -1,0 +1,224 @@
+"""Verification of a level of proposals: which are accepted, and what is taken where one is not.
+
+Lossless (Leviathan et al. 2023, Chen et al. 2023): a drafted event is accepted with probability
+min(1, q / p), else one is drawn from (q - p)+; p and q are masked and renormalised alike. A guess
+without a law is accepted if the target draws the same with its own number: its acceptance and law
+are those of a one-hot p, and the texts are those of decoding without a draft.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.samplers import events, mentored_kernels
+from cdec.samplers.allowed import AllowedIds, allowed_ids, host_scores
+from cdec.samplers.drafts import verify_kernels as kernels
+from cdec.samplers.drafts.proposals import DRAWN, GUESSED, Proposal
+from cdec.samplers.events import SampledEvents
+from cdec.samplers.randomness import TEST, CandidateUniforms
+from cdec.samplers.step import Step
+
+
+@dataclass(frozen=True, slots=True)
+class Level:
+    """The proposals to the W walks of a step, in their order; none where ``kinds`` is PLAIN.
+
+    Attributes:
+        kinds: int64[W] PLAIN, ONE_HOT (a guess) or DRAWN. events: int64[W]. rows: int64[W].
+        scores, log_normalizer: Of the draft, as in ``Proposal``.
+        forced: bool[W] whether the constraint leaves nothing else.
+    """
+
+    kinds: NDArray[np.int64]
+    events: NDArray[np.int64]
+    rows: NDArray[np.int64]
+    scores: Any
+    log_normalizer: Any
+    forced: NDArray[np.bool_]
+
+    @classmethod
+    def of(cls, proposal: Proposal | None, walks: NDArray[np.int64]) -> Level:
+        """Line a proposal up with the walks (int64[W] of the round, ascending) of a step."""
+        n = len(walks)
+        kinds, said = np.full(n, kernels.PLAIN), np.full(n, events.NONE)
+        rows, forced = np.full(n, -1), np.zeros(n, np.bool_)
+        scores, log_normalizer = np.zeros((0, 1)), np.zeros(0)
+        if proposal is not None and n:
+            place = np.searchsorted(proposal.walks, walks)
+            place = np.minimum(place, len(proposal.walks) - 1)
+            at = np.flatnonzero(proposal.walks[place] == walks)
+            place = place[at]
+            own = proposal.kinds[place]
+            kinds[at] = np.where(own == DRAWN, kernels.DRAWN, kernels.ONE_HOT)
+            forced[at] = own < GUESSED
+            said[at], rows[at] = proposal.events[place], proposal.rows[place]
+            scores, log_normalizer = proposal.scores, proposal.log_normalizer
+        return cls(kinds, said, rows, scores, log_normalizer, forced)
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What became of a level, W walks at N nodes.
+
+    Attributes:
+        chosen: The events taken.
+        accepted: bool[W] whether the walk's proposal was taken.
+        log_ratio: float64[W] log of the target's law over the law aimed at, at the event.
+        spent: float64[W] min(limit, KL(target || draft)) in nats where a proposal was verified.
+        charged: float64[W] KL(target || law aimed at) there.
+    """
+
+    chosen: SampledEvents
+    accepted: NDArray[np.bool_]
+    log_ratio: NDArray[np.float64]
+    spent: NDArray[np.float64]
+    charged: NDArray[np.float64]
+
+
+@dataclass(slots=True)
+class Verifier:
+    """Verifies levels of proposals.
+
+    Args:
+        uniforms: Of the target's own draws; None takes the most probable events.
+        guesses_have_law: Treat a guess as a draw from a one-hot law, as a divergence needs it.
+    """
+
+    uniforms: CandidateUniforms | None
+    guesses_have_law: bool = False
+    tests: CandidateUniforms | None = field(init=False)
+    _workspace: tuple[int, Any] = (0, None)
+
+    def __post_init__(self) -> None:
+        self.tests = None if self.uniforms is None else self.uniforms.stream(TEST)
+
+    def judge(
+        self,
+        step: Step,
+        alive: NDArray[np.int64],
+        level: Level,
+        limits: NDArray[np.float64] | None = None,
+    ) -> Verdict:
+        """Choose the next event of every walk of an evaluated step.
+
+        Args:
+            step: W walks at N nodes. alive: int64[W] their candidates.
+            level: What was proposed to them.
+            limits: float64[W] divergence that each walk's position may spend, nats; None for 0.
+
+        Raises:
+            ModelError: Scores of the target hold NaN.
+        """
+        none = np.zeros(len(alive))
+        is_drawn = level.kinds == kernels.DRAWN
+        if self.guesses_have_law:
+            is_drawn = is_drawn | ((level.kinds == kernels.ONE_HOT) & ~level.forced)
+        if self.uniforms is None or not is_drawn.any():
+            if self.uniforms is None:
+                chosen = events.most_probable(step)
+            else:
+                chosen = events.sample(step, self.uniforms.at(step.depth, alive))
+            proposed = level.kinds != kernels.PLAIN
+            return Verdict(chosen, proposed & (chosen.tokens == level.events), none, none, none)
+        return self._tested(step, alive, level, is_drawn, none if limits is None else limits)
+
+    def _tested(
+        self,
+        step: Step,
+        alive: NDArray[np.int64],
+        level: Level,
+        is_drawn: NDArray[np.bool_],
+        limits: NDArray[np.float64],
+    ) -> Verdict:
+        """Put drawn proposals to the ratio test; draw from the target everywhere else."""
+        if self.uniforms is None or self.tests is None:  # the caller has seen to it
+            raise RuntimeError("a ratio test without random numbers")
+        picks, tests = (source.at(step.depth, alive) for source in (self.uniforms, self.tests))
+        kinds = np.where(is_drawn, level.kinds, kernels.PLAIN)
+        numbers = tests, picks, limits
+        if step.nodes.batch.on_host:
+            verdict = on_host(step, level, kinds, numbers, self._room_for)
+        else:
+            from cdec.samplers.drafts import verify_torch
+
+            verdict = verify_torch.on_device(step, level, kinds, numbers)
+        events.require_numbers(verdict.chosen)
+        guessed = (level.kinds == kernels.ONE_HOT) & ~is_drawn
+        same = guessed & (verdict.chosen.tokens == level.events)
+        np.logical_or(verdict.accepted, same, out=verdict.accepted)
+        return verdict
+
+    def _room_for(self, longest: int) -> Any:
+        """Return what ``solve`` writes into, for lists of up to ``longest`` events."""
+        if self._workspace[1] is None or self._workspace[0] < longest:
+            self._workspace = longest, mentored_kernels.make_workspace(longest)
+        return self._workspace[1]
+
+
+def on_host(
+    step: Step,
+    level: Level,
+    kinds: NDArray[np.int64],
+    numbers: tuple[NDArray[np.float64], ...],
+    room_for: Callable[[int], Any],
+) -> Verdict:
+    """Run the compiled verification.
+
+    Args:
+        step, level: As in ``Verifier.judge``. kinds: int64[W], guesses without a law made PLAIN.
+        numbers: tests, picks and limits, float64[W] each.
+        room_for: Gives a workspace of ``solve`` for so many events.
+    """
+    batch, count = step.nodes.batch, len(step.walk_node)
+    scores, log_normalizer = host_scores(step)
+    allowed = allowed_ids(step, scores, log_normalizer)
+    free = allowed.free
+    allowed = _with_free(allowed, batch.model.vocabulary.width)
+    draft_scores, draft_normalizer = level.scores, level.log_normalizer
+    if not len(draft_scores):
+        draft_scores = np.zeros((1, 1), scores.dtype)
+    if not isinstance(draft_scores, np.ndarray):
+        draft_scores = draft_scores.detach().numpy()
+    draft_scores = np.ascontiguousarray(draft_scores)
+    draft_normalizer = np.asarray(draft_normalizer, np.float64)
+    tests, picks, limits = numbers
+    tokens, log_p = np.empty(count, np.int64), np.empty(count)
+    log_z, log_end = np.full(len(step.rows), -np.inf), np.full(len(step.rows), -np.inf)
+    judged = np.zeros(count, np.bool_), np.zeros(count), np.zeros(count), np.zeros(count)
+    longest = int(np.diff(allowed.offsets).max(initial=0)) + 1
+    kernels.verify(
+        (scores, log_normalizer, step.rows),
+        (allowed.which, allowed.lists, allowed.offsets, allowed.ids, batch.end_ids, batch.is_end),
+        (step.walk_starts, step.walk_order),
+        (draft_scores, draft_normalizer, level.rows, kinds, level.events),
+        (tests, picks),
+        limits,
+        room_for(longest if limits.any() else 1),
+        (tokens, log_p),
+        (log_z, log_end),
+        judged,
+    )
+    if free.size:
+        # Everything is allowed there: not the sum of what rounding made of it.
+        log_z[free] = np.where(log_z[free] > -0.5, 0.0, np.nan)
+    chosen = SampledEvents(tokens, log_p, log_z, allowed.missed, log_end, np.zeros(0))
+    return Verdict(chosen, *judged)
+
+
+def _with_free(allowed: AllowedIds, width: int) -> AllowedIds:
+    """Return lists for every node: those without a constraint share one of all ids."""
+    if not allowed.free.size:
+        return allowed
+    return AllowedIds(
+        which=np.concatenate([allowed.which, allowed.free]),
+        lists=np.concatenate([allowed.lists, np.full_like(allowed.free, len(allowed.offsets) - 1)]),
+        offsets=np.append(allowed.offsets, allowed.offsets[-1] + width),
+        ids=np.concatenate([allowed.ids, np.arange(width, dtype=np.int32)]),
+        free=allowed.free[:0],
+        missed=allowed.missed,
+    )
