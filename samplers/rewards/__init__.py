@@ -1,0 +1,69 @@
+"""Rewards score generated texts: one kind a file, listed in REWARDS, built from a spec."""
+
+from __future__ import annotations
+
+import inspect
+import re
+from difflib import get_close_matches
+from typing import Any
+
+from cdec.core.errors import UsageError
+from cdec.samplers.rewards.base import Reward
+from cdec.samplers.rewards.classifier import ClassifierReward
+from cdec.samplers.rewards.coverage import CoverageReward
+from cdec.samplers.rewards.function import FunctionReward
+from cdec.samplers.rewards.pattern import PatternReward
+
+__all__ = ["REWARDS", "Reward", "build_reward"]
+
+REWARDS: dict[str, type[Reward]] = {
+    "coverage": CoverageReward,
+    "classifier": ClassifierReward,
+    "regex": PatternReward,
+    "function": FunctionReward,
+}
+"""Kind → class. What follows the kind's colon in a spec is the class's argument."""
+
+_FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
+_FORMS = "coverage, classifier:PATH_OR_NAME, regex:PATTERN, module:function"
+
+
+def build_reward(spec: str, **options: Any) -> Reward:
+    """Build the reward that a spec names.
+
+    Args:
+        spec: ``coverage``, ``coverage:no-past``, ``classifier:PATH_OR_NAME``, ``regex:PATTERN`` or
+            ``module:function``; ``function:module:function`` for a module that is named like a
+            kind. Importing a module runs it: take specs from the command line, never from a record.
+        options: Keyword arguments of the kind's class.
+
+    Raises:
+        UsageError: No such kind, an argument that makes no sense or that is missing, or an option
+            that the kind does not have.
+        CdecError: What the kind needs cannot be had: a model, an extra.
+    """
+    kind, _, argument = spec.partition(":")
+    if kind not in REWARDS and not _is_function(spec):
+        close = get_close_matches(kind, REWARDS, n=1)
+        raise UsageError(
+            f"no reward {spec!r}",
+            hint=f"did you mean {close[0]!r}?" if close else f"rewards: {_FORMS}",
+        )
+    if kind not in REWARDS:
+        kind, argument = "function", spec
+    reward = REWARDS[kind]
+    known = [*inspect.signature(reward).parameters][1:]
+    for option in options:
+        if option not in known:
+            raise UsageError(
+                f"the reward {kind} has no option {option!r}",
+                hint=f"its options: {', '.join(known)}" if known else "it has none",
+                option=option,
+            )
+    return reward(argument, **options)
+
+
+def _is_function(spec: str) -> bool:
+    """Whether a spec reads ``module:function`` and is no misspelt kind."""
+    kind = spec.partition(":")[0]
+    return bool(_FUNCTION.fullmatch(spec)) and not get_close_matches(kind, REWARDS, 1, 0.8)

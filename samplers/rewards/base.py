@@ -1,0 +1,135 @@
+"""Reward: the base of everything that scores generated texts, and how failures stay with a row."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import CdecError, RewardError
+
+Record = Mapping[str, object] | None
+"""The other fields of a prompt's record: ``Request.input``."""
+
+_SHOWN = 60
+"""Characters of a text or of a foreign message in an error."""
+
+
+class Reward(ABC):
+    """Scores texts; the greater the better.
+
+    A subclass takes the argument of its spec first, then its options as keywords.
+
+    Args:
+        argument: What follows the kind's colon in the spec, empty if nothing does.
+        hard_threshold: A text satisfies the reward from this score on.
+
+    Attributes:
+        name: Kind, as in ``REWARDS``.
+    """
+
+    name: ClassVar[str]
+
+    def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
+        self.argument = argument
+        self.hard_threshold = hard_threshold
+
+    @abstractmethod
+    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
+        """Score generated texts, without their prompts.
+
+        Args:
+            texts: n texts. The same text and record give the same score, rounding apart, whatever
+                else is scored.
+            records: n records, text i belongs to record i.
+
+        Returns:
+            float64[n].
+        """
+
+    def check(self, record: Record) -> None:  # noqa: B027  # most rewards read no record
+        """Refuse a record that lacks what the reward reads; called before anything is drawn.
+
+        Raises:
+            FieldError: A field is missing or of the wrong type.
+        """
+
+    def is_satisfied(self, scores: NDArray[np.float64]) -> NDArray[np.bool_]:
+        """Return bool[n]: whether each score reaches ``hard_threshold``; NaN does not."""
+        satisfied: NDArray[np.bool_] = np.asarray(scores, np.float64) >= self.hard_threshold
+        return satisfied
+
+    def evaluate(
+        self, texts: Sequence[str], records: Sequence[Record]
+    ) -> tuple[NDArray[np.float64], dict[int, RewardError]]:
+        """Score texts; a reward that fails on some of them fails for those rows alone.
+
+        The texts are scored together. If that fails, or gives another number of scores, each is
+        scored alone.
+
+        Args:
+            texts: n generated texts.
+            records: n records.
+
+        Returns:
+            float64[n] scores, NaN where the reward failed, and the error of each such row: it
+            raised, or gave no finite number.
+        """
+        try:
+            found = self._finite_or_nan(texts, records)
+        except Exception as error:
+            if len(texts) == 1:
+                return np.full(1, np.nan), {0: self._error(texts[0], error)}
+        else:
+            bad = np.flatnonzero(np.isnan(found)).tolist()
+            return found, {row: self._error(texts[row], None) for row in bad}
+        found = np.full(len(texts), np.nan)
+        errors: dict[int, RewardError] = {}
+        for row, (text, record) in enumerate(zip(texts, records, strict=True)):
+            alone, failed = self.evaluate([text], [record])
+            found[row] = alone[0]
+            if failed:
+                errors[row] = failed[0]
+        return found, errors
+
+    def _finite_or_nan(
+        self, texts: Sequence[str], records: Sequence[Record]
+    ) -> NDArray[np.float64]:
+        """Score one batch, with NaN for what is no finite number.
+
+        Raises:
+            ValueError: There is not one number a text; or whatever the reward raises.
+        """
+        found = np.array(self.scores(texts, records), dtype=np.float64)
+        if found.shape != (len(texts),):
+            raise ValueError(
+                f"it gave scores of shape {found.shape}, expected one number for each of"
+                f" {len(texts)} texts"
+            )
+        found[~np.isfinite(found)] = np.nan
+        return found
+
+    def _error(self, text: str, cause: Exception | None) -> RewardError:
+        if cause is None:
+            problem, hint = "gave NaN or infinity", "Let it return a finite number."
+        else:
+            said = _cut(str(cause).strip().partition("\n")[0])
+            problem = f"failed with {type(cause).__name__}" + (f": {said}" if said else "")
+            hint = "Correct the reward, or what it reads of the record."
+            if isinstance(cause, CdecError):
+                problem, hint = f"failed: {cause.message}", cause.hint or hint
+        error = RewardError(
+            f"the reward {self.name} {problem}, for the text {_cut(text)!r};"
+            " expected one finite number",
+            hint=hint,
+            reward=self.name,
+        )
+        error.__cause__ = cause
+        return error
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."

@@ -1,0 +1,208 @@
+"""CoverageReward: the share of a record's concepts that the text names, in any inflected form."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import FieldError, UsageError
+from cdec.samplers.rewards.base import Record, Reward
+from cdec.samplers.rewards.inflection import (
+    base_forms,
+    is_past,
+    lemma_of,
+    regular_forms,
+    words_of,
+)
+
+_PART_OF_SPEECH = re.compile(r"_[A-Z]$")
+_RECORDS = 4096
+
+
+class CoverageReward(Reward):
+    """The share of the record's ``concepts`` that occur in the text, as in CommonGen.
+
+    A concept is a dictionary form ("catch"), with its part of speech if one likes ("catch_V"), or
+    several words in a row ("ice cream"). Words are compared case-folded. Where one of the lists in
+    the record's ``inflections`` holds the concept, exactly the forms of that list count; else all
+    forms that simplemma's English dictionary or the regular endings give, derived words ("catcher")
+    left out. A record with no concepts asks for nothing: its texts score 1.
+
+    Args:
+        argument: Empty; or ``no-past``: without a list, simple pasts ("climbed",
+            "drove") do not count, unless they are the concept itself. The lists of CommonGen leave
+            them out as well.
+        hard_threshold: A text satisfies the reward from this score on; 1 is all concepts.
+    """
+
+    name = "coverage"
+
+    def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
+        super().__init__(argument, hard_threshold=hard_threshold)
+        if argument not in ("", "no-past"):
+            raise UsageError(
+                f"the reward coverage:{argument} does not exist",
+                hint="Give coverage, or coverage:no-past.",
+            )
+        self._past = not argument
+
+    def check(self, record: Record) -> None:
+        """Refuse a record without a list of ``concepts``, or with malformed ``inflections``.
+
+        Raises:
+            FieldError: A field is missing or of the wrong type, or a concept has no word.
+        """
+        _read(record)
+
+    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
+        """Return float64[n] shares from 0 to 1; microseconds a text once its words are known."""
+        goals: dict[int, tuple[_Goal, ...]] = {}
+        found = np.ones(len(texts), np.float64)
+        for row, (text, record) in enumerate(zip(texts, records, strict=True)):
+            if id(record) not in goals:
+                goals[id(record)] = _goals(*_read(record), self._past)
+            wanted = goals[id(record)]
+            if wanted:
+                words = words_of(text)
+                known = _Known(words, self._past)
+                found[row] = sum(goal.is_in(known) for goal in wanted) / len(wanted)
+        return found
+
+    def found(self, text: str, record: Record) -> list[bool]:
+        """Return for each concept of a record whether the text names it."""
+        known = _Known(words_of(text), self._past)
+        return [goal.is_in(known) for goal in _goals(*_read(record), self._past)]
+
+
+class _Known:
+    """The words of a text, and the dictionary forms that they may be."""
+
+    def __init__(self, words: list[str], past: bool) -> None:
+        self.words = words
+        self.set = frozenset(words)
+        self._past = past
+        self._lemmas: frozenset[str] | None = None
+
+    @property
+    def lemmas(self) -> frozenset[str]:
+        """The dictionary forms; computed only where a form was not found as it stands."""
+        if self._lemmas is None:
+            words: Iterable[str] = self.set
+            if not self._past:
+                words = (word for word in words if not is_past(word))
+            self._lemmas = frozenset(map(lemma_of, words))
+        return self._lemmas
+
+
+@dataclass(frozen=True, slots=True)
+class _Goal:
+    """One concept: the words that are it, or the rows of words that are it.
+
+    Attributes:
+        forms: Words any of which is enough.
+        bases: Dictionary forms a word may have; None where a list says all.
+        phrases: Rows of words, each of them a goal for one word.
+    """
+
+    forms: frozenset[str]
+    bases: frozenset[str]
+    phrases: tuple[tuple[_Goal, ...], ...] = ()
+
+    def is_in(self, known: _Known) -> bool:
+        """Whether a text has the concept."""
+        if not self.forms.isdisjoint(known.set):
+            return True
+        if self.bases and not self.bases.isdisjoint(known.lemmas):
+            return True
+        return any(_has_row(phrase, known) for phrase in self.phrases)
+
+
+def _has_row(phrase: tuple[_Goal, ...], known: _Known) -> bool:
+    if not all(part.is_in(known) for part in phrase):
+        return False
+    single = [_Known([word], known._past) for word in known.words]
+    starts = range(len(single) - len(phrase) + 1)
+    return any(
+        all(part.is_in(single[start + i]) for i, part in enumerate(phrase)) for start in starts
+    )
+
+
+@lru_cache(maxsize=_RECORDS)
+def _goals(
+    concepts: tuple[str, ...], lists: tuple[tuple[str, ...], ...], past: bool
+) -> tuple[_Goal, ...]:
+    """Return what a text must have for each concept."""
+    folded = [frozenset(form.casefold() for form in forms) for forms in lists]
+    names = [concept.casefold() for concept in concepts]
+    goals = []
+    for name in names:
+        # A list that holds two concepts of the record belongs to the one that has no other.
+        holding = [forms for forms in folded if name in forms]
+        if holding:
+            goals.append(_listed(min(holding, key=lambda forms: len(forms.intersection(names)))))
+        else:
+            goals.append(_inflected(words_of(name), past))
+    return tuple(goals)
+
+
+def _listed(forms: frozenset[str]) -> _Goal:
+    split = [tuple(words_of(form)) for form in sorted(forms)]
+    single = frozenset(words[0] for words in split if len(words) == 1)
+    rows = (words for words in split if len(words) > 1)
+    phrases = tuple(tuple(_Goal(frozenset({w}), frozenset()) for w in row) for row in rows)
+    return _Goal(single, frozenset(), phrases)
+
+
+def _inflected(words: list[str], past: bool) -> _Goal:
+    if len(words) > 1:
+        row = tuple(_inflected([word], past) for word in words)
+        return _Goal(frozenset(), frozenset(), (row,))
+    bases = base_forms(words[0])
+    forms = frozenset().union(*map(regular_forms, bases))
+    if not past:
+        forms = frozenset(form for form in forms if form in bases or not is_past(form))
+    return _Goal(forms, bases)
+
+
+def _read(record: Record) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]:
+    """Return a record's concepts, parts of speech cut off, and its lists of forms."""
+    fields: Mapping[str, Any] = {} if record is None else record
+    if "concepts" not in fields:
+        raise FieldError(
+            "the record has no field 'concepts', which the reward coverage counts",
+            hint='Give it one, such as "concepts": ["dog", "run"].',
+            field="concepts",
+        )
+    concepts = fields["concepts"]
+    if not _is_list(concepts, lambda item: isinstance(item, str)):
+        raise _malformed("concepts", "a list of texts")
+    lists = fields.get("inflections", [])
+    if not _is_list(lists, lambda item: _is_list(item, lambda form: isinstance(form, str))):
+        raise _malformed("inflections", "a list of lists of texts, the forms of one concept each")
+    names = tuple(_PART_OF_SPEECH.sub("", concept) for concept in concepts)
+    for number, name in enumerate(names, 1):
+        if not words_of(name):
+            raise FieldError(
+                f"concept {number} of the record is {name!r}, which has no word",
+                hint="Leave it out; a concept has letters or digits.",
+                field="concepts",
+            )
+    return names, tuple(map(tuple, lists))
+
+
+def _is_list(value: Any, fits: Callable[[Any], bool]) -> bool:
+    return isinstance(value, list | tuple) and all(map(fits, value))
+
+
+def _malformed(field: str, expected: str) -> FieldError:
+    return FieldError(
+        f"the record's field {field!r} is not {expected}",
+        hint="Correct the field; the reward coverage reads it.",
+        field=field,
+    )

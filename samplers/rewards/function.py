@@ -1,0 +1,72 @@
+"""FunctionReward: a function of the user's own, ``module:function``."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable, Sequence
+from difflib import get_close_matches
+from importlib import import_module
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import UsageError
+from cdec.samplers.rewards.base import Record, Reward
+
+_SHAPE = "Give module:function, a function(texts, records) that returns one number a text."
+
+
+class FunctionReward(Reward):
+    """Calls ``function(texts, records)``, which returns one number a text.
+
+    Importing a module runs it, so the name comes from the command line and never from a record.
+    The working directory joins the end of Python's search path.
+
+    Args:
+        argument: ``module:function``.
+        hard_threshold: A text satisfies the reward from this score on.
+
+    Raises:
+        UsageError: No such module or function, the module fails, or it is no function.
+    """
+
+    name = "function"
+
+    def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
+        super().__init__(argument, hard_threshold=hard_threshold)
+        self._function = _import(argument)
+
+    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
+        """Return what the function returns for copies of both lists, as float64."""
+        return np.asarray(self._function(list(texts), list(records)), np.float64)
+
+
+def _import(argument: str) -> Callable[[list[str], list[Record]], Sequence[float]]:
+    module_name, _, name = argument.partition(":")
+    if not module_name or not name:
+        raise UsageError(f"the reward {argument!r} names no function", hint=_SHAPE)
+    here = str(Path.cwd())
+    if here not in sys.path and "" not in sys.path:
+        # Last, so that it hides no installed package; it stays, for what the function imports late.
+        sys.path.append(here)
+    try:
+        module = import_module(module_name)
+    except Exception as error:  # an import runs code, which may raise anything
+        first = str(error).strip().partition("\n")[0]
+        raise UsageError(
+            f"the reward's module {module_name!r} cannot be imported:"
+            f" {type(error).__name__}: {first}",
+            hint="It is looked up in the working directory and among the installed packages.",
+        ) from error
+    function = getattr(module, name, None)
+    if not callable(function):
+        others = [key for key, value in vars(module).items() if callable(value)]
+        close = get_close_matches(name, others, n=1)
+        problem = "is not a function" if hasattr(module, name) else "does not exist"
+        raise UsageError(
+            f"the reward's function {name!r} {problem} in the module {module_name!r}",
+            hint=f"did you mean {close[0]!r}?" if close else _SHAPE,
+        )
+    found: Callable[[list[str], list[Record]], Sequence[float]] = function
+    return found

@@ -1,0 +1,180 @@
+"""Rewards from specs, the user's functions and patterns, and failures that stay with their row."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cdec.core.errors import CdecError, RewardError, UsageError
+from cdec.samplers.rewards import REWARDS, build_reward
+from cdec.samplers.rewards.base import Record, Reward
+
+MODULE = """
+calls = []
+number = 3
+
+def lengths(texts, records):
+    calls.append(len(texts))
+    return [len(text) / 10 for text in texts]
+
+def field(texts, records):
+    return [record["weight"] for record in records]
+
+def short(texts, records):
+    return [0.5] * (len(texts) - 1)
+"""
+
+
+class Scripted(Reward):
+    """Scores a text by what it says: ``raise`` raises, others are read as numbers."""
+
+    name = "scripted"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.batches: list[int] = []
+
+    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
+        self.batches.append(len(texts))
+        if "raise" in texts:
+            raise KeyError("weight")
+        return np.array([float(text) for text in texts])
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A module in the working directory."""
+    (tmp_path / "my_scores.py").write_text(MODULE)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.delitem(sys.modules, "my_scores", raising=False)
+    return "my_scores"
+
+
+def test_rows_that_fail_do_not_take_the_others_along() -> None:
+    reward = Scripted()
+    texts = ["0.5", "raise", "nan", "inf", "1"]
+    scores, errors = reward.evaluate(texts, [None] * 5)
+    assert np.isnan(scores).tolist() == [False, True, True, True, False]
+    assert (scores[0], scores[4]) == (0.5, 1)
+    assert sorted(errors) == [1, 2, 3]
+    assert isinstance(errors[1], RewardError)
+    assert (errors[1].code, errors[1].exit_status) == ("E_REWARD", 65)
+    assert "KeyError: 'weight'" in errors[1].message
+    assert "'raise'" in errors[1].message
+    assert "NaN" in errors[2].message
+    assert reward.batches == [5, 1, 1, 1, 1, 1]
+
+
+def test_numbers_that_are_not_finite_need_no_second_try() -> None:
+    reward = Scripted()
+    scores, errors = reward.evaluate(["0.5", "nan"], [None, None])
+    assert (scores[0], list(errors), reward.batches) == (0.5, [1], [2])
+    assert reward.is_satisfied(scores).tolist() == [False, False]
+
+
+def test_no_texts_give_no_scores() -> None:
+    for spec in ("coverage", "regex:a"):
+        scores, errors = build_reward(spec).evaluate([], [])
+        assert (scores.shape, errors) == ((0,), {})
+
+
+def test_long_texts_are_cut_in_the_message() -> None:
+    _, errors = Scripted().evaluate(["x" * 500], [None])
+    assert "x" * 60 + "..." in errors[0].message
+    assert len(errors[0].message) < 250
+
+
+def test_a_record_that_coverage_cannot_read_is_that_rows_error() -> None:
+    records: list[Record] = [{"concepts": ["dog"]}, {}]
+    scores, errors = build_reward("coverage").evaluate(["a dog"] * 2, records)
+    assert scores[0] == 1
+    assert "no field 'concepts'" in errors[1].message
+
+
+def test_a_function_of_a_module_in_the_working_directory(module: str) -> None:
+    reward = build_reward(f"{module}:lengths")
+    assert reward.scores(["ab", "abcd"], [None, None]).tolist() == [0.2, 0.4]
+    assert sys.modules[module].calls == [2]
+    longer = build_reward(f"function:{module}:lengths", hard_threshold=0.3)
+    assert longer.is_satisfied(longer.scores(["ab", "abcd"], [None, None])).tolist() == [0, 1]
+
+
+def test_a_function_reads_records_and_its_failures_are_theirs(module: str) -> None:
+    reward = build_reward(f"{module}:field")
+    records: list[Record] = [{"weight": 0.25}, {"weight": "heavy"}, {}, None]
+    scores, errors = reward.evaluate(["a", "b", "c", "d"], records)
+    assert scores[0] == 0.25
+    assert sorted(errors) == [1, 2, 3]
+    assert "heavy" in errors[1].message
+
+
+def test_a_function_that_returns_too_few_scores_is_an_error_of_each_row(module: str) -> None:
+    _, errors = build_reward(f"{module}:short").evaluate(["a", "b"], [None, None])
+    assert sorted(errors) == [0, 1]
+    assert "shape (0,)" in errors[0].message
+
+
+@pytest.mark.parametrize(
+    ("spec", "said", "hint"),
+    [
+        ("coverge", "no reward 'coverge'", "'coverage'"),
+        ("regx:a", "no reward 'regx:a'", "'regex'"),
+        ("", "no reward ''", "regex:PATTERN"),
+        ("my scores", "no reward", "module:function"),
+        ("regex:", "no pattern", "regex:PATTERN"),
+        ("regex:ab(c", "column 5", "backslash"),
+        ("classifier", "no model", "classifier:PATH"),
+        ("function:", "names no function", "module:function"),
+        ("function:my_scores", "names no function", "module:function"),
+        ("no_such_module_x:f", "cannot be imported", "working directory"),
+        ("my_scores:lenghts", "does not exist", "'lengths'"),
+        ("my_scores:number", "is not a function", "module:function"),
+    ],
+)
+def test_a_spec_that_makes_no_sense_says_what_to_type(
+    module: str, spec: str, said: str, hint: str
+) -> None:
+    with pytest.raises(UsageError) as caught:
+        build_reward(spec)
+    assert said in caught.value.message
+    assert hint in str(caught.value.hint)
+
+
+def test_a_module_that_fails_while_imported_is_a_usage_error(tmp_path: Path, module: str) -> None:
+    (tmp_path / "broken_scores.py").write_text("raise RuntimeError('no luck')")
+    with pytest.raises(UsageError, match="RuntimeError: no luck"):
+        build_reward("broken_scores:f")
+
+
+def test_an_option_of_another_kind_is_refused() -> None:
+    with pytest.raises(UsageError, match="no option 'device'") as caught:
+        build_reward("regex:a", device="cpu")
+    assert "seconds" in str(caught.value.hint)
+    with pytest.raises(UsageError, match="seconds is 0"):
+        build_reward("regex:a", seconds=0)
+
+
+def test_a_pattern_is_found_anywhere_in_the_text() -> None:
+    reward = build_reward(r"regex:(?i)\bdogs?\b:")
+    scores = reward.scores(["Dogs: many", "hotdogs:", "dogs"], [None] * 3)
+    assert scores.tolist() == [1, 0, 0]
+    assert reward.is_satisfied(scores).tolist() == [True, False, False]
+
+
+def test_a_pattern_that_backtracks_for_ever_is_that_texts_error() -> None:
+    reward = build_reward("regex:(a|aa)+$", seconds=0.05)
+    scores, errors = reward.evaluate(["a" * 60 + "b", "aa"], [None, None])
+    assert list(errors) == [0]
+    assert "0.05 seconds" in errors[0].message
+    assert scores[1] == 1
+
+
+def test_every_kind_of_reward_is_listed() -> None:
+    assert list(REWARDS) == ["coverage", "classifier", "regex", "function"]
+    assert issubclass(RewardError, CdecError)
