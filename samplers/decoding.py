@@ -8,7 +8,7 @@ event with probability P(event | prefix) / Z(prefix); without, it takes the most
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,9 +21,6 @@ from cdec.samplers.frontier import Frontier
 from cdec.samplers.prefix_tree import Visit
 from cdec.samplers.randomness import CandidateUniforms
 from cdec.samplers.step import Step
-
-if TYPE_CHECKING:
-    from cdec.samplers.speculation import Speculator
 
 Chooser: TypeAlias = Callable[[Step, NDArray[np.int64]], SampledEvents]
 """Draws one event for every walk of a step; int64[W] are the walks' rows in the recorder."""
@@ -38,7 +35,6 @@ def decode(
     top_m: int | None = None,
     retries: CandidateUniforms | None = None,
     is_opportunistic: bool = False,
-    speculator: Speculator | None = None,
 ) -> Candidates:
     """Walk from the prompts to the ends.
 
@@ -46,17 +42,36 @@ def decode(
         batch: The open requests.
         request: int64[W] request of each walk. draw: int64[W] its draw's position there.
         uniforms: Of the W walks; None takes the most probable event everywhere.
-        top_m: As in ``events``.
-        retries: Uniforms of the second draws, where the first was not allowed: makes sampling
-            opportunistic. Without ``uniforms`` it is ``is_opportunistic`` that does.
-        is_opportunistic: Ask for the mask only where the most probable event is not allowed.
-        speculator: Guesses which prefixes to evaluate ahead.
+        top_m, retries, is_opportunistic: As in ``chooser``.
 
     Returns:
         W candidates; ``log_x`` is known under full masks only. Cost: one forward pass a step over
         the distinct prefixes that no pass has evaluated ahead.
     """
     record = Recorder(len(request))
+    choose = chooser(uniforms, top_m=top_m, retries=retries, is_opportunistic=is_opportunistic)
+    frontier = Frontier.at_start(batch, request, draw)
+    weighed = uniforms is not None and retries is None
+    walk_on(record, np.arange(len(request)), frontier, choose, weighed=weighed)
+    return record.candidates()
+
+
+def chooser(
+    uniforms: CandidateUniforms | None,
+    *,
+    top_m: int | None = None,
+    retries: CandidateUniforms | None = None,
+    is_opportunistic: bool = False,
+) -> Chooser:
+    """Return how masked or greedy decoding draws its events.
+
+    Args:
+        uniforms: Of all walks; None takes the most probable event everywhere.
+        top_m: As in ``events``.
+        retries: Uniforms of the second draws, where the first was not allowed: makes sampling
+            opportunistic. Without ``uniforms`` it is ``is_opportunistic`` that does.
+        is_opportunistic: Ask for the mask only where the most probable event is not allowed.
+    """
 
     def choose(step: Step, alive: NDArray[np.int64]) -> SampledEvents:
         depth = step.depth
@@ -69,11 +84,7 @@ def decode(
             return opportunistic.sample(step, *numbers)
         return events.sample(step, uniforms.at(depth, alive), top_m=top_m)
 
-    frontier = Frontier.at_start(batch, request, draw)
-    weighed = uniforms is not None and retries is None
-    everyone = np.arange(len(request))
-    walk_on(record, everyone, frontier, choose, speculator=speculator, weighed=weighed)
-    return record.candidates()
+    return choose
 
 
 def walk_on(
@@ -82,7 +93,6 @@ def walk_on(
     frontier: Frontier,
     choose: Chooser,
     *,
-    speculator: Speculator | None = None,
     weighed: bool = True,
     look_ahead: bool = True,
 ) -> None:
@@ -92,13 +102,12 @@ def walk_on(
         record: Written.
         alive: int64[n] rows of ``record``. frontier: The n walks.
         choose: Draws the events of a step; with ``log_rest`` if the tree is to be walked again.
-        speculator: As in ``decode``.
         weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
         look_ahead: Evaluate forced runs ahead, for walks that will surely follow them.
     """
     how = {"look_ahead": look_ahead, "weighed": weighed}
     while alive.size:
-        alive, frontier = step_on(record, alive, frontier, choose, speculator=speculator, **how)
+        alive, frontier = step_on(record, alive, frontier, choose, **how)
 
 
 def step_on(
@@ -108,7 +117,6 @@ def step_on(
     choose: Chooser,
     *,
     look_ahead: bool = True,
-    speculator: Speculator | None = None,
     weighed: bool = True,
 ) -> tuple[NDArray[np.int64], Frontier]:
     """Take one step of ``walk_on`` and return the walks that go on.
@@ -122,10 +130,8 @@ def step_on(
     alive, frontier = _keep(alive, frontier, ~cut)
     if not alive.size:
         return alive, frontier
-    step = Step.of(frontier, look_ahead=look_ahead, speculator=speculator)
+    step = Step.of(frontier, look_ahead=look_ahead)
     chosen = choose(step, alive)
-    if speculator is not None:
-        speculator.learn(step, chosen)
     log_beyond = _beyond_limit(step, chosen.log_end) if weighed else None
     if log_beyond is not None:
         record.overrun(alive, log_beyond[step.walk_node])

@@ -5,14 +5,17 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
 from cdec.samplers.batch import Batch
-from cdec.samplers.candidates import concatenate
-from cdec.samplers.decoding import decode
+from cdec.samplers.candidates import Candidates, concatenate
+from cdec.samplers.decoding import chooser, decode
+from cdec.samplers.drafts.run import DEFAULT_THRESHOLD, DraftOptions, DraftRun
+from cdec.samplers.drafts.speculate import decode as decode_drafted
+from cdec.samplers.drafts.verify import Comparer
 from cdec.samplers.outcome import Outcome
 from cdec.samplers.selection import chunks
-from cdec.samplers.speculation import DEFAULT_THRESHOLD, Speculation
 
 if TYPE_CHECKING:
     from cdec.samplers.counts import Counts
@@ -49,31 +52,32 @@ class GreedySampler(Sampler):
         max_walks: int = DEFAULT_MAX_WALKS,
     ) -> None:
         self.opportunistic = bool(opportunistic)
-        self.speculation = Speculation.of(speculate, speculate_threshold, counts)
+        self.guessing = DraftOptions.of_counts(speculate, speculate_threshold, counts)
         self.max_walks = require("max_walks", max_walks, at_least=1)
 
     def run(self, batch: Batch) -> Outcome:
         """Decode one text for every draw of ``batch``."""
-        speculator = self.speculation.on(batch)
-        chosen = concatenate(
-            [
-                decode(
-                    batch,
-                    batch.draw_request[draws],
-                    batch.draw_index[draws],
-                    None,
-                    is_opportunistic=self.opportunistic,
-                    speculator=speculator,
-                )
-                for draws in chunks(len(batch.seeds), self.max_walks)
-            ]
-        )
+        if self.guessing is None:
+            return self._run(batch, None)
+        with self.guessing.on(batch) as run:
+            return run.account(self._run(batch, run))
+
+    def _run(self, batch: Batch, run: DraftRun | None) -> Outcome:
+        parts = [
+            self._decode(batch, draws, run) for draws in chunks(len(batch.seeds), self.max_walks)
+        ]
+        chosen = concatenate(parts)
         is_known = chosen.is_complete & (not self.opportunistic)
         return Outcome(
             chosen=chosen,
             exactness=self.exactness,
             log_weight=np.full(len(chosen.lengths), np.nan),
             log_candidate_weight=np.where(is_known, chosen.log_x, np.nan),
-            per_draw={} if speculator is None else {"acceptance_rate": speculator.rates()},
-            wasted=None if speculator is None else speculator.wasted(),
         )
+
+    def _decode(self, batch: Batch, draws: NDArray[np.int64], run: DraftRun | None) -> Candidates:
+        where = batch, batch.draw_request[draws], batch.draw_index[draws], None
+        if run is None:
+            return decode(*where, is_opportunistic=self.opportunistic)
+        choose = chooser(None, is_opportunistic=self.opportunistic)
+        return decode_drafted(*where, run, Comparer(choose), weighed=False)

@@ -15,14 +15,16 @@ from cdec.core.errors import UsageError
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
 from cdec.samplers.batch import Batch
 from cdec.samplers.candidates import Candidates, concatenate
+from cdec.samplers.decoding import chooser, decode
+from cdec.samplers.drafts.run import DEFAULT_THRESHOLD, DraftOptions, DraftRun
+from cdec.samplers.drafts.speculate import decode as decode_drafted
+from cdec.samplers.drafts.verify import Comparer
 from cdec.samplers.outcome import Outcome
 from cdec.samplers.randomness import AGAIN
-from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_candidates
-from cdec.samplers.speculation import DEFAULT_THRESHOLD, Speculation
+from cdec.samplers.selection import Tally, candidate_uniforms, chunks
 
 if TYPE_CHECKING:
     from cdec.samplers.counts import Counts
-    from cdec.samplers.speculation import Speculator
 
 
 class MaskedSampler(Sampler):
@@ -64,16 +66,21 @@ class MaskedSampler(Sampler):
             )
         self.top_m = None if top_m is None else require("top_m", top_m, at_least=1)
         self.opportunistic = bool(opportunistic)
-        self.speculation = Speculation.of(speculate, speculate_threshold, counts)
+        self.guessing = DraftOptions.of_counts(speculate, speculate_threshold, counts)
         self.max_walks = require("max_walks", max_walks, at_least=1)
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""
+        if self.guessing is None:
+            return self._run(batch, None)
+        with self.guessing.on(batch) as run:
+            return run.account(self._run(batch, run))
+
+    def _run(self, batch: Batch, run: DraftRun | None) -> Outcome:
         tally = Tally(batch, unbiased=self.top_m is None and not self.opportunistic)
-        speculator = self.speculation.on(batch)
         parts = []
         for draws in chunks(len(batch.seeds), self.max_walks):
-            drawn = self._draw(batch, draws, speculator)
+            drawn = self._draw(batch, draws, run)
             tally.weigh(draws, drawn.log_x, drawn.log_beyond)
             parts.append(drawn)
         chosen = concatenate(parts)
@@ -81,8 +88,6 @@ class MaskedSampler(Sampler):
         per_draw: dict[str, list[Any]] = {}
         if self.top_m is not None:
             per_draw["missed_mass"] = (-np.expm1(chosen.log_kept)).tolist()
-        if speculator is not None:
-            per_draw["acceptance_rate"] = speculator.rates()
         return Outcome(
             chosen=chosen,
             exactness=self.exactness,
@@ -90,14 +95,16 @@ class MaskedSampler(Sampler):
             log_candidate_weight=log_x,
             per_draw=per_draw,
             per_request=tally.fields(weights=not self.opportunistic),
-            wasted=None if speculator is None else speculator.wasted(),
         )
 
-    def _draw(
-        self, batch: Batch, draws: NDArray[np.int64], speculator: Speculator | None
-    ) -> Candidates:
+    def _draw(self, batch: Batch, draws: NDArray[np.int64], run: DraftRun | None) -> Candidates:
         uniforms = candidate_uniforms(batch, draws, 1)
-        options: dict[str, Any] = {"speculator": speculator}
+        options: dict[str, Any] = {"top_m": self.top_m}
         if self.opportunistic:
             options["retries"] = uniforms.stream(AGAIN)
-        return draw_candidates(batch, draws, uniforms, self.top_m, **options)
+        where = batch, batch.draw_request[draws], batch.draw_index[draws], uniforms
+        if run is None:
+            return decode(*where, **options)
+        # Guesses only say what to evaluate ahead: the texts are those of decoding without them.
+        choose = chooser(uniforms, **options)
+        return decode_drafted(*where, run, Comparer(choose), weighed=not self.opportunistic)

@@ -15,7 +15,13 @@ from numpy.typing import NDArray
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
 from cdec.samplers.batch import Batch
 from cdec.samplers.candidates import Candidates, concatenate
-from cdec.samplers.drafts.run import DEFAULT_GAMMA, DraftOptions, DraftRun, require_options
+from cdec.samplers.drafts.run import (
+    DEFAULT_GAMMA,
+    DEFAULT_THRESHOLD,
+    DraftOptions,
+    DraftRun,
+    require_options,
+)
 from cdec.samplers.drafts.speculate import decode
 from cdec.samplers.outcome import Outcome
 from cdec.samplers.selection import Tally, candidate_uniforms, chunks
@@ -52,7 +58,7 @@ class SpeculativeSampler(Sampler):
         gamma: int | str = DEFAULT_GAMMA,
         draft_temperature: float | None = None,
         greedy: bool = False,
-        speculate_threshold: float = 0.4,
+        speculate_threshold: float = DEFAULT_THRESHOLD,
         counts: Counts | None = None,
         cost_ratio: float | None = None,
         max_walks: int = DEFAULT_MAX_WALKS,

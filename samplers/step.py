@@ -1,23 +1,18 @@
 """Step: a frontier evaluated at its distinct prefixes, with the runs that begin there.
 
 A *run* is a chain of prefixes each with one possible token: the tail of a set's member, a forced
-prefix or suffix, the fixed parts of a grammar. With speculation it goes on through tokens that are
-likely (``speculation``). All its tokens go through the model in one pass.
+prefix or suffix, the fixed parts of a grammar. All its tokens go through the model in one pass.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.constraint import DEAD
 from cdec.samplers.frontier import Frontier, distinct
-
-if TYPE_CHECKING:
-    from cdec.samplers.speculation import Speculator
 
 _RUN_BYTES = 64 << 20
 """Bytes of distributions that runs may fill in one step; what is left over is evaluated later."""
@@ -48,27 +43,18 @@ class Step:
     rows: NDArray[np.int64]
 
     @classmethod
-    def of(
-        cls,
-        frontier: Frontier,
-        *,
-        look_ahead: bool = False,
-        speculator: Speculator | None = None,
-    ) -> Step:
+    def of(cls, frontier: Frontier, *, look_ahead: bool = False) -> Step:
         """Find the nodes of ``frontier`` and evaluate them in one batch of distinct prefixes.
 
         Args:
-            frontier: Live walks; ``ahead`` and ``in_run`` are written.
+            frontier: Live walks; ``ahead`` is written.
             look_ahead: Evaluate the forced runs that begin at the nodes in the same forward pass;
                 for walks that will surely follow them.
-            speculator: With ``look_ahead``: lengthens the runs by guesses.
         """
-        if speculator is not None:
-            np.logical_or(frontier.in_run, speculator.visit(frontier.context), out=frontier.in_run)
         order, starts, walk_node = distinct(frontier.context, frontier.request, frontier.draw)
         nodes = frontier.take(order[starts])
         if look_ahead:
-            lengths = cover_runs(nodes, speculator)
+            lengths = cover_runs(nodes)
             np.copyto(frontier.ahead, lengths[walk_node], where=~frontier.in_run)
         distributions = frontier.batch.model.evaluate(nodes.context)
         return cls(
@@ -111,81 +97,45 @@ class Step:
         return part, used
 
 
-def cover_runs(nodes: Frontier, speculator: Speculator | None = None) -> NDArray[np.int64]:
-    """Find the runs that begin at ``nodes``; evaluate them with the nodes in one pass if it pays.
+def cover_runs(nodes: Frontier) -> NDArray[np.int64]:
+    """Find the forced runs that begin at ``nodes``; evaluate them with the nodes if it pays.
 
     Args:
         nodes: Distinct prefixes; those a run already covers are left out.
-        speculator: Guesses where a run is not forced; it is told what was evaluated.
 
     Returns:
-        int64[N] prefixes of each node's run up to its first guess, 0 where there is none.
+        int64[N] prefixes of each node's run, 0 where there is none.
     """
-    if nodes.in_run.all():
-        return np.zeros(len(nodes.request), np.int64)
-    batch = nodes.batch
-    pays = not batch.on_host or len(nodes.context) <= _HOST_NODES
-    guide = _Guide(len(nodes.request), speculator if pays else None)
     lengths = np.zeros(len(nodes.request), np.int64)
+    if nodes.in_run.all():
+        return lengths
+    batch = nodes.batch
     alive = np.flatnonzero(~nodes.in_run)
     walk = nodes.take(alive)
-    levels: list[tuple[Frontier, NDArray[np.bool_]]] = []
+    levels: list[Frontier] = []
     while alive.size:
-        tokens, is_guess = guide.next_tokens(walk, alive)
+        tokens = batch.forced(walk.request, walk.state)
         rows = np.flatnonzero((tokens >= 0) & (walk.depth < batch.limits[walk.request]))
         if not rows.size:
             break
-        alive, is_guess = alive[rows], is_guess[rows]
+        alive = alive[rows]
         walk = walk.advance(rows, tokens[rows], np.zeros(len(rows)))
-        # subtle: a guess may be forbidden, where counts of one key come from several states.
-        going = np.flatnonzero(
-            ~walk.is_done() & (batch.to_host(walk.state) != DEAD) & ~walk.is_overlong()
-        )
-        alive, is_guess, walk = alive[going], is_guess[going], walk.take(going)
-        lengths[alive] += ~guide.has_guessed[alive]
-        levels.append((walk, is_guess))
-    if levels and pays:
-        _evaluate_ahead(nodes, levels, speculator)
+        going = np.flatnonzero(~walk.is_done() & ~walk.is_overlong())
+        alive, walk = alive[going], walk.take(going)
+        lengths[alive] += 1
+        levels.append(walk)
+    if levels and (not batch.on_host or len(nodes.context) <= _HOST_NODES):
+        _evaluate_ahead(nodes, levels)
     return lengths
 
 
-class _Guide:
-    """Says how the runs of N nodes go on: forced tokens, then up to ``steps`` guesses a run."""
-
-    def __init__(self, n: int, speculator: Speculator | None) -> None:
-        self.has_guessed = np.zeros(n, np.bool_)
-        self._speculator = speculator
-        self._left = np.full(n, 0 if speculator is None else speculator.steps)
-
-    def next_tokens(
-        self, walk: Frontier, alive: NDArray[np.int64]
-    ) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-        """Return the next token of each run ``alive`` (int64[n]), -1 at its end; if guessed."""
-        tokens = walk.batch.forced(walk.request, walk.state)
-        is_guess = np.zeros(len(tokens), np.bool_)
-        rows = np.flatnonzero((tokens < 0) & (self._left[alive] > 0))
-        if self._speculator is not None and rows.size:
-            tokens[rows] = self._speculator.guess(walk, rows)
-            is_guess[rows] = tokens[rows] >= 0
-            self._left[alive] -= is_guess
-            self.has_guessed[alive] |= is_guess
-        return tokens, is_guess
-
-
-def _evaluate_ahead(
-    nodes: Frontier,
-    levels: list[tuple[Frontier, NDArray[np.bool_]]],
-    speculator: Speculator | None,
-) -> None:
+def _evaluate_ahead(nodes: Frontier, levels: list[Frontier]) -> None:
     """Evaluate nodes and the prefixes of their runs, level by level, in one forward pass."""
     batch = nodes.batch
     room = _RUN_BYTES // (4 * batch.model.vocabulary.width)
     contexts = [nodes.context]
-    for walk, is_guess in levels:
+    for walk in levels:
         # Breadth first: a cut leaves every run without a gap.
-        rows = np.arange(min(room, len(walk.context)))
-        contexts.append(walk.context[rows])
-        room -= len(rows)
-        if speculator is not None:
-            speculator.note(walk, rows, is_guess[rows])
+        contexts.append(walk.context[:room])
+        room -= len(contexts[-1])
     batch.model.evaluate(np.concatenate(contexts))

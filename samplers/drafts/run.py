@@ -23,11 +23,14 @@ if TYPE_CHECKING:
 
     from cdec.samplers.batch import Batch
     from cdec.samplers.drafts.speculate import _Following
-    from cdec.samplers.frontier import Frontier
     from cdec.samplers.outcome import Outcome
 
 COUNTS, LOOKUP = "counts", "prompt-lookup"
 DEFAULT_GAMMA = 4
+DEFAULT_THRESHOLD = 0.4
+"""Estimated probability above which counts guess a token. Below a half, so that what was seen once
+is tried: on JSON of a fixed shape twice as many tokens a pass as with 0.5 at first, no more later;
+lower still, and the guesses that fail cost what the others save (measured)."""
 ADAPTIVE = "auto"
 LONGEST = 16
 """Most proposals of an adaptive draft."""
@@ -42,7 +45,8 @@ class DraftOptions:
         gamma: Proposals before each verification; ``auto`` adapts it to every walk: one more after
             all were accepted, one more than were accepted after a refusal, at most ``LONGEST``.
         temperature: Of a draft model, instead of the target's warping; 0 is a greedy draft.
-        counts: What ``counts`` begins with and adds to; threshold: As in ``Speculation``.
+        counts: What ``counts`` begins with and adds to.
+        threshold: ``counts`` guesses a token while its estimated probability is above this.
         cost_ratio: c, the cost of a draft call in target calls; None leaves ``cost_per_token``
             unknown.
     """
@@ -51,7 +55,7 @@ class DraftOptions:
     gamma: int | str = DEFAULT_GAMMA
     temperature: float | None = None
     counts: Counts | None = None
-    threshold: float = 0.4
+    threshold: float = DEFAULT_THRESHOLD
     cost_ratio: float | None = None
 
     @classmethod
@@ -61,7 +65,7 @@ class DraftOptions:
         gamma: int | str = DEFAULT_GAMMA,
         temperature: float | None = None,
         counts: Counts | None = None,
-        threshold: float = 0.4,
+        threshold: float = DEFAULT_THRESHOLD,
         cost_ratio: float | None = None,
     ) -> DraftOptions | None:
         """Check the options of a sampler; None where there is no draft.
@@ -90,7 +94,22 @@ class DraftOptions:
                     hint="Leave it out for the default.",
                     option=name,
                 )
-        return cls(draft, gamma, temperature, counts or Counts(), threshold, cost_ratio)
+        if not 0.0 <= threshold < 1.0:
+            raise UsageError(
+                f"speculate_threshold is {threshold}, expected 0 <= threshold < 1",
+                hint="Give a probability below 1, such as 0.4.",
+                option="speculate_threshold",
+            )
+        # subtle: counts that hold nothing yet are false.
+        learnt = Counts() if counts is None else counts
+        return cls(draft, gamma, temperature, learnt, threshold, cost_ratio)
+
+    @classmethod
+    def of_counts(cls, steps: int, threshold: float, counts: Counts | None) -> DraftOptions | None:
+        """Return the options of ``speculate``: up to ``steps`` guesses from counts; None for 0."""
+        require("speculate", steps, at_least=0)
+        options = cls.of(COUNTS, max(1, steps), counts=counts, threshold=threshold)
+        return options if steps else None
 
     def on(self, batch: Batch) -> DraftRun:
         """Open the draft for a batch.
@@ -102,7 +121,8 @@ class DraftOptions:
 
     def _drafting(self, batch: Batch) -> Drafting:
         if self.draft == COUNTS:
-            return CountsDrafting(batch, self.counts or Counts(), self.threshold)
+            counts = Counts() if self.counts is None else self.counts
+            return CountsDrafting(batch, counts, self.threshold)
         if isinstance(self.draft, str):
             return LookupDrafting(batch)
         return ModelDrafting(batch, self.draft, self.temperature)
@@ -155,19 +175,17 @@ class DraftRun:
         """Return how many proposals each candidate gets now, int64[n]."""
         return self._gamma[alive]
 
-    def close_round(self, start: Frontier, alive: NDArray[np.int64], following: _Following) -> None:
-        """Book what a round gave to each of its walks (int64[W])."""
-        owner = start.request, start.draw
-        self.ledger.add("verified", *owner, following.verified)
-        self.ledger.add("accepted", *owner, following.accepted)
-        self.ledger.add("rounds", *owner, following.verified > 0)
+    def close_round(self, walks: _Following) -> None:
+        """Book what a round gave to each of its walks."""
+        owner = walks.start.request, walks.start.draw
+        tested, alive = walks.verified > 0, walks.candidates
+        self.ledger.add("verified", *owner, walks.verified)
+        self.ledger.add("accepted", *owner, walks.accepted)
+        self.ledger.add("rounds", *owner, tested)
         if self._options.gamma == ADAPTIVE:
             # subtle: only what was put to the test counts; to look at proposals behind a refusal
             # would tie the next draws, which use their random numbers again, to this decision.
-            fewer = following.accepted + 1
-            more = self._gamma[alive] + 1
-            tested = following.verified > 0
-            after = np.where(following.refused, fewer, more)
+            after = np.where(walks.refused, walks.accepted + 1, self._gamma[alive] + 1)
             self._gamma[alive] = np.where(tested, np.minimum(after, LONGEST), self._gamma[alive])
 
     def account(self, outcome: Outcome) -> Outcome:
@@ -209,7 +227,7 @@ class DraftRun:
         self, draft_calls: NDArray[Any], target_calls: NDArray[Any], events: NDArray[np.int64]
     ) -> list[float | None]:
         """Return the cost of each draw's events in target calls; None where c is not known."""
-        ratio = self._options.cost_ratio
+        ratio = self._options.cost_ratio if self.drafting.calls_model else 0.0
         if ratio is None:
             return [None] * len(events)
         return _ratios(ratio * draft_calls + target_calls, events.astype(np.float64))

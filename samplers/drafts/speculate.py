@@ -43,6 +43,8 @@ def speculate_on(
     judge: Judge,
     run: DraftRun,
     uniforms: CandidateUniforms | None,
+    *,
+    weighed: bool = True,
 ) -> None:
     """Walk from where walks stand to their ends, as ``decoding.walk_on``, with a draft.
 
@@ -52,10 +54,13 @@ def speculate_on(
         judge: Verifies proposals.
         run: The draft at work, and its accounts.
         uniforms: Of the draft's draws; None proposes the most probable events.
+        weighed: As in ``decoding.walk_on``.
     """
     run.begin(len(record.log_p))
     while alive.size:
-        alive, frontier = _round(record, alive, frontier, judge, run, uniforms)
+        following = _Following(alive, frontier, judge, run, weighed)
+        _round(record, following, uniforms)
+        alive, frontier = following.stopped()
 
 
 def decode(
@@ -65,6 +70,8 @@ def decode(
     uniforms: CandidateUniforms | None,
     run: DraftRun,
     judge: Judge | None = None,
+    *,
+    weighed: bool = True,
 ) -> Candidates:
     """Walk from the prompts to the ends, as ``decoding.decode``, with a draft.
 
@@ -74,70 +81,59 @@ def decode(
         uniforms: Of the W walks; None takes the most probable event everywhere.
         run: The draft at work.
         judge: Verifies proposals; None is lossless.
+        weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
     """
     record = Recorder(len(request))
     frontier = Frontier.at_start(batch, request, draw)
     drafts = None if uniforms is None else uniforms.stream(DRAFT)
     judge = Verifier(uniforms) if judge is None else judge
-    speculate_on(record, np.arange(len(request)), frontier, judge, run, drafts)
+    everyone = np.arange(len(request))
+    speculate_on(record, everyone, frontier, judge, run, drafts, weighed=weighed)
     return record.candidates()
 
 
-def _round(
-    record: Recorder,
-    alive: NDArray[np.int64],
-    frontier: Frontier,
-    judge: Judge,
-    run: DraftRun,
-    uniforms: CandidateUniforms | None,
-) -> tuple[NDArray[np.int64], Frontier]:
-    """Draft, evaluate, verify; return the walks that go on, in the order of ``alive``."""
-    cut = frontier.is_overlong()
-    levels, reached = _propose(frontier, ~cut, alive, run, uniforms)
-    evaluated = [frontier.take(np.flatnonzero(~cut)), *reached]
-    contexts = np.concatenate([walks.context for walks in evaluated])
+def _round(record: Recorder, walks: _Following, uniforms: CandidateUniforms | None) -> None:
+    """Draft, evaluate, and follow what the target accepts."""
+    frontier, run = walks.start, walks.run
+    open_ones = np.flatnonzero(~frontier.is_overlong())
+    started = frontier.take(open_ones)
+    alive = walks.alive[open_ones]
+    levels, reached = propose(run.drafting, started, run.gammas(alive), uniforms, alive)
+    contexts = np.concatenate([level.context for level in (started, *reached)])
     if contexts.size:
-        run.ledger.evaluate(evaluated)
+        run.ledger.evaluate([started, *reached])
         frontier.batch.model.evaluate(contexts)
-    following = _Following(alive, frontier, judge, run)
     at = 0
-    while following.alive.size:
-        following.level(record, levels[at] if at < len(levels) else None)
+    while walks.alive.size:
+        proposal = None
+        if at < len(levels):
+            proposal = replace(levels[at], walks=open_ones[levels[at].walks])
+        walks.level(record, proposal)
         at += 1
-    run.close_round(frontier, alive, following)
-    return following.stopped()
-
-
-def _propose(
-    frontier: Frontier,
-    open_ones: NDArray[np.bool_],
-    alive: NDArray[np.int64],
-    run: DraftRun,
-    uniforms: CandidateUniforms | None,
-) -> tuple[list[Proposal], list[Frontier]]:
-    rows = np.flatnonzero(open_ones)
-    started = frontier if open_ones.all() else frontier.take(rows)
-    gamma = run.gammas(alive[rows])
-    levels, reached = propose(run.drafting, started, gamma, uniforms, alive[rows])
-    if not open_ones.all():
-        levels = [replace(level, walks=rows[level.walks]) for level in levels]
-    return levels, reached
+    run.close_round(walks)
 
 
 class _Following:
-    """The walks of a round while they follow what was proposed.
+    """The walks of a round while they follow what was proposed, W at first.
 
     Attributes:
-        alive: int64[n] candidates that still follow. verified, accepted: int64[W] proposals of the
-            draft that were put to the test and taken, by walk of the round.
+        start: Where they stood. candidates: int64[W] their rows in the record.
+        run: The draft at work.
+        alive: int64[n] candidates that still follow.
+        verified, accepted: int64[W] proposals of the draft that were put to the test and taken.
         refused: bool[W] whether a walk's last proposal was refused.
     """
 
     def __init__(
-        self, alive: NDArray[np.int64], frontier: Frontier, judge: Judge, run: DraftRun
+        self,
+        alive: NDArray[np.int64],
+        frontier: Frontier,
+        judge: Judge,
+        run: DraftRun,
+        weighed: bool,
     ) -> None:
-        self._judge, self._run = judge, run
-        self._all = alive
+        self.start, self.candidates, self.run = frontier, alive, run
+        self._judge, self._weighed = judge, weighed
         self.alive, self._frontier = alive, frontier
         self._stopped: list[tuple[NDArray[np.int64], Frontier]] = []
         self.verified = np.zeros(len(alive), np.int64)
@@ -146,10 +142,10 @@ class _Following:
 
     def level(self, record: Recorder, proposal: Proposal | None) -> None:
         """Take one event a walk; those whose event was not the proposed one stop following."""
-        took = np.zeros(len(self._all), np.bool_)
+        took = np.zeros(len(self.candidates), np.bool_)
 
         def choose(step: Step, alive: NDArray[np.int64]) -> SampledEvents:
-            walks = np.searchsorted(self._all, alive)
+            walks = np.searchsorted(self.candidates, alive)
             level = Level.of(proposal, walks)
             verdict = self._judge.judge(step, alive, level)
             tested = walks[(level.kinds > 0) & ~level.forced]
@@ -157,13 +153,14 @@ class _Following:
             took[walks] = verdict.accepted
             self.accepted[tested] += took[tested]
             self.refused[tested] = ~took[tested]
-            self._run.drafting.learn(step, verdict.chosen)
+            self.run.drafting.learn(step, verdict.chosen)
             return verdict.chosen
 
         covered = np.ones(len(self.alive), np.bool_)
         start = replace(self._frontier, in_run=covered)
-        alive, frontier = step_on(record, self.alive, start, choose, look_ahead=False)
-        goes_on = took[np.searchsorted(self._all, alive)]
+        how = {"look_ahead": False, "weighed": self._weighed}
+        alive, frontier = step_on(record, self.alive, start, choose, **how)
+        goes_on = took[np.searchsorted(self.candidates, alive)]
         stops = np.flatnonzero(~goes_on)
         if stops.size:
             self._stopped.append((alive[stops], frontier.take(stops)))

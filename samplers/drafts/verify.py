@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cdec.samplers import events, mentored_kernels
 from cdec.samplers.allowed import AllowedIds, allowed_ids, host_scores
+from cdec.samplers.decoding import Chooser, chooser
 from cdec.samplers.drafts import verify_kernels as kernels
 from cdec.samplers.drafts.proposals import DRAWN, GUESSED, Proposal
 from cdec.samplers.events import SampledEvents
@@ -80,6 +81,23 @@ class Verdict:
     charged: NDArray[np.float64]
 
 
+@dataclass(frozen=True, slots=True)
+class Comparer:
+    """Lets the target choose as it would without a draft; proposals are accepted where it agrees.
+
+    Attributes:
+        choose: How the target chooses.
+    """
+
+    choose: Chooser
+
+    def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
+        """Choose the next event of every walk of an evaluated step."""
+        chosen, none = self.choose(step, alive), np.zeros(len(alive))
+        proposed = level.kinds != kernels.PLAIN
+        return Verdict(chosen, proposed & (chosen.tokens == level.events), none, none, none)
+
+
 @dataclass(slots=True)
 class Verifier:
     """Verifies levels of proposals.
@@ -119,12 +137,7 @@ class Verifier:
         if self.guesses_have_law:
             is_drawn = is_drawn | ((level.kinds == kernels.ONE_HOT) & ~level.forced)
         if self.uniforms is None or not is_drawn.any():
-            if self.uniforms is None:
-                chosen = events.most_probable(step)
-            else:
-                chosen = events.sample(step, self.uniforms.at(step.depth, alive))
-            proposed = level.kinds != kernels.PLAIN
-            return Verdict(chosen, proposed & (chosen.tokens == level.events), none, none, none)
+            return Comparer(chooser(self.uniforms)).judge(step, alive, level)
         return self._tested(step, alive, level, is_drawn, none if limits is None else limits)
 
     def _tested(

@@ -54,6 +54,7 @@ def bare(sample: Any) -> dict[str, Any]:
     sums over texts, which are added in the order of the model's contexts."""
     record = dataclasses.asdict(sample)
     costs = ("target_calls", "target_tokens", "distinct_evaluations", "acceptance_rate")
+    costs += ("accepted_length", "draft_calls", "cost_per_token")
     record["diagnostics"] = {
         key: round(value, 10) if isinstance(value, float) else value
         for key, value in record["diagnostics"].items()
@@ -68,4 +69,4 @@ def learnt(toy: Toy, constraint: Any, digest: str = "toy") -> Counts:
 
     sampler = MaskedSampler(speculate=1)
     sampler.draw(toy.model(), constraint, "", n=200, rng=np.random.default_rng(9))
-    return sampler.speculation.counts
+    return sampler.guessing.counts

@@ -116,7 +116,7 @@ def test_saved_counts_serve_another_session(objects: Any, tmp_path: Path) -> Non
     sampler = GreedySampler(speculate=6)
     options: dict[str, Any] = {"rng": np.random.default_rng(0), "max_new_tokens": 40}
     sampler.draw(model(), objects, "", **options)
-    sampler.speculation.counts.save(tmp_path / "counts.json")
+    sampler.guessing.counts.save(tmp_path / "counts.json")
     objects.session()
     again = open_artifact(tmp_path / "grammar.arrow", vocabulary=VOCABULARY)
     counts = Counts.load(tmp_path / "counts.json")
