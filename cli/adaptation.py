@@ -23,10 +23,18 @@ _REASONS = {
     "--speculate": "a set has no scanner states to count by, and its forced tokens are evaluated "
     "ahead anyway",
 }
+_REASONS["--draft counts"] = _REASONS["--speculate"]
 
 
-def require_grammars(options: Options, paths: Mapping[str, Path]) -> None:
+def require_grammars(
+    options: Options, paths: Mapping[str, Path], *, guessing: str | None = None
+) -> None:
     """Refuse options that need a grammar where the run has none, before a model loads.
+
+    Args:
+        options: All options.
+        paths: Artifacts of the run, by name.
+        guessing: The option by which tokens are guessed from counts, if they are.
 
     Raises:
         UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
@@ -37,9 +45,9 @@ def require_grammars(options: Options, paths: Mapping[str, Path]) -> None:
     asked = {
         "--lookahead": options.lookahead is not None,
         "--heal": options.heal,
-        "--speculate": options.speculate > 0,
     }
     flags = [flag for flag, is_asked in asked.items() if is_asked]
+    flags += [] if guessing is None else [guessing]
     if not flags:
         return
     if options.lookahead is not None and options.method == "unconstrained":

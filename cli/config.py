@@ -19,6 +19,12 @@ COMMAND_LINE_ONLY = frozenset({"trust-remote-code", "allow-pickle", "debug"})
 """A file that lies in a downloaded folder must not be able to switch these on."""
 
 
+class NumberOrWord(str):
+    """The text of an option that is a number or a word; in ``cdec.toml`` it may be a number."""
+
+    __slots__ = ()
+
+
 @dataclass(frozen=True)
 class Config:
     """The contents of one ``cdec.toml``; empty where there is none.
@@ -161,8 +167,10 @@ def _match(value: Any, expected: Any) -> tuple[bool, Any]:
         return value in get_args(expected), value
     if expected is Path:
         return isinstance(value, str), Path(value) if isinstance(value, str) else None
+    is_number = isinstance(value, int | float) and not isinstance(value, bool)
+    if expected is NumberOrWord:
+        return is_number or isinstance(value, str), NumberOrWord(value)
     if expected is float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool)
         return is_number, float(value) if is_number else None
     if expected is int:
         return isinstance(value, int) and not isinstance(value, bool), value
@@ -178,6 +186,7 @@ def _describe(expected: Any) -> str:
             names.append("a list of strings")
         else:
             words = {bool: "true or false", int: "an integer", float: "a number"}
+            words[NumberOrWord] = "a number or a word"
             names.append(words.get(part, "a string"))
     return " or ".join(names)
 

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +14,7 @@ from cdec.core.errors import UsageError
 if TYPE_CHECKING:
     from cdec.cli.sample_options import SampleOptions
     from cdec.samplers.base import Sampler
-    from cdec.samplers.counts import Counts
+    from cdec.samplers.tree_file import TreeFile
 
 METHOD_OPTIONS = {
     "max_tries": "--K",
@@ -34,31 +36,97 @@ METHOD_OPTIONS = {
     "by": "--by",
     "max_evaluations": "--max-evaluations",
     "tree": "--tree",
+    "draft": "--draft",
+    "gamma": "--gamma",
+    "draft_temperature": "--draft-temperature",
+    "greedy": "--greedy",
+    "divergence": "--divergence",
+    "divergence_total": "--divergence-total",
+    "cost_ratio": "--cost-ratio",
+    "reward": "--reward",
+    "branch": "--branch",
+    "depth": "--depth",
+    "target_tries": "--target-tries",
+    "accept_threshold": "--accept-threshold",
+    "reward_threshold": "--reward-threshold",
+    "verify": "--verify",
+    "on_reject": "--on-reject",
 }
 """Field of the options, which is also a keyword of the samplers that use it → option typed."""
 
-_LEAST = {"speculate": 0, "speculate_threshold": 0.0, "burn_in": 0, "resample_below": 0.0}
+_LEAST = dict.fromkeys(
+    (
+        *("speculate", "burn_in", "resample_below", "speculate_threshold"),
+        *("draft_temperature", "divergence", "divergence_total", "target_tries"),
+        "accept_threshold",
+    ),
+    0,
+)
 """Smallest values that are not 1."""
-_CHECK_THEMSELVES = frozenset({"until_converged", "fallback", "by"})
-"""Fields whose values the samplers check."""
+_CHECKED_ELSEWHERE = frozenset(
+    {"until_converged", "fallback", "by", "reward_threshold", "verify", "on_reject"}
+)
+"""Fields whose values the samplers or Typer check."""
+_PARTNERS = frozenset({"draft", "reward", "cost_ratio"})
+"""Fields that name what a sampler works with: see ``cli/partners.py``."""
 
 WITHOUT_EFFECT = frozenset({"tree_bytes", "tree"})
 """Fields that change no record; ``tree`` does, and is not resumed."""
 
-WITHOUT_CONSTRAINT = frozenset({"unconstrained", "greedy"})
+WITHOUT_CONSTRAINT = frozenset(
+    {"unconstrained", "greedy", "speculative", "mentored", "cdlh", "cdlh-approx", "cdsl"}
+)
 """Methods that make sense for the model alone."""
 
 
-def build_sampler(
-    options: SampleOptions, typed: frozenset[str], counts: Counts | None = None
-) -> Sampler:
-    """Construct the sampler that ``--method`` names.
+@dataclass(frozen=True)
+class Method:
+    """A method and its checked options: a sampler, but for what must be opened first.
+
+    Attributes:
+        name: As in ``--method``.
+        sampler_class: Its sampler.
+        keywords: Arguments that the options gave.
+    """
+
+    name: str
+    sampler_class: Any
+    keywords: Mapping[str, Any]
+
+    @property
+    def tree(self) -> TreeFile | None:
+        """Where the draws of a single record are kept."""
+        tree: TreeFile | None = self.keywords.get("tree")
+        return tree
+
+    def uses(self, field: str) -> bool:
+        """Whether an option of this name means something to the method."""
+        return _uses(self.name, self.sampler_class, field)
+
+    def sampler(self, **partners: Any) -> Sampler:
+        """Construct the sampler.
+
+        Args:
+            partners: Further arguments; those that the method does not take, or that are None, are
+                left out.
+
+        Raises:
+            UsageError: A value out of range.
+        """
+        given = {name: value for name, value in partners.items() if value is not None}
+        takes = inspect.signature(self.sampler_class).parameters
+        own = {name: value for name, value in given.items() if name in takes}
+        sampler: Sampler = self.sampler_class(**{**self.keywords, **own})
+        return sampler
+
+
+def method_of(options: SampleOptions, typed: frozenset[str]) -> Method:
+    """Return the method that ``--method`` names.
 
     Args:
         options: All options.
         typed: Fields that stood on the command line; one that the method does not use is refused,
             while ``cdec.toml`` may set options of several methods.
-        counts: What speculation begins with.
 
     Raises:
         UsageError: No such method, an option that it does not use, or a value out of range.
@@ -72,25 +140,31 @@ def build_sampler(
             f"no method {options.method!r}",
             hint=f"did you mean {close[0]!r}?" if close else f"methods: {', '.join(SAMPLERS)}",
         )
-    used = inspect.signature(sampler_class).parameters
+    takes = inspect.signature(sampler_class).parameters
     keywords: dict[str, Any] = {}
     for field, flag in METHOD_OPTIONS.items():
         value = getattr(options, field)
-        if field not in used:
+        if not _uses(options.method, sampler_class, field):
             if field in typed:
                 raise _unused(flag, field, options.method, SAMPLERS)
-        elif value is not None:
-            keywords[field] = _checked(field, flag, value)
-    if "counts" in used:
-        keywords["counts"] = counts
-    sampler: Sampler = sampler_class(**keywords)
-    widest = getattr(sampler, "beams", None)
+        elif field not in _PARTNERS and value is not None:
+            checked = _checked(field, flag, value)
+            keywords |= {field: checked} if field in takes else {}
+    if "reward" in takes and options.reward is None:
+        raise UsageError(
+            f"--method {options.method} needs a reward",
+            hint="give --reward coverage, classifier:PATH, regex:PATTERN or module:function",
+        )
+    _check_beams(options, keywords.get("beams", takes["beams"].default if "beams" in takes else 0))
+    return Method(options.method, sampler_class, keywords)
+
+
+def _check_beams(options: SampleOptions, widest: int | None) -> None:
     if options.method == "beam" and widest is not None and options.n > widest:
         raise UsageError(
             f"-n is {options.n}, and a search of {widest} beams finds no more than {widest} texts",
             hint=f"give --beams {options.n} or more",
         )
-    return sampler
 
 
 def _checked(field: str, flag: str, value: Any) -> Any:
@@ -100,15 +174,41 @@ def _checked(field: str, flag: str, value: Any) -> Any:
         from cdec.samplers.tree_file import TreeFile
 
         return TreeFile(value)
-    if not isinstance(value, bool) and field not in _CHECK_THEMSELVES:
+    if field == "gamma":
+        return parse_gamma(value)
+    if not isinstance(value, bool) and field not in _CHECKED_ELSEWHERE:
         require_at_least(value, _LEAST.get(field, 1), flag)
+    if field == "accept_threshold" and value > 1:
+        raise UsageError(
+            f"{flag} is {value}, expected a share from 0 to 1", hint=f"give for example {flag} 0.3"
+        )
     return value
 
 
+def parse_gamma(text: str) -> int | str:
+    """Return what ``--gamma`` says: tokens, or ``auto``.
+
+    Raises:
+        UsageError: Neither.
+    """
+    if text == "auto":
+        return text
+    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+        raise UsageError(
+            f"--gamma is {text!r}, expected a number of tokens of at least 1, or auto",
+            hint="give for example --gamma 4",
+        )
+    return int(text)
+
+
+def _uses(method: str, sampler_class: Any, field: str) -> bool:
+    # The samplers know nothing of this: --speculate S is --draft counts --gamma S there.
+    is_short = field == "speculate" and method == "speculative"
+    return is_short or field in inspect.signature(sampler_class).parameters
+
+
 def _unused(flag: str, field: str, method: str, samplers: Any) -> UsageError:
-    users = [
-        name for name, other in samplers.items() if field in inspect.signature(other).parameters
-    ]
+    users = [name for name, other in samplers.items() if _uses(name, other, field)]
     return UsageError(
         f"{flag} means nothing to --method {method}",
         hint=f"leave it out, or take --method {' or '.join(users)}",

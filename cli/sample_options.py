@@ -11,6 +11,7 @@ import typer
 from cdec.cli import options as shared
 from cdec.cli.aligned_options import AlignedOptions
 from cdec.cli.command import CommonOptions
+from cdec.cli.draft_options import DraftOptions, RewardOptions
 from cdec.cli.model_options import ModelOptions
 from cdec.cli.speculation import SpeculationOptions
 
@@ -110,7 +111,8 @@ class DrawingOptions(CommonOptions):
         str,
         typer.Option(
             "--method",
-            help="unconstrained, greedy, masked, beam, disc, asap, exact, smc or topn.",
+            help="unconstrained, greedy, masked, beam, disc, asap, exact, smc or topn; with two "
+            "models speculative or mentored; with a reward cdlh, cdlh-approx or cdsl.",
             rich_help_panel=shared.METHOD,
         ),
     ] = "disc"
@@ -186,7 +188,9 @@ class DrawingOptions(CommonOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class SampleOptions(AlignedOptions, SpeculationOptions, ModelOptions, DrawingOptions):
+class SampleOptions(
+    RewardOptions, DraftOptions, AlignedOptions, SpeculationOptions, ModelOptions, DrawingOptions
+):
     """Everything but the artifact; the documented defaults stand here and in the bases."""
 
     output: Annotated[

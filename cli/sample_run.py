@@ -19,9 +19,10 @@ from cdec.cli.method import (
     METHOD_OPTIONS,
     WITHOUT_CONSTRAINT,
     WITHOUT_EFFECT,
-    build_sampler,
+    method_of,
 )
 from cdec.cli.narrowing import conjoined_paths
+from cdec.cli.partners import Partners
 from cdec.cli.pipeline import read_texts
 from cdec.cli.prompts import Prompts
 from cdec.cli.record_grammars import CacheLimits
@@ -40,6 +41,7 @@ if TYPE_CHECKING:
     from cdec.data.prompts import BadRecord, PromptRecord
     from cdec.data.resume import FinishedRecords
     from cdec.data.templates import PromptTemplate
+    from cdec.samplers.rewards import Reward
 
 SOME_RECORDS_FAILED = 3
 
@@ -52,11 +54,13 @@ def sample(options: Options, run: Run) -> int:
     """
     from cdec.data.writer import open_writer
 
+    method = method_of(options, run.typed)
     check_options(options, run.typed)
-    check_speculation(options, run.typed)
-    counts = load_counts(options)
-    sampler = build_sampler(options, run.typed, counts)
-    tree = tree_of(sampler, output=options.output, resume=options.resume)
+    partners = Partners.of(options, run.typed, method)
+    check_speculation(options, run.typed, guesses=partners.keeps_counts)
+    counts = load_counts(options, guesses=partners.keeps_counts)
+    sampler = partners.early_sampler(counts)
+    tree = tree_of(method, output=options.output, resume=options.resume)
     fields = parse_fields(options)
     paths = artifact_paths(options.artifact, options.constraint)
     conjoined = conjoined_paths(options.conjoined)
@@ -69,10 +73,13 @@ def sample(options: Options, run: Run) -> int:
     refuse_output(options)
     digests = verify_artifacts(paths)
     also = sorted(verify_artifacts(conjoined).values())
-    require_grammars(options, {**paths, **conjoined})
+    require_grammars(options, {**paths, **conjoined}, guessing=partners.guessing)
     records = for_tree(records, tree, RunConstraint.of(options, digests, also, denied))
-    counts.require_artifacts(digests.values() if options.counts and options.speculate else ())
+    has_file = options.counts is not None and partners.keeps_counts
+    counts.require_artifacts(digests.values() if has_file else ())
+    reward = partners.reward()
     model = open_model(options)
+    sampler = sampler or partners.sampler(model, reward, counts, run.console)
     counts.require_vocabulary(model.vocabulary.vocabulary_hash)
     adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
     constraints = Constraints(paths, model.vocabulary, denied, cache, conjoined)
@@ -83,7 +90,13 @@ def sample(options: Options, run: Run) -> int:
         open_writer(
             options.output,
             config=manifest(
-                options, digests, model, also=also, denied=denied, template=prompts.template
+                options,
+                digests,
+                model,
+                partners,
+                also=also,
+                denied=denied,
+                template=prompts.template,
             ),
             inputs=inputs(options),
             force=options.force,
@@ -93,10 +106,11 @@ def sample(options: Options, run: Run) -> int:
         run.console.warn(writer.notices)
         # With a tree there is one record: its error is the run's.
         output = Output(writer, run.signals, fields, options.strict or tree is not None)
-        tasks = Tasks(options, constraints, writer.finished, adaptation)
+        tasks = Tasks(options, constraints, writer.finished, adaptation, reward)
         _draw(batches(tasks.of(records), options.batch_size), decoder, output, run)
-        save_counts(options, counts)
+        save_counts(options, counts, guesses=partners.keeps_counts)
         run.console.warn([*constraints.take_notices(), *prompts.stats.notices])
+        run.console.warn(getattr(reward, "notices", ()))
     return SOME_RECORDS_FAILED if output.failed else 0
 
 
@@ -119,6 +133,7 @@ class Tasks:
     constraints: Constraints
     finished: FinishedRecords
     adaptation: Adaptation
+    reward: Reward | None = None
 
     def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task]:
         """Yield a task for each record that is not finished."""
@@ -143,6 +158,8 @@ class Tasks:
         try:
             constraint = self.constraints.of(record, required=required)
             prompt, constraint = self.adaptation.of(prompt, constraint)
+            if self.reward is not None:
+                self.reward.check(record.input)
         except CdecError as error:
             return Task(record.id, error, is_plain=False)
         seed = self.options.seed if record.seed is None else record.seed
@@ -182,6 +199,7 @@ def manifest(
     options: Options,
     digests: Mapping[str, str],
     model: LanguageModel,
+    partners: Partners,
     *,
     also: Sequence[str],
     denied: Sequence[str],
@@ -199,6 +217,7 @@ def manifest(
             for name, flag in METHOD_OPTIONS.items()
             if name not in WITHOUT_EFFECT
         },
+        **partners.manifest(),
         **{name: getattr(options, name) for name in chosen},
         "model": shown_model(options.model),
         "revision": options.revision,

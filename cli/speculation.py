@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class SpeculationOptions(CommonOptions):
-    """Options of ``greedy`` and ``masked`` that make decoding faster."""
+    """Options of ``greedy`` and ``masked`` that make decoding faster, and the file of counts."""
 
     opportunistic: Annotated[
         bool,
@@ -36,7 +36,8 @@ class SpeculationOptions(CommonOptions):
             "--speculate",
             metavar="S",
             help="greedy, masked: guess up to S tokens of a grammar's text from counts, and "
-            "evaluate them in one forward pass; changes no text. 0 is off.",
+            "evaluate them in one forward pass; changes no text. 0 is off. speculative: short for "
+            "--draft counts --gamma S.",
             rich_help_panel=METHOD,
         ),
     ] = 0
@@ -69,19 +70,24 @@ class SpeculationOptions(CommonOptions):
     ] = None
 
 
-def check_speculation(options: Options, typed: frozenset[str]) -> None:
+def check_speculation(options: Options, typed: frozenset[str], *, guesses: bool) -> None:
     """Refuse options that mean nothing without speculation, and a file that cannot be written.
+
+    Args:
+        options: All options.
+        typed: Fields that stood on the command line.
+        guesses: Whether tokens are guessed from counts.
 
     Raises:
         UsageError: One was typed and nothing is guessed.
         OutputError: ``--save-counts`` names a folder, or a place in one that is not there.
         OutputExistsError: It names a file that the run does not begin with.
     """
-    if not options.speculate:
+    if not guesses:
         fields = ("speculate_threshold", "counts", "save_counts")
-        refuse_unused(fields, typed, "without --speculate S")
+        refuse_unused(fields, typed, "without --speculate S or --draft counts")
     path = options.save_counts
-    if not options.speculate or path is None:
+    if not guesses or path is None:
         return
     # Asked before the run: at its end, what was learnt would be lost.
     folder = path.absolute().parent
@@ -103,24 +109,24 @@ def check_speculation(options: Options, typed: frozenset[str]) -> None:
         )
 
 
-def load_counts(options: Options) -> Counts:
-    """Return the counts that ``--counts`` names, or new ones.
+def load_counts(options: Options, *, guesses: bool) -> Counts:
+    """Return the counts that ``--counts`` names, or new ones; ``guesses`` says if they are used.
 
     Raises:
         CdecError: As ``Counts.load``.
     """
     from cdec.samplers.counts import Counts
 
-    if options.counts is None or not options.speculate:
+    if options.counts is None or not guesses:
         return Counts()
     return Counts.load(options.counts)
 
 
-def save_counts(options: Options, counts: Counts) -> None:
-    """Write the counts where ``--save-counts`` names a file.
+def save_counts(options: Options, counts: Counts, *, guesses: bool) -> None:
+    """Write the counts where ``--save-counts`` names a file, if there are ``guesses``.
 
     Raises:
         OutputError: It cannot be written.
     """
-    if options.save_counts is not None and options.speculate:
+    if options.save_counts is not None and guesses:
         counts.save(options.save_counts)

@@ -91,15 +91,13 @@ def for_tree(
     return iter([] if first is None else [first])
 
 
-def tree_of(
-    sampler: object, *, output: Path | None = None, resume: bool = False
-) -> TreeFile | None:
-    """Return the tree that a sampler keeps, if it keeps one.
+def tree_of(keeper: object, *, output: Path | None = None, resume: bool = False) -> TreeFile | None:
+    """Return the tree that a method or sampler keeps, if it keeps one.
 
     Raises:
         UsageError: ``--resume``, or a tree in the place of the output or of standard output.
     """
-    tree: TreeFile | None = getattr(sampler, "tree", None)
+    tree: TreeFile | None = getattr(keeper, "tree", None)
     if tree is None:
         return None
     if str(tree.path) == "-":

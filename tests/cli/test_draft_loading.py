@@ -1,0 +1,123 @@
+"""Which drafts cdec sample takes: how they are loaded, and what is refused of them."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.data.assets import embedded_model_path
+
+from . import light
+from .conftest import Result, Runner
+
+pytestmark = pytest.mark.usefixtures("loaded")
+
+PROMPT = ("--prompt", "The capital of France is")
+FREE = (*PROMPT, "--max-new-tokens", "10")
+
+
+def refused(result: Result, code: str = "E_USAGE", status: int = 2) -> str:
+    assert (result.status, result.error_code) == (status, code), result.stderr
+    assert result.stdout == b""
+    return result.stderr
+
+
+def test_another_vocabulary_is_refused(
+    cdec: Runner, letters: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("sample", "-a", letters, "--prompt", "abc", "--method", "speculative")
+    said = refused(cdec(*words, "--draft", "embedded"), "E_TOKENIZER_MISMATCH", 65)
+    assert "the draft's vocabulary" in said
+    monkeypatch.setattr("cdec.core.load_model", lambda name, **options: light.slow_model(0))
+    (record,) = cdec(*words, "--draft", "letters").records
+    assert record["valid"] is True
+
+
+def test_the_drafts_options_are_its_own(cdec: Runner, monkeypatch: pytest.MonkeyPatch) -> None:
+    from cdec.core import load_model
+
+    seen: list[dict[str, Any]] = []
+
+    def watched(name: Any, **options: Any) -> Any:
+        seen.append({"name": str(name), **options})
+        return load_model(embedded_model_path("draft"))
+
+    monkeypatch.setattr("cdec.core.load_model", watched)
+    words = ("sample", *FREE, "--method", "speculative", "--draft", "some/draft")
+    own = ("--draft-revision", "v2", "--draft-dtype", "float64", "--allow-pickle")
+    assert cdec(*words, *own).status == 0
+    assert cdec(*words, "--dtype", "float32").status == 0
+    common = {"name": "some/draft", "device": "cpu"}
+    assert seen == [
+        {**common, "dtype": "float64", "revision": "v2"},
+        {**common, "dtype": "float32", "revision": None},
+    ]
+
+
+def test_a_drafts_own_code_is_never_run(cdec: Runner, tmp_path: Path) -> None:
+    folder = tmp_path / "own"
+    folder.mkdir()
+    for file in embedded_model_path("draft").iterdir():
+        (folder / file.name).symlink_to(file)
+    config = json.loads((folder / "config.json").read_text())
+    (folder / "config.json").unlink()
+    config["auto_map"] = {"AutoModelForCausalLM": "own.Model"}
+    (folder / "config.json").write_text(json.dumps(config))
+    words = ("sample", *FREE, "--method", "speculative", "--draft", folder)
+    said = refused(cdec(*words, "--trust-remote-code"), "E_TRUST", 69)
+    assert "Name a draft" in said
+
+
+def test_a_draft_that_is_not_there_is_refused(cdec: Runner) -> None:
+    words = ("sample", *FREE, "--method", "speculative", "--draft", "no/such/draft")
+    assert "no/such/draft" in refused(cdec(*words), "E_MODEL", 69)
+
+
+def test_another_model_needs_a_draft_to_be_named(cdec: Runner, cities: Path) -> None:
+    for method in ("speculative", "mentored", "cdlh-approx", "cdsl"):
+        words = ("--method", method, "--model", "some/model")
+        reward = () if method[0] != "c" else ("--reward", "coverage")
+        said = refused(cdec("sample", "-a", cities, *PROMPT, *words, *reward))
+        assert "needs a draft" in said and "--draft NAME_OR_PATH" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--method", "greedy", "--draft", "embedded"), "--draft means nothing to --method greedy"),
+        (("--method", "greedy", "--draft-dtype", "float32"), "--draft-dtype means nothing"),
+        (("--method", "mentored", "--divergence", "-1"), "--divergence is -1.0"),
+        (("--method", "mentored", "--divergence", "nan"), "--divergence is nan"),
+        (("--method", "mentored", "--divergence-total", "-1"), "--divergence-total is -1.0"),
+        (
+            ("--method", "mentored", "--divergence", "1", "--divergence-total", "1"),
+            "both given",
+        ),
+        (("--method", "mentored", "--draft", "counts"), "mentored does not take counts"),
+        (("--method", "mentored", "--greedy"), "--greedy means nothing"),
+        (("--method", "mentored", "--speculate", "4"), "--speculate means nothing"),
+        (("--method", "speculative", "--divergence", "1"), "take --method mentored"),
+        (("--method", "speculative", "--speculate", "-1"), "--speculate is -1"),
+        (("--method", "speculative", "--gamma", "0"), "--gamma is '0'"),
+        (("--method", "speculative", "--gamma", "two"), "or auto"),
+        (("--method", "speculative", "--draft-temperature", "-1"), "--draft-temperature is -1"),
+        (
+            ("--method", "speculative", "--draft", "prompt-lookup", "--draft-temperature", "1"),
+            "--draft-temperature means nothing with --draft prompt-lookup",
+        ),
+        (("--method", "speculative", "--cost-ratio", "0"), "expected a number above 0"),
+        (("--method", "speculative", "--cost-ratio", "cheap"), "or measure"),
+        (
+            ("--method", "speculative", "--draft", "prompt-lookup", "--cost-ratio", "measure"),
+            "there is no draft model",
+        ),
+        (("--method", "speculative", "--save-counts", "c.json"), "or --draft counts"),
+        (("--method", "speculative", "--reward", "coverage"), "--reward means nothing"),
+        (("--method", "speculativ"), "did you mean 'speculative'"),
+    ],
+)
+def test_what_makes_no_sense_is_refused(cdec: Runner, words: tuple[str, ...], said: str) -> None:
+    assert said in refused(cdec("sample", *PROMPT, *words))

@@ -1,0 +1,228 @@
+"""cdec sample with two models: what every option changes, and what it costs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.cli import cost_ratio, partners
+from cdec.compilers import compile_grammar
+from cdec.core.tabular_model import TabularModel
+from cdec.data.assets import embedded_model_path
+
+from . import light
+from .conftest import MEMBERS, Result, Runner
+
+pytestmark = pytest.mark.usefixtures("loaded")
+
+PROMPT = ("--prompt", "The capital of France is")
+FREE = (*PROMPT, "--max-new-tokens", "10")
+BOTH = ("--prompt", "The capital is", "--prompt", "A city in Asia:")
+COSTS = {"acceptance_rate", "accepted_length", "draft_calls", "cost_per_token"}
+
+
+def records(cdec: Runner, *words: object) -> list[Any]:
+    result = cdec("sample", *words)
+    assert result.status == 0, result.stderr
+    return result.records
+
+
+def refused(result: Result, code: str = "E_USAGE", status: int = 2) -> str:
+    assert (result.status, result.error_code) == (status, code), result.stderr
+    assert result.stdout == b""
+    return result.stderr
+
+
+@pytest.fixture(scope="module")
+def shape(embedded_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A grammar of objects of one shape, for the embedded tokenizer."""
+    path = tmp_path_factory.mktemp("shape") / "shape.arrow"
+    text = 'start: "{\\"name\\": \\"" /[a-z]{1,4}/ "\\", \\"age\\": " /[1-9]/ "}"\n'
+    compile_grammar(text, embedded_model.vocabulary, path)
+    return path
+
+
+@pytest.mark.parametrize("method", ["speculative", "mentored", "disc", "exact"])
+def test_every_method_with_a_draft_draws_members_and_says_what_it_cost(
+    cdec: Runner, cities: Path, method: str
+) -> None:
+    words = ("-a", cities, *BOTH, "--method", method, "--draft", "embedded", "-n", 3)
+    found = records(cdec, *words, "--cost-ratio", 0.5)
+    assert len(found) == 6
+    # What draws of a record share is charged to the first of them.
+    for name in ("draft_calls", "cost_per_token"):
+        assert sum(record[name] for record in found) > 0
+    for record in found:
+        assert record["text"] in MEMBERS
+        assert set(record) >= COSTS
+        assert (record["valid"], record["method"]) == (True, method)
+
+
+@pytest.mark.parametrize("method", ["speculative", "mentored"])
+def test_the_embedded_model_brings_its_draft(cdec: Runner, method: str) -> None:
+    (given,) = records(cdec, *FREE, "--method", method, "--draft", "embedded")
+    (default,) = records(cdec, *FREE, "--method", method)
+    path = embedded_model_path("draft")
+    (named,) = records(cdec, *FREE, "--method", method, "--draft", path)
+    assert given == default == named
+    assert default["draft_calls"] > 0
+    assert default["cost_per_token"] is None
+
+
+def test_disc_and_exact_have_no_draft_unless_one_is_given(cdec: Runner, cities: Path) -> None:
+    for method in ("disc", "exact"):
+        (record,) = records(cdec, "-a", cities, *PROMPT, "--method", method)
+        assert "draft_calls" not in record
+        said = refused(cdec("sample", "-a", cities, *PROMPT, "--method", method, "--gamma", 2))
+        assert "--gamma means nothing without --draft" in said
+
+
+def test_greedy_with_any_draft_gives_the_texts_of_greedy(cdec: Runner, shape: Path) -> None:
+    words = ("-a", shape, *BOTH, "--max-new-tokens", 30)
+    plain = records(cdec, *words, "--method", "greedy")
+    for draft in ("embedded", "counts", "prompt-lookup"):
+        mine = records(cdec, *words, "--method", "speculative", "--greedy", "--draft", draft)
+        assert [r["token_ids"] for r in mine] == [r["token_ids"] for r in plain]
+        assert {r["exactness"] for r in mine} == {"heuristic"}
+    drawn = records(cdec, *words, "--method", "speculative", "--draft", "counts")
+    assert {r["exactness"] for r in drawn} == {"biased"}
+
+
+def test_speculate_is_short_for_a_draft_of_counts(
+    cdec: Runner, shape: Path, tmp_path: Path
+) -> None:
+    words = ("-a", shape, *PROMPT, "--method", "speculative", "-n", 4, "--max-new-tokens", 30)
+    kept = tmp_path / "counts.json"
+    long = records(cdec, *words, "--draft", "counts", "--gamma", 8, "--save-counts", kept)
+    assert records(cdec, *words, "--speculate", 8) == long
+    (again,) = records(cdec, *words, "--speculate", 8, "--counts", kept, "-n", 1)
+    (timid,) = records(
+        cdec, *words, "-n", 1, "--speculate", 8, "--counts", kept, "--speculate-threshold", 0.999
+    )
+    assert again["target_calls"] < long[0]["target_calls"] <= timid["target_calls"] + 1
+    for other in (("--gamma", 2), ("--draft", "embedded")):
+        said = refused(cdec("sample", *words, "--speculate", 8, *other))
+        assert "beside --speculate S" in said
+    Path("cdec.toml").write_text("speculate = 8\n")
+    assert records(cdec, *words) == long
+    assert records(cdec, *words, "--draft", "embedded")[0]["draft_calls"] > 0
+
+
+def test_counts_need_a_grammar(cdec: Runner, cities: Path) -> None:
+    words = (*PROMPT, "--method", "speculative", "--draft", "counts")
+    assert "evaluated ahead" in refused(cdec("sample", "-a", cities, *words))
+    assert "--draft counts needs a grammar" in refused(cdec("sample", *words))
+
+
+def test_gamma_is_how_far_the_draft_runs_ahead(cdec: Runner) -> None:
+    words = (*FREE, "--method", "speculative", "--greedy", "--gamma")
+    (one,), (eight,), (auto,) = (records(cdec, *words, gamma) for gamma in (1, 8, "auto"))
+    assert one["text"] == eight["text"] == auto["text"]
+    assert one["accepted_length"] <= 1
+    assert eight["target_calls"] < one["target_calls"]
+    Path("cdec.toml").write_text("gamma = 8\n")
+    assert records(cdec, *words[:-1]) == [eight]
+
+
+def test_the_draft_has_a_temperature_of_its_own(cdec: Runner) -> None:
+    words = (*FREE, "--method", "speculative", "-n", 8, "--draft-temperature")
+    cold, hot = records(cdec, *words, 0), records(cdec, *words, 8)
+    rates = [sum(r["acceptance_rate"] or 0 for r in drawn) / 8 for drawn in (cold, hot)]
+    assert rates[1] < 0.1 < rates[0]
+
+
+def test_divergence_buys_acceptance(cdec: Runner) -> None:
+    words = (*FREE, "--method", "mentored", "-n", 16)
+    none, some, all_ = (records(cdec, *words, "--divergence", d) for d in (0, 0.3, "inf"))
+    default = records(cdec, *words)
+    plain = records(cdec, *FREE, "--method", "speculative", "-n", 16)
+    assert [r["token_ids"] for r in none] == [r["token_ids"] for r in plain]
+    assert sum(r["kl_spent"] for r in none) == pytest.approx(0, abs=1e-9)
+
+    def calls(drawn: list[Any]) -> float:
+        return float(
+            sum(r["target_calls"] for r in drawn) / sum(len(r["token_ids"]) for r in drawn)
+        )
+
+    assert calls(all_) < calls(some) < calls(none)
+    assert default == records(cdec, *words, "--divergence", 0.1)
+    total = records(cdec, *words, "--divergence-total", 0.5)
+    assert 0 < max(r["kl_spent"] for r in total) <= 0.5 + 1e-9
+
+
+def test_a_cost_ratio_gives_the_cost_of_a_token(
+    cdec: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ("sample", *FREE, "--method", "speculative", "--cost-ratio")
+    (typed,) = cdec(*words, 0.25).records
+    events = len(typed["token_ids"]) + (typed["finish_reason"] == "complete")
+    cost = (0.25 * typed["draft_calls"] + typed["target_calls"]) / events
+    assert typed["cost_per_token"] == pytest.approx(cost)
+    measured = cdec(*words, "measure")
+    assert measured.records[0]["cost_per_token"] > typed["target_calls"] / events
+    assert "a call of the draft costs" in measured.stderr
+    assert "costs" not in cdec(*words, "measure", "--quiet").stderr
+    monkeypatch.setattr(partners, "measure_cost_ratio", lambda model, draft: 0.25)
+    assert cdec(*words, "measure").records == [typed]
+
+
+def test_the_measured_ratio_is_that_of_the_time_a_token_takes(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    clock = [0.0]
+
+    def model(seconds: float) -> TabularModel:
+        first = [10.0]
+
+        def law(prefix: tuple[int, ...]) -> list[float]:
+            # What happens once, and the prompt's own pass, must not count.
+            clock[0] += (0.0 if prefix else 100.0) + first[0] + seconds
+            first[0] = 0.0
+            return [0.25] * 4
+
+        return TabularModel(law, light.vocabulary())
+
+    monkeypatch.setattr(cost_ratio.time, "perf_counter", lambda: clock[0])
+    assert cost_ratio.measure_cost_ratio(model(4.0), model(1.0)) == pytest.approx(0.25)
+
+
+def test_batches_give_the_same_records(cdec: Runner, cities: Path) -> None:
+    lines = b"".join(
+        json.dumps({"id": i, "prompt": f"A city {'in the north ' * i}is", "n": 2}).encode() + b"\n"
+        for i in range(5)
+    )
+    for method in ("speculative", "mentored", "disc"):
+        words = ("sample", "-a", cities, "--method", method, "--draft", "embedded")
+        alone, together = (
+            [
+                (r["id"], r["index"], r["token_ids"])
+                for r in cdec(*words, *size, stdin=lines).records
+            ]
+            for size in (("--batch-size", 1), ("--batch-size", 5))
+        )
+        assert len(alone) == 10
+        assert alone == together
+
+
+def test_a_run_is_resumed_with_the_same_draft_only(cdec: Runner, cities: Path) -> None:
+    Path("p.txt").write_text("One city:\nAnother city:\nA third city:\n")
+    words = ("sample", "-a", cities, "-i", "p.txt", "--method", "mentored", "-o", "out.jsonl")
+    assert cdec(*words, "--divergence", "inf").status == 0
+    whole = Path("out.jsonl").read_bytes()
+    Path("out.jsonl").write_bytes(b"".join(whole.splitlines(keepends=True)[:1]))
+    assert cdec(*words, "--divergence", "inf", "--resume").status == 0
+    assert Path("out.jsonl").read_bytes() == whole
+    for other in (
+        (),
+        ("--divergence", "1e9"),
+        ("--divergence", "inf", "--draft", "prompt-lookup"),
+        ("--divergence", "inf", "--gamma", "auto"),
+        ("--divergence", "inf", "--draft-dtype", "float64"),
+        ("--divergence", "inf", "--cost-ratio", "0.5"),
+    ):
+        refused(cdec(*words, *other, "--resume"), "E_RESUME_MISMATCH", 65)
+    said = refused(cdec(*words, "--cost-ratio", "measure", "--resume"))
+    assert "another number each time" in said
