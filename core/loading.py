@@ -77,11 +77,11 @@ def load_model(
     """
     _check_options(dtype, max_batch_rows, max_batch_tokens, cache_bytes, key_value_bytes)
     name = str(name_or_path)
-    with _quiet():
-        device = _resolve_device(device)
+    with quiet():
+        device = resolve_device(device)
         repository = open_repository(name, revision, trust_remote_code, allow_pickle)
         placement = {
-            "dtype": _resolve_dtype(dtype, device, device_map),
+            "dtype": resolve_dtype(dtype, device, device_map),
             "device_map": device_map,
             "attn_implementation": attn_implementation,
             "quantization_config": _quantization(quantization),
@@ -91,7 +91,7 @@ def load_model(
             module.to(device)
         loaded = None
         if vocabulary is None or tokenizer is not None:
-            loaded = _load_tokenizer(repository, tokenizer)
+            loaded = load_tokenizer(repository, tokenizer)
         vocabulary = _fit_vocabulary(vocabulary, loaded, module, name)
         return _wrap(
             module,
@@ -117,7 +117,7 @@ def _wrap(
     from cdec.core.full_forward import FullForwardModel
     from cdec.core.prompts import PromptEncoder
 
-    length = _context_length(module.config)
+    length = context_length_of(module.config)
     prompts = PromptEncoder(
         tokenizer,
         vocabulary,
@@ -141,7 +141,7 @@ def _load_module(repository: Repository, placement: dict[str, Any]) -> Any:
 
     is_pair = bool(repository.config.get("is_encoder_decoder"))
     kind = AutoModelForSeq2SeqLM if is_pair else AutoModelForCausalLM
-    with _model_errors("model", repository.name, repository.is_offline):
+    with model_errors("model", repository.name, repository.is_offline):
         module = kind.from_pretrained(
             repository.name, **repository.arguments, **repository.weight_arguments(), **placement
         )
@@ -150,14 +150,14 @@ def _load_module(repository: Repository, placement: dict[str, Any]) -> Any:
     return module
 
 
-def _load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
+def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
     from transformers import AutoTokenizer
 
     name, arguments = repository.name, repository.arguments
     if other is not None:
         other_repository = open_repository(str(other), None, False, True, needs_weights=False)
         name, arguments = other_repository.name, other_repository.arguments
-    with _model_errors("tokenizer", name, repository.is_offline):
+    with model_errors("tokenizer", name, repository.is_offline):
         return AutoTokenizer.from_pretrained(name, **arguments)
 
 
@@ -183,7 +183,7 @@ def _fit_vocabulary(
     return vocabulary.with_eos(sorted(ends)).with_width(int(width))
 
 
-def _context_length(config: Any) -> int | None:
+def context_length_of(config: Any) -> int | None:
     """Return the number of positions the model was made for, None if it has no such bound."""
     text = config.get_text_config(decoder=True)
     if text.model_type in ("t5", "mt5", "umt5", "longt5", "bloom", "rwkv", "mamba", "mamba2"):
@@ -195,7 +195,7 @@ def _context_length(config: Any) -> int | None:
     return None
 
 
-def _resolve_device(device: str) -> str:
+def resolve_device(device: str) -> str:
     import torch
 
     if device == "auto":
@@ -214,7 +214,7 @@ def _resolve_device(device: str) -> str:
     return str(resolved)
 
 
-def _resolve_dtype(dtype: str | None, device: str, device_map: Any) -> Any:
+def resolve_dtype(dtype: str | None, device: str, device_map: Any) -> Any:
     """Return what transformers takes: float16 arithmetic is slow and coarse on a CPU."""
     import torch
 
@@ -249,7 +249,7 @@ def _check_options(dtype: str | None, *counts: int) -> None:
 
 
 @contextlib.contextmanager
-def _model_errors(what: str, name: str, is_offline: bool) -> Iterator[None]:
+def model_errors(what: str, name: str, is_offline: bool) -> Iterator[None]:
     """Turn whatever the libraries raise into a ModelError of one sentence."""
     try:
         yield
@@ -274,7 +274,7 @@ def _model_errors(what: str, name: str, is_offline: bool) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def _quiet() -> Iterator[None]:
+def quiet() -> Iterator[None]:
     """Keep the libraries' bars and warnings off the terminal while a model is loaded."""
     from huggingface_hub.utils import logging as hub_logging
     from transformers.utils import logging

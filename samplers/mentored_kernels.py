@@ -55,7 +55,7 @@ _LOGS = np.log(np.maximum(_EDGES, 1e-300))
 
 @njit(cache=True, nogil=True)
 def make_workspace(n):  # type: ignore[no-untyped-def]
-    """Return what ``solve`` writes into for up to ``n`` events: 40 bytes an event and 160 kB.
+    """Return what ``solve`` writes into for up to ``n`` events: 52 bytes an event and 160 kB.
 
     Returns:
         A tuple of arrays, to reuse call after call; one a thread.

@@ -16,8 +16,8 @@ from torch.nn import functional
 from cdec.samplers.mentored_kernels import FINEST, HUGE, SLACK
 from cdec.samplers.mentored_tables import LARGEST, TINY
 
-_ROUNDS = 4
-_PARTS = 2048
+_ROUNDS = 3
+_PARTS = 1 << 15
 _BLOCK = 512
 
 
@@ -55,7 +55,7 @@ class _Side:
         q, p = self.q.gather(1, place), self.p.gather(1, place)
         lower, upper = self.bounds(place)
         value = q / (p - self.sign * x).clamp_min(TINY)
-        value = torch.minimum(torch.maximum(value, lower), upper)
+        value = torch.clamp(value, lower, upper)
         return self.rest.gather(1, place) + q * value.log()
 
 
@@ -78,7 +78,7 @@ def solve_rows(
     alpha, beta = _solve(low, high, goal[:, None])
     spent = measure(p, q, alpha, beta)
     strict = (spent > limits) | (goal <= 0)
-    whole = measure(p, q, torch.zeros_like(lost), torch.full_like(lost, torch.inf))
+    whole = _divergence(q, p)
     free = (lost == 0) & ((whole <= limits - slack) | torch.isinf(limits))
     free &= limits > 0
     alpha = torch.where(free, 0.0, torch.where(strict, 1.0, alpha))
@@ -103,7 +103,11 @@ def measure(
     p: torch.Tensor, q: torch.Tensor, alpha: torch.Tensor, beta: torch.Tensor
 ) -> torch.Tensor:
     """Return KL(q || pi) of each row in nats, float64[B]; inf where pi = 0 < q."""
-    terms = q * (q.log() - values(p, q, alpha, beta).log())
+    return _divergence(q, values(p, q, alpha, beta))
+
+
+def _divergence(q: torch.Tensor, pi: torch.Tensor) -> torch.Tensor:
+    terms = q * (q.log() - pi.log())
     return torch.where(q > 0, terms, 0.0).sum(dim=1).clamp_min(0.0)
 
 
@@ -116,15 +120,12 @@ def _sides(p: torch.Tensor, q: torch.Tensor, lost: torch.Tensor) -> tuple[_Side,
     ratio, order = ratio.sort(dim=1)
     share = torch.where(inside, share, 0.0).gather(1, order)
     p = torch.where(inside, p, 0.0).gather(1, order)
-    cost = share * ratio.log()
+    columns = torch.stack([p, share, share * ratio.log()])
     below = ratio < 1
-    zero = torch.zeros((), dtype=p.dtype, device=p.device)
-    low, high = (
-        [torch.where(side, column, zero) for column in (p, share, cost)] for side in (below, ~below)
-    )
-    low_p, low_q, high_rest = _running(low[0]), _running(low[1]), _running(high[2])
-    high_p, high_q = _from_end(high[0]) + lost[:, None], _from_end(high[1])
-    low_rest = _from_end(low[2])
+    low, high = columns * below, columns * ~below
+    low_p, low_q, high_rest = _running(torch.stack([low[0], low[1], high[2]]))
+    high_p, high_q, low_rest = _from_end(torch.stack([high[0], high[1], low[2]]))
+    high_p = high_p + lost[:, None]
     return (
         _side(ratio.clamp_max(1.0), low_p, low_q, low_rest, 1.0),
         _side(ratio.clamp_min(1.0), high_p, high_q, high_rest, -1.0),
@@ -164,7 +165,7 @@ def _solve(low: _Side, high: _Side, goal: torch.Tensor) -> tuple[torch.Tensor, t
     for _ in range(_ROUNDS):
         grid = start + (stop - start) * parts
         alpha = _alpha(q_low, p_low, q_high * (-grid).exp() - p_high, bounds)
-        cost = rest + q_high * grid + q_low * alpha.clamp_min(TINY).log()
+        cost = rest + q_high * grid + q_low * alpha.log()
         last = ((cost <= goal).sum(dim=1, keepdim=True) - 1).clamp_min(0)
         start, stop = grid.gather(1, last), grid.gather(1, (last + 1).clamp_max(_PARTS - 1))
     alpha = _alpha(q_low, p_low, q_high * (-start).exp() - p_high, bounds)
@@ -177,20 +178,21 @@ def _alpha(
 ) -> torch.Tensor:
     """Return the alpha that takes the mass x from events of sums p and q, within its bounds."""
     value = q / (p - x).clamp_min(TINY)
-    return torch.minimum(torch.maximum(value, bounds[0]), bounds[1])
+    return torch.clamp(value, bounds[0], bounds[1])
 
 
 def _running(terms: torch.Tensor) -> torch.Tensor:
-    """Return the sums of the first 0, 1, ... V terms of each row: float64[B, V + 1]."""
-    rows, width = terms.shape
+    """Return the sums of the first 0, 1, ... V terms along the last axis: float64[..., V + 1]."""
     if terms.is_cuda:
-        return functional.pad(terms.cumsum(dim=1), (1, 0))
+        return functional.pad(terms.cumsum(dim=-1), (1, 0))
     # A host sums one by one: many equal terms would drift, unless blocks are summed apart.
-    blocks = functional.pad(terms, (0, -width % _BLOCK)).reshape(rows, -1, _BLOCK).cumsum(dim=2)
-    before = functional.pad(blocks[:, :-1, -1].cumsum(dim=1), (1, 0))
-    return functional.pad((blocks + before[:, :, None]).reshape(rows, -1)[:, :width], (1, 0))
+    width = terms.shape[-1]
+    padded = functional.pad(terms, (0, -width % _BLOCK))
+    blocks = padded.reshape(*terms.shape[:-1], -1, _BLOCK).cumsum(dim=-1)
+    before = functional.pad(blocks[..., :-1, -1].cumsum(dim=-1), (1, 0))
+    return functional.pad((blocks + before[..., None]).flatten(-2)[..., :width], (1, 0))
 
 
 def _from_end(terms: torch.Tensor) -> torch.Tensor:
-    """Return the sums of the last V, V - 1, ... 0 terms of each row: float64[B, V + 1]."""
-    return _running(terms.flip(1)).flip(1)
+    """Return the sums of the last V, V - 1, ... 0 terms along the last axis."""
+    return _running(terms.flip(-1)).flip(-1)

@@ -7,12 +7,12 @@ from typing import Any
 
 from cdec.core.errors import ModelError, UsageError
 from cdec.core.loading import (
-    _context_length,
-    _load_tokenizer,
-    _model_errors,
-    _quiet,
-    _resolve_device,
-    _resolve_dtype,
+    context_length_of,
+    load_tokenizer,
+    model_errors,
+    quiet,
+    resolve_device,
+    resolve_dtype,
 )
 from cdec.core.model_trust import Repository, open_repository
 
@@ -56,11 +56,11 @@ def load_classifier(
         TrustError: It wants to run code, or has pickled weights only.
         UsageError: No such device or dtype.
     """
-    with _quiet():
-        device = _resolve_device(device)
+    with quiet():
+        device = resolve_device(device)
         repository = open_repository(name, revision, False, False)
-        module = _load_module(repository, _resolve_dtype(dtype, device, None))
-        tokenizer = _load_tokenizer(repository, None)
+        module = _load_module(repository, resolve_dtype(dtype, device, None))
+        tokenizer = load_tokenizer(repository, None)
     module.eval()
     module.requires_grad_(False)
     module.to(device)
@@ -73,7 +73,7 @@ def load_classifier(
     return ClassifierModel(
         module,
         tokenizer,
-        _context_length(config),
+        context_length_of(config),
         pad_id,
         next((start for start in starts if start is not None), None),
         config.problem_type == "multi_label_classification",
@@ -106,7 +106,7 @@ def label_index(model: ClassifierModel, label: str | int | None) -> int:
 def _load_module(repository: Repository, dtype: Any) -> Any:
     from transformers import AutoModelForSequenceClassification
 
-    with _model_errors("reward model", repository.name, repository.is_offline):
+    with model_errors("reward model", repository.name, repository.is_offline):
         module, loading = AutoModelForSequenceClassification.from_pretrained(
             repository.name,
             dtype=dtype,

@@ -6,112 +6,24 @@ import math
 
 import numpy as np
 import pytest
-import torch
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
-from numpy.typing import NDArray
 from scipy.optimize import minimize
 
-from cdec.core.errors import UsageError
-from cdec.samplers.mentored_kernels import divergence, make_workspace, mentored_value, solve
+from cdec.samplers.mentored_kernels import divergence, make_workspace, solve
 from cdec.samplers.mentored_solver import mentored_distribution
-from cdec.samplers.mentored_torch import solve_rows, values
-
-Law = NDArray[np.float64]
-DRAFT = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
-TARGET = np.array([0.1, 0.25, 0.3, 0.05, 0.3])
-LIMITS = (0.0, 1e-12, 1e-6, 1e-3, 0.1, 0.7, 3.0, 50.0, 1e6, math.inf)
-
-
-def kl(q: Law, pi: Law) -> float:
-    """KL(q || pi), without quotients that overflow."""
-    inside = q > 0
-    if (pi[inside] <= 0).any():
-        return math.inf
-    return float(np.sum(q[inside] * (np.log(q[inside]) - np.log(pi[inside]))))
-
-
-def acceptance(p: Law, pi: Law) -> float:
-    return float(np.minimum(p, pi).sum())
-
-
-def random_law(generator: np.random.Generator, n: int) -> Law:
-    """A law of one of several shapes: smooth, peaked, with zeros, tied, one-hot, extreme."""
-    shape = generator.integers(7)
-    if shape == 0:
-        weights = generator.dirichlet(np.ones(n))
-    elif shape == 1:
-        weights = np.exp(np.clip(generator.normal(size=n) * generator.choice([1, 9, 90]), -690, 0))
-    elif shape == 2:
-        weights = generator.dirichlet(np.ones(n)) * (generator.random(n) < 0.5)
-    elif shape == 3:
-        weights = generator.integers(0, 3, n).astype(float)
-    elif shape == 4:
-        weights = np.ones(n)
-    elif shape == 5:
-        weights = np.eye(n)[generator.integers(n)]
-    else:
-        weights = 10.0 ** generator.uniform(-320, 0, n)
-    if not weights.max() > 0:
-        weights[generator.integers(n)] = 1.0
-    weights = weights / weights.max()
-    return weights / weights.sum()
-
-
-def solution(p: Law, q: Law, limit: float) -> tuple[Law, float, float, float]:
-    """Return pi, alpha, beta and the divergence spent, from the kernels."""
-    alpha, beta, spent = solve(p, q, len(p), float(limit), make_workspace(len(p)))
-    pi = np.array([mentored_value(a, b, alpha, beta) for a, b in zip(p, q, strict=True)])
-    return pi, alpha, beta, spent
-
-
-def upper_bound(p: Law, q: Law, limit: float, alpha: float, beta: float) -> float:
-    """An acceptance that no law within the limit passes, by weak duality.
-
-    For any multipliers rate >= 0 and price > 0 the Lagrangian sum min(p, x) + rate (D - KL(q || x))
-    + price (1 - sum x) is largest at a clip of p, event by event; that maximum bounds every
-    feasible law. alpha and beta only choose the multipliers: no error in them makes this too low.
-    """
-    inside = q > 0
-    most = 1.0 - float(p[~inside].sum())
-    if not math.isfinite(limit) or not math.isfinite(beta) or not beta > alpha:
-        return most
-    rate = 1.0 / (beta - alpha)
-    price = rate * beta
-    p, q = p[inside], q[inside]
-    x = np.maximum(p, q / beta)
-    x = np.minimum(x, q / alpha) if alpha > 0 else x
-    if not (x > 0).all():
-        return most
-    divergences = q * (np.log(q) - np.log(x))
-    bound = np.minimum(p, x).sum() + rate * (limit - divergences.sum()) + price * (1 - x.sum())
-    return min(most, float(bound))
-
-
-def check(p: Law, q: Law, limit: float) -> None:
-    """Check all that is promised of one solution."""
-    pi, alpha, beta, spent = solution(p, q, limit)
-    assert (pi >= 0).all()
-    assert (pi[q == 0] == 0).all()
-    assert pi.sum() == pytest.approx(1.0, abs=1e-12)
-    found = kl(q, pi)
-    assert found <= limit
-    assert spent <= limit
-    assert spent == pytest.approx(found, rel=1e-9, abs=1e-12)
-    if limit == 0:
-        assert (pi == q).all()
-    whole = kl(q, p)
-    within = not ((p > 0) & (q == 0)).any()
-    if within and (whole < limit - 1e-12 * (1 + limit) or limit == math.inf):
-        assert (pi == p).all()
-    if not within or whole > limit:
-        assert (pi != p).any()
-    # Only where the budget is no more than what is left for rounding may nothing be spent.
-    assert alpha < 1 or limit <= 2e-13
-    if alpha < 1:
-        # What is left for rounding, 1e-13 (1 + limit), costs sqrt(1e-13 / 2) at most.
-        assert acceptance(p, pi) >= upper_bound(p, q, limit, alpha, beta) - 1e-6
-    assert acceptance(p, pi) >= acceptance(p, q) - 1e-12
+from tests.samplers.mentored_checks import (
+    DRAFT,
+    LIMITS,
+    TARGET,
+    Law,
+    acceptance,
+    check,
+    kl,
+    random_law,
+    solution,
+    wide_pairs,
+)
 
 
 @pytest.mark.parametrize(
@@ -257,26 +169,6 @@ def test_hostile_weights_keep_every_promise(pairs: list[tuple[float, float]], li
         check(p / p.sum(), q / q.sum(), limit)
 
 
-def wide_pairs() -> dict[str, tuple[Law, Law]]:
-    """Pairs of many events: smooth, nearly equal, equal but for ties, in clusters at two scales."""
-    n = 20_000
-    generator = np.random.default_rng(2)
-    base = generator.normal(size=n) * 3
-
-    def soft(scores: Law) -> Law:
-        raised: Law = np.exp(scores - scores.max())
-        return raised / raised.sum()
-
-    clusters = np.where(generator.random(n) < 0.5, 1e-3, 1e-7) * generator.integers(-3, 4, n)
-    return {
-        "smooth": (soft(base + generator.normal(size=n)), soft(base + generator.normal(size=n))),
-        "nearly equal": (soft(base), soft(base + 1e-4 * generator.normal(size=n))),
-        "ties": (soft(np.zeros(n)), soft(np.arange(n) % 2.0)),
-        "clusters": (soft(base), soft(base + clusters)),
-        "one-hot draft": (np.eye(1, n, 7)[0], soft(base)),
-    }
-
-
 @pytest.mark.parametrize("name", list(wide_pairs()))
 def test_many_events_in_few_bins_keep_every_promise(name: str) -> None:
     p, q = wide_pairs()[name]
@@ -292,31 +184,6 @@ def test_acceptance_rises_with_the_divergence() -> None:
         assert (np.diff(rising) >= -1e-12).all()
 
 
-def test_rows_on_a_device_agree_with_the_kernel() -> None:
-    generator = np.random.default_rng(3)
-    for n in (1, 2, 6, 50, 1300):
-        p = np.stack([random_law(generator, n) for _ in LIMITS])
-        q = np.stack([random_law(generator, n) for _ in LIMITS])
-        rows = torch.from_numpy(p), torch.from_numpy(q)
-        alpha, beta, spent = solve_rows(*rows, torch.tensor(LIMITS, dtype=torch.float64))
-        pi = values(*rows, alpha, beta).numpy()
-        expected = mentored_distribution(p, q, np.array(LIMITS))
-        assert pi == pytest.approx(expected, abs=1e-9)
-        assert (spent.numpy() <= LIMITS).all()
-        assert all(kl(q[row], pi[row]) <= limit for row, limit in enumerate(LIMITS))
-
-
-@pytest.mark.parametrize("name", list(wide_pairs()))
-def test_wide_rows_on_a_device_agree_with_the_kernel(name: str) -> None:
-    p, q = wide_pairs()[name]
-    limits = np.array([1e-9, 1e-4, 0.1])
-    rows = torch.from_numpy(np.stack([p] * 3)), torch.from_numpy(np.stack([q] * 3))
-    alpha, beta, spent = solve_rows(*rows, torch.from_numpy(limits))
-    expected = mentored_distribution(rows[0].numpy(), rows[1].numpy(), limits)
-    assert values(*rows, alpha, beta).numpy() == pytest.approx(expected, abs=1e-9)
-    assert (spent.numpy() <= limits).all()
-
-
 def test_a_workspace_carries_nothing_from_call_to_call() -> None:
     generator = np.random.default_rng(8)
     shared = make_workspace(900)
@@ -325,63 +192,3 @@ def test_a_workspace_carries_nothing_from_call_to_call() -> None:
         p, q = random_law(generator, n), random_law(generator, n)
         limit = float(generator.choice(LIMITS))
         assert solve(p, q, n, limit, shared) == solve(p, q, n, limit, make_workspace(n))
-
-
-def test_divergences_broadcast_over_positions() -> None:
-    generator = np.random.default_rng(4)
-    p, q = generator.dirichlet(np.ones(6), size=(2, 3)), generator.dirichlet(np.ones(6), (2, 3))
-    limits = np.array([0.0, 0.05, math.inf])
-    found = mentored_distribution(p, q, limits)
-    assert found.shape == p.shape
-    for i in range(2):
-        for j in range(3):
-            alone = mentored_distribution(p[i, j], q[i, j], limits[j])
-            assert (found[i, j] == alone).all()
-    assert (mentored_distribution(p, q, limits[:2, None]) >= 0).all()
-
-
-def test_tensors_give_a_tensor_of_the_same_law() -> None:
-    p, q = torch.tensor(DRAFT, dtype=torch.float32), torch.tensor(TARGET, dtype=torch.float32)
-    pi = mentored_distribution(p, q, torch.tensor(0.1))
-    assert isinstance(pi, torch.Tensor)
-    assert pi.dtype == torch.float64
-    assert pi.numpy() == pytest.approx(mentored_distribution(DRAFT, TARGET, 0.1), abs=1e-6)
-
-
-def test_rows_of_single_precision_are_normalised() -> None:
-    generator = np.random.default_rng(6)
-    p, q = (generator.dirichlet(np.ones(5000)).astype(np.float32) for _ in range(2))
-    pi = mentored_distribution(p, q, 0.01)
-    exact = q.astype(np.float64) / q.sum(dtype=np.float64)
-    assert pi.sum() == pytest.approx(1.0, abs=1e-12)
-    assert kl(exact, pi) <= 0.01
-
-
-@pytest.mark.parametrize("limit", [-0.1, math.nan, "much", np.zeros(3)])
-def test_a_divergence_that_is_none_is_refused(limit: object) -> None:
-    with pytest.raises(UsageError, match="divergence"):
-        mentored_distribution(np.stack([DRAFT] * 2), np.stack([TARGET] * 2), limit)
-
-
-@pytest.mark.parametrize(
-    "draft",
-    [
-        DRAFT[:4],
-        np.zeros(0),
-        np.float64(1.0),
-        DRAFT * 1.001,
-        DRAFT - np.array([0.2, 0, -0.2, 0.15, -0.15]),
-        np.array([np.nan, 0.5, 0.2, 0.2, 0.1]),
-        np.log(DRAFT),
-    ],
-)
-def test_a_draft_that_is_no_law_is_refused(draft: Law) -> None:
-    with pytest.raises(UsageError):
-        mentored_distribution(draft, TARGET, 0.1)
-    with pytest.raises(UsageError):
-        mentored_distribution(TARGET, draft, 0.1)
-
-
-def test_an_array_beside_a_tensor_is_refused() -> None:
-    with pytest.raises(UsageError, match="two kinds"):
-        mentored_distribution(DRAFT, torch.from_numpy(TARGET), 0.1)
