@@ -20,8 +20,7 @@ from cdec.samplers.candidates import Candidates, concatenate
 from cdec.samplers.drafts.run import COUNTS, DEFAULT_GAMMA, DraftOptions, DraftRun, require_options
 from cdec.samplers.drafts.speculate import decode
 from cdec.samplers.drafts.verify import Level, Verdict, Verifier
-
-# SOLVER
+from cdec.samplers.mentored_solver import mentored_distribution
 from cdec.samplers.outcome import Outcome
 from cdec.samplers.randomness import CandidateUniforms
 from cdec.samplers.selection import Tally, candidate_uniforms, chunks
@@ -30,7 +29,7 @@ if TYPE_CHECKING:
     from cdec.core.model import LanguageModel
     from cdec.samplers.step import Step
 
-# ALL
+__all__ = ["MentoredSampler", "mentored_distribution"]
 
 DEFAULT_DIVERGENCE = 0.1
 
@@ -134,7 +133,8 @@ class Budget:
     def __init__(
         self, uniforms: CandidateUniforms, divergence: float | None, total: float | None
     ) -> None:
-        self._verifier = Verifier(uniforms, guesses_have_law=True)
+        # Without a budget guesses are compared: the texts are those of ``speculative``.
+        self._verifier = Verifier(uniforms, guesses_have_law=bool(divergence or total))
         self._divergence, self._total = divergence, total
         self.log_ratio = np.zeros(len(uniforms))
         self.spent = np.zeros(len(uniforms))

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
     from cdec.samplers.frontier import Frontier
 
 _NOBODY = -1
+TARGET_CALLS = "target_calls"
+"""The account of what ``evaluate`` noted."""
 
 
 class Ledger:
@@ -25,7 +27,9 @@ class Ledger:
     def __init__(self, batch: Batch) -> None:
         self._batch = batch
         self._sums: dict[str, list[tuple[NDArray[np.int64], NDArray[np.int64], Any]]] = {}
-        self._owner = np.full((1024, 2), _NOBODY, np.int64)
+        # By context: request, draw and pass that pay for it, and its parent.
+        self._owner = np.full((1024, 4), _NOBODY, np.int64)
+        self._passes = 0
 
     def add(self, name: str, request: NDArray[Any], draw: NDArray[Any], amounts: Any) -> None:
         """Add amounts (float64[n], or one for all) to an account of n draws."""
@@ -36,28 +40,38 @@ class Ledger:
         self._sums[name] = [(request, draw, 1)]
 
     def evaluate(self, positions: list[Frontier]) -> None:
-        """Note the prefixes of one pass, level by level; what was evaluated before is not again.
+        """Note the prefixes of one pass, level by level, known ones included.
 
-        A call is a sequence of the pass: a chain of new prefixes, up to where they branch. It
-        belongs to the lowest draw that needs it.
+        A prefix belongs to the lowest draw that ever needs it, and to the first of its passes that
+        does: so accounts do not depend on which draws decode together.
         """
+        self._passes += 1
         context, parent, request, draw = (
             np.concatenate([getattr(level, name) for level in positions])
             for name in ("context", "parent", "request", "draw")
         )
         self._reserve(int(context.max(initial=0)))
-        new = np.flatnonzero(self._owner[context, 0] == _NOBODY)
-        # The first of equal contexts is the one of the lowest draw.
-        new = new[np.lexsort((draw[new], context[new]))]
-        nodes, first = np.unique(context[new], return_index=True)
-        chosen = new[first]
-        self._owner[nodes, 0], self._owner[nodes, 1] = request[chosen], draw[chosen]
-        above = parent[chosen]
-        place = np.minimum(np.searchsorted(nodes, above), len(nodes) - 1)
-        inside = nodes[place] == above if len(nodes) else np.zeros(0, np.bool_)
-        children = np.bincount(place[inside], minlength=len(nodes))
-        starts = chosen[~inside | (children[place] > 1)] if len(nodes) else chosen
-        self.add("target_calls", request[starts], draw[starts], 1)
+        order = np.lexsort((draw, context))
+        nodes, first = np.unique(context[order], return_index=True)
+        chosen = order[first]
+        known = self._owner[nodes]
+        better = np.flatnonzero((known[:, 0] == _NOBODY) | (draw[chosen] < known[:, 1]))
+        nodes, chosen = nodes[better], chosen[better]
+        passes = np.full(len(nodes), self._passes)
+        self._owner[nodes] = np.stack([request[chosen], draw[chosen], passes, parent[chosen]], 1)
+
+    def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        """Return the request and draw of every target call so far, int64[n] each.
+
+        A call is a sequence of a pass: a chain of a draw's prefixes, up to where they branch.
+        """
+        nodes = np.flatnonzero(self._owner[:, 0] != _NOBODY)
+        mine = self._owner[nodes]
+        above = mine[:, 3]
+        follows = (above >= 0) & (self._owner[above, :3] == mine[:, :3]).all(axis=1)
+        children = np.bincount(above[follows], minlength=len(self._owner))
+        starts = mine[~follows | (children[above] > 1)]
+        return starts[:, 0], starts[:, 1]
 
     def totals(
         self, name: str, owners: Mapping[int, NDArray[np.int64]] | None = None
@@ -68,7 +82,8 @@ class Ledger:
             owners: As in ``Outcome``: by request, the draw that each candidate belongs to.
         """
         totals = np.zeros(len(self._batch.seeds))
-        for request, draw, amounts in self._sums.get(name, ()):
+        sums = self._sums.get(name, [])
+        for request, draw, amounts in [(*self.calls(), 1)] if name == TARGET_CALLS else sums:
             rows = self._rows(request, draw, owners)
             np.add.at(totals, rows, amounts)
         return totals
@@ -98,6 +113,6 @@ class Ledger:
 
     def _reserve(self, highest: int) -> None:
         if highest >= len(self._owner):
-            grown = np.full((2 * highest + 2, 2), _NOBODY, np.int64)
+            grown = np.full((2 * highest + 2, 4), _NOBODY, np.int64)
             grown[: len(self._owner)] = self._owner
             self._owner = grown

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.warping import normalizers
 from cdec.samplers import events
 from cdec.samplers.categorical_kernels import NONE
 from cdec.samplers.drafts.proposals import DRAWN, GUESSED, Drafting, Guess, in_view
@@ -43,8 +44,8 @@ class ModelDrafting(Drafting):
         self.view = DraftView(batch, draft, None if self._is_greedy else temperature)
         self._twins = Twins(batch, self.view)
         self._width = batch.model.vocabulary.width
-        self._evaluated = np.zeros(1024, np.bool_)
-        self._calls: list[tuple[NDArray[np.int64], NDArray[np.int64]]] = []
+        # By draft context: request and draw that pay for its call.
+        self._owner = np.full((1024, 2), -1, np.int64)
 
     def __exit__(self, *_: object) -> None:
         self.view.__exit__()
@@ -74,26 +75,31 @@ class ModelDrafting(Drafting):
         step = Step.of(frontier)
         self._count(step.nodes)
         if step.scores.shape[1] > self._width:
-            # Outputs that the target does not have are never proposed.
-            step = replace(step, scores=step.scores[:, : self._width])
+            step = narrowed(step, self._width)
         return step
 
     def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the request and draw of every draft call so far, int64[n] each."""
-        none = np.zeros(0, np.int64)
-        requests, draws = zip(*self._calls, strict=True) if self._calls else ((none,), (none,))
-        return np.concatenate(requests), np.concatenate(draws)
+        owners = self._owner[self._owner[:, 0] >= 0]
+        return owners[:, 0], owners[:, 1]
 
     def _count(self, nodes: Frontier) -> None:
-        """Count one call for every prefix that was not evaluated before; the lowest draw's."""
-        highest = int(nodes.context.max(initial=0))
-        if highest >= len(self._evaluated):
-            grown = np.zeros(2 * highest + 2, np.bool_)
-            grown[: len(self._evaluated)] = self._evaluated
-            self._evaluated = grown
-        new = np.flatnonzero(~self._evaluated[nodes.context])
-        self._evaluated[nodes.context[new]] = True
-        self._calls.append((nodes.request[new], nodes.draw[new]))
+        """Count a call for every prefix, of the lowest draw that ever needs it."""
+        self._owner = with_room(self._owner, int(nodes.context.max(initial=0)))
+        known = self._owner[nodes.context]
+        rows = np.flatnonzero((known[:, 0] < 0) | (nodes.draw < known[:, 1]))
+        self._owner[nodes.context[rows]] = np.stack([nodes.request[rows], nodes.draw[rows]], 1)
+
+
+def narrowed(step: Step, width: int) -> Step:
+    """Return a step without the outputs from ``width`` on, which the target does not have.
+
+    What is left is normalised anew; a row of which nothing is left finds all of it equally likely.
+    """
+    scores = step.scores[:, :width]
+    scores = scores.copy() if isinstance(scores, np.ndarray) else scores.clone()
+    scores[(scores == -np.inf).all(axis=1)] = 0.0
+    return replace(step, scores=scores, log_normalizer=normalizers(scores))
 
 
 class Twins:
@@ -107,14 +113,13 @@ class Twins:
         self._target: Any = batch.model.tree
         self._draft = view.batch.model
         self._last = view.batch.model.vocabulary.width - 1
-        self._twin = np.full(1024, -1, np.int64)
+        self._twin = np.full(len(self._target.parent), -1, np.int64)
         open_ones = np.flatnonzero(view.batch.roots >= 0)
-        self._reserve(int(batch.roots.max(initial=0)))
         self._twin[batch.roots[open_ones]] = view.batch.roots[open_ones]
 
     def of(self, contexts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the draft's contexts of the prefixes ``contexts`` (int64[n]) of open requests."""
-        self._reserve(int(contexts.max(initial=0)))
+        self._twin = with_room(self._twin, int(contexts.max(initial=0)))
         missing = np.unique(contexts[self._twin[contexts] < 0])
         levels = []
         while missing.size:
@@ -128,8 +133,11 @@ class Twins:
             self._twin[nodes] = self._draft.advance(self._twin[above], tokens)
         return self._twin[contexts]
 
-    def _reserve(self, highest: int) -> None:
-        if highest >= len(self._twin):
-            grown = np.full(2 * highest + 2, -1, np.int64)
-            grown[: len(self._twin)] = self._twin
-            self._twin = grown
+
+def with_room(rows: NDArray[np.int64], highest: int) -> NDArray[np.int64]:
+    """Return an array by context with a row for ``highest``; new rows hold -1."""
+    if highest < len(rows):
+        return rows
+    grown = np.full((2 * highest + 2, *rows.shape[1:]), -1, np.int64)
+    grown[: len(rows)] = rows
+    return grown
