@@ -34,7 +34,8 @@ class Batch:
         model: The language model.
         masks: Whether constraints forbid events; if not, their states only follow the walks.
         requests: All requests, R of them.
-        errors: Error by number of the request that could not be opened.
+        errors: Error by number of the request that could not be opened, or that failed while
+            decoding.
         roots: int64[R] context of each prompt.
         prompt_lengths: int64[R] tokens.
         limits: int64[R] most tokens of a text, end event not counted: what was asked for, and what

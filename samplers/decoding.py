@@ -136,7 +136,7 @@ def step_on(
     if log_beyond is not None:
         record.overrun(alive, log_beyond[step.walk_node])
     note_step(step, chosen, log_beyond)
-    return _follow(record, alive, frontier, step, chosen)
+    return follow_events(record, alive, frontier, step, chosen)
 
 
 def note_step(
@@ -172,7 +172,7 @@ def _beyond_limit(step: Step, log_end: NDArray[np.float64]) -> NDArray[np.float6
     return beyond
 
 
-def _follow(
+def follow_events(
     record: Recorder,
     alive: NDArray[np.int64],
     frontier: Frontier,

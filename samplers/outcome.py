@@ -35,6 +35,7 @@ class Outcome:
         per_draw: Further fields, D values each, JSON-ready.
         per_request: Further fields that all samples of a record share, by number of the request.
         wasted: Prefixes that were evaluated for each draw and never visited; None for none.
+        passed_over: Tokens that each draw's passes read where nothing was asked; None for none.
         calls: Target calls of each draw that the visited prefixes do not show; None for none.
         owners: By number of the request: int64[candidates] draw that each candidate belongs to,
             where walks are numbered by candidate; else they are numbered by draw.
@@ -49,6 +50,7 @@ class Outcome:
     per_draw: Mapping[str, Sequence[object]] = field(default_factory=dict)
     per_request: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
     wasted: Sequence[int] | None = None
+    passed_over: Sequence[int] | None = None
     calls: Sequence[int] | None = None
     owners: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     seeds: Sequence[int] | None = None
@@ -183,9 +185,9 @@ def _costs(
     record computed and nothing depends on batching.
     """
     n, owners = len(rows), outcome.owners.get(number)
-    wasted, more = (
+    wasted, passed_over, more = (
         np.zeros(n, np.int64) if extra is None else np.asarray(extra, np.int64)[rows]
-        for extra in (outcome.wasted, outcome.calls)
+        for extra in (outcome.wasted, outcome.passed_over, outcome.calls)
     )
     request = batch.tree["request"][visited]
     mine = visited[slice(*np.searchsorted(request, [number, number + 1]))]
@@ -196,7 +198,7 @@ def _costs(
         draws = owners[draws]
     evaluations = np.bincount(draws, minlength=n) + wasted
     calls = np.bincount(draws[is_call], minlength=n) + more
-    tokens = evaluations.copy()
+    tokens = evaluations + passed_over
     if draws.size:
         # The root's evaluation reads the whole prompt, every other one a single token.
         tokens[draws.min()] += int(batch.prompt_lengths[number]) - 1

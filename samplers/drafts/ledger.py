@@ -8,6 +8,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.samplers.context_columns import with_room
+
 if TYPE_CHECKING:
     from cdec.samplers.batch import Batch
     from cdec.samplers.frontier import Frontier
@@ -15,6 +17,8 @@ if TYPE_CHECKING:
 _NOBODY = -1
 TARGET_CALLS = "target_calls"
 """The account of what ``evaluate`` noted."""
+PASSED_OVER = "passed_over"
+"""The account of the tokens that passes read where nothing was asked."""
 
 
 class Ledger:
@@ -29,6 +33,7 @@ class Ledger:
         self._sums: dict[str, list[tuple[NDArray[np.int64], NDArray[np.int64], Any]]] = {}
         # By context: request, draw and pass that pay for it, and its parent.
         self._owner = np.full((1024, 4), _NOBODY, np.int64)
+        self._read = np.full(1024, -1, np.int64)
         self._passes = 0
 
     def add(self, name: str, request: NDArray[Any], draw: NDArray[Any], amounts: Any) -> None:
@@ -50,7 +55,7 @@ class Ledger:
             np.concatenate([getattr(level, name) for level in positions])
             for name in ("context", "parent", "request", "draw")
         )
-        self._reserve(int(context.max(initial=0)))
+        self._owner = with_room(self._owner, context, _NOBODY)
         order = np.lexsort((draw, context))
         nodes, first = np.unique(context[order], return_index=True)
         chosen = order[first]
@@ -59,6 +64,8 @@ class Ledger:
         nodes, chosen = nodes[better], chosen[better]
         passes = np.full(len(nodes), self._passes)
         self._owner[nodes] = np.stack([request[chosen], draw[chosen], passes, parent[chosen]], 1)
+        self._read = with_room(self._read, context, -1)
+        self._pass_over(nodes)
 
     def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the request and draw of every target call so far, int64[n] each.
@@ -96,6 +103,19 @@ class Ledger:
         rows = self._rows(self._owner[left, 0], self._owner[left, 1], owners)
         return np.bincount(rows, minlength=len(self._batch.seeds))
 
+    def _pass_over(self, nodes: NDArray[np.int64]) -> None:
+        """Note what a pass reads above ``nodes`` (int64[n]) without being asked there."""
+        parents = self._batch.model.tree.parent
+        request, draw = self._owner[nodes, 0], self._owner[nodes, 1]
+        self._read[nodes] = 1
+        while nodes.size:
+            above = parents[nodes].astype(np.int64)
+            rows = np.flatnonzero((above >= 0) & (self._read[above] < 0))
+            nodes, first = np.unique(above[rows], return_index=True)
+            request, draw = request[rows[first]], draw[rows[first]]
+            self._read[nodes] = 1
+            self.add(PASSED_OVER, request, draw, 1)
+
     def _rows(
         self,
         request: NDArray[Any],
@@ -110,9 +130,3 @@ class Ledger:
         first = np.searchsorted(self._batch.draw_request, np.arange(len(self._batch.requests)))
         rows: NDArray[np.int64] = first[request] + draw
         return rows
-
-    def _reserve(self, highest: int) -> None:
-        if highest >= len(self._owner):
-            grown = np.full((2 * highest + 2, 4), _NOBODY, np.int64)
-            grown[: len(self._owner)] = self._owner
-            self._owner = grown

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 from cdec.core.warping import normalizers
 from cdec.samplers import events
 from cdec.samplers.categorical_kernels import NONE
+from cdec.samplers.context_columns import with_room
 from cdec.samplers.drafts.proposals import DRAWN, GUESSED, Drafting, Guess, in_view
 from cdec.samplers.drafts.view import DraftView
 from cdec.samplers.step import Step
@@ -85,7 +86,7 @@ class ModelDrafting(Drafting):
 
     def _count(self, nodes: Frontier) -> None:
         """Count a call for every prefix, of the lowest draw that ever needs it."""
-        self._owner = with_room(self._owner, int(nodes.context.max(initial=0)))
+        self._owner = with_room(self._owner, nodes.context, -1)
         known = self._owner[nodes.context]
         rows = np.flatnonzero((known[:, 0] < 0) | (nodes.draw < known[:, 1]))
         self._owner[nodes.context[rows]] = np.stack([nodes.request[rows], nodes.draw[rows]], 1)
@@ -119,7 +120,7 @@ class Twins:
 
     def of(self, contexts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the draft's contexts of the prefixes ``contexts`` (int64[n]) of open requests."""
-        self._twin = with_room(self._twin, int(contexts.max(initial=0)))
+        self._twin = with_room(self._twin, contexts, -1)
         missing = np.unique(contexts[self._twin[contexts] < 0])
         levels = []
         while missing.size:
@@ -132,12 +133,3 @@ class Twins:
             tokens = np.minimum(self._target.token[nodes].astype(np.int64), self._last)
             self._twin[nodes] = self._draft.advance(self._twin[above], tokens)
         return self._twin[contexts]
-
-
-def with_room(rows: NDArray[np.int64], highest: int) -> NDArray[np.int64]:
-    """Return an array by context with a row for ``highest``; new rows hold -1."""
-    if highest < len(rows):
-        return rows
-    grown = np.full((2 * highest + 2, *rows.shape[1:]), -1, np.int64)
-    grown[: len(rows)] = rows
-    return grown

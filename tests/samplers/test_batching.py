@@ -107,10 +107,10 @@ def test_equal_prefixes_are_evaluated_once_and_the_counters_say_so() -> None:
         )
         assert len(asked) == len(set(asked))
         assert sum(s.diagnostics["distinct_evaluations"] for s in samples) == len(asked)
-        tokens = sum(s.diagnostics["target_tokens"] for s in samples)
-        assert tokens == len(asked) - 1 + len(prompt)
         if name in (*NEEDS_DRAFT, "cdlh"):
             continue  # Their calls are counted in their own tests.
+        tokens = sum(s.diagnostics["target_tokens"] for s in samples)
+        assert tokens == len(asked) - 1 + len(prompt)
         # A forced prefix shares the call of the one before, where masks lead single walks.
         ahead = ("greedy", "masked", "disc", "asap", "exact")
         forced = {(2, 1), (1, 0), (1, 0, 2)} if name in ahead else set()

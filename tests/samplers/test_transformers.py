@@ -73,7 +73,7 @@ def test_counters_are_what_the_model_computed(model: Watched, name: str) -> None
         if name in NEEDS_DRAFT:
             # Where rows of a pass begin alike, the shared part was a row of its own: a matter of
             # what decodes together, which records do not show.
-            assert usage.calls - 1 <= total["target_calls"] <= usage.calls
+            assert usage.calls / 2 < total["target_calls"] <= usage.calls
         else:
             assert total["target_calls"] == usage.calls
         assert total["target_tokens"] == usage.tokens

@@ -1,0 +1,138 @@
+"""Lookahead with a reward: of the likeliest next events, the one with the best future.
+
+Constrained decoding with lookahead heuristics (Lu et al. 2022), as "Constrained Decoding with
+Speculative Lookaheads" puts it in Algorithm 2 (design, ALGORITHMS section 4). Two deviations from
+the listing: an event is emitted after all candidates were scored, not inside their loop, and what
+is scored holds the candidate.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.samplers.base import DEFAULT_MAX_WALKS, require
+from cdec.samplers.lookahead.options import require_draft_model, require_number
+from cdec.samplers.lookahead.plan import Plan
+from cdec.samplers.lookahead.rollout import forced_chain
+from cdec.samplers.lookahead.sampler import RewardSampler
+
+if TYPE_CHECKING:
+    from cdec.core.model import LanguageModel
+    from cdec.samplers.batch import Batch
+    from cdec.samplers.drafts.ledger import Ledger
+    from cdec.samplers.drafts.run import DraftRun
+    from cdec.samplers.frontier import Frontier
+    from cdec.samplers.lookahead.run import Lookahead, Planner
+    from cdec.samplers.rewards.base import Reward
+
+
+class CdlhSampler(RewardSampler):
+    """Takes the candidate whose rollout by the target itself has the best reward.
+
+    At each position the k most probable allowed events of the target are candidates, the end of
+    the text being one event; each is followed by d greedy ones, and the reward scores all that was
+    generated. Of equal rewards the more probable candidate wins; where the constraint leaves one
+    event, or at the length limit, nothing is rolled out.
+
+    Args:
+        reward: Scores generated texts; the prompt is not shown to it.
+        branch: k, candidates a position.
+        depth: d, events of a rollout.
+        cost_ratio: Checked alone: no draft is called, and ``cost_per_token`` is the target's calls.
+        max_walks: Texts that decode together; bounds memory, changes no result.
+
+    Raises:
+        UsageError: An option out of range.
+    """
+
+    name: ClassVar[str] = "cdlh"
+
+    def __init__(
+        self,
+        reward: Reward,
+        branch: int = 3,
+        depth: int = 3,
+        cost_ratio: float | None = None,
+        max_walks: int = DEFAULT_MAX_WALKS,
+    ) -> None:
+        if cost_ratio is not None:
+            require_number("cost_ratio", cost_ratio, least=0.0)
+        super().__init__(reward, branch, depth, None, max_walks)
+
+    def planner(
+        self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
+    ) -> Planner:
+        """Return what plans one event a walk."""
+        return EventPlanner(ahead)
+
+    def fields(
+        self, run: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
+    ) -> dict[str, list[Any]]:
+        """Return the cost: target calls an event."""
+        calls = ledger.totals("target_calls").tolist()
+        pairs = zip(calls, events.tolist(), strict=True)
+        return {"cost_per_token": [call / n if n else None for call, n in pairs]}
+
+
+class CdlhApproxSampler(RewardSampler):
+    """As ``CdlhSampler``, but a draft model rolls out, so the target is called once an event.
+
+    Args:
+        draft: A language model of the same vocabulary; the mask applies to it as well.
+        reward, branch, depth, max_walks: As in ``CdlhSampler``.
+        cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
+
+    Raises:
+        UsageError: No draft model, or an option out of range.
+    """
+
+    name: ClassVar[str] = "cdlh-approx"
+
+    def __init__(
+        self,
+        draft: LanguageModel,
+        reward: Reward,
+        branch: int = 3,
+        depth: int = 3,
+        cost_ratio: float | None = None,
+        max_walks: int = DEFAULT_MAX_WALKS,
+    ) -> None:
+        options = require_draft_model(draft, require("depth", depth, at_least=1), cost_ratio)
+        super().__init__(reward, branch, depth, options, max_walks)
+
+    def planner(
+        self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
+    ) -> Planner:
+        """Return what plans one event a walk."""
+        return EventPlanner(ahead)
+
+    def fields(
+        self, run: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
+    ) -> dict[str, list[Any]]:
+        """Return the draft's calls, and the cost of both models."""
+        found = {} if run is None else run.fields(events)
+        return {name: found[name] for name in ("draft_calls", "cost_per_token")}
+
+
+class EventPlanner:
+    """Plans one event at a time.
+
+    Args:
+        ahead: Chooses it.
+    """
+
+    def __init__(self, ahead: Lookahead) -> None:
+        self._ahead = ahead
+
+    def __call__(self, walks: Frontier, alive: NDArray[np.int64]) -> Plan:
+        """Return the event of each walk; what the constraint forces next shares its pass."""
+        target = self._ahead.target
+        # What a rollout of the target evaluated already is no further call.
+        target.path_calls += int((~target.is_known(walks.context)).sum())
+        target.evaluate(forced_chain(walks))
+        plan = Plan.empty(len(alive), 1)
+        plan.append(np.arange(len(alive)), *self._ahead.choose(walks))
+        return plan

@@ -1,0 +1,102 @@
+"""Speculative lookahead: a draft runs ahead, the target verifies it, a reward judges the rest.
+
+"Constrained Decoding with Speculative Lookaheads", Algorithm 1 (design, ALGORITHMS section 4); what
+the listing leaves open is named in ``lookahead/rounds``.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.samplers.base import DEFAULT_MAX_WALKS, require
+from cdec.samplers.lookahead.options import require_draft_model, require_number, require_one_of
+from cdec.samplers.lookahead.rounds import SCENARIOS, DraftedPlanner, Thresholds
+from cdec.samplers.lookahead.sampler import RewardSampler
+from cdec.samplers.randomness import TEST
+from cdec.samplers.selection import candidate_uniforms
+
+if TYPE_CHECKING:
+    from cdec.core.model import LanguageModel
+    from cdec.samplers.batch import Batch
+    from cdec.samplers.drafts.ledger import Ledger
+    from cdec.samplers.drafts.run import DraftRun
+    from cdec.samplers.lookahead.run import Lookahead, Planner
+    from cdec.samplers.rewards.base import Reward
+
+
+class CdslSampler(RewardSampler):
+    """Keeps what draft, target and reward agree on; looks ahead event by event where they do not.
+
+    Each round the draft proposes d greedy events, one pass of the target accepts the first n, and
+    r is the reward of the text with these. Accepted share n/d and r against their thresholds give
+    the scenario: S1, both good: the n are kept, and nothing else. S2 and S3, few accepted (r bad,
+    r good): up to b greedy events of the target follow, until a rollout of the draft behind them
+    has a good reward; if none has, one event by ``cdlh-approx``. S4, r bad: one by ``cdlh-approx``.
+
+    Args:
+        draft: A language model of the same vocabulary; the mask applies to it as well.
+        reward: Scores generated texts; the prompt is not shown to it.
+        branch: k, candidates of ``cdlh-approx``.
+        depth: d, events of a draft and of a rollout.
+        target_tries: b.
+        accept_threshold: From which share accepted a draft is good, 0 to 1.
+        reward_threshold: From which reward a text is good.
+        verify: ``hard`` accepts the target's most probable events; ``speculative`` accepts each
+            with its probability under the target.
+        on_reject: Whether S2 to S4 ``keep`` the n (as the paper's listing) or ``discard`` them (as
+            its prose).
+        cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
+        max_walks: Texts that decode together; bounds memory, changes no result.
+
+    Raises:
+        UsageError: No draft model, or an option out of range.
+    """
+
+    name: ClassVar[str] = "cdsl"
+
+    def __init__(
+        self,
+        draft: LanguageModel,
+        reward: Reward,
+        branch: int = 3,
+        depth: int = 3,
+        target_tries: int = 1,
+        accept_threshold: float = 0.3,
+        reward_threshold: float = 0.3,
+        verify: str = "hard",
+        on_reject: str = "keep",
+        cost_ratio: float | None = None,
+        max_walks: int = DEFAULT_MAX_WALKS,
+    ) -> None:
+        options = require_draft_model(draft, require("depth", depth, at_least=1), cost_ratio)
+        super().__init__(reward, branch, depth, options, max_walks)
+        self.thresholds = Thresholds(
+            tries=require("target_tries", target_tries, at_least=0),
+            accept=require_number("accept_threshold", accept_threshold, least=0.0, most=1.0),
+            reward=require_number("reward_threshold", reward_threshold),
+            keeps=require_one_of("on_reject", on_reject, ("keep", "discard")) == "keep",
+        )
+        self.verify = require_one_of("verify", verify, ("hard", "speculative"))
+
+    def planner(
+        self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
+    ) -> Planner:
+        """Return what plans a round of events a walk."""
+        if run is None:
+            raise RuntimeError("speculative lookahead without a draft")
+        tests = None
+        if self.verify == "speculative":
+            tests = candidate_uniforms(batch, draws, 1).stream(TEST)
+        return DraftedPlanner(ahead, self.thresholds, run.ledger, tests)
+
+    def fields(
+        self, run: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
+    ) -> dict[str, list[Any]]:
+        """Return what drafting cost and gained, and how often each scenario came up."""
+        counts = np.stack([ledger.totals(name) for name in SCENARIOS], 1).astype(np.int64)
+        found = {} if run is None else run.fields(events)
+        scenarios = [dict(zip(SCENARIOS, row, strict=True)) for row in counts.tolist()]
+        return {**found, "scenario_counts": scenarios}

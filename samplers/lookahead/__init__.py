@@ -1,0 +1,1 @@
+"""Lookahead: candidates for the next event, greedy rollouts after each, and a reward that picks."""

@@ -1,0 +1,161 @@
+"""What the target and the draft say next: the best events of prefixes, each evaluated once."""
+
+from __future__ import annotations
+
+from functools import reduce
+from typing import TYPE_CHECKING, Protocol
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.samplers import events
+from cdec.samplers.allowed import host_scores
+from cdec.samplers.context_columns import with_room
+from cdec.samplers.events import END, BestEvents
+from cdec.samplers.frontier import Frontier
+from cdec.samplers.step import Step
+
+if TYPE_CHECKING:
+    from cdec.samplers.drafts.ledger import Ledger
+    from cdec.samplers.drafts.model_draft import ModelDrafting
+
+_UNKNOWN = -3
+
+
+class Greedy(Protocol):
+    """A masked model that is asked for its most probable events.
+
+    Attributes:
+        path_calls: How often it was asked, whether or not it knew: calls without any cache.
+    """
+
+    path_calls: int
+
+    def next_events(self, walks: Frontier) -> NDArray[np.int64]:
+        """Return the most probable event after each prefix, int64[n]: a token, END or NONE.
+
+        Of equally probable events the lowest token id comes first, and the end last.
+        """
+
+
+class TargetEvents:
+    """The ``branch`` most probable allowed events of the target's prefixes.
+
+    What was found is kept by context, so neither the model's caches nor their budgets matter: a
+    prefix is evaluated once in a batch.
+
+    Args:
+        ledger: Books the calls.
+        branch: k, events kept a prefix.
+
+    Attributes:
+        path_calls: As in ``Greedy``; those that choose among candidates are added from outside.
+    """
+
+    def __init__(self, ledger: Ledger, branch: int) -> None:
+        self.path_calls = 0
+        self._ledger = ledger
+        self._branch = branch
+        self._events = np.full((1024, branch), _UNKNOWN, np.int64)
+        self._log_p = np.zeros((1024, branch))
+        self._log_z = np.zeros((1024, 2))
+
+    def evaluate(self, levels: list[Frontier]) -> None:
+        """Evaluate the prefixes of one pass that are not known yet, level by level."""
+        new = []
+        for level in levels:
+            rows = np.flatnonzero(~self.is_known(level.context))
+            if rows.size:
+                new.append(level if len(rows) == len(level.context) else level.take(rows))
+        if new:
+            self._ledger.evaluate(new)
+            step = Step.of(reduce(Frontier.joined, new))
+            self._keep(step.nodes.context, events.best(step, self._branch))
+
+    def is_known(self, contexts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which contexts (int64[n]) were evaluated, bool[n]."""
+        self._events = with_room(self._events, contexts, _UNKNOWN)
+        known: NDArray[np.bool_] = self._events[contexts, 0] != _UNKNOWN
+        return known
+
+    def best(self, contexts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
+        """Return the best events of known contexts (int64[n]) and their log P, [n, branch] each.
+
+        Best first, ties as in ``Greedy``; NONE and -inf where there are fewer.
+        """
+        return self._events[contexts], self._log_p[contexts]
+
+    def masses(
+        self, contexts: NDArray[np.int64]
+    ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
+        """Return log Z and log P(end) of known contexts (int64[n]), float64[n] each."""
+        return self._log_z[contexts, 0], self._log_z[contexts, 1]
+
+    def log_p_of(self, walks: Frontier, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return log P of one allowed event after each known prefix, float64[n].
+
+        Args:
+            walks: n prefixes. chosen: int64[n] a token or END.
+        """
+        found, log_best = self.best(walks.context)
+        is_it, is_end = found == chosen[:, None], chosen == END
+        log_p: NDArray[np.float64] = log_best[np.arange(len(chosen)), is_it.argmax(1)]
+        log_p[is_end] = self.masses(walks.context)[1][is_end]
+        rows = np.flatnonzero(~is_it.any(1) & ~is_end)
+        if rows.size:
+            step = Step.of(walks.take(rows))
+            scores, log_normalizer = host_scores(step)
+            at = step.rows[step.walk_node]
+            log_p[rows] = scores[at, chosen[rows]].astype(np.float64) - log_normalizer[at]
+        return log_p
+
+    def next_events(self, walks: Frontier) -> NDArray[np.int64]:
+        """Return the most probable event after each prefix; see ``Greedy``."""
+        self.path_calls += len(walks.context)
+        self.evaluate([walks])
+        found: NDArray[np.int64] = self._events[walks.context, 0]
+        return found
+
+    def _keep(self, contexts: NDArray[np.int64], found: BestEvents) -> None:
+        """Keep what was found at distinct contexts (int64[N]), tokens and end ranked together."""
+        ends = np.full((len(contexts), 1), END)
+        tokens = np.concatenate([found.tokens, ends], axis=1)
+        log_p = np.concatenate([found.log_p, found.log_end[:, None]], axis=1)
+        # A stable sort: tokens are in order already, and the end comes after its equals: one of
+        # probability 0 after NONE, so never among the first.
+        order = np.argsort(-log_p, axis=1, kind="stable")[:, : self._branch]
+        log_p = np.take_along_axis(log_p, order, 1)
+        tokens = np.take_along_axis(tokens, order, 1)
+        self._log_p = with_room(self._log_p, contexts, 0.0)
+        self._log_z = with_room(self._log_z, contexts, 0.0)
+        self._events[contexts], self._log_p[contexts] = tokens, log_p
+        self._log_z[contexts] = np.stack([found.log_z, found.log_end], 1)
+
+
+class DraftEvents:
+    """The most probable allowed events of the draft after the target's prefixes.
+
+    Args:
+        drafting: The draft at work; it counts its calls.
+
+    Attributes:
+        path_calls: As in ``Greedy``.
+    """
+
+    def __init__(self, drafting: ModelDrafting) -> None:
+        self.path_calls = 0
+        self._drafting = drafting
+        self._events = np.full(1024, _UNKNOWN, np.int64)
+
+    def next_events(self, walks: Frontier) -> NDArray[np.int64]:
+        """Return the most probable event after each prefix; see ``Greedy``.
+
+        NONE also where the draft's context is full.
+        """
+        self.path_calls += len(walks.context)
+        self._events = with_room(self._events, walks.context, _UNKNOWN)
+        rows = np.flatnonzero(self._events[walks.context] == _UNKNOWN)
+        if rows.size:
+            asked = walks.take(rows)
+            self._events[asked.context] = self._drafting.guess(asked, None).events
+        return self._events[walks.context]

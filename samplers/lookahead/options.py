@@ -1,0 +1,86 @@
+"""Checks of the options that the samplers with a reward share."""
+
+from __future__ import annotations
+
+import math
+
+from cdec.core.errors import UsageError
+from cdec.core.model import LanguageModel
+from cdec.samplers.drafts.run import COUNTS, LOOKUP, DraftOptions
+from cdec.samplers.rewards.base import Reward
+
+
+def require_reward(reward: object) -> Reward:
+    """Return a reward.
+
+    Raises:
+        UsageError: It is none.
+    """
+    if not isinstance(reward, Reward):
+        raise UsageError(
+            f"reward is {reward!r}, expected a Reward",
+            hint="Build one with cdec.samplers.rewards.build_reward('coverage'); "
+            "on the command line --reward coverage.",
+            option="reward",
+        )
+    return reward
+
+
+def require_draft_model(draft: object, depth: int, cost_ratio: float | None) -> DraftOptions:
+    """Return the options of a greedy draft model that runs ``depth`` tokens ahead.
+
+    Raises:
+        UsageError: It is no language model, or ``cost_ratio`` is out of range.
+    """
+    if draft in (COUNTS, LOOKUP):
+        raise UsageError(
+            f"draft is {draft!r}: it proposes a token here and there, and a lookahead needs the "
+            "most probable next token after any text, which only a language model knows",
+            hint="Load a smaller model of the same vocabulary with cdec.core.load_model.",
+            option="draft",
+        )
+    options = None
+    if isinstance(draft, LanguageModel):
+        options = DraftOptions.of(draft, depth, 0.0, cost_ratio=cost_ratio)
+    if options is None:
+        raise UsageError(
+            f"draft is {draft!r}, expected a language model",
+            hint="Load a smaller model of the same vocabulary with cdec.core.load_model; "
+            "on the command line --draft PATH.",
+            option="draft",
+        )
+    return options
+
+
+def require_number(
+    name: str, value: object, *, least: float = -math.inf, most: float = math.inf
+) -> float:
+    """Return an option that is a finite number from ``least`` to ``most``.
+
+    Raises:
+        UsageError: It is none, or out of range.
+    """
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    if not is_number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type,operator]
+        span = f" from {least:g} to {most:g}" if math.isfinite(least) else ""
+        raise UsageError(
+            f"{name} is {value!r}, expected a finite number{span}",
+            hint=f"Give {name} such a number, or leave it out.",
+            option=name,
+        )
+    return float(value)  # type: ignore[arg-type]
+
+
+def require_one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
+    """Return an option that is one of ``choices``.
+
+    Raises:
+        UsageError: It is not.
+    """
+    if value not in choices:
+        raise UsageError(
+            f"{name} is {value!r}, expected {' or '.join(map(repr, choices))}",
+            hint=f"Give {name} one of these.",
+            option=name,
+        )
+    return value

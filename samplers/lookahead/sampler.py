@@ -1,0 +1,106 @@
+"""RewardSampler: what the samplers that look ahead with a reward share, options to records."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from contextlib import nullcontext
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.batch import Batch
+from cdec.samplers.candidates import Candidates, concatenate
+from cdec.samplers.drafts.ledger import PASSED_OVER, Ledger
+from cdec.samplers.drafts.model_draft import ModelDrafting
+from cdec.samplers.lookahead.options import require_reward
+from cdec.samplers.lookahead.run import Lookahead, Planner
+from cdec.samplers.outcome import Outcome
+from cdec.samplers.selection import chunks
+
+if TYPE_CHECKING:
+    from cdec.samplers.drafts.run import DraftOptions, DraftRun
+    from cdec.samplers.rewards.base import Reward
+
+
+class RewardSampler(Sampler):
+    """Decodes greedily but for what a reward of texts that lie ahead decides.
+
+    Args:
+        reward: Scores generated texts; the prompt is not shown to it.
+        branch: k, candidates a position. depth: d, events of a rollout.
+        options: The draft's; None for no draft.
+        max_walks: Texts that decode together; bounds memory, changes no result.
+
+    Attributes:
+        last_path_calls: Of the last run, over all its draws: draft calls, target calls and events
+            (tokens and ends), where no cache spares a call, as papers count them.
+
+    Raises:
+        UsageError: An option out of range.
+    """
+
+    exactness = "heuristic"
+
+    def __init__(
+        self,
+        reward: Reward,
+        branch: int,
+        depth: int,
+        options: DraftOptions | None,
+        max_walks: int = DEFAULT_MAX_WALKS,
+    ) -> None:
+        self.reward = require_reward(reward)
+        self.branch = require("branch", branch, at_least=1)
+        self.depth = require("depth", depth, at_least=1)
+        self.options = options
+        self.max_walks = require("max_walks", max_walks, at_least=1)
+        self.last_path_calls = (0, 0, 0)
+
+    @abstractmethod
+    def planner(
+        self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
+    ) -> Planner:
+        """Return what plans the next events of the walks of ``draws`` (int64[n], batch rows)."""
+
+    @abstractmethod
+    def fields(
+        self, run: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
+    ) -> dict[str, list[Any]]:
+        """Return the sampler's own fields; D values each, for texts of ``events`` int64[D]."""
+
+    def run(self, batch: Batch) -> Outcome:
+        """Decode one text for every draw of ``batch``."""
+        with nullcontext() if self.options is None else self.options.on(batch) as run:
+            ledger = Ledger(batch) if run is None else run.ledger
+            drafting = None if run is None else run.drafting
+            if drafting is not None and not isinstance(drafting, ModelDrafting):
+                raise RuntimeError("a lookahead by a draft that is no model")
+            ahead = Lookahead(batch, self.reward, ledger, self.branch, self.depth, drafting)
+            chosen = concatenate(
+                [
+                    self._decode(batch, ahead, run, draws)
+                    for draws in chunks(len(batch.seeds), self.max_walks)
+                ]
+            )
+            fields = self.fields(run, ledger, chosen.events)
+            fields |= ahead.satisfaction(self.reward, chosen)
+            calls = ledger.totals("target_calls").astype(np.int64)
+        self.last_path_calls = (*ahead.path_calls(), int(chosen.events.sum()))
+        return Outcome(
+            chosen=chosen,
+            exactness=self.exactness,
+            log_weight=np.full(len(chosen.lengths), np.nan),
+            log_candidate_weight=np.where(chosen.is_complete, chosen.log_x, np.nan),
+            per_draw=fields,
+            wasted=ledger.wasted().tolist(),
+            passed_over=ledger.totals(PASSED_OVER).astype(np.int64).tolist(),
+            calls=calls.tolist(),
+        )
+
+    def _decode(
+        self, batch: Batch, ahead: Lookahead, run: DraftRun | None, draws: NDArray[np.int64]
+    ) -> Candidates:
+        planner = self.planner(ahead, run, batch, draws)
+        return ahead.decode(batch.draw_request[draws], batch.draw_index[draws], planner)
