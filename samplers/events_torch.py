@@ -39,12 +39,12 @@ def sample(step: Step, uniforms: NDArray[np.float64], options: Options) -> tuple
 
     parts: list[tuple[torch.Tensor, ...]] = []
     draws = step.nodes.batch.index(uniforms[step.walk_order])
-    for start, stop in _slices(step):
-        masked, lost = _masked(step, start, stop, options)
+    for start, stop in slices(step):
+        masked, lost = masked_log_p(step, start, stop, options)
         first, last = int(step.walk_starts[start]), int(step.walk_starts[stop])
         nodes = step.walk_node[step.walk_order[first:last]] - start
         at = step.nodes.batch.index(nodes)
-        tokens, log_p, log_z, log_end = _invert(step, masked, draws[first:last], at, options)
+        tokens, log_p, log_z, log_end = invert(step, masked, draws[first:last], at, options)
         log_rest = _without(masked, at, tokens) if options.rest else log_z[:0]
         parts.append((tokens, log_p, log_z, lost, log_end, log_rest))
     place = np.empty(len(step.walk_order), np.int64)
@@ -58,8 +58,8 @@ def best(step: Step, k: int, options: Options) -> tuple[NDArray[Any], ...]:
     import torch
 
     parts = []
-    for start, stop in _slices(step):
-        masked, lost = _masked(step, start, stop, options)
+    for start, stop in slices(step):
+        masked, lost = masked_log_p(step, start, stop, options)
         ends = step.nodes.batch.index(step.nodes.batch.end_ids)
         log_z = torch.logsumexp(masked, 1).clamp_(max=0.0)
         log_end = torch.logsumexp(masked[:, ends], 1)
@@ -84,8 +84,8 @@ def log_rest(step: Step, nodes: NDArray[np.int64], tokens: NDArray[np.int64]) ->
     import torch
 
     parts = []
-    for start, stop in _slices(step):
-        masked, _ = _masked(step, start, stop, Options(None))
+    for start, stop in slices(step):
+        masked, _ = masked_log_p(step, start, stop, Options(None))
         first, last = np.searchsorted(nodes, [start, stop])
         at = step.nodes.batch.index(nodes[first:last] - start)
         parts.append(_without(masked, at, step.nodes.batch.index(tokens[first:last])))
@@ -93,13 +93,13 @@ def log_rest(step: Step, nodes: NDArray[np.int64], tokens: NDArray[np.int64]) ->
     return found
 
 
-def _slices(step: Step) -> list[tuple[int, int]]:
+def slices(step: Step) -> list[tuple[int, int]]:
     count = len(step.rows)
     size = max(1, _WORKSPACE_BYTES // (8 * int(step.scores.shape[1])))
     return [(start, min(count, start + size)) for start in range(0, count, size)]
 
 
-def _masked(
+def masked_log_p(
     step: Step, start: int, stop: int, options: Options
 ) -> tuple[torch.Tensor, torch.Tensor]:
     """Return log P of the allowed ids, float64[n, V], -inf elsewhere; missed float64[n]."""
@@ -171,7 +171,7 @@ def _without(masked: torch.Tensor, nodes: torch.Tensor, tokens: torch.Tensor) ->
     return torch.logsumexp(padded[:-1].reshape(masked.shape), 1).clamp_(max=0.0)
 
 
-def _invert(
+def invert(
     step: Step,
     masked: torch.Tensor,
     draws: torch.Tensor,

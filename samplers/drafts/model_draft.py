@@ -77,6 +77,8 @@ class ModelDrafting(Drafting):
         self._count(step.nodes)
         if step.scores.shape[1] > self._width:
             step = narrowed(step, self._width)
+        elif step.scores.shape[1] < self._width and not step.nodes.batch.on_host:
+            step = widened(step, self._width)
         return step
 
     def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
@@ -101,6 +103,17 @@ def narrowed(step: Step, width: int) -> Step:
     scores = scores.copy() if isinstance(scores, np.ndarray) else scores.clone()
     scores[(scores == -np.inf).all(axis=1)] = 0.0
     return replace(step, scores=scores, log_normalizer=normalizers(scores))
+
+
+def widened(step: Step, width: int) -> Step:
+    """Return a step on a device with outputs up to ``width``, which the draft finds impossible.
+
+    On the host the kernels check every id; masks on a device are as wide as the target's scores.
+    """
+    from torch.nn import functional
+
+    missing = width - step.scores.shape[1]
+    return replace(step, scores=functional.pad(step.scores, (0, missing), value=-np.inf))
 
 
 class Twins:

@@ -19,7 +19,7 @@ from torch.nn import functional
 from cdec.samplers.categorical_kernels import END
 from cdec.samplers.drafts.verify_kernels import DRAWN, PLAIN
 from cdec.samplers.events import SampledEvents
-from cdec.samplers.events_torch import Options, _invert, _masked, _slices
+from cdec.samplers.events_torch import Options, invert, masked_log_p, slices
 from cdec.samplers.mentored_torch import measure, solve_rows, values
 
 if TYPE_CHECKING:
@@ -111,11 +111,11 @@ def on_device(
     draws = index(picks[order])
     drawn: list[tuple[torch.Tensor, ...]] = []
     judged: list[tuple[torch.Tensor, ...]] = []
-    for start, stop in _slices(step):
+    for start, stop in slices(step):
         barrier, masked = _allowed(step, start, stop)
         first, last = int(step.walk_starts[start]), int(step.walk_starts[stop])
         at = index(step.walk_node[order[first:last]] - start)
-        plain = _invert(step, masked, draws[first:last], at, Options(None))
+        plain = invert(step, masked, draws[first:last], at, Options(None))
         drawn.append(plain)
         nodes = _Nodes(masked, barrier, plain[3], plain[2] == -torch.inf)
         for part in cases.parts(start, stop, masked.shape[1]):
@@ -136,7 +136,7 @@ def _allowed(step: Step, start: int, stop: int) -> tuple[torch.Tensor, torch.Ten
         rows=np.zeros_like(step.rows),
     )
     # subtle: a target may give an allowed id no mass, and the draft's law keeps what it has there.
-    barrier, _ = _masked(even, start, stop, Options(None))
+    barrier, _ = masked_log_p(even, start, stop, Options(None))
     log_p = step.scores[rows].double() - step.log_normalizer[rows].double()[:, None]
     return barrier, log_p.add_(barrier)
 
