@@ -7,14 +7,15 @@ PEERS := $(VENV)/.peers
 FOLDERS := core compilers samplers data cli
 BENCH_ARGS ?=
 
-.PHONY: demo test lint format bench bench-sets bench-accuracy bench-grammars bench-aligned links \
-	clean
+.PHONY: demo test lint format bench bench-sets bench-accuracy bench-grammars bench-aligned \
+	bench-drafts links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
 
+# One worker a core, and one thread a worker: they would only wait for each other.
 test: $(STAMP)
-	$(BIN)/python -m pytest
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 
 lint: $(STAMP) links
 	$(BIN)/ruff check .
@@ -27,7 +28,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-sets bench-grammars bench-accuracy bench-aligned
+bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts
 
 # The table of the set constraint; BENCH_ARGS="--titles 100000" for a quick look.
 bench-sets: $(STAMP)
@@ -45,6 +46,11 @@ bench-accuracy: $(STAMP)
 # for a quick look. The vocabulary of 131,072 tokens comes with mistral-common.
 bench-aligned: $(PEERS)
 	$(BIN)/python -m tests.benchmarks.bench_aligned $(BENCH_ARGS)
+
+# Two models and rewards: calls, cost, satisfaction, time; BENCH_ARGS="--quick" for a quick look,
+# "--rewards DIR" to train the reward models once only.
+bench-drafts: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_drafts $(BENCH_ARGS)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
