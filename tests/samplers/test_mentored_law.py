@@ -8,8 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.samplers.mentored import MentoredSampler
-from cdec.samplers.mentored import mentored_distribution
+from cdec.samplers.mentored import MentoredSampler, mentored_distribution
 from cdec.samplers.speculative import SpeculativeSampler
 from tests.samplers.draft_laws import DRAWS, Rounds, divergence, drawn, hasten, mentored, p_value
 from tests.samplers.draft_toys import Pair, made_pair, pairs, warped
