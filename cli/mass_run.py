@@ -11,7 +11,7 @@ from cdec.cli import sample_run
 from cdec.cli.adaptation import Adaptation
 from cdec.cli.constraints import Constraints, artifact_paths, verify_artifacts
 from cdec.cli.narrowing import conjoined_paths
-from cdec.cli.options import refuse_terminal, require_at_least
+from cdec.cli.options import refuse_terminal, require_count
 from cdec.cli.pipeline import read_texts
 from cdec.cli.prompts import Prompts
 from cdec.cli.sampling import Task, batches
@@ -76,11 +76,11 @@ def _check_options(options: Options, typed: frozenset[str]) -> None:
         (options.round, 1, "--round"),
         (options.batch_size, 1, "--batch-size"),
         (options.max_new_tokens, 1, "--max-new-tokens"),
-        (options.max_line_bytes, 1, "--max-line-bytes"),
         (options.lookahead, 0, "--lookahead"),
+        (options.max_line_bytes, 1, "--max-line-bytes"),
         (options.seed, 0, "--seed"),
     ):
-        require_at_least(value, least, flag)
+        require_count(value, least, flag)
     Warping(options.temperature, options.top_k, options.top_p)
     if options.prompt and "input" in typed:
         raise UsageError("--prompt and --input were both given", hint="give one of them")

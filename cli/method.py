@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.options import parse_size, require_at_least
+from cdec.cli.options import LARGEST_COUNT, parse_size, require_count
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -177,7 +177,7 @@ def _checked(field: str, flag: str, value: Any) -> Any:
     if field == "gamma":
         return parse_gamma(value)
     if not isinstance(value, bool) and field not in _CHECKED_ELSEWHERE:
-        require_at_least(value, _LEAST.get(field, 1), flag)
+        require_count(value, _LEAST.get(field, 1), flag)
     if field == "accept_threshold" and value > 1:
         raise UsageError(
             f"{flag} is {value}, expected a share from 0 to 1", hint=f"give for example {flag} 0.3"
@@ -193,7 +193,9 @@ def parse_gamma(text: str) -> int | str:
     """
     if text == "auto":
         return text
-    if not (text.isascii() and text.isdigit() and int(text) >= 1):
+    is_number = text.isascii() and text.isdigit()
+    # subtle: Python refuses to read a number of thousands of digits.
+    if not is_number or len(text) > 10 or not 1 <= int(text) <= LARGEST_COUNT:
         raise UsageError(
             f"--gamma is {text!r}, expected a number of tokens of at least 1, or auto",
             hint="give for example --gamma 4",

@@ -63,6 +63,10 @@ ProgressOption = Annotated[
     ),
 ]
 
+LARGEST_COUNT = 2**31 - 1
+_ANY_SIZE = frozenset({"--seed", "--max-line-bytes"})
+"""Whole numbers that are only hashed or compared."""
+
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 
@@ -131,6 +135,17 @@ def refuse_unused(fields: Iterable[str], typed: frozenset[str], where: str) -> N
     if unused:
         flags = ", ".join("--" + name.replace("_", "-") for name in unused)
         raise UsageError(f"{flags} means nothing {where}", hint="leave it out")
+
+
+def require_count(value: float | None, least: float, option: str) -> None:
+    """Check the range of a number that samplers compute with; ``LARGEST_COUNT`` is the largest.
+
+    Raises:
+        UsageError: It is too small or too large.
+    """
+    require_at_least(value, least, option)
+    if isinstance(value, int) and value > LARGEST_COUNT and option not in _ANY_SIZE:
+        raise UsageError(f"{option} is {value}, expected at most {LARGEST_COUNT}")
 
 
 def require_at_least(value: float | None, least: float, option: str) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.cost_ratio import MEASURE, measure_cost_ratio, parse_cost_ratio
 from cdec.cli.options import refuse_unused
 from cdec.cli.tokenizers import EMBEDDED, shown_model
-from cdec.core.errors import ConfigError, TrustError, UsageError
+from cdec.core.errors import ConfigError, ModelError, TrustError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.console import Console
@@ -25,6 +27,7 @@ _NO_MODELS = (COUNTS, "prompt-lookup")
 _LOOK_AHEAD = ("cdlh-approx", "cdsl")
 _OF_A_MODEL = ("draft_temperature", "draft_revision", "draft_dtype")
 _OF_A_DRAFT = ("gamma", "cost_ratio", *_OF_A_MODEL)
+_BUDGETS = frozenset({"divergence", "divergence_total"})
 _SAFE_REWARDS = ("coverage", "classifier", "regex")
 """Rewards that run no code of whoever names them."""
 
@@ -61,7 +64,8 @@ class Partners:
             draft = _default_draft(options)
         _check_draft(draft, typed, method)
         _check_divergence(options, method)
-        ratio = _cost_ratio(options, method, draft) if method.uses("cost_ratio") else None
+        uses_ratio = method.uses("cost_ratio")
+        ratio = _cost_ratio(options, typed, method, draft) if uses_ratio else None
         return cls(method, options, draft, ratio, shorthand)
 
     @property
@@ -143,6 +147,12 @@ class Partners:
         return shown
 
 
+def with_typed_budget(options: Options, typed: frozenset[str]) -> Options:
+    """Return the options without the divergence that ``cdec.toml`` has, if the other was typed."""
+    beside: dict[str, Any] = dict.fromkeys(_BUDGETS - typed)
+    return dataclasses.replace(options, **beside) if len(beside) == 1 else options
+
+
 def open_draft(options: Options, name: str, model: LanguageModel) -> LanguageModel:
     """Load the draft onto the model's device; its own code is never run.
 
@@ -169,6 +179,12 @@ def open_draft(options: Options, name: str, model: LanguageModel) -> LanguageMod
             hint="Name a draft with .safetensors weights and no code of its own.",
             **error.details,
         ) from error
+    except ModelError as error:
+        close = get_close_matches(name, (EMBEDDED, *_NO_MODELS), n=1)
+        if not close:
+            raise
+        hint = f"did you mean --draft {close[0]}?"
+        raise ModelError(error.message, hint=hint, **error.details) from error
     require_draft(model, draft)
     return draft
 
@@ -193,6 +209,8 @@ def _shorthand(
 
 def _check_draft(draft: str | None, typed: frozenset[str], method: Method) -> None:
     """Refuse options without effect, and drafts that are no models where a model is needed."""
+    if draft == "":
+        raise UsageError("--draft is empty", hint="give a name or a path, or leave it out")
     if not method.uses("draft"):
         refuse_unused(_OF_A_MODEL, typed, f"to --method {method.name}")
     elif draft is None:
@@ -209,7 +227,7 @@ def _check_draft(draft: str | None, typed: frozenset[str], method: Method) -> No
 
 def _check_divergence(options: Options, method: Method) -> None:
     given = (options.divergence, options.divergence_total)
-    # Neither wins: the one may stand in cdec.toml, the other on the command line.
+    # Neither wins where they stand side by side.
     if None not in given and method.uses("divergence"):
         raise UsageError(
             "--divergence and --divergence-total were both given",
@@ -229,9 +247,13 @@ def _default_draft(options: Options) -> str | None:
     )
 
 
-def _cost_ratio(options: Options, method: Method, draft: str | None) -> float | None:
+def _cost_ratio(
+    options: Options, typed: frozenset[str], method: Method, draft: str | None
+) -> float | None:
     if options.cost_ratio == MEASURE:
         if draft is None or draft in _NO_MODELS:
+            if "cost_ratio" not in typed:
+                return None  # cdec.toml speaks of the methods that have a draft model
             raise UsageError(
                 "--cost-ratio measure times the draft, and there is no draft model",
                 hint="give a number, or --draft NAME_OR_PATH"

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cdec.cli.constraints import HOW_TO
 from cdec.cli.method import WITHOUT_CONSTRAINT
-from cdec.cli.options import refuse_terminal, require_at_least
+from cdec.cli.options import refuse_terminal, require_count
 from cdec.core.errors import OutputExistsError, UsageError
 from cdec.core.warping import Warping
 
@@ -41,12 +41,12 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         (options.n, 1, "--n"),
         (options.batch_size, 1, "--batch-size"),
         (options.max_new_tokens, 1, "--max-new-tokens"),
-        (options.max_line_bytes, 1, "--max-line-bytes"),
         (options.max_n, 1, "--max-n"),
-        (options.seed, 0, "--seed"),
         (options.lookahead, 0, "--lookahead"),
+        (options.max_line_bytes, 1, "--max-line-bytes"),
+        (options.seed, 0, "--seed"),
     ):
-        require_at_least(value, least, flag)
+        require_count(value, least, flag)
     # Checks itself: a value that the model would refuse must not cost an existing output.
     Warping(options.temperature, options.top_k, options.top_p)
     if options.resume and options.force:

@@ -22,7 +22,7 @@ from cdec.cli.method import (
     method_of,
 )
 from cdec.cli.narrowing import conjoined_paths
-from cdec.cli.partners import Partners
+from cdec.cli.partners import Partners, with_typed_budget
 from cdec.cli.pipeline import read_texts
 from cdec.cli.prompts import Prompts
 from cdec.cli.record_grammars import CacheLimits
@@ -54,6 +54,7 @@ def sample(options: Options, run: Run) -> int:
     """
     from cdec.data.writer import open_writer
 
+    options = with_typed_budget(options, run.typed)
     method = method_of(options, run.typed)
     check_options(options, run.typed)
     partners = Partners.of(options, run.typed, method)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdec.cli.adaptation import Adaptation
 from cdec.cli.constraints import Constraints, artifact_paths, verify_artifacts
 from cdec.cli.narrowing import conjoined_paths
-from cdec.cli.options import refuse_terminal, refuse_unused, require_at_least, require_utf8
+from cdec.cli.options import refuse_terminal, refuse_unused, require_count, require_utf8
 from cdec.cli.pipeline import read_texts, require_input
 from cdec.cli.score_prompts import ScorePrompts
 from cdec.core.errors import CdecError, UsageError, record_error
@@ -47,13 +47,13 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
     """
     for value, least, flag in (
         (options.batch_size, 1, "--batch-size"),
-        (options.max_line_bytes, 1, "--max-line-bytes"),
         (options.max_new_tokens, 1, "--max-new-tokens"),
         (options.candidates, 0, "--candidates"),
         (options.lookahead, 0, "--lookahead"),
+        (options.max_line_bytes, 1, "--max-line-bytes"),
         (options.seed, 0, "--seed"),
     ):
-        require_at_least(value, least, flag)
+        require_count(value, least, flag)
     Warping(options.temperature, options.top_k, options.top_p)
     if options.prompt is not None and options.prompts is not None:
         raise UsageError("--prompt and --prompts were both given", hint="give one of them")

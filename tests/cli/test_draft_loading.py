@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cdec.core.errors import ModelError
 from cdec.data.assets import embedded_model_path
 
 from . import light
@@ -103,6 +104,10 @@ def test_another_model_needs_a_draft_to_be_named(cdec: Runner, cities: Path) -> 
         (("--method", "speculative", "--speculate", "-1"), "--speculate is -1"),
         (("--method", "speculative", "--gamma", "0"), "--gamma is '0'"),
         (("--method", "speculative", "--gamma", "two"), "or auto"),
+        (("--method", "speculative", "--gamma", "9" * 5000), "or auto"),
+        (("--method", "speculative", "--max-new-tokens", 2**31), "expected at most 2147483647"),
+        (("--method", "speculative", "--draft", ""), "--draft is empty"),
+        (("--method", "cdsl", "--reward", "coverage", "--depth", 2**31), "expected at most"),
         (("--method", "speculative", "--draft-temperature", "-1"), "--draft-temperature is -1"),
         (
             ("--method", "speculative", "--draft", "prompt-lookup", "--draft-temperature", "1"),
@@ -119,5 +124,49 @@ def test_another_model_needs_a_draft_to_be_named(cdec: Runner, cities: Path) -> 
         (("--method", "speculativ"), "did you mean 'speculative'"),
     ],
 )
-def test_what_makes_no_sense_is_refused(cdec: Runner, words: tuple[str, ...], said: str) -> None:
+def test_what_makes_no_sense_is_refused(cdec: Runner, words: tuple[object, ...], said: str) -> None:
     assert said in refused(cdec("sample", *PROMPT, *words))
+
+
+@pytest.mark.parametrize(
+    ("typo", "meant"), [("emebdded", "embedded"), ("count", "counts"), ("gpt2", None)]
+)
+def test_a_draft_that_is_nowhere_may_be_a_typing_error(
+    cdec: Runner, monkeypatch: pytest.MonkeyPatch, typo: str, meant: str | None
+) -> None:
+    from cdec.core import load_model
+
+    def without_hub(name: Any, **options: Any) -> Any:
+        if name == typo:
+            raise ModelError(f"the model {name} was not found", hint="Check the name.")
+        return load_model(name, **options)
+
+    monkeypatch.setattr("cdec.core.load_model", without_hub)
+    words = ("sample", *FREE, "--method", "speculative", "--draft", typo)
+    said = refused(cdec(*words), "E_MODEL", 69)
+    assert f"the model {typo} was not found" in said
+    assert ("did you mean" in said) == (meant is not None)
+    assert meant is None or f"--draft {meant}?" in said
+
+
+def test_what_is_typed_wins_over_the_other_budget_of_the_config(cdec: Runner) -> None:
+    words = ("sample", *FREE, "--method", "mentored", "-n", 4)
+    plain = cdec(*words, "--divergence-total", 0.5).records
+    each = cdec(*words, "--divergence", 0.2).records
+    Path("cdec.toml").write_text("divergence = 0.2\n")
+    assert cdec(*words, "--divergence-total", 0.5).records == plain != each
+    Path("cdec.toml").write_text("divergence-total = 0.5\n")
+    assert cdec(*words, "--divergence", 0.2).records == each
+    Path("cdec.toml").write_text("divergence = 0.2\ndivergence-total = 0.5\n")
+    assert "both given" in refused(cdec(*words))
+
+
+def test_a_measured_ratio_in_the_config_is_for_drafts_that_are_models(
+    cdec: Runner, cities: Path
+) -> None:
+    Path("cdec.toml").write_text('cost-ratio = "measure"\n')
+    (record,) = cdec("sample", "-a", cities, *PROMPT, "--method", "disc").records
+    assert "cost_per_token" not in record
+    words = ("--method", "speculative", "--draft", "prompt-lookup")
+    (record,) = cdec("sample", "-a", cities, *PROMPT, *words).records
+    assert record["draft_calls"] == 0
