@@ -45,7 +45,7 @@ class MentoredSampler(Sampler):
             draft wherever the constraint and the target's zeros allow. 0.1 if neither is given.
         divergence_total: Nats that each text may spend: a position may spend what is left.
         cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
-        max_walks: Texts that decode together; bounds memory, changes no result.
+        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Raises:
         UsageError: No draft, a draft without a law of its own, or an option out of range.
@@ -91,7 +91,7 @@ class MentoredSampler(Sampler):
         tally = Tally(batch, unbiased=True)
         parts, ratios, spent = [], [], []
         with self.options.on(batch) as run:
-            for draws in chunks(len(batch.seeds), self.max_walks):
+            for draws in chunks(len(batch.seeds), self.max_walks // self.options.rows):
                 drawn, budget = self._draw(batch, draws, run)
                 tally.weigh(draws, drawn.log_x + budget.log_ratio, drawn.log_beyond)
                 parts.append(drawn)

@@ -43,7 +43,7 @@ class SpeculativeSampler(Sampler):
         speculate_threshold: ``counts``: a token is guessed while its probability is above this.
         counts: ``counts``: what it is learnt from, and added to; None begins with none.
         cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
-        max_walks: Texts that decode together; bounds memory, changes no result.
+        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Raises:
         UsageError: No draft, or an option out of range.
@@ -77,7 +77,7 @@ class SpeculativeSampler(Sampler):
         tally = Tally(batch, unbiased=True)
         with self.options.on(batch) as run:
             parts = []
-            for draws in chunks(len(batch.seeds), self.max_walks):
+            for draws in chunks(len(batch.seeds), self.max_walks // self.options.rows):
                 drawn = self._draw(batch, draws, run)
                 tally.weigh(draws, drawn.log_x, drawn.log_beyond)
                 parts.append(drawn)

@@ -75,7 +75,7 @@ class DraftOptions:
         """
         if draft is None:
             return None
-        if isinstance(draft, str) and draft not in (COUNTS, LOOKUP):
+        if not isinstance(draft, LanguageModel) and draft not in (COUNTS, LOOKUP):
             raise UsageError(
                 f"draft is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
                 hint="Load the draft with cdec.core.load_model.",
@@ -110,6 +110,11 @@ class DraftOptions:
         require("speculate", steps, at_least=0)
         options = cls.of(COUNTS, max(1, steps), counts=counts, threshold=threshold)
         return options if steps else None
+
+    @property
+    def rows(self) -> int:
+        """Most prefixes of a walk that one pass of the target evaluates."""
+        return 1 + (LONGEST if self.gamma == ADAPTIVE else int(self.gamma))
 
     def on(self, batch: Batch) -> DraftRun:
         """Open the draft for a batch.

@@ -49,11 +49,15 @@ class DraftView:
         self.batch.model = draft
         self.batch.roots = np.full(len(batch.requests), -1, np.int64)
         self.room = np.full(len(batch.requests), -1, np.int64)
-        for number in np.flatnonzero(batch.roots >= 0).tolist():
-            warping = batch.model.prompt_warping(batch.roots[number])
-            if temperature is not None:
-                warping = Warping(temperature)
-            self._open(batch, draft, number, warping)
+        try:
+            for number in np.flatnonzero(batch.roots >= 0).tolist():
+                warping = batch.model.prompt_warping(batch.roots[number])
+                if temperature is not None:
+                    warping = Warping(temperature)
+                self._open(batch, draft, number, warping)
+        except BaseException:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Self:
         return self
@@ -68,7 +72,9 @@ class DraftView:
         return follows
 
     def _open(self, batch: Batch, draft: LanguageModel, number: int, warping: Warping) -> None:
-        prompt = batch.model.prompt_tokens(batch.roots[number])
+        # An id that only the target has (a special one) reads as another: a worse guess, same law.
+        last = draft.vocabulary.width - 1
+        prompt = [min(token, last) for token in batch.model.prompt_tokens(batch.roots[number])]
         try:
             root = int(draft.prefill([prompt], warping)[0])
         except ContextLengthError:
