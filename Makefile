@@ -13,9 +13,11 @@ BENCH_ARGS ?=
 demo: $(STAMP)
 	$(BIN)/cdec demo
 
-# One worker a core, and one thread a worker: they would only wait for each other.
+# One worker a core, and one thread a worker: they would only wait for each other. The command line's
+# tests send signals and hold time limits: they run alone.
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --ignore=tests/cli
+	$(BIN)/python -m pytest tests/cli
 
 lint: $(STAMP) links
 	$(BIN)/ruff check .

@@ -50,6 +50,10 @@ class Run:
 OptionsT = TypeVar("OptionsT", bound=CommonOptions)
 
 
+_FIRST = ("-a,", "-i,")
+"""Short names of options that lead their section, wherever a dataclass inherits them from."""
+
+
 class SectionedCommand(TyperCommand):
     """A command whose plain help groups options by their ``rich_help_panel``.
 
@@ -58,7 +62,7 @@ class SectionedCommand(TyperCommand):
     """
 
     def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write one section a panel, in the order of the options."""
+        """Write one section a panel, in the order of the options, what is read first of all."""
         sections: dict[str, list[tuple[str, str]]] = {}
         for parameter in self.get_params(ctx):
             record = parameter.get_help_record(ctx)
@@ -66,10 +70,11 @@ class SectionedCommand(TyperCommand):
                 default = "Arguments" if parameter.param_type_name == "argument" else "General"
                 panel = getattr(parameter, "rich_help_panel", None) or default
                 sections.setdefault(panel, []).append(record)
-        # General last, and the sections else in the order of their first option.
-        for panel, records in sorted(sections.items(), key=lambda item: item[0] == "General"):
+        # The sections stand in the order of their first option, but for these.
+        places = {"Arguments": -1, "General": 1}
+        for panel, records in sorted(sections.items(), key=lambda item: places.get(item[0], 0)):
             with formatter.section(panel):
-                formatter.write_dl(records)
+                formatter.write_dl(sorted(records, key=lambda row: not row[0].startswith(_FIRST)))
 
 
 def as_command(

@@ -116,7 +116,10 @@ class RewardOptions(CommonOptions):
             "--reward",
             metavar="SPEC",
             help="cdlh, cdlh-approx, cdsl: what texts are scored by: coverage (share of a record's "
-            "`concepts`), classifier:NAME_OR_PATH, regex:PATTERN or module:function.",
+            "`concepts`, in any inflection; coverage:no-past leaves simple pasts out), "
+            "classifier:NAME_OR_PATH (probability of its last label), regex:PATTERN (whether it is "
+            "found) or module:function (a function of texts and records that returns a number a "
+            "text; imported from the working directory too).",
             rich_help_panel=REWARDS,
         ),
     ] = None

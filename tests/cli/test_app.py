@@ -60,6 +60,13 @@ def test_unknown_options_name_the_nearest(cdec: Runner) -> None:
     assert result.stdout == b""
 
 
+def test_help_begins_with_what_every_run_needs(cdec: Runner) -> None:
+    sample, run = (cdec(name, "--help").stdout.decode() for name in ("sample", "run"))
+    assert "\nConstraint:\n  -a, --artifact" in sample
+    assert "\nPrompts:\n  -i, --input" in sample
+    assert 0 < run.index("\nArguments:") < run.index("\nConstraint:") < run.index("\nGeneral:")
+
+
 def test_unknown_commands_name_the_nearest(cdec: Runner) -> None:
     result = cdec("smple")
     assert (result.status, result.error_code) == (2, "E_USAGE")
