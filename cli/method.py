@@ -197,7 +197,7 @@ def parse_gamma(text: str) -> int | str:
     # subtle: Python refuses to read a number of thousands of digits.
     if not is_number or len(text) > 10 or not 1 <= int(text) <= LARGEST_COUNT:
         raise UsageError(
-            f"--gamma is {text!r}, expected a number of tokens of at least 1, or auto",
+            f"--gamma is {text!r}, expected a number of tokens from 1 to {LARGEST_COUNT}, or auto",
             hint="give for example --gamma 4",
         )
     return int(text)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import sys
 from collections.abc import Callable, Sequence
+from contextlib import redirect_stdout
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
@@ -39,7 +41,13 @@ class FunctionReward(Reward):
 
     def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
         """Return what the function returns for copies of both lists, as float64."""
-        return np.asarray(self._function(list(texts), list(records)), np.float64)
+        try:
+            # What it prints must not end up among the samples, nor what it changes in records.
+            with redirect_stdout(sys.stderr):
+                found = self._function(list(texts), copy.deepcopy(list(records)))
+        except SystemExit as error:
+            raise RuntimeError("the function called sys.exit") from error
+        return np.asarray(found, np.float64)
 
 
 def _import(argument: str) -> Callable[[list[str], list[Record]], Sequence[float]]:
@@ -51,8 +59,9 @@ def _import(argument: str) -> Callable[[list[str], list[Record]], Sequence[float
         # Last, so that it hides no installed package; it stays, for what the function imports late.
         sys.path.append(here)
     try:
-        module = import_module(module_name)
-    except Exception as error:  # an import runs code, which may raise anything
+        with redirect_stdout(sys.stderr):
+            module = import_module(module_name)
+    except (Exception, SystemExit) as error:  # an import runs code, which may raise anything
         first = str(error).strip().partition("\n")[0]
         raise UsageError(
             f"the reward's module {module_name!r} cannot be imported:"
