@@ -29,7 +29,8 @@ class Signals:
     """Handlers for the time of one run, as a context manager.
 
     The first signal raises ``Interrupted`` at once, or at the end of a ``shield`` if one is open;
-    the second ends the process where it stands.
+    the second ends the process where it stands, with the same status. After a signal the process
+    is on its way out, so the handlers stay: the interpreter's shutdown is a part of it.
     """
 
     def __init__(self) -> None:
@@ -51,8 +52,9 @@ class Signals:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        for signum, handler in self._previous.items():
-            signal.signal(signum, handler)  # type: ignore[arg-type]  # what signal() gave us
+        if self._received is None:
+            for signum, handler in self._previous.items():
+                signal.signal(signum, handler)  # type: ignore[arg-type]  # what signal() gave us
         self._previous.clear()
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:

@@ -7,10 +7,20 @@ import os
 import signal
 import subprocess
 import sys
+from collections.abc import Iterator
 
 import pytest
 
-from cdec.cli.signals import Interrupted, Signals
+from cdec.cli.signals import HANDLED, Interrupted, Signals
+
+
+@pytest.fixture(autouse=True)
+def own_handlers() -> Iterator[None]:
+    """Give the test process its handlers back."""
+    before = {signum: signal.getsignal(signum) for signum in HANDLED}
+    yield
+    for signum, handler in before.items():
+        signal.signal(signum, handler)
 
 
 @pytest.mark.parametrize("signum", [signal.SIGINT, signal.SIGTERM])
@@ -55,3 +65,18 @@ def test_the_second_signal_ends_the_process_at_once() -> None:
         "        time.sleep(20)\n"
     )
     assert subprocess.run([sys.executable, "-c", code], timeout=15).returncode == 130
+
+
+def test_a_second_signal_during_the_shutdown_keeps_the_status() -> None:
+    code = (
+        "import atexit, os, signal, sys\n"
+        "from cdec.cli.signals import Interrupted, Signals\n"
+        "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
+        "try:\n"
+        "    with Signals():\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "except Interrupted as error:\n"
+        "    sys.exit(error.exit_status)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], timeout=15, capture_output=True)
+    assert (done.returncode, done.stderr) == (130, b"")
