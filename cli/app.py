@@ -129,7 +129,8 @@ def _as_cdec_error(error: BaseException) -> CdecError:
         )
     if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
         return LimitError(
-            "memory is used up", hint="use a smaller --batch-size, or --memory-limit when compiling"
+            "memory is used up",
+            hint="use a smaller --batch-size, -n, --K or --branch; --memory-limit when compiling",
         )
     return CdecError(
         f"unexpected {type(error).__name__}: {error}",

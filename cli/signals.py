@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import atexit
 import os
 import signal
 import threading
@@ -30,7 +31,7 @@ class Signals:
 
     The first signal raises ``Interrupted`` at once, or at the end of a ``shield`` if one is open;
     the second ends the process where it stands, with the same status. After a signal the process
-    is on its way out, so the handlers stay: the interpreter's shutdown is a part of it.
+    is on its way out, so the handlers stay until the interpreter itself is taken down.
     """
 
     def __init__(self) -> None:
@@ -55,6 +56,9 @@ class Signals:
         if self._received is None:
             for signum, handler in self._previous.items():
                 signal.signal(signum, handler)  # type: ignore[arg-type]  # what signal() gave us
+        elif self._previous:
+            # subtle: the interpreter would give signals their default action back, which kills.
+            atexit.register(_ignore)
         self._previous.clear()
 
     def _handle(self, signum: int, frame: FrameType | None) -> None:
@@ -86,3 +90,8 @@ class Signals:
         """
         if self._received is not None and not self._shields:
             raise Interrupted(self._received)
+
+
+def _ignore() -> None:
+    for signum in HANDLED:
+        signal.signal(signum, signal.SIG_IGN)

@@ -71,6 +71,10 @@ def test_a_second_signal_during_the_shutdown_keeps_the_status() -> None:
     code = (
         "import atexit, os, signal, sys\n"
         "from cdec.cli.signals import Interrupted, Signals\n"
+        "class Last:\n"
+        "    def __del__(self, kill=os.kill, process=os.getpid(), signum=signal.SIGINT):\n"
+        "        kill(process, signum)\n"
+        "last = Last()\n"
         "atexit.register(lambda: os.kill(os.getpid(), signal.SIGINT))\n"
         "try:\n"
         "    with Signals():\n"
