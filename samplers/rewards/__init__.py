@@ -11,7 +11,7 @@ from cdec.core.errors import UsageError
 from cdec.samplers.rewards.base import Reward
 from cdec.samplers.rewards.classifier import ClassifierReward
 from cdec.samplers.rewards.coverage import CoverageReward
-from cdec.samplers.rewards.function import FunctionReward
+from cdec.samplers.rewards.function import FunctionReward, file_hint
 from cdec.samplers.rewards.pattern import PatternReward
 
 __all__ = ["REWARDS", "Reward", "build_reward"]
@@ -32,7 +32,7 @@ def build_reward(spec: str, **options: Any) -> Reward:
     """Build the reward that a spec names.
 
     Args:
-        spec: ``coverage``, ``coverage:no-past``, ``classifier:PATH_OR_NAME``, ``regex:PATTERN`` or
+        spec: ``coverage``, ``coverage:past``, ``classifier:PATH_OR_NAME``, ``regex:PATTERN`` or
             ``module:function``; ``function:module:function`` for a module that is named like a
             kind. Importing a module runs it: take specs from the command line, never from a record.
         options: Keyword arguments of the kind's class.
@@ -45,10 +45,8 @@ def build_reward(spec: str, **options: Any) -> Reward:
     kind, _, argument = spec.partition(":")
     if kind not in REWARDS and not _is_function(spec):
         close = get_close_matches(kind, REWARDS, n=1)
-        raise UsageError(
-            f"no reward {spec!r}",
-            hint=f"did you mean {close[0]!r}?" if close else f"rewards: {_FORMS}",
-        )
+        meant = f"did you mean {close[0]!r}?" if close else f"rewards: {_FORMS}"
+        raise UsageError(f"no reward {spec!r}", hint=file_hint(spec) or meant)
     if kind not in REWARDS:
         kind, argument = "function", spec
     reward = REWARDS[kind]

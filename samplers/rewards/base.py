@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
@@ -14,7 +15,7 @@ from cdec.core.errors import CdecError, RewardError
 Record = Mapping[str, object] | None
 """The other fields of a prompt's record: ``Request.input``."""
 
-_SHOWN = 60
+_SHOWN = 160
 """Characters of a text or of a foreign message in an error."""
 
 
@@ -129,6 +130,15 @@ class Reward(ABC):
         )
         error.__cause__ = cause
         return error
+
+
+def shown(value: object) -> str:
+    """Return a value of a record as JSON, cut to the length of a message."""
+    try:
+        written = json.dumps(value, ensure_ascii=False)
+    except (TypeError, ValueError):
+        written = repr(value)
+    return _cut(written)
 
 
 def _cut(text: str) -> str:

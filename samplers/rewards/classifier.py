@@ -61,7 +61,11 @@ class ClassifierReward(Reward):
                 "the reward classifier has no model", hint="Give classifier:PATH_OR_NAME."
             )
         if max_batch_tokens < 1:
-            raise UsageError(f"max_batch_tokens is {max_batch_tokens}, expected at least 1")
+            raise UsageError(
+                f"max_batch_tokens is {max_batch_tokens}, expected at least 1",
+                hint="Give as many tokens as a forward pass can take, or leave it out.",
+                option="max_batch_tokens",
+            )
         self.notices: list[Notice] = []
         self._max_batch_tokens = max_batch_tokens
         self._model: ClassifierModel = load_classifier(argument, device, dtype, revision)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any
@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import FieldError, UsageError
-from cdec.samplers.rewards.base import Record, Reward
+from cdec.samplers.rewards.base import Record, Reward, shown
 from cdec.samplers.rewards.inflection import (
     base_forms,
     is_past,
@@ -30,14 +30,14 @@ class CoverageReward(Reward):
 
     A concept is a dictionary form ("catch"), with its part of speech if one likes ("catch_V"), or
     several words in a row ("ice cream"). Words are compared case-folded. Where one of the lists in
-    the record's ``inflections`` holds the concept, exactly the forms of that list count; else all
-    forms that simplemma's English dictionary or the regular endings give, derived words ("catcher")
-    left out. A record with no concepts asks for nothing: its texts score 1.
+    the record's ``inflections`` holds the concept, exactly the forms of that list count; else the
+    forms that simplemma's English dictionary or the regular endings give: derived words ("catcher")
+    do not count, nor, as in CommonGen's lists, simple pasts ("climbed", "drove"), unless they are
+    the concept itself or another form as well ("stood"). A record with no concepts asks for
+    nothing: its texts score 1.
 
     Args:
-        argument: Empty; or ``no-past``: without a list, simple pasts ("climbed",
-            "drove") do not count, unless they are the concept itself. The lists of CommonGen leave
-            them out as well.
+        argument: Empty; or ``past``: without a list, simple pasts count, too.
         hard_threshold: A text satisfies the reward from this score on; 1 is all concepts.
     """
 
@@ -45,12 +45,12 @@ class CoverageReward(Reward):
 
     def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
         super().__init__(argument, hard_threshold=hard_threshold)
-        if argument not in ("", "no-past"):
+        if argument not in ("", "past"):
             raise UsageError(
                 f"the reward coverage:{argument} does not exist",
-                hint="Give coverage, or coverage:no-past.",
+                hint="Give coverage, or coverage:past, which counts simple pasts.",
             )
-        self._past = not argument
+        self._past = argument == "past"
 
     def check(self, record: Record) -> None:
         """Refuse a record without a list of ``concepts``, or with malformed ``inflections``.
@@ -179,30 +179,46 @@ def _read(record: Record) -> tuple[tuple[str, ...], tuple[tuple[str, ...], ...]]
             hint='Give it one, such as "concepts": ["dog", "run"].',
             field="concepts",
         )
-    concepts = fields["concepts"]
-    if not _is_list(concepts, lambda item: isinstance(item, str)):
-        raise _malformed("concepts", "a list of texts")
-    lists = fields.get("inflections", [])
-    if not _is_list(lists, lambda item: _is_list(item, lambda form: isinstance(form, str))):
-        raise _malformed("inflections", "a list of lists of texts, the forms of one concept each")
+    concepts = _texts("concepts", fields["concepts"], "the record's field 'concepts'")
     names = tuple(_PART_OF_SPEECH.sub("", concept) for concept in concepts)
-    for number, name in enumerate(names, 1):
+    for number, name in enumerate(names):
         if not words_of(name):
             raise FieldError(
-                f"concept {number} of the record is {name!r}, which has no word",
+                f"item {number + 1} of the record's field 'concepts' is {concepts[number]!r},"
+                " which has no word",
                 hint="Leave it out; a concept has letters or digits.",
                 field="concepts",
             )
-    return names, tuple(map(tuple, lists))
+    return names, _lists(fields.get("inflections"))
 
 
-def _is_list(value: Any, fits: Callable[[Any], bool]) -> bool:
-    return isinstance(value, list | tuple) and all(map(fits, value))
+def _lists(value: Any) -> tuple[tuple[str, ...], ...]:
+    """Return a record's lists of forms; a field that is null counts as absent."""
+    if value is None:
+        return ()
+    where = "the record's field 'inflections'"
+    if not isinstance(value, list | tuple):
+        raise _malformed("inflections", where, value, "a list of lists of texts")
+    return tuple(
+        _texts("inflections", forms, f"item {number} of {where}")
+        for number, forms in enumerate(value, 1)
+    )
 
 
-def _malformed(field: str, expected: str) -> FieldError:
+def _texts(field: str, value: Any, where: str) -> tuple[str, ...]:
+    """Return a list of texts that stands in a field of the record."""
+    if not isinstance(value, list | tuple):
+        raise _malformed(field, where, value, "a list of texts")
+    for number, item in enumerate(value, 1):
+        if not isinstance(item, str):
+            raise _malformed(field, f"item {number} of {where}", item, "a text")
+    return tuple(value)
+
+
+def _malformed(field: str, where: str, found: Any, expected: str) -> FieldError:
     return FieldError(
-        f"the record's field {field!r} is not {expected}",
-        hint="Correct the field; the reward coverage reads it.",
+        f"{where} is {shown(found)}, expected {expected}",
+        hint='Correct the field; the reward coverage reads "concepts": ["dog", "run"] and, if'
+        ' there are any, "inflections": [["dog", "dogs"], ["run", "ran"]].',
         field=field,
     )

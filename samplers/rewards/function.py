@@ -50,6 +50,19 @@ class FunctionReward(Reward):
         return np.asarray(found, np.float64)
 
 
+def file_hint(argument: str) -> str | None:
+    """Return what to type instead of ``path.py:function``; None if the argument names no file."""
+    path, _, name = argument.rpartition(":") if ":" in argument else (argument, "", "function")
+    if not path.endswith(".py"):
+        return None
+    # Of either system's path, the last part.
+    stem = path.replace("\\", "/").rpartition("/")[2].removesuffix(".py")
+    return (
+        f"Give module:function, where module is importable, e.g. {stem or 'module'}:{name} in the"
+        " folder of the file."
+    )
+
+
 def _import(argument: str) -> Callable[[list[str], list[Record]], Sequence[float]]:
     module_name, _, name = argument.partition(":")
     if not module_name or not name:
@@ -66,7 +79,8 @@ def _import(argument: str) -> Callable[[list[str], list[Record]], Sequence[float
         raise UsageError(
             f"the reward's module {module_name!r} cannot be imported:"
             f" {type(error).__name__}: {first}",
-            hint="It is looked up in the working directory and among the installed packages.",
+            hint=file_hint(argument)
+            or "It is looked up in the working directory and among the installed packages.",
         ) from error
     function = getattr(module, name, None)
     if not callable(function):

@@ -38,7 +38,11 @@ class PatternReward(Reward):
         if not argument:
             raise UsageError("the reward regex has no pattern", hint="Give regex:PATTERN.")
         if not seconds > 0:
-            raise UsageError(f"seconds is {seconds!r}, expected a number above 0", option="seconds")
+            raise UsageError(
+                f"seconds is {seconds!r}, expected a number above 0",
+                hint="Give the time that a text may take, such as 1.0, or leave it out.",
+                option="seconds",
+            )
         self._seconds = seconds
         try:
             self._pattern = regex.compile(argument)

@@ -27,7 +27,7 @@ from tests.benchmarks.drafts_table import (
 )
 from tests.conftest import shared_folder
 
-REWARDS = ("coverage", "coverage:no-past")
+REWARDS = ("coverage", "coverage:past")
 CHOICE_RATIO = 0.34
 TARGET_SPEEDUP = 3.0
 _LENGTH = 32

@@ -16,7 +16,7 @@ def run() -> dict[str, Any]:
     """Measure both variants, print and save; disagreements are listed in the JSON."""
     path = shared_folder() / DEV
     variants: dict[str, dict[str, Any]] = {}
-    for name, past in (("coverage", True), ("coverage:no-past", False)):
+    for name, past in (("coverage", False), ("coverage:past", True)):
         found = disagreements(path, past=past)
         variants[name] = {
             "pairs": found.pairs,

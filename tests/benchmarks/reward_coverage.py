@@ -1,6 +1,6 @@
 """How the coverage reward, reading concepts alone, agrees with CommonGen's lists of word forms.
 
-python -m tests.benchmarks.reward_coverage [--data FILE] [--no-past] [--json]
+python -m tests.benchmarks.reward_coverage [--data FILE] [--past] [--json]
 """
 
 from __future__ import annotations
@@ -65,14 +65,14 @@ def records(path: Path) -> Iterator[tuple[int, dict[str, list[str]]]]:
             yield number, json.loads(line)
 
 
-def disagreements(path: Path, *, past: bool = True) -> Agreement:
+def disagreements(path: Path, *, past: bool = False) -> Agreement:
     """Judge every reference by concepts alone and by the lists, and compare.
 
     Args:
         path: JSONL, xz: ``concepts``, ``references``, ``inflections``.
-        past: Whether simple pasts count, as in ``coverage``; else as in ``coverage:no-past``.
+        past: Whether simple pasts count, as in ``coverage:past``; else as in ``coverage``.
     """
-    reward = CoverageReward("" if past else "no-past")
+    reward = CoverageReward("past" if past else "")
     pairs = listed = 0
     found: list[Disagreement] = []
     for line, record in records(path):
@@ -117,10 +117,10 @@ def _extra_kind(concept: str, reference: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--data", type=Path, default=shared_folder() / DEV)
-    parser.add_argument("--no-past", action="store_true", help="simple pasts do not count")
+    parser.add_argument("--past", action="store_true", help="simple pasts count")
     parser.add_argument("--json", action="store_true", help="all disagreements, as JSON")
     options = parser.parse_args()
-    result = disagreements(options.data, past=not options.no_past)
+    result = disagreements(options.data, past=options.past)
     kinds = Counter(found.kind for found in result.disagreements)
     if options.json:
         print(json.dumps(asdict(result) | {"share": result.share, "recall": result.recall}))

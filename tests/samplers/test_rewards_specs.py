@@ -10,7 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cdec import samplers
 from cdec.core.errors import CdecError, RewardError, UsageError
+from cdec.samplers.mentored_solver import mentored_distribution
 from cdec.samplers.rewards import REWARDS, build_reward
 from cdec.samplers.rewards.base import Record, Reward
 
@@ -27,6 +29,22 @@ def field(texts, records):
 
 def short(texts, records):
     return [0.5] * (len(texts) - 1)
+
+def leaves(texts, records):
+    if "leave" in texts:
+        raise SystemExit(0)
+    return [1.0] * len(texts)
+
+def talks(texts, records):
+    print("scoring", len(texts))
+    return [1.0] * len(texts)
+
+def changes(texts, records):
+    found = [float(len(record["words"])) for record in records]
+    for record in records:
+        record["words"].append("cat")
+        record["text"] = texts.pop()
+    return found
 """
 
 
@@ -86,8 +104,8 @@ def test_no_texts_give_no_scores() -> None:
 
 def test_long_texts_are_cut_in_the_message() -> None:
     _, errors = Scripted().evaluate(["x" * 500], [None])
-    assert "x" * 60 + "..." in errors[0].message
-    assert len(errors[0].message) < 250
+    assert "x" * 160 + "..." in errors[0].message
+    assert len(errors[0].message) < 480
 
 
 def test_a_record_that_coverage_cannot_read_is_that_rows_error() -> None:
@@ -135,6 +153,11 @@ def test_a_function_that_returns_too_few_scores_is_an_error_of_each_row(module: 
         ("no_such_module_x:f", "cannot be imported", "working directory"),
         ("my_scores:lenghts", "does not exist", "'lengths'"),
         ("my_scores:number", "is not a function", "module:function"),
+        ("my_scores.py:lengths", "cannot be imported", "e.g. my_scores:lengths"),
+        ("function:./my_scores.py:lengths", "cannot be imported", "e.g. my_scores:lengths"),
+        ("./my_scores.py:lengths", "no reward", "e.g. my_scores:lengths"),
+        ("C:\\rewards\\my_scores.py:lengths", "no reward", "e.g. my_scores:lengths"),
+        ("my_scores.py", "no reward", "e.g. my_scores:function"),
     ],
 )
 def test_a_spec_that_makes_no_sense_says_what_to_type(
@@ -150,6 +173,43 @@ def test_a_module_that_fails_while_imported_is_a_usage_error(tmp_path: Path, mod
     (tmp_path / "broken_scores.py").write_text("raise RuntimeError('no luck')")
     with pytest.raises(UsageError, match="RuntimeError: no luck"):
         build_reward("broken_scores:f")
+
+
+def test_a_function_that_calls_sys_exit_fails_for_its_rows_and_the_run_goes_on(
+    module: str,
+) -> None:
+    reward = build_reward(f"{module}:leaves")
+    scores, errors = reward.evaluate(["stay", "leave", "stay"], [None] * 3)
+    assert scores[[0, 2]].tolist() == [1, 1]
+    assert list(errors) == [1]
+    assert "sys.exit" in errors[1].message
+
+
+def test_what_a_function_prints_does_not_join_the_samples(
+    module: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    build_reward(f"{module}:talks").scores(["a"], [None])
+    assert capfd.readouterr() == ("", "scoring 1\n")
+
+
+def test_a_function_that_changes_its_arguments_changes_copies(module: str) -> None:
+    reward = build_reward(f"{module}:changes")
+    texts = ["ab", "c"]
+    records: list[Record] = [{"words": ["dog"]}, {"words": []}]
+    assert reward.scores(texts, records).tolist() == [1, 0]
+    assert (texts, records) == (["ab", "c"], [{"words": ["dog"]}, {"words": []}])
+    assert reward.scores(texts, records).tolist() == [1, 0]
+
+
+def test_a_module_that_prints_or_exits_while_imported(
+    tmp_path: Path, module: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    (tmp_path / "chatty_scores.py").write_text("print('hello')\nf = lambda texts, records: [1.0]")
+    assert build_reward("chatty_scores:f").scores(["a"], [None]).tolist() == [1]
+    assert capfd.readouterr() == ("", "hello\n")
+    (tmp_path / "leaving_scores.py").write_text("import sys; sys.exit(3)")
+    with pytest.raises(UsageError, match="SystemExit: 3"):
+        build_reward("leaving_scores:f")
 
 
 def test_an_option_of_another_kind_is_refused() -> None:
@@ -173,6 +233,13 @@ def test_a_pattern_that_backtracks_for_ever_is_that_texts_error() -> None:
     assert list(errors) == [0]
     assert "0.05 seconds" in errors[0].message
     assert scores[1] == 1
+
+
+def test_what_python_users_call_is_found_beside_the_samplers() -> None:
+    assert samplers.build_reward is build_reward
+    assert samplers.mentored_distribution is mentored_distribution
+    with pytest.raises(AttributeError, match="no attribute 'build_rewards'"):
+        _ = samplers.build_rewards  # type: ignore[attr-defined]
 
 
 def test_every_kind_of_reward_is_listed() -> None:
