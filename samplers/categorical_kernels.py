@@ -166,6 +166,7 @@ def sample_dense(  # type: ignore[no-untyped-def]
     tokens,
     log_p,
     log_z,
+    log_end,
 ):
     """Draw one event for every walk at the unconstrained nodes ``which``; as sample_ragged.
 
@@ -185,6 +186,7 @@ def sample_dense(  # type: ignore[no-untyped-def]
         end = 0.0
         for token in end_ids:
             end += math.exp(np.float64(scores[row, token]) - normalizer)
+        log_end[node] = math.log(end)
         for walk in walk_order[walk_starts[node] : walk_starts[node + 1]]:
             target = uniforms[walk] * total
             block = 0
@@ -199,7 +201,7 @@ def sample_dense(  # type: ignore[no-untyped-def]
             token = start + max(0, invert(values, n, inner, target))
             if is_end[token]:
                 tokens[walk] = END
-                log_p[walk] = math.log(end)
+                log_p[walk] = log_end[node]
             else:
                 tokens[walk] = token
                 log_p[walk] = np.float64(scores[row, token]) - normalizer

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
 from cdec.samplers import categorical_kernels as kernels
-from cdec.samplers.allowed import allowed_ids, host_scores
+from cdec.samplers.allowed import AllowedIds, allowed_ids, host_scores
 from cdec.samplers.categorical_kernels import END, NONE
 from cdec.samplers.step import Step
 
@@ -90,9 +90,25 @@ def sample(
 
         options = events_torch.Options(top_m, masked, aborting, rest)
         return require_numbers(SampledEvents(*events_torch.sample(step, uniforms, options)))
+    allowed = allowed_ids(step, *host_scores(step), top_m, masked)
+    return sample_allowed(step, allowed, uniforms, aborting=aborting, rest=rest)
+
+
+def sample_allowed(
+    step: Step,
+    allowed: AllowedIds,
+    uniforms: NDArray[np.float64],
+    *,
+    aborting: bool = False,
+    rest: bool = False,
+) -> SampledEvents:
+    """Draw as ``sample`` on the host, from lists of allowed ids that are known.
+
+    Raises:
+        ModelError: The model's scores hold NaN.
+    """
     batch = step.nodes.batch
     scores, log_normalizer = host_scores(step)
-    allowed = allowed_ids(step, scores, log_normalizer, top_m, masked)
     tokens = np.empty(len(step.walk_node), np.int64)
     log_p = np.empty(len(tokens))
     log_z = np.empty(len(step.rows))
@@ -107,7 +123,7 @@ def sample(
         kernels.sample_ragged(scores, log_normalizer, step.rows, *ragged, *how, *out)
     if allowed.free.size:
         dense = (allowed.free, batch.end_ids, batch.is_end)
-        kernels.sample_dense(scores, log_normalizer, step.rows, *dense, *drawing, *written)
+        kernels.sample_dense(scores, log_normalizer, step.rows, *dense, *drawing, *written, log_end)
     return require_numbers(SampledEvents(tokens, log_p, log_z, allowed.missed, log_end, log_rest))
 
 

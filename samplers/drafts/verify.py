@@ -180,58 +180,61 @@ def on_host(
     numbers: tuple[NDArray[np.float64], ...],
     room_for: Callable[[int], Any],
 ) -> Verdict:
-    """Run the compiled verification.
+    """Draw every walk's event from the target, then put the proposals to the test.
 
     Args:
         step, level: As in ``Verifier.judge``. kinds: int64[W], guesses without a law made PLAIN.
         numbers: tests, picks and limits, float64[W] each.
         room_for: Gives a workspace of ``solve`` for so many events.
     """
-    batch, count = step.nodes.batch, len(step.walk_node)
+    tests, picks, limits = numbers
     scores, log_normalizer = host_scores(step)
     allowed = allowed_ids(step, scores, log_normalizer)
-    free = allowed.free
-    allowed = _with_free(allowed, batch.model.vocabulary.width)
-    draft_scores, draft_normalizer = level.scores, level.log_normalizer
-    if not len(draft_scores):
-        draft_scores = np.zeros((1, 1), scores.dtype)
-    if not isinstance(draft_scores, np.ndarray):
-        draft_scores = draft_scores.detach().numpy()
-    draft_scores = np.ascontiguousarray(draft_scores)
-    draft_normalizer = np.asarray(draft_normalizer, np.float64)
-    tests, picks, limits = numbers
-    tokens, log_p = np.empty(count, np.int64), np.empty(count)
-    log_z, log_end = np.full(len(step.rows), -np.inf), np.full(len(step.rows), -np.inf)
-    judged = np.zeros(count, np.bool_), np.zeros(count), np.zeros(count), np.zeros(count)
-    longest = int(np.diff(allowed.offsets).max(initial=0)) + 1
+    chosen = events.sample_allowed(step, allowed, picks)
+    none = np.zeros(len(picks))
+    verdict = Verdict(chosen, none > 0.0, none, none.copy(), none.copy())
+    tested = np.flatnonzero(kinds != kernels.PLAIN)
+    if not tested.size:
+        return verdict
+    laws = np.where(kinds == kernels.DRAWN, level.rows, -1)
+    # By node, and walks that share a law of the draft side by side.
+    tested = tested[np.lexsort((laws[tested], step.walk_node[tested]))]
+    nodes, starts = np.unique(step.walk_node[tested], return_index=True)
+    list_of, offsets, ids = _lists(allowed, nodes, len(step.rows), scores.shape[1])
+    longest = int(np.diff(offsets).max(initial=0)) + 1
+    ends = step.nodes.batch.end_ids, step.nodes.batch.is_end
     kernels.verify(
-        (scores, log_normalizer, step.rows),
-        (allowed.which, allowed.lists, allowed.offsets, allowed.ids, batch.end_ids, batch.is_end),
-        (step.walk_starts, step.walk_order),
-        (draft_scores, draft_normalizer, level.rows, kinds, level.events),
-        (tests, picks),
-        limits,
+        (scores, log_normalizer),
+        (offsets, ids, *ends),
+        (step.rows[nodes], list_of, chosen.log_end[nodes], np.append(starts, tested.size), tested),
+        _draft_scores(level, scores.dtype),
+        (laws, level.events),
+        (tests, picks, limits),
         room_for(longest if limits.any() else 1),
-        (tokens, log_p),
-        (log_z, log_end),
-        judged,
+        (chosen.tokens, chosen.log_p),
+        (verdict.accepted, verdict.log_ratio, verdict.spent, verdict.charged),
     )
-    if free.size:
-        # Everything is allowed there: not the sum of what rounding made of it.
-        log_z[free] = np.where(log_z[free] > -0.5, 0.0, np.nan)
-    chosen = SampledEvents(tokens, log_p, log_z, allowed.missed, log_end, np.zeros(0))
-    return Verdict(chosen, *judged)
+    return verdict
 
 
-def _with_free(allowed: AllowedIds, width: int) -> AllowedIds:
-    """Return lists for every node: those without a constraint share one of all ids."""
-    if not allowed.free.size:
-        return allowed
-    return AllowedIds(
-        which=np.concatenate([allowed.which, allowed.free]),
-        lists=np.concatenate([allowed.lists, np.full_like(allowed.free, len(allowed.offsets) - 1)]),
-        offsets=np.append(allowed.offsets, allowed.offsets[-1] + width),
-        ids=np.concatenate([allowed.ids, np.arange(width, dtype=np.int32)]),
-        free=allowed.free[:0],
-        missed=allowed.missed,
-    )
+def _lists(
+    allowed: AllowedIds, nodes: NDArray[np.int64], count: int, width: int
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int32]]:
+    """Return the list of each of ``nodes``, offsets and ids; free nodes share one of all ids."""
+    list_of = np.full(count, len(allowed.offsets) - 1)
+    list_of[allowed.which] = allowed.lists
+    offsets, ids = allowed.offsets, allowed.ids
+    if (list_of[nodes] == len(offsets) - 1).any():
+        ids = np.concatenate([ids, np.arange(width, dtype=np.int32)])
+        offsets = np.append(offsets, len(ids))
+    return list_of[nodes], offsets, ids
+
+
+def _draft_scores(level: Level, dtype: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
+    """Return a draft's scores as the kernels read them."""
+    scores, log_normalizer = level.scores, np.asarray(level.log_normalizer, np.float64)
+    if not len(scores):
+        scores = np.zeros((1, 1), dtype)
+    if not isinstance(scores, np.ndarray):
+        scores = scores.detach().numpy()
+    return np.ascontiguousarray(scores), log_normalizer

@@ -12,12 +12,14 @@ import math
 import numpy as np
 from numba import njit
 
-from cdec.samplers.categorical_kernels import END, NONE, end_mass, weigh
+from cdec.samplers.categorical_kernels import END, end_mass, weigh
 from cdec.samplers.mentored_kernels import divergence, mentored_value, solve
 from cdec.samplers.sum_kernels import BLOCK, invert
 
 PLAIN, ONE_HOT, DRAWN = 0, 1, 2
 """What stands against the target: nothing, so its own law is drawn from; a sure guess; a draw."""
+
+_NO_LAW = -1
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -29,12 +31,12 @@ def events_of(scores, row, normalizer, ids, start, n, ends, is_end, values, sums
         law: float64[> n], written: sums to 1, or is 0 where nothing has mass.
 
     Returns:
-        shift and total, as ``weigh``.
+        Whether anything has mass.
     """
-    shift, total = weigh(scores, row, normalizer, ids, start, n, values, sums)
+    _, total = weigh(scores, row, normalizer, ids, start, n, values, sums)
     if not total > 0.0:
         law[: n + 1] = 0.0
-        return shift, total
+        return False
     end = end_mass(ids, start, n, ends, values)
     scale = 1.0 / total
     for j in range(n):
@@ -44,7 +46,7 @@ def events_of(scores, row, normalizer, ids, start, n, ends, is_end, values, sums
             if is_end[ids[start + j]]:
                 law[j] = 0.0
     law[n] = end * scale
-    return shift, total
+    return True
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -70,21 +72,30 @@ def draw(law, n, number, sums):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def judge(p, q, n, place, test, limit, work, out):  # type: ignore[no-untyped-def]
-    """Accept or refuse the event at ``place``, drawn from ``p``, for the target ``q``.
+def aim_at(p, q, n, limit, work, out):  # type: ignore[no-untyped-def]
+    """Find the law aimed at: the target q where ``limit`` is 0, else what fits p best within it.
 
     Args:
-        p, q: float64[n], each of sum 1. test: In [0, 1). limit: Divergence allowed, nats; 0 is
-            lossless. work: Of ``solve``.
-        out: float64[3], written: alpha and beta of the law aimed at, and KL(q || it).
-
-    Returns:
-        Whether it is accepted: with probability min(1, aim / p), never where the aim is 0.
+        p, q: float64[n], each of sum 1. limit: Divergence allowed, nats. work: Of ``solve``.
+        out: float64[4], written: alpha and beta of the law aimed at, KL(q || it), and
+            min(limit, KL(q || p)).
     """
-    out[0], out[1], out[2] = 1.0, 1.0, 0.0
+    out[0], out[1], out[2], out[3] = 1.0, 1.0, 0.0, 0.0
     if limit > 0.0:
         out[0], out[1], out[2] = solve(p, q, n, limit, work)
-    if place < 0 or not p[place] > 0.0:
+        out[3] = min(limit, divergence(p, q, n)) if out[0] == 0.0 else out[2]
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def accepts(p, q, place, test, out):  # type: ignore[no-untyped-def]
+    """Say whether the event at ``place``, drawn from ``p``, is accepted for the law aimed at.
+
+    With probability min(1, aim / p), never where the aim is 0.
+
+    Args:
+        p, q: float64[n]. test: In [0, 1). out: As ``aim_at`` wrote it.
+    """
+    if not p[place] > 0.0:
         return False
     return test < mentored_value(p[place], q[place], out[0], out[1]) / p[place]
 
@@ -94,7 +105,7 @@ def replacement(p, q, n, number, out, left, sums):  # type: ignore[no-untyped-de
     """Return the place of an event drawn from (aim - p)+, what the aim has more of than the draft.
 
     Args:
-        out: As ``judge`` wrote it. left: float64[n] workspace.
+        out: As ``aim_at`` wrote it. left: float64[n] workspace.
     """
     for j in range(n):
         left[j] = max(0.0, mentored_value(p[j], q[j], out[0], out[1]) - p[j])
@@ -104,94 +115,76 @@ def replacement(p, q, n, number, out, left, sums):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def verify(  # type: ignore[no-untyped-def]
-    target,
-    lists,
-    walks,
-    draft,
-    numbers,
-    limits,
-    work,
-    chosen,
-    nodes_out,
-    judged,
-):
-    """Verify or draw one event for every walk at the nodes ``which``.
+def claim(draft, law, said, ids, start, n, ends, is_end, values, sums, p):  # type: ignore[no-untyped-def]
+    """Write the law that a proposal was drawn from: the draft's, masked, or a one-hot one.
 
     Args:
-        target: scores float[M, V], log_normalizer float64[M], rows int64[N]: as in ``Step``.
-        lists: which int64[S], lists int64[S], offsets int64[L + 1], ids int32[...], end_ids,
-            is_end bool[V]: as in ``categorical_kernels.sample_ragged``.
-        walks: walk_starts int64[N + 1], walk_order int64[W]: the walks by node.
-        draft: scores float[K, V'], log_normalizer float64[K], rows int64[W], kinds int64[W]
-            (PLAIN, ONE_HOT or DRAWN), events int64[W].
-        numbers: tests float64[W], picks float64[W].
-        limits: float64[W] divergence allowed at each walk's position, nats.
-        work: Of ``solve``, for one event more than the longest list.
-        chosen: tokens int64[W] and log_p float64[W], written as ``sample_ragged`` does.
-        nodes_out: log_z float64[N], log_end float64[N], written as ``sample_ragged`` does.
-        judged: Of walks that are not PLAIN, written: accepted bool[W], log_ratio float64[W] (log of
-            target over aim at the event), spent float64[W] (min(limit, KL(target || draft))) and
-            charged float64[W] (KL(target || aim)).
+        draft: scores and log_normalizer, as in ``verify``. law: Their row; _NO_LAW for one-hot.
+        said: Place of the proposal. p: float64[> n], written, as by ``events_of``.
     """
-    scores, log_normalizer, rows = target
-    which, list_of, offsets, ids, end_ids, is_end = lists
-    walk_starts, walk_order = walks
-    draft_scores, draft_normalizer, draft_rows, kinds, proposed = draft
-    tests, picks = numbers
-    tokens, log_p = chosen
-    log_z, log_end = nodes_out
-    accepted, log_ratio, spent, charged = judged
+    if law == _NO_LAW:
+        p[: n + 1] = 0.0
+        p[said] = 1.0
+    else:
+        scores, normalizer = draft
+        events_of(scores, law, normalizer[law], ids, start, n, ends, is_end, values, sums, p)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def verify(target, lists, nodes, draft, proposals, numbers, work, chosen, judged):  # type: ignore[no-untyped-def]
+    """Put the proposals to some walks to the test, node by node.
+
+    Args:
+        target: scores float[M, V] and log_normalizer float64[M], as in ``Step``.
+        lists: offsets int64[L + 1], ids int32[...], end_ids, is_end bool[V]: as in
+            ``categorical_kernels.sample_ragged``.
+        nodes: rows int64[S] and list_of int64[S] of the nodes, log_end float64[S] there, and
+            starts int64[S + 1], walks int64[T]: the tested walks by node.
+        draft: scores float[K, V'], log_normalizer float64[K].
+        proposals: laws int64[W] rows of ``draft``, -1 for a one-hot law; events int64[W].
+        numbers: tests, picks and limits float64[W]; limits in nats, 0 is lossless.
+        work: Of ``solve``, for one event more than the longest list.
+        chosen: tokens int64[W] and log_p float64[W]: what the target draws by itself; written
+            where a proposal is allowed.
+        judged: Written there: accepted bool[W], log_ratio float64[W] (log of target over aim at
+            the event), spent float64[W] (min(limit, KL(target || draft))) and charged float64[W]
+            (KL(target || aim)).
+
+    Cost: O(length of its list) a walk; walks of one node, law and limit share the comparison.
+    """
+    (scores, normalizer), (offsets, ids, end_ids, is_end) = target, lists
+    rows, list_of, log_end, starts, walks = nodes
+    (laws, proposed), (tests, picks, limits) = proposals, numbers
+    (tokens, log_p), (accepted, log_ratio, spent, charged) = chosen, judged
     longest = 1
     for number in list_of:
         longest = max(longest, offsets[number + 1] - offsets[number])
-    values, others, left = np.empty(longest), np.empty(longest), np.empty(longest + 1)
-    p, q, out = np.empty(longest + 1), np.empty(longest + 1), np.empty(3)
-    sums, spare = np.empty(longest // BLOCK + 1), np.empty(longest // BLOCK + 2)
-    for s in range(len(which)):
-        node = which[s]
-        row, start = rows[node], offsets[list_of[s]]
+    values, left = np.empty(longest), np.empty(longest + 1)
+    p, q, out = np.empty(longest + 1), np.empty(longest + 1), np.empty(4)
+    sums = np.empty(longest // BLOCK + 2)
+    for s in range(len(rows)):
+        row, start = rows[s], offsets[list_of[s]]
         n = offsets[list_of[s] + 1] - start
-        normalizer = log_normalizer[row]
-        known = scores, row, normalizer, ids, start, n, end_ids, is_end
-        shift, total = events_of(*known, values, sums, q)
-        log_end[node] = -np.inf
-        log_z[node] = min(0.0, shift + math.log(total)) if total == total else np.nan
-        if q[n] > 0.0:
-            log_end[node] = shift + math.log(total) + math.log(q[n])
-        for walk in walk_order[walk_starts[node] : walk_starts[node + 1]]:
-            tokens[walk], log_p[walk] = NONE, -np.inf
-            if not total > 0.0:
-                continue
-            said = -1
-            if kinds[walk] != PLAIN:
-                said = place_of(proposed[walk], ids, start, n)
+        known = ids, start, n, end_ids, is_end, values, sums
+        if not events_of(scores, row, normalizer[row], *known, q):
+            continue
+        law, limit = _NO_LAW, np.nan
+        for walk in walks[starts[s] : starts[s + 1]]:
+            said = place_of(proposed[walk], ids, start, n)
             if said < 0:
-                # As ``sample_ragged`` draws, so that nothing depends on what else is verified.
-                place = invert(values, n, sums, picks[walk] * total)
-                if is_end[ids[start + place]]:
-                    place = n
-            else:
-                if kinds[walk] == ONE_HOT:
-                    p[: n + 1] = 0.0
-                    p[said] = 1.0
-                else:
-                    at = draft_rows[walk]
-                    scale = draft_normalizer[at]
-                    drafted = draft_scores, at, scale, ids, start, n, end_ids, is_end
-                    events_of(*drafted, others, spare, p)
-                accepted[walk] = judge(p, q, n + 1, said, tests[walk], limits[walk], work, out)
-                place = said
-                if not accepted[walk]:
-                    place = replacement(p, q, n + 1, picks[walk], out, left, spare)
-                aim = mentored_value(p[place], q[place], out[0], out[1])
-                log_ratio[walk] = math.log(q[place] / aim)
-                spent[walk], charged[walk] = out[2], out[2]
-                if out[0] == 0.0:
-                    spent[walk] = min(limits[walk], divergence(p, q, n + 1))
-            if place == n:
-                tokens[walk], log_p[walk] = END, log_end[node]
-            elif place >= 0:
-                token = ids[start + place]
-                tokens[walk] = token
-                log_p[walk] = np.float64(scores[row, token]) - normalizer
+                continue
+            if law == _NO_LAW or laws[walk] != law or limits[walk] != limit:
+                law, limit = laws[walk], limits[walk]
+                claim(draft, law, said, *known, p)
+                aim_at(p, q, n + 1, limit, work, out)
+            accepted[walk] = accepts(p, q, said, tests[walk], out)
+            place = said
+            if not accepted[walk]:
+                place = replacement(p, q, n + 1, picks[walk], out, left, sums)
+            aim = mentored_value(p[place], q[place], out[0], out[1])
+            log_ratio[walk] = math.log(q[place] / aim)
+            charged[walk], spent[walk] = out[2], out[3]
+            tokens[walk], log_p[walk] = END, log_end[s]
+            if place < n:
+                tokens[walk] = ids[start + place]
+                log_p[walk] = np.float64(scores[row, tokens[walk]]) - normalizer[row]

@@ -198,15 +198,13 @@ def test_a_test_number_of_zero_never_accepts_what_the_target_excludes(
     """The test's number decides nothing in this pair, so the law holds with zeros throughout."""
     pair = never_below()
     hasten(monkeypatch, 3)
-    real = kernels.judge.py_func
+    real = kernels.accepts.py_func
 
-    def wrong(p: Any, q: Any, n: int, place: int, test: float, *rest: Any) -> bool:
-        return real(p, q, n, place, test, *rest) or bool(
-            place >= 0 and p[place] > 0 and test <= min(p[place], q[place]) / p[place]
-        )
+    def wrong(p: Any, q: Any, place: int, test: float, out: Any) -> bool:
+        return bool(p[place] > 0 and test <= min(p[place], q[place]) / p[place])
 
     monkeypatch.setattr(kernels, "verify", kernels.verify.py_func)
-    monkeypatch.setattr(kernels, "judge", wrong if sign == "<=" else real)
+    monkeypatch.setattr(kernels, "accepts", wrong if sign == "<=" else real)
 
     def make(uniforms: CandidateUniforms) -> Verifier:
         verifier = Verifier(uniforms)
