@@ -26,6 +26,9 @@ from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_cand
 if TYPE_CHECKING:
     from cdec.core.model import LanguageModel
 
+MOST_TOGETHER = DEFAULT_MAX_WALKS
+"""Most candidates of one draw that decode together, each with as many walks as it has beams."""
+
 
 class DiscSampler(Sampler):
     """Draws up to K masked candidates; the law tends to Q as K grows.
@@ -34,7 +37,8 @@ class DiscSampler(Sampler):
     is, K fresh candidates are drawn and one of them taken with probability proportional to x.
 
     Args:
-        max_tries: K.
+        max_tries: K. All K are drawn for every sample, since the mass is estimated from all: time
+            grows with K, and memory by some 300 bytes and 8 a token for each.
         recycle: Resample the K rejected candidates with weights x / (1 - x) instead of drawing K
             fresh ones: half the bias at equal cost.
         top_m: Verify the model's M most probable tokens only (PPV); weights then refer to the texts
@@ -44,7 +48,8 @@ class DiscSampler(Sampler):
         draft: Proposes the candidates' tokens: fewer passes of the target, the same law; as in
             ``SpeculativeSampler``, which has ``gamma``, ``draft_temperature`` and ``cost_ratio``
             too. With full masks only.
-        max_walks: Candidates that decode together; bounds memory, changes no result.
+        max_walks: Candidates that decode together, unless one draw has more; those of a draw go in
+            parts of ``MOST_TOGETHER``. Bounds memory, changes no result.
 
     Raises:
         UsageError: An option out of range.
@@ -133,9 +138,8 @@ class DiscSampler(Sampler):
         run: DraftRun | None,
     ) -> tuple[Candidates, NDArray[np.int64], NDArray[np.bool_]]:
         """Return one candidate a draw, how many were drawn for it, and whether it was accepted."""
-        uniforms = candidate_uniforms(batch, draws, tries)
-        tests = uniforms.acceptance().reshape(-1, tries)
-        first = self._candidates(batch, draws, uniforms, run)
+        first, numbers = self._drawn(batch, draws, tries, 0, run)
+        tests = numbers.reshape(-1, tries)
         owners = np.repeat(draws, tries)
         tally.weigh(owners, first.log_x, first.log_beyond)
         log_x = first.log_x.reshape(-1, tries)
@@ -148,18 +152,45 @@ class DiscSampler(Sampler):
         rejected = np.flatnonzero(~accepted)
         if not rejected.size:
             return chosen, counts, accepted
-        numbers = np.array([single_uniform(batch.seeds[d], 2 * tries) for d in draws[rejected]])
+        picks = np.array([single_uniform(batch.seeds[d], 2 * tries) for d in draws[rejected]])
         if self.recycle:
             weights = log_x[rejected]
             # subtle: x = 1 cannot be rejected, so 1 - x is positive here.
-            picked = resample(weights - np.log(-np.expm1(weights)), numbers)
+            picked = resample(weights - np.log(-np.expm1(weights)), picks)
             taken = first.take(rejected * tries + picked)
         else:
-            fresh_uniforms = candidate_uniforms(batch, draws[rejected], tries, first=tries)
-            fresh = self._candidates(batch, draws[rejected], fresh_uniforms, run)
-            picked = resample(fresh.log_x.reshape(-1, tries), numbers)
+            fresh, _ = self._drawn(batch, draws[rejected], tries, tries, run)
+            picked = resample(fresh.log_x.reshape(-1, tries), picks)
             taken = fresh.take(np.arange(len(rejected)) * tries + picked)
         return chosen.replaced(rejected, taken), counts, accepted
+
+    def _drawn(
+        self,
+        batch: Batch,
+        draws: NDArray[np.int64],
+        tries: int,
+        first: int,
+        run: DraftRun | None,
+    ) -> tuple[Candidates, NDArray[np.float64]]:
+        """Return candidates ``first..first+tries-1`` of each draw, and their tests' uniforms.
+
+        All are drawn, whichever is accepted: the mass is their mean, and a mean over a number that
+        chance has stopped would be biased. They decode in parts of a size that nobody sets, so
+        nothing depends on it, not even how many calls of the target a draw with a draft takes.
+        """
+        parts, tests, rows = [], [], []
+        for some in chunks(tries, MOST_TOGETHER // (self.beams or 1)):
+            uniforms = candidate_uniforms(batch, draws, len(some), first + int(some[0]))
+            tests.append(uniforms.acceptance())
+            parts.append(self._candidates(batch, draws, uniforms, run))
+            rows.append(
+                np.arange(len(draws) * len(some)).reshape(len(draws), -1) + some[0] * len(draws)
+            )
+        if len(parts) == 1:
+            return parts[0], tests[0]
+        # Those of one draw adjacent, as in each part.
+        order = np.concatenate(rows, axis=1).ravel()
+        return concatenate(parts).take(order), np.concatenate(tests)[order]
 
     def _candidates(
         self,

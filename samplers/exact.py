@@ -32,6 +32,9 @@ if TYPE_CHECKING:
 FALLBACKS = {"disc": "asymptotic", "asap": "asymptotic", "none": "exact"}
 """What a sample past the budget becomes, and its exactness: one of K more candidates, taken in
 proportion to its weight; the next candidate, with its weight; or no text at all."""
+MOST_TRIES = 1 << 16
+"""Largest K of the fallback ``disc``: its candidates are one round, which is never split, and take
+a kilobyte and more each."""
 
 
 class ExactSampler(Sampler):
@@ -46,7 +49,7 @@ class ExactSampler(Sampler):
             allowed, instead of masking and testing at the end: the same law.
         max_draws: Budget: candidates per sample asked for, all samples of a record together.
         fallback: ``disc``, ``asap`` or ``none``: what a sample past the budget is.
-        max_tries: K of the fallback ``disc``.
+        max_tries: K of the fallback ``disc``, at most ``MOST_TRIES``.
         tree_bytes: Bytes of the tree's vectors kept; changes no result.
         max_walks: Candidates that decode together; changes no result.
         tree: Keeps the tree of a single record between runs; a budget is a run's own.
@@ -88,6 +91,13 @@ class ExactSampler(Sampler):
         self.max_draws = require("max_draws", max_draws, at_least=1)
         self.fallback = fallback
         self.max_tries = require("max_tries", max_tries, at_least=1)
+        if fallback == "disc" and self.max_tries > MOST_TRIES:
+            raise UsageError(
+                f"max_tries is {max_tries}, expected at most {MOST_TRIES}: those candidates of the "
+                "fallback disc are drawn at once",
+                hint="Lower max_tries, or choose the fallback asap or none.",
+                option="max_tries",
+            )
         self.tree_bytes = require("tree_bytes", tree_bytes, at_least=1)
         self.max_walks = require("max_walks", max_walks, at_least=1)
         self.tree = tree

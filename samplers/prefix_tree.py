@@ -12,7 +12,7 @@ A node is a context of the model's tree, which interns prefixes already: columns
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -60,6 +60,12 @@ class Visit:
     exact: bool = False
     terminal: bool = False
 
+    def take(self, rows: NDArray[np.int64]) -> Visit:
+        """Return what is known of some of the prefixes."""
+        shares = ("log_mass", "log_end", "log_beyond")
+        known = {name: getattr(self, name) for name in shares}
+        return replace(self, **{k: v[rows] for k, v in known.items() if v is not None})
+
 
 class PrefixTree:
     """The visited prefixes of all records of a batch.
@@ -97,9 +103,14 @@ class PrefixTree:
     def visit(self, nodes: Frontier, seen: Visit) -> None:
         """Record the prefixes of ``nodes``; the lowest draw that comes to a prefix owns its cost.
 
-        Cost: O(W), one compiled pass.
+        Cost: O(W), one compiled pass; a sort before it where the tree is walked again.
         """
         n = len(nodes.context)
+        if "state" in self.columns:
+            # subtle: draws that walk down the children find them as they were linked, so a record's
+            # must be linked in an order of its own. Ids have none: they are used again once freed.
+            order = np.lexsort((nodes.draw, nodes.token))
+            nodes, seen = nodes.take(order), seen.take(order)
         self.reserve(int(nodes.context.max(initial=-1)) + 1)
         flags = np.full(n, EVALUATED * seen.evaluated | EXACT * seen.exact, np.uint8)
         flags |= np.uint8(TERMINAL * seen.terminal)

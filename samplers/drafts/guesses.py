@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
 from cdec.samplers.categorical_kernels import NONE
@@ -47,39 +48,72 @@ class LookupDrafting(Drafting):
 
     def __init__(self, batch: Batch) -> None:
         self._model = batch.model
-        self._prompts = [
-            np.array(batch.model.prompt_tokens(root) if root >= 0 else [], np.int64)
+        prompts = [
+            np.array(batch.model.prompt_tokens(root) if root >= 0 else [], np.int32)
             for root in batch.roots.tolist()
         ]
+        lengths = [len(prompt) for prompt in prompts]
+        self._starts = np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+        self._prompts = np.concatenate([*prompts, np.zeros(0, np.int32)])
         self._is_end = batch.is_end
 
     def guess(self, walks: Frontier, uniforms: NDArray[np.float64] | None) -> Guess:
-        """Propose the token after the latest longest repetition; cost: one search a walk."""
-        events = np.full(len(walks.request), NONE, np.int64)
-        pairs = zip(walks.request.tolist(), walks.context.tolist(), strict=True)
-        for row, (request, context) in enumerate(pairs):
-            text = np.array(self._model.tokens(context), np.int64)
-            token = following(np.concatenate([self._prompts[request], text]))
-            if token >= 0 and not self._is_end[token]:
-                events[row] = token
+        """Propose the token after the latest longest repetition.
+
+        Cost: one compiled search a walk, some nanoseconds for each token of its prompt and text:
+        10 microseconds for 4,000. Nothing is kept between calls.
+        """
+        tree = self._model.tree
+        events = np.empty(len(walks.request), np.int64)
+        columns = tree.parent, tree.token, tree.depth
+        _follow(walks.context, walks.request, columns, self._starts, self._prompts, events)
+        events[(events >= 0) & self._is_end[events]] = NONE
         return Guess.of(events)
 
 
-def following(tokens: NDArray[np.int64], longest: int = LONGEST_MATCH) -> int:
-    """Return what followed the longest earlier run equal to the last tokens; -1 for nothing.
+@njit(cache=True, nogil=True)
+def _follow(contexts, request, columns, starts, prompts, events) -> Any:  # type: ignore[no-untyped-def]
+    """Write what followed the longest earlier run equal to the last tokens; NONE for nothing.
 
     Args:
-        tokens: int64[n].
-        longest: Most tokens compared.
+        contexts, request: int64[n]. columns: The parents, tokens and depths of contexts.
+        starts: int64[R + 1] where each request's prompt begins in ``prompts``, int32[...].
+        events: int64[n], written.
     """
-    if len(tokens) < 2:
-        return -1
-    places = np.flatnonzero(tokens[:-1] == tokens[-1])
-    for back in range(1, longest):
-        # ``places`` are the ends of runs of ``back`` tokens equal to the last ``back`` ones.
-        reaching = places[places >= back]
-        longer = reaching[tokens[reaching - back] == tokens[max(-1 - back, -len(tokens))]]
-        if not longer.size:
-            break
-        places = longer
-    return int(tokens[places[-1] + 1]) if len(places) else -1
+    parent, token, depth = columns
+    longest = 0
+    for w in range(len(contexts)):
+        begin = starts[request[w] + 1] - starts[request[w]]
+        longest = max(longest, begin + depth[contexts[w]])
+    tokens = np.empty(longest, np.int32)
+    held, begin = -1, 0
+    for w in range(len(contexts)):
+        if request[w] != held:
+            held = request[w]
+            begin = starts[held + 1] - starts[held]
+            tokens[:begin] = prompts[starts[held] : starts[held + 1]]
+        node = contexts[w]
+        n = begin + depth[node]
+        for at in range(n - 1, begin - 1, -1):
+            tokens[at] = token[node]
+            node = parent[node]
+        place = _repetition(tokens, n)
+        events[w] = NONE if place < 0 else tokens[place + 1]
+
+
+@njit(cache=True, nogil=True)
+def _repetition(tokens, n) -> Any:  # type: ignore[no-untyped-def]
+    """Return where the run ends that equals the longest run of last tokens, of ``tokens[:n]``.
+
+    Of equally long ones the latest; -1 where even the last token stands nowhere before.
+    """
+    most, place = 0, -1
+    for at in range(n - 2, -1, -1):
+        same = 0
+        while same < LONGEST_MATCH and same <= at and tokens[at - same] == tokens[n - 1 - same]:
+            same += 1
+        if same > most:
+            most, place = same, at
+            if most == LONGEST_MATCH:
+                break
+    return place

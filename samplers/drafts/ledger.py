@@ -89,10 +89,11 @@ class Ledger:
             owners: As in ``Outcome``: by request, the draw that each candidate belongs to.
         """
         totals = np.zeros(len(self._batch.seeds))
-        sums = self._sums.get(name, [])
-        for request, draw, amounts in [(*self.calls(), 1)] if name == TARGET_CALLS else sums:
-            rows = self._rows(request, draw, owners)
-            np.add.at(totals, rows, amounts)
+        sums = [(*self.calls(), 1)] if name == TARGET_CALLS else self._sums.get(name, [])
+        if sums:
+            amounts = [np.broadcast_to(amount, len(draw)) for _, draw, amount in sums]
+            request, draw = (np.concatenate([part[i] for part in sums]) for i in range(2))
+            np.add.at(totals, self._rows(request, draw, owners), np.concatenate(amounts))
         return totals
 
     def wasted(self, owners: Mapping[int, NDArray[np.int64]] | None = None) -> NDArray[np.int64]:
@@ -123,10 +124,32 @@ class Ledger:
         owners: Mapping[int, NDArray[np.int64]] | None,
     ) -> NDArray[np.int64]:
         """Return the rows of draws in the batch, int64[n]."""
-        draw = np.asarray(draw, np.int64).copy()
-        for number, owner in (owners or {}).items():
-            mine = np.flatnonzero(request == number)
-            draw[mine] = owner[draw[mine]]
+        draw = np.asarray(draw, np.int64)
+        if owners:
+            draw = owning(owners, len(self._batch.requests), request, draw)
         first = np.searchsorted(self._batch.draw_request, np.arange(len(self._batch.requests)))
         rows: NDArray[np.int64] = first[request] + draw
         return rows
+
+
+def owning(
+    owners: Mapping[int, NDArray[np.int64]],
+    requests: int,
+    request: NDArray[Any],
+    candidate: NDArray[np.int64],
+) -> NDArray[np.int64]:
+    """Return the draws that candidates belong to, int64[n]; those of other requests are draws.
+
+    Args:
+        owners: By request, the draw of each candidate.
+        requests: Number of requests of the batch.
+        request: int[n]. candidate: int64[n].
+    """
+    flat = np.concatenate(list(owners.values()))
+    lengths = [len(owner) for owner in owners.values()]
+    begin = np.full(requests, -1, np.int64)
+    begin[list(owners)] = np.cumsum(lengths) - lengths
+    mine = np.flatnonzero(begin[request] >= 0)
+    draw = candidate.copy()
+    draw[mine] = flat[begin[request[mine]] + candidate[mine]]
+    return draw

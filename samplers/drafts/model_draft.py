@@ -8,12 +8,14 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.errors import ModelError
 from cdec.core.warping import normalizers
 from cdec.samplers import events
 from cdec.samplers.categorical_kernels import NONE
 from cdec.samplers.context_columns import with_room
 from cdec.samplers.drafts.proposals import DRAWN, GUESSED, Drafting, Guess, in_view
 from cdec.samplers.drafts.view import DraftView
+from cdec.samplers.frontier import distinct
 from cdec.samplers.step import Step
 
 if TYPE_CHECKING:
@@ -58,18 +60,22 @@ class ModelDrafting(Drafting):
         if not able.size:
             return Guess.of(np.full(len(walks.request), NONE, np.int64))
         step = self.evaluate(in_view(asked, self.view.batch, self._twins.of(asked.context)))
-        if uniforms is None or self._is_greedy:
-            chosen = events.most_probable(step)
-        else:
-            chosen = events.sample(step, uniforms[able])
+        chosen = self._chosen(step, None if uniforms is None else uniforms[able])
         n = len(walks.request)
-        found, law, log_p = np.full(n, NONE, np.int64), np.full(n, -1, np.int64), np.zeros(n)
+        found, law = np.full(n, NONE, np.int64), np.full(n, -1, np.int64)
         found[able] = chosen.tokens
         law[able] = step.rows[step.walk_node]
-        with np.errstate(invalid="ignore"):
-            log_p[able] = chosen.log_p - chosen.log_z[step.walk_node]
         kind = GUESSED if uniforms is None or self._is_greedy else DRAWN
-        return Guess(found, kind, law, step.scores, step.log_normalizer, log_p)
+        return Guess(found, kind, law, step.scores, step.log_normalizer)
+
+    def _chosen(self, step: Step, uniforms: NDArray[np.float64] | None) -> events.SampledEvents:
+        try:
+            if uniforms is None or self._is_greedy:
+                return events.most_probable(step)
+            return events.sample(step, uniforms)
+        except ModelError as error:
+            hint = "Load the draft with another dtype, such as float32 or bfloat16."
+            raise ModelError(f"the draft: {error.message}", hint=hint) from None
 
     def evaluate(self, frontier: Frontier) -> Step:
         """Evaluate prefixes of the view in one pass of the draft, and count the calls."""
@@ -80,6 +86,19 @@ class ModelDrafting(Drafting):
         elif step.scores.shape[1] < self._width and not step.nodes.batch.on_host:
             step = widened(step, self._width)
         return step
+
+    def count(self, walks: Frontier) -> None:
+        """Count calls that ``guess`` made for other draws: a prefix belongs to the lowest one.
+
+        Args:
+            walks: Prefixes of the target that ``guess`` was asked about before.
+        """
+        able = np.flatnonzero(self.view.can_follow(walks.request, walks.depth))
+        if able.size:
+            asked = walks.take(able)
+            order, starts, _ = distinct(asked.context, asked.request, asked.draw)
+            nodes = asked.take(order[starts])
+            self._count(replace(nodes, context=self._twins.of(nodes.context)))
 
     def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the request and draw of every draft call so far, int64[n] each."""

@@ -35,8 +35,6 @@ class Proposal:
         kinds: int64[n] FORCED, GUESSED or DRAWN.
         rows: int64[n] row of each walk's law in ``scores``, float[M, V]; -1 where it has none.
         log_normalizer: float64[M], as in ``Step``.
-        log_p: float64[n] log of the draft's masked, renormalised probability of the event; 0 where
-            it has no law.
     """
 
     walks: NDArray[np.int64]
@@ -45,7 +43,6 @@ class Proposal:
     rows: NDArray[np.int64]
     scores: Any
     log_normalizer: Any
-    log_p: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +54,12 @@ class Guess:
     rows: NDArray[np.int64]
     scores: Any
     log_normalizer: Any
-    log_p: NDArray[np.float64]
 
     @classmethod
     def of(cls, events: NDArray[np.int64]) -> Guess:
         """Return guesses without a law."""
-        n = len(events)
-        nowhere = np.full(n, -1, np.int64)
-        return cls(events, GUESSED, nowhere, np.zeros((0, 1)), np.zeros(0), np.zeros(n))
+        nowhere = np.full(len(events), -1, np.int64)
+        return cls(events, GUESSED, nowhere, np.zeros((0, 1)), np.zeros(0))
 
 
 class Drafting(ABC):
@@ -158,7 +153,7 @@ def _level(
     n = len(rows)
     open_ones = np.flatnonzero(tokens < 0)
     events, kinds = tokens.copy(), np.zeros(n, np.int64)
-    law, log_p = np.full(n, -1, np.int64), np.zeros(n)
+    law = np.full(n, -1, np.int64)
     scores, log_normalizer = np.zeros((0, 1)), np.zeros(0)
     if open_ones.size:
         asked = walk.take(open_ones)
@@ -167,12 +162,10 @@ def _level(
             numbers = uniforms.at(asked.depth, alive[rows[open_ones]])
         guess = drafting.guess(asked, numbers)
         events[open_ones], kinds[open_ones] = guess.events, guess.kind
-        law[open_ones], log_p[open_ones] = guess.rows, guess.log_p
+        law[open_ones] = guess.rows
         scores, log_normalizer = guess.scores, guess.log_normalizer
     said = np.flatnonzero(events != NONE)
-    return Proposal(
-        rows[said], events[said], kinds[said], law[said], scores, log_normalizer, log_p[said]
-    )
+    return Proposal(rows[said], events[said], kinds[said], law[said], scores, log_normalizer)
 
 
 def _followed(

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.core.model import LanguageModel
-from cdec.samplers.base import require
+from cdec.samplers.base import require, require_number
 from cdec.samplers.counts import Counts
 from cdec.samplers.drafts.guesses import CountsDrafting, LookupDrafting
-from cdec.samplers.drafts.ledger import Ledger
+from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger
 from cdec.samplers.drafts.model_draft import ModelDrafting
 from cdec.samplers.drafts.proposals import Drafting
 
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from typing import Self
 
     from cdec.samplers.batch import Batch
-    from cdec.samplers.drafts.speculate import _Following
+    from cdec.samplers.drafts.speculate import Following
     from cdec.samplers.outcome import Outcome
 
 COUNTS, LOOKUP = "counts", "prompt-lookup"
@@ -75,31 +75,14 @@ class DraftOptions:
         """
         if draft is None:
             return None
-        if not isinstance(draft, LanguageModel) and draft not in (COUNTS, LOOKUP):
-            raise UsageError(
-                f"draft is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
-                hint="Load the draft with cdec.core.load_model.",
-                option="draft",
-            )
+        _require_kind(draft)
         if gamma != ADAPTIVE:
             require("gamma", gamma, at_least=1)
-        for name, value, below in (
-            ("draft_temperature", temperature, False),
-            ("cost_ratio", cost_ratio, True),
-        ):
-            if value is not None and not (0.0 < value < np.inf or (value == 0.0 and not below)):
-                least = "above 0" if below else "of 0 or more"
-                raise UsageError(
-                    f"{name} is {value}, expected a number {least}",
-                    hint="Leave it out for the default.",
-                    option=name,
-                )
-        if not 0.0 <= threshold < 1.0:
-            raise UsageError(
-                f"speculate_threshold is {threshold}, expected 0 <= threshold < 1",
-                hint="Give a probability below 1, such as 0.4.",
-                option="speculate_threshold",
-            )
+        if temperature is not None:
+            require_number("draft_temperature", temperature, least=0.0)
+        if cost_ratio is not None:
+            require_number("cost_ratio", cost_ratio, above=0.0)
+        require_number("speculate_threshold", threshold, least=0.0, below=1.0)
         # subtle: counts that hold nothing yet are false.
         learnt = Counts() if counts is None else counts
         return cls(draft, gamma, temperature, learnt, threshold, cost_ratio)
@@ -131,6 +114,16 @@ class DraftOptions:
         if isinstance(self.draft, str):
             return LookupDrafting(batch)
         return ModelDrafting(batch, self.draft, self.temperature)
+
+
+def _require_kind(draft: object) -> None:
+    if isinstance(draft, LanguageModel) or draft in (COUNTS, LOOKUP):
+        return
+    raise UsageError(
+        f"draft is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
+        hint="Load the draft with cdec.core.load_model.",
+        option="draft",
+    )
 
 
 def require_options(options: DraftOptions | None) -> DraftOptions:
@@ -180,7 +173,7 @@ class DraftRun:
         """Return how many proposals each candidate gets now, int64[n]."""
         return self._gamma[alive]
 
-    def close_round(self, walks: _Following) -> None:
+    def close_round(self, walks: Following) -> None:
         """Book what a round gave to each of its walks."""
         owner = walks.start.request, walks.start.draw
         tested, alive = walks.verified > 0, walks.candidates
@@ -196,7 +189,7 @@ class DraftRun:
     def account(self, outcome: Outcome) -> Outcome:
         """Add what the draft cost and gained to an outcome."""
         owners = outcome.owners
-        calls = self.ledger.totals("target_calls", owners).astype(np.int64)
+        calls = self.ledger.totals(TARGET_CALLS, owners).astype(np.int64)
         return replace(
             outcome,
             per_draw={**outcome.per_draw, **self.fields(outcome.chosen.events, owners)},
@@ -218,7 +211,7 @@ class DraftRun:
             ``cost_per_token``, (c draft calls + target calls) / events, null where c is not known.
         """
         self.ledger.replace("draft_calls", *self.drafting.calls())
-        names = ("verified", "accepted", "rounds", "draft_calls", "target_calls")
+        names = ("verified", "accepted", "rounds", "draft_calls", TARGET_CALLS)
         totals = [self.ledger.totals(name, owners) for name in names]
         verified, accepted, rounds, drafts, calls = totals
         return {

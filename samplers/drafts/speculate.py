@@ -58,7 +58,7 @@ def speculate_on(
     """
     run.begin(len(record.log_p))
     while alive.size:
-        following = _Following(alive, frontier, judge, run, weighed)
+        following = Following(alive, frontier, judge, run, weighed)
         _round(record, following, uniforms)
         alive, frontier = following.stopped()
 
@@ -92,7 +92,7 @@ def decode(
     return record.candidates()
 
 
-def _round(record: Recorder, walks: _Following, uniforms: CandidateUniforms | None) -> None:
+def _round(record: Recorder, walks: Following, uniforms: CandidateUniforms | None) -> None:
     """Draft, evaluate, and follow what the target accepts."""
     frontier, run = walks.start, walks.run
     open_ones = np.flatnonzero(~frontier.is_overlong())
@@ -113,7 +113,7 @@ def _round(record: Recorder, walks: _Following, uniforms: CandidateUniforms | No
     run.close_round(walks)
 
 
-class _Following:
+class Following:
     """The walks of a round while they follow what was proposed, W at first.
 
     Attributes:
