@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -147,3 +148,33 @@ def require(name: str, value: object, *, at_least: int) -> int:
             option=name,
         )
     return value
+
+
+def require_number(
+    name: str,
+    value: object,
+    *,
+    least: float = -math.inf,
+    most: float = math.inf,
+    above: float = -math.inf,
+    below: float = math.inf,
+    infinite: bool = False,
+) -> float:
+    """Return an option that is a number within bounds, finite unless ``infinite`` ones will do.
+
+    Raises:
+        UsageError: It is none, or out of range.
+    """
+    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
+    number = float(value) if is_number else math.nan  # type: ignore[arg-type]
+    fits = least <= number <= most and (above < number < below or (infinite and number == below))
+    if not fits:
+        bounds = (("of {:g} or more", least), ("of {:g} or less", most))
+        strict = (("above {:g}", above), ("below {:g}", below))
+        said = [form.format(bound) for form, bound in (*bounds, *strict) if math.isfinite(bound)]
+        raise UsageError(
+            f"{name} is {value!r}, expected a number {' and '.join(said) or 'that is finite'}",
+            hint=f"Give {name} such a number, or leave it out for the default.",
+            option=name,
+        )
+    return number

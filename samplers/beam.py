@@ -7,7 +7,7 @@ from typing import ClassVar
 import numpy as np
 
 from cdec.core.errors import UsageError
-from cdec.samplers.base import Sampler, require
+from cdec.samplers.base import Sampler, require, require_number
 from cdec.samplers.batch import Batch
 from cdec.samplers.beam_search import beam_search
 from cdec.samplers.outcome import Outcome
@@ -34,13 +34,7 @@ class BeamSampler(Sampler):
 
     def __init__(self, *, beams: int = DEFAULT_BEAMS, length_penalty: float = 0.0) -> None:
         self.beams = require("beams", beams, at_least=1)
-        if not 0 <= length_penalty < float("inf"):
-            raise UsageError(
-                f"length_penalty is {length_penalty}, expected a number of at least 0",
-                hint="Leave it out to rank by probability.",
-                option="length_penalty",
-            )
-        self.length_penalty = length_penalty
+        self.length_penalty = require_number("length_penalty", length_penalty, least=0.0)
 
     def run(self, batch: Batch) -> Outcome:
         """Search the texts of every request of ``batch``; draw i is the i-th best."""

@@ -14,7 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.base import DEFAULT_MAX_WALKS, require
-from cdec.samplers.lookahead.options import require_draft_model, require_number
+from cdec.samplers.context_columns import with_room
+from cdec.samplers.drafts.ledger import TARGET_CALLS
+from cdec.samplers.lookahead.options import require_draft_model
 from cdec.samplers.lookahead.plan import Plan
 from cdec.samplers.lookahead.rollout import forced_chain
 from cdec.samplers.lookahead.sampler import RewardSampler
@@ -41,8 +43,7 @@ class CdlhSampler(RewardSampler):
         reward: Scores generated texts; the prompt is not shown to it.
         branch: k, candidates a position.
         depth: d, events of a rollout.
-        cost_ratio: Checked alone: no draft is called, and ``cost_per_token`` is the target's calls.
-        max_walks: Texts that decode together; bounds memory, changes no result.
+        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Raises:
         UsageError: An option out of range.
@@ -55,11 +56,8 @@ class CdlhSampler(RewardSampler):
         reward: Reward,
         branch: int = 3,
         depth: int = 3,
-        cost_ratio: float | None = None,
         max_walks: int = DEFAULT_MAX_WALKS,
     ) -> None:
-        if cost_ratio is not None:
-            require_number("cost_ratio", cost_ratio, least=0.0)
         super().__init__(reward, branch, depth, None, max_walks)
 
     def planner(
@@ -72,7 +70,7 @@ class CdlhSampler(RewardSampler):
         self, run: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
     ) -> dict[str, list[Any]]:
         """Return the cost: target calls an event."""
-        calls = ledger.totals("target_calls").tolist()
+        calls = ledger.totals(TARGET_CALLS).tolist()
         pairs = zip(calls, events.tolist(), strict=True)
         return {"cost_per_token": [call / n if n else None for call, n in pairs]}
 
@@ -126,13 +124,29 @@ class EventPlanner:
 
     def __init__(self, ahead: Lookahead) -> None:
         self._ahead = ahead
+        # By context: whether a pass read all that is forced from there on.
+        self._is_covered = np.zeros(1024, np.bool_)
 
     def __call__(self, walks: Frontier, alive: NDArray[np.int64]) -> Plan:
         """Return the event of each walk; what the constraint forces next shares its pass."""
         target = self._ahead.target
         # What a rollout of the target evaluated already is no further call.
         target.path_calls += int((~target.is_known(walks.context)).sum())
-        target.evaluate(forced_chain(walks))
-        plan = Plan.empty(len(alive), 1)
+        self._read_on(walks)
+        plan = Plan.empty(len(alive))
         plan.append(np.arange(len(alive)), *self._ahead.choose(walks))
         return plan
+
+    def _read_on(self, walks: Frontier) -> None:
+        """Evaluate walks and what the constraint forces behind them, each such chain once."""
+        self._is_covered = with_room(self._is_covered, walks.context, 0)
+        new = np.flatnonzero(~self._is_covered[walks.context])
+        if not new.size:
+            return
+        # Draws that share a prefix come to it together, as nothing is random: so its owner, the
+        # lowest of them, is among those that walk the chain.
+        levels = forced_chain(walks.take(new))
+        self._ahead.target.evaluate(levels)
+        for level in levels:
+            self._is_covered = with_room(self._is_covered, level.context, 0)
+            self._is_covered[level.context] = True

@@ -11,8 +11,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.base import DEFAULT_MAX_WALKS, require
-from cdec.samplers.lookahead.options import require_draft_model, require_number, require_one_of
+from cdec.samplers.base import DEFAULT_MAX_WALKS, require, require_number
+from cdec.samplers.lookahead.options import require_draft_model, require_one_of
 from cdec.samplers.lookahead.rounds import SCENARIOS, DraftedPlanner, Thresholds
 from cdec.samplers.lookahead.sampler import RewardSampler
 from cdec.samplers.randomness import TEST
@@ -49,7 +49,7 @@ class CdslSampler(RewardSampler):
         on_reject: Whether S2 to S4 ``keep`` the n (as the paper's listing) or ``discard`` them (as
             its prose).
         cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
-        max_walks: Texts that decode together; bounds memory, changes no result.
+        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Raises:
         UsageError: No draft model, or an option out of range.

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require, require_number
 from cdec.samplers.batch import Batch
 from cdec.samplers.candidates import Candidates, concatenate
 from cdec.samplers.drafts.run import COUNTS, DEFAULT_GAMMA, DraftOptions, DraftRun, require_options
@@ -153,11 +153,6 @@ class Budget:
         return verdict
 
 
-def _nats(name: str, value: float | None) -> float | None:
-    if value is None or value >= 0.0:
-        return value
-    raise UsageError(
-        f"{name} is {value}, expected nats of 0 or more",
-        hint="0 is lossless, inf leaves only the constraint.",
-        option=name,
-    )
+def _nats(name: str, value: object) -> float | None:
+    """Return a budget: 0 is lossless, inf leaves only the constraint; None where none is given."""
+    return None if value is None else require_number(name, value, least=0.0, infinite=True)

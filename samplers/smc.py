@@ -16,8 +16,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import UsageError
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require, require_number
 from cdec.samplers.batch import FREE, Batch
 from cdec.samplers.candidates import Candidates, concatenate
 from cdec.samplers.disc import resample
@@ -61,7 +60,7 @@ class SmcSampler(Sampler):
         max_walks: int = DEFAULT_MAX_WALKS,
     ) -> None:
         self.particles = require("particles", particles, at_least=1)
-        self.resample_below = _share("resample_below", resample_below)
+        self.resample_below = require_number("resample_below", resample_below, least=0.0, most=1.0)
         self.max_walks = require("max_walks", max_walks, at_least=1)
 
     def run(self, batch: Batch) -> Outcome:
@@ -154,18 +153,3 @@ def _without_ess(tally: Tally) -> dict[int, dict[str, object]]:
     for mine in fields.values():
         del mine["ess"]
     return fields
-
-
-def _share(name: str, value: object) -> float:
-    """Return an option that is a share, from 0 to 1.
-
-    Raises:
-        UsageError: It is no number, or out of range.
-    """
-    if isinstance(value, (int, float)) and not isinstance(value, bool) and 0.0 <= value <= 1.0:
-        return float(value)
-    raise UsageError(
-        f"{name} is {value!r}, expected a number from 0 to 1",
-        hint=f"Give {name} a share of the particles, such as 0.5.",
-        option=name,
-    )

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from functools import reduce
 from typing import TYPE_CHECKING, Protocol
 
 import numpy as np
@@ -11,8 +10,9 @@ from numpy.typing import NDArray
 from cdec.samplers import events
 from cdec.samplers.allowed import host_scores
 from cdec.samplers.context_columns import with_room
-from cdec.samplers.events import END, BestEvents
-from cdec.samplers.frontier import Frontier
+from cdec.samplers.events import END, NONE, BestEvents
+from cdec.samplers.frontier import Frontier, distinct
+from cdec.samplers.selection import chunks
 from cdec.samplers.step import Step
 
 if TYPE_CHECKING:
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cdec.samplers.drafts.model_draft import ModelDrafting
 
 _UNKNOWN = -3
+_NOBODY = np.iinfo(np.int64).max
 
 
 class Greedy(Protocol):
@@ -46,36 +47,46 @@ class TargetEvents:
 
     Args:
         ledger: Books the calls.
-        branch: k, events kept a prefix.
+        branch: k, events kept a prefix; no more than there are ids.
+        max_rows: Prefixes that are evaluated together; bounds memory, changes no account.
 
     Attributes:
         path_calls: As in ``Greedy``; those that choose among candidates are added from outside.
     """
 
-    def __init__(self, ledger: Ledger, branch: int) -> None:
+    def __init__(self, ledger: Ledger, branch: int, max_rows: int) -> None:
         self.path_calls = 0
         self._ledger = ledger
         self._branch = branch
-        self._events = np.full((1024, branch), _UNKNOWN, np.int64)
-        self._log_p = np.zeros((1024, branch))
-        self._log_z = np.zeros((1024, 2))
+        self._max_rows = max_rows
+        # By context, its place in the columns below: rollouts of a draft pass by many contexts
+        # that are never asked here.
+        self._place = np.full(1024, _UNKNOWN, np.int64)
+        self._known = 0
+        self._events = np.full((1, branch), NONE, np.int64)
+        self._log_p = np.zeros((1, branch))
+        self._log_z = np.zeros((1, 2))
 
     def evaluate(self, levels: list[Frontier]) -> None:
-        """Evaluate the prefixes of one pass that are not known yet, level by level."""
+        """Book the prefixes of one pass, level by level, and evaluate those not known yet."""
+        # subtle: the ledger must hear of known prefixes too, or a prefix would belong to the draw
+        # that happened to come first, and not to the lowest one.
+        self._ledger.evaluate(levels)
         new = []
         for level in levels:
             rows = np.flatnonzero(~self.is_known(level.context))
             if rows.size:
                 new.append(level if len(rows) == len(level.context) else level.take(rows))
         if new:
-            self._ledger.evaluate(new)
-            step = Step.of(reduce(Frontier.joined, new))
-            self._keep(step.nodes.context, events.best(step, self._branch))
+            nodes = _distinct(_joined(new))
+            for rows in chunks(len(nodes.context), self._max_rows):
+                step = Step.of(nodes.take(rows))
+                self._keep(step.nodes.context, events.best(step, self._branch))
 
     def is_known(self, contexts: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which contexts (int64[n]) were evaluated, bool[n]."""
-        self._events = with_room(self._events, contexts, _UNKNOWN)
-        known: NDArray[np.bool_] = self._events[contexts, 0] != _UNKNOWN
+        self._place = with_room(self._place, contexts, _UNKNOWN)
+        known: NDArray[np.bool_] = self._place[contexts] != _UNKNOWN
         return known
 
     def best(self, contexts: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.float64]]:
@@ -83,13 +94,15 @@ class TargetEvents:
 
         Best first, ties as in ``Greedy``; NONE and -inf where there are fewer.
         """
-        return self._events[contexts], self._log_p[contexts]
+        places = self._place[contexts]
+        return self._events[places], self._log_p[places]
 
     def masses(
         self, contexts: NDArray[np.int64]
     ) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
         """Return log Z and log P(end) of known contexts (int64[n]), float64[n] each."""
-        return self._log_z[contexts, 0], self._log_z[contexts, 1]
+        places = self._place[contexts]
+        return self._log_z[places, 0], self._log_z[places, 1]
 
     def log_p_of(self, walks: Frontier, chosen: NDArray[np.int64]) -> NDArray[np.float64]:
         """Return log P of one allowed event after each known prefix, float64[n].
@@ -113,7 +126,7 @@ class TargetEvents:
         """Return the most probable event after each prefix; see ``Greedy``."""
         self.path_calls += len(walks.context)
         self.evaluate([walks])
-        found: NDArray[np.int64] = self._events[walks.context, 0]
+        found: NDArray[np.int64] = self._events[self._place[walks.context], 0]
         return found
 
     def _keep(self, contexts: NDArray[np.int64], found: BestEvents) -> None:
@@ -126,10 +139,14 @@ class TargetEvents:
         order = np.argsort(-log_p, axis=1, kind="stable")[:, : self._branch]
         log_p = np.take_along_axis(log_p, order, 1)
         tokens = np.take_along_axis(tokens, order, 1)
-        self._log_p = with_room(self._log_p, contexts, 0.0)
-        self._log_z = with_room(self._log_z, contexts, 0.0)
-        self._events[contexts], self._log_p[contexts] = tokens, log_p
-        self._log_z[contexts] = np.stack([found.log_z, found.log_end], 1)
+        places = self._known + np.arange(len(contexts))
+        self._place[contexts] = places
+        self._known += len(contexts)
+        self._events = with_room(self._events, places, NONE)
+        self._log_p = with_room(self._log_p, places, 0.0)
+        self._log_z = with_room(self._log_z, places, 0.0)
+        self._events[places], self._log_p[places] = tokens, log_p
+        self._log_z[places] = np.stack([found.log_z, found.log_end], 1)
 
 
 class DraftEvents:
@@ -137,25 +154,55 @@ class DraftEvents:
 
     Args:
         drafting: The draft at work; it counts its calls.
+        max_rows: As in ``TargetEvents``.
 
     Attributes:
         path_calls: As in ``Greedy``.
     """
 
-    def __init__(self, drafting: ModelDrafting) -> None:
+    def __init__(self, drafting: ModelDrafting, max_rows: int) -> None:
         self.path_calls = 0
         self._drafting = drafting
+        self._max_rows = max_rows
         self._events = np.full(1024, _UNKNOWN, np.int64)
+        # By context: the lowest draw that asked.
+        self._asked_by = np.full(1024, _NOBODY, np.int64)
 
     def next_events(self, walks: Frontier) -> NDArray[np.int64]:
         """Return the most probable event after each prefix; see ``Greedy``.
 
         NONE also where the draft's context is full.
         """
-        self.path_calls += len(walks.context)
-        self._events = with_room(self._events, walks.context, _UNKNOWN)
-        rows = np.flatnonzero(self._events[walks.context] == _UNKNOWN)
-        if rows.size:
-            asked = walks.take(rows)
+        contexts, known = walks.context, self._is_known(walks.context)
+        self.path_calls += len(contexts)
+        # A call belongs to the lowest draw that ever needs it, as in ``Ledger``.
+        shared = np.flatnonzero(known & (walks.draw < self._asked_by[contexts]))
+        if shared.size:
+            self._drafting.count(walks.take(shared))
+        new = np.flatnonzero(~known)
+        nodes = _distinct(walks.take(new)) if new.size else walks
+        for rows in chunks(len(nodes.context) if new.size else 0, self._max_rows):
+            asked = nodes.take(rows)
             self._events[asked.context] = self._drafting.guess(asked, None).events
-        return self._events[walks.context]
+        np.minimum.at(self._asked_by, contexts, walks.draw)
+        return self._events[contexts]
+
+    def _is_known(self, contexts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        self._events = with_room(self._events, contexts, _UNKNOWN)
+        self._asked_by = with_room(self._asked_by, contexts, _NOBODY)
+        known: NDArray[np.bool_] = self._events[contexts] != _UNKNOWN
+        return known
+
+
+def _distinct(walks: Frontier) -> Frontier:
+    """Return one walk for every prefix, of the lowest draw there."""
+    order, starts, _ = distinct(walks.context, walks.request, walks.draw)
+    return walks.take(order[starts])
+
+
+def _joined(levels: list[Frontier]) -> Frontier:
+    """Return all walks of some levels (at least one); n log n, whatever the number of levels."""
+    while len(levels) > 1:
+        pairs = zip(levels[::2], levels[1::2], strict=False)
+        levels = [one.joined(other) for one, other in pairs] + levels[len(levels) & ~1 :]
+    return levels[0]

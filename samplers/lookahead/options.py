@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from cdec.core.errors import UsageError
 from cdec.core.model import LanguageModel
 from cdec.samplers.drafts.run import COUNTS, LOOKUP, DraftOptions
@@ -50,25 +48,6 @@ def require_draft_model(draft: object, depth: int, cost_ratio: float | None) -> 
             option="draft",
         )
     return options
-
-
-def require_number(
-    name: str, value: object, *, least: float = -math.inf, most: float = math.inf
-) -> float:
-    """Return an option that is a finite number from ``least`` to ``most``.
-
-    Raises:
-        UsageError: It is none, or out of range.
-    """
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    if not is_number or not math.isfinite(value) or not least <= value <= most:  # type: ignore[arg-type,operator]
-        span = f" from {least:g} to {most:g}" if math.isfinite(least) else ""
-        raise UsageError(
-            f"{name} is {value!r}, expected a finite number{span}",
-            hint=f"Give {name} such a number, or leave it out.",
-            option=name,
-        )
-    return float(value)  # type: ignore[arg-type]
 
 
 def require_one_of(name: str, value: str, choices: tuple[str, ...]) -> str:

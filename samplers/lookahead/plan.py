@@ -15,14 +15,14 @@ from cdec.samplers.lookahead.models import TargetEvents
 from cdec.samplers.step import Step
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class Plan:
-    """The next events of W walks.
+    """The next events of W walks; grows as they are appended.
 
     Attributes:
         events: int64[W, L] tokens or END; NONE at a dead end. log_p: float64[W, L] log P of each
             under the target.
-        lengths: int64[W] how many of them count, at least 1.
+        lengths: int64[W] how many of them count, at least 1 once planned.
     """
 
     events: NDArray[np.int64]
@@ -30,16 +30,20 @@ class Plan:
     lengths: NDArray[np.int64]
 
     @classmethod
-    def empty(cls, n: int, longest: int) -> Plan:
-        """Return plans of no events yet, with room for ``longest``."""
-        lengths = np.zeros(n, np.int64)
-        return cls(np.full((n, longest), NONE), np.full((n, longest), -np.inf), lengths)
+    def empty(cls, n: int) -> Plan:
+        """Return n plans of no events yet."""
+        return cls(np.full((n, 1), NONE), np.full((n, 1), -np.inf), np.zeros(n, np.int64))
 
     def append(
         self, rows: NDArray[np.int64], events: NDArray[np.int64], log_p: NDArray[np.float64]
     ) -> None:
         """Append an event (int64[n], with log P float64[n]) to the plans ``rows`` (int64[n])."""
         at = self.lengths[rows]
+        room = self.events.shape[1]
+        if int(at.max(initial=0)) >= room:
+            more = ((0, 0), (0, room))
+            self.events = np.pad(self.events, more, constant_values=NONE)
+            self.log_p = np.pad(self.log_p, more, constant_values=-np.inf)
         self.events[rows, at], self.log_p[rows, at] = events, log_p
         self.lengths[rows] += 1
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -12,16 +13,18 @@ from cdec.samplers.events import NONE
 from cdec.samplers.frontier import Frontier
 from cdec.samplers.lookahead.models import Greedy
 
+_Scalar = TypeVar("_Scalar", bound=np.generic)
+
 
 @dataclass(frozen=True, slots=True)
 class Rollout:
-    """Greedy continuations of W walks, up to d events each; the end of a text is an event.
+    """Greedy continuations of W walks, up to L events each; the end of a text is an event.
 
     Attributes:
-        events: int64[W, d] tokens or END, NONE behind the last.
-        forced: bool[W, d] whether the constraint left nothing else, and no model was asked.
+        events: int64[W, L] tokens or END, NONE behind the last.
+        forced: bool[W, L] whether the constraint left nothing else, and no model was asked.
         lengths: int64[W] how many events.
-        contexts: int64[W, d + 1] prefixes after 0, 1, ... events; behind the last event, the whole
+        contexts: int64[W, L + 1] prefixes after 0, 1, ... events; behind the last event, the whole
             text's.
         levels: After each number of events, the walks that can go on (ascending) and where they
             stand.
@@ -71,7 +74,7 @@ def roll_out(model: Greedy, start: Frontier, depth: int) -> Rollout:
     """Continue walks by their most probable events.
 
     A continuation stops after ``depth`` events, at an end event, at the length limit, at a dead end
-    or where the constraint ends the text.
+    or where the constraint ends the text. Memory: by the events there are, however large ``depth``.
 
     Args:
         model: Asked wherever the constraint leaves a choice.
@@ -79,25 +82,29 @@ def roll_out(model: Greedy, start: Frontier, depth: int) -> Rollout:
         depth: d, most events.
     """
     n = len(start.context)
-    events, forced = np.full((n, depth), NONE), np.zeros((n, depth), np.bool_)
-    contexts = np.repeat(start.context[:, None], depth + 1, axis=1)
     rows, walks = np.arange(n), start
-    levels = [(rows, walks)]
-    for at in range(depth):
+    levels, contexts = [(rows, walks)], [start.context]
+    events, forced = [], []
+    for _ in range(depth):
         below = np.flatnonzero(walks.depth < walks.batch.limits[walks.request])
         if not below.size:
             break
         if len(below) < len(rows):
             rows, walks = rows[below], walks.take(below)
-        events[rows, at], forced[rows, at] = _greedy(model, walks)
-        going = np.flatnonzero(events[rows, at] >= 0)
-        reached, is_open = onward(walks, going, events[rows[going], at])
-        contexts[rows[going], at + 1 :] = reached.context[:, None]
+        chosen, sure = _greedy(model, walks)
+        events.append(_column(n, rows, chosen, NONE))
+        forced.append(_column(n, rows, sure, 0))
+        going = np.flatnonzero(chosen >= 0)
+        reached, is_open = onward(walks, going, chosen[going])
+        contexts.append(contexts[-1].copy())
+        contexts[-1][rows[going]] = reached.context
         rows, walks = rows[going[is_open]], reached.take(is_open)
         if not rows.size:
             break
         levels.append((rows, walks))
-    return Rollout(events, forced, (events != NONE).sum(1), contexts, levels)
+    said = np.stack(events, 1) if events else np.empty((n, 0), np.int64)
+    sure = np.stack(forced, 1) if forced else np.empty((n, 0), np.bool_)
+    return Rollout(said, sure, (said != NONE).sum(1), np.stack(contexts, 1), levels)
 
 
 def onward(
@@ -125,6 +132,15 @@ def forced_chain(walks: Frontier) -> list[Frontier]:
         reached, is_open = onward(walks, rows, tokens[rows])
         walks = reached.take(is_open)
         levels.append(walks)
+
+
+def _column(
+    n: int, rows: NDArray[np.int64], values: NDArray[_Scalar], fill: int
+) -> NDArray[_Scalar]:
+    """Return a column of n ``fill`` with values in some rows (int64[m])."""
+    column = np.full(n, fill, values.dtype)
+    column[rows] = values
+    return column
 
 
 def _greedy(model: Greedy, walks: Frontier) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:

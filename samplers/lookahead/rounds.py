@@ -80,8 +80,7 @@ class DraftedPlanner:
         scenario = self._scenarios(walks, drafted, accepted)
         self._book(walks, drafted, accepted, scenario)
         kept = np.where(self._thresholds.keeps | (scenario == 0), accepted, 0)
-        longest = max(self._ahead.depth, self._thresholds.tries) + self._ahead.depth + 1
-        plan = Plan.empty(len(alive), longest)
+        plan = Plan.empty(len(alive))
         for at in range(int(kept.max(initial=0))):
             rows = np.flatnonzero(kept > at)
             plan.append(rows, drafted.events[rows, at], log_p[rows, at])
@@ -112,11 +111,9 @@ class DraftedPlanner:
 
         Those whose reward ahead reaches the threshold get the events tried into their plans.
         """
-        n, tries = len(rows), self._thresholds.tries
-        tokens, log_p = np.full((n, tries), NONE), np.zeros((n, tries))
-        succeeded = np.zeros(n, np.bool_)
-        at_walks = np.arange(n)
-        for at in range(tries):
+        succeeded, at_walks = np.zeros(len(rows), np.bool_), np.arange(len(rows))
+        tried: list[tuple[NDArray[np.int64], NDArray[np.float64]]] = []
+        for at in range(self._thresholds.tries):
             below = np.flatnonzero(walks.depth < walks.batch.limits[walks.request])
             at_walks, walks = at_walks[below], walks.take(below)
             if not at_walks.size:
@@ -125,13 +122,14 @@ class DraftedPlanner:
             self._target.path_calls += len(at_walks) if at else 0
             self._target.evaluate([walks])
             best, log_best = self._target.best(walks.context)
-            tokens[at_walks, at], log_p[at_walks, at] = best[:, 0], log_best[:, 0]
+            tried.append((np.full(len(rows), NONE), np.zeros(len(rows))))
+            tried[at][0][at_walks], tried[at][1][at_walks] = best[:, 0], log_best[:, 0]
             scores, onto, is_open = self._looked_ahead(walks, best[:, 0])
             good = scores >= self._thresholds.reward
             succeeded[at_walks[good]] = True
-            for back in range(at + 1) if good.any() else ():
-                taken = at_walks[good]
-                plan.append(rows[taken], tokens[taken, back], log_p[taken, back])
+            taken = at_walks[good]
+            for tokens, log_p in tried if taken.size else ():
+                plan.append(rows[taken], tokens[taken], log_p[taken])
             still = np.flatnonzero(~good[is_open])
             at_walks, walks = at_walks[is_open[still]], onto.take(still)
         return succeeded

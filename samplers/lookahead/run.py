@@ -33,7 +33,8 @@ class Lookahead:
         batch: The open requests.
         reward: Scores generated texts.
         ledger: Books the target's calls.
-        branch: k, candidates a position. depth: d, events of a rollout.
+        branch: k, candidates a position; no more than there are ids. depth: d, events of a rollout.
+        max_rows: Prefixes that are evaluated together; bounds memory, changes no account.
         drafting: A greedy draft that rolls out; None lets the target do it.
 
     Attributes:
@@ -47,10 +48,11 @@ class Lookahead:
         ledger: Ledger,
         branch: int,
         depth: int,
+        max_rows: int,
         drafting: ModelDrafting | None = None,
     ) -> None:
-        self.target = TargetEvents(ledger, branch)
-        self.draft = None if drafting is None else DraftEvents(drafting)
+        self.target = TargetEvents(ledger, branch, max_rows)
+        self.draft = None if drafting is None else DraftEvents(drafting, max_rows)
         self.roller: Greedy = self.target if self.draft is None else self.draft
         self.scorer = Scorer(batch, reward)
         self.depth = depth

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
 from cdec.samplers.batch import Batch
 from cdec.samplers.candidates import Candidates, concatenate
-from cdec.samplers.drafts.ledger import PASSED_OVER, Ledger
+from cdec.samplers.drafts.ledger import PASSED_OVER, TARGET_CALLS, Ledger
 from cdec.samplers.drafts.model_draft import ModelDrafting
 from cdec.samplers.lookahead.options import require_reward
 from cdec.samplers.lookahead.run import Lookahead, Planner
@@ -31,7 +31,7 @@ class RewardSampler(Sampler):
         reward: Scores generated texts; the prompt is not shown to it.
         branch: k, candidates a position. depth: d, events of a rollout.
         options: The draft's; None for no draft.
-        max_walks: Texts that decode together; bounds memory, changes no result.
+        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Attributes:
         last_path_calls: Of the last run, over all its draws: draft calls, target calls and events
@@ -77,16 +77,15 @@ class RewardSampler(Sampler):
             drafting = None if run is None else run.drafting
             if drafting is not None and not isinstance(drafting, ModelDrafting):
                 raise RuntimeError("a lookahead by a draft that is no model")
-            ahead = Lookahead(batch, self.reward, ledger, self.branch, self.depth, drafting)
-            chosen = concatenate(
-                [
-                    self._decode(batch, ahead, run, draws)
-                    for draws in chunks(len(batch.seeds), self.max_walks)
-                ]
-            )
+            branch = min(self.branch, batch.model.vocabulary.width)
+            sizes = branch, self.depth, self.max_walks
+            ahead = Lookahead(batch, self.reward, ledger, *sizes, drafting)
+            together = chunks(len(batch.seeds), self.max_walks // self._rows(batch))
+            parts = [self._decode(batch, ahead, run, draws) for draws in together]
+            chosen = concatenate(parts)
             fields = self.fields(run, ledger, chosen.events)
             fields |= ahead.satisfaction(self.reward, chosen)
-            calls = ledger.totals("target_calls").astype(np.int64)
+            calls = ledger.totals(TARGET_CALLS).astype(np.int64)
         self.last_path_calls = (*ahead.path_calls(), int(chosen.events.sum()))
         return Outcome(
             chosen=chosen,
@@ -98,6 +97,11 @@ class RewardSampler(Sampler):
             passed_over=ledger.totals(PASSED_OVER).astype(np.int64).tolist(),
             calls=calls.tolist(),
         )
+
+    def _rows(self, batch: Batch) -> int:
+        """Return most prefixes of a text that need evaluation together: candidates or a draft."""
+        longest = int(batch.limits.max(initial=0))
+        return max(min(self.branch, batch.model.vocabulary.width), min(self.depth, longest) + 1)
 
     def _decode(
         self, batch: Batch, ahead: Lookahead, run: DraftRun | None, draws: NDArray[np.int64]

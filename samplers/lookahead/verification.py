@@ -42,18 +42,40 @@ def verify(
         going = going[drafted.lengths[going] > at]
         if not going.size:
             break
-        events = drafted.events[going, at]
         if tests is None:
-            best, log_best = target.best(drafted.contexts[going, at])
-            taken, found = best[:, 0] == events, log_best[:, 0]
+            taken, found = _most_probable(target, drafted, going, at)
         else:
-            walks = drafted.at(going, np.full(len(going), at))
-            found = target.log_p_of(walks, events)
-            taken = _passes(target, walks, found, tests.at(walks.depth, alive[going]))
+            taken, found = _sampled(target, drafted, going, at, (tests, alive))
         going, found = going[taken], found[taken]
         log_p[going, at] = found
         accepted[going] += 1
     return accepted, log_p
+
+
+def _most_probable(
+    target: TargetEvents, drafted: Rollout, rows: NDArray[np.int64], at: int
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Say which walks ``rows`` drafted the target's best event, bool[n]; its log P, float64[n]."""
+    best, log_best = target.best(drafted.contexts[rows, at])
+    return best[:, 0] == drafted.events[rows, at], log_best[:, 0]
+
+
+def _sampled(
+    target: TargetEvents,
+    drafted: Rollout,
+    rows: NDArray[np.int64],
+    at: int,
+    numbers: tuple[CandidateUniforms, NDArray[np.int64]],
+) -> tuple[NDArray[np.bool_], NDArray[np.float64]]:
+    """Say which walks ``rows`` pass the test of speculative sampling, bool[n]; log P, float64[n].
+
+    Args:
+        numbers: ``tests`` and ``alive`` of ``verify``.
+    """
+    tests, alive = numbers
+    walks = drafted.at(rows, np.full(len(rows), at))
+    found = target.log_p_of(walks, drafted.events[rows, at])
+    return _passes(target, walks, found, tests.at(walks.depth, alive[rows])), found
 
 
 def _passes(

@@ -80,7 +80,6 @@ BAD = [
     ("cdlh", {"depth": 0}, "depth"),
     ("cdlh", {"max_walks": 0}, "max_walks"),
     ("cdlh", {"reward": "coverage"}, "reward"),
-    ("cdlh", {"cost_ratio": -1.0}, "cost_ratio"),
     ("cdlh-approx", {"depth": 1.5}, "depth"),
     ("cdlh-approx", {"draft": "counts"}, "draft"),
     ("cdlh-approx", {"draft": None}, "draft"),
