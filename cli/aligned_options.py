@@ -127,7 +127,8 @@ class AlignedOptions(CommonOptions):
             "--tree",
             metavar="FILE.arrow",
             help="asap, exact: keep what a single record's draws learnt in this file, and begin "
-            "with what it holds; refused where model, warping, prompt or constraint differ.",
+            "with what it holds; refused where model, warping, prompt or constraint differ. "
+            "Written when all is drawn: an interrupted run leaves it as it was.",
             rich_help_panel=METHOD,
         ),
     ] = None

@@ -99,8 +99,8 @@ class DraftOptions(CommonOptions):
             "--cost-ratio",
             metavar="C|measure",
             parser=NumberOrWord,
-            help="Cost of a draft call in calls of the model, for `cost_per_token`, which is null "
-            "without it; `measure` times both at the start.",
+            help="With a draft model: cost of one of its calls in calls of the model, for "
+            "`cost_per_token`, which is null without it; `measure` times both at the start.",
             rich_help_panel=TWO_MODELS,
         ),
     ] = None
@@ -116,7 +116,7 @@ class RewardOptions(CommonOptions):
             "--reward",
             metavar="SPEC",
             help="cdlh, cdlh-approx, cdsl: what texts are scored by: coverage (share of a record's "
-            "`concepts`, in any inflection; coverage:no-past leaves simple pasts out), "
+            "`concepts`, in any inflected form; coverage:past counts simple pasts, too), "
             "classifier:NAME_OR_PATH (probability of its last label), regex:PATTERN (whether it is "
             "found) or module:function (a function of texts and records that returns a number a "
             "text; imported from the working directory too).",

@@ -159,7 +159,7 @@ class Options(RecordOptions):
             "--tree",
             metavar="FILE.arrow",
             help="Keep what a single prompt's candidates learnt in this file, and begin with what "
-            "it holds, as in cdec sample.",
+            "it holds, as in cdec sample. Written when all is drawn.",
             rich_help_panel=shared.METHOD,
         ),
     ] = None

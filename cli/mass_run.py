@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, cast
 from cdec.cli import sample_run
 from cdec.cli.adaptation import Adaptation
 from cdec.cli.constraints import Constraints, artifact_paths, verify_artifacts
+from cdec.cli.model_options import refuse_revision
 from cdec.cli.narrowing import conjoined_paths
 from cdec.cli.options import refuse_terminal, require_count
 from cdec.cli.pipeline import read_texts
@@ -82,6 +83,7 @@ def _check_options(options: Options, typed: frozenset[str]) -> None:
     ):
         require_count(value, least, flag)
     Warping(options.temperature, options.top_k, options.top_p)
+    refuse_revision(options.model, typed)
     if options.prompt and "input" in typed:
         raise UsageError("--prompt and --input were both given", hint="give one of them")
     if options.tree is not None and not options.remember:

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.option_names import in_typed_words
 from cdec.cli.options import LARGEST_COUNT, parse_size, require_count
 from cdec.core.errors import UsageError
 
@@ -116,7 +117,8 @@ class Method:
         given = {name: value for name, value in partners.items() if value is not None}
         takes = inspect.signature(self.sampler_class).parameters
         own = {name: value for name, value in given.items() if name in takes}
-        sampler: Sampler = self.sampler_class(**{**self.keywords, **own})
+        with in_typed_words(METHOD_OPTIONS):
+            sampler: Sampler = self.sampler_class(**{**self.keywords, **own})
         return sampler
 
 

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated
 
 import typer
 
 from cdec.cli import options as shared
 from cdec.cli.command import CommonOptions
+from cdec.cli.tokenizers import EMBEDDED, shown_model
+from cdec.core.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,3 +70,26 @@ class ModelOptions(CommonOptions):
             rich_help_panel=shared.MODEL,
         ),
     ] = False
+
+
+def refuse_revision(name: str | None, typed: frozenset[str], *, field: str = "revision") -> None:
+    """Refuse to choose a version of what has only one: the embedded models, and folders.
+
+    Args:
+        name: The model, as typed.
+        typed: Fields that stood on the command line; what ``cdec.toml`` says is for other models.
+        field: The option's field.
+
+    Raises:
+        UsageError: It was typed.
+    """
+    if field not in typed:
+        return
+    is_embedded = shown_model(name) == EMBEDDED
+    if is_embedded or Path(str(name)).expanduser().exists():
+        found = "the embedded model" if is_embedded else f"{name}, which is on this machine,"
+        flag = "--" + field.replace("_", "-")
+        raise UsageError(
+            f"{flag} chooses a version on the hub, and {found} has one version",
+            hint=f"leave {flag} out, or name a model on the hub",
+        )

@@ -145,7 +145,10 @@ def require_count(value: float | None, least: float, option: str) -> None:
     """
     require_at_least(value, least, option)
     if isinstance(value, int) and value > LARGEST_COUNT and option not in _ANY_SIZE:
-        raise UsageError(f"{option} is {value}, expected at most {LARGEST_COUNT}")
+        raise UsageError(
+            f"{option} is {value}, expected at most {LARGEST_COUNT}",
+            hint=f"give {option} a smaller number, or leave it out",
+        )
 
 
 def require_at_least(value: float | None, least: float, option: str) -> None:
@@ -155,4 +158,7 @@ def require_at_least(value: float | None, least: float, option: str) -> None:
         UsageError: It is smaller.
     """
     if value is not None and not value >= least:
-        raise UsageError(f"{option} is {value}, expected at least {least}")
+        raise UsageError(
+            f"{option} is {value}, expected at least {least:g}",
+            hint=f"give {option} a number of {least:g} or more, or leave it out",
+        )

@@ -5,13 +5,15 @@ from __future__ import annotations
 import dataclasses
 import math
 from dataclasses import dataclass, field
-from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.cost_ratio import MEASURE, measure_cost_ratio, parse_cost_ratio
+from cdec.cli.draft_loading import COUNTS, NO_MODELS, device_of, open_draft
+from cdec.cli.model_options import refuse_revision
 from cdec.cli.options import refuse_unused
+from cdec.cli.stand_ins import stand_ins
 from cdec.cli.tokenizers import EMBEDDED, shown_model
-from cdec.core.errors import ConfigError, ModelError, TrustError, UsageError
+from cdec.core.errors import ConfigError, FieldError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.console import Console
@@ -22,8 +24,6 @@ if TYPE_CHECKING:
     from cdec.samplers.counts import Counts
     from cdec.samplers.rewards import Reward
 
-COUNTS = "counts"
-_NO_MODELS = (COUNTS, "prompt-lookup")
 _LOOK_AHEAD = ("cdlh-approx", "cdsl")
 _OF_A_MODEL = ("draft_temperature", "draft_revision", "draft_dtype")
 _OF_A_DRAFT = ("gamma", "cost_ratio", *_OF_A_MODEL)
@@ -65,7 +65,7 @@ class Partners:
         _check_draft(draft, typed, method)
         _check_divergence(options, method)
         uses_ratio = method.uses("cost_ratio")
-        ratio = _cost_ratio(options, typed, method, draft) if uses_ratio else None
+        ratio = _cost_ratio(options, draft) if uses_ratio else None
         return cls(method, options, draft, ratio, shorthand)
 
     @property
@@ -83,33 +83,65 @@ class Partners:
     @property
     def has_model(self) -> bool:
         """Whether the draft is a model."""
-        return self.draft is not None and self.draft not in _NO_MODELS
+        return self.draft is not None and self.draft not in NO_MODELS
 
     def early_sampler(self, counts: Counts) -> Sampler | None:
         """Return the sampler, if it can be had before anything is opened.
 
+        Where it cannot, one is made of what stands in for a draft model and a reward, and forgotten
+        again, so that an option out of range is refused before anything is loaded.
+
         Raises:
             UsageError: An option that the sampler refuses.
         """
-        if self.has_model or self.method.uses("reward"):
+        given: dict[str, Any] = {"draft": self.draft, "cost_ratio": self.cost_ratio}
+        given |= {"counts": counts, **self.shorthand}
+        if not self.has_model and not self.method.uses("reward"):
+            return self.method.sampler(**given)
+        given |= stand_ins(draft=self.has_model, reward=self.method.uses("reward"))
+        self.method.sampler(**given)
+        return None
+
+    def early_draft(self) -> LanguageModel | None:
+        """Load the draft before the model, which is larger, if it is known where it belongs.
+
+        Raises:
+            CdecError: It cannot be loaded.
+        """
+        device = device_of(self.options)
+        if not self.has_model or device is None:
             return None
-        return self.method.sampler(
-            counts=counts, draft=self.draft, cost_ratio=self.cost_ratio, **self.shorthand
-        )
+        return open_draft(self.options, str(self.draft), device)
 
     def sampler(
-        self, model: LanguageModel, reward: Reward | None, counts: Counts, console: Console
+        self,
+        model: LanguageModel,
+        loaded: LanguageModel | None,
+        reward: Reward | None,
+        counts: Counts,
+        console: Console,
     ) -> Sampler:
-        """Load the draft and return the sampler.
+        """Return the sampler.
+
+        Args:
+            model: Of the run.
+            loaded: The draft, if it is a model and was loaded; it is loaded here if not.
+            reward: Of the run.
+            counts: Of the run.
+            console: Told what was measured.
 
         Raises:
             CdecError: The draft cannot be loaded, or has another vocabulary.
-            UsageError: An option that the sampler refuses.
         """
         draft: Any = self.draft
         ratio = self.cost_ratio
         if self.has_model:
-            draft = open_draft(self.options, str(self.draft), model)
+            from cdec.samplers.drafts.view import require_draft
+
+            draft = loaded
+            if draft is None:
+                draft = open_draft(self.options, str(self.draft), str(model.device))
+            require_draft(model, draft)
             if self.options.cost_ratio == MEASURE and self.method.uses("cost_ratio"):
                 ratio = measure_cost_ratio(model, draft)
                 console.note(f"a call of the draft costs {ratio:.3g} calls of the model")
@@ -119,7 +151,7 @@ class Partners:
         """Build the reward; a classifier is loaded.
 
         Raises:
-            UsageError: No such reward.
+            UsageError: No such reward, or one that reads fields of records, which --prompt has not.
             CdecError: What it needs cannot be had.
         """
         spec = self.options.reward
@@ -128,7 +160,10 @@ class Partners:
         from cdec.samplers.rewards import build_reward
 
         is_model = spec.partition(":")[0] == "classifier"
-        return build_reward(spec, **({"device": self.options.device} if is_model else {}))
+        reward = build_reward(spec, **({"device": self.options.device} if is_model else {}))
+        if self.options.prompt:
+            _require_no_fields(reward)
+        return reward
 
     def manifest(self) -> dict[str, object]:
         """Return what decides the records, in place of what was typed."""
@@ -151,42 +186,6 @@ def with_typed_budget(options: Options, typed: frozenset[str]) -> Options:
     """Return the options without the divergence that ``cdec.toml`` has, if the other was typed."""
     beside: dict[str, Any] = dict.fromkeys(_BUDGETS - typed)
     return dataclasses.replace(options, **beside) if len(beside) == 1 else options
-
-
-def open_draft(options: Options, name: str, model: LanguageModel) -> LanguageModel:
-    """Load the draft onto the model's device; its own code is never run.
-
-    Raises:
-        ModelError: It cannot be loaded.
-        TrustError: It wants to run code, or has pickled weights only.
-        TokenizerMismatchError: Its vocabulary is not the model's.
-    """
-    from cdec.core import load_model
-    from cdec.data.assets import embedded_model_path
-    from cdec.samplers.drafts.view import require_draft
-
-    try:
-        draft = load_model(
-            embedded_model_path("draft") if name == EMBEDDED else name,
-            device=str(model.device),
-            dtype=options.draft_dtype or options.dtype,
-            revision=options.draft_revision,
-        )
-    except TrustError as error:
-        # The hint names options that are for the model alone.
-        raise TrustError(
-            error.message,
-            hint="Name a draft with .safetensors weights and no code of its own.",
-            **error.details,
-        ) from error
-    except ModelError as error:
-        close = get_close_matches(name, (EMBEDDED, *_NO_MODELS), n=1)
-        if not close:
-            raise
-        hint = f"did you mean --draft {close[0]}?"
-        raise ModelError(error.message, hint=hint, **error.details) from error
-    require_draft(model, draft)
-    return draft
 
 
 def _shorthand(
@@ -215,9 +214,11 @@ def _check_draft(draft: str | None, typed: frozenset[str], method: Method) -> No
         refuse_unused(_OF_A_MODEL, typed, f"to --method {method.name}")
     elif draft is None:
         refuse_unused(_OF_A_DRAFT, typed, "without --draft")
-    elif draft in _NO_MODELS:
-        refuse_unused(_OF_A_MODEL, typed, f"with --draft {draft}")
-    if method.name in _LOOK_AHEAD and draft in _NO_MODELS:
+    elif draft in NO_MODELS:
+        refuse_unused((*_OF_A_MODEL, "cost_ratio"), typed, f"with --draft {draft}")
+    else:
+        refuse_revision(draft, typed, field="draft_revision")
+    if method.name in _LOOK_AHEAD and draft in NO_MODELS:
         raise UsageError(
             f"--draft {draft} proposes what was seen before, and --method {method.name} looks "
             "ahead with a model",
@@ -247,25 +248,31 @@ def _default_draft(options: Options) -> str | None:
     )
 
 
-def _cost_ratio(
-    options: Options, typed: frozenset[str], method: Method, draft: str | None
-) -> float | None:
+def _cost_ratio(options: Options, draft: str | None) -> float | None:
     if options.cost_ratio == MEASURE:
-        if draft is None or draft in _NO_MODELS:
-            if "cost_ratio" not in typed:
-                return None  # cdec.toml speaks of the methods that have a draft model
-            raise UsageError(
-                "--cost-ratio measure times the draft, and there is no draft model",
-                hint="give a number, or --draft NAME_OR_PATH"
-                if method.uses("draft")
-                else "give a number",
-            )
+        if draft is None or draft in NO_MODELS:
+            return None  # cdec.toml speaks of the methods that have a draft model
         if options.resume:
             raise UsageError(
                 "--cost-ratio measure gives another number each time, and --resume continues",
                 hint="give the number that the first run told on stderr",
             )
     return parse_cost_ratio(options.cost_ratio)
+
+
+def _require_no_fields(reward: Reward) -> None:
+    """Refuse a reward that would fail for every text of ``--prompt``.
+
+    Raises:
+        UsageError: It reads fields.
+    """
+    try:
+        reward.check(None)
+    except FieldError as error:
+        raise UsageError(
+            f"--prompt gives a text and no fields: {error.message}",
+            hint=f"give JSON records with -i FILE in its place; {error.hint}",
+        ) from error
 
 
 def _refuse_code(options: Options, typed: frozenset[str]) -> None:

@@ -3,8 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+import os
+import stat
 from collections.abc import Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options import require_utf8
@@ -51,7 +55,21 @@ class Prompts:
         return cls(options, texts, template, SourceStats())
 
     def records(self) -> Iterator[PromptRecord | BadRecord]:
-        """Yield the records in their order."""
+        """Return the records in their order.
+
+        The ids of a file are read now, so that duplicates are refused before anything is opened;
+        those of a pipe are met as they come.
+
+        Raises:
+            DuplicateIdError: Two records of a file name one id.
+            CdecError: The file cannot be read.
+        """
+        records = self._read()
+        if self.texts or not _is_file(self.options.input):
+            return records
+        return itertools.chain(list(itertools.islice(records, 1)), records)
+
+    def _read(self) -> Iterator[PromptRecord | BadRecord]:
         from cdec.data.prompts import DEFAULT_MAX_N, prompts_from_texts, read_prompts
         from cdec.data.source import PROMPT_LIMITS
 
@@ -66,3 +84,12 @@ class Prompts:
             limits=dataclasses.replace(PROMPT_LIMITS, max_line_bytes=longest),
             stats=self.stats,
         )
+
+
+def _is_file(source: str) -> bool:
+    """Whether reading the input cannot wait for whoever writes it; ``-`` is stdin."""
+    try:
+        status = os.fstat(0) if source == "-" else Path(source).stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode)

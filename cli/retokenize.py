@@ -11,7 +11,7 @@ import typer
 
 from cdec.cli import options as shared
 from cdec.cli.command import Run
-from cdec.cli.model_options import ModelOptions
+from cdec.cli.model_options import ModelOptions, refuse_revision
 from cdec.cli.options import refuse_terminal, require_at_least, require_utf8
 from cdec.cli.pipeline import require_input
 from cdec.cli.tables import print_json
@@ -97,6 +97,7 @@ def execute(options: Options, run: Run) -> int:
       echo '{"name": "Ada"}' | jq -cR '{text: .}' | cdec retokenize --prompt "As JSON: "
       cdec retokenize -m gpt2 -i texts.txt --prompt "A text: " | jq .perplexity
     """
+    refuse_revision(options.model, run.typed)
     require_at_least(options.batch_size, 1, "--batch-size")
     require_at_least(options.max_line_bytes, 1, "--max-line-bytes")
     prompt = require_utf8(options.prompt, "--prompt")

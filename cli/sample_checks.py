@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING
 
 from cdec.cli.constraints import HOW_TO
 from cdec.cli.method import WITHOUT_CONSTRAINT
+from cdec.cli.model_options import refuse_revision
+from cdec.cli.option_names import in_typed_words
 from cdec.cli.options import refuse_terminal, require_count
 from cdec.core.errors import OutputExistsError, UsageError
 from cdec.core.warping import Warping
@@ -31,6 +33,11 @@ KNOWN_FIELDS = (
 """Every field that a sample of any method can have."""
 
 
+_WARPING = {"temperature": "--temperature", "top_k": "--top-k", "top_p": "--top-p"}
+_PROBABLE = frozenset({"greedy", "cdlh", "cdlh-approx", "cdsl"})
+"""Methods that take the most probable tokens anyway."""
+
+
 def check_options(options: Options, typed: frozenset[str]) -> None:
     """Refuse values out of range and options that contradict each other.
 
@@ -47,8 +54,8 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         (options.seed, 0, "--seed"),
     ):
         require_count(value, least, flag)
-    # Checks itself: a value that the model would refuse must not cost an existing output.
-    Warping(options.temperature, options.top_k, options.top_p)
+    _check_warping(options)
+    refuse_revision(options.model, typed)
     if options.resume and options.force:
         raise UsageError("--resume continues a file, --force replaces it", hint="give one of them")
     if options.resume and options.output is None:
@@ -63,6 +70,31 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         refuse_terminal(
             "prompts (text or JSONL lines)", "give --prompt TEXT or -i FILE, or pipe them in"
         )
+
+
+def _check_warping(options: Options) -> None:
+    """Refuse a distribution that the model would refuse, which must not cost an existing output.
+
+    Raises:
+        UsageError: Temperature, top-k or top-p is out of range.
+    """
+    if options.temperature == 0:
+        raise UsageError("--temperature is 0, which gives no distribution", hint=_greedily(options))
+    try:
+        with in_typed_words(_WARPING):
+            Warping(options.temperature, options.top_k, options.top_p)
+    except UsageError as error:
+        error.hint = error.hint or "leave it out for the model's own distribution"
+        raise
+
+
+def _greedily(options: Options) -> str:
+    """Say how the most probable tokens are had."""
+    if options.greedy or options.method in _PROBABLE:
+        return "leave --temperature out: the most probable tokens are taken at any temperature"
+    instead = {"speculative": "--greedy", "mentored": "--method speculative --greedy"}
+    words = instead.get(options.method, "--method greedy")
+    return f"give {words} in its place, for the most probable allowed token at each step"
 
 
 def parse_fields(options: Options) -> Sequence[str] | None:

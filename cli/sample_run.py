@@ -1,46 +1,33 @@
-"""One run of ``cdec sample``: opens what was typed, turns records into tasks, drives the loop."""
+"""One run of ``cdec sample``: loads what was planned, turns records into tasks, drives the loop."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from cdec.cli.adaptation import Adaptation, require_grammars
-from cdec.cli.constraints import (
-    Constraints,
-    artifact_paths,
-    refuse_unconstrained,
-    verify_artifacts,
-)
-from cdec.cli.method import (
-    METHOD_OPTIONS,
-    WITHOUT_CONSTRAINT,
-    WITHOUT_EFFECT,
-    method_of,
-)
-from cdec.cli.narrowing import conjoined_paths
-from cdec.cli.partners import Partners, with_typed_budget
-from cdec.cli.pipeline import read_texts
-from cdec.cli.prompts import Prompts
-from cdec.cli.record_grammars import CacheLimits
-from cdec.cli.sample_checks import check_options, inputs, parse_fields, refuse_output
+from cdec.cli.adaptation import Adaptation
+from cdec.cli.constraints import Constraints
+from cdec.cli.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, WITHOUT_EFFECT
+from cdec.cli.option_names import in_typed_words
+from cdec.cli.sample_checks import inputs
+from cdec.cli.sample_plan import Plan
 from cdec.cli.sampling import Decoder, Output, Task, batches
-from cdec.cli.speculation import check_speculation, load_counts, save_counts
+from cdec.cli.speculation import save_counts
 from cdec.cli.tokenizers import resolve_model, shown_model
-from cdec.cli.tree import RunConstraint, for_tree, tree_of
 from cdec.core.errors import CdecError
 
 if TYPE_CHECKING:
     from cdec.cli.command import Run
+    from cdec.cli.console import Console
     from cdec.cli.model_options import ModelOptions
     from cdec.cli.sample import Options
+    from cdec.cli.sample_plan import Files
     from cdec.core.model import LanguageModel, Prompt
     from cdec.data.prompts import BadRecord, PromptRecord
     from cdec.data.resume import FinishedRecords
-    from cdec.data.templates import PromptTemplate
     from cdec.samplers.rewards import Reward
 
 SOME_RECORDS_FAILED = 3
@@ -50,55 +37,19 @@ def sample(options: Options, run: Run) -> int:
     """Carry out one run; returns the exit status.
 
     What can be refused is refused in the order of its cost: the command line, the input, the
-    output, then the model; an existing output is emptied only when all else is open.
+    output, then the models; an existing output is emptied only when all else is open.
     """
     from cdec.data.writer import open_writer
 
-    options = with_typed_budget(options, run.typed)
-    method = method_of(options, run.typed)
-    check_options(options, run.typed)
-    partners = Partners.of(options, run.typed, method)
-    check_speculation(options, run.typed, guesses=partners.keeps_counts)
-    counts = load_counts(options, guesses=partners.keeps_counts)
-    sampler = partners.early_sampler(counts)
-    tree = tree_of(method, output=options.output, resume=options.resume)
-    fields = parse_fields(options)
-    paths = artifact_paths(options.artifact, options.constraint)
-    conjoined = conjoined_paths(options.conjoined)
-    cache = CacheLimits.of(options)
-    prompts = Prompts.open(options)
-    records = prompts.records()
-    if not paths and options.method not in WITHOUT_CONSTRAINT:
-        records = refuse_unconstrained(records, method=options.method)
-    denied = list(read_texts(options.deny)) if options.deny else []
-    refuse_output(options)
-    digests = verify_artifacts(paths)
-    also = sorted(verify_artifacts(conjoined).values())
-    require_grammars(options, {**paths, **conjoined}, guessing=partners.guessing)
-    records = for_tree(records, tree, RunConstraint.of(options, digests, also, denied))
-    has_file = options.counts is not None and partners.keeps_counts
-    counts.require_artifacts(digests.values() if has_file else ())
-    reward = partners.reward()
-    model = open_model(options)
-    sampler = sampler or partners.sampler(model, reward, counts, run.console)
-    counts.require_vocabulary(model.vocabulary.vocabulary_hash)
-    adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
-    constraints = Constraints(paths, model.vocabulary, denied, cache, conjoined)
-    run.console.warn(constraints.notices)
-    decoder = Decoder(sampler, model, options.temperature, options.top_k, options.top_p)
+    plan = Plan.of(options, run.typed)
+    options = plan.options
+    files = plan.open_files()
+    loaded = _load(plan, files, run.console)
     with (
-        constraints,
+        loaded.constraints,
         open_writer(
             options.output,
-            config=manifest(
-                options,
-                digests,
-                model,
-                partners,
-                also=also,
-                denied=denied,
-                template=prompts.template,
-            ),
+            config=manifest(plan, files, loaded.decoder.model),
             inputs=inputs(options),
             force=options.force,
             resume=options.resume,
@@ -106,13 +57,44 @@ def sample(options: Options, run: Run) -> int:
     ):
         run.console.warn(writer.notices)
         # With a tree there is one record: its error is the run's.
-        output = Output(writer, run.signals, fields, options.strict or tree is not None)
-        tasks = Tasks(options, constraints, writer.finished, adaptation, reward)
-        _draw(batches(tasks.of(records), options.batch_size), decoder, output, run)
-        save_counts(options, counts, guesses=partners.keeps_counts)
-        run.console.warn([*constraints.take_notices(), *prompts.stats.notices])
-        run.console.warn(getattr(reward, "notices", ()))
+        output = Output(writer, run.signals, plan.fields, options.strict or plan.tree is not None)
+        tasks = Tasks(
+            options, loaded.constraints, writer.finished, loaded.adaptation, loaded.reward
+        )
+        _draw(batches(tasks.of(files.records), options.batch_size), loaded.decoder, output, run)
+        save_counts(options, plan.counts, guesses=plan.partners.keeps_counts)
+        run.console.warn([*loaded.constraints.take_notices(), *files.prompts.stats.notices])
+        run.console.warn(getattr(loaded.reward, "notices", ()))
     return SOME_RECORDS_FAILED if output.failed else 0
+
+
+@dataclass(frozen=True)
+class _Loaded:
+    """What a run works with once its models are there."""
+
+    decoder: Decoder
+    constraints: Constraints
+    adaptation: Adaptation
+    reward: Reward | None
+
+
+def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
+    """Load reward, draft and model, the smaller before the larger, and open the constraints.
+
+    Raises:
+        CdecError: One of them cannot be had, or they do not fit each other.
+    """
+    options, partners, held = plan.options, plan.partners, files.held
+    reward = partners.reward()
+    draft = partners.early_draft()
+    model = open_model(options)
+    sampler = plan.sampler or partners.sampler(model, draft, reward, plan.counts, console)
+    plan.counts.require_vocabulary(model.vocabulary.vocabulary_hash)
+    adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
+    constraints = Constraints(plan.paths, model.vocabulary, held.denied, plan.cache, plan.conjoined)
+    console.warn(constraints.notices)
+    decoder = Decoder(sampler, model, options.temperature, options.top_k, options.top_p)
+    return _Loaded(decoder, constraints, adaptation, reward)
 
 
 def _draw(tasks: Iterable[Sequence[Task]], decoder: Decoder, output: Output, run: Run) -> None:
@@ -182,31 +164,24 @@ def open_model(options: ModelOptions) -> LanguageModel:
     """Load the model that the options name."""
     from cdec.core import load_model
 
-    return load_model(
-        resolve_model(options.model),
-        device=options.device,
-        dtype=options.dtype,
-        device_map=options.device_map,
-        attn_implementation=options.attn_implementation,
-        revision=options.revision,
-        trust_remote_code=options.trust_remote_code,
-        allow_pickle=options.allow_pickle,
-        quantization=options.quantization,
-        allow_special=options.allow_special,
-    )
+    with in_typed_words({"dtype": "--dtype", "quantization": "--quantization"}):
+        return load_model(
+            resolve_model(options.model),
+            device=options.device,
+            dtype=options.dtype,
+            device_map=options.device_map,
+            attn_implementation=options.attn_implementation,
+            revision=options.revision,
+            trust_remote_code=options.trust_remote_code,
+            allow_pickle=options.allow_pickle,
+            quantization=options.quantization,
+            allow_special=options.allow_special,
+        )
 
 
-def manifest(
-    options: Options,
-    digests: Mapping[str, str],
-    model: LanguageModel,
-    partners: Partners,
-    *,
-    also: Sequence[str],
-    denied: Sequence[str],
-    template: PromptTemplate | None,
-) -> dict[str, object]:
+def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object]:
     """Return all that decides what the records are: devices and batch sizes do not."""
+    options, held, template = plan.options, files.held, files.prompts.template
     chosen = (
         *("n", "temperature", "top_k", "top_p", "seed", "max_new_tokens", "allow_special"),
         *("lookahead", "heal"),
@@ -218,16 +193,16 @@ def manifest(
             for name, flag in METHOD_OPTIONS.items()
             if name not in WITHOUT_EFFECT
         },
-        **partners.manifest(),
+        **plan.partners.manifest(),
         **{name: getattr(options, name) for name in chosen},
         "model": shown_model(options.model),
         "revision": options.revision,
         "dtype": options.dtype,
         "quantization": options.quantization,
         "vocabulary": model.vocabulary.vocabulary_hash,
-        "artifacts": dict(sorted(digests.items())),
-        **({"and": list(also)} if also else {}),
-        "deny": _hash(denied) if denied else None,
+        "artifacts": dict(sorted(held.digests.items())),
+        **({"and": list(held.also)} if held.also else {}),
+        "deny": _hash(held.denied) if held.denied else None,
         "template": None if template is None else _hash([template.texts, template.fields]),
         "fields": options.fields,
         **({} if options.tree is None else {"tree": str(options.tree)}),

@@ -10,7 +10,7 @@ import typer
 
 from cdec.cli import options as shared
 from cdec.cli.command import Run
-from cdec.cli.model_options import ModelOptions
+from cdec.cli.model_options import ModelOptions, refuse_revision
 from cdec.cli.tables import print_json
 
 SOME_RECORDS_FAILED = 3
@@ -227,6 +227,7 @@ def execute(options: Options, run: Run) -> int:
     """
     from cdec.cli.score_run import check_options, scored
 
+    refuse_revision(options.model, run.typed)
     fields = check_options(options, run.typed)
     failed = 0
     for record in scored(options, run):

@@ -117,7 +117,7 @@ def test_another_model_needs_a_draft_to_be_named(cdec: Runner, cities: Path) -> 
         (("--method", "speculative", "--cost-ratio", "cheap"), "or measure"),
         (
             ("--method", "speculative", "--draft", "prompt-lookup", "--cost-ratio", "measure"),
-            "there is no draft model",
+            "--cost-ratio means nothing with --draft prompt-lookup",
         ),
         (("--method", "speculative", "--save-counts", "c.json"), "or --draft counts"),
         (("--method", "speculative", "--reward", "coverage"), "--reward means nothing"),
