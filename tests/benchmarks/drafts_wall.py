@@ -1,13 +1,19 @@
 """Time beside what the call counts predict, and what decoding prompts together gains.
 
-The prediction is target calls times a greedy call of the target plus draft calls times a greedy
-call of the draft, at the same batch size. Times are process times on one thread, which others on
-the machine disturb little; measurement and baseline alternate, and the best of a few counts.
+The prediction is what both models take to read the prompts, and from there target calls times a
+greedy call of the target plus draft calls times a greedy call of the draft, at the same batch size.
+A call that verifies a draft reads several tokens, a greedy one reads one; the ``wide ratio`` is the
+same with the measured price of that. Times are process times on one thread, which others on the
+machine disturb little; measurement and baseline alternate, and the best of a few counts.
 """
 
 from __future__ import annotations
 
+import time
+from functools import cache
 from typing import Any
+
+import numpy as np
 
 from cdec.samplers import SAMPLERS
 from cdec.samplers.rewards import build_reward
@@ -21,7 +27,6 @@ from tests.benchmarks.drafts_common import (
     shipped,
     show,
 )
-from tests.benchmarks.drafts_table import seconds_a_call
 from tests.conftest import shared_folder
 
 TARGET = 1.2
@@ -39,7 +44,9 @@ def run_wall(
         batches: Prompts that decode together.
 
     Returns:
-        ``rows``: milliseconds a call of both models, calls, seconds, and seconds over prediction.
+        ``rows``: milliseconds a call of both models, calls, seconds, and seconds over prediction;
+        what a call costs that verifies a draft of this method, in greedy calls, and seconds over
+        the prediction with it.
     """
     rows = []
     with entity_set(pair()[0]) as constraint:
@@ -54,7 +61,10 @@ def run_wall(
                 rows.append({"method": label, "batch": batch, **found})
     show(
         f"Process time over what calls predict, one thread (target ≤ {TARGET})",
-        ("method", "batch", "target ms", "draft ms", "target calls", "draft calls", "s", "ratio"),
+        (
+            *("method", "batch", "target ms", "draft ms", "target calls", "draft calls"),
+            *("s", "ratio", "wide call", "wide ratio"),
+        ),
         [tuple(row.values()) for row in rows],
     )
     figures = {"rows": rows, "target": TARGET, "worst": max(row["ratio"] for row in rows)}
@@ -94,6 +104,9 @@ def run_batches(prompts: int = 128, repeats: int = 2) -> dict[str, Any]:
     return {"rows": rows}
 
 
+_WIDTHS = {"speculative": 5, "mentored": 5, "disc": 5, "cdsl": 4}
+"""Tokens that a verifying pass reads of each row, by method, at default options."""
+
 _METHODS: list[tuple[str, str, dict[str, Any]]] = [
     ("speculative, greedy", "speculative", {"greedy": True}),
     ("speculative, sampling", "speculative", {}),
@@ -130,17 +143,59 @@ def _beside_prediction(
     decode(sampler, prompts.subset(4), **how)  # warm up
     runs, target, draft = [], [], []
     for _ in range(repeats):
-        target.append(seconds_a_call(0, prompts, batch, constraint, 1))
+        target.append(_greedy_times(0, prompts, how))
         runs.append(decode(sampler, prompts, **how))
-        draft.append(seconds_a_call(1, prompts, batch, constraint, 1))
+        draft.append(_greedy_times(1, prompts, how))
     run = min(runs, key=lambda one: one.seconds)
-    calls = run.total("target_calls"), run.total("draft_calls")
-    predicted = calls[0] * min(target) + calls[1] * min(draft)
+    calls = int(run.total("target_calls")), int(run.total("draft_calls"))
+    wide = _wide_call(batch, _WIDTHS.get(name, 1))
+    predicted = []
+    for factor in (1.0, wide):
+        seconds = 0.0
+        for count, times, price in zip(calls, (target, draft), (factor, 1.0), strict=True):
+            reading, call = np.min(times, axis=0).tolist()
+            # The first call of a prompt is the one that reads it.
+            seconds += reading + (count - len(prompts)) * call * price if count else 0.0
+        predicted.append(seconds)
     return {
-        "target_ms": 1e3 * min(target),
-        "draft_ms": 1e3 * min(draft),
-        "target_calls": int(calls[0]),
-        "draft_calls": int(calls[1]),
+        "target_ms": 1e3 * min(call for _, call in target),
+        "draft_ms": 1e3 * min(call for _, call in draft),
+        "target_calls": calls[0],
+        "draft_calls": calls[1],
         "seconds": run.seconds,
-        "ratio": run.seconds / predicted,
+        "ratio": run.seconds / predicted[0],
+        "wide_call": wide,
+        "wide_ratio": run.seconds / predicted[1],
     }
+
+
+@cache
+def _wide_call(rows: int, width: int) -> float:
+    """Return the time of a pass of the target over ``width`` tokens a row, over that of one."""
+    return _pass_seconds(rows, width) / _pass_seconds(rows, 1) if width > 1 else 1.0
+
+
+def _pass_seconds(rows: int, width: int, repeats: int = 20) -> float:
+    """Return the least process time of a pass over ``width`` new tokens of each row."""
+    model, rng, least = pair()[0], np.random.default_rng(0), float("inf")
+    contexts = model.prefill([rng.integers(3, 400, 25).tolist() for _ in range(rows)])
+    model.evaluate(contexts)
+    for _ in range(repeats):
+        levels, ends = [], contexts
+        for _ in range(width):
+            ends = model.advance(ends, rng.integers(3, 400, rows))
+            levels.append(ends)
+        before = time.process_time()
+        model.evaluate(np.concatenate(levels))
+        least = min(least, time.process_time() - before)
+    model.release(contexts)
+    return least
+
+
+def _greedy_times(which: int, prompts: Prompts, how: dict[str, Any]) -> tuple[float, float]:
+    """Return seconds that the target (0) or the draft (1) takes to read prompts, and for a call."""
+    greedy = SAMPLERS["greedy"]()
+    first = decode(greedy, prompts, model=pair()[which], **(how | {"length": 1}))
+    whole = decode(greedy, prompts, model=pair()[which], **how)
+    calls = whole.total("target_calls") - first.total("target_calls")
+    return first.seconds, (whole.seconds - first.seconds) / max(1.0, calls)
