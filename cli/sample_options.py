@@ -121,7 +121,7 @@ class DrawingOptions(CommonOptions):
         typer.Option(
             "--K",
             "-K",
-            help="disc, and exact past its budget: candidates tried.",
+            help="disc (up to 4,194,304), and exact past its budget (65,536): candidates tried.",
             rich_help_panel=shared.METHOD,
         ),
     ] = 4

@@ -135,19 +135,26 @@ class Sampler(ABC):
             return [self.draw_batch(model, [request])[0] for request in requests]
 
 
-def require(name: str, value: object, *, at_least: int) -> int:
+def require(name: str, value: object, *, at_least: int, at_most: int | None = None) -> int:
     """Return an integer option.
 
     Raises:
-        UsageError: It is no integer, or below ``at_least``.
+        UsageError: It is no integer, below ``at_least``, or above ``at_most``.
     """
-    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
+    is_whole = isinstance(value, int) and not isinstance(value, bool)
+    if not is_whole or value < at_least:  # type: ignore[operator]
         raise UsageError(
             f"{name} is {value!r}, expected an integer of at least {at_least}",
             hint=f"Give {name} a value of {at_least} or more.",
             option=name,
         )
-    return value
+    if at_most is not None and value > at_most:  # type: ignore[operator]
+        raise UsageError(
+            f"{name} is {value}, expected an integer of at most {at_most}",
+            hint=f"Give {name} a value of {at_most} or less: memory grows with it.",
+            option=name,
+        )
+    return value  # type: ignore[return-value]
 
 
 def require_number(

@@ -30,6 +30,10 @@ MOST_TOGETHER = DEFAULT_MAX_WALKS
 """Most candidates of one draw that decode together, each with as many walks as it has beams."""
 
 
+MOST_TRIES = 1 << 22
+"""Largest K: some gigabytes."""
+
+
 class DiscSampler(Sampler):
     """Draws up to K masked candidates; the law tends to Q as K grows.
 
@@ -37,8 +41,8 @@ class DiscSampler(Sampler):
     is, K fresh candidates are drawn and one of them taken with probability proportional to x.
 
     Args:
-        max_tries: K. All K are drawn for every sample, since the mass is estimated from all: time
-            grows with K, and memory by some 300 bytes and 8 a token for each.
+        max_tries: K, at most ``MOST_TRIES``. All K are drawn for every sample, since the mass is
+            estimated from all: time grows with K, and memory by some 300 bytes and 8 a token each.
         recycle: Resample the K rejected candidates with weights x / (1 - x) instead of drawing K
             fresh ones: half the bias at equal cost.
         top_m: Verify the model's M most probable tokens only (PPV); weights then refer to the texts
@@ -70,7 +74,7 @@ class DiscSampler(Sampler):
         cost_ratio: float | None = None,
         max_walks: int = DEFAULT_MAX_WALKS,
     ) -> None:
-        self.max_tries = require("max_tries", max_tries, at_least=1)
+        self.max_tries = require("max_tries", max_tries, at_least=1, at_most=MOST_TRIES)
         self.recycle = recycle
         self.top_m = None if top_m is None else require("top_m", top_m, at_least=1)
         self.beams = None if beams is None else require("beams", beams, at_least=1)

@@ -90,14 +90,8 @@ class ExactSampler(Sampler):
         self.abort = bool(abort)
         self.max_draws = require("max_draws", max_draws, at_least=1)
         self.fallback = fallback
-        self.max_tries = require("max_tries", max_tries, at_least=1)
-        if fallback == "disc" and self.max_tries > MOST_TRIES:
-            raise UsageError(
-                f"max_tries is {max_tries}, expected at most {MOST_TRIES}: those candidates of the "
-                "fallback disc are drawn at once",
-                hint="Lower max_tries, or choose the fallback asap or none.",
-                option="max_tries",
-            )
+        most = MOST_TRIES if fallback == "disc" else None
+        self.max_tries = require("max_tries", max_tries, at_least=1, at_most=most)
         self.tree_bytes = require("tree_bytes", tree_bytes, at_least=1)
         self.max_walks = require("max_walks", max_walks, at_least=1)
         self.tree = tree

@@ -97,6 +97,11 @@ def test_the_candidates_of_a_draw_decode_in_parts(
     assert sum(sizes) >= 12 * 50
 
 
+def test_more_tries_than_memory_holds_are_refused() -> None:
+    with pytest.raises(UsageError, match="at most 4194304"):
+        DiscSampler(max_tries=(1 << 22) + 1)
+
+
 def test_the_fallback_of_exact_refuses_more_tries_than_fit_together() -> None:
     with pytest.raises(UsageError, match="at most 65536"):
         ExactSampler(max_tries=MOST_TRIES + 1)
