@@ -178,8 +178,8 @@ def _attempt(p, q, n, goal, slack, workspace):  # type: ignore[no-untyped-def]
     """Return alpha and beta whose divergence is ``goal`` within ``slack``, from sums by bin."""
     tables, events, bins, chosen, sums, _, windows, marks = workspace
     _first_tables(sums[0], tables)
-    marks[1] = WIDTH
-    low, high = bracket(tables, marks[1], goal)
+    marks[1], marks[3] = WIDTH, 1
+    low, high = bracket(tables, marks[1], marks[3], goal)
     for side in range(2):
         narrow(tables[side], windows[side], cover(tables[side], WIDTH, low, high))
         marks[0, side] = gather(p, q, n, bins, side, windows[side], chosen, events)

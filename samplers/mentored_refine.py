@@ -27,6 +27,7 @@ CHUNK = 4096
 """Terms of a running sum; sums of chunks are summed, as many equal terms would drift."""
 _SMALL = 48
 """Most events of a side that are sorted rather than binned."""
+_ROUNDS = 32
 _FIRST, _STOP, _P, _Q, _SHORT, _INNER, _OUTER = range(7)
 """Of a window: its bins, the sums beyond it, the side's sum of q log r short of it, its edges."""
 _COUNT, _LENGTH, _ORIGIN, _SHIFT = range(4)
@@ -201,7 +202,8 @@ def _keep(part, side, window, origin, shift):  # type: ignore[no-untyped-def]
 def pin_down(tables, events, n, marks, windows, sums, goal):  # type: ignore[no-untyped-def]
     """Refine both sides until their tables are exact.
 
-    At most seven rounds: a ratio has 64 bits and each round settles nine.
+    A ratio has 64 bits and a round settles up to nine; rarely one side waits for the other. A
+    result of tables that are not exact after all rounds is as safe, for ``solve`` measures it.
 
     Args:
         tables: float64[2, 7, 514].
@@ -216,15 +218,16 @@ def pin_down(tables, events, n, marks, windows, sums, goal):  # type: ignore[no-
         low, high: Moved masses about the solution; the tables' lengths are in marks[1].
     """
     marks[_SHIFT] = 1
-    while True:
+    low, high = 0.0, 0.0
+    for _ in range(_ROUNDS):
         for side in range(2):
             if marks[_SHIFT, side] > 0:
                 count = marks[_COUNT, side]
                 part = events[:, :count] if side == 0 else events[:, n - count : n]
                 _refine(tables[side], part, side, windows[side], marks, sums)
-        low, high = bracket(tables, marks[_LENGTH], goal)
+        low, high = bracket(tables, marks[_LENGTH], marks[_SHIFT], goal)
         if marks[_SHIFT, 0] == 0 and marks[_SHIFT, 1] == 0:
-            return low, high
+            break
         for side in range(2):
             shift = marks[_SHIFT, side]
             if shift > 0:
@@ -233,3 +236,4 @@ def pin_down(tables, events, n, marks, windows, sums, goal):  # type: ignore[no-
                 table, window = tables[side], windows[side]
                 narrow(table, window, cover(table, marks[_LENGTH, side], low, high))
                 marks[_COUNT, side] = _keep(part, side, window, marks[_ORIGIN, side], shift)
+    return low, high

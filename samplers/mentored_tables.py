@@ -111,38 +111,6 @@ def cost_bounds(table, side, t, x):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def bracket(tables, lengths, goal):  # type: ignore[no-untyped-def]
-    """Return moved masses between which the cost of both sides passes ``goal``.
-
-    Returns:
-        low, high: The cost at ``high`` is at most ``goal``; at ``low`` it is at least that, or
-        ``low`` is the least mass there is. O(edges).
-    """
-    x = max(0.0, tables[0, MOVED, 0], tables[1, MOVED, 0])
-    end = min(tables[0, MOVED, lengths[0] - 1], tables[1, MOVED, lengths[1] - 1])
-    low = x
-    here = (0, 0)
-    while True:
-        first = skip(tables[0], lengths[0], here[0], x)
-        second = skip(tables[1], lengths[1], here[1], x)
-        here = (first, second)
-        low_0, high_0 = cost_bounds(tables[0], 0, first, x)
-        low_1, high_1 = cost_bounds(tables[1], 1, second, x)
-        if high_0 + high_1 <= goal:
-            return low, x
-        if low_0 + low_1 >= goal:
-            low = x
-        if x >= end:
-            return low, x
-        following = end
-        if tables[0, MOVED, first + 1] > x:
-            following = min(following, tables[0, MOVED, first + 1])
-        if tables[1, MOVED, second + 1] > x:
-            following = min(following, tables[1, MOVED, second + 1])
-        x = following
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
 def skip(table, length, t, x):  # type: ignore[no-untyped-def]
     """Return the last bin from ``t`` on that begins at a moved mass of at most ``x``."""
     while t + 2 < length and table[MOVED, t + 1] <= x:
@@ -174,6 +142,51 @@ def exact_at(table, length, side, t, x):  # type: ignore[no-untyped-def]
     value = q / room if room > 0.0 else inner
     value = min(max(value, min(inner, outer)), max(inner, outer))
     return t, value, table[REST, t + 1] + q * np.log(value)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def cost_within(table, length, side, coarse, t, x):  # type: ignore[no-untyped-def]
+    """Return bounds of the side's cost at moved mass x between edges t, t+1: equal if exact."""
+    if coarse:
+        return cost_bounds(table, side, t, x)
+    cost = exact_at(table, length, side, t, x)[2]
+    return cost, cost
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def bracket(tables, lengths, coarse, goal):  # type: ignore[no-untyped-def]
+    """Return moved masses between which the cost of both sides passes ``goal``.
+
+    Args:
+        coarse: int64[2], 0 where the side's table has exact edges: the cost is known there, and
+            its bounds between far edges would keep the other side from being refined.
+
+    Returns:
+        low, high: The cost at ``high`` is at most ``goal``; at ``low`` it is at least that, or
+        ``low`` is the least mass there is. O(edges).
+    """
+    x = max(0.0, tables[0, MOVED, 0], tables[1, MOVED, 0])
+    end = min(tables[0, MOVED, lengths[0] - 1], tables[1, MOVED, lengths[1] - 1])
+    low = x
+    here = (0, 0)
+    while True:
+        first = skip(tables[0], lengths[0], here[0], x)
+        second = skip(tables[1], lengths[1], here[1], x)
+        here = (first, second)
+        low_0, high_0 = cost_within(tables[0], lengths[0], 0, coarse[0], first, x)
+        low_1, high_1 = cost_within(tables[1], lengths[1], 1, coarse[1], second, x)
+        if high_0 + high_1 <= goal:
+            return low, x
+        if low_0 + low_1 >= goal:
+            low = x
+        if x >= end:
+            return low, x
+        following = end
+        if tables[0, MOVED, first + 1] > x:
+            following = min(following, tables[0, MOVED, first + 1])
+        if tables[1, MOVED, second + 1] > x:
+            following = min(following, tables[1, MOVED, second + 1])
+        x = following
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -125,3 +125,22 @@ def wide_pairs() -> dict[str, tuple[Law, Law]]:
         "clusters": (soft(base), soft(base + clusters)),
         "one-hot draft": (np.eye(1, n, 7)[0], soft(base)),
     }
+
+
+def peaked_pair(seed: int) -> tuple[Law, Law, float]:
+    """Return a draft, a target that is nearly sure of one event, and a divergence.
+
+    Among such pairs are some where the few events to be raised are known at once, and hundreds to
+    be cut down are not.
+    """
+    rng = np.random.default_rng(seed)
+    n = int(rng.choice([400, 1000, 4000]))
+    common = rng.uniform(1, 4) * rng.normal(size=n)
+    target = common + rng.normal(size=n) * rng.uniform(1, 4)
+    draft = common + rng.normal(size=n) * rng.uniform(0.5, 3)
+    q, p = np.exp(target - target.max()), np.exp(draft - draft.max())
+    q[0] = p[0] = 0
+    q *= 10.0 ** -rng.uniform(3, 6) / q.sum()
+    p *= rng.uniform(0.05, 0.3) / p.sum()
+    q[0], p[0] = 1 - q.sum(), 1 - p.sum()
+    return p, q, float(rng.choice([0.01, 0.02, 0.05, 0.1]))
