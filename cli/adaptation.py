@@ -10,10 +10,12 @@ from typing import TYPE_CHECKING, Any
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from cdec.cli.constraints import Constraints
     from cdec.cli.sample import Options
     from cdec.core.constraint import Constraint
     from cdec.core.grammars.healing import SortedTokens
     from cdec.core.model import LanguageModel, Prompt
+    from cdec.data.prompt_record import PromptRecord
 
 _KEPT = 64
 """Adapted constraints kept: records that share one decode with one session."""
@@ -112,6 +114,23 @@ class Adaptation:
         if not prefix:
             return prompt, chosen
         return kept, self._once(chosen, prefix, lambda: HealedConstraint(chosen, prefix, tokens))
+
+    def of_record(
+        self, record: PromptRecord, constraints: Constraints, *, required: bool
+    ) -> tuple[Prompt, Constraint | None]:
+        """Return what to prompt with for a record, and what to hold it to.
+
+        Args:
+            record: A prompt, and perhaps a constraint of its own.
+            constraints: Those of the run.
+            required: Whether there must be one.
+
+        Raises:
+            UsageError: An option needs a grammar, and the constraint is none.
+            CdecError: The constraint cannot be had, or the prompt cannot be encoded.
+        """
+        prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
+        return self.of(prompt, constraints.of(record, required=required))
 
     def _grammar(self, constraint: Any, flag: str) -> Any:
         if constraint is None:

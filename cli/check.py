@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
 from cdec.cli import options as shared
-from cdec.cli.command import CommonOptions, Run
+from cdec.cli.command import Run
 from cdec.cli.options import refuse_terminal, refuse_unused, require_at_least
 from cdec.cli.tables import print_columns, print_json
+from cdec.cli.text_options import TextFormatOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(CommonOptions):
+class Options(TextFormatOptions):
     """Options of ``cdec check``; the documented defaults stand here."""
 
     artifact: shared.ArtifactArgument
@@ -28,18 +29,6 @@ class Options(CommonOptions):
             rich_help_panel=shared.INPUT,
         ),
     ] = "-"
-    format: Annotated[
-        Literal["auto", "text", "jsonl", "csv", "parquet"],
-        typer.Option("--format", help="Format of the texts.", rich_help_panel=shared.INPUT),
-    ] = "auto"
-    field: Annotated[
-        str | None,
-        typer.Option(
-            "--field",
-            help="Field or column with the texts (JSONL, CSV, Parquet).",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = None
     whole: Annotated[
         bool,
         typer.Option(
@@ -64,15 +53,7 @@ class Options(CommonOptions):
             rich_help_panel=shared.OUTPUT,
         ),
     ] = 10
-    lookahead: Annotated[
-        int | None,
-        typer.Option(
-            "--lookahead",
-            metavar="K",
-            help="Grammars: tokens may begin at most K terminals after their first.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = None
+    lookahead: shared.LookaheadOption = None
     explain: Annotated[
         bool,
         typer.Option(

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.artifact_files import read_artifact
 from cdec.cli.options import refuse_unused
 from cdec.cli.verdicts import Checker
 from cdec.core.errors import DataError, EncodingError, UsageError
@@ -22,8 +23,6 @@ def verdicts(options: Options, typed: frozenset[str]) -> Iterator[dict[str, Any]
     Raises:
         UsageError: An option that this kind of artifact has no use for.
     """
-    from cdec.core.artifact import read_artifact
-
     if read_artifact(options.artifact).kind == "set":
         refuse_unused(_GRAMMAR_ONLY, typed, "to a set artifact")
         checker = Checker.open(options.artifact, options.allowed)
@@ -45,7 +44,6 @@ def explanation(options: Options, typed: frozenset[str]) -> Iterator[dict[str, A
         UsageError: A set artifact, or an input of no or several texts.
     """
     from cdec.cli.grammar_explain import explain, longest_tokens
-    from cdec.core.artifact import read_artifact
 
     if read_artifact(options.artifact).kind == "set":
         refuse_unused(_GRAMMAR_ONLY, typed | {"explain"}, "to a set artifact")

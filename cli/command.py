@@ -49,6 +49,8 @@ class Run:
 
 OptionsT = TypeVar("OptionsT", bound=CommonOptions)
 
+SOME_RECORDS_FAILED = 3
+"""Exit status of a run that went on past records that became error objects."""
 
 _FIRST = ("-a,", "-i,")
 """Short names of options that lead their section, wherever a dataclass inherits them from."""

@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cdec.cli import options as shared
-from cdec.cli.command import CommonOptions, Run
+from cdec.cli.command import Run
+from cdec.cli.compile_options import CompileOptions
 from cdec.cli.grammar_limits import GrammarLimitOptions, grammar_limits
 from cdec.cli.grammar_source import GrammarSource, output_path, read_source
 from cdec.cli.grammar_summary import grammar_rows
@@ -26,7 +27,7 @@ _DIALECTS: dict[str, Dialect] = {"lark": "lark", "ebnf": "ebnf", "gbnf": "ebnf"}
 
 
 @dataclass(frozen=True, kw_only=True)
-class SourceOptions(CommonOptions):
+class SourceOptions(CompileOptions):
     """What ``cdec compile-grammar`` reads and writes; the documented defaults stand here."""
 
     source: Annotated[
@@ -35,27 +36,6 @@ class SourceOptions(CommonOptions):
             metavar="FILE", help="A grammar; `-` is stdin; or the name of a shipped one: json."
         ),
     ]
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Artifact to write; beside the input if not given (json.lark: json.arrow).",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = None
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            "--tokenizer",
-            metavar="NAME_OR_PATH",
-            help="Tokenizer file, folder or hub name; the embedded model's if not given.",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = None
-    model: shared.ModelOption = None
-    revision: shared.RevisionOption = None
     format: Annotated[
         Literal["auto", "lark", "ebnf", "gbnf"],
         typer.Option(
@@ -91,9 +71,6 @@ class SourceOptions(CommonOptions):
             rich_help_panel=shared.INPUT,
         ),
     ] = None
-    force: shared.ForceOption = False
-    json: shared.JsonOption = False
-    progress: shared.ProgressOption = None
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -10,11 +10,12 @@ from typing import TYPE_CHECKING, Annotated, Literal
 import typer
 
 from cdec.cli import options as shared
-from cdec.cli.command import CommonOptions, Run
+from cdec.cli.command import Run
+from cdec.cli.compile_options import CompileOptions, require_output, unnamed_output
 from cdec.cli.options import parse_size, refuse_unused, require_at_least, require_utf8
 from cdec.cli.set_summary import set_rows, set_summary
 from cdec.cli.tables import print_json, print_table
-from cdec.core.errors import OutputExistsError, UsageError
+from cdec.cli.text_options import TextFormatOptions
 
 if TYPE_CHECKING:
     from cdec.compilers import SetLimits
@@ -28,45 +29,12 @@ _TEXT_ONLY = frozenset(
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(CommonOptions):
+class Options(TextFormatOptions, CompileOptions):
     """Options of ``cdec compile-set``; the documented defaults stand here."""
 
     source: Annotated[
         str, typer.Argument(metavar="FILE", help="Entities, one a line; `-` is stdin.")
     ]
-    output: Annotated[
-        Path | None,
-        typer.Option(
-            "--output",
-            "-o",
-            metavar="FILE",
-            help="Artifact to write; beside the input if not given (wiki.txt: wiki.arrow).",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = None
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            "--tokenizer",
-            metavar="NAME_OR_PATH",
-            help="Tokenizer file, folder or hub name; the embedded model's if not given.",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = None
-    model: shared.ModelOption = None
-    revision: shared.RevisionOption = None
-    format: Annotated[
-        Literal["auto", "text", "jsonl", "csv", "parquet"],
-        typer.Option("--format", help="Format of FILE.", rich_help_panel=shared.INPUT),
-    ] = "auto"
-    field: Annotated[
-        str | None,
-        typer.Option(
-            "--field",
-            help="Field or column with the texts (JSONL, CSV, Parquet).",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = None
     id_field: Annotated[
         str | None,
         typer.Option(
@@ -180,9 +148,6 @@ class Options(CommonOptions):
             rich_help_panel=shared.LIMITS,
         ),
     ] = None
-    force: shared.ForceOption = False
-    json: shared.JsonOption = False
-    progress: shared.ProgressOption = None
 
 
 def execute(options: Options, run: Run) -> int:
@@ -254,19 +219,7 @@ def output_path(source: str, output: Path | None, *, force: bool) -> Path:
     """
     if output is None:
         if source == "-":
-            raise UsageError(
-                "the entities come from stdin and no output was named",
-                hint="type the artifact's name: cdec compile-set - -o NAME.arrow",
-            )
+            raise unnamed_output("the entities come", "compile-set")
         path = Path(source.removesuffix(".gz").removesuffix(".xz"))
         output = path.with_suffix(".arrow") if path.name else path / ".arrow"
-    if output.exists():
-        if source != "-" and Path(source).exists() and output.samefile(source):
-            raise UsageError(
-                f"{output} is the input and would be the output", hint="name another file with -o"
-            )
-        if not force and output.is_file():
-            raise OutputExistsError(
-                f"{output} exists", hint="replace it with --force, or name another file with -o"
-            )
-    return output
+    return require_output(output, source, force=force)

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.artifact_files import read_artifact
 from cdec.cli.narrowing import Narrowing
 from cdec.cli.record_grammars import CacheLimits, RecordGrammars
 from cdec.core.errors import FieldError, Notice, UsageError
@@ -19,10 +20,7 @@ if TYPE_CHECKING:
 DEFAULT = ""
 """Stands for the artifact of the records that name none."""
 _WITHOUT_COMPILER = ("regex", "schema")
-HOW_TO = (
-    "name the artifact: cdec sample -a ARTIFACT (make one with cdec compile-set FILE or "
-    "cdec compile-grammar FILE)"
-)
+_HOW_TO = "-a ARTIFACT (make one with cdec compile-set FILE or cdec compile-grammar FILE)"
 
 
 def parse_named(pairs: Sequence[str]) -> dict[str, Path]:
@@ -61,8 +59,6 @@ def verify_artifacts(paths: Mapping[str, Path]) -> dict[str, str]:
     Raises:
         CdecError: One is missing or damaged.
     """
-    from cdec.core.artifact import read_artifact
-
     return {name: read_artifact(path).metadata["cdec.digest"] for name, path in paths.items()}
 
 
@@ -143,7 +139,7 @@ class Constraints:
         if constraint is None and (required or record.candidates is not None):
             raise FieldError(
                 "the record names no constraint and the run has no artifact",
-                hint=HOW_TO,
+                hint=f"name the artifact: {_HOW_TO}",
                 field="constraint",
             )
         if constraint is None:
@@ -182,17 +178,31 @@ class Constraints:
         return self._opened[name]
 
 
+def needs_artifact(who: str, command: str) -> UsageError:
+    """Return the error of a run without an artifact, where ``who`` needs one.
+
+    Args:
+        who: The method, or the command.
+        command: The command, such as ``cdec sample``.
+    """
+    return UsageError(f"{who} needs an artifact", hint=f"name the artifact: {command} {_HOW_TO}")
+
+
 def refuse_unconstrained(
-    records: Iterator[PromptRecord | BadRecord], *, method: str
+    records: Iterator[PromptRecord | BadRecord], needed: UsageError
 ) -> Iterator[PromptRecord | BadRecord]:
     """Look at the first record of a run without artifacts: it must bring a grammar of its own.
 
     Later records without a constraint become error objects in their places.
 
+    Args:
+        records: Of the input.
+        needed: The error of a run that needs an artifact.
+
     Raises:
-        UsageError: It does not.
+        UsageError: ``needed``; it does not.
     """
     first = next(records, None)
     if first is None or getattr(first, "grammar", None) is None:
-        raise UsageError(f"--method {method} needs an artifact", hint=HOW_TO)
+        raise needed
     return itertools.chain([first], records)

@@ -6,7 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.core.errors import InputMissingError, LimitError, OutputExistsError, UsageError
+from cdec.cli.compile_options import require_output, unnamed_output
+from cdec.core.errors import InputMissingError, LimitError
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.compile_options import Dialect
@@ -106,18 +107,6 @@ def output_path(source: GrammarSource, output: Path | None, *, force: bool) -> P
     """
     if output is None:
         if not source.stem:
-            raise UsageError(
-                "the grammar comes from stdin and no output was named",
-                hint="type the artifact's name: cdec compile-grammar - -o NAME.arrow",
-            )
+            raise unnamed_output("the grammar comes", "compile-grammar")
         output = source.folder / f"{source.stem}.arrow"
-    if output.exists():
-        if Path(source.name).exists() and output.samefile(source.name):
-            raise UsageError(
-                f"{output} is the input and would be the output", hint="name another file with -o"
-            )
-        if not force and output.is_file():
-            raise OutputExistsError(
-                f"{output} exists", hint="replace it with --force, or name another file with -o"
-            )
-    return output
+    return require_output(output, source.name, force=force)

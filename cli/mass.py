@@ -2,119 +2,22 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, ClassVar
+from typing import Annotated
 
 import typer
 
 from cdec.cli import options as shared
 from cdec.cli.command import Run
-from cdec.cli.score import WarpingOptions
+from cdec.cli.constraint_options import ArtifactOptions, ConstraintOptions
+from cdec.cli.decoding_options import DecodingOptions
+from cdec.cli.model_options import ModelOptions
+from cdec.cli.prompt_options import PromptOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordOptions(WarpingOptions):
-    """Constraint and prompts, as in ``cdec sample``.
-
-    Attributes:
-        max_n: How many draws a record may ask for: its ``n`` does not matter here.
-    """
-
-    max_n: ClassVar[int] = 2**63 - 1
-
-    artifact: Annotated[
-        Path | None,
-        typer.Option(
-            "--artifact",
-            "-a",
-            metavar="ARTIFACT",
-            help="The constraint of records that name none.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = None
-    constraint: Annotated[
-        list[str],
-        typer.Option(
-            "--constraint",
-            metavar="NAME=ARTIFACT",
-            help="Artifact that records name in their `constraint` field; repeatable.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = field(default_factory=list)
-    deny: Annotated[
-        Path | None,
-        typer.Option(
-            "--deny",
-            metavar="FILE",
-            help="Texts that do not count, one a line.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = None
-    conjoined: Annotated[
-        list[Path],
-        typer.Option(
-            "--and",
-            metavar="ARTIFACT",
-            help="Set or grammar that whole texts must satisfy as well; repeatable.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = field(default_factory=list)
-    lookahead: Annotated[
-        int | None,
-        typer.Option(
-            "--lookahead",
-            metavar="K",
-            help="Grammars: tokens may begin K terminals beyond the first; any number if not "
-            "given.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = None
-    heal: Annotated[
-        bool,
-        typer.Option(
-            "--heal",
-            help="Grammars: cut the prompt's last token off, and let any tokens spell its text.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = False
-    input: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Prompts: text lines or JSONL; `-` is stdin.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = "-"
-    prompt: Annotated[
-        list[str],
-        typer.Option(
-            "--prompt", metavar="TEXT", help="A prompt; repeatable.", rich_help_panel=shared.PROMPTS
-        ),
-    ] = field(default_factory=list)
-    template: Annotated[
-        Path | None,
-        typer.Option(
-            "--template",
-            metavar="FILE",
-            help="Prompt text with {field} places, filled from each record.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = None
-    max_line_bytes: Annotated[
-        int | None,
-        typer.Option(
-            "--max-line-bytes",
-            help="Longest prompt line, bytes; 16 MiB if not given.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(RecordOptions):
+class Options(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOptions, ModelOptions):
     """Options of ``cdec mass``; the documented defaults stand here and in the bases."""
 
     candidates: Annotated[
@@ -163,32 +66,7 @@ class Options(RecordOptions):
             rich_help_panel=shared.METHOD,
         ),
     ] = None
-    seed: Annotated[
-        int,
-        typer.Option("--seed", help="Of every random draw.", rich_help_panel=shared.METHOD),
-    ] = 0
-    max_new_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--max-new-tokens",
-            help="Longest text that counts; the longest member for sets, else 256.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = None
-    batch_size: Annotated[
-        int,
-        typer.Option(
-            "--batch-size",
-            help="Prompts decoded together; results come batch by batch.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = 16
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Stop at the first bad record.", rich_help_panel=shared.OUTPUT
-        ),
-    ] = False
+    strict: shared.StrictOption = False
     json: Annotated[
         bool,
         typer.Option(

@@ -2,40 +2,41 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli import sample_run
 from cdec.cli.adaptation import Adaptation
-from cdec.cli.constraints import Constraints, artifact_paths, verify_artifacts
+from cdec.cli.command import SOME_RECORDS_FAILED
+from cdec.cli.constraints import (
+    Constraints,
+    artifact_paths,
+    needs_artifact,
+    refuse_unconstrained,
+    verify_artifacts,
+)
 from cdec.cli.model_options import refuse_revision
 from cdec.cli.narrowing import conjoined_paths
-from cdec.cli.options import refuse_terminal, require_count
-from cdec.cli.pipeline import read_texts
+from cdec.cli.pipeline import read_denied
 from cdec.cli.prompts import Prompts
+from cdec.cli.run_checks import check_counts, check_prompts, check_warping, warping_of
 from cdec.cli.sampling import Task, batches
 from cdec.cli.tables import print_columns, print_json
 from cdec.cli.tree import RunConstraint, for_tree, tree_of
-from cdec.core.errors import CdecError, ChatTemplateMissingError, UsageError, record_error
-from cdec.core.warping import Warping
+from cdec.cli.warmth import by_temperature
+from cdec.core.errors import CdecError, UsageError, record_error
 
 if TYPE_CHECKING:
     from cdec.cli.command import Run
     from cdec.cli.console import Console
     from cdec.cli.mass import Options
-    from cdec.cli.sample_options import SampleOptions
-    from cdec.core.model import LanguageModel, Prompt
     from cdec.data.prompts import BadRecord, PromptRecord
-    from cdec.samplers.base import Request
     from cdec.samplers.mass_estimator import Mass, MassEstimator
 
-SOME_RECORDS_FAILED = 3
-_HOW_TO = (
-    "name the artifact: cdec mass -a ARTIFACT (make one with cdec compile-set FILE or "
-    "cdec compile-grammar FILE)"
-)
+_COMMAND = "cdec mass"
+_ANY_N = 2**63 - 1
+"""How many draws a record asks for does not matter here."""
 
 
 def measure(options: Options, run: Run) -> int:
@@ -45,14 +46,15 @@ def measure(options: Options, run: Run) -> int:
     tree = tree_of(estimator)
     paths = artifact_paths(options.artifact, options.constraint)
     conjoined = conjoined_paths(options.conjoined)
-    prompts = Prompts.open(cast("SampleOptions", options))
+    prompts = Prompts.open(options, max_n=_ANY_N)
     records = prompts.records()
     if not (paths or conjoined):
-        records = _refuse_unconstrained(records)
-    denied = list(read_texts(options.deny)) if options.deny else []
+        records = refuse_unconstrained(records, needs_artifact(_COMMAND, _COMMAND))
+    denied = read_denied(options.deny)
     digests = verify_artifacts(paths)
     also = list(verify_artifacts(conjoined).values())
     records = for_tree(records, tree, RunConstraint.of(options, digests, also, denied))
+    warping = warping_of(options)
     model = sample_run.open_model(options)
     adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
     output = _Output(options, run.console, is_strict=options.strict or tree is not None)
@@ -61,7 +63,7 @@ def measure(options: Options, run: Run) -> int:
         tasks = (_task(options, record, constraints, adaptation) for record in records)
         with run.console.progress("records") as progress:
             for batch in batches(tasks, options.batch_size):
-                results = _results(options, estimator, model, batch)
+                results = by_temperature(batch, model, warping, estimator.run)
                 with run.signals.shield():
                     output.write(batch, results)
                 run.signals.checkpoint()
@@ -72,29 +74,14 @@ def measure(options: Options, run: Run) -> int:
 
 
 def _check_options(options: Options, typed: frozenset[str]) -> None:
-    for value, least, flag in (
-        (options.candidates, 1, "--candidates"),
-        (options.round, 1, "--round"),
-        (options.batch_size, 1, "--batch-size"),
-        (options.max_new_tokens, 1, "--max-new-tokens"),
-        (options.lookahead, 0, "--lookahead"),
-        (options.max_line_bytes, 1, "--max-line-bytes"),
-        (options.seed, 0, "--seed"),
-    ):
-        require_count(value, least, flag)
-    Warping(options.temperature, options.top_k, options.top_p)
+    check_counts(options, candidates=1, round=1)
+    check_warping(options)
     refuse_revision(options.model, typed)
-    if options.prompt and "input" in typed:
-        raise UsageError("--prompt and --input were both given", hint="give one of them")
     if options.tree is not None and not options.remember:
         raise UsageError("--tree keeps what --no-remember forgets", hint="give one of them")
     has_artifact = options.artifact or options.constraint or options.conjoined
-    if options.prompt and not has_artifact:
-        raise UsageError("cdec mass needs an artifact", hint=_HOW_TO)
-    if not options.prompt and options.input == "-":
-        refuse_terminal(
-            "prompts (text or JSONL lines)", "give --prompt TEXT or -i FILE, or pipe them in"
-        )
+    needed = None if has_artifact else needs_artifact(_COMMAND, _COMMAND)
+    check_prompts(options, typed, unconstrained=needed)
 
 
 def _estimator(options: Options) -> MassEstimator:
@@ -108,16 +95,6 @@ def _estimator(options: Options) -> MassEstimator:
         remember=options.remember,
         tree=None if options.tree is None else TreeFile(options.tree),
     )
-
-
-def _refuse_unconstrained(
-    records: Iterator[PromptRecord | BadRecord],
-) -> Iterator[PromptRecord | BadRecord]:
-    """Look at the first record of a run without artifacts: it must bring a grammar of its own."""
-    first = next(records, None)
-    if first is None or getattr(first, "grammar", None) is None:
-        raise UsageError("cdec mass needs an artifact", hint=_HOW_TO)
-    return itertools.chain([first], records)
 
 
 def _task(
@@ -137,10 +114,10 @@ def _task(
 
     if isinstance(record, BadRecord):
         return Task(record.id, record.error)
-    prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
     try:
-        constraint = constraints.of(record, required=not options.conjoined)
-        prompt, constraint = adaptation.of(prompt, constraint)
+        prompt, constraint = adaptation.of_record(
+            record, constraints, required=not options.conjoined
+        )
     except UsageError:
         raise
     except CdecError as error:
@@ -151,25 +128,6 @@ def _task(
     seeds = [derive_seed(seed, record.id, 0)]
     request = Request(prompt, constraint, seeds, id=record.id, max_new_tokens=longest)
     return Task(record.id, request, record.temperature)
-
-
-def _results(
-    options: Options, estimator: MassEstimator, model: LanguageModel, tasks: Sequence[Task]
-) -> list[Mass | CdecError]:
-    """Return the mass or the error of each task; tasks of one temperature decode together."""
-    results: dict[int, Mass | CdecError] = {}
-    groups: dict[float, list[int]] = {}
-    for i, task in enumerate(tasks):
-        if isinstance(task.request, CdecError):
-            results[i] = task.request
-        else:
-            warmth = options.temperature if task.temperature is None else task.temperature
-            groups.setdefault(warmth, []).append(i)
-    for warmth, members in groups.items():
-        view = model.with_warping(warmth, options.top_k, options.top_p)
-        requests = [cast("Request", tasks[i].request) for i in members]
-        results.update(zip(members, estimator.run(view, requests), strict=True))
-    return [results[i] for i in range(len(tasks))]
 
 
 @dataclass(slots=True)
@@ -191,12 +149,8 @@ class _Output:
         """Print one batch.
 
         Raises:
-            CdecError: When strict the first bad record's own error; in any case one that every
-                record would meet.
+            CdecError: When strict the first bad record's own error.
         """
-        for result in results:
-            if isinstance(result, ChatTemplateMissingError):
-                raise result
         for task, result in zip(tasks, results, strict=True):
             self.written += 1
             if isinstance(result, CdecError):

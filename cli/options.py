@@ -62,6 +62,38 @@ ProgressOption = Annotated[
         show_default=False,
     ),
 ]
+StrictOption = Annotated[
+    bool,
+    typer.Option("--strict", help="Stop at the first bad record.", rich_help_panel=OUTPUT),
+]
+FieldsOption = Annotated[
+    str | None,
+    typer.Option(
+        "--fields",
+        metavar="A,B,...",
+        help="Keep these fields of each result.",
+        rich_help_panel=OUTPUT,
+    ),
+]
+LookaheadOption = Annotated[
+    int | None,
+    typer.Option(
+        "--lookahead",
+        metavar="K",
+        help="Grammars: tokens may begin at most K terminals beyond their first; any number if not "
+        "given (0 forbids what the model would have written within the grammar).",
+        rich_help_panel=CONSTRAINT,
+    ),
+]
+TemplateOption = Annotated[
+    Path | None,
+    typer.Option(
+        "--template",
+        metavar="FILE",
+        help="Prompt text with {field} places, filled from each prompt record.",
+        rich_help_panel=PROMPTS,
+    ),
+]
 
 LARGEST_COUNT = 2**31 - 1
 _ANY_SIZE = frozenset({"--seed", "--max-line-bytes"})

@@ -9,6 +9,7 @@ from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.artifact_files import read_artifact
 from cdec.cli.console import escape
 from cdec.cli.tokenizers import load_vocabulary
 
@@ -40,7 +41,7 @@ def compile_set_file(
     from cdec.data.source import SourceStats
 
     require_input(options.source)
-    deny = [] if options.deny is None else list(read_texts(options.deny))
+    deny = read_denied(options.deny)
     stats = SourceStats()
     source = _begun(_source(options, limits[0], stats))
     vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
@@ -118,19 +119,27 @@ def require_input(source: str) -> None:
             pass
 
 
-def read_texts(path: Path) -> Iterator[str]:
-    """Yield the texts of a file, one a line, blank lines left out."""
+def read_denied(path: Path | None) -> list[str]:
+    """Return the texts of ``--deny``, one a line, blank lines left out; none without a file."""
     from cdec.data.entity_source import read_entities
 
-    for batch in read_entities(path, format="text"):
-        yield from filter(None, batch.texts)
+    batches = () if path is None else read_entities(path, format="text")
+    return [text for batch in batches for text in batch.texts if text]
+
+
+def line_limits(longest: int | None) -> InputLimits:
+    """Return the limits of records' inputs with ``--max-line-bytes``, None for the default."""
+    from cdec.data.source import PROMPT_LIMITS
+
+    longest = PROMPT_LIMITS.max_line_bytes if longest is None else longest
+    return dataclasses.replace(PROMPT_LIMITS, max_line_bytes=longest)
 
 
 def describe_artifact(
     options: inspect.Options,
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Return what is known of an artifact and, if asked for, part of its tree."""
-    from cdec.core.artifact import open_artifact, read_artifact
+    from cdec.core.artifact import open_artifact
 
     file = read_artifact(options.artifact)
     constraint: Any = open_artifact(options.artifact)

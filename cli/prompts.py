@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import os
 import stat
@@ -12,10 +11,10 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options import require_utf8
-from cdec.cli.pipeline import require_input
+from cdec.cli.pipeline import line_limits, require_input
 
 if TYPE_CHECKING:
-    from cdec.cli.sample_options import SampleOptions
+    from cdec.cli.prompt_options import PromptOptions
     from cdec.data.prompts import BadRecord, PromptRecord
     from cdec.data.source import SourceStats
     from cdec.data.templates import PromptTemplate
@@ -23,23 +22,29 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Prompts:
-    """The input of a sampling run.
+    """The input of a run that draws.
 
     Attributes:
         options: As typed.
+        max_n: Most draws that a record may ask for; None for the default.
         texts: What ``--prompt`` gave.
         template: Fills prompts from fields; None where records bring them.
         stats: Counts and notices of the input.
     """
 
-    options: SampleOptions
+    options: PromptOptions
+    max_n: int | None
     texts: tuple[str, ...]
     template: PromptTemplate | None
     stats: SourceStats
 
     @classmethod
-    def open(cls, options: SampleOptions) -> Prompts:
+    def open(cls, options: PromptOptions, *, max_n: int | None = None) -> Prompts:
         """Read the template, and see whether the input can be opened.
+
+        Args:
+            options: Where prompts come from.
+            max_n: Most draws that a record may ask for; None for the default.
 
         Raises:
             InputMissingError: Template or input are not there.
@@ -52,7 +57,7 @@ class Prompts:
         template = None if options.template is None else read_template(options.template)
         if not texts:
             require_input(options.input)
-        return cls(options, texts, template, SourceStats())
+        return cls(options, max_n, texts, template, SourceStats())
 
     def records(self) -> Iterator[PromptRecord | BadRecord]:
         """Return the records in their order.
@@ -71,17 +76,15 @@ class Prompts:
 
     def _read(self) -> Iterator[PromptRecord | BadRecord]:
         from cdec.data.prompts import DEFAULT_MAX_N, prompts_from_texts, read_prompts
-        from cdec.data.source import PROMPT_LIMITS
 
         if self.texts:
             yield from prompts_from_texts(self.texts, template=self.template)
             return
-        longest = self.options.max_line_bytes or PROMPT_LIMITS.max_line_bytes
         yield from read_prompts(
             self.options.input,
             template=self.template,
-            max_n=self.options.max_n or DEFAULT_MAX_N,
-            limits=dataclasses.replace(PROMPT_LIMITS, max_line_bytes=longest),
+            max_n=DEFAULT_MAX_N if self.max_n is None else self.max_n,
+            limits=line_limits(self.options.max_line_bytes),
             stats=self.stats,
         )
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
@@ -12,36 +12,22 @@ import typer
 from cdec.cli import options as shared
 from cdec.cli.command import Run
 from cdec.cli.model_options import ModelOptions, refuse_revision
-from cdec.cli.options import refuse_terminal, require_at_least, require_utf8
-from cdec.cli.pipeline import require_input
-from cdec.cli.tables import print_json
+from cdec.cli.options import refuse_terminal, require_utf8
+from cdec.cli.pipeline import line_limits, require_input
+from cdec.cli.results import print_results
+from cdec.cli.run_checks import check_counts
+from cdec.cli.text_options import TextRecordOptions
 
 if TYPE_CHECKING:
     from cdec.data.prompt_record import BadRecord
     from cdec.data.source import SourceStats
     from cdec.data.text_records import TextRecord
 
-SOME_RECORDS_FAILED = 3
-
 
 @dataclass(frozen=True, kw_only=True)
-class Options(ModelOptions):
+class Options(TextRecordOptions, ModelOptions):
     """Options of ``cdec retokenize``; the documented defaults stand here."""
 
-    input: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Texts: lines or JSONL; `-` is stdin.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = "-"
-    field: Annotated[
-        str,
-        typer.Option("--field", help="Field with the text (JSONL).", rich_help_panel=shared.INPUT),
-    ] = "text"
     prompt: Annotated[
         str,
         typer.Option(
@@ -51,14 +37,6 @@ class Options(ModelOptions):
             rich_help_panel=shared.INPUT,
         ),
     ] = ""
-    max_line_bytes: Annotated[
-        int | None,
-        typer.Option(
-            "--max-line-bytes",
-            help="Longest line, bytes; 16 MiB if not given.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = None
     end: Annotated[
         bool,
         typer.Option(
@@ -75,12 +53,7 @@ class Options(ModelOptions):
             rich_help_panel=shared.METHOD,
         ),
     ] = 16
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Stop at the first bad record.", rich_help_panel=shared.OUTPUT
-        ),
-    ] = False
+    strict: shared.StrictOption = False
 
 
 def execute(options: Options, run: Run) -> int:
@@ -98,18 +71,12 @@ def execute(options: Options, run: Run) -> int:
       cdec retokenize -m gpt2 -i texts.txt --prompt "A text: " | jq .perplexity
     """
     refuse_revision(options.model, run.typed)
-    require_at_least(options.batch_size, 1, "--batch-size")
-    require_at_least(options.max_line_bytes, 1, "--max-line-bytes")
+    check_counts(options)
     prompt = require_utf8(options.prompt, "--prompt")
     if options.input == "-":
         refuse_terminal("texts (text or JSONL lines)", "give -i FILE, or pipe them in")
     require_input(options.input)
-    failed = 0
-    for record in retokenized(options, prompt, run):
-        failed += "error" in record
-        with run.signals.shield():
-            print_json(run.console, record)
-    return SOME_RECORDS_FAILED if failed else 0
+    return print_results(run, retokenized(options, prompt, run))
 
 
 def retokenized(options: Options, prompt: str, run: Run) -> Iterator[dict[str, object]]:
@@ -144,14 +111,12 @@ def retokenized(options: Options, prompt: str, run: Run) -> Iterator[dict[str, o
 
 def _batches(options: Options, stats: SourceStats) -> Iterator[list[TextRecord | BadRecord]]:
     """Yield the input's records, ``--batch-size`` at a time."""
-    from cdec.data.source import PROMPT_LIMITS
     from cdec.data.text_records import read_texts
 
-    longest = options.max_line_bytes or PROMPT_LIMITS.max_line_bytes
     records = read_texts(
         options.input,
         field=options.field,
-        limits=replace(PROMPT_LIMITS, max_line_bytes=longest),
+        limits=line_limits(options.max_line_bytes),
         stats=stats,
     )
     while batch := list(islice(records, options.batch_size)):

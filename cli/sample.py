@@ -3,31 +3,16 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
 
-import typer
-
-from cdec.cli import options as shared
 from cdec.cli.command import Run
+from cdec.cli.constraint_options import ArtifactOptions
 from cdec.cli.record_grammars import RecordGrammarOptions
 from cdec.cli.sample_options import SampleOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RecordGrammarOptions, SampleOptions):
+class Options(RecordGrammarOptions, SampleOptions, ArtifactOptions):
     """Options of ``cdec sample``; those about the grammars of records come last."""
-
-    artifact: Annotated[
-        Path | None,
-        typer.Option(
-            "--artifact",
-            "-a",
-            metavar="ARTIFACT",
-            help="The constraint of records that name none.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = None
 
 
 def execute(options: Options, run: Run) -> int:

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.constraints import HOW_TO
+from cdec.cli.constraints import needs_artifact
 from cdec.cli.method import WITHOUT_CONSTRAINT
 from cdec.cli.model_options import refuse_revision
-from cdec.cli.option_names import in_typed_words
-from cdec.cli.options import refuse_terminal, require_count
+from cdec.cli.run_checks import check_counts, check_prompts, check_warping, parse_fields
 from cdec.core.errors import OutputExistsError, UsageError
-from cdec.core.warping import Warping
 
 if TYPE_CHECKING:
     from cdec.cli.sample import Options
@@ -33,7 +30,6 @@ KNOWN_FIELDS = (
 """Every field that a sample of any method can have."""
 
 
-_WARPING = {"temperature": "--temperature", "top_k": "--top-k", "top_p": "--top-p"}
 _PROBABLE = frozenset({"greedy", "cdlh", "cdlh-approx", "cdsl"})
 """Methods that take the most probable tokens anyway."""
 
@@ -44,48 +40,21 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     Raises:
         UsageError: Also for prompts awaited from a terminal, and for a run without an artifact.
     """
-    for value, least, flag in (
-        (options.n, 1, "--n"),
-        (options.batch_size, 1, "--batch-size"),
-        (options.max_new_tokens, 1, "--max-new-tokens"),
-        (options.max_n, 1, "--max-n"),
-        (options.lookahead, 0, "--lookahead"),
-        (options.max_line_bytes, 1, "--max-line-bytes"),
-        (options.seed, 0, "--seed"),
-    ):
-        require_count(value, least, flag)
-    _check_warping(options)
+    check_counts(options, n=1, max_n=1)
+    check_warping(options, instead=_greedily(options))
     refuse_revision(options.model, typed)
     if options.resume and options.force:
         raise UsageError("--resume continues a file, --force replaces it", hint="give one of them")
     if options.resume and options.output is None:
         raise UsageError("--resume needs an output file", hint="name it with -o FILE")
-    if options.prompt and "input" in typed:
-        raise UsageError("--prompt and --input were both given", hint="give one of them")
-    has_artifact = options.artifact or options.constraint
-    # Records of an input may bring grammars of their own: the first of them is looked at later.
-    if options.prompt and not (has_artifact or options.method in WITHOUT_CONSTRAINT):
-        raise UsageError(f"--method {options.method} needs an artifact", hint=HOW_TO)
-    if not options.prompt and options.input == "-":
-        refuse_terminal(
-            "prompts (text or JSONL lines)", "give --prompt TEXT or -i FILE, or pipe them in"
-        )
+    is_free = options.artifact or options.constraint or options.method in WITHOUT_CONSTRAINT
+    needed = None if is_free else needs_constraint(options)
+    check_prompts(options, typed, unconstrained=needed)
 
 
-def _check_warping(options: Options) -> None:
-    """Refuse a distribution that the model would refuse, which must not cost an existing output.
-
-    Raises:
-        UsageError: Temperature, top-k or top-p is out of range.
-    """
-    if options.temperature == 0:
-        raise UsageError("--temperature is 0, which gives no distribution", hint=_greedily(options))
-    try:
-        with in_typed_words(_WARPING):
-            Warping(options.temperature, options.top_k, options.top_p)
-    except UsageError as error:
-        error.hint = error.hint or "leave it out for the model's own distribution"
-        raise
+def needs_constraint(options: Options) -> UsageError:
+    """Return the error of a run whose method needs an artifact."""
+    return needs_artifact(f"--method {options.method}", "cdec sample")
 
 
 def _greedily(options: Options) -> str:
@@ -97,26 +66,17 @@ def _greedily(options: Options) -> str:
     return f"give {words} in its place, for the most probable allowed token at each step"
 
 
-def parse_fields(options: Options) -> Sequence[str] | None:
+def kept_fields(options: Options) -> Sequence[str] | None:
     """Return the names in ``--fields``; None keeps every field.
 
     Raises:
         UsageError: An unknown name, or ``--resume`` without the fields it goes by.
     """
-    if options.fields is None:
-        return None
-    names = [name.strip() for name in options.fields.split(",") if name.strip()]
-    for name in names:
-        if name not in KNOWN_FIELDS:
-            close = get_close_matches(name, KNOWN_FIELDS, n=1)
-            raise UsageError(
-                f"--fields has {name!r}, which no sample has",
-                hint=f"did you mean {close[0]!r}?" if close else ", ".join(KNOWN_FIELDS),
-            )
-    if not names or (options.resume and not {"id", "index"} <= set(names)):
+    names = parse_fields(options.fields, KNOWN_FIELDS, "sample")
+    if names is not None and options.resume and not {"id", "index"} <= set(names):
         raise UsageError(
-            f"--fields is {options.fields!r}" + (", without id and index" if names else ""),
-            hint="name fields, id and index among them where the run may be resumed",
+            f"--fields is {options.fields!r}, without id and index, by which --resume goes",
+            hint="name these two as well",
         )
     return names
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
@@ -11,102 +11,18 @@ import typer
 from cdec.cli import options as shared
 from cdec.cli.aligned_options import AlignedOptions
 from cdec.cli.command import CommonOptions
+from cdec.cli.constraint_options import ConstraintOptions
+from cdec.cli.decoding_options import DecodingOptions
 from cdec.cli.draft_options import DraftOptions, RewardOptions
 from cdec.cli.model_options import ModelOptions
+from cdec.cli.prompt_options import PromptOptions
 from cdec.cli.speculation import SpeculationOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawingOptions(CommonOptions):
-    """What is drawn: constraint, prompts, method."""
+class MethodOptions(CommonOptions):
+    """Which method, what disc, beam and masked take, and how many samples."""
 
-    constraint: Annotated[
-        list[str],
-        typer.Option(
-            "--constraint",
-            metavar="NAME=ARTIFACT",
-            help="Artifact that records name in their `constraint` field; repeatable.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = field(default_factory=list)
-    deny: Annotated[
-        Path | None,
-        typer.Option(
-            "--deny",
-            metavar="FILE",
-            help="Texts never to emit, one a line; the artifact stays as it is.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = None
-    conjoined: Annotated[
-        list[Path],
-        typer.Option(
-            "--and",
-            metavar="ARTIFACT",
-            help="Set or grammar that whole texts (a set's leading space, prefix and suffix "
-            "included) must satisfy as well; repeatable.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = field(default_factory=list)
-    lookahead: Annotated[
-        int | None,
-        typer.Option(
-            "--lookahead",
-            metavar="K",
-            help="Grammars: tokens may begin K terminals beyond the first; any number if not given "
-            "(0 forbids what the model would have written within the grammar).",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = None
-    heal: Annotated[
-        bool,
-        typer.Option(
-            "--heal",
-            help="Grammars: cut the prompt's last token off, and let any tokens spell its text.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = False
-    input: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Prompts: text lines or JSONL; `-` is stdin.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = "-"
-    prompt: Annotated[
-        list[str],
-        typer.Option(
-            "--prompt", metavar="TEXT", help="A prompt; repeatable.", rich_help_panel=shared.PROMPTS
-        ),
-    ] = field(default_factory=list)
-    template: Annotated[
-        Path | None,
-        typer.Option(
-            "--template",
-            metavar="FILE",
-            help="Prompt text with {field} places, filled from each record.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = None
-    max_line_bytes: Annotated[
-        int | None,
-        typer.Option(
-            "--max-line-bytes",
-            help="Longest prompt line, bytes; 16 MiB if not given.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = None
-    max_n: Annotated[
-        int | None,
-        typer.Option(
-            "--max-n",
-            help="Most samples a record may ask for; 10000 if not given.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = None
     method: Annotated[
         str,
         typer.Option(
@@ -149,42 +65,20 @@ class DrawingOptions(CommonOptions):
         int,
         typer.Option("-n", "--n", help="Samples a prompt.", rich_help_panel=shared.METHOD),
     ] = 1
-    temperature: Annotated[
-        float,
-        typer.Option("--temperature", help="Divides the logits.", rich_help_panel=shared.METHOD),
-    ] = 1.0
-    top_k: Annotated[
-        int | None,
-        typer.Option("--top-k", help="Keep the k best tokens.", rich_help_panel=shared.METHOD),
-    ] = None
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            "--top-p",
-            help="Keep the best tokens up to this mass.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = None
-    seed: Annotated[
-        int,
-        typer.Option("--seed", help="Of every random draw.", rich_help_panel=shared.METHOD),
-    ] = 0
-    max_new_tokens: Annotated[
+
+
+@dataclass(frozen=True, kw_only=True)
+class DrawingOptions(DecodingOptions, MethodOptions, PromptOptions, ConstraintOptions):
+    """What is drawn: constraint, prompts, method."""
+
+    max_n: Annotated[
         int | None,
         typer.Option(
-            "--max-new-tokens",
-            help="Longest text; the longest member for sets, else 256.",
-            rich_help_panel=shared.METHOD,
+            "--max-n",
+            help="Most samples a record may ask for; 10000 if not given.",
+            rich_help_panel=shared.PROMPTS,
         ),
     ] = None
-    batch_size: Annotated[
-        int,
-        typer.Option(
-            "--batch-size",
-            help="Prompts decoded together; results come batch by batch.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = 16
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,19 +104,6 @@ class SampleOptions(
             "--resume", help="Go on with an unfinished output file.", rich_help_panel=shared.OUTPUT
         ),
     ] = False
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Stop at the first bad record.", rich_help_panel=shared.OUTPUT
-        ),
-    ] = False
-    fields: Annotated[
-        str | None,
-        typer.Option(
-            "--fields",
-            metavar="A,B,...",
-            help="Keep these fields of each sample.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = None
+    strict: shared.StrictOption = False
+    fields: shared.FieldsOption = None
     progress: shared.ProgressOption = None

@@ -12,10 +12,10 @@ from cdec.cli.constraints import artifact_paths, refuse_unconstrained, verify_ar
 from cdec.cli.method import WITHOUT_CONSTRAINT, method_of
 from cdec.cli.narrowing import conjoined_paths
 from cdec.cli.partners import Partners, with_typed_budget
-from cdec.cli.pipeline import read_texts
+from cdec.cli.pipeline import read_denied
 from cdec.cli.prompts import Prompts
 from cdec.cli.record_grammars import CacheLimits
-from cdec.cli.sample_checks import check_options, parse_fields, refuse_output
+from cdec.cli.sample_checks import check_options, kept_fields, needs_constraint, refuse_output
 from cdec.cli.speculation import check_speculation, load_counts
 from cdec.cli.tree import RunConstraint, for_tree, tree_of
 
@@ -91,7 +91,7 @@ class Plan:
             counts=counts,
             sampler=partners.early_sampler(counts),
             tree=tree_of(method, output=options.output, resume=options.resume),
-            fields=parse_fields(options),
+            fields=kept_fields(options),
             paths=artifact_paths(options.artifact, options.constraint),
             conjoined=conjoined_paths(options.conjoined),
             cache=CacheLimits.of(options),
@@ -104,11 +104,11 @@ class Plan:
             CdecError: One of them cannot be used.
         """
         options = self.options
-        prompts = Prompts.open(options)
+        prompts = Prompts.open(options, max_n=options.max_n)
         records = prompts.records()
         if not self.paths and options.method not in WITHOUT_CONSTRAINT:
-            records = refuse_unconstrained(records, method=options.method)
-        denied = list(read_texts(options.deny)) if options.deny else []
+            records = refuse_unconstrained(records, needs_constraint(options))
+        denied = read_denied(options.deny)
         refuse_output(options)
         digests = verify_artifacts(self.paths)
         also = sorted(verify_artifacts(self.conjoined).values())

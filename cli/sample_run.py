@@ -9,9 +9,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdec.cli.adaptation import Adaptation
+from cdec.cli.command import SOME_RECORDS_FAILED
 from cdec.cli.constraints import Constraints
 from cdec.cli.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, WITHOUT_EFFECT
 from cdec.cli.option_names import in_typed_words
+from cdec.cli.run_checks import warping_of
 from cdec.cli.sample_checks import inputs
 from cdec.cli.sample_plan import Plan
 from cdec.cli.sampling import Decoder, Output, Task, batches
@@ -25,12 +27,10 @@ if TYPE_CHECKING:
     from cdec.cli.model_options import ModelOptions
     from cdec.cli.sample import Options
     from cdec.cli.sample_plan import Files
-    from cdec.core.model import LanguageModel, Prompt
+    from cdec.core.model import LanguageModel
     from cdec.data.prompts import BadRecord, PromptRecord
     from cdec.data.resume import FinishedRecords
     from cdec.samplers.rewards import Reward
-
-SOME_RECORDS_FAILED = 3
 
 
 def sample(options: Options, run: Run) -> int:
@@ -93,7 +93,7 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
     adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
     constraints = Constraints(plan.paths, model.vocabulary, held.denied, plan.cache, plan.conjoined)
     console.warn(constraints.notices)
-    decoder = Decoder(sampler, model, options.temperature, options.top_k, options.top_p)
+    decoder = Decoder(sampler, model, warping_of(options))
     return _Loaded(decoder, constraints, adaptation, reward)
 
 
@@ -137,10 +137,10 @@ class Tasks:
         from cdec.samplers import Request
 
         required = self.options.method not in WITHOUT_CONSTRAINT
-        prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
         try:
-            constraint = self.constraints.of(record, required=required)
-            prompt, constraint = self.adaptation.of(prompt, constraint)
+            prompt, constraint = self.adaptation.of_record(
+                record, self.constraints, required=required
+            )
             if self.reward is not None:
                 self.reward.check(record.input)
         except CdecError as error:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias, cast
+from typing import TYPE_CHECKING, TypeAlias
 
-from cdec.core.errors import CdecError, ChatTemplateMissingError, UsageError, record_error
+from cdec.cli.warmth import by_temperature
+from cdec.core.errors import CdecError, UsageError, record_error
+from cdec.core.warping import IDENTITY, Warping
 
 if TYPE_CHECKING:
     from cdec.cli.signals import Signals
@@ -44,33 +46,20 @@ class Decoder:
     Attributes:
         sampler: The method.
         model: What to draw from.
-        temperature: Of records that do not set their own.
-        top_k: Of all records; None keeps every token.
-        top_p: Of all records; None keeps every token.
+        warping: Of the run; records may have a temperature of their own.
     """
 
     sampler: Sampler
     model: LanguageModel
-    temperature: float = 1.0
-    top_k: int | None = None
-    top_p: float | None = None
+    warping: Warping = IDENTITY
 
     def results(self, tasks: Sequence[Task]) -> list[Result]:
-        """Return samples or an error for each task; tasks of one temperature decode together."""
-        results: dict[int, Result] = {}
-        groups: dict[float, list[int]] = {}
-        for i, task in enumerate(tasks):
-            if isinstance(task.request, CdecError):
-                results[i] = task.request
-            else:
-                warmth = self.temperature if task.temperature is None else task.temperature
-                groups.setdefault(warmth, []).append(i)
-        for warmth, members in groups.items():
-            model = self.model.with_warping(warmth, self.top_k, self.top_p)
-            requests = [cast("Request", tasks[i].request) for i in members]
-            drawn = self.sampler.draw_batch(model, requests)
-            results.update(zip(members, drawn, strict=True))
-        return [results[i] for i in range(len(tasks))]
+        """Return samples or an error for each task.
+
+        Raises:
+            ChatTemplateMissingError: One is missing, and so it is for all records.
+        """
+        return by_temperature(tasks, self.model, self.warping, self.sampler.draw_batch)
 
 
 def batches(tasks: Iterable[Task], size: int) -> Iterator[list[Task]]:
@@ -125,12 +114,8 @@ class Output:
 
         Raises:
             CdecError: With ``strict`` the first bad record's own error, after what stands before
-                it; in any case an error that every record would meet.
+                it; in any case a usage error that is the run's.
         """
-        for result in results:
-            # A missing template is missing for all: said before anything is written.
-            if isinstance(result, ChatTemplateMissingError):
-                raise result
         for task, result in zip(tasks, results, strict=True):
             if not isinstance(result, CdecError):
                 self._write_samples(task, result)

@@ -2,100 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
-from pathlib import Path
+from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
 import typer
 
 from cdec.cli import options as shared
 from cdec.cli.command import Run
+from cdec.cli.constraint_options import ArtifactOptions, ConstraintOptions
+from cdec.cli.decoding_options import WarpingOptions
 from cdec.cli.model_options import ModelOptions, refuse_revision
-from cdec.cli.tables import print_json
-
-SOME_RECORDS_FAILED = 3
-
-
-@dataclass(frozen=True, kw_only=True)
-class WarpingOptions(ModelOptions):
-    """How the model's distribution is warped, as in ``cdec sample``."""
-
-    temperature: Annotated[
-        float,
-        typer.Option("--temperature", help="Divides the logits.", rich_help_panel=shared.METHOD),
-    ] = 1.0
-    top_k: Annotated[
-        int | None,
-        typer.Option("--top-k", help="Keep the k best tokens.", rich_help_panel=shared.METHOD),
-    ] = None
-    top_p: Annotated[
-        float | None,
-        typer.Option(
-            "--top-p",
-            help="Keep the best tokens up to this mass.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = None
+from cdec.cli.results import print_results
+from cdec.cli.text_options import TextRecordOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class ConstraintOptions(WarpingOptions):
-    """What texts are held to, as in ``cdec sample``."""
+class Options(TextRecordOptions, ConstraintOptions, ArtifactOptions, WarpingOptions, ModelOptions):
+    """Options of ``cdec score``; the documented defaults stand here and in the bases."""
 
-    artifact: Annotated[
-        Path | None,
-        typer.Option(
-            "--artifact",
-            "-a",
-            metavar="ARTIFACT",
-            help="What texts are held to; log P and perplexity alone if not given.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = None
-    constraint: Annotated[
-        list[str],
-        typer.Option(
-            "--constraint",
-            metavar="NAME=ARTIFACT",
-            help="Artifact that records of --prompts name; repeatable.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = field(default_factory=list)
-    deny: Annotated[
-        Path | None,
-        typer.Option(
-            "--deny",
-            metavar="FILE",
-            help="Texts that are no members, one a line.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = None
-    conjoined: Annotated[
-        list[Path],
-        typer.Option(
-            "--and",
-            metavar="ARTIFACT",
-            help="Set or grammar that texts must satisfy as well; repeatable.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = field(default_factory=list)
-    lookahead: Annotated[
-        int | None,
-        typer.Option(
-            "--lookahead",
-            metavar="K",
-            help="Grammars: as the samples were drawn with.",
-            rich_help_panel=shared.CONSTRAINT,
-        ),
-    ] = None
-    heal: Annotated[
-        bool,
-        typer.Option(
-            "--heal",
-            help="Grammars: as the samples were drawn with.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = False
     max_new_tokens: Annotated[
         int | None,
         typer.Option(
@@ -117,26 +42,6 @@ class ConstraintOptions(WarpingOptions):
         int,
         typer.Option("--seed", help="Of the candidates.", rich_help_panel=shared.METHOD),
     ] = 0
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(ConstraintOptions):
-    """Options of ``cdec score``; the documented defaults stand here and in the bases."""
-
-    input: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Samples or texts: JSONL or lines; `-` is stdin.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = "-"
-    field: Annotated[
-        str,
-        typer.Option("--field", help="Field with the text (JSONL).", rich_help_panel=shared.INPUT),
-    ] = "text"
     prompt: Annotated[
         str | None,
         typer.Option(
@@ -155,23 +60,7 @@ class Options(ConstraintOptions):
             rich_help_panel=shared.PROMPTS,
         ),
     ] = None
-    template: Annotated[
-        Path | None,
-        typer.Option(
-            "--template",
-            metavar="FILE",
-            help="Fills the prompts of --prompts, as in cdec sample.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = None
-    max_line_bytes: Annotated[
-        int | None,
-        typer.Option(
-            "--max-line-bytes",
-            help="Longest line, bytes; 16 MiB if not given.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = None
+    template: shared.TemplateOption = None
     end: Annotated[
         bool,
         typer.Option(
@@ -188,21 +77,8 @@ class Options(ConstraintOptions):
             rich_help_panel=shared.METHOD,
         ),
     ] = 64
-    fields: Annotated[
-        str | None,
-        typer.Option(
-            "--fields",
-            metavar="A,B,...",
-            help="Keep these fields of each record.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = None
-    strict: Annotated[
-        bool,
-        typer.Option(
-            "--strict", help="Stop at the first bad record.", rich_help_panel=shared.OUTPUT
-        ),
-    ] = False
+    fields: shared.FieldsOption = None
+    strict: shared.StrictOption = False
 
 
 def execute(options: Options, run: Run) -> int:
@@ -215,6 +91,9 @@ def execute(options: Options, run: Run) -> int:
     (an independent check), `first_refused` of non-members, and certified bounds of the mass P(S)
     and of Q = P / P(S): `log_mass_lower`, `log_mass_upper`, `log_q_lower`, `log_q_upper`.
     Logarithms are natural.
+
+    Give --temperature, --top-k, --top-p, --deny, --and, --lookahead and --heal as the samples were
+    drawn with, and --template with --prompts.
 
     Consecutive records of one prompt (up to 10000) share their bounds. A bad record becomes an
     error object in its place, and the exit status is 3.
@@ -229,12 +108,14 @@ def execute(options: Options, run: Run) -> int:
 
     refuse_revision(options.model, run.typed)
     fields = check_options(options, run.typed)
-    failed = 0
-    for record in scored(options, run):
-        is_error = "error" in record
-        failed += is_error
-        if fields is not None and not is_error:
-            record = {name: record[name] for name in fields if name in record}
-        with run.signals.shield():
-            print_json(run.console, record)
-    return SOME_RECORDS_FAILED if failed else 0
+    results = scored(options, run)
+    if fields is not None:
+        results = (_kept(record, fields) for record in results)
+    return print_results(run, results)
+
+
+def _kept(record: dict[str, object], fields: Sequence[str]) -> dict[str, object]:
+    """Return a record with these fields alone; an error object stays whole."""
+    if "error" in record:
+        return record
+    return {name: record[name] for name in fields if name in record}

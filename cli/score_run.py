@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from cdec.cli.adaptation import Adaptation
 from cdec.cli.constraints import Constraints, artifact_paths, verify_artifacts
 from cdec.cli.narrowing import conjoined_paths
-from cdec.cli.options import refuse_terminal, refuse_unused, require_count, require_utf8
-from cdec.cli.pipeline import read_texts, require_input
+from cdec.cli.options import refuse_terminal, refuse_unused, require_utf8
+from cdec.cli.pipeline import line_limits, read_denied, require_input
+from cdec.cli.run_checks import check_counts, check_warping, parse_fields, warping_of
 from cdec.cli.score_prompts import ScorePrompts
+from cdec.cli.warmth import by_temperature
 from cdec.core.errors import CdecError, UsageError, record_error
-from cdec.core.warping import Warping
 
 if TYPE_CHECKING:
     from cdec.cli.command import Run
@@ -45,16 +45,8 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
             texts awaited from a terminal.
         InputMissingError: An input is not there.
     """
-    for value, least, flag in (
-        (options.batch_size, 1, "--batch-size"),
-        (options.max_new_tokens, 1, "--max-new-tokens"),
-        (options.candidates, 0, "--candidates"),
-        (options.lookahead, 0, "--lookahead"),
-        (options.max_line_bytes, 1, "--max-line-bytes"),
-        (options.seed, 0, "--seed"),
-    ):
-        require_count(value, least, flag)
-    Warping(options.temperature, options.top_k, options.top_p)
+    check_counts(options, candidates=0)
+    check_warping(options)
     if options.prompt is not None and options.prompts is not None:
         raise UsageError("--prompt and --prompts were both given", hint="give one of them")
     if options.prompts is None:
@@ -67,7 +59,7 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         refuse_unused(("seed",), typed, "without --candidates")
     if options.input == "-" and options.prompts == "-":
         raise UsageError("--input and --prompts are both stdin", hint="name one of the files")
-    fields = _parse_fields(options.fields)
+    fields = parse_fields(options.fields, KNOWN_FIELDS, "score")
     if options.input == "-":
         refuse_terminal("samples (JSONL or text lines)", "give -i FILE, or pipe them in")
     require_input(options.input)
@@ -87,8 +79,8 @@ def scored(options: Options, run: Run) -> Iterator[dict[str, object]]:
     from cdec.data.source import SourceStats
 
     paths = artifact_paths(options.artifact, options.constraint)
-    denied = list(read_texts(options.deny)) if options.deny else []
-    limits = _limits(options)
+    denied = read_denied(options.deny)
+    limits = line_limits(options.max_line_bytes)
     prompts = ScorePrompts.read(
         None if options.prompt is None else require_utf8(options.prompt, "--prompt"),
         options.prompts,
@@ -188,9 +180,8 @@ class Tasks:
         """Return the prompt and the constraint of a prompt's record."""
         # Samples of one record share its constraint, so that they share its bounds.
         if self._last is None or self._last[0] is not source:
-            constraint = self._constraints.of(source, required=False)
-            prompt: Prompt = list(source.messages or ()) if source.prompt is None else source.prompt
-            self._last = (source, *self._adaptation.of(prompt, constraint))
+            opened = self._adaptation.of_record(source, self._constraints, required=False)
+            self._last = (source, *opened)
         return self._last[1:]
 
 
@@ -220,13 +211,18 @@ def batches(tasks: Iterable[Task], size: int, *, is_pooled: bool) -> Iterator[li
 def _results(
     options: Options, model: LanguageModel, tasks: Sequence[Task]
 ) -> Iterator[dict[str, object]]:
-    from cdec.core.errors import ChatTemplateMissingError
+    from cdec.samplers.score import Scorer
 
-    found = _scores(options, model, tasks)
-    for result in found:
-        # A missing template is missing for all.
-        if isinstance(result, ChatTemplateMissingError):
-            raise result
+    def score(view: LanguageModel, requests: list[ScoreRequest]) -> Sequence[Score | CdecError]:
+        scorer = Scorer(
+            view,
+            candidates=options.candidates,
+            max_new_tokens=options.max_new_tokens,
+            end=options.end,
+        )
+        return scorer.run(requests)
+
+    found = by_temperature(tasks, model, warping_of(options), score)
     for task, result in zip(tasks, found, strict=True):
         if not isinstance(result, CdecError):
             yield task.head | result.to_json()
@@ -236,63 +232,9 @@ def _results(
             yield record_error(result, task.name)
 
 
-def _scores(
-    options: Options, model: LanguageModel, tasks: Sequence[Task]
-) -> list[Score | CdecError]:
-    """Return the score or the error of each task; tasks of one temperature are scored together."""
-    from cdec.samplers.score import Scorer
-
-    results: dict[int, Score | CdecError] = {}
-    groups: dict[float, list[int]] = {}
-    for i, task in enumerate(tasks):
-        if isinstance(task.request, CdecError):
-            results[i] = task.request
-        else:
-            warmth = options.temperature if task.temperature is None else task.temperature
-            groups.setdefault(warmth, []).append(i)
-    for warmth, members in groups.items():
-        scorer = Scorer(
-            model.with_warping(warmth, options.top_k, options.top_p),
-            candidates=options.candidates,
-            max_new_tokens=options.max_new_tokens,
-            end=options.end,
-        )
-        requests = [tasks[i].request for i in members]
-        results.update(zip(members, scorer.run(requests), strict=True))  # type: ignore[arg-type]
-    return [results[i] for i in range(len(tasks))]
-
-
 def _records(
     options: Options, limits: InputLimits, stats: SourceStats
 ) -> Iterator[ScoreRecord | BadRecord]:
     from cdec.data.score_records import read_scored
 
     return read_scored(options.input, field=options.field, limits=limits, stats=stats)
-
-
-def _limits(options: Options) -> InputLimits:
-    from cdec.data.source import PROMPT_LIMITS
-
-    longest = options.max_line_bytes or PROMPT_LIMITS.max_line_bytes
-    return replace(PROMPT_LIMITS, max_line_bytes=longest)
-
-
-def _parse_fields(text: str | None) -> Sequence[str] | None:
-    """Return the names in ``--fields``; None keeps every field.
-
-    Raises:
-        UsageError: An unknown name, or none.
-    """
-    if text is None:
-        return None
-    names = [name.strip() for name in text.split(",") if name.strip()]
-    for name in names:
-        if name not in KNOWN_FIELDS:
-            close = get_close_matches(name, KNOWN_FIELDS, n=1)
-            raise UsageError(
-                f"--fields has {name!r}, which no score has",
-                hint=f"did you mean {close[0]!r}?" if close else ", ".join(KNOWN_FIELDS),
-            )
-    if not names:
-        raise UsageError(f"--fields is {text!r}", hint="name the fields to keep")
-    return names

@@ -11,8 +11,7 @@ from cdec.cli.constraints import DEFAULT
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdec.cli.mass import Options as MassOptions
-    from cdec.cli.sample import Options
+    from cdec.cli.constraint_options import ConstraintOptions
     from cdec.data.prompts import BadRecord, PromptRecord
     from cdec.samplers.tree_file import TreeFile
 
@@ -37,7 +36,7 @@ class RunConstraint:
     @classmethod
     def of(
         cls,
-        options: Options | MassOptions,
+        options: ConstraintOptions,
         digests: Mapping[str, str],
         also: Sequence[str],
         denied: Sequence[str],

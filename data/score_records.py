@@ -4,22 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import partial
 
 from cdec.core.errors import CdecError, FieldError
 from cdec.data.json_text import parse_json
-from cdec.data.lines import LineBlocks, LongLine, decode_line, numbered_lines
+from cdec.data.lines import decode_line
 from cdec.data.prompt_fields import RecordFields, shown
 from cdec.data.prompt_record import BadRecord
 from cdec.data.record_ids import RecordId
-from cdec.data.source import (
-    PROMPT_LIMITS,
-    InputLimits,
-    Source,
-    SourceStats,
-    open_source,
-    read_chunks,
-    source_name,
-)
+from cdec.data.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
+from cdec.data.text_records import read_lines
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,34 +55,18 @@ def read_scored(
     Args:
         source: Path, ``"-"`` for stdin, or a binary stream.
         field: Name of the text's field.
-        limits: A longer line becomes a ``BadRecord``; a longer input is an error.
-        stats: Counts and notices; pass one to see them.
+        limits: As in ``read_texts``.
+        stats: As in ``read_texts``.
 
     Raises:
-        InputMissingError: The source cannot be read.
-        EncodingError: It is UTF-16 or UTF-32 (a line that is not UTF-8 is a ``BadRecord``).
-        LimitError: It is too long, or a decompression bomb.
+        As ``cdec.data.text_records.read_texts``.
     """
-    stats = stats if stats is not None else SourceStats()
-    name = source_name(source)
-    with open_source(source) as stream:
-        chunks = read_chunks(stream, name, limits=limits, stats=stats)
-        for event in LineBlocks(chunks, name, limits, keep_going=True):
-            if isinstance(event, LongLine):
-                stats.lines += 1
-                yield BadRecord(f"line {event.line}", event.line, event.error(name, limits))
-                continue
-            for line, offset, data in numbered_lines(event):
-                stats.lines += 1
-                if data.strip():
-                    yield _record(data, name, line, offset, field)
-                else:
-                    stats.blank += 1
-    if stats.lines == stats.blank:
-        stats.notice_once("W_NO_INPUT", f"{name} holds no records")
+    return read_lines(source, partial(_record, field=field), limits=limits, stats=stats)
 
 
-def _record(data: bytes, name: str, line: int, offset: int, field: str) -> ScoreRecord | BadRecord:
+def _record(
+    data: bytes, name: str, line: int, offset: int, *, field: str
+) -> ScoreRecord | BadRecord:
     record_id: RecordId | None = None
     try:
         if not data.lstrip().startswith(b"{"):

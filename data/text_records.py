@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from functools import partial
+from typing import TypeVar
 
 from cdec.core.errors import CdecError, FieldError
 from cdec.data.json_text import parse_json
@@ -19,6 +21,8 @@ from cdec.data.source import (
     read_chunks,
     source_name,
 )
+
+RecordT = TypeVar("RecordT")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +65,28 @@ def read_texts(
         EncodingError: It is UTF-16 or UTF-32 (a line that is not UTF-8 is a ``BadRecord``).
         LimitError: It is too long, or a decompression bomb.
     """
+    return read_lines(source, partial(_record, field=field), limits=limits, stats=stats)
+
+
+def read_lines(
+    source: Source,
+    parse: Callable[[bytes, str, int, int], RecordT],
+    *,
+    limits: InputLimits,
+    stats: SourceStats | None,
+) -> Iterator[RecordT | BadRecord]:
+    """Yield what ``parse`` makes of the lines of an input that are not blank, as they arrive.
+
+    Args:
+        source: Path, ``"-"`` for stdin, or a binary stream.
+        parse: Takes a line's bytes, the input's name, the number of the line from 1 and the place
+            of its first byte from 0.
+        limits: A longer line becomes a ``BadRecord``; a longer input is an error.
+        stats: Counts and notices; pass one to see them.
+
+    Raises:
+        As ``read_texts``.
+    """
     stats = stats if stats is not None else SourceStats()
     name = source_name(source)
     with open_source(source) as stream:
@@ -73,14 +99,16 @@ def read_texts(
             for line, offset, data in numbered_lines(event):
                 stats.lines += 1
                 if data.strip():
-                    yield _record(data, name, line, offset, field)
+                    yield parse(data, name, line, offset)
                 else:
                     stats.blank += 1
     if stats.lines == stats.blank:
         stats.notice_once("W_NO_INPUT", f"{name} holds no records")
 
 
-def _record(data: bytes, name: str, line: int, offset: int, field: str) -> TextRecord | BadRecord:
+def _record(
+    data: bytes, name: str, line: int, offset: int, *, field: str
+) -> TextRecord | BadRecord:
     record_id: RecordId | None = None
     try:
         if not data.lstrip().startswith(b"{"):

@@ -56,6 +56,22 @@ def test_what_is_no_artifact_is_an_error(cdec: Runner, command: str) -> None:
     assert (missing.status, missing.error_code) == (66, "E_NOINPUT")
 
 
+@pytest.mark.parametrize("command", ["inspect", "check", "sample", "score"])
+def test_a_tree_that_was_kept_is_told_from_an_artifact(
+    cdec: Runner, letters: Path, command: str
+) -> None:
+    words = ("--prompt", "x", "--tree", "tree.arrow", "--candidates", "20")
+    assert cdec("mass", "-a", letters, *words).status == 0
+    place = ("-a", "tree.arrow") if command in ("sample", "score") else ("tree.arrow",)
+    result = cdec(command, *place, stdin=b"a\n")
+    assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
+    assert "tree that --tree kept" in result.stderr and "cdec mass" in result.stderr
+    damaged = bytearray(Path("tree.arrow").read_bytes())
+    damaged[len(damaged) // 2] ^= 1
+    Path("tree.arrow").write_bytes(damaged)
+    assert cdec(command, *place, stdin=b"a\n").status == 65
+
+
 def test_check_names_the_first_byte_at_which_no_member_goes_on(cdec: Runner, cities: Path) -> None:
     texts = ["Paris", "Paris, Tex", "Parma", "Oslo!", "S\u00e3o Paul", "S\u00e0o", "", "paris"]
     result = cdec("check", cities, stdin="".join(f"{text}\n" for text in texts).encode())

@@ -105,6 +105,8 @@ def test_a_terminal_gets_a_table(
     [
         (("--prompt", "x"), "compile-set"),
         (("-a", "ARTIFACT", "--prompt", "x", "--candidates", "0"), None),
+        (("-a", "ARTIFACT", "--prompt", "x", "--temperature", "0"), "--temperature is 0"),
+        (("-a", "ARTIFACT", "--prompt", "x", "--top-p", "2"), "--top-p must lie"),
         (("-a", "ARTIFACT", "--prompt", "x", "--until-converged", "2"), "probability"),
         (("-a", "ARTIFACT", "--prompt", "x", "--tree", "t.arrow", "--no-remember"), "one of them"),
         (("-a", "ARTIFACT", "--prompt", "x", "--tree", "-"), "name a file"),

@@ -137,7 +137,12 @@ def test_a_text_beyond_the_context_is_an_error(cdec: Runner) -> None:
 
 @pytest.mark.parametrize(
     ("words", "status"),
-    [(("-i", "none.txt"), 66), (("--batch-size", "0"), 2), (("--max-line-bytes", "0"), 2)],
+    [
+        (("-i", "none.txt"), 66),
+        (("--batch-size", "0"), 2),
+        (("--batch-size", str(2**64)), 2),
+        (("--max-line-bytes", "0"), 2),
+    ],
 )
 def test_bad_options_are_refused(cdec: Runner, words: tuple[str, ...], status: int) -> None:
     assert cdec("retokenize", *words).status == status

@@ -1,0 +1,98 @@
+"""Options that several commands have: one meaning, one help, one default."""
+
+from __future__ import annotations
+
+import dataclasses
+from pathlib import Path
+from typing import Any, get_args, get_type_hints
+
+import pytest
+
+from cdec.cli.compile_options import CompileOptions
+from cdec.cli.config import Config
+from cdec.cli.constraint_options import ArtifactOptions, ConstraintOptions
+from cdec.cli.decoding_options import DecodingOptions, WarpingOptions
+from cdec.cli.model_options import ModelOptions
+from cdec.cli.prompt_options import PromptOptions
+from cdec.cli.registry import options_class_of
+from cdec.cli.text_options import TextFormatOptions, TextRecordOptions
+
+from .conftest import Runner
+
+USERS = {
+    ArtifactOptions: ("sample", "mass", "score"),
+    CompileOptions: ("compile-set", "compile-grammar"),
+    ConstraintOptions: ("sample", "run", "mass", "score"),
+    DecodingOptions: ("sample", "run", "mass"),
+    ModelOptions: ("sample", "run", "mass", "score", "retokenize"),
+    PromptOptions: ("sample", "run", "mass"),
+    TextFormatOptions: ("compile-set", "check"),
+    TextRecordOptions: ("score", "retokenize"),
+    WarpingOptions: ("sample", "run", "mass", "score"),
+}
+
+
+def meaning(options_class: type) -> dict[str, Any]:
+    """Return type, default, and all that Typer is told of each option."""
+    hints = get_type_hints(options_class, include_extras=True)
+    found = {}
+    for field in dataclasses.fields(options_class):
+        default = field.default_factory if field.default is dataclasses.MISSING else field.default
+        kind, *told = get_args(hints[field.name])
+        found[field.name] = (kind, default, [vars(info) for info in told])
+    return found
+
+
+@pytest.mark.parametrize("shared", USERS, ids=lambda shared: shared.__name__)
+def test_a_shared_option_is_the_same_in_every_command(shared: type) -> None:
+    expected = meaning(shared)
+    for name in USERS[shared]:
+        found = meaning(options_class_of(name))
+        assert {field: found[field] for field in expected} == expected
+
+
+@pytest.mark.parametrize("name", ["sample", "mass", "score"])
+def test_a_key_at_the_top_serves_every_command_that_has_the_option(
+    tmp_path: Path, name: str
+) -> None:
+    path = tmp_path / "cdec.toml"
+    path.write_text('artifact = "a.arrow"\nand = ["b.arrow"]\ntop_k = 3\ndevice = "cuda"\n')
+    assert Config.load(path).values(name, options_class_of(name)) == {
+        "artifact": Path("a.arrow"),
+        "conjoined": [Path("b.arrow")],
+        "top_k": 3,
+        "device": "cuda",
+    }
+
+
+@pytest.mark.parametrize("command", ["mass", "score"])
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("--temperature", "0"), "hint: give a small one such as 0.01"),
+        (("--temperature", "-1"), "--temperature must be positive"),
+        (("--top-k", "0"), "--top-k must be"),
+        (("--top-p", "nan"), "--top-p must lie"),
+        (("--seed", "-1"), "--seed is -1"),
+        (("--batch-size", "0"), "--batch-size is 0"),
+        (("--max-line-bytes", "0"), "--max-line-bytes is 0"),
+    ],
+)
+def test_values_out_of_range_are_refused_by_the_name_that_was_typed(
+    cdec: Runner, letters: Path, command: str, words: tuple[str, ...], said: str
+) -> None:
+    result = cdec(command, "-a", letters, "--prompt", "x", *words, stdin=b"a\n")
+    assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
+    assert said in result.stderr
+
+
+@pytest.mark.usefixtures("letters")
+@pytest.mark.parametrize("words", [("sample", "--method", "masked"), ("mass",)])
+def test_a_run_without_an_artifact_says_how_to_get_one(
+    cdec: Runner, words: tuple[str, ...]
+) -> None:
+    for place, stdin in ((("--prompt", "x"), b""), ((), b"x\n")):
+        result = cdec(*words, *place, stdin=stdin)
+        assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
+        assert "needs an artifact" in result.stderr
+        assert f"cdec {words[0]} -a ARTIFACT (make one with cdec compile-set" in result.stderr
