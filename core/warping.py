@@ -18,6 +18,10 @@ _NUCLEUS_FIRST_TRY = 1024
 """Tokens that are ranked before a whole row is sorted for top-p."""
 
 
+_COLD = 1e-6
+"""Temperature below which the largest score is taken off before the division."""
+
+
 @dataclass(frozen=True, slots=True)
 class Warping:
     """Temperature first, then top-k, then top-p, as transformers orders them.
@@ -70,8 +74,12 @@ class Warping:
             float[M, V] of the same kind, -inf where a token was cut off; not normalised.
             Cost: O(M V); for a nucleus wider than 1,024 tokens a sort of the row.
         """
+        if self.temperature < _COLD:
+            # subtle: quotients may overflow, and a row whose best score is infinite would be NaN.
+            scores -= _best(scores)[..., None]
         if self.temperature != 1:
-            scores /= self.temperature
+            with np.errstate(over="ignore"):
+                scores /= self.temperature
         if isinstance(scores, np.ndarray):
             return self._cut_numpy(scores)
         return self._cut_torch(scores)
@@ -108,6 +116,11 @@ IDENTITY = Warping()
 """The model's own distribution."""
 
 
+def _best(scores: Any) -> Any:
+    """Return the largest score of each row, [M], of the same kind as ``scores``."""
+    return scores.max(-1) if isinstance(scores, np.ndarray) else scores.amax(-1)
+
+
 def normalizers(scores: Any) -> Any:
     """Return log Σ exp of each row in float64, [M], of the same kind as ``scores``.
 
@@ -117,7 +130,7 @@ def normalizers(scores: Any) -> Any:
     precision here; asking it for a float64 sum costs seven times the whole call.
     """
     if isinstance(scores, np.ndarray):
-        best = scores.max(-1).astype(np.float64)
+        best = _best(scores).astype(np.float64)
         return best + np.log(np.exp(scores - best[:, None]).sum(-1))
 
     best = scores.amax(-1, keepdim=True)

@@ -65,7 +65,11 @@ class Batch:
         self.is_end = np.zeros(model.vocabulary.width, np.bool_)
         self.end_ids = np.array(model.vocabulary.eos_token_ids, np.int64)
         self.is_end[self.end_ids] = True
-        self._open()
+        try:
+            self._open()
+        except BaseException:
+            self.__exit__()
+            raise
         self._list_draws()
 
     def __enter__(self) -> Self:

@@ -22,7 +22,9 @@ class Candidates:
     Attributes:
         tokens: int32[W, L] drawn tokens, end event left out; lengths: int64[W] how many count.
         log_p: float64[W] log P of tokens and end event under the model.
-        log_x: float64[W] sum of log Z along the path; -inf where the walk found no end.
+        log_x: float64[W] log of the weight: the sum of log Z along the path, and of log q / pi
+            where an event came from another law pi than the masked target q; -inf where the walk
+            found no end.
         log_kept: float64[W] sum of log(1 - missed) along the path; 0 under full masks.
         finish: int64[W] COMPLETE, LENGTH or STUCK.
         is_text: bool[W] whether the tokens are a member's by the constraint's states; True for

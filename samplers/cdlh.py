@@ -124,14 +124,15 @@ class EventPlanner:
 
     def __init__(self, ahead: Lookahead) -> None:
         self._ahead = ahead
+        ahead.target.begin()
         # By context: whether a pass read all that is forced from there on.
         self._is_covered = np.zeros(1024, np.bool_)
 
     def __call__(self, walks: Frontier, alive: NDArray[np.int64]) -> Plan:
         """Return the event of each walk; what the constraint forces next shares its pass."""
         target = self._ahead.target
-        # What a rollout of the target evaluated already is no further call.
-        target.path_calls += int((~target.is_known(walks.context)).sum())
+        # What a rollout of the target read already is no further call.
+        target.path_calls += int((~target.is_read(walks.context)).sum())
         self._read_on(walks)
         plan = Plan.empty(len(alive))
         plan.append(np.arange(len(alive)), *self._ahead.choose(walks))

@@ -8,6 +8,7 @@ speculation. Along a text the budgets add up: KL(Q || law) <= E[length] D for th
 
 from __future__ import annotations
 
+import math
 from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
@@ -42,7 +43,8 @@ class MentoredSampler(Sampler):
         gamma: As in ``SpeculativeSampler``.
         draft_temperature: As in ``SpeculativeSampler``.
         divergence: Nats that each drafted position may spend; 0 is ``speculative``, inf follows the
-            draft wherever the constraint and the target's zeros allow. 0.1 if neither is given.
+            draft wherever the constraint and the target's zeros allow: what the draft gives no mass
+            is then never drawn, so the mass is not estimated. 0.1 if neither is given.
         divergence_total: Nats that each text may spend: a position may spend what is left.
         cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
         max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
@@ -88,17 +90,16 @@ class MentoredSampler(Sampler):
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        tally = Tally(batch, unbiased=True)
-        parts, ratios, spent = [], [], []
+        tally = Tally(batch, unbiased=self._covers_target)
+        parts, spent = [], []
         with self.options.on(batch) as run:
             for draws in chunks(len(batch.seeds), self.max_walks // self.options.rows):
                 drawn, budget = self._draw(batch, draws, run)
-                tally.weigh(draws, drawn.log_x + budget.log_ratio, drawn.log_beyond)
+                tally.weigh(draws, drawn.log_x, drawn.log_beyond)
                 parts.append(drawn)
-                ratios.append(budget.log_ratio)
                 spent.append(budget.spent)
         chosen = concatenate(parts)
-        log_x = np.where(chosen.is_complete, chosen.log_x + np.concatenate(ratios), np.nan)
+        log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
         outcome = Outcome(
             chosen=chosen,
             exactness=self.exactness,
@@ -108,6 +109,11 @@ class MentoredSampler(Sampler):
             per_request=tally.fields(),
         )
         return run.account(outcome)
+
+    @property
+    def _covers_target(self) -> bool:
+        """Whether all that the target may draw can be drawn: a draft's zeros need an end to D."""
+        return math.inf not in (self.divergence, self.divergence_total)
 
     def _draw(
         self, batch: Batch, draws: NDArray[np.int64], run: DraftRun
@@ -126,7 +132,6 @@ class Budget:
         divergence: Nats a position. total: Nats a text, if that is None.
 
     Attributes:
-        log_ratio: float64[W] sum of log q / pi over the drafted positions.
         spent: float64[W] sum of min(D, KL(q || p)) over them, nats.
     """
 
@@ -136,7 +141,6 @@ class Budget:
         # Without a budget guesses are compared: the texts are those of ``speculative``.
         self._verifier = Verifier(uniforms, guesses_have_law=bool(divergence or total))
         self._divergence, self._total = divergence, total
-        self.log_ratio = np.zeros(len(uniforms))
         self.spent = np.zeros(len(uniforms))
         self._charged = np.zeros(len(uniforms))
 
@@ -144,10 +148,12 @@ class Budget:
         """Choose the next event of every walk, and charge what it spent."""
         if self._divergence is not None:
             limits = np.full(len(alive), self._divergence)
+        elif self._total == math.inf:
+            # subtle: what was charged may be infinite, too.
+            limits = np.full(len(alive), math.inf)
         else:
             limits = np.maximum(0.0, (self._total or 0.0) - self._charged[alive])
         verdict = self._verifier.judge(step, alive, level, limits)
-        self.log_ratio[alive] += verdict.log_ratio
         self.spent[alive] += verdict.spent
         self._charged[alive] += verdict.charged
         return verdict

@@ -75,6 +75,7 @@ class Ledger:
         nodes = np.flatnonzero(self._owner[:, 0] != _NOBODY)
         mine = self._owner[nodes]
         above = mine[:, 3]
+        self._owner = with_room(self._owner, above, _NOBODY)
         follows = (above >= 0) & (self._owner[above, :3] == mine[:, :3]).all(axis=1)
         children = np.bincount(above[follows], minlength=len(self._owner))
         starts = mine[~follows | (children[above] > 1)]
@@ -111,6 +112,8 @@ class Ledger:
         self._read[nodes] = 1
         while nodes.size:
             above = parents[nodes].astype(np.int64)
+            # subtle: ids are used again once freed, so a parent's may be the larger one.
+            self._read = with_room(self._read, above, -1)
             rows = np.flatnonzero((above >= 0) & (self._read[above] < 0))
             nodes, first = np.unique(above[rows], return_index=True)
             request, draw = request[rows[first]], draw[rows[first]]

@@ -158,6 +158,8 @@ class Twins:
         while missing.size:
             levels.append(missing)
             above = self._target.parent[missing].astype(np.int64)
+            # subtle: ids are used again once freed, so a parent's may be the larger one.
+            self._twin = with_room(self._twin, above, -1)
             missing = np.unique(above[self._twin[above] < 0])
         for nodes in reversed(levels):
             above = self._target.parent[nodes].astype(np.int64)

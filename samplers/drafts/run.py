@@ -167,7 +167,9 @@ class DraftRun:
     def begin(self, n: int) -> None:
         """Start with ``n`` new candidates."""
         first = DEFAULT_GAMMA if self._options.gamma == ADAPTIVE else int(self._options.gamma)
-        self._gamma = np.full(n, first, np.int64)
+        # No text is longer, and larger numbers may not fit.
+        longest = int(self._batch.limits.max(initial=0))
+        self._gamma = np.full(n, min(first, longest), np.int64)
 
     def gammas(self, alive: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return how many proposals each candidate gets now, int64[n]."""

@@ -148,6 +148,8 @@ class Following:
             walks = np.searchsorted(self.candidates, alive)
             level = Level.of(proposal, walks)
             verdict = self._judge.judge(step, alive, level)
+            # A law of another aim is weighed back to the target's, before anything is cut off.
+            record.log_x[alive] += verdict.log_ratio
             tested = walks[(level.kinds > 0) & ~level.forced]
             self.verified[tested] += 1
             took[walks] = verdict.accepted

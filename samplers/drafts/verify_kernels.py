@@ -19,6 +19,8 @@ from cdec.samplers.sum_kernels import BLOCK, invert
 PLAIN, ONE_HOT, DRAWN = 0, 1, 2
 """What stands against the target: nothing, so its own law is drawn from; a sure guess; a draw."""
 
+SPENT = 1.0 - 1e-9
+"""Share of a limit from which it counts as spent: ``solve`` leaves a little for rounding."""
 _NO_LAW = -1
 
 
@@ -83,7 +85,10 @@ def aim_at(p, q, n, limit, work, out):  # type: ignore[no-untyped-def]
     out[0], out[1], out[2], out[3] = 1.0, 1.0, 0.0, 0.0
     if limit > 0.0:
         out[0], out[1], out[2] = solve(p, q, n, limit, work)
-        out[3] = min(limit, divergence(p, q, n)) if out[0] == 0.0 else out[2]
+        # Where the aim spends all of the limit, the draft's law would spend more.
+        out[3] = out[2]
+        if out[2] < limit * SPENT:
+            out[3] = min(limit, divergence(p, q, n))
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from torch.nn import functional
 
 from cdec.samplers.categorical_kernels import END
-from cdec.samplers.drafts.verify_kernels import DRAWN, PLAIN
+from cdec.samplers.drafts.verify_kernels import DRAWN, PLAIN, SPENT
 from cdec.samplers.events import SampledEvents
 from cdec.samplers.events_torch import Options, invert, masked_log_p, slices
 from cdec.samplers.mentored_torch import measure, solve_rows, values
@@ -204,7 +204,7 @@ def _laws(step: Step, nodes: _Nodes, cases: _Cases, level: Level) -> tuple[torch
     limit = index(cases.limit)
     alpha, beta, charged = solve_rows(p, q, limit)
     whole = measure(p, q, none, torch.full_like(none, torch.inf))
-    spent = torch.where(alpha == 0, torch.minimum(limit, whole), charged)
+    spent = torch.where(charged < limit * SPENT, torch.minimum(limit, whole), charged)
     return p, q, values(p, q, alpha, beta), spent, charged
 
 

@@ -62,10 +62,20 @@ class TargetEvents:
         # By context, its place in the columns below: rollouts of a draft pass by many contexts
         # that are never asked here.
         self._place = np.full(1024, _UNKNOWN, np.int64)
+        self._is_read = np.zeros(1024, np.bool_)
         self._known = 0
         self._events = np.full((1, branch), NONE, np.int64)
         self._log_p = np.zeros((1, branch))
         self._log_z = np.zeros((1, 2))
+
+    def begin(self) -> None:
+        """Forget which prefixes were read, as new walks begin: path calls know no cache."""
+        self._is_read[:] = False
+
+    def is_read(self, contexts: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which contexts (int64[n]) were asked for since ``begin``, bool[n]."""
+        self._is_read = with_room(self._is_read, contexts, 0)
+        return self._is_read[contexts]
 
     def evaluate(self, levels: list[Frontier]) -> None:
         """Book the prefixes of one pass, level by level, and evaluate those not known yet."""
@@ -74,6 +84,8 @@ class TargetEvents:
         self._ledger.evaluate(levels)
         new = []
         for level in levels:
+            self._is_read = with_room(self._is_read, level.context, 0)
+            self._is_read[level.context] = True
             rows = np.flatnonzero(~self.is_known(level.context))
             if rows.size:
                 new.append(level if len(rows) == len(level.context) else level.take(rows))

@@ -186,3 +186,18 @@ def test_options_beyond_all_bounds_take_no_more_memory_than_there_is_to_do(metho
         assert isinstance(samples, list), samples
         results.append([sample.to_json() for sample in samples])
     assert results[0] == results[1]
+
+
+@pytest.mark.parametrize("method", ["cdlh", "cdlh-approx", "cdsl"])
+def test_calls_without_caches_do_not_depend_on_which_draws_decode_together(method: str) -> None:
+    toy = random_toy(3)
+    request = Request("", None, list(range(4)), max_new_tokens=7)
+    found = set()
+    for max_walks in (1, 7, 1000):
+        options: dict[str, Any] = {"reward": TextReward(hashed(3, 4)), "max_walks": max_walks}
+        if method != "cdlh":
+            options["draft"] = TabularModel(drafts_of(toy, 3), toy.vocabulary)
+        sampler = SAMPLERS[method](**options)
+        sampler.draw_batch(toy.model(), [request])
+        found.add(sampler.last_path_calls)
+    assert len(found) == 1
