@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.core.errors import UsageError
+from cdec.core.errors import Notice, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.constraints import Constraints
@@ -62,6 +62,19 @@ def require_grammars(
     for path in paths.values():
         if read_artifact(path).metadata["cdec.kind"] == "set":
             raise _needs_grammar(flags[0], f"{path} is a set")
+
+
+def nothing_guessed(guessing: str | None, kinds: Set[str | None]) -> list[Notice]:
+    """Return a warning if tokens were to be guessed from counts, and no record had a grammar.
+
+    Args:
+        guessing: The option by which tokens are guessed; None where they are not.
+        kinds: Of the records' constraints, None for no constraint; empty if nothing was drawn.
+    """
+    if guessing is None or not kinds or "grammar" in kinds:
+        return []
+    message = f"{guessing} guessed nothing: no record has a grammar, whose states are counted"
+    return [Notice("W_NOTHING_GUESSED", message)]
 
 
 class Adaptation:

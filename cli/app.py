@@ -6,7 +6,6 @@ import contextlib
 import io
 import os
 import sys
-import traceback
 from collections.abc import Sequence
 from typing import Annotated, Any
 
@@ -14,7 +13,6 @@ import typer
 
 from cdec.cli.command import Run, SectionedCommand, as_command
 from cdec.cli.console import Console
-from cdec.cli.redaction import redact
 from cdec.cli.registry import COMMANDS, execute_of, options_class_of
 from cdec.cli.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
 from cdec.core.errors import CdecError, LimitError, OutputError, UsageError
@@ -105,8 +103,7 @@ def _report(error: BaseException, run: Run) -> int:
         return BROKEN_PIPE_STATUS
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 0
-    if run.console.debug:
-        print(redact("".join(traceback.format_exception(error))), file=sys.stderr)  # noqa: T201
+    run.console.traceback(error)
     known = _as_cdec_error(error)
     run.console.error(known)
     if isinstance(error, OSError):

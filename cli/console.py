@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import traceback
 import unicodedata
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
@@ -40,7 +41,7 @@ class Console:
     Args:
         quiet: Print errors only: no notices, no progress, no summary lines on stderr.
         progress: True and False force progress on and off; None shows it on a terminal.
-        debug: Show tracebacks (used by ``cli/app.py``).
+        debug: Show tracebacks.
         environment: Environment variables; ``NO_COLOR`` and ``TERM`` are looked at.
         stdout: Where data goes.
         stderr: Where all else goes.
@@ -90,6 +91,12 @@ class Console:
         self._print(f"error {error.code}: {escape(redact(error.message))}")
         if error.hint:
             self._print(f"hint: {escape(redact(error.hint))}")
+
+    def traceback(self, error: BaseException) -> None:
+        """Print how an error came about, if tracebacks are wanted."""
+        if self.debug:
+            written = redact("".join(traceback.format_exception(error)))
+            self._print("\n".join(map(escape, written.rstrip("\n").split("\n"))))
 
     def table(self, rows: Sequence[tuple[str, str]]) -> None:
         """Write aligned ``name  value`` lines to stdout, control characters escaped."""

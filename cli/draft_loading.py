@@ -5,7 +5,7 @@ from __future__ import annotations
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from cdec.cli.option_names import in_typed_words
+from cdec.cli.option_names import in_typed_words, named_by
 from cdec.cli.tokenizers import EMBEDDED
 from cdec.core.errors import ModelError, TrustError
 
@@ -37,7 +37,7 @@ def open_draft(options: Options, name: str, device: str) -> LanguageModel:
 
     words = {"dtype": "--dtype" if options.draft_dtype is None else "--draft-dtype"}
     try:
-        with in_typed_words(words):
+        with in_typed_words(words), named_by("--draft", name):
             return load_model(
                 embedded_model_path("draft") if name == EMBEDDED else name,
                 device=device,

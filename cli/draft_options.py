@@ -116,10 +116,12 @@ class RewardOptions(CommonOptions):
             "--reward",
             metavar="SPEC",
             help="cdlh, cdlh-approx, cdsl: what texts are scored by: coverage (share of a record's "
-            "`concepts`, in any inflected form; coverage:past counts simple pasts, too), "
-            "classifier:NAME_OR_PATH (probability of its last label), regex:PATTERN (whether it is "
-            "found) or module:function (a function of texts and records that returns a number a "
-            "text; imported from the working directory too).",
+            "`concepts`, in any inflected form, or in those of the record's `inflections`, a list "
+            "of lists; coverage:past counts simple pasts, too), classifier:NAME_OR_PATH "
+            "(probability of its last label), regex:PATTERN (1 if it is found, within a second) or "
+            "module:function (a function of texts and records, the fields that cdec does not read "
+            "itself, that returns a list of one number a text; imported from the working "
+            "directory too).",
             rich_help_panel=REWARDS,
         ),
     ] = None
@@ -174,7 +176,8 @@ class RewardOptions(CommonOptions):
         typer.Option(
             "--verify",
             help="cdsl: keep a token of the draft if it is the model's most probable one (hard), "
-            "or with the model's probability of it (speculative).",
+            "or with the model's probability of it (speculative: else -n above 1 gives equal "
+            "texts).",
             rich_help_panel=REWARDS,
         ),
     ] = "hard"

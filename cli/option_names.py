@@ -6,7 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
-from cdec.core.errors import UsageError
+from cdec.core.errors import ModelError, UsageError
 
 
 @contextmanager
@@ -23,6 +23,23 @@ def in_typed_words(flags: Mapping[str, str]) -> Iterator[None]:
             error.message = _renamed(error.message, name, flag)
             error.hint = None if error.hint is None else _renamed(error.hint, name, flag)
         error.args = (error.message,)
+        raise
+
+
+@contextmanager
+def named_by(flag: str, name: str | None) -> Iterator[None]:
+    """Let a ``ModelError`` raised inside begin with the option that named the model.
+
+    Args:
+        flag: The option.
+        name: The model as typed; None where nobody named it.
+    """
+    try:
+        yield
+    except ModelError as error:
+        if name is not None:
+            error.message = f"{flag}: {error.message}"
+            error.args = (error.message,)
         raise
 
 

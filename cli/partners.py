@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.cost_ratio import MEASURE, measure_cost_ratio, parse_cost_ratio
 from cdec.cli.draft_loading import COUNTS, NO_MODELS, device_of, open_draft
 from cdec.cli.model_options import refuse_revision
+from cdec.cli.option_names import named_by
 from cdec.cli.options import refuse_unused
 from cdec.cli.stand_ins import stand_ins
 from cdec.cli.tokenizers import EMBEDDED, shown_model
@@ -160,7 +161,8 @@ class Partners:
         from cdec.samplers.rewards import build_reward
 
         is_model = spec.partition(":")[0] == "classifier"
-        reward = build_reward(spec, **({"device": self.options.device} if is_model else {}))
+        with named_by("--reward", spec):
+            reward = build_reward(spec, **({"device": self.options.device} if is_model else {}))
         if self.options.prompt:
             _require_no_fields(reward)
         return reward
@@ -271,7 +273,8 @@ def _require_no_fields(reward: Reward) -> None:
     except FieldError as error:
         raise UsageError(
             f"--prompt gives a text and no fields: {error.message}",
-            hint=f"give JSON records with -i FILE in its place; {error.hint}",
+            hint="give JSON records with -i FILE in place of --prompt, which have the field "
+            f"{error.details['field']!r}",
         ) from error
 
 

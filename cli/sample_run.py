@@ -5,14 +5,14 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cdec.cli.adaptation import Adaptation
+from cdec.cli.adaptation import Adaptation, nothing_guessed
 from cdec.cli.command import SOME_RECORDS_FAILED
 from cdec.cli.constraints import Constraints
 from cdec.cli.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, WITHOUT_EFFECT
-from cdec.cli.option_names import in_typed_words
+from cdec.cli.option_names import in_typed_words, named_by
 from cdec.cli.run_checks import warping_of
 from cdec.cli.sample_checks import inputs
 from cdec.cli.sample_plan import Plan
@@ -57,13 +57,15 @@ def sample(options: Options, run: Run) -> int:
     ):
         run.console.warn(writer.notices)
         # With a tree there is one record: its error is the run's.
-        output = Output(writer, run.signals, plan.fields, options.strict or plan.tree is not None)
+        strict = options.strict or plan.tree is not None
+        output = Output(writer, run.signals, plan.fields, strict, run.console)
         tasks = Tasks(
             options, loaded.constraints, writer.finished, loaded.adaptation, loaded.reward
         )
         _draw(batches(tasks.of(files.records), options.batch_size), loaded.decoder, output, run)
         save_counts(options, plan.counts, guesses=plan.partners.keeps_counts)
         run.console.warn([*loaded.constraints.take_notices(), *files.prompts.stats.notices])
+        run.console.warn(nothing_guessed(plan.partners.guessing, tasks.kinds))
         run.console.warn(getattr(loaded.reward, "notices", ()))
     return SOME_RECORDS_FAILED if output.failed else 0
 
@@ -110,13 +112,18 @@ def _draw(tasks: Iterable[Sequence[Task]], decoder: Decoder, output: Output, run
 
 @dataclass(frozen=True)
 class Tasks:
-    """Turns records into tasks, leaving out what an output to resume holds already."""
+    """Turns records into tasks, leaving out what an output to resume holds already.
+
+    Attributes:
+        kinds: Of the constraints of all tasks so far; None for a task without one.
+    """
 
     options: Options
     constraints: Constraints
     finished: FinishedRecords
     adaptation: Adaptation
     reward: Reward | None = None
+    kinds: set[str | None] = field(default_factory=set)
 
     def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task]:
         """Yield a task for each record that is not finished."""
@@ -141,6 +148,7 @@ class Tasks:
             prompt, constraint = self.adaptation.of_record(
                 record, self.constraints, required=required
             )
+            self.kinds.add(None if constraint is None else constraint.kind)
             if self.reward is not None:
                 self.reward.check(record.input)
         except CdecError as error:
@@ -164,7 +172,8 @@ def open_model(options: ModelOptions) -> LanguageModel:
     """Load the model that the options name."""
     from cdec.core import load_model
 
-    with in_typed_words({"dtype": "--dtype", "quantization": "--quantization"}):
+    words = {"dtype": "--dtype", "quantization": "--quantization"}
+    with in_typed_words(words), named_by("--model", options.model):
         return load_model(
             resolve_model(options.model),
             device=options.device,

@@ -11,6 +11,7 @@ from cdec.core.errors import CdecError, UsageError, record_error
 from cdec.core.warping import IDENTITY, Warping
 
 if TYPE_CHECKING:
+    from cdec.cli.console import Console
     from cdec.cli.signals import Signals
     from cdec.core.model import LanguageModel
     from cdec.core.sample import Sample
@@ -100,6 +101,7 @@ class Output:
         signals: A record is written whole before a signal takes effect.
         fields: Keys to keep of each sample; None keeps all.
         strict: Stop at the first bad record.
+        console: Told, once a run, how an error came about that other code raised; None for none.
         failed: Records that became error objects.
     """
 
@@ -107,7 +109,9 @@ class Output:
     signals: Signals
     fields: Sequence[str] | None = None
     strict: bool = False
+    console: Console | None = None
     failed: int = 0
+    _is_traced: bool = False
 
     def write(self, tasks: Sequence[Task], results: Sequence[Result]) -> None:
         """Write one batch.
@@ -123,7 +127,13 @@ class Output:
             if self.strict or (isinstance(result, UsageError) and task.is_plain):
                 raise result
             self.failed += 1
+            self._trace(result)
             self._write_record(record_error(result, task.id))
+
+    def _trace(self, error: CdecError) -> None:
+        if self.console is not None and error.__cause__ is not None and not self._is_traced:
+            self._is_traced = True
+            self.console.traceback(error)
 
     def _write_samples(self, task: Task, samples: Sequence[Sample]) -> None:
         for sample in samples:

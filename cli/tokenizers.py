@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from cdec.cli.option_names import named_by
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -49,7 +50,8 @@ def load_vocabulary(
             "--tokenizer and --model were given", hint="give one: a model brings its tokenizer"
         )
     name = tokenizer if tokenizer is not None else model
-    vocabulary = Vocabulary.from_tokenizer(resolve_model(name), revision=revision)
+    with named_by("--model" if tokenizer is None else "--tokenizer", name):
+        vocabulary = Vocabulary.from_tokenizer(resolve_model(name), revision=revision)
     # The name is recorded in the artifact: the embedded model's place on this machine is not.
     vocabulary.name = shown_model(name)
     return vocabulary, vocabulary.name

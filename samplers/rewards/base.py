@@ -19,6 +19,10 @@ _SHOWN = 160
 """Characters of a text or of a foreign message in an error."""
 
 
+class ShapeError(ValueError):
+    """What a reward returned is not one number a text."""
+
+
 class Reward(ABC):
     """Scores texts; the greater the better.
 
@@ -37,6 +41,15 @@ class Reward(ABC):
     def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
         self.argument = argument
         self.hard_threshold = hard_threshold
+
+    @property
+    def title(self) -> str:
+        """What messages call the reward."""
+        return self.name
+
+    def place_of(self, cause: Exception) -> str | None:
+        """Return where in the user's own code an error arose, as ``file:line``; None elsewhere."""
+        return None
 
     @abstractmethod
     def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
@@ -102,14 +115,10 @@ class Reward(ABC):
         """Score one batch, with NaN for what is no finite number.
 
         Raises:
-            ValueError: There is not one number a text; or whatever the reward raises.
+            ShapeError: There is not one number a text.
+            Exception: Whatever the reward raises.
         """
-        found = np.array(self.scores(texts, records), dtype=np.float64)
-        if found.shape != (len(texts),):
-            raise ValueError(
-                f"it gave scores of shape {found.shape}, expected one number for each of"
-                f" {len(texts)} texts"
-            )
+        found = as_scores(self.scores(texts, records), len(texts))
         found[~np.isfinite(found)] = np.nan
         return found
 
@@ -118,18 +127,52 @@ class Reward(ABC):
             problem, hint = "gave NaN or infinity", "Let it return a finite number."
         else:
             said = _cut(str(cause).strip().partition("\n")[0])
+            place = self.place_of(cause)
             problem = f"failed with {type(cause).__name__}" + (f": {said}" if said else "")
+            problem += f" at {place}" if place else ""
             hint = "Correct the reward, or what it reads of the record."
-            if isinstance(cause, CdecError):
+            if isinstance(cause, ShapeError):
+                problem, hint = said, "Return a list of one number a text."
+            elif isinstance(cause, CdecError):
                 problem, hint = f"failed: {cause.message}", cause.hint or hint
         error = RewardError(
-            f"the reward {self.name} {problem}, for the text {_cut(text)!r};"
+            f"the reward {self.title} {problem}, for the text {_cut(text)!r};"
             " expected one finite number",
             hint=hint,
             reward=self.name,
         )
         error.__cause__ = cause
         return error
+
+
+def as_scores(found: object, count: int) -> NDArray[np.float64]:
+    """Return what a reward returned, as float64[count] of its own.
+
+    Args:
+        found: Of any type.
+        count: Texts that were scored.
+
+    Raises:
+        ShapeError: It is not one number a text.
+    """
+    try:
+        scores = np.array(found, np.float64)
+    except (TypeError, ValueError) as error:
+        kind = type(found).__name__
+        held = f", not of numbers, {shown(found)}," if isinstance(found, list | tuple) else ""
+        what = f"a {kind}{held}"
+        raise ShapeError(f"returned {what} for {_counted(count, 'text')}") from error
+    if found is None:
+        raise ShapeError(f"returned None for {_counted(count, 'text')}")
+    if scores.shape != (count,):
+        number = "a number, no list," if scores.ndim == 0 else f"an array of shape {scores.shape}"
+        what = _counted(len(scores), "number") if scores.ndim == 1 else number
+        raise ShapeError(f"returned {what} for {_counted(count, 'text')}")
+    return scores
+
+
+def _counted(number: int, noun: str) -> str:
+    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"
 
 
 def shown(value: object) -> str:

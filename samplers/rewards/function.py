@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import sys
+import traceback
 from collections.abc import Callable, Sequence
 from contextlib import redirect_stdout
 from difflib import get_close_matches
@@ -14,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.samplers.rewards.base import Record, Reward
+from cdec.samplers.rewards.base import Record, Reward, as_scores
 
 _SHAPE = "Give module:function, a function(texts, records) that returns one number a text."
 
@@ -39,15 +40,39 @@ class FunctionReward(Reward):
         super().__init__(argument, hard_threshold=hard_threshold)
         self._function = _import(argument)
 
+    @property
+    def title(self) -> str:
+        """The function, as it was typed."""
+        return self.argument
+
+    def place_of(self, cause: Exception) -> str | None:
+        """Return the last line of the user's file that an error came through, as ``file:line``."""
+        file = getattr(sys.modules.get(self.argument.partition(":")[0]), "__file__", None)
+        # A SystemExit arrives as the cause of an ordinary error.
+        for error in (cause, cause.__cause__):
+            frames = traceback.extract_tb(error.__traceback__) if error is not None else []
+            files = [frame.filename for frame in frames]
+            # What follows our own frame is the user's; it may have been imported by their module.
+            foreign = frames[files.index(__file__) + 1 :] if __file__ in files else []
+            own = [frame for frame in foreign if frame.filename == file] or foreign[:1]
+            if own:
+                return f"{Path(own[-1].filename).name}:{own[-1].lineno}"
+        return None
+
     def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
-        """Return what the function returns for copies of both lists, as float64."""
+        """Return what the function returns for copies of both lists, as float64.
+
+        Raises:
+            ShapeError: It is not one number a text.
+            Exception: Whatever the function raises.
+        """
         try:
             # What it prints must not end up among the samples, nor what it changes in records.
             with redirect_stdout(sys.stderr):
                 found = self._function(list(texts), copy.deepcopy(list(records)))
         except SystemExit as error:
             raise RuntimeError("the function called sys.exit") from error
-        return np.asarray(found, np.float64)
+        return as_scores(found, len(texts))
 
 
 def file_hint(argument: str) -> str | None:

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from cdec.cli import sample_run
 from cdec.core.errors import ModelError
 from cdec.data.assets import embedded_model_path
 
@@ -18,6 +19,8 @@ pytestmark = pytest.mark.usefixtures("loaded")
 
 PROMPT = ("--prompt", "The capital of France is")
 FREE = (*PROMPT, "--max-new-tokens", "10")
+OPEN_MODEL = sample_run.open_model
+"""What ``loaded`` puts another in the place of."""
 
 
 def refused(result: Result, code: str = "E_USAGE", status: int = 2) -> str:
@@ -147,6 +150,34 @@ def test_a_draft_that_is_nowhere_may_be_a_typing_error(
     assert f"the model {typo} was not found" in said
     assert ("did you mean" in said) == (meant is not None)
     assert meant is None or f"--draft {meant}?" in said
+
+
+@pytest.mark.parametrize(
+    ("words", "option"),
+    [
+        (("--method", "speculative", "--draft", "./nowhere"), "--draft"),
+        (("--method", "cdlh", "--reward", "classifier:./nowhere"), "--reward"),
+        (("-m", "./nowhere", "--method", "masked"), "--model"),
+    ],
+)
+def test_a_model_folder_that_is_nowhere_is_named_with_its_option(
+    cdec: Runner,
+    cities: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    words: tuple[str, ...],
+    option: str,
+) -> None:
+    monkeypatch.setattr(sample_run, "open_model", OPEN_MODEL)
+    said = refused(cdec("sample", "-a", cities, *PROMPT, *words), "E_MODEL", 69)
+    assert f"{option}: there is no model folder at './nowhere'" in said
+
+
+@pytest.mark.parametrize("option", ["--model", "--tokenizer"])
+def test_a_tokenizer_that_is_nowhere_is_named_with_its_option(cdec: Runner, option: str) -> None:
+    Path("names.txt").write_text("Paris\n")
+    result = cdec("compile-set", "names.txt", option, "./nowhere")
+    assert (result.status, result.error_code) == (69, "E_MODEL")
+    assert f"{option}: there is no tokenizer at './nowhere'" in result.stderr
 
 
 def test_what_is_typed_wins_over_the_other_budget_of_the_config(cdec: Runner) -> None:

@@ -115,6 +115,14 @@ def test_counts_need_a_grammar(cdec: Runner, cities: Path) -> None:
     words = (*PROMPT, "--method", "speculative", "--draft", "counts")
     assert "evaluated ahead" in refused(cdec("sample", "-a", cities, *words))
     assert "--draft counts needs a grammar" in refused(cdec("sample", *words))
+    said = "warning W_NOTHING_GUESSED: --draft counts guessed nothing: no record has a grammar"
+    plain, own = ({"prompt": "Say:", **more} for more in ({}, {"grammar": 'start: "ab"'}))
+    free = ("sample", "--method", "speculative", "--draft", "counts", "--max-new-tokens", 4)
+    for lines, is_said in (([plain], True), ([plain, own], False)):
+        result = cdec(*free, stdin="\n".join(map(json.dumps, lines)).encode())
+        assert (result.status, len(result.records)) == (0, len(lines))
+        assert (said in result.stderr) == is_said
+    assert said not in cdec(*free[:3], "--draft", "prompt-lookup", stdin=b"Say:\n").stderr
 
 
 def test_gamma_is_how_far_the_draft_runs_ahead(cdec: Runner) -> None:

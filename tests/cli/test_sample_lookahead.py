@@ -175,14 +175,24 @@ def test_a_reward_of_ones_own_is_a_function(cdec: Runner, own_reward: str) -> No
 def test_a_reward_that_fails_costs_its_record_alone(cdec: Runner, own_reward: str) -> None:
     topics = ("good", "bad", "odd", "fine")
     lines = _jsonl(*({"id": t, "prompt": "Word:", "topic": t} for t in topics))
-    result = cdec(
-        *("sample", "--method", "cdsl", "--reward", f"{own_reward}:fails", *SHORT), stdin=lines
-    )
+    words = ("sample", "--method", "cdsl", "--reward", f"{own_reward}:fails", *SHORT)
+    result = cdec(*words, stdin=lines)
     assert result.status == 3
     assert [record["id"] for record in result.records] == list(topics)
     codes = [record.get("error", {}).get("code") for record in result.records]
     assert codes == [None, "E_REWARD", "E_REWARD", None]
-    assert "no such topic" in result.records[1]["error"]["message"]
+    assert "no such topic at cdec_own_rewards.py:7" in result.records[1]["error"]["message"]
+    assert "Traceback" not in result.stderr
+    again = _jsonl(*({"id": n, "prompt": "Word:", "topic": "bad"} for n in range(2)))
+    traced = cdec(*words, "--debug", stdin=lines + again)
+    assert [record.get("error", {}).get("code") for record in traced.records[:4]] == codes
+    assert traced.stderr.count("raise RuntimeError('no such topic')") == 1
+
+
+def test_fields_that_a_prompt_has_not_are_asked_for_in_one_sentence(cdec: Runner) -> None:
+    said = refused(cdec(*COVERAGE, "--method", "cdlh", "--prompt", "Word:"))
+    hint = "give JSON records with -i FILE in place of --prompt, which have the field 'concepts'"
+    assert f"hint: {hint}\n" in said
 
 
 def test_code_is_run_only_where_it_was_typed(cdec: Runner, own_reward: str) -> None:

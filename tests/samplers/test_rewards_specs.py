@@ -45,7 +45,20 @@ def changes(texts, records):
         record["words"].append("cat")
         record["text"] = texts.pop()
     return found
+
+def generates(texts, records):
+    return (1.0 for text in texts)
+
+def nothing(texts, records):
+    pass
+
+def one(texts, records):
+    return 0.5
+
+def table(texts, records):
+    return [[0.5] for text in texts]
 """
+LINE_OF_FIELD = 1 + MODULE[: MODULE.index('record["weight"]')].count("\n")
 
 
 class Scripted(Reward):
@@ -129,13 +142,40 @@ def test_a_function_reads_records_and_its_failures_are_theirs(module: str) -> No
     scores, errors = reward.evaluate(["a", "b", "c", "d"], records)
     assert scores[0] == 0.25
     assert sorted(errors) == [1, 2, 3]
-    assert "heavy" in errors[1].message
+    assert "not of numbers, ['heavy'], for 1 text" in errors[1].message.replace('"', "'")
+    assert f"KeyError: 'weight' at my_scores.py:{LINE_OF_FIELD}," in errors[2].message
+    assert errors[2].message.startswith("the reward my_scores:field failed")
+    assert isinstance(errors[2].__cause__, KeyError)
 
 
-def test_a_function_that_returns_too_few_scores_is_an_error_of_each_row(module: str) -> None:
-    _, errors = build_reward(f"{module}:short").evaluate(["a", "b"], [None, None])
+def test_an_error_deep_inside_is_shown_at_the_line_of_the_users_own_file(
+    tmp_path: Path, module: str
+) -> None:
+    (tmp_path / "deep_scores.py").write_text(
+        "import json\nfrom my_scores import field\n\n"
+        "def parse(texts, records):\n    return [json.loads(text) for text in texts]\n"
+    )
+    for name, place in (("parse", "deep_scores.py:5"), ("field", f"my_scores.py:{LINE_OF_FIELD}")):
+        _, errors = build_reward(f"deep_scores:{name}").evaluate(["{"], [{}])
+        assert f"at {place}," in errors[0].message
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("generates", "returned a generator for 1 text"),
+        ("nothing", "returned None for 1 text"),
+        ("one", "returned a number, no list, for 1 text"),
+        ("table", "returned an array of shape (1, 1) for 1 text"),
+        ("short", "returned 0 numbers for 1 text"),
+    ],
+)
+def test_what_is_not_one_number_a_text_is_said_in_words(module: str, name: str, said: str) -> None:
+    _, errors = build_reward(f"{module}:{name}").evaluate(["a", "b"], [None, None])
     assert sorted(errors) == [0, 1]
-    assert "shape (0,)" in errors[0].message
+    assert errors[0].message.startswith(f"the reward {module}:{name} {said}, for the text 'a'")
+    assert "Error" not in errors[0].message
+    assert errors[0].hint == "Return a list of one number a text."
 
 
 @pytest.mark.parametrize(
@@ -182,7 +222,7 @@ def test_a_function_that_calls_sys_exit_fails_for_its_rows_and_the_run_goes_on(
     scores, errors = reward.evaluate(["stay", "leave", "stay"], [None] * 3)
     assert scores[[0, 2]].tolist() == [1, 1]
     assert list(errors) == [1]
-    assert "sys.exit" in errors[1].message
+    assert "sys.exit at my_scores.py:" in errors[1].message
 
 
 def test_what_a_function_prints_does_not_join_the_samples(
