@@ -16,8 +16,6 @@ from cdec.core.errors import UsageError
 
 _NUCLEUS_FIRST_TRY = 1024
 """Tokens that are ranked before a whole row is sorted for top-p."""
-
-
 _COLD = 1e-6
 """Temperature below which the largest score is taken off before the division."""
 
@@ -77,9 +75,10 @@ class Warping:
         if self.temperature < _COLD:
             # subtle: quotients may overflow, and a row whose best score is infinite would be NaN.
             scores -= _best(scores)[..., None]
-        if self.temperature != 1:
             with np.errstate(over="ignore"):
                 scores /= self.temperature
+        elif self.temperature != 1:
+            scores /= self.temperature
         if isinstance(scores, np.ndarray):
             return self._cut_numpy(scores)
         return self._cut_torch(scores)

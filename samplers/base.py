@@ -141,20 +141,19 @@ def require(name: str, value: object, *, at_least: int, at_most: int | None = No
     Raises:
         UsageError: It is no integer, below ``at_least``, or above ``at_most``.
     """
-    is_whole = isinstance(value, int) and not isinstance(value, bool)
-    if not is_whole or value < at_least:  # type: ignore[operator]
+    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
         raise UsageError(
             f"{name} is {value!r}, expected an integer of at least {at_least}",
             hint=f"Give {name} a value of {at_least} or more.",
             option=name,
         )
-    if at_most is not None and value > at_most:  # type: ignore[operator]
+    if at_most is not None and value > at_most:
         raise UsageError(
             f"{name} is {value}, expected an integer of at most {at_most}",
             hint=f"Give {name} a value of {at_most} or less: memory grows with it.",
             option=name,
         )
-    return value  # type: ignore[return-value]
+    return value
 
 
 def require_number(

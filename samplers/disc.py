@@ -28,8 +28,6 @@ if TYPE_CHECKING:
 
 MOST_TOGETHER = DEFAULT_MAX_WALKS
 """Most candidates of one draw that decode together, each with as many walks as it has beams."""
-
-
 MOST_TRIES = 1 << 22
 """Largest K: some gigabytes."""
 
@@ -182,18 +180,16 @@ class DiscSampler(Sampler):
         chance has stopped would be biased. They decode in parts of a size that nobody sets, so
         nothing depends on it, not even how many calls of the target a draw with a draft takes.
         """
-        parts, tests, rows = [], [], []
+        parts, tests, owners = [], [], []
         for some in chunks(tries, MOST_TOGETHER // (self.beams or 1)):
             uniforms = candidate_uniforms(batch, draws, len(some), first + int(some[0]))
             tests.append(uniforms.acceptance())
             parts.append(self._candidates(batch, draws, uniforms, run))
-            rows.append(
-                np.arange(len(draws) * len(some)).reshape(len(draws), -1) + some[0] * len(draws)
-            )
+            owners.append(np.repeat(np.arange(len(draws)), len(some)))
         if len(parts) == 1:
             return parts[0], tests[0]
         # Those of one draw adjacent, as in each part.
-        order = np.concatenate(rows, axis=1).ravel()
+        order = np.argsort(np.concatenate(owners), kind="stable")
         return concatenate(parts).take(order), np.concatenate(tests)[order]
 
     def _candidates(

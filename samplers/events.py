@@ -7,7 +7,7 @@ are gathered and summed by compiled kernels; on a device masks are applied (``ev
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -90,25 +90,31 @@ def sample(
 
         options = events_torch.Options(top_m, masked, aborting, rest)
         return require_numbers(SampledEvents(*events_torch.sample(step, uniforms, options)))
-    allowed = allowed_ids(step, *host_scores(step), top_m, masked)
-    return sample_allowed(step, allowed, uniforms, aborting=aborting, rest=rest)
+    known = host_scores(step)
+    allowed = allowed_ids(step, *known, top_m, masked)
+    return sample_allowed(step, known, allowed, uniforms, aborting=aborting, rest=rest)
 
 
 def sample_allowed(
     step: Step,
+    known: tuple[Any, NDArray[np.float64]],
     allowed: AllowedIds,
     uniforms: NDArray[np.float64],
     *,
     aborting: bool = False,
     rest: bool = False,
 ) -> SampledEvents:
-    """Draw as ``sample`` on the host, from lists of allowed ids that are known.
+    """Draw as ``sample`` on the host, from scores and lists of allowed ids that are known.
+
+    Args:
+        step, uniforms, aborting, rest: As in ``sample``.
+        known: From ``host_scores``. allowed: From ``allowed_ids``.
 
     Raises:
         ModelError: The model's scores hold NaN.
     """
     batch = step.nodes.batch
-    scores, log_normalizer = host_scores(step)
+    scores, log_normalizer = known
     tokens = np.empty(len(step.walk_node), np.int64)
     log_p = np.empty(len(tokens))
     log_z = np.empty(len(step.rows))

@@ -83,6 +83,11 @@ class Frontier:
             ahead=self.ahead[rows],
         )
 
+    def nodes(self) -> Frontier:
+        """Return one walk for every distinct (request, context), of the lowest draw there."""
+        order, starts, _ = distinct(self.context, self.request, self.draw)
+        return self.take(order[starts])
+
     def joined(self, other: Frontier) -> Frontier:
         """Return these walks and those of ``other``, of the same batch."""
         batch = self.batch

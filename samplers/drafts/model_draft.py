@@ -15,7 +15,6 @@ from cdec.samplers.categorical_kernels import NONE
 from cdec.samplers.context_columns import with_room
 from cdec.samplers.drafts.proposals import DRAWN, GUESSED, Drafting, Guess, in_view
 from cdec.samplers.drafts.view import DraftView
-from cdec.samplers.frontier import distinct
 from cdec.samplers.step import Step
 
 if TYPE_CHECKING:
@@ -95,9 +94,7 @@ class ModelDrafting(Drafting):
         """
         able = np.flatnonzero(self.view.can_follow(walks.request, walks.depth))
         if able.size:
-            asked = walks.take(able)
-            order, starts, _ = distinct(asked.context, asked.request, asked.draw)
-            nodes = asked.take(order[starts])
+            nodes = walks.take(able).nodes()
             self._count(replace(nodes, context=self._twins.of(nodes.context)))
 
     def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -190,7 +190,7 @@ def on_host(
     tests, picks, limits = numbers
     scores, log_normalizer = host_scores(step)
     allowed = allowed_ids(step, scores, log_normalizer)
-    chosen = events.sample_allowed(step, allowed, picks)
+    chosen = events.sample_allowed(step, (scores, log_normalizer), allowed, picks)
     none = np.zeros(len(picks))
     verdict = Verdict(chosen, none > 0.0, none, none.copy(), none.copy())
     tested = np.flatnonzero(kinds != kernels.PLAIN)

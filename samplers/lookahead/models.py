@@ -11,7 +11,7 @@ from cdec.samplers import events
 from cdec.samplers.allowed import host_scores
 from cdec.samplers.context_columns import with_room
 from cdec.samplers.events import END, NONE, BestEvents
-from cdec.samplers.frontier import Frontier, distinct
+from cdec.samplers.frontier import Frontier
 from cdec.samplers.selection import chunks
 from cdec.samplers.step import Step
 
@@ -90,7 +90,7 @@ class TargetEvents:
             if rows.size:
                 new.append(level if len(rows) == len(level.context) else level.take(rows))
         if new:
-            nodes = _distinct(_joined(new))
+            nodes = _joined(new).nodes()
             for rows in chunks(len(nodes.context), self._max_rows):
                 step = Step.of(nodes.take(rows))
                 self._keep(step.nodes.context, events.best(step, self._branch))
@@ -192,7 +192,7 @@ class DraftEvents:
         if shared.size:
             self._drafting.count(walks.take(shared))
         new = np.flatnonzero(~known)
-        nodes = _distinct(walks.take(new)) if new.size else walks
+        nodes = walks.take(new).nodes() if new.size else walks
         for rows in chunks(len(nodes.context) if new.size else 0, self._max_rows):
             asked = nodes.take(rows)
             self._events[asked.context] = self._drafting.guess(asked, None).events
@@ -204,12 +204,6 @@ class DraftEvents:
         self._asked_by = with_room(self._asked_by, contexts, _NOBODY)
         known: NDArray[np.bool_] = self._events[contexts] != _UNKNOWN
         return known
-
-
-def _distinct(walks: Frontier) -> Frontier:
-    """Return one walk for every prefix, of the lowest draw there."""
-    order, starts, _ = distinct(walks.context, walks.request, walks.draw)
-    return walks.take(order[starts])
 
 
 def _joined(levels: list[Frontier]) -> Frontier:

@@ -41,6 +41,19 @@ def drawn(method: str, seed: int, *, constrained: bool = False, **options: Any) 
     return samples
 
 
+def evaluated_sizes(patch: pytest.MonkeyPatch) -> list[int]:
+    """Return where the number of prefixes of every evaluation to come will be noted."""
+    sizes: list[int] = []
+    evaluate = TabularModel.evaluate
+
+    def spied(self: TabularModel, contexts: NDArray[np.int64]) -> Any:
+        sizes.append(len(contexts))
+        return evaluate(self, contexts)
+
+    patch.setattr(TabularModel, "evaluate", spied)
+    return sizes
+
+
 def accounts(samples: list[Sample]) -> list[list[object]]:
     """Return what each draw is charged."""
     return [[sample.diagnostics.get(name) for name in ACCOUNTS] for sample in samples]
@@ -109,14 +122,7 @@ def test_a_forced_tail_takes_steps_of_the_constraint_in_proportion(
 def test_no_more_prefixes_than_max_walks_are_evaluated_together(
     method: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    sizes: list[int] = []
-    evaluate = TabularModel.evaluate
-
-    def spied(self: TabularModel, contexts: NDArray[np.int64]) -> Any:
-        sizes.append(len(contexts))
-        return evaluate(self, contexts)
-
-    monkeypatch.setattr(TabularModel, "evaluate", spied)
+    sizes = evaluated_sizes(monkeypatch)
     most = []
     for seed in range(8):
         together = drawn(method, seed, branch=4)
@@ -147,14 +153,7 @@ def test_fewer_draws_decode_together_the_more_prefixes_each_of_them_needs(
 
 
 def test_a_long_forced_tail_is_evaluated_in_parts(monkeypatch: pytest.MonkeyPatch) -> None:
-    sizes: list[int] = []
-    evaluate = TabularModel.evaluate
-
-    def spied(self: TabularModel, contexts: NDArray[np.int64]) -> Any:
-        sizes.append(len(contexts))
-        return evaluate(self, contexts)
-
-    monkeypatch.setattr(TabularModel, "evaluate", spied)
+    sizes = evaluated_sizes(monkeypatch)
     request = Request("", toy_set([[0, 1, 2] * 10], VOCABULARY), [1], max_new_tokens=30)
     found = []
     for max_walks in (2048, 8):
