@@ -14,7 +14,7 @@ import numpy as np
 from cdec.core import CdecError
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.randomness import draw_seeds
-from tests.benchmarks import aligned_report
+from tests.benchmarks import report
 from tests.toys import Toy, toy_a, toy_b
 
 SAMPLES = 100
@@ -32,7 +32,7 @@ def run(seeds: int = 300) -> list[dict[str, Any]]:
         for abort in (False, True)
         for round_size in (1, 16)
     ]
-    aligned_report.show(
+    report.show(
         f"Uncached model calls per exact sample: mean of {SAMPLES} samples, {seeds} seeds",
         ("toy", "method", "round", "calls", "± s.e.", "reference", "distinct", "exist", "ratio"),
         [
@@ -44,7 +44,7 @@ def run(seeds: int = 300) -> list[dict[str, Any]]:
             for row in rows
         ],
     )
-    aligned_report.save("calls", rows)
+    report.save("aligned-calls", rows)
     return rows
 
 

@@ -22,7 +22,7 @@ import numpy as np
 
 from cdec.core import LanguageModel, Sample
 from cdec.samplers import SAMPLERS
-from tests.benchmarks import aligned_report
+from tests.benchmarks import report
 from tests.benchmarks.aligned_curves import (
     Draws,
     Target,
@@ -57,12 +57,12 @@ def run(tasks: int | None = None, draws: int = 2000, workers: int = 2) -> list[d
     chosen = [toy_task(), *spread(sygus_tasks(_model("embedded")), tasks)]
     rows = []
     for result in measured(chosen, draws, workers):
-        aligned_report.save(f"convergence-{slug(result['task'])}", result)
+        report.save(f"aligned-convergence-{slug(result['task'])}", result)
         rows.append(summary(result))
     _show(rows, draws)
     gaps = gap_sums(rows)
     _show_gaps(gaps)
-    aligned_report.save("convergence", {"draws": draws, "tasks": rows, "squared_gaps": gaps})
+    report.save("aligned-convergence", {"draws": draws, "tasks": rows, "squared_gaps": gaps})
     return rows
 
 
@@ -201,7 +201,7 @@ def slug(name: str) -> str:
 
 
 def _show(rows: Sequence[dict[str, Any]], draws: int) -> None:
-    aligned_report.show(
+    report.show(
         f"KL(window of {min(WINDOW, draws)} ‖ P), first and last of {draws} draws; mean target "
         "probability of the last window",
         (
@@ -227,7 +227,7 @@ def _pair(row: dict[str, Any], name: str) -> str:
 
 
 def _show_gaps(gaps: dict[str, dict[str, Any]]) -> None:
-    aligned_report.show(
+    report.show(
         "Sums of squared gaps of expectations (all draws | last window)",
         ("family", "tasks", *METHODS),
         [

@@ -20,7 +20,7 @@ from cdec.core.set_trie import build_trie
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.batch import Batch
 from cdec.samplers.randomness import draw_seeds
-from tests.benchmarks import aligned_report
+from tests.benchmarks import report
 
 _TOKENS = 200
 _CACHE = 8 << 20
@@ -39,7 +39,7 @@ def run(visited: int = 1_000_000) -> dict[str, Any]:
     model = TabularModel(lambda _: flat, vocabulary, cache_bytes=_CACHE)
     measure(model, constraint, 1000)  # code is compiled, caches are allotted
     figures = measure(model, constraint, visited)
-    aligned_report.show(
+    report.show(
         f"Bytes a visited child, {figures['visited']:,} visited (target: tree ≤ 100)",
         ("what", "bytes"),
         [
@@ -49,7 +49,7 @@ def run(visited: int = 1_000_000) -> dict[str, Any]:
             ("growth of the process, caches and records included", figures["process"]),
         ],
     )
-    aligned_report.save("memory", figures)
+    report.save("aligned-memory", figures)
     return figures
 
 

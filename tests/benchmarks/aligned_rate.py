@@ -20,7 +20,7 @@ import numpy as np
 from cdec.core import LanguageModel
 from cdec.data.assets import embedded_model_path
 from cdec.samplers import SAMPLERS
-from tests.benchmarks import aligned_report
+from tests.benchmarks import report
 from tests.benchmarks.aligned_convergence import one_thread, spread
 from tests.benchmarks.aligned_sequential import KeptPrompt, Sequential, generate
 from tests.benchmarks.aligned_tasks import Task, constraint_of, load, sygus_tasks
@@ -56,7 +56,7 @@ def run(tasks: int | None = 8, draws: int = 500) -> list[dict[str, Any]]:
         for size in ROUNDS
         for beside in _BESIDE
     }
-    aligned_report.show(
+    report.show(
         f"{draws} attempts a prompt: attempts a second (target of the ratios: ≥ 5)",
         (
             *("task", "prompt", "method", *(f"round {size}" for size in ROUNDS), "seq."),
@@ -65,12 +65,12 @@ def run(tasks: int | None = 8, draws: int = 500) -> list[dict[str, Any]]:
         ),
         [_cells(row) for row in rows],
     )
-    aligned_report.show(
+    report.show(
         "Ratios to the baseline",
         ("method, round, baseline", "geometric mean", "least", "tasks"),
         [(name, *figures.values()) for name, figures in overall.items()],
     )
-    aligned_report.save("rate", {"draws": draws, "overall": overall, "rows": rows})
+    report.save("aligned-rate", {"draws": draws, "overall": overall, "rows": rows})
     return rows
 
 

@@ -25,7 +25,7 @@ from cdec.samplers.batch import Batch
 from cdec.samplers.randomness import draw_seeds
 from cdec.samplers.rounds import Rounds
 from cdec.samplers.tree_vectors import DEFAULT_BYTES
-from tests.benchmarks import aligned_report
+from tests.benchmarks import report
 from tests.toys import toy_set
 
 _WORDS = 5
@@ -47,13 +47,13 @@ def run(draws: int = 4000) -> list[dict[str, Any]]:
             for size in (1, 16, 256):
                 rows.append(saturated_row(name, size, model, constraint, draws))
     rows += [wide_row(children, vocabulary) for children in _CHILDREN]
-    aligned_report.show(
+    report.show(
         f"Time of one (walk, step) at vocabulary {vocabulary.width:,}, cached prefix (target: "
         "tree ≤ 50 µs)",
         ("case", "method", "round", "tokens allowed", "children", "tree, µs", "whole draw, µs"),
         [[row[name] for name in _COLUMNS] for row in rows],
     )
-    aligned_report.save("step", rows)
+    report.save("aligned-step", rows)
     return rows
 
 

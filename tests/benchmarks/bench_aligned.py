@@ -11,9 +11,6 @@ shared data.
 from __future__ import annotations
 
 import argparse
-import os
-import platform
-import time
 from collections.abc import Callable
 from functools import partial
 from typing import Any
@@ -25,7 +22,7 @@ from tests.benchmarks import (
     aligned_rate,
     aligned_step,
 )
-from tests.conftest import shared_folder
+from tests.benchmarks.report import run_parts
 
 PARTS = ("calls", "step", "memory", "rate", "convergence")
 _NEED_SHARED = {"rate", "convergence"}
@@ -55,16 +52,7 @@ def main() -> None:
     parser.add_argument("--visited", type=int, default=1_000_000, help="prefixes of memory")
     parser.add_argument("--workers", type=int, default=2, help="processes of convergence")
     arguments = parser.parse_args()
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores\n")
-    has_shared = (shared_folder() / "data").is_dir()
-    parts = work(arguments)
-    for name in arguments.only:
-        if name in _NEED_SHARED and not has_shared:
-            print(f"{name}: left out, no shared data at {shared_folder()}: set CDEC_SHARED")
-            continue
-        begin = time.perf_counter()
-        parts[name]()
-        print(f"{name}: {time.perf_counter() - begin:.0f} s\n", flush=True)
+    run_parts(arguments.only, work(arguments), _NEED_SHARED)
 
 
 if __name__ == "__main__":

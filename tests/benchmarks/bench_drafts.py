@@ -13,8 +13,6 @@ from __future__ import annotations
 
 import argparse
 import os
-import platform
-import time
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -34,7 +32,7 @@ from tests.benchmarks import (
     drafts_wall,
 )
 from tests.benchmarks.drafts_common import save, show
-from tests.conftest import shared_folder
+from tests.benchmarks.report import run_parts
 
 _NEED_SHARED = {"table-left", "table-right", "wall", "coverage"}
 
@@ -96,16 +94,7 @@ def main() -> None:
     parser.add_argument("--quick", action="store_true", help="small sizes, for a first look")
     parser.add_argument("--rewards", type=Path, help="folder of the two reward models")
     arguments = parser.parse_args()
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores\n")
-    has_shared = (shared_folder() / "data").is_dir()
-    parts = work(arguments)
-    for name in arguments.part:
-        if name in _NEED_SHARED and not has_shared:
-            print(f"{name}: left out, no shared data at {shared_folder()}: set CDEC_SHARED")
-            continue
-        begin = time.perf_counter()
-        parts[name]()
-        print(f"{name}: {time.perf_counter() - begin:.0f} s\n", flush=True)
+    run_parts(arguments.part, work(arguments), _NEED_SHARED)
 
 
 if __name__ == "__main__":

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import lzma
 import multiprocessing
-import os
-import platform
 import tempfile
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -23,7 +21,8 @@ from cdec.compilers import compile_set
 from cdec.core import CdecError, LanguageModel, Sample, load_model, open_artifact
 from cdec.data.assets import embedded_model_path, entity_list, evaluation_prompts
 from cdec.samplers import Request
-from tests.benchmarks.aligned_report import RESULTS, show
+from tests.benchmarks import report
+from tests.benchmarks.report import show
 
 __all__ = ["Prompts", "Run", "decode", "entity_set", "pair", "save", "show"]
 
@@ -202,16 +201,4 @@ def cost(calls: Mapping[str, float], ratio: float) -> float:
 
 def save(name: str, figures: Any) -> Path:
     """Write ``bench-results/drafts-NAME.json`` with the machine it was measured on."""
-    machine = {
-        "processor": platform.processor() or platform.machine(),
-        "cores": os.cpu_count(),
-        "threads": 1,
-        "clock": "process time",
-        "python": platform.python_version(),
-        "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
-    }
-    path = RESULTS / f"drafts-{name}.json"
-    path.parent.mkdir(parents=True, exist_ok=True)
-    options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
-    path.write_bytes(orjson.dumps({"machine": machine, "figures": figures}, option=options) + b"\n")
-    return path
+    return report.save(f"drafts-{name}", figures, threads=1, clock="process time")

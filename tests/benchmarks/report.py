@@ -1,11 +1,11 @@
-"""Tables on the terminal and JSON files under ``bench-results`` for ``make bench-aligned``."""
+"""What benchmarks of several parts share: parts in turn, tables, JSON under ``bench-results``."""
 
 from __future__ import annotations
 
 import os
 import platform
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,9 +13,30 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from tests.conftest import REPOSITORY
+from tests.conftest import REPOSITORY, shared_folder
 
 RESULTS = REPOSITORY / "bench-results"
+
+
+def run_parts(
+    names: Sequence[str], parts: Mapping[str, Callable[[], Any]], need_shared: Collection[str]
+) -> None:
+    """Run the named parts in turn, and print how long each took.
+
+    Args:
+        names: Keys of ``parts``.
+        parts: What each runs.
+        need_shared: Those that are left out where the shared data is absent.
+    """
+    print(f"{_processor()}, {os.cpu_count()} cores\n")
+    has_shared = (shared_folder() / "data").is_dir()
+    for name in names:
+        if name in need_shared and not has_shared:
+            print(f"{name}: left out, no shared data at {shared_folder()}: set CDEC_SHARED")
+            continue
+        begin = time.perf_counter()
+        parts[name]()
+        print(f"{name}: {time.perf_counter() - begin:.0f} s\n", flush=True)
 
 
 def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -> None:
@@ -32,19 +53,24 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -
     console.print(table)
 
 
-def save(name: str, figures: Any) -> Path:
-    """Write ``bench-results/aligned-NAME.json`` with the machine it was measured on."""
+def save(name: str, figures: Any, **how: object) -> Path:
+    """Write ``bench-results/NAME.json`` with the machine it was measured on, and how."""
     machine = {
-        "processor": platform.processor() or platform.machine(),
+        "processor": _processor(),
         "cores": os.cpu_count(),
+        **how,
         "python": platform.python_version(),
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    path = RESULTS / f"aligned-{name}.json"
+    path = RESULTS / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
     path.write_bytes(orjson.dumps({"machine": machine, "figures": figures}, option=options) + b"\n")
     return path
+
+
+def _processor() -> str:
+    return platform.processor() or platform.machine()
 
 
 def _cell(value: object) -> str:
