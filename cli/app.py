@@ -11,10 +11,10 @@ from typing import Annotated, Any
 
 import typer
 
-from cdec.cli.command import Run, SectionedCommand, as_command
-from cdec.cli.console import Console
-from cdec.cli.registry import COMMANDS, execute_of, options_class_of
-from cdec.cli.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
+from cdec.cli.frame.command import Run, SectionedCommand, as_command
+from cdec.cli.frame.console import Console
+from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
+from cdec.cli.frame.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
 from cdec.core.errors import CdecError, LimitError, OutputError, UsageError
 
 SUMMARY = """Constrained decoding of language models.

@@ -7,11 +7,11 @@ from typing import Annotated
 
 import typer
 
-from cdec.cli import options as shared
-from cdec.cli.command import Run
-from cdec.cli.options import refuse_terminal, refuse_unused, require_at_least
-from cdec.cli.tables import print_columns, print_json
-from cdec.cli.text_options import TextFormatOptions
+from cdec.cli.frame.command import Run
+from cdec.cli.frame.tables import print_columns, print_json
+from cdec.cli.options import shared
+from cdec.cli.options.shared import refuse_terminal, refuse_unused, require_at_least
+from cdec.cli.options.texts import TextFormatOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +94,7 @@ def execute(options: Options, run: Run) -> int:
       cdec check json.arrow --whole -i document.json
       echo '{"a": [1, 2}' | cdec check json.arrow --explain
     """
-    from cdec.cli.check_run import explanation, verdicts
+    from cdec.cli.runs.check_run import explanation, verdicts
 
     require_at_least(options.allowed, 0, "--allowed")
     require_at_least(options.lookahead, 0, "--lookahead")
@@ -107,7 +107,7 @@ def execute(options: Options, run: Run) -> int:
     if options.input == "-":
         refuse_terminal("texts", "give -i FILE, or pipe them in")
     if options.explain and not options.json:
-        from cdec.cli.grammar_explain import HEADER, explained_row
+        from cdec.cli.texts.explain import HEADER, explained_row
 
         rows = [explained_row(step) for step in explanation(options, run.typed)]
         print_columns(run.console, HEADER, rows)

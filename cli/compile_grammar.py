@@ -8,20 +8,20 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cdec.cli import options as shared
-from cdec.cli.command import Run
-from cdec.cli.compile_options import CompileOptions
-from cdec.cli.grammar_limits import GrammarLimitOptions, grammar_limits
-from cdec.cli.grammar_source import GrammarSource, output_path, read_source
-from cdec.cli.grammar_summary import grammar_rows
-from cdec.cli.options import require_utf8
-from cdec.cli.tables import print_json, print_table
-from cdec.cli.tokenizers import load_vocabulary
+from cdec.cli.frame.command import Run
+from cdec.cli.frame.grammar_summary import grammar_rows
+from cdec.cli.frame.tables import print_json, print_table
+from cdec.cli.options import shared
+from cdec.cli.options.compiling import CompileOptions
+from cdec.cli.options.grammar_limits import GrammarLimitOptions, grammar_limits
+from cdec.cli.options.shared import require_utf8
+from cdec.cli.runs.grammar_source import GrammarSource, output_path, read_source
+from cdec.cli.runs.tokenizers import load_vocabulary
 from cdec.core.errors import InputMissingError
 
 if TYPE_CHECKING:
     from cdec.compilers import GrammarOptions, GrammarReport
-    from cdec.compilers.grammars.compile_options import Dialect
+    from cdec.compilers.grammars.options import Dialect
 
 _DIALECTS: dict[str, Dialect] = {"lark": "lark", "ebnf": "ebnf", "gbnf": "ebnf"}
 

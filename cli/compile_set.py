@@ -9,17 +9,17 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 
-from cdec.cli import options as shared
-from cdec.cli.command import Run
-from cdec.cli.compile_options import CompileOptions, require_output, unnamed_output
-from cdec.cli.options import parse_size, refuse_unused, require_at_least, require_utf8
-from cdec.cli.set_summary import set_rows, set_summary
-from cdec.cli.tables import print_json, print_table
-from cdec.cli.text_options import TextFormatOptions
+from cdec.cli.frame.command import Run
+from cdec.cli.frame.set_summary import set_rows, set_summary
+from cdec.cli.frame.tables import print_json, print_table
+from cdec.cli.options import shared
+from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
+from cdec.cli.options.shared import parse_size, refuse_unused, require_at_least, require_utf8
+from cdec.cli.options.texts import TextFormatOptions
 
 if TYPE_CHECKING:
     from cdec.compilers import SetLimits
-    from cdec.data.source import InputLimits
+    from cdec.data.input.source import InputLimits
 
 
 _TEXT_ONLY = frozenset(
@@ -163,7 +163,7 @@ def execute(options: Options, run: Run) -> int:
       cdec compile-set items.jsonl --field name --id-field asin --bad-lines skip
       cut -f2 pages.tsv | cdec compile-set - -o pages.arrow --prefix " <" --suffix ">"
     """
-    from cdec.cli.pipeline import compile_set_file
+    from cdec.cli.runs.pipeline import compile_set_file
 
     if options.token_ids:
         refuse_unused(_TEXT_ONLY, run.typed, "with --token-ids")
@@ -187,7 +187,7 @@ def execute(options: Options, run: Run) -> int:
 def _limits(options: Options) -> tuple[InputLimits, SetLimits]:
     """Return the limits of the reader and of the compiler: the defaults, and what was given."""
     from cdec.compilers import SetLimits
-    from cdec.data.source import ENTITY_LIMITS
+    from cdec.data.input.source import ENTITY_LIMITS
 
     require_at_least(options.max_line_bytes, 1, "--max-line-bytes")
     require_at_least(options.max_entities, 1, "--max-entities")

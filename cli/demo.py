@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cdec.cli import options as shared
-from cdec.cli.command import CommonOptions, Run
-from cdec.cli.options import require_at_least
-from cdec.cli.tables import print_columns, print_json
+from cdec.cli.frame.command import CommonOptions, Run
+from cdec.cli.frame.tables import print_columns, print_json
+from cdec.cli.options import shared
+from cdec.cli.options.shared import require_at_least
 
 
 @dataclass(frozen=True, kw_only=True)

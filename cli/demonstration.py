@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cdec.cli.command import Run
-    from cdec.core.model import LanguageModel
+    from cdec.cli.frame.command import Run
+    from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
     from cdec.samplers.base import Request
 
@@ -159,14 +159,14 @@ def shipped_questions(count: int) -> list[Question]:
 def _compile_list(model: LanguageModel, artifact: Path) -> int:
     from cdec.compilers import compile_set
     from cdec.data.assets import entity_list
-    from cdec.data.entity_source import read_entities
+    from cdec.data.entities.source import read_entities
 
     lines = read_entities(entity_list("facts"))
     return compile_set(lines, model.vocabulary, artifact, source="facts").entities
 
 
 def _request(question: Question, constraint: Any, n: int, seed: int) -> Request:
-    from cdec.data.seeds import derive_seed
+    from cdec.data.prompts.seeds import derive_seed
     from cdec.samplers import Request
 
     seeds = [derive_seed(seed, question.id, index) for index in range(n)]

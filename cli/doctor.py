@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from cdec.cli import options as shared
-from cdec.cli.command import CommonOptions, Run
-from cdec.cli.tables import flatten, print_json, print_table
+from cdec.cli.frame.command import CommonOptions, Run
+from cdec.cli.frame.tables import flatten, print_json, print_table
+from cdec.cli.options import shared
 from cdec.core.errors import ExtraMissingError
 
 _REQUIREMENT = re.compile(

@@ -7,10 +7,10 @@ from typing import Annotated
 
 import typer
 
-from cdec.cli import options as shared
-from cdec.cli.command import CommonOptions, Run
-from cdec.cli.options import refuse_unused, require_at_least
-from cdec.cli.tables import flatten, print_json, print_table
+from cdec.cli.frame.command import CommonOptions, Run
+from cdec.cli.frame.tables import flatten, print_json, print_table
+from cdec.cli.options import shared
+from cdec.cli.options.shared import refuse_unused, require_at_least
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,8 +62,8 @@ def execute(options: Options, run: Run) -> int:
       cdec inspect titles.arrow --tree --depth 2
       cdec inspect json.arrow --tree --state 5
     """
-    from cdec.cli.grammar_tree import subterminal_tree_lines
-    from cdec.cli.pipeline import describe_artifact, tree_lines
+    from cdec.cli.frame.grammar_tree import subterminal_tree_lines
+    from cdec.cli.runs.pipeline import describe_artifact, tree_lines
 
     require_at_least(options.depth, 1, "--depth")
     require_at_least(options.width, 1, "--width")

@@ -8,12 +8,12 @@ from typing import Annotated
 
 import typer
 
-from cdec.cli import options as shared
-from cdec.cli.command import Run
-from cdec.cli.constraint_options import ArtifactOptions, ConstraintOptions
-from cdec.cli.decoding_options import DecodingOptions
-from cdec.cli.model_options import ModelOptions
-from cdec.cli.prompt_options import PromptOptions
+from cdec.cli.frame.command import Run
+from cdec.cli.options import shared
+from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
+from cdec.cli.options.decoding import DecodingOptions
+from cdec.cli.options.model import ModelOptions
+from cdec.cli.options.prompts import PromptOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,6 +95,6 @@ def execute(options: Options, run: Run) -> int:
       cdec mass -a cities.arrow --and short.arrow --prompt "A city:" --until-converged 0.01
       cdec mass -a sql.arrow --prompt "SELECT" --tree select.arrow
     """
-    from cdec.cli.mass_run import measure
+    from cdec.cli.runs.mass_run import measure
 
     return measure(options, run)

@@ -9,19 +9,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from cdec.cli import options as shared
-from cdec.cli.command import Run
-from cdec.cli.model_options import ModelOptions, refuse_revision
-from cdec.cli.options import refuse_terminal, require_utf8
-from cdec.cli.pipeline import line_limits, require_input
-from cdec.cli.results import print_results
-from cdec.cli.run_checks import check_counts
-from cdec.cli.text_options import TextRecordOptions
+from cdec.cli.frame.command import Run
+from cdec.cli.frame.results import print_results
+from cdec.cli.options import shared
+from cdec.cli.options.model import ModelOptions, refuse_revision
+from cdec.cli.options.shared import refuse_terminal, require_utf8
+from cdec.cli.options.texts import TextRecordOptions
+from cdec.cli.runs.pipeline import line_limits, require_input
+from cdec.cli.runs.run_checks import check_counts
 
 if TYPE_CHECKING:
-    from cdec.data.prompt_record import BadRecord
-    from cdec.data.source import SourceStats
-    from cdec.data.text_records import TextRecord
+    from cdec.data.input.source import SourceStats
+    from cdec.data.prompts.record import BadRecord
+    from cdec.data.prompts.text_records import TextRecord
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -85,11 +85,11 @@ def retokenized(options: Options, prompt: str, run: Run) -> Iterator[dict[str, o
     Raises:
         CdecError: With ``--strict`` the first bad record's own error.
     """
-    from cdec.cli import sample_run
+    from cdec.cli.runs import sample_run
     from cdec.core.errors import CdecError, record_error
-    from cdec.data.prompt_record import BadRecord
-    from cdec.data.source import SourceStats
-    from cdec.samplers.retokenize import Retokenizer
+    from cdec.data.input.source import SourceStats
+    from cdec.data.prompts.record import BadRecord
+    from cdec.samplers.scoring.retokenize import Retokenizer
 
     retokenizer = Retokenizer(sample_run.open_model(options), end=options.end)
     stats = SourceStats()
@@ -111,7 +111,7 @@ def retokenized(options: Options, prompt: str, run: Run) -> Iterator[dict[str, o
 
 def _batches(options: Options, stats: SourceStats) -> Iterator[list[TextRecord | BadRecord]]:
     """Yield the input's records, ``--batch-size`` at a time."""
-    from cdec.data.text_records import read_texts
+    from cdec.data.prompts.text_records import read_texts
 
     records = read_texts(
         options.input,

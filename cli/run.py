@@ -10,9 +10,9 @@ from typing import Annotated
 import typer
 
 from cdec.cli import sample
-from cdec.cli.command import Run
-from cdec.cli.record_grammars import RecordGrammarOptions
-from cdec.cli.sample_options import SampleOptions
+from cdec.cli.frame.command import Run
+from cdec.cli.options.sampling import SampleOptions
+from cdec.cli.runs.record_grammars import RecordGrammarOptions
 from cdec.core.errors import UsageError
 
 

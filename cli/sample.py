@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdec.cli.command import Run
-from cdec.cli.constraint_options import ArtifactOptions
-from cdec.cli.record_grammars import RecordGrammarOptions
-from cdec.cli.sample_options import SampleOptions
+from cdec.cli.frame.command import Run
+from cdec.cli.options.constraint import ArtifactOptions
+from cdec.cli.options.sampling import SampleOptions
+from cdec.cli.runs.record_grammars import RecordGrammarOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +34,6 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -m gpt2-xl --draft gpt2 --method mentored --divergence 0.1 -i prompts.txt
       cdec sample -m gpt2-xl --draft gpt2 --method cdsl --reward coverage -i concepts.jsonl
     """
-    from cdec.cli.sample_run import sample
+    from cdec.cli.runs.sample_run import sample
 
     return sample(options, run)

@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from cdec.cli import options as shared
-from cdec.cli.command import Run
-from cdec.cli.constraint_options import ArtifactOptions, ConstraintOptions
-from cdec.cli.decoding_options import WarpingOptions
-from cdec.cli.model_options import ModelOptions, refuse_revision
-from cdec.cli.results import print_results
-from cdec.cli.text_options import TextRecordOptions
+from cdec.cli.frame.command import Run
+from cdec.cli.frame.results import print_results
+from cdec.cli.options import shared
+from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
+from cdec.cli.options.decoding import WarpingOptions
+from cdec.cli.options.model import ModelOptions, refuse_revision
+from cdec.cli.options.texts import TextRecordOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -104,7 +104,7 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -a set.arrow -i q.jsonl | cdec score -a set.arrow --prompts q.jsonl
       cdec score -m gpt2 -i texts.txt --prompt "A text: " --no-end | jq .perplexity
     """
-    from cdec.cli.score_run import check_options, scored
+    from cdec.cli.runs.score_run import check_options, scored
 
     refuse_revision(options.model, run.typed)
     fields = check_options(options, run.typed)

@@ -4,7 +4,7 @@ A *constraint* is an opened artifact. A *session* is one decoding run over it, o
 batch of *states* is an opaque int64 array on the session's device: equal integers are equal states,
 so mixed depths, beams, forks, rollback and caches are plain indexing.
 
-Laws, for every session (checked by ``tests/laws.py`` for every kind of constraint):
+Laws, for every session (checked by ``tests/laws/sessions.py`` for every kind of constraint):
 
 1.  For every state and every token: mask bit set ⇔ token in ``allowed`` ⇔ ``check`` is true ⇔
     ``advance`` does not give DEAD. Padding ids are never allowed.
@@ -26,7 +26,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
 
 if TYPE_CHECKING:
-    from cdec.core.vocabulary import Vocabulary
+    from cdec.core.tokens.vocabulary import Vocabulary
 
 DEAD = -1
 """State after a token that was not allowed."""

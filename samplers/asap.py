@@ -14,14 +14,14 @@ import numpy as np
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.batch import Batch
-from cdec.samplers.learning import Learning, wanted_of
-from cdec.samplers.outcome import Outcome
-from cdec.samplers.rounds import DEFAULT_ROUND, Rounds
-from cdec.samplers.tree_vectors import DEFAULT_BYTES
+from cdec.samplers.learning.bookkeeping import Learning, wanted_of
+from cdec.samplers.learning.rounds import DEFAULT_ROUND, Rounds
+from cdec.samplers.learning.tree.vectors import DEFAULT_BYTES
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.outcome import Outcome
 
 if TYPE_CHECKING:
-    from cdec.samplers.tree_file import TreeFile
+    from cdec.samplers.learning.tree.file import TreeFile
 
 DEFAULT_BURN_IN = 100
 DEFAULT_MAX_DRAWS = 1000

@@ -9,15 +9,15 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, ClassVar
 
 from cdec.core.errors import CdecError, UsageError
-from cdec.samplers.batch import Batch
-from cdec.samplers.outcome import Outcome, build_samples
-from cdec.samplers.randomness import draw_seeds
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.outcome import Outcome, build_samples
+from cdec.samplers.walks.randomness import draw_seeds
 
 if TYPE_CHECKING:
     import numpy as np
 
     from cdec.core.constraint import Constraint
-    from cdec.core.model import LanguageModel, Prompt
+    from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample
 
 DEFAULT_MAX_WALKS = 2048

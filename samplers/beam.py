@@ -8,9 +8,9 @@ import numpy as np
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler, require, require_number
-from cdec.samplers.batch import Batch
-from cdec.samplers.beam_search import beam_search
-from cdec.samplers.outcome import Outcome
+from cdec.samplers.search.beam_search import beam_search
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.outcome import Outcome
 
 DEFAULT_BEAMS = 5
 

@@ -14,21 +14,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.base import DEFAULT_MAX_WALKS, require
-from cdec.samplers.context_columns import with_room
 from cdec.samplers.drafts.ledger import TARGET_CALLS
 from cdec.samplers.lookahead.options import require_draft_model
 from cdec.samplers.lookahead.plan import Plan
 from cdec.samplers.lookahead.rollout import forced_chain
 from cdec.samplers.lookahead.sampler import RewardSampler
+from cdec.samplers.walks.context_columns import with_room
 
 if TYPE_CHECKING:
-    from cdec.core.model import LanguageModel
-    from cdec.samplers.batch import Batch
+    from cdec.core.models.base import LanguageModel
     from cdec.samplers.drafts.ledger import Ledger
     from cdec.samplers.drafts.run import DraftRun
-    from cdec.samplers.frontier import Frontier
     from cdec.samplers.lookahead.run import Lookahead, Planner
     from cdec.samplers.rewards.base import Reward
+    from cdec.samplers.walks.batch import Batch
+    from cdec.samplers.walks.frontier import Frontier
 
 
 class CdlhSampler(RewardSampler):

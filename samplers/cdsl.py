@@ -15,16 +15,16 @@ from cdec.samplers.base import DEFAULT_MAX_WALKS, require, require_number
 from cdec.samplers.lookahead.options import require_draft_model, require_one_of
 from cdec.samplers.lookahead.rounds import SCENARIOS, DraftedPlanner, Thresholds
 from cdec.samplers.lookahead.sampler import RewardSampler
-from cdec.samplers.randomness import TEST
-from cdec.samplers.selection import candidate_uniforms
+from cdec.samplers.walks.randomness import TEST
+from cdec.samplers.walks.selection import candidate_uniforms
 
 if TYPE_CHECKING:
-    from cdec.core.model import LanguageModel
-    from cdec.samplers.batch import Batch
+    from cdec.core.models.base import LanguageModel
     from cdec.samplers.drafts.ledger import Ledger
     from cdec.samplers.drafts.run import DraftRun
     from cdec.samplers.lookahead.run import Lookahead, Planner
     from cdec.samplers.rewards.base import Reward
+    from cdec.samplers.walks.batch import Batch
 
 
 class CdslSampler(RewardSampler):

@@ -15,16 +15,16 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.batch import FREE, Batch
-from cdec.samplers.beam_search import beam_search
-from cdec.samplers.candidates import Candidates, concatenate
 from cdec.samplers.drafts.run import DEFAULT_GAMMA, DraftOptions, DraftRun
-from cdec.samplers.outcome import Outcome
-from cdec.samplers.randomness import CandidateUniforms, single_uniform
-from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_candidates
+from cdec.samplers.search.beam_search import beam_search
+from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.outcome import Outcome
+from cdec.samplers.walks.randomness import CandidateUniforms, single_uniform
+from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks, draw_candidates
 
 if TYPE_CHECKING:
-    from cdec.core.model import LanguageModel
+    from cdec.core.models.base import LanguageModel
 
 MOST_TOGETHER = DEFAULT_MAX_WALKS
 """Most candidates of one draw that decode together, each with as many walks as it has beams."""

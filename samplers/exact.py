@@ -17,17 +17,17 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.asap import DEFAULT_MAX_DRAWS
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.batch import Batch
 from cdec.samplers.disc import resample
 from cdec.samplers.drafts.run import DEFAULT_GAMMA, DraftOptions, DraftRun
-from cdec.samplers.learning import Learning, wanted_of
-from cdec.samplers.outcome import Outcome
-from cdec.samplers.rounds import DEFAULT_ROUND, Rounds
-from cdec.samplers.tree_vectors import DEFAULT_BYTES
+from cdec.samplers.learning.bookkeeping import Learning, wanted_of
+from cdec.samplers.learning.rounds import DEFAULT_ROUND, Rounds
+from cdec.samplers.learning.tree.vectors import DEFAULT_BYTES
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.outcome import Outcome
 
 if TYPE_CHECKING:
-    from cdec.core.model import LanguageModel
-    from cdec.samplers.tree_file import TreeFile
+    from cdec.core.models.base import LanguageModel
+    from cdec.samplers.learning.tree.file import TreeFile
 
 FALLBACKS = {"disc": "asymptotic", "asap": "asymptotic", "none": "exact"}
 """What a sample past the budget becomes, and its exactness: one of K more candidates, taken in

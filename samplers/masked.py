@@ -13,18 +13,18 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.batch import Batch
-from cdec.samplers.candidates import Candidates, concatenate
-from cdec.samplers.decoding import chooser, decode
 from cdec.samplers.drafts.run import DEFAULT_THRESHOLD, DraftOptions, DraftRun
 from cdec.samplers.drafts.speculate import decode as decode_drafted
 from cdec.samplers.drafts.verify import Comparer
-from cdec.samplers.outcome import Outcome
-from cdec.samplers.randomness import AGAIN
-from cdec.samplers.selection import Tally, candidate_uniforms, chunks
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.decoding import chooser, decode
+from cdec.samplers.walks.outcome import Outcome
+from cdec.samplers.walks.randomness import AGAIN
+from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks
 
 if TYPE_CHECKING:
-    from cdec.samplers.counts import Counts
+    from cdec.samplers.drafts.counts import Counts
 
 
 class MaskedSampler(Sampler):

@@ -11,7 +11,7 @@ from cdec.samplers.disc import DiscSampler
 from cdec.samplers.exact import ExactSampler
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
-from cdec.samplers.mentored import MentoredSampler
+from cdec.samplers.mentored_decoding import MentoredSampler
 from cdec.samplers.smc import SmcSampler
 from cdec.samplers.speculative import SpeculativeSampler
 from cdec.samplers.topn import TopnSampler

@@ -17,13 +17,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require, require_number
-from cdec.samplers.batch import FREE, Batch
-from cdec.samplers.candidates import Candidates, concatenate
 from cdec.samplers.disc import resample
-from cdec.samplers.outcome import Outcome
-from cdec.samplers.particles import Populations, effective_sample_size, log_mean
-from cdec.samplers.randomness import single_uniform
-from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_candidates
+from cdec.samplers.walks.batch import FREE, Batch
+from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.outcome import Outcome
+from cdec.samplers.walks.particles import Populations, effective_sample_size, log_mean
+from cdec.samplers.walks.randomness import single_uniform
+from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks, draw_candidates
 
 
 class SmcSampler(Sampler):

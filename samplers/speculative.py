@@ -13,8 +13,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.batch import Batch
-from cdec.samplers.candidates import Candidates, concatenate
 from cdec.samplers.drafts.run import (
     DEFAULT_GAMMA,
     DEFAULT_THRESHOLD,
@@ -23,12 +21,14 @@ from cdec.samplers.drafts.run import (
     require_options,
 )
 from cdec.samplers.drafts.speculate import decode
-from cdec.samplers.outcome import Outcome
-from cdec.samplers.selection import Tally, candidate_uniforms, chunks
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.outcome import Outcome
+from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks
 
 if TYPE_CHECKING:
-    from cdec.core.model import LanguageModel
-    from cdec.samplers.counts import Counts
+    from cdec.core.models.base import LanguageModel
+    from cdec.samplers.drafts.counts import Counts
 
 
 class SpeculativeSampler(Sampler):

@@ -13,13 +13,13 @@ import numpy as np
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.batch import Batch
-from cdec.samplers.candidates import COMPLETE, LENGTH, STUCK, Candidates, Recorder
-from cdec.samplers.learning import wanted_of
-from cdec.samplers.outcome import Outcome
-from cdec.samplers.rounds import DEFAULT_ROUND
-from cdec.samplers.topn_members import Known, Member, ranked
-from cdec.samplers.topn_search import Search
+from cdec.samplers.learning.bookkeeping import wanted_of
+from cdec.samplers.learning.rounds import DEFAULT_ROUND
+from cdec.samplers.search.best_first import Search
+from cdec.samplers.search.members import Known, Member, ranked
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Candidates, Recorder
+from cdec.samplers.walks.outcome import Outcome
 
 BY = ("sequence", "text")
 """What a member is: a token sequence; or a text, with all its tokenisations."""

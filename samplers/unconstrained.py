@@ -12,10 +12,10 @@ from typing import ClassVar
 import numpy as np
 
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.batch import Batch
-from cdec.samplers.candidates import concatenate
-from cdec.samplers.outcome import Outcome
-from cdec.samplers.selection import Tally, candidate_uniforms, chunks, draw_candidates
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.candidates import concatenate
+from cdec.samplers.walks.outcome import Outcome
+from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks, draw_candidates
 
 
 class UnconstrainedSampler(Sampler):

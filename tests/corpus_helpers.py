@@ -12,11 +12,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cdec.compilers import compile_token_set
-from cdec.core.artifact import CONSTRAINTS
-from cdec.core.artifact_digest import DIGEST_CHARACTERS, DIGEST_KEY, compute_digest
-from cdec.core.artifact_frame import read_frame
-from cdec.core.artifact_read import verify_bytes
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.artifacts.digest import DIGEST_CHARACTERS, DIGEST_KEY, compute_digest
+from cdec.core.artifacts.frame import read_frame
+from cdec.core.artifacts.kinds import CONSTRAINTS
+from cdec.core.artifacts.read import verify_bytes
+from cdec.core.tokens.vocabulary import Vocabulary
 
 FANOUT = 300
 """Children of the root of the good artifact: enough for a dense node."""

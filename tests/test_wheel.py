@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
+import tomllib
 import zipfile
 from pathlib import Path
 
@@ -12,6 +13,7 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FOLDERS = ["cli", "core", "compilers", "samplers", "data"]
+TRAINING = REPOSITORY / "data" / "training"
 
 
 @pytest.fixture(scope="module")
@@ -28,17 +30,25 @@ def wheel(
 
 
 def tracked_modules() -> list[str]:
-    """Every module of the five folders, by its installed path."""
+    """Every module of the five folders but the training scripts, by its installed path."""
     return sorted(
         f"cdec/{path.relative_to(REPOSITORY)}"
         for folder in FOLDERS
         for path in (REPOSITORY / folder).rglob("*.py")
+        if TRAINING not in path.parents
     )
+
+
+def test_every_room_is_listed_in_the_packages() -> None:
+    project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())
+    rooms = {path.removesuffix("/__init__.py").replace("/", ".") for path in tracked_modules()}
+    rooms = {room for room in rooms if not room.endswith(".py")}
+    assert sorted(project["tool"]["setuptools"]["packages"]) == sorted(rooms)
 
 
 def test_wheel_holds_every_module_and_no_bare_package(wheel: zipfile.ZipFile) -> None:
     names = wheel.namelist()
-    assert set(tracked_modules()) <= set(names)
+    assert set(tracked_modules()) == {name for name in names if name.endswith(".py")}
     tops = {name.split("/")[0] for name in names}
     assert {top for top in tops if not top.endswith(".dist-info")} == {"cdec"}
 

@@ -10,15 +10,15 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.contexts import Contexts
 from cdec.compilers.grammars.definition import Grammar, Terminal
+from cdec.compilers.grammars.scanner.contexts import Contexts
 from cdec.core.grammars.columns import COLUMNS
 
 if TYPE_CHECKING:
+    from cdec.compilers.grammars.parser.tables import ParseTables
     from cdec.compilers.grammars.report import GrammarReport
-    from cdec.compilers.grammars.scanner import Scanner
-    from cdec.compilers.grammars.tables import ParseTables
-    from cdec.core.vocabulary import Vocabulary
+    from cdec.compilers.grammars.scanner.build import Scanner
+    from cdec.core.tokens.vocabulary import Vocabulary
 
 _SCANNER = (
     *("byte_class", "delta", "match_offsets", "match_terminals"),

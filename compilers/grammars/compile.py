@@ -13,20 +13,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, grammar_metadata
-from cdec.compilers.grammars.compile_options import UNNAMED, Dialect, GrammarOptions
-from cdec.compilers.grammars.contexts import Contexts, find_contexts
-from cdec.compilers.grammars.coverage import check_coverage, require_spellable
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Lexer
+from cdec.compilers.grammars.options import UNNAMED, Dialect, GrammarOptions
 from cdec.compilers.grammars.parser_choice import choose_parser
 from cdec.compilers.grammars.report import GrammarReport, Phase, ProgressCallback
-from cdec.core.artifact_write import refuse_existing, write_artifact
+from cdec.compilers.grammars.scanner.contexts import Contexts, find_contexts
+from cdec.compilers.grammars.soundness.coverage import check_coverage, require_spellable
+from cdec.core.artifacts.write import refuse_existing, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.grammars.errors import EmptyLanguageError
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.parser_choice import ParserChoice
-    from cdec.compilers.grammars.scanner import Scanner
-    from cdec.core.vocabulary import Vocabulary
+    from cdec.compilers.grammars.scanner.build import Scanner
+    from cdec.core.tokens.vocabulary import Vocabulary
 
 
 def compile_grammar(
@@ -176,7 +176,7 @@ class _Job:
         report.counts = count_parts(grammar, tables, arrays)
         metadata = grammar_metadata(grammar, tables, self.vocabulary, report, source=options.name)
         if parser.lexer == "dynamic":
-            from cdec.compilers.grammars.characters import character_grammar
+            from cdec.compilers.grammars.parser.characters import character_grammar
 
             metadata["cdec.characters"] = character_grammar(grammar)
         return arrays, metadata, report
@@ -196,7 +196,7 @@ class _Job:
         )
 
     def _scanner(self, grammar: Grammar, parser: ParserChoice, contexts: Contexts) -> Scanner:
-        from cdec.compilers.grammars.scanner import build_scanner
+        from cdec.compilers.grammars.scanner.build import build_scanner
 
         with self.clock.phase("scanner"):
             return build_scanner(
@@ -215,7 +215,7 @@ class _Job:
         Raises:
             EmptyLanguageError: No text is in the language.
         """
-        from cdec.compilers.grammars.soundness import decide
+        from cdec.compilers.grammars.soundness.decide import decide
 
         found = decide(
             grammar,
@@ -240,8 +240,8 @@ class _Job:
     def _trees(
         self, grammar: Grammar, parser: ParserChoice, contexts: Contexts, scanner: Scanner
     ) -> dict[str, NDArray[Any]]:
-        from cdec.compilers.grammars.token_trie import TokenTrie
-        from cdec.compilers.grammars.trees import build_trees
+        from cdec.compilers.grammars.trees.build import build_trees
+        from cdec.compilers.grammars.trees.token_trie import TokenTrie
 
         lexing = parser.lexer != "dynamic"
         with self.clock.phase("trie"):

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdec.compilers.grammars.analysis import analyse
-from cdec.compilers.grammars.automata import compile_terminal, without_empty
+from cdec.compilers.grammars.automata.terminal import compile_terminal, without_empty
 from cdec.compilers.grammars.definition import (
     ByteAutomaton,
     Grammar,
@@ -15,14 +15,14 @@ from cdec.compilers.grammars.definition import (
     Lexer,
     Terminal,
 )
-from cdec.compilers.grammars.ignoring import with_ignored_copies, with_keyword_copies
-from cdec.compilers.grammars.left_recursion import hidden_left_recursive
-from cdec.compilers.grammars.tables import build_tables
+from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
+from cdec.compilers.grammars.parser.tables import build_tables
+from cdec.compilers.grammars.scanner.ignoring import with_ignored_copies, with_keyword_copies
 from cdec.core.errors import Notice
 from cdec.core.grammars.errors import EmptyTerminalError, GrammarConflictError
 
 if TYPE_CHECKING:
-    from cdec.compilers.grammars.tables import ParseTables
+    from cdec.compilers.grammars.parser.tables import ParseTables
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Literal
 
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Lexer
-from cdec.compilers.grammars.lark_source import read_lark
+from cdec.compilers.grammars.lark.source import read_lark
 from cdec.core.errors import CdecError, EncodingError, LimitError, UsageError
 from cdec.core.grammars.errors import GrammarSyntaxError
 
@@ -48,7 +48,7 @@ def read_grammar(
     try:
         source = decode_source(text, limits)
         if dialect == "ebnf":
-            from cdec.compilers.grammars.ebnf import read_ebnf
+            from cdec.compilers.grammars.ebnf.read import read_ebnf
 
             grammar = read_ebnf(source, start=start, limits=limits)
         elif dialect in ("auto", "lark"):

@@ -10,14 +10,14 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdec.core.errors import UsageError
-from cdec.core.grammars.engine import DEFAULT_BUDGET, Engine
+from cdec.core.grammars.engine.engine import DEFAULT_BUDGET, Engine
 from cdec.core.grammars.session import GrammarSession
 from cdec.core.grammars.state_view import Names
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Session
     from cdec.core.grammars.columns import GrammarArrays
-    from cdec.core.vocabulary import Vocabulary
+    from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["GrammarConstraint"]
 

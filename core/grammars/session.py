@@ -9,15 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.core.grammars import fields as f
-from cdec.core.grammars import kernels
-from cdec.core.grammars.memory import Memory
-from cdec.core.grammars.raw import NEED
+from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine import kernels
+from cdec.core.grammars.engine.memory import Memory
+from cdec.core.grammars.engine.pointers import NEED
 from cdec.core.mask import mask_words
 from cdec.core.session_arguments import integers, require_rows
 
 if TYPE_CHECKING:
-    from cdec.core.grammars.engine import Engine
+    from cdec.core.grammars.engine.engine import Engine
     from cdec.core.grammars.state_view import Names, StateView
 
 __all__ = ["GrammarSession"]

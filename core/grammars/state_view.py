@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdec.core.grammars import fields as f
+from cdec.core.grammars.engine import fields as f
 
 if TYPE_CHECKING:
     from cdec.core.grammars.columns import GrammarArrays

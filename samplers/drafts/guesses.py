@@ -8,16 +8,16 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cdec.samplers.categorical_kernels import NONE
-from cdec.samplers.count_guesses import CountGuesses
+from cdec.samplers.drafts.count_guesses import CountGuesses
 from cdec.samplers.drafts.proposals import Drafting, Guess
+from cdec.samplers.walks.categorical_kernels import NONE
 
 if TYPE_CHECKING:
-    from cdec.samplers.batch import Batch
-    from cdec.samplers.counts import Counts
-    from cdec.samplers.events import SampledEvents
-    from cdec.samplers.frontier import Frontier
-    from cdec.samplers.step import Step
+    from cdec.samplers.drafts.counts import Counts
+    from cdec.samplers.walks.batch import Batch
+    from cdec.samplers.walks.events import SampledEvents
+    from cdec.samplers.walks.frontier import Frontier
+    from cdec.samplers.walks.step import Step
 
 LONGEST_MATCH = 4
 """Most tokens of a repetition that are compared; of equally long ones the latest counts."""

@@ -8,11 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.context_columns import with_room
+from cdec.samplers.walks.context_columns import with_room
 
 if TYPE_CHECKING:
-    from cdec.samplers.batch import Batch
-    from cdec.samplers.frontier import Frontier
+    from cdec.samplers.walks.batch import Batch
+    from cdec.samplers.walks.frontier import Frontier
 
 _NOBODY = -1
 TARGET_CALLS = "target_calls"

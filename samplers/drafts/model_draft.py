@@ -9,18 +9,18 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
-from cdec.core.warping import normalizers
-from cdec.samplers import events
-from cdec.samplers.categorical_kernels import NONE
-from cdec.samplers.context_columns import with_room
+from cdec.core.models.warping import normalizers
 from cdec.samplers.drafts.proposals import DRAWN, GUESSED, Drafting, Guess, in_view
 from cdec.samplers.drafts.view import DraftView
-from cdec.samplers.step import Step
+from cdec.samplers.walks import events
+from cdec.samplers.walks.categorical_kernels import NONE
+from cdec.samplers.walks.context_columns import with_room
+from cdec.samplers.walks.step import Step
 
 if TYPE_CHECKING:
-    from cdec.core.model import LanguageModel
-    from cdec.samplers.batch import Batch
-    from cdec.samplers.frontier import Frontier
+    from cdec.core.models.base import LanguageModel
+    from cdec.samplers.walks.batch import Batch
+    from cdec.samplers.walks.frontier import Frontier
 
 
 class ModelDrafting(Drafting):

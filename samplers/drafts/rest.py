@@ -14,12 +14,12 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cdec.samplers.allowed import allowed_ids, host_scores
-from cdec.samplers.categorical_kernels import weigh
 from cdec.samplers.drafts.verify import Level, Verdict, Verifier
-from cdec.samplers.randomness import CandidateUniforms
-from cdec.samplers.step import Step
-from cdec.samplers.sum_kernels import BLOCK, positive_sum
+from cdec.samplers.walks.allowed import allowed_ids, host_scores
+from cdec.samplers.walks.categorical_kernels import weigh
+from cdec.samplers.walks.randomness import CandidateUniforms
+from cdec.samplers.walks.step import Step
+from cdec.samplers.walks.sum_kernels import BLOCK, positive_sum
 
 
 class LearningVerifier:
@@ -57,7 +57,7 @@ def log_rest(step: Step, taken: list[list[int]]) -> NDArray[np.float64]:
     starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
     flat = np.array([token for tokens in taken for token in tokens], np.int64)
     if not step.nodes.batch.on_host:
-        from cdec.samplers import events_torch
+        from cdec.samplers.walks import events_torch
 
         nodes = np.repeat(np.arange(len(taken)), counts)
         return events_torch.log_rest(step, nodes, flat)

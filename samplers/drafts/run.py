@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.core.model import LanguageModel
+from cdec.core.models.base import LanguageModel
 from cdec.samplers.base import require, require_number
-from cdec.samplers.counts import Counts
+from cdec.samplers.drafts.counts import Counts
 from cdec.samplers.drafts.guesses import CountsDrafting, LookupDrafting
 from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger
 from cdec.samplers.drafts.model_draft import ModelDrafting
@@ -21,9 +21,9 @@ from cdec.samplers.drafts.proposals import Drafting
 if TYPE_CHECKING:
     from typing import Self
 
-    from cdec.samplers.batch import Batch
     from cdec.samplers.drafts.speculate import Following
-    from cdec.samplers.outcome import Outcome
+    from cdec.samplers.walks.batch import Batch
+    from cdec.samplers.walks.outcome import Outcome
 
 COUNTS, LOOKUP = "counts", "prompt-lookup"
 DEFAULT_GAMMA = 4

@@ -14,19 +14,19 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.candidates import Candidates, Recorder
-from cdec.samplers.decoding import step_on
 from cdec.samplers.drafts.proposals import Proposal, propose
 from cdec.samplers.drafts.verify import Level, Verdict, Verifier
-from cdec.samplers.frontier import Frontier
-from cdec.samplers.randomness import DRAFT
+from cdec.samplers.walks.candidates import Candidates, Recorder
+from cdec.samplers.walks.decoding import step_on
+from cdec.samplers.walks.frontier import Frontier
+from cdec.samplers.walks.randomness import DRAFT
 
 if TYPE_CHECKING:
-    from cdec.samplers.batch import Batch
     from cdec.samplers.drafts.run import DraftRun
-    from cdec.samplers.events import SampledEvents
-    from cdec.samplers.randomness import CandidateUniforms
-    from cdec.samplers.step import Step
+    from cdec.samplers.walks.batch import Batch
+    from cdec.samplers.walks.events import SampledEvents
+    from cdec.samplers.walks.randomness import CandidateUniforms
+    from cdec.samplers.walks.step import Step
 
 
 class Judge(Protocol):

@@ -15,14 +15,15 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers import events, mentored_kernels
-from cdec.samplers.allowed import AllowedIds, allowed_ids, host_scores
-from cdec.samplers.decoding import Chooser, chooser
 from cdec.samplers.drafts import verify_kernels as kernels
 from cdec.samplers.drafts.proposals import DRAWN, GUESSED, Proposal
-from cdec.samplers.events import SampledEvents
-from cdec.samplers.randomness import TEST, CandidateUniforms
-from cdec.samplers.step import Step
+from cdec.samplers.mentored import kernels as mentored_kernels
+from cdec.samplers.walks import events
+from cdec.samplers.walks.allowed import AllowedIds, allowed_ids, host_scores
+from cdec.samplers.walks.decoding import Chooser, chooser
+from cdec.samplers.walks.events import SampledEvents
+from cdec.samplers.walks.randomness import TEST, CandidateUniforms
+from cdec.samplers.walks.step import Step
 
 
 @dataclass(frozen=True, slots=True)

@@ -12,9 +12,9 @@ import math
 import numpy as np
 from numba import njit
 
-from cdec.samplers.categorical_kernels import END, end_mass, weigh
-from cdec.samplers.mentored_kernels import divergence, mentored_value, solve
-from cdec.samplers.sum_kernels import BLOCK, invert
+from cdec.samplers.mentored.kernels import divergence, mentored_value, solve
+from cdec.samplers.walks.categorical_kernels import END, end_mass, weigh
+from cdec.samplers.walks.sum_kernels import BLOCK, invert
 
 PLAIN, ONE_HOT, DRAWN = 0, 1, 2
 """What stands against the target: nothing, so its own law is drawn from; a sure guess; a draw."""

@@ -16,15 +16,15 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
-from cdec.samplers.categorical_kernels import END
 from cdec.samplers.drafts.verify_kernels import DRAWN, PLAIN, SPENT
-from cdec.samplers.events import SampledEvents
-from cdec.samplers.events_torch import Options, invert, masked_log_p, slices
-from cdec.samplers.mentored_torch import measure, solve_rows, values
+from cdec.samplers.mentored.torch_solver import measure, solve_rows, values
+from cdec.samplers.walks.categorical_kernels import END
+from cdec.samplers.walks.events import SampledEvents
+from cdec.samplers.walks.events_torch import Options, invert, masked_log_p, slices
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.verify import Level, Verdict
-    from cdec.samplers.step import Step
+    from cdec.samplers.walks.step import Step
 
 _WORKSPACE_BYTES = 1 << 30
 _LOSSLESS_COLUMNS, _SOLVER_COLUMNS = 8, 32

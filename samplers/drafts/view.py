@@ -13,13 +13,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ContextLengthError, TokenizerMismatchError, UsageError
-from cdec.core.warping import Warping
-from cdec.samplers.batch import Batch
+from cdec.core.models.warping import Warping
+from cdec.samplers.walks.batch import Batch
 
 if TYPE_CHECKING:
     from typing import Self
 
-    from cdec.core.model import LanguageModel
+    from cdec.core.models.base import LanguageModel
 
 
 class DraftView:

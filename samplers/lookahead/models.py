@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers import events
-from cdec.samplers.allowed import host_scores
-from cdec.samplers.context_columns import with_room
-from cdec.samplers.events import END, NONE, BestEvents
-from cdec.samplers.frontier import Frontier
-from cdec.samplers.selection import chunks
-from cdec.samplers.step import Step
+from cdec.samplers.walks import events
+from cdec.samplers.walks.allowed import host_scores
+from cdec.samplers.walks.context_columns import with_room
+from cdec.samplers.walks.events import END, NONE, BestEvents
+from cdec.samplers.walks.frontier import Frontier
+from cdec.samplers.walks.selection import chunks
+from cdec.samplers.walks.step import Step
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.ledger import Ledger

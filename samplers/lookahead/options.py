@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdec.core.errors import UsageError
-from cdec.core.model import LanguageModel
+from cdec.core.models.base import LanguageModel
 from cdec.samplers.drafts.run import COUNTS, LOOKUP, DraftOptions
 from cdec.samplers.rewards.base import Reward
 

@@ -7,12 +7,12 @@ from dataclasses import dataclass, replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.candidates import LENGTH, Recorder
-from cdec.samplers.decoding import follow_events, note_step
-from cdec.samplers.events import NONE, SampledEvents
-from cdec.samplers.frontier import Frontier
 from cdec.samplers.lookahead.models import TargetEvents
-from cdec.samplers.step import Step
+from cdec.samplers.walks.candidates import LENGTH, Recorder
+from cdec.samplers.walks.decoding import follow_events, note_step
+from cdec.samplers.walks.events import NONE, SampledEvents
+from cdec.samplers.walks.frontier import Frontier
+from cdec.samplers.walks.step import Step
 
 
 @dataclass(slots=True)

@@ -9,9 +9,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.constraint import DEAD
-from cdec.samplers.events import NONE
-from cdec.samplers.frontier import Frontier
 from cdec.samplers.lookahead.models import Greedy
+from cdec.samplers.walks.events import NONE
+from cdec.samplers.walks.frontier import Frontier
 
 _Scalar = TypeVar("_Scalar", bound=np.generic)
 

@@ -18,16 +18,16 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.events import END, NONE
 from cdec.samplers.lookahead.plan import Plan
 from cdec.samplers.lookahead.rollout import Rollout, onward, roll_out
 from cdec.samplers.lookahead.verification import verify
+from cdec.samplers.walks.events import END, NONE
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.ledger import Ledger
-    from cdec.samplers.frontier import Frontier
     from cdec.samplers.lookahead.run import Lookahead
-    from cdec.samplers.randomness import CandidateUniforms
+    from cdec.samplers.walks.frontier import Frontier
+    from cdec.samplers.walks.randomness import CandidateUniforms
 
 SCENARIOS = ("S1", "S2", "S3", "S4")
 

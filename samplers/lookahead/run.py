@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.candidates import Candidates, Recorder
-from cdec.samplers.events import END, NONE
-from cdec.samplers.frontier import Frontier
 from cdec.samplers.lookahead.models import DraftEvents, Greedy, TargetEvents
 from cdec.samplers.lookahead.plan import Plan, follow, without_overlong
 from cdec.samplers.lookahead.rollout import onward, roll_out
 from cdec.samplers.lookahead.scoring import Scorer
+from cdec.samplers.walks.candidates import Candidates, Recorder
+from cdec.samplers.walks.events import END, NONE
+from cdec.samplers.walks.frontier import Frontier
 
 if TYPE_CHECKING:
-    from cdec.samplers.batch import Batch
     from cdec.samplers.drafts.ledger import Ledger
     from cdec.samplers.drafts.model_draft import ModelDrafting
     from cdec.samplers.rewards.base import Reward
+    from cdec.samplers.walks.batch import Batch
 
 Planner: TypeAlias = Callable[[Frontier, NDArray[np.int64]], Plan]
 """Plans the next events of W walks; int64[W] are their rows in the recorder, ascending."""

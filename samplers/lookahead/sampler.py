@@ -10,14 +10,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.batch import Batch
-from cdec.samplers.candidates import Candidates, concatenate
 from cdec.samplers.drafts.ledger import PASSED_OVER, TARGET_CALLS, Ledger
 from cdec.samplers.drafts.model_draft import ModelDrafting
 from cdec.samplers.lookahead.options import require_reward
 from cdec.samplers.lookahead.run import Lookahead, Planner
-from cdec.samplers.outcome import Outcome
-from cdec.samplers.selection import chunks
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.outcome import Outcome
+from cdec.samplers.walks.selection import chunks
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.run import DraftOptions, DraftRun

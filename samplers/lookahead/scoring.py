@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError
-from cdec.samplers.context_columns import with_room
+from cdec.samplers.walks.context_columns import with_room
 
 if TYPE_CHECKING:
-    from cdec.samplers.batch import Batch
     from cdec.samplers.rewards.base import Reward
+    from cdec.samplers.walks.batch import Batch
 
 
 class Scorer:

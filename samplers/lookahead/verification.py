@@ -8,10 +8,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 if TYPE_CHECKING:
-    from cdec.samplers.frontier import Frontier
     from cdec.samplers.lookahead.models import TargetEvents
     from cdec.samplers.lookahead.rollout import Rollout
-    from cdec.samplers.randomness import CandidateUniforms
+    from cdec.samplers.walks.frontier import Frontier
+    from cdec.samplers.walks.randomness import CandidateUniforms
 
 
 def verify(

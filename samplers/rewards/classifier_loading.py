@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from cdec.core.errors import ModelError, UsageError
-from cdec.core.loading import (
+from cdec.core.models.loading import (
     context_length_of,
     load_tokenizer,
     model_errors,
@@ -14,7 +14,7 @@ from cdec.core.loading import (
     resolve_device,
     resolve_dtype,
 )
-from cdec.core.model_trust import Repository, open_repository
+from cdec.core.models.trust import Repository, open_repository
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,11 +15,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core import TabularModel, Vocabulary
-from cdec.core.set_constraint import SetConstraint
-from cdec.core.set_trie import build_trie
+from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.trie import build_trie
 from cdec.samplers import SAMPLERS, Request
-from cdec.samplers.batch import Batch
-from cdec.samplers.randomness import draw_seeds
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.randomness import draw_seeds
 from tests.benchmarks import report
 
 _TOKENS = 200

@@ -21,12 +21,12 @@ from cdec.compilers import compile_grammar
 from cdec.core import TabularModel, Vocabulary, open_artifact
 from cdec.data.assets import grammar_path
 from cdec.samplers import SAMPLERS, Request
-from cdec.samplers.batch import Batch
-from cdec.samplers.randomness import draw_seeds
-from cdec.samplers.rounds import Rounds
-from cdec.samplers.tree_vectors import DEFAULT_BYTES
+from cdec.samplers.learning.rounds import Rounds
+from cdec.samplers.learning.tree.vectors import DEFAULT_BYTES
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.randomness import draw_seeds
 from tests.benchmarks import report
-from tests.toys import toy_set
+from tests.laws.toys import toy_set
 
 _WORDS = 5
 """Tokens within the JSON string: 2 ** _WORDS texts."""

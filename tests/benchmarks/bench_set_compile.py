@@ -17,7 +17,7 @@ from pathlib import Path
 from cdec.compilers import compile_set
 from cdec.core import Vocabulary
 from cdec.data import read_entities
-from cdec.data.source import ENTITY_LIMITS
+from cdec.data.input.source import ENTITY_LIMITS
 from tests.benchmarks.titles import synthetic_titles
 
 BATCH = 65_536

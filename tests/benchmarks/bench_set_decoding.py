@@ -13,11 +13,12 @@ import torch
 from numpy.typing import NDArray
 
 from cdec.core import CdecError, LanguageModel
-from cdec.core.warping import normalizers
-from cdec.samplers import SAMPLERS, Request, events
-from cdec.samplers.batch import Batch
-from cdec.samplers.frontier import Frontier
-from cdec.samplers.step import Step
+from cdec.core.models.warping import normalizers
+from cdec.samplers import SAMPLERS, Request
+from cdec.samplers.walks import events
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.frontier import Frontier
+from cdec.samplers.walks.step import Step
 
 Row = tuple[str, str, str]
 

@@ -18,11 +18,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.mask import allocate_mask
-from cdec.core.set_filter import RowFilter
-from cdec.core.set_session import SetSession
-from cdec.core.set_trie import SetArrays, build_trie
-from cdec.core.set_view import make_view
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.sets.filter import RowFilter
+from cdec.core.sets.session import SetSession
+from cdec.core.sets.trie import SetArrays, build_trie
+from cdec.core.sets.view import make_view
+from cdec.core.tokens.vocabulary import Vocabulary
 from tests.benchmarks.prefix_baselines import DictTrie, PrefixVerification
 from tests.benchmarks.token_rows import title_rows
 
@@ -119,7 +119,7 @@ def torch_calls(arrays: SetArrays, vocabulary: Vocabulary) -> dict[str, Callable
     """Return the torch session's calls on the CPU, and on CUDA where there is one."""
     import torch
 
-    from cdec.core.set_torch import TorchSetSession, TorchTrie
+    from cdec.core.sets.torch_session import TorchSetSession, TorchTrie
 
     calls: dict[str, Callable[[Batch], object]] = {}
     for device in ["torch:cpu"] + ["cuda"] * torch.cuda.is_available():

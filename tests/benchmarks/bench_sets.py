@@ -24,8 +24,8 @@ import numpy as np
 
 from cdec.compilers import compile_token_set
 from cdec.core import load_model, open_artifact
-from cdec.core.set_constraint import SetConstraint
-from cdec.core.set_trie import SetArrays, build_trie
+from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.trie import SetArrays, build_trie
 from cdec.data.assets import embedded_model_path
 from tests.benchmarks import bench_set_compile, bench_set_decoding, bench_set_masks, bench_set_open
 from tests.benchmarks.token_rows import title_rows

@@ -11,9 +11,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.mentored_solver import mentored_distribution
+from cdec.samplers.mentored.solver import mentored_distribution
 from tests.benchmarks.drafts_common import save, show
-from tests.samplers.test_mentored_solver import solver_acceptance
+from tests.samplers.mentored.test_mentored_solver import solver_acceptance
 
 LIMITS = (0.01, 0.1, 0.3, 1.0)
 TARGET = 1e-6

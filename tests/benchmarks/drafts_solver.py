@@ -16,9 +16,9 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cdec.samplers.mentored_kernels import make_workspace, solve
-from cdec.samplers.mentored_solver import mentored_distribution
-from cdec.samplers.mentored_torch import solve_rows
+from cdec.samplers.mentored.kernels import make_workspace, solve
+from cdec.samplers.mentored.solver import mentored_distribution
+from cdec.samplers.mentored.torch_solver import solve_rows
 
 WIDTH = 131_072
 LIMITS = (1e-6, 0.1)

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import torch
 
-from cdec.core.set_trie import SetArrays
+from cdec.core.sets.trie import SetArrays
 
 
 class DictTrie:

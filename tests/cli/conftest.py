@@ -12,10 +12,10 @@ from typing import Any, Protocol
 
 import pytest
 
-from cdec.cli import sample_run
 from cdec.cli.app import main
+from cdec.cli.runs import sample_run
 from cdec.compilers import ChildCompiler
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.tokens.vocabulary import Vocabulary
 
 from . import light
 
@@ -144,7 +144,7 @@ def _kept_child() -> Iterator[ChildCompiler]:
 @pytest.fixture
 def grammar_child(_kept_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> ChildCompiler:
     """Let runs in this process share one child that compiles grammars."""
-    from cdec.compilers.grammars import child
+    from cdec.compilers.grammars.child import compiler as child
 
     monkeypatch.setattr(child, "ChildCompiler", lambda: _kept_child)
     return _kept_child

@@ -10,11 +10,11 @@ import sys
 import time
 from pathlib import Path
 
-from cdec.cli import sample_run
 from cdec.cli.app import main
+from cdec.cli.runs import sample_run
 from cdec.compilers import compile_token_set
-from cdec.core.tabular_model import TabularModel
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.models.tabular import TabularModel
+from cdec.core.tokens.vocabulary import Vocabulary
 
 ROWS = [[0], [0, 1], [2, 0], [2, 1, 0], [1, 2], [1, 2, 2]]
 

@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 
 from cdec.cli import app
-from cdec.cli.config import option_fields
-from cdec.cli.registry import COMMANDS, options_class_of
+from cdec.cli.frame.config import option_fields
+from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.core import errors
 
 from .conftest import Runner

@@ -17,7 +17,7 @@ LIST = 'start: "[" (item ("," item)*)? "]"\nitem: WORD | start\nWORD: /[a-z]+/\n
 def lists(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A grammar artifact of nested lists of words, for the embedded tokenizer."""
     from cdec.compilers import compile_grammar
-    from cdec.core.vocabulary import Vocabulary
+    from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.assets import embedded_model_path
 
     path = tmp_path_factory.mktemp("lists") / "lists.arrow"
@@ -93,7 +93,7 @@ def test_token_ids_are_checked_as_they_are(cdec: Runner, lists: Path) -> None:
 
 def test_lookahead_takes_tokens_that_bridge_terminals_away(cdec: Runner) -> None:
     from cdec.compilers import compile_grammar
-    from cdec.core.vocabulary import Vocabulary
+    from cdec.core.tokens.vocabulary import Vocabulary
 
     singles = [bytes([byte]) for byte in range(256)]
     compile_grammar(LIST, Vocabulary([*singles, b"[[", b"a]", b""], [258]), "toy.arrow")
@@ -134,7 +134,7 @@ def test_explain_stops_where_a_token_is_refused(cdec: Runner, lists: Path) -> No
 
 
 def test_explain_cuts_as_the_tokenizer_does(cdec: Runner, lists: Path) -> None:
-    from cdec.core.vocabulary import Vocabulary
+    from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.assets import embedded_model_path
 
     text = "[alpha, beta]"

@@ -240,7 +240,7 @@ def test_a_missing_input_leaves_nothing_behind(cdec: Runner) -> None:
 def test_the_revision_reaches_the_tokenizer_loader(
     cdec: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cdec.core.vocabulary import Vocabulary
+    from cdec.core.tokens.vocabulary import Vocabulary
 
     seen = []
     load = Vocabulary.from_tokenizer

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from cdec.cli import compile_set, sample
-from cdec.cli.config import COMMAND_LINE_ONLY, Config, option_fields
-from cdec.cli.registry import COMMANDS, options_class_of
+from cdec.cli.frame.config import COMMAND_LINE_ONLY, Config, option_fields
+from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.core.errors import ConfigError
 
 

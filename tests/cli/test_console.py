@@ -6,8 +6,8 @@ import io
 
 import pytest
 
-from cdec.cli.console import Console, escape
-from cdec.cli.redaction import REPLACEMENT, redact
+from cdec.cli.frame.console import Console, escape
+from cdec.cli.frame.redaction import REPLACEMENT, redact
 from cdec.core.errors import CdecError, Notice
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli import sample_run
+from cdec.cli.runs import sample_run
 from cdec.core.errors import ModelError
 from cdec.data.assets import embedded_model_path
 

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.record_grammars import CacheLimits, RecordGrammars
+from cdec.cli.runs.record_grammars import CacheLimits, RecordGrammars
 from cdec.compilers import ChildCompiler, GrammarLimits
 from cdec.core.errors import CdecError
-from tests.grammar_cases import byte_vocabulary
+from tests.laws.grammar_cases import byte_vocabulary
 
 from .conftest import MEMBERS, Result, Runner
 
@@ -122,7 +122,7 @@ class _Counter:
 @pytest.fixture
 def counted(grammar_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> _Counter:
     """Count the compilations."""
-    from cdec.compilers.grammars import child
+    from cdec.compilers.grammars.child import compiler as child
 
     counter = _Counter(grammar_child)
     monkeypatch.setattr(child, "ChildCompiler", lambda: counter)

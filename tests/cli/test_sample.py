@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli import sample_run
+from cdec.cli.runs import sample_run
 
 from .conftest import MEMBERS, Result, Runner
 
@@ -176,7 +176,7 @@ def test_fields_select_and_order(cdec: Runner, cities: Path) -> None:
 def test_model_options_reach_the_loader(
     cdec: Runner, cities: Path, embedded_model: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cdec.core import loading
+    from cdec.core.models import loading
 
     calls: list[tuple[str, dict[str, Any]]] = []
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cdec.cli import cost_ratio, partners
+from cdec.cli.runs import cost_ratio, partners
 from cdec.compilers import compile_grammar
-from cdec.core.tabular_model import TabularModel
+from cdec.core.models.tabular import TabularModel
 from cdec.data.assets import embedded_model_path
 
 from . import light

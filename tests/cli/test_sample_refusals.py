@@ -10,11 +10,11 @@ from typing import Any
 
 import pytest
 
-from cdec.cli import sample_run
-from cdec.cli.option_names import in_typed_words
-from cdec.cli.signals import Interrupted
+from cdec.cli.frame.signals import Interrupted
+from cdec.cli.options.names import in_typed_words
+from cdec.cli.runs import sample_run
 from cdec.core.errors import UsageError
-from cdec.core.tabular_model import TabularModel
+from cdec.core.models.tabular import TabularModel
 from cdec.data.assets import embedded_model_path
 from cdec.samplers import SAMPLERS
 

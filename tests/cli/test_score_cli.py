@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.score_run import batches
+from cdec.cli.runs.score_run import batches
 from cdec.compilers import compile_grammar
 
 from .conftest import Runner
@@ -207,9 +207,9 @@ def test_batches_change_no_result(cdec: Runner, letters: Path) -> None:
 
 
 def test_pools_are_cut_where_the_limit_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cdec.cli import score_run
-    from cdec.cli.score_run import Task
-    from cdec.samplers.score import ScoreRequest
+    from cdec.cli.runs import score_run
+    from cdec.cli.runs.score_run import Task
+    from cdec.samplers.scoring.score import ScoreRequest
 
     monkeypatch.setattr(score_run, "MAX_POOL", 4)
     tasks = [Task({}, i, ScoreRequest("x", None, "a")) for i in range(10)]

@@ -8,14 +8,14 @@ from typing import Any, get_args, get_type_hints
 
 import pytest
 
-from cdec.cli.compile_options import CompileOptions
-from cdec.cli.config import Config
-from cdec.cli.constraint_options import ArtifactOptions, ConstraintOptions
-from cdec.cli.decoding_options import DecodingOptions, WarpingOptions
-from cdec.cli.model_options import ModelOptions
-from cdec.cli.prompt_options import PromptOptions
-from cdec.cli.registry import options_class_of
-from cdec.cli.text_options import TextFormatOptions, TextRecordOptions
+from cdec.cli.frame.config import Config
+from cdec.cli.frame.registry import options_class_of
+from cdec.cli.options.compiling import CompileOptions
+from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
+from cdec.cli.options.decoding import DecodingOptions, WarpingOptions
+from cdec.cli.options.model import ModelOptions
+from cdec.cli.options.prompts import PromptOptions
+from cdec.cli.options.texts import TextFormatOptions, TextRecordOptions
 
 from .conftest import Runner
 

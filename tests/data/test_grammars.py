@@ -13,7 +13,7 @@ from pathlib import Path
 import lark
 import pytest
 
-from cdec.compilers.grammars.ebnf import read_ebnf
+from cdec.compilers.grammars.ebnf.read import read_ebnf
 from cdec.core.errors import InputMissingError
 from cdec.data.assets import grammar_names, grammar_path
 

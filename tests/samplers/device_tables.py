@@ -8,8 +8,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cdec.core.tabular_model import TabularModel
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.models.tabular import TabularModel
+from cdec.core.tokens.vocabulary import Vocabulary
 
 DEVICES = ["torch:cpu", *["cuda"] * torch.cuda.is_available()]
 

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from cdec.samplers.disc import DiscSampler
-from tests.gtest import g_test
+from tests.laws.gtest import g_test
+from tests.laws.toys import Toy
 from tests.samplers.enumeration import disc, expected_draws, target, total_variation
-from tests.toys import Toy
 
 DRAWS = 100_000
 

@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.set_session import SetSession
-from cdec.samplers.counts import Counts
-from tests.toys import Toy
+from cdec.core.sets.session import SetSession
+from cdec.samplers.drafts.counts import Counts
+from tests.laws.toys import Toy
 
 
 class KeyedSession:

@@ -7,9 +7,9 @@ import math
 import numpy as np
 
 from cdec.core.sample import Sample
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.smc import SmcSampler
-from tests.toys import Row, Toy
+from tests.laws.toys import Row, Toy
 
 
 def dead_end_toy() -> Toy:

@@ -10,7 +10,7 @@ import itertools
 import math
 from collections import defaultdict
 
-from tests.toys import Row, Toy
+from tests.laws.toys import Row, Toy
 
 Particle = tuple[Row | None, bool, float]
 """Row (None where no end was found), whether it still walks, weight."""

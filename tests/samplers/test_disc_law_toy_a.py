@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
+from tests.laws.toys import toy_a
 from tests.samplers.disc_laws import check_disc
-from tests.toys import toy_a
 
 
 @pytest.mark.parametrize("recycle", [False, True])

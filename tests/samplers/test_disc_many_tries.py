@@ -10,11 +10,11 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.samplers.base import Request
-from cdec.samplers.decoding import decode
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.drafts import speculate
 from cdec.samplers.exact import MOST_TRIES, ExactSampler
-from tests.samplers.draft_toys import pairs
+from cdec.samplers.walks.decoding import decode
+from tests.samplers.drafts.draft_toys import pairs
 
 PAIR = pairs()["set"]
 KINDS: dict[str, dict[str, Any]] = {
@@ -89,7 +89,7 @@ def test_the_candidates_of_a_draw_decode_in_parts(
         sizes.append(len(request))
         return own(batch, request, *others, **options)
 
-    monkeypatch.setattr("cdec.samplers.selection.decode", watched)
+    monkeypatch.setattr("cdec.samplers.walks.selection.decode", watched)
     monkeypatch.setattr("cdec.samplers.drafts.speculate.decode", watched)
     monkeypatch.setattr("cdec.samplers.disc.MOST_TOGETHER", 16)
     records("draft" if is_drafted else "plain", 50, 16)

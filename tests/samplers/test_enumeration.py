@@ -6,6 +6,7 @@ import math
 
 import pytest
 
+from tests.laws.toys import toy_a, toy_b
 from tests.samplers.enumeration import (
     Law,
     disc,
@@ -15,7 +16,6 @@ from tests.samplers.enumeration import (
     target,
     total_variation,
 )
-from tests.toys import toy_a, toy_b
 
 DISC_A = {
     1: (1.6975, 0.486506),

@@ -8,14 +8,14 @@ import math
 import numpy as np
 import pytest
 
-from cdec.core.grammars.healing import HealedConstraint, SortedTokens
-from cdec.core.tabular_model import TabularModel
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.combine.healing import HealedConstraint, SortedTokens
+from cdec.core.models.tabular import TabularModel
+from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.unconstrained import UnconstrainedSampler
 from tests.core.grammars.finite_language import FiniteLanguage
-from tests.laws import assert_allowed_is, assert_session_laws, random_prefixes
+from tests.laws.sessions import assert_allowed_is, assert_session_laws, random_prefixes
 
 BYTES = [b"a", b"b", b"c", b"ab", b"abc", b"bc", b"ca", b"abca", b"a", b"", b"", b"cc"]
 VOCABULARY = Vocabulary(BYTES, eos_token_ids=[9, 10], width=14)

@@ -8,14 +8,14 @@ from collections.abc import Callable
 import numpy as np
 import pytest
 
-from cdec.core.tabular_model import TabularModel
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.models.tabular import TabularModel
+from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.unconstrained import UnconstrainedSampler
-from tests.gtest import g_test
+from tests.laws.gtest import g_test
+from tests.laws.toys import Row, Toy, random_toy, toy_a, toy_b, toy_set
 from tests.samplers.enumeration import log_prob, masked, mass, target
-from tests.toys import Row, Toy, random_toy, toy_a, toy_b, toy_set
 
 DRAWS = 100_000
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from cdec.samplers.base import Request
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.smc import SmcSampler
-from tests.gtest import g_test
+from tests.laws.gtest import g_test
+from tests.laws.toys import Row, Toy, random_toy, toy_a, toy_b
 from tests.samplers.enumeration import Law, log_prob, mass, target, total_variation
 from tests.samplers.smc_draws import branching_toy, dead_end_toy, draw, evidence, outcome
 from tests.samplers.smc_laws import Run, smc
-from tests.toys import Row, Toy, random_toy, toy_a, toy_b
 
 DRAWS = 20_000
 

@@ -9,14 +9,14 @@ import numpy as np
 import pytest
 
 from cdec.core.errors import CdecError, UsageError
+from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
-from cdec.core.tabular_model import TabularModel
 from cdec.samplers.base import Request
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.smc import SmcSampler
+from tests.laws.toys import Row, Toy, random_toy, toy_b, toy_set
 from tests.samplers.enumeration import log_prob
 from tests.samplers.smc_draws import dead_end_toy
-from tests.toys import Row, Toy, random_toy, toy_b, toy_set
 
 
 def records(results: Sequence[list[Sample] | CdecError]) -> list[list[dict[str, object]]]:

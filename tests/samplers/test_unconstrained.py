@@ -7,12 +7,12 @@ import math
 import numpy as np
 import pytest
 
-from cdec.core.tabular_model import TabularModel
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.models.tabular import TabularModel
+from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.unconstrained import UnconstrainedSampler
-from tests.gtest import g_test
+from tests.laws.gtest import g_test
+from tests.laws.toys import Row, Toy, toy_b, toy_set
 from tests.samplers.enumeration import Law, mass, target
-from tests.toys import Row, Toy, toy_b, toy_set
 
 DRAWS = 100_000
 

@@ -12,12 +12,12 @@ import pytest
 from cdec.compilers import GrammarLimits, GrammarOptions, compile_grammar
 from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.compile import build_grammar
-from cdec.compilers.grammars.contexts import find_contexts
-from cdec.compilers.grammars.left_recursion import hidden_left_recursive
+from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.parser_choice import choose_parser
 from cdec.compilers.grammars.report import PHASES, GrammarReport
+from cdec.compilers.grammars.scanner.contexts import find_contexts
 from cdec.compilers.grammars.source import read_grammar
-from cdec.core.artifact import open_artifact, read_artifact
+from cdec.core.artifacts.kinds import open_artifact, read_artifact
 from cdec.core.constraint import DEAD
 from cdec.core.errors import OutputExistsError, UntokenizableError, UsageError
 from cdec.core.grammars.columns import COLUMNS
@@ -27,7 +27,7 @@ from cdec.core.grammars.errors import (
     GrammarConflictError,
     GrammarSyntaxError,
 )
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.tokens.vocabulary import Vocabulary
 
 LIST = 'start: "[" (X ("," X)*)? "]"\nX: /[a-z]+/\n%ignore " "\n'
 ELSE = 'start: "i" start ("e" start)? | "x"\n'

@@ -7,10 +7,14 @@ from dataclasses import dataclass, field
 import numpy as np
 import pytest
 
-from cdec.compilers.grammars.coverage import check_coverage, require_spellable, single_bytes
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, Rule, Terminal
+from cdec.compilers.grammars.soundness.coverage import (
+    check_coverage,
+    require_spellable,
+    single_bytes,
+)
 from cdec.core.errors import UntokenizableError
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.tokens.vocabulary import Vocabulary
 
 E_ACUTE = "\u00e9".encode()
 

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.mask import pack_mask
-from cdec.core.vocabulary import Vocabulary
+from cdec.core.tokens.vocabulary import Vocabulary
 
 
 class FiniteSession:

@@ -14,7 +14,7 @@ import pytest
 from cdec.data.assets import grammar_path
 from tests.conftest import shared_folder
 from tests.core.grammars.walks import accepts
-from tests.grammar_cases import byte_vocabulary, compiled
+from tests.laws.grammar_cases import byte_vocabulary, compiled
 
 DATA = shared_folder() / "data"
 pytestmark = pytest.mark.skipif(not DATA.is_dir(), reason="the documents are in the shared data")

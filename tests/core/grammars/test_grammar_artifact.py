@@ -8,15 +8,15 @@ import numpy as np
 import pytest
 
 from cdec.compilers.grammars.compile import build_grammar
-from cdec.compilers.grammars.compile_options import GrammarOptions
-from cdec.core.artifact import open_artifact, write_artifact
+from cdec.compilers.grammars.options import GrammarOptions
+from cdec.core.artifacts.kinds import open_artifact, write_artifact
 from cdec.core.constraint import Constraint
 from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError
-from cdec.core.grammars.artifact_grammar import check_grammar
+from cdec.core.grammars.artifact import check_grammar
 from cdec.core.grammars.columns import COLUMNS, arrays_from
 from cdec.core.grammars.constraint import GrammarConstraint
-from tests.core.grammars.engine_cases import COMMENTS, GENERAL, JSON, byte_vocabulary, walk
-from tests.laws import state_masks
+from tests.core.grammars.engine.engine_cases import COMMENTS, GENERAL, JSON, byte_vocabulary, walk
+from tests.laws.sessions import state_masks
 
 EXTRA = ('{"', '"}', "],", "/*", "1+", "/b", "((")
 

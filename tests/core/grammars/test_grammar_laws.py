@@ -11,11 +11,11 @@ import pytest
 from cdec.core import Vocabulary
 from cdec.core.constraint import DEAD
 from cdec.data.assets import embedded_model_path
-from tests import laws
 from tests.benchmarks.grammar_workloads import shared_module, workloads
 from tests.conftest import shared_folder
 from tests.core.grammars.walks import mask_of
-from tests.grammar_cases import byte_vocabulary, compiled
+from tests.laws import sessions as laws
+from tests.laws.grammar_cases import byte_vocabulary, compiled
 
 NAMES = ["json_free", "gsm8k", "conll", "xml", "c_subset", "template", "sygus_bv4"]
 pytestmark = pytest.mark.skipif(

@@ -7,12 +7,12 @@ import pytest
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import UsageError
-from cdec.core.grammars import fields
 from cdec.core.grammars.columns import GrammarArrays
+from cdec.core.grammars.engine import fields
 from cdec.core.mask import allocate_mask
-from cdec.core.vocabulary import Vocabulary
-from tests.core.grammars.engine_cases import JSON, byte_vocabulary, case, constraint_of, walk
-from tests.laws import state_masks
+from cdec.core.tokens.vocabulary import Vocabulary
+from tests.core.grammars.engine.engine_cases import JSON, byte_vocabulary, case, constraint_of, walk
+from tests.laws.sessions import state_masks
 
 
 def test_field_numbers_are_those_of_the_columns():

@@ -10,9 +10,9 @@ import pytest
 
 from cdec.compilers.grammars.source import read_grammar
 from cdec.core.errors import CdecError
-from tests.compilers.grammars.char_earley import accepts as reference_accepts
+from tests.compilers.grammars.parser.char_earley import accepts as reference_accepts
 from tests.core.grammars.walks import accepts, alive_bytes
-from tests.grammar_cases import AWKWARD, compiled, random_grammar, texts_over
+from tests.laws.grammar_cases import AWKWARD, compiled, random_grammar, texts_over
 
 
 @pytest.mark.parametrize("name", AWKWARD)

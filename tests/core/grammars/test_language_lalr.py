@@ -12,7 +12,7 @@ import pytest
 from cdec.core.errors import CdecError
 from cdec.core.grammars.errors import EmptyLanguageError
 from tests.core.grammars.walks import accepts, alive_bytes
-from tests.grammar_cases import AWKWARD, byte_vocabulary, compiled, random_grammar, texts_over
+from tests.laws.grammar_cases import AWKWARD, byte_vocabulary, compiled, random_grammar, texts_over
 
 EMPTY_UNDER_LEXING = ("ambiguous",)
 """Grammars whose first terminal always swallows what the second one needs."""

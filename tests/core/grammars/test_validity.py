@@ -12,11 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdec.compilers.grammars.characters import character_grammar
 from cdec.compilers.grammars.definition import Grammar, Rule, Terminal
+from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
 from cdec.core.grammars.validity import Checker, make_checker
-from tests.compilers.grammars.char_earley import accepts
+from tests.compilers.grammars.parser.char_earley import accepts
 
 RANGE = 'start: NUMBER ".." NUMBER\nNUMBER: /[0-9]+(\\.[0-9]+)?/\n'
 KEYWORD = 'start: "if" ID "then" ID\nID: /[a-z]+/\n%ignore / +/\n'

@@ -8,7 +8,7 @@ import numpy as np
 
 from cdec.core.constraint import DEAD
 from cdec.core.mask import allocate_mask, unpack_mask
-from tests.grammar_cases import random_split
+from tests.laws.grammar_cases import random_split
 
 
 def walk(session: Any, ids: Any) -> np.ndarray:

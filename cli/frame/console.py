@@ -1,0 +1,128 @@
+"""What people see: notices, errors, progress and tables on stderr; data on stdout."""
+
+from __future__ import annotations
+
+import os
+import sys
+import traceback
+import unicodedata
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import TextIO
+
+from cdec.cli.frame.progress import NoProgress, PlainProgress, Progress, bar_progress
+from cdec.cli.frame.redaction import redact
+from cdec.core.errors import CdecError, Notice
+
+# Control, format (bidirectional marks among them), surrogate, private use, line and paragraph
+# separators: what could move the cursor, reorder or hide text.
+_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+
+
+def escape(text: str) -> str:
+    r"""Return ``text`` with every control and format character as ``\xNN`` or ``\uNNNN``."""
+    if text.isascii() and text.isprintable():
+        return text
+    return "".join(_escape_character(character) for character in text)
+
+
+def _escape_character(character: str) -> str:
+    if unicodedata.category(character) not in _HIDDEN_CATEGORIES:
+        return character
+    code = ord(character)
+    if code <= 0xFF:
+        return f"\\x{code:02x}"
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+class Console:
+    """The two streams of one run.
+
+    Args:
+        quiet: Print errors only: no notices, no progress, no summary lines on stderr.
+        progress: True and False force progress on and off; None shows it on a terminal.
+        debug: Show tracebacks.
+        environment: Environment variables; ``NO_COLOR`` and ``TERM`` are looked at.
+        stdout: Where data goes.
+        stderr: Where all else goes.
+    """
+
+    def __init__(
+        self,
+        *,
+        quiet: bool = False,
+        progress: bool | None = None,
+        debug: bool = False,
+        stdout: TextIO | None = None,
+        stderr: TextIO | None = None,
+    ) -> None:
+        self.quiet = quiet
+        self.debug = debug
+        self.stdout = sys.stdout if stdout is None else stdout
+        self.stderr = sys.stderr if stderr is None else stderr
+        self._progress = progress
+        self._warned: set[str] = set()
+
+    @property
+    def is_fancy(self) -> bool:
+        """Whether stderr may get colours and cursor movement."""
+        dumb = os.environ.get("TERM", "") in ("", "dumb")
+        return self.stderr.isatty() and not os.environ.get("NO_COLOR") and not dumb
+
+    def data(self, text: str) -> None:
+        """Write data to stdout, as it is, with a newline."""
+        self.stdout.write(text + "\n")
+
+    def note(self, text: str) -> None:
+        """Print one line of information on stderr; nothing when quiet."""
+        if not self.quiet:
+            self._print(escape(text))
+
+    def warn(self, notices: Iterable[Notice]) -> None:
+        """Print notices as ``warning CODE: message``, equal ones once; nothing when quiet."""
+        for notice in notices:
+            line = f"warning {notice.code}: {escape(redact(notice.message))}"
+            if line not in self._warned and not self.quiet:
+                self._print(line)
+            self._warned.add(line)
+
+    def error(self, error: CdecError) -> None:
+        """Print an error as ``error CODE: message`` and, on a second line, its hint."""
+        self._print(f"error {error.code}: {escape(redact(error.message))}")
+        if error.hint:
+            self._print(f"hint: {escape(redact(error.hint))}")
+
+    def traceback(self, error: BaseException) -> None:
+        """Print how an error came about, if tracebacks are wanted."""
+        if self.debug:
+            written = redact("".join(traceback.format_exception(error)))
+            self._print("\n".join(map(escape, written.rstrip("\n").split("\n"))))
+
+    def table(self, rows: Sequence[tuple[str, str]]) -> None:
+        """Write aligned ``name  value`` lines to stdout, control characters escaped."""
+        width = max((len(name) for name, _ in rows), default=0)
+        for name, value in rows:
+            self.data(f"{escape(name):<{width}}  {escape(value)}".rstrip())
+
+    @contextmanager
+    def progress(self, unit: str) -> Iterator[Progress]:
+        """Show the progress of counting ``unit``: a bar on a terminal, lines when forced."""
+        wanted = self.is_fancy if self._progress is None else self._progress
+        if self.quiet or not wanted:
+            yield NoProgress()
+        elif self.is_fancy:
+            with bar_progress(self.stderr, unit) as progress:
+                yield progress
+        else:
+            plain = PlainProgress(self.stderr, unit)
+            try:
+                yield plain
+            finally:
+                plain.finish()
+
+    def _print(self, line: str) -> None:
+        try:
+            print(line, file=self.stderr, flush=True)
+        except OSError:
+            # subtle: stderr may be a closed pipe or a full device; data must go on all the same.
+            return

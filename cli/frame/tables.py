@@ -1,0 +1,65 @@
+"""Summaries on stdout: aligned tables for people, JSON objects for programs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cdec.cli.frame.console import Console
+
+_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
+"""DEL, the C1 controls, line separators and marks of direction."""
+
+
+def print_json(console: Console, value: object) -> None:
+    """Write one JSON object a line to stdout, control characters as JSON escapes."""
+    import orjson
+
+    text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
+    # subtle: orjson escapes the C0 controls alone; others stand inside strings only, where an
+    # escape means the same.
+    console.data(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+
+
+def print_table(console: Console, rows: Sequence[tuple[str, str]]) -> None:
+    """Write ``name  value`` lines, names aligned, control characters escaped."""
+    console.table(rows)
+
+
+def print_columns(console: Console, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
+    """Write a table with a header line, columns aligned, control characters escaped."""
+    from cdec.cli.frame.console import escape
+
+    escaped = [[escape(cell) for cell in row] for row in (header, *rows)]
+    widths = [max(len(row[i]) for row in escaped) for i in range(len(header))]
+    for row in escaped:
+        cells = (f"{cell:<{width}}" for cell, width in zip(row, widths, strict=True))
+        console.data("  ".join(cells).rstrip())
+
+
+def shown_bytes(n: int) -> str:
+    """Return a number of bytes for people: ``1.5 MiB``."""
+    size = float(n)
+    for unit in ("bytes", "KiB", "MiB", "GiB"):
+        if size < 1024 or unit == "GiB":
+            break
+        size /= 1024
+    return f"{n:,} bytes" if unit == "bytes" else f"{size:,.1f} {unit}"
+
+
+def flatten(value: object, prefix: str = "") -> list[tuple[str, str]]:
+    """Return nested mappings as ``a.b`` names with shown values, for a table."""
+    if isinstance(value, Mapping):
+        rows: list[tuple[str, str]] = []
+        for key, inner in value.items():
+            rows += flatten(inner, f"{prefix}.{key}" if prefix else str(key))
+        return rows
+    if isinstance(value, bool) or value is None:
+        return [(prefix, {True: "yes", False: "no", None: "-"}[value])]
+    if isinstance(value, int):
+        return [(prefix, f"{value:,}")]
+    if isinstance(value, list | tuple):
+        return [(prefix, ", ".join(map(str, value)))]
+    return [(prefix, str(value))]

@@ -1,0 +1,1 @@
+"""What is said of given texts: accepted, or refused at which byte."""

@@ -1,0 +1,69 @@
+"""Smallest automata: states that can reach nothing go, states that behave alike become one."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.compilers.grammars.automata.minimise_kernels import (
+    number_states,
+    predecessors,
+    reach,
+    refine,
+)
+
+
+def minimised(
+    delta: NDArray[np.int32], labels: NDArray[np.int32], starts: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the smallest automaton that gives every text the same sequence of labels.
+
+    States from which no labelled state can be reached are cut off, unless they are starts. The
+    refinement is Hopcroft's idea (1971, the larger part of a split block keeps its name) with
+    whole rows as splitters: a state is looked at again only when a successor was renamed.
+
+    Args:
+        delta: int32[n, K] next state, -1 dead.
+        labels: int32[n], 0 for states that mean nothing by themselves.
+        starts: int32[m] states the automaton may begin in.
+
+    Returns:
+        (delta int32[n', K], representative int32[n'] one old state for each new one, starts
+        int32[m]); states in the order in which a breadth-first walk from the starts meets them.
+    """
+    sources, offsets = predecessors(delta)
+    kept = reach(sources, offsets, labels)
+    delta = np.where((delta >= 0) & kept[delta], delta, -1).astype(np.int32, copy=False)
+    for seed in itertools.count(1):
+        values, inverse = np.unique(labels, return_inverse=True)
+        blocks = inverse.astype(np.int32, copy=False)
+        refine(delta, sources, offsets, blocks, len(values), np.uint64(seed))
+        first = np.full(int(blocks.max()) + 1, -1, np.int32)
+        first[blocks[::-1]] = np.arange(len(blocks) - 1, -1, -1, dtype=np.int32)
+        merged = np.where(delta >= 0, blocks[delta], -1).astype(np.int32, copy=False)
+        # Blocks were compared by hashes; this compares them exactly.
+        if np.array_equal(merged, merged[first[blocks]]):
+            break
+    order, numbers = number_states(merged[first], blocks[starts])
+    old = first[order]
+    rows = merged[old]
+    return np.where(rows >= 0, numbers[rows], -1).astype(np.int32), old, numbers[blocks[starts]]
+
+
+def merge_classes(
+    byte_class: NDArray[np.int32], delta: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return (byte_class, delta) with columns that are equal in all states made one class."""
+    numbers: dict[bytes, int] = {}
+    columns = np.ascontiguousarray(delta.T)
+    merged, first = np.zeros(len(columns), np.int32), np.zeros(256, np.int64)
+    # By byte, so that classes are numbered in the order of their first byte.
+    for kind in dict.fromkeys(byte_class.tolist()):
+        merged[kind] = numbers.setdefault(columns[kind].tobytes(), len(numbers))
+        if merged[kind] == len(numbers) - 1:
+            first[merged[kind]] = kind
+    return merged[byte_class].astype(np.int32), np.ascontiguousarray(
+        columns[first[: len(numbers)]].T
+    )

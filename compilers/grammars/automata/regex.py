@@ -1,0 +1,258 @@
+"""Regular expressions, Python's syntax -> a program of ordered threads over characters.
+
+The program is what a backtracking matcher would walk, as a graph: a thread stands at a node that
+reads one character; ``follow`` lists, for every node, the threads after its character in the order
+in which Python's matcher would try them. Whoever keeps threads in that order and drops all behind
+the first that matches has leftmost-first semantics without backtracking (Cox, "Regular Expression
+Matching: the Virtual Machine Approach", 2009), with one exception that is Python's own: an
+iteration of a loop that read nothing is not followed by another one, but by what follows the loop.
+"""
+
+from __future__ import annotations
+
+import re
+import re._constants as sre  # type: ignore[import-not-found]
+import re._parser as sre_parser  # type: ignore[import-not-found]
+import warnings
+from collections.abc import Generator
+from dataclasses import dataclass, field
+from typing import Any
+
+from cdec.compilers.grammars.automata.charsets import Ranges, charset
+from cdec.compilers.grammars.automata.deep_calls import deep_calls
+from cdec.compilers.grammars.automata.pattern_checks import bracket_depth
+from cdec.compilers.grammars.definition import GrammarLimits, Terminal
+from cdec.core.errors import LimitError
+from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
+
+MATCH = 0
+"""The node of a thread that has matched."""
+ENTER, LEAVE = 1, 2
+"""Marks of nodes: an iteration that must not be repeated if it reads nothing begins, ends."""
+
+_FEATURES = {
+    sre.ASSERT: ("look-around", "look-ahead and look-behind are"),
+    sre.ASSERT_NOT: ("look-around", "look-ahead and look-behind are"),
+    sre.FAILURE: ("look-around", "look-ahead and look-behind are"),
+    sre.GROUPREF: ("back-reference", "a back-reference is"),
+    sre.GROUPREF_EXISTS: ("conditional", "a conditional group is"),
+    sre.POSSESSIVE_REPEAT: ("possessive", "a possessive quantifier is"),
+    sre.ATOMIC_GROUP: ("atomic group", "an atomic group is"),
+    sre.AT: ("anchor", "an anchor (^ $ \\b \\B \\A \\Z) is"),
+}
+_CHARACTER_OPS = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
+_Build = Generator["tuple[Any, int, int]", int, int]
+
+
+@dataclass(slots=True)
+class Program:
+    """Nodes of a pattern: node 0 is MATCH; any other reads a character or leads on without one.
+
+    Attributes:
+        reads: Number of the charset that the node reads, -1 for a node that reads nothing.
+        goes: Node after the character; for others the nodes to try, in order; at the end of a
+            guarded iteration: where to go if it read nothing, and where otherwise.
+        guard: ENTER where a guarded iteration begins, LEAVE where it ends, else 0.
+        charsets: Distinct sets of characters.
+        start: First node.
+    """
+
+    reads: list[int] = field(default_factory=lambda: [-1])
+    goes: list[tuple[int, ...]] = field(default_factory=lambda: [()])
+    guard: list[int] = field(default_factory=lambda: [0])
+    charsets: list[Ranges] = field(default_factory=list)
+    start: int = 0
+
+
+def parse_program(terminal: Terminal, limits: GrammarLimits) -> Program:
+    """Compile the pattern of ``terminal`` to threads.
+
+    Args:
+        terminal: Its ``pattern`` is read as ``re.compile`` reads it.
+        limits: max_nesting, max_repeat and max_states hold.
+
+    Returns:
+        The program; counted repetitions are written out, {m,n} with n copies.
+
+    Raises:
+        RegexSyntaxError: ``re`` refuses the pattern.
+        RegexUnsupportedError: It is not regular.
+        LimitError: It passes a limit.
+    """
+    _check_nesting(terminal, limits)
+    try:
+        with warnings.catch_warnings(), deep_calls(limits.max_nesting):
+            warnings.simplefilter("ignore")
+            tree = sre_parser.parse(terminal.pattern)
+    except (re.error, OverflowError, ValueError) as error:
+        raise RegexSyntaxError(
+            f"{where(terminal)} is no regular expression: {error}",
+            hint="write it in the syntax of Python's re module",
+            **place(terminal),
+        ) from None
+    except RecursionError:
+        raise _nesting_error(terminal, limits) from None
+    return _Builder(terminal, limits).run(tree, int(tree.state.flags))
+
+
+def where(terminal: Terminal) -> str:
+    """Name ``terminal`` and its line for a message."""
+    line = f" (line {terminal.line})" if terminal.line else ""
+    return f"terminal {terminal.name}{line}"
+
+
+def place(terminal: Terminal) -> dict[str, object]:
+    """Return ``terminal``'s name and, where known, place as an error's details."""
+    details: dict[str, object] = {"name": terminal.name}
+    if terminal.line:
+        details |= {"line": terminal.line, "column": terminal.column}
+    return details
+
+
+def _check_nesting(terminal: Terminal, limits: GrammarLimits) -> None:
+    """Refuse brackets too deep for the recursive parser of ``re``; a cheap upper bound."""
+    if bracket_depth(terminal.pattern) > limits.max_nesting:
+        raise _nesting_error(terminal, limits)
+
+
+def _nesting_error(terminal: Terminal, limits: GrammarLimits) -> LimitError:
+    return LimitError(
+        f"{where(terminal)} nests brackets deeper than {limits.max_nesting}",
+        hint="write it with fewer brackets, or raise the limit max_nesting",
+        limit="max_nesting",
+        **place(terminal),
+    )
+
+
+class _Builder:
+    """Builds a program from its end to its start, so every node knows what follows it."""
+
+    def __init__(self, terminal: Terminal, limits: GrammarLimits) -> None:
+        self._terminal = terminal
+        self._limits = limits
+        self._program = Program()
+        self._charset_numbers: dict[Ranges, int] = {}
+
+    def run(self, tree: Any, flags: int) -> Program:
+        """Drive the builders, which yield what they need built: nesting costs no Python stack."""
+        stack: list[_Build] = [self._sequence(tree, flags, MATCH)]
+        answer: int | None = None
+        while stack:
+            try:
+                wanted = stack[-1].send(answer)  # type: ignore[arg-type]
+                stack.append(self._sequence(*wanted))
+                answer = None
+            except StopIteration as stop:
+                answer = stop.value
+                stack.pop()
+        self._program.start = answer or 0
+        return self._program
+
+    def _node(self, reads: int, goes: tuple[int, ...], guard: int = 0) -> int:
+        program = self._program
+        program.reads.append(reads)
+        program.goes.append(goes)
+        program.guard.append(guard)
+        if len(program.reads) > 2 * self._limits.max_states:
+            raise LimitError(
+                f"{where(self._terminal)} has more than {self._limits.max_states} states when its "
+                "repetitions are written out",
+                hint="repeat fewer times, or raise the limit max_states",
+                limit="max_states",
+                **place(self._terminal),
+            )
+        return len(program.reads) - 1
+
+    def _sequence(self, items: Any, flags: int, after: int) -> _Build:
+        for op, argument in reversed(list(items)):
+            if op in _CHARACTER_OPS:
+                after = self._character(op, argument, flags, after)
+            elif op is sre.SUBPATTERN:
+                _, added, removed, inner = argument
+                after = yield inner, _combined(flags, added, removed), after
+            elif op is sre.BRANCH:
+                branches = []
+                for branch in argument[1]:
+                    branches.append((yield branch, flags, after))
+                after = self._node(-1, tuple(branches))
+            elif op is sre.MAX_REPEAT or op is sre.MIN_REPEAT:
+                after = yield from self._repeat(argument, op is sre.MIN_REPEAT, flags, after)
+            else:
+                raise self._unsupported(op)
+        return after
+
+    def _character(self, op: Any, argument: Any, flags: int, after: int) -> int:
+        items = tuple(argument) if op is sre.IN else ((op, argument),)
+        ranges = charset(items, flags & (re.I | re.S | re.A))
+        number = self._charset_numbers.setdefault(ranges, len(self._charset_numbers))
+        if number == len(self._program.charsets):
+            self._program.charsets.append(ranges)
+        return self._node(number, (after,))
+
+    def _repeat(self, argument: Any, lazy: bool, flags: int, after: int) -> _Build:
+        """Build body{low,high}: mandatory copies, then optional ones or a loop."""
+        low, high, body = argument
+        endless = high is sre.MAXREPEAT
+        self._check_count(int(low) if endless else int(high))
+        plain = len(body) == 1 and body[0][0] in _CHARACTER_OPS
+        rest = after
+        if endless:
+            rest = yield from self._loop(body, lazy, flags, after, plain, skippable=low == 0)
+            low = max(low - 1, 0)
+        else:
+            for _ in range(high - low):
+                iteration = yield from self._iteration(body, flags, after, rest, plain)
+                rest = self._node(-1, (after, iteration) if lazy else (iteration, after))
+        for _ in range(low):
+            rest = yield body, flags, rest
+        return rest
+
+    def _iteration(self, body: Any, flags: int, after: int, rest: int, plain: bool) -> _Build:
+        """Build one optional iteration; one that reads nothing goes on with ``after``."""
+        if plain:
+            entry = yield body, flags, rest
+            return int(entry)
+        end = self._node(-1, (after, rest), LEAVE)
+        entry = yield body, flags, end
+        return self._node(-1, (entry,), ENTER)
+
+    def _loop(
+        self, body: Any, lazy: bool, flags: int, after: int, plain: bool, *, skippable: bool
+    ) -> _Build:
+        """Build body* or, unless ``skippable``, body+: a choice that an iteration comes back to.
+
+        subtle: the last mandatory iteration may be guarded like the optional ones. If it reads
+        nothing, Python tries one more at the same place, which finds the same threads again.
+        """
+        choice = self._node(-1, ())
+        iteration = yield from self._iteration(body, flags, after, choice, plain)
+        self._program.goes[choice] = (after, iteration) if lazy else (iteration, after)
+        return choice if skippable else iteration
+
+    def _check_count(self, count: int) -> None:
+        if count > self._limits.max_repeat:
+            raise LimitError(
+                f"{where(self._terminal)} repeats {count} times, more than "
+                f"{self._limits.max_repeat}",
+                hint="repeat fewer times, or raise the limit max_repeat",
+                limit="max_repeat",
+                **place(self._terminal),
+            )
+
+    def _unsupported(self, op: Any) -> RegexUnsupportedError:
+        feature, what = _FEATURES.get(op, (str(op).lower(), f"{op} is"))
+        return RegexUnsupportedError(
+            f"{where(self._terminal)}: {what} not regular, so no automaton can follow it",
+            hint="describe the text itself: alternatives, classes and repetitions are enough for "
+            "every regular language; give terminals priorities where they compete",
+            feature=feature,
+            **place(self._terminal),
+        )
+
+
+def _combined(flags: int, added: int, removed: int) -> int:
+    """Return the flags inside ``(?added-removed:...)``; a, u and l replace one another."""
+    kinds = re.A | re.U | re.L
+    if added & kinds:
+        flags &= ~kinds
+    return (flags | added) & ~removed

@@ -1,0 +1,130 @@
+"""compile_terminal: a terminal's pattern -> a deterministic automaton over the bytes of UTF-8."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.compilers.grammars.automata.minimise import merge_classes, minimised
+from cdec.compilers.grammars.automata.regex import parse_program
+from cdec.compilers.grammars.automata.threads import determinise, too_many_states
+from cdec.compilers.grammars.automata.utf8 import byte_tree, expand, partition
+from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
+
+
+class PackedDelta:
+    """``int32[n, 256]`` kept by byte classes; ``np.asarray`` gives it in full.
+
+    Attributes:
+        byte_class: int32[256].
+        rows: int32[n, K] next state of each state and class, -1 where the automaton stops.
+    """
+
+    __slots__ = ("byte_class", "rows")
+
+    def __init__(self, byte_class: NDArray[np.int32], rows: NDArray[np.int32]) -> None:
+        self.byte_class = byte_class
+        self.rows = rows
+
+    @property
+    def shape(self) -> tuple[int, int]:
+        """(states, 256)."""
+        return len(self.rows), 256
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[np.int32]:
+        return self.rows[:, self.byte_class].astype(dtype or np.int32, copy=False)
+
+    def __getitem__(self, at: Any) -> Any:
+        if isinstance(at, tuple):
+            state, byte = at
+            return self.rows[state, self.byte_class[byte]]
+        return self.rows[at][..., self.byte_class]
+
+
+def packed(automaton: ByteAutomaton) -> PackedDelta:
+    """Return the automaton's transitions by byte classes, whichever way it keeps them."""
+    if isinstance(automaton.delta, PackedDelta):
+        return automaton.delta
+    full = np.asarray(automaton.delta, np.int32)
+    return PackedDelta(*merge_classes(np.arange(256, dtype=np.int32), full))
+
+
+def compile_terminal(
+    terminal: Terminal, *, prioritised: bool, limits: GrammarLimits
+) -> ByteAutomaton:
+    """Return the automaton of one terminal.
+
+    Args:
+        terminal: Pattern in Python's syntax.
+        prioritised: The last accepting state on the path of a text is where ``re.match`` ends
+            (leftmost-first alternatives, greedy and lazy quantifiers). Otherwise the accepted
+            texts are those of ``re.fullmatch``.
+        limits: max_states, max_nesting and max_repeat hold.
+
+    Returns:
+        The smallest such automaton, from state 0. If the empty text matches, ``accepting[0]`` is
+        true. Cost: of the subset construction; counted repetitions are written out.
+
+    Raises:
+        RegexSyntaxError: ``re`` refuses the pattern.
+        RegexUnsupportedError: The pattern is not regular.
+        LimitError: A limit is passed.
+    """
+    if terminal.is_string and terminal.flags.isdisjoint("il"):
+        literal = _literal(terminal.value)
+        if literal is not None:
+            return literal
+    program = parse_program(terminal, limits)
+    atoms = partition(program.charsets)
+    characters = determinise(
+        program, atoms, prioritised=prioritised, terminal=terminal, limits=limits
+    )
+    byte_class, rows = expand(characters.delta, byte_tree(atoms.runs))
+    if len(rows) > limits.max_states:
+        raise too_many_states(terminal, limits)
+    accepting = np.zeros(len(rows), np.int32)
+    accepting[: len(characters.accepting)] = characters.accepting
+    delta, old, _ = minimised(rows, accepting, np.zeros(1, np.int32))
+    byte_class, delta = merge_classes(byte_class, delta)
+    return ByteAutomaton(PackedDelta(byte_class, delta), (accepting[old] != 0).tolist())
+
+
+def without_empty(automaton: ByteAutomaton) -> ByteAutomaton:
+    """Return the automaton of the same texts but for the empty one.
+
+    Args:
+        automaton: As ``compile_terminal`` gives it, not prioritised.
+
+    Returns:
+        ``automaton`` itself if the empty text does not match; else one with a start state of its
+        own, for the old one may be met again after some bytes.
+    """
+    if not automaton.accepting[0]:
+        return automaton
+    delta = packed(automaton)
+    rows = delta.rows
+    shifted = np.where(rows >= 0, rows + 1, -1).astype(np.int32)
+    labels = np.array([0, *automaton.accepting], np.int32)
+    with_start = np.concatenate([shifted[:1], shifted])
+    smallest, old, _ = minimised(with_start, labels, np.zeros(1, np.int32))
+    return ByteAutomaton(PackedDelta(delta.byte_class, smallest), (labels[old] != 0).tolist())
+
+
+def _literal(text: str) -> ByteAutomaton | None:
+    """Return the chain of the bytes of ``text``; None if it is no Unicode text."""
+    try:
+        spelled = text.encode()
+    except UnicodeEncodeError:
+        return None
+    class_of = {byte: number for number, byte in enumerate(dict.fromkeys(spelled), 1)}
+    byte_class = np.zeros(256, np.int32)
+    byte_class[list(class_of)] = list(class_of.values())
+    rows = np.full((len(spelled) + 1, len(class_of) + 1), -1, np.int32)
+    steps = np.arange(len(spelled))
+    rows[steps, byte_class[list(spelled)]] = steps + 1
+    return ByteAutomaton(PackedDelta(byte_class, rows), [*([False] * len(spelled)), True])

@@ -1,0 +1,148 @@
+"""Programs of ordered threads -> deterministic automata over classes of characters.
+
+A state is the list of threads in the order in which Python's matcher would try them, everything
+behind the first match cut off: that match would be taken first. So the last accepting state on a
+path is where the matcher ends. Without priorities the list is a sorted set.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program, place, where
+from cdec.compilers.grammars.automata.row_store import RowStore, grown_rows
+from cdec.compilers.grammars.automata.thread_kernels import FULL, step_threads
+from cdec.compilers.grammars.automata.utf8 import Atoms
+from cdec.compilers.grammars.definition import GrammarLimits, Terminal
+from cdec.core.errors import LimitError
+
+_FOLLOW_LIMIT = 4
+"""Entries of all lists of followers for each state that is allowed."""
+
+
+class CharacterAutomaton(NamedTuple):
+    """Deterministic, over atoms (classes of characters); state 0 is the start.
+
+    delta: int32[n, A], -1 dead. accepting: bool[n].
+    """
+
+    delta: NDArray[np.int32]
+    accepting: NDArray[np.bool_]
+
+
+def determinise(
+    program: Program,
+    atoms: Atoms,
+    *,
+    prioritised: bool,
+    terminal: Terminal,
+    limits: GrammarLimits,
+) -> CharacterAutomaton:
+    """Return the automaton of ``program``; cost: threads of all states x atoms they read.
+
+    Args:
+        atoms: Of the program's charsets.
+        prioritised: Keep the order of threads and cut behind the first match.
+        terminal, limits: For the error.
+
+    Raises:
+        LimitError: More than max_states states.
+    """
+    follow_of, offsets, nodes = _follow_lists(program, terminal, limits)
+    store = RowStore()
+    store.add(_state_row(nodes[offsets[0] : offsets[1]], prioritised))
+    delta = np.full((64, atoms.number), -1, np.int32)
+    reads, progress = np.array(program.reads, np.int32), np.zeros(3, np.int64)
+    stamps, row = np.zeros(len(reads), np.int64), np.empty(len(reads) + 1, np.int32)
+    status = FULL
+    while status == FULL:
+        store.reserve(atoms.number + 1, int(progress[2]))
+        delta = grown_rows(delta, int(store.used[0]) + atoms.number + 1)
+        status = step_threads(
+            reads, follow_of, offsets, nodes, atoms.offsets, atoms.members, prioritised,
+            store.pool, store.offsets, store.table, store.used, delta, stamps, row, progress,
+        )  # fmt: skip
+        if store.exceeds(limits.max_states):
+            raise too_many_states(terminal, limits)
+    row_offsets, values = store.rows()
+    matches_before = np.concatenate([[0], np.cumsum(values == MATCH)])
+    accepting = np.diff(matches_before[row_offsets]) > 0
+    return CharacterAutomaton(delta[: len(accepting)], accepting)
+
+
+def _state_row(nodes: NDArray[np.int32], prioritised: bool) -> NDArray[np.int32]:
+    if not prioritised:
+        return np.sort(nodes)
+    match = np.flatnonzero(nodes == MATCH)
+    return nodes[: match[0] + 1] if len(match) else nodes
+
+
+def _follow_lists(
+    program: Program, terminal: Terminal, limits: GrammarLimits
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    """Return which list of threads follows each node that reads, and the lists; 0: the start's.
+
+    As (list int32[nodes], offsets int64[lists + 1], threads int32).
+    """
+    number_of: dict[int, int] = {program.start: 0}
+    for reads, goes in zip(program.reads, program.goes, strict=True):
+        if reads >= 0 and goes[0] not in number_of:
+            number_of[goes[0]] = len(number_of)
+    offsets = np.zeros(len(number_of) + 1, np.int64)
+    nodes: list[int] = []
+    for target, number in number_of.items():
+        nodes.extend(_closure(program, target))
+        offsets[number + 1] = len(nodes)
+        if len(nodes) > _FOLLOW_LIMIT * limits.max_states:
+            raise too_many_states(terminal, limits)
+    follow_of = np.array(
+        [
+            number_of[goes[0]] if reads >= 0 else -1
+            for reads, goes in zip(program.reads, program.goes, strict=True)
+        ],
+        np.int32,
+    )
+    return follow_of, offsets, np.array(nodes, np.int32)
+
+
+def _closure(program: Program, start: int) -> list[int]:
+    """Return the nodes that read, and MATCH, in the order a backtracking matcher comes to them.
+
+    subtle: where a path stands is a node and how many of the guarded iterations around it were
+    entered since the last character; those are the innermost ones, for they were entered last.
+    """
+    reads, goes, guard = program.reads, program.goes, program.guard
+    if reads[start] >= 0 or start == MATCH:
+        return [start]
+    found: dict[int, None] = {}
+    seen: set[tuple[int, int]] = set()
+    todo = [(start, 0)]
+    while todo:
+        node, entered = todo.pop()
+        if reads[node] >= 0 or node == MATCH:
+            found[node] = None
+            continue
+        if (node, entered) in seen:
+            continue
+        seen.add((node, entered))
+        if guard[node] == ENTER:
+            todo.append((goes[node][0], entered + 1))
+        elif guard[node] == LEAVE:
+            empty, otherwise = goes[node]
+            todo.append((empty, entered - 1) if entered else (otherwise, 0))
+        else:
+            todo.extend((target, entered) for target in reversed(goes[node]))
+    return list(found)
+
+
+def too_many_states(terminal: Terminal, limits: GrammarLimits) -> LimitError:
+    """Return the error of an automaton with more than max_states states."""
+    return LimitError(
+        f"the automaton of {where(terminal)} has more than {limits.max_states} states",
+        hint="make the terminal simpler, repeat fewer times, or raise the limit max_states",
+        limit="max_states",
+        **place(terminal),
+    )

@@ -1,0 +1,250 @@
+"""Characters as UTF-8: from automata over classes of characters to automata over bytes."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.compilers.grammars.automata.charsets import Ranges
+
+_NONE = -1
+_SURROGATES = (0xD800, 0xDFFF)
+# (first code point, last, bits below the first byte, first byte's marker)
+_LENGTHS = ((0, 0x7F, 0, 0), (0x80, 0x7FF, 6, 0xC0), (0x800, 0xFFFF, 12, 0xE0),
+            (0x10000, 0x10FFFF, 18, 0xF0))  # fmt: skip
+Run = tuple[int, int, int]
+"""First code point, last code point, atom."""
+
+
+class Atoms(NamedTuple):
+    """The coarsest partition of the characters that respects every charset.
+
+    runs: Which code points belong to which atom, ascending; others belong to none.
+    offsets, members: The atoms of every charset, int64[charsets + 1] and int32.
+    """
+
+    runs: tuple[Run, ...]
+    number: int
+    offsets: NDArray[np.int64]
+    members: NDArray[np.int32]
+
+
+def partition(charsets: Sequence[Ranges]) -> Atoms:
+    """Split the characters into atoms; O(ranges log ranges)."""
+    bounds = np.unique(
+        [edge for ranges in charsets for low, high in ranges for edge in (low, high + 1)]
+    )
+    # An interval's signature is the sum of random weights of the sets it lies in: equal for equal
+    # memberships, and different ones collide with probability 2^-64 a pair.
+    weights = np.random.default_rng(0).integers(1, 2**63, len(charsets), np.uint64)
+    steps = np.zeros(len(bounds) + 1, np.uint64)
+    spans = []
+    for weight, ranges in zip(weights, charsets, strict=True):
+        edges = np.array(ranges, np.int64).reshape(-1, 2)
+        begins = np.searchsorted(bounds, edges[:, 0])
+        ends = np.searchsorted(bounds, edges[:, 1] + 1)
+        steps[begins] += weight
+        steps[ends] -= weight
+        spans.append((begins, ends))
+    signatures = np.cumsum(steps)[: len(bounds)]
+    values, atom_of = np.unique(signatures, return_inverse=True)
+    if len(values) and values[0] == 0:
+        atom_of = atom_of - 1
+        values = values[1:]
+    members, offsets = [], np.zeros(len(charsets) + 1, np.int64)
+    for i, (begins, ends) in enumerate(spans):
+        parts = [atom_of[a:b] for a, b in zip(begins, ends, strict=True)]
+        atoms = np.unique(np.concatenate(parts)) if parts else np.empty(0, np.int64)
+        members.append(atoms)
+        offsets[i + 1] = offsets[i] + len(atoms)
+    runs = tuple(
+        (int(bounds[i]), int(bounds[i + 1]) - 1, int(atom_of[i]))
+        for i in range(len(bounds) - 1)
+        if atom_of[i] >= 0
+    )
+    joined = np.concatenate(members) if members else np.empty(0, np.int64)
+    return Atoms(runs, len(values), offsets, joined.astype(np.int32))
+
+
+class ByteTree(NamedTuple):
+    """How the bytes of a character lead to its atom; node 0 is before the first byte.
+
+    children: int32[nodes, 256]: a node, ``-2 - atom`` after the last byte, -1 where no character of
+    an atom continues. atoms: For every node the atoms below it.
+    """
+
+    children: NDArray[np.int32]
+    atoms: tuple[tuple[int, ...], ...]
+
+
+@functools.lru_cache(maxsize=256)
+def byte_tree(runs: tuple[Run, ...]) -> ByteTree:
+    """Return the tree of ``runs``, equal subtrees once; lone surrogates are left out."""
+    builder = _TreeBuilder()
+    root: list[Run] = []
+    for first, last, shift, marker in _LENGTHS:
+        part = [
+            r
+            for r in (_clipped(run, first, last) for run in _without_surrogates(runs))
+            if r[0] <= r[1]
+        ]
+        root.extend(
+            (low | marker, high | marker, child) for low, high, child in builder.split(part, shift)
+        )
+    return builder.finish(root)
+
+
+def _clipped(run: Run, first: int, last: int) -> Run:
+    return max(run[0], first), min(run[1], last), run[2]
+
+
+def _without_surrogates(runs: Sequence[Run]) -> list[Run]:
+    low, high = _SURROGATES
+    kept: list[Run] = []
+    for first, last, atom in runs:
+        kept.extend(
+            part
+            for part in ((first, min(last, low - 1), atom), (max(first, high + 1), last, atom))
+            if part[0] <= part[1]
+        )
+    return kept
+
+
+class _TreeBuilder:
+    def __init__(self) -> None:
+        self._numbers: dict[tuple[Run, ...], int] = {}
+
+    def split(self, runs: Sequence[Run], shift: int) -> list[Run]:
+        """Return the children of a node as ranges of the next byte's payload.
+
+        Args:
+            runs: Code points relative to the node's first one, ascending.
+            shift: Bits that the bytes after the next one hold.
+        """
+        children: list[Run] = []
+        parts: list[Run] = []
+        at = -1
+        for low, high, atom in runs:
+            first, last = low >> shift, high >> shift
+            if first != at:
+                self._close(children, parts, at, shift)
+                parts, at = [], first
+            if first == last:
+                parts.append((low, high, atom))
+                continue
+            parts.append((low, (first + 1 << shift) - 1, atom))
+            self._close(children, parts, first, shift)
+            if first + 1 < last:
+                self._add(children, first + 1, last - 1, self._whole(atom, shift))
+            parts, at = [(last << shift, high, atom)], last
+        self._close(children, parts, at, shift)
+        return children
+
+    def _close(self, children: list[Run], parts: list[Run], at: int, shift: int) -> None:
+        if not parts:
+            return
+        if shift == 0:
+            child = -2 - parts[0][2]
+        else:
+            base = at << shift
+            relative = [(low - base, high - base, atom) for low, high, atom in parts]
+            child = self._number(self.split(relative, shift - 6))
+        self._add(children, at, at, child)
+
+    def _whole(self, atom: int, shift: int) -> int:
+        if shift == 0:
+            return -2 - atom
+        return self._number([(0, 63, self._whole(atom, shift - 6))])
+
+    @staticmethod
+    def _add(children: list[Run], low: int, high: int, child: int) -> None:
+        if children and children[-1][1] + 1 == low and children[-1][2] == child:
+            children[-1] = (children[-1][0], high, child)
+        else:
+            children.append((low, high, child))
+
+    def _number(self, children: list[Run]) -> int:
+        """Return the node with these children; 0 is kept for the root."""
+        return self._numbers.setdefault(tuple(children), len(self._numbers) + 1)
+
+    def finish(self, root: list[Run]) -> ByteTree:
+        nodes = [(tuple(root), 0), *((key, 0x80) for key in self._numbers)]
+        children = np.full((len(nodes), 256), _NONE, np.int32)
+        atoms: list[tuple[int, ...]] = [()] * len(nodes)
+        # A node is numbered after its children, so theirs are known; the root comes last.
+        for number in (*range(1, len(nodes)), 0):
+            below: set[int] = set()
+            runs, marker = nodes[number]
+            for low, high, child in runs:
+                children[number, low | marker : (high | marker) + 1] = child
+                below.update(atoms[child] if child >= 0 else (-2 - child,))
+            atoms[number] = tuple(sorted(below))
+        return ByteTree(children, tuple(atoms))
+
+
+def expand(delta: NDArray[np.int32], tree: ByteTree) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return the automaton over bytes of an automaton over atoms.
+
+    States 0 <= s < n are those of ``delta`` (between characters); the others are inside one: a node
+    of the tree with the states that its atoms lead to.
+
+    Args:
+        delta: int32[n, A] over atoms, -1 dead.
+        tree: Of the same atoms.
+
+    Returns:
+        (byte_class int32[256], rows int32[m, K]), -1 dead.
+    """
+    byte_class, representatives = _byte_classes(tree.children)
+    n, num_atoms = delta.shape
+    num_nodes = len(tree.children)
+    # Column j of ``lands``: the state that node j, then atom j - nodes, then "nothing" stands for.
+    lands = np.full((n, num_nodes + num_atoms + 1), -1, np.int32)
+    lands[:, num_nodes:-1] = delta
+    groups: dict[tuple[int, ...], tuple[NDArray[np.int32], NDArray[np.int64]]] = {}
+    nodes, states, total = [np.zeros(n, np.int64)], [np.arange(n)], n
+    for node in range(1, num_nodes):
+        key = tree.atoms[node]
+        if key not in groups:
+            groups[key] = _distinct(delta[:, key])
+        numbers, firsts = groups[key]
+        lands[:, node] = np.where(numbers >= 0, numbers + total, -1)
+        nodes.append(np.full(len(firsts), node))
+        states.append(firsts)
+        total += len(firsts)
+    lands[:, 0] = -1
+    columns = tree.children[:, representatives]
+    columns = np.where(columns >= 0, columns, num_nodes - 2 - columns)
+    columns[tree.children[:, representatives] == _NONE] = num_nodes + num_atoms
+    rows = lands[np.concatenate(states)[:, None], columns[np.concatenate(nodes)]]
+    return byte_class, rows
+
+
+def _distinct(targets: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+    """Number the distinct rows of ``targets``; rows of -1 alone get -1. Also: a state for each."""
+    keys = targets[:, 0].astype(np.int64)
+    for column in range(1, targets.shape[1]):
+        keys = np.unique(keys, return_inverse=True)[1] * (len(targets) + 1) + targets[:, column] + 1
+    dead = (targets < 0).all(axis=1)
+    numbers = np.full(len(targets), -1, np.int32)
+    living = np.flatnonzero(~dead)
+    _, firsts, inverse = np.unique(keys[living], return_index=True, return_inverse=True)
+    numbers[living] = inverse
+    return numbers, living[firsts]
+
+
+def _byte_classes(children: NDArray[np.int32]) -> tuple[NDArray[np.int32], list[int]]:
+    """Return (class of each byte, a byte of each class): bytes that lead to the same everywhere."""
+    numbers: dict[bytes, int] = {}
+    representatives: list[int] = []
+    byte_class = np.zeros(256, np.int32)
+    for byte, column in enumerate(np.ascontiguousarray(children.T)):
+        number = numbers.setdefault(column.tobytes(), len(numbers))
+        if number == len(representatives):
+            representatives.append(byte)
+        byte_class[byte] = number
+    return byte_class, representatives

@@ -1,0 +1,246 @@
+"""Compiling in a limited child process: one preloaded server, one fork of it for every grammar."""
+
+from __future__ import annotations
+
+import re
+import signal
+import threading
+import time
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, NamedTuple
+
+from cdec.compilers.grammars.child.process import ServerFaultError, ServerProcess, broken
+from cdec.compilers.grammars.child.protocol import Message, error_from_json
+from cdec.compilers.grammars.options import GrammarOptions
+from cdec.compilers.grammars.report import GrammarReport, ProgressCallback
+from cdec.core.artifacts.write import refuse_existing
+from cdec.core.errors import CdecError, LimitError
+
+if TYPE_CHECKING:
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+
+_NO_MEMORY = re.compile("allocat|bad_alloc|memory", re.IGNORECASE)
+
+
+class ChildUsage(NamedTuple):
+    """CPU seconds of a fork on all cores, and its largest resident size, shared pages included."""
+
+    cpu_seconds: float
+    peak_bytes: int
+
+
+class ChildCompiler:
+    """Compiles grammars in a child process under limits of CPU time, memory and wall time.
+
+    The server is started with the object, in the background, and again after it was killed. A
+    grammar's fork may take ``limits.seconds`` of CPU time on all cores together, twice that and
+    five seconds of wall time, and ``limits.megabytes`` above what the server takes. It leaves
+    nothing behind but the artifact. Calls from several threads wait for each other.
+
+    A context manager; ``close`` ends the server, and so does the end of this process, however it
+    comes.
+
+    Attributes:
+        usage: What the last grammar took; None before the first, and where its fork was killed.
+    """
+
+    def __init__(self) -> None:
+        self.usage: ChildUsage | None = None
+        self._lock = threading.Lock()
+        self._is_ready = False
+        self._is_idle = True
+        self._vocabulary: Vocabulary | None = None
+        self._server: ServerProcess | None = ServerProcess()
+
+    def __enter__(self) -> ChildCompiler:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id; None where none runs."""
+        return None if self._server is None else self._server.pid
+
+    def compile(
+        self,
+        source: str | bytes,
+        vocabulary: Vocabulary,
+        path: str | Path,
+        options: GrammarOptions | None = None,
+        *,
+        force: bool = False,
+        progress: ProgressCallback | None = None,
+    ) -> GrammarReport:
+        """Compile a grammar into an artifact, as ``compile_grammar`` does.
+
+        Args:
+            source: The grammar's text.
+            vocabulary: The tokens; sent to the server once.
+            path: The artifact.
+            options: How to read and compile it, and the limits.
+            force: Replace an existing file.
+            progress: Called when a phase begins.
+
+        Returns:
+            What was done. Cost: ``compile_grammar``'s and some 20 milliseconds; the first call also
+            waits for the server, about a second.
+
+        Raises:
+            As ``compile_grammar``; LimitError for ``seconds`` and ``megabytes``; CdecError where
+            the child broke down.
+        """
+        options = options or GrammarOptions()
+        refuse_existing(path, force=force)
+        data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
+        body = {
+            "kind": "compile",
+            "options": options.to_json(),
+            "path": str(Path(path).absolute()),
+            "force": force,
+        }
+        with self._lock:
+            try:
+                server = self._prepared(vocabulary)
+                server.forget_printed()
+                server.send(Message(body, data))
+                report = self._answer(server, options, progress)
+            finally:
+                # An interrupt among other things: no fork outlives the wish for its result.
+                if not self._is_idle:
+                    self._stop()
+        report.path = Path(path)
+        return report
+
+    def close(self) -> None:
+        """End the server, and a fork that is under way."""
+        self._stop()
+
+    def _stop(self) -> None:
+        server, self._server = self._server, None
+        self._is_ready, self._is_idle, self._vocabulary = False, True, None
+        if server is not None:
+            server.kill()
+
+    def _prepared(self, vocabulary: Vocabulary) -> ServerProcess:
+        """Return a server that is ready and knows the vocabulary."""
+        if self._server is None or not self._server.is_running:
+            self._stop()
+            self._server = ServerProcess()
+        self._is_idle = False
+        if not self._is_ready:
+            self._server.receive()
+            self._is_ready = True
+        if self._vocabulary is not vocabulary:
+            self._server.send(_vocabulary_message(vocabulary))
+            self._vocabulary = vocabulary
+        return self._server
+
+    def _answer(
+        self, server: ServerProcess, options: GrammarOptions, progress: ProgressCallback | None
+    ) -> GrammarReport:
+        """Return the report of the grammar that was sent, or raise what became of it."""
+        self.usage = None
+        deadline = time.monotonic() + 2 * options.limits.seconds + 5
+        result: GrammarReport | CdecError | None = None
+        while True:
+            message = server.receive(deadline)
+            if message is None:
+                raise _out_of_time(options)
+            body = message.body
+            if body["kind"] == "ended":
+                break
+            if body["kind"] == "phase":
+                if progress is not None:
+                    progress(body["phase"])
+            else:
+                result = _result(message, options)
+        self._is_idle = True
+        self.usage = ChildUsage(body["cpu_seconds"], body["peak_bytes"])
+        if result is None:
+            result = _death(body["status"], body["cpu_seconds"], options, server.printed())
+        if isinstance(result, CdecError):
+            raise result
+        return result
+
+
+def compile_in_child(
+    source: str | bytes,
+    vocabulary: Vocabulary,
+    path: str | Path,
+    options: GrammarOptions | None = None,
+    *,
+    force: bool = False,
+    progress: ProgressCallback | None = None,
+) -> GrammarReport:
+    """Compile one grammar in a ``ChildCompiler`` of its own; for several, keep one."""
+    with ChildCompiler() as child:
+        return child.compile(source, vocabulary, path, options, force=force, progress=progress)
+
+
+def _vocabulary_message(vocabulary: Vocabulary) -> Message:
+    offsets = vocabulary.byte_offsets.astype("<i8").tobytes()
+    body = {
+        "kind": "vocabulary",
+        "offset_bytes": len(offsets),
+        "eos": list(vocabulary.eos_token_ids),
+        "special": sorted(vocabulary.special_token_ids),
+        "width": vocabulary.width,
+        "name": vocabulary.name,
+    }
+    return Message(body, offsets + vocabulary.flat_bytes.tobytes())
+
+
+def _result(message: Message, options: GrammarOptions) -> GrammarReport | CdecError:
+    """Return what a fork says came of its grammar."""
+    body = message.body
+    if body["kind"] == "report":
+        return GrammarReport.from_json(body["report"], body["counts"])
+    if body["kind"] == "error":
+        return error_from_json(body["error"])
+    if body["kind"] == "memory":
+        return _out_of_memory(options)
+    failure = broken(f"failed: {body['fault']}")
+    failure.__cause__ = ServerFaultError(body["traceback"])
+    return failure
+
+
+def _death(
+    status: int, cpu_seconds: float, options: GrammarOptions, printed: ServerFaultError | None
+) -> CdecError:
+    """Return what the end of a fork that said nothing means."""
+    if status == -signal.SIGXCPU or cpu_seconds >= options.limits.seconds:
+        return _out_of_time(options)
+    if status == -signal.SIGKILL or (
+        status == -signal.SIGABRT and _NO_MEMORY.search(str(printed)) is not None
+    ):
+        # Nobody else kills it: the system does so where memory is short. And native libraries abort
+        # where they get none.
+        return _out_of_memory(options)
+    failure = broken(f"ended by {signal.Signals(-status).name if status < 0 else status}")
+    failure.__cause__ = printed
+    return failure
+
+
+def _out_of_time(options: GrammarOptions) -> LimitError:
+    return LimitError(
+        f"compiling the grammar took more than {options.limits.seconds:g} seconds",
+        hint="raise --compile-seconds, or make the grammar smaller",
+        limit="seconds",
+    )
+
+
+def _out_of_memory(options: GrammarOptions) -> LimitError:
+    return LimitError(
+        f"compiling the grammar took more than {options.limits.megabytes} megabytes",
+        hint="raise --compile-megabytes, or make the grammar smaller",
+        limit="megabytes",
+    )

@@ -1,0 +1,258 @@
+"""The limited child's own side: a preloaded server that forks one process for every grammar.
+
+Run by ``child.ChildCompiler`` and by nobody else. The server imports and warms up what compiling
+needs, reads the vocabulary once, and then forks: a grammar meets a process that is ready, and what
+it breaks, fills or exhausts ends with that process.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import resource
+import select
+import signal
+import sys
+import time
+import traceback
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from cdec.compilers.grammars.child.protocol import (
+    Inbox,
+    Message,
+    error_to_json,
+    pack,
+    write_all,
+)
+from cdec.compilers.grammars.options import GrammarOptions
+from cdec.core.errors import CdecError
+
+if TYPE_CHECKING:
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+_PIECE = 1 << 16
+_WARM_UP = r"""
+start: A (B | "=" C | start)
+A: "ab"
+B: /\w+/i
+C: /[^\n]{1,300}/
+%import common.WS
+%ignore WS
+"""
+"""Touches what is made at its first use: lark's own grammar, case tables, tables that grow."""
+_LOOK_EVERY_S = 2.0
+_STILL_S = 20.0
+"""A fork that uses no processor for so long waits for what will not come."""
+_DIES_WITH_PARENT = 1
+"""PR_SET_PDEATHSIG of prctl(2)."""
+
+
+def main() -> None:
+    """Serve on stdin and stdout; what else would print goes to stderr."""
+    requests, answers = os.dup(0), os.dup(1)
+    nowhere = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(nowhere, 0)
+    os.dup2(2, 1)
+    os.close(nowhere)
+    serve(requests, answers)
+
+
+def serve(requests: int, answers: int) -> None:
+    """Answer requests until the parent closes its end.
+
+    Args:
+        requests: Descriptor to read ``vocabulary`` and ``compile`` messages from.
+        answers: Descriptor to write ``ready``, ``phase``, ``report``, ``error`` and ``ended`` to.
+    """
+    # The terminal's Ctrl-C is the parent's business: it closes the pipe or kills this process.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    _warm_up()
+    write_all(answers, pack(Message({"kind": "ready"})))
+    inbox, vocabulary = Inbox(), None
+    while data := os.read(requests, _PIECE):
+        for message in inbox.feed(data):
+            if message.body["kind"] == "vocabulary":
+                vocabulary = _vocabulary(message)
+            elif vocabulary is not None:
+                _answer(message, vocabulary, requests, answers)
+
+
+def _warm_up() -> None:
+    """Compile a small grammar, so that every kernel is loaded before the first fork."""
+    import gc
+
+    import cdec.core.artifacts.write  # noqa: F401  # loaded for the forks
+    from cdec.compilers.grammars.compile import build_grammar
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+    tokens = [bytes([byte]) for byte in range(256)]
+    vocabulary = Vocabulary([*tokens, b"ab", b""], [257])
+    for lexer in ("contextual", "dynamic"):
+        options = GrammarOptions.from_json(GrammarOptions().to_json() | {"lexer": lexer})
+        build_grammar(_WARM_UP, vocabulary, options, Path("warm"))
+    # What is there stays there: collections in a fork would only copy its pages.
+    gc.collect()
+    gc.freeze()
+
+
+def _vocabulary(message: Message) -> Vocabulary:
+    from cdec.compilers.grammars.trees.token_trie import TokenTrie
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+    body = message.body
+    offsets = np.frombuffer(message.data[: body["offset_bytes"]], "<i8").tolist()
+    flat = message.data[body["offset_bytes"] :]
+    tokens = [flat[a:b] for a, b in itertools.pairwise(offsets)]
+    vocabulary = Vocabulary(
+        tokens, body["eos"], body["special"], width=body["width"], name=body["name"]
+    )
+    TokenTrie.of(vocabulary)
+    return vocabulary
+
+
+def _answer(message: Message, vocabulary: Vocabulary, requests: int, answers: int) -> None:
+    """Fork, let the fork compile, pass on what it says, and say how it ended."""
+    reading, writing = os.pipe()
+    child = os.fork()
+    if child == 0:
+        os.close(reading)
+        os.close(requests)
+        _be_the_child(message, vocabulary, writing)
+    os.close(writing)
+    try:
+        _relay(reading, requests, answers, child)
+    finally:
+        os.close(reading)
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(child, signal.SIGKILL)
+        _, status, usage = os.wait4(child, 0)
+    ended = {
+        "kind": "ended",
+        "status": os.waitstatus_to_exitcode(status),
+        "cpu_seconds": usage.ru_utime + usage.ru_stime,
+        # Kilobytes, but bytes on macOS.
+        "peak_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
+    }
+    write_all(answers, pack(Message(ended)))
+
+
+def _relay(reading: int, requests: int, answers: int, child: int) -> None:
+    """Pass whole messages on until the fork closes its end.
+
+    Whatever else comes from the parent meanwhile, its going included, ends the fork and this.
+    """
+    inbox, spent, since = Inbox(), -1, time.monotonic()
+    while True:
+        ready, _, _ = select.select([reading, requests], [], [], _LOOK_EVERY_S)
+        if not ready:
+            now = _cpu_ticks(child)
+            if now != spent:
+                spent, since = now, time.monotonic()
+            elif time.monotonic() - since > _STILL_S:
+                # subtle: a new thread that finds no memory ends without a word, and the one that
+                # waits for it waits for ever.
+                write_all(answers, pack(Message({"kind": "memory"})))
+                os.kill(child, signal.SIGKILL)
+                return
+            continue
+        since = time.monotonic()
+        if requests in ready:
+            os.kill(child, signal.SIGKILL)
+            os.wait4(child, 0)
+            os._exit(0)
+        data = os.read(reading, _PIECE)
+        if not data:
+            return
+        for message in inbox.feed(data):
+            write_all(answers, pack(message))
+
+
+def _cpu_ticks(pid: int) -> int:
+    """Return the processor time of a process; the same once it stands still."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text(encoding="utf-8").rsplit(")", 1)[1].split()
+        return int(fields[11]) + int(fields[12])
+    except (OSError, ValueError, IndexError):
+        return time.monotonic_ns()
+
+
+def _be_the_child(message: Message, vocabulary: Vocabulary, writing: int) -> None:
+    """Compile one grammar under limits, say what came of it, and end; never returns."""
+    status = 1
+    try:
+        signal.signal(signal.SIGINT, signal.SIG_DFL)
+        _end_with_parent()
+        _return_memory()
+        options = GrammarOptions.from_json(message.body["options"])
+        _limit(options.limits.seconds, options.limits.megabytes)
+        write_all(writing, pack(_outcome(message, vocabulary, options, writing)))
+        status = 0
+    finally:
+        # subtle: no clean-up of an interpreter that two processes share.
+        os._exit(status)
+
+
+def _outcome(
+    message: Message, vocabulary: Vocabulary, options: GrammarOptions, writing: int
+) -> Message:
+    from cdec.compilers.grammars.compile import compile_with
+
+    def tell(phase: str) -> None:
+        write_all(writing, pack(Message({"kind": "phase", "phase": phase})))
+
+    body = message.body
+    try:
+        report = compile_with(
+            message.data, vocabulary, body["path"], options, force=body["force"], progress=tell
+        )
+    except CdecError as error:
+        return Message({"kind": "error", "error": error_to_json(error)})
+    except MemoryError:
+        return Message({"kind": "memory"})
+    except Exception as error:
+        shown = f"{type(error).__name__}: {error}"
+        return Message({"kind": "fault", "fault": shown, "traceback": traceback.format_exc()})
+    return Message({"kind": "report", "report": report.to_json(), "counts": report.counts})
+
+
+def _limit(seconds: float, megabytes: int) -> None:
+    """Bound CPU time, and memory above what the process has now."""
+    cpu = max(1, int(np.ceil(seconds)))
+    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    size = _address_space()
+    if size:
+        most = size + (megabytes << 20)
+        _, hard = resource.getrlimit(resource.RLIMIT_AS)
+        if hard != resource.RLIM_INFINITY:
+            most = min(most, hard)
+        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+
+
+def _address_space() -> int:
+    """Return the bytes of address space in use; 0 where the system does not say."""
+    try:
+        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
+    except (OSError, ValueError, IndexError):
+        return 0
+    return pages * resource.getpagesize()
+
+
+def _return_memory() -> None:
+    """Give freed memory back to the system, where it can be: the limit counts what is mapped."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).malloc_trim(0)
+
+
+def _end_with_parent() -> None:
+    """Ask the system to end this process when the server goes, where it can be asked."""
+    import ctypes
+
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)

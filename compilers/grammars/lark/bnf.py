@@ -1,0 +1,242 @@
+"""Lark's extended rules -> plain alternatives, as Lark's own expansion makes them.
+
+What Lark does in ``EBNF_to_BNF`` and ``SimplifyRule_Visitor``, tree by tree, is done here on
+interned nodes: equal parts are one node, which is what decides whether two repetitions share a
+helper rule, and every node knows its alternatives. So the cost is that of the result, brackets may
+nest, and the alternatives are counted before they are made.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from itertools import chain, product
+from typing import Any, TypeAlias
+
+from lark import Tree
+from lark.grammar import Symbol
+from lark.utils import small_factors
+
+from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.lark.limits import too_many_rules
+from cdec.core.errors import LimitError
+
+EMPTY = 0
+"""Node that stands where an optional ``[...]`` was left out; it matters only for duplicates."""
+_UNROLLED = 50
+"""Repetitions up to here are written out; above, helper rules repeat in factors, as in Lark."""
+_FACTOR = 5
+_SYMBOLS = 2
+"""Rules may be written out to so many times ``max_grammar_bytes`` symbols."""
+
+Alternative: TypeAlias = tuple[tuple[int, ...], str | None]
+"""Symbol nodes, and the alias of the alternative."""
+
+
+class AliasError(ValueError):
+    """An alias inside brackets, which Lark cannot expand."""
+
+
+class Expander:
+    """Expands rules one after the other; helper rules are shared among all of them.
+
+    Args:
+        limits: ``max_rules`` bounds the alternatives of one rule.
+
+    Attributes:
+        helpers: Helper rules made so far: name and node.
+        prefix: Name of the rule being expanded.
+        keeps_all: The rule keeps all tokens (``!rule``), which decides what ``[...]`` leaves out.
+    """
+
+    def __init__(self, limits: GrammarLimits) -> None:
+        self.limits = limits
+        self.helpers: list[tuple[str, int]] = []
+        self.prefix = ""
+        self.keeps_all = False
+        self._symbols: list[tuple[bool, str] | None] = [None]
+        self._alternatives: list[list[Alternative]] = [[((EMPTY,), None)]]
+        self._interned: dict[object, int] = {}
+        self._shared: dict[object, int] = {}
+        self._symbols_left = _SYMBOLS * limits.max_grammar_bytes
+
+    def expand(self, name: str, tree: Any, keeps_all: bool) -> int:
+        """Expand one rule.
+
+        Args:
+            name: Of the rule.
+            tree: Lark's tree of it, its literals and templates resolved.
+            keeps_all: Of ``!rule``.
+
+        Returns:
+            Its node.
+
+        Raises:
+            LimitError: More alternatives than ``max_rules``.
+            AliasError: An alias inside brackets.
+        """
+        self.prefix, self.keeps_all = name, keeps_all
+        done: dict[int, tuple[int, int]] = {}
+        for subtree in tree.iter_subtrees():
+            children = [
+                done[id(child)] if isinstance(child, Tree) else self._leaf(child)
+                for child in subtree.children
+                if isinstance(child, Tree | Symbol)
+            ]
+            done[id(subtree)] = self._node(subtree, children)
+        return done[id(tree)][0]
+
+    def alternatives(self, node: int) -> list[Alternative]:
+        """Return the alternatives of a node, in Lark's order, without duplicates."""
+        return self._alternatives[node]
+
+    def symbol(self, node: int) -> tuple[bool, str]:
+        """Return whether a symbol node is a terminal, and its name."""
+        symbol = self._symbols[node]
+        if symbol is None:
+            raise ValueError(f"node {node} is no symbol")
+        return symbol
+
+    def _leaf(self, symbol: Any) -> tuple[int, int]:
+        if symbol.is_term:
+            size = int(self.keeps_all or not symbol.filter_out)
+        else:
+            size = int(not symbol.name.startswith("_"))
+        return self._symbol(symbol.is_term, str(symbol.name)), size
+
+    def _node(self, tree: Any, children: Sequence[tuple[int, int]]) -> tuple[int, int]:
+        """Return a tree's node, and how many tokens it keeps at most (Lark's rule size)."""
+        nodes = [node for node, _ in children]
+        if tree.data == "expansions":
+            return self._choice(nodes), max((size for _, size in children), default=0)
+        if tree.data == "expansion":
+            return self._sequence(nodes), sum(size for _, size in children)
+        if tree.data == "alias":
+            return self._alias(nodes[0], str(tree.children[1].name)), 0
+        if tree.data == "maybe":
+            (node, size) = children[0]
+            return self._choice([node, self._sequence([EMPTY] * size)]), size
+        return self._repetition(children[0], tree.children[1:])
+
+    def _repetition(self, child: tuple[int, int], arguments: Sequence[Any]) -> tuple[int, int]:
+        (node, size), operator = child, str(arguments[0])
+        if operator == "?":
+            return self._choice([node, self._sequence([])]), size
+        if operator == "+":
+            return self._recursive("plus", node), 0
+        if operator == "*":
+            return self._choice([self._recursive("star", node), self._sequence([])]), 0
+        least, most = int(arguments[1]), int(arguments[-1])
+        return self._counted(node, least, most), size * most if most < _UNROLLED else 0
+
+    def _counted(self, node: int, least: int, most: int) -> int:
+        if most < _UNROLLED:
+            return self._choice([self._sequence([node] * n) for n in range(least, most + 1)])
+        target = node
+        for a, b in small_factors(least, _FACTOR):
+            target = self._multiple(a, b, target, node)
+        if most == least:
+            return target
+        *factors, (last_a, last_b) = small_factors(most - least + 1, _FACTOR)
+        full, up_to = node, self._sequence([])
+        for a, b in factors:
+            up_to = self._up_to(a, b, full, up_to, node)
+            full = self._multiple(a, b, full, node)
+        up_to = self._up_to(last_a, last_b, full, up_to, node)
+        return self._choice([self._sequence([target, up_to])])
+
+    def _recursive(self, kind: str, node: int) -> int:
+        def body(own: int) -> list[list[int]]:
+            return [[node], [own, node]]
+
+        return self._helper(node, kind, body)
+
+    def _multiple(self, a: int, b: int, target: int, atom: int) -> int:
+        return self._helper(
+            (a, b, target, atom), f"repeat_a{a}_b{b}", lambda _: [[target] * a + [atom] * b]
+        )
+
+    def _up_to(self, a: int, b: int, target: int, target_up_to: int, atom: int) -> int:
+        """Return a helper for 0 to a * n + b - 1 atoms, n those of ``target``; no conflicts."""
+
+        def body(_: int) -> list[list[int]]:
+            fewer = [[target] * i + [target_up_to] for i in range(a)]
+            return fewer + [[target] * a + [atom] * i for i in range(b)]
+
+        return self._helper((a, b, target, atom, "opt"), f"repeat_a{a}_b{b}_opt", body)
+
+    def _helper(self, key: object, kind: str, body: Callable[[int], list[list[int]]]) -> int:
+        if key in self._shared:
+            return self._shared[key]
+        name = f"__{self.prefix}_{kind}_{len(self.helpers)}"
+        own = self._symbol(False, name)
+        sequences = [self._sequence(nodes) for nodes in body(own)]
+        self.helpers.append((name, self._choice(sequences)))
+        self._shared[key] = own
+        return own
+
+    def _symbol(self, is_terminal: bool, name: str) -> int:
+        key = (is_terminal, name)
+        if key not in self._interned:
+            node = self._interned[key] = len(self._symbols)
+            self._symbols.append(key)
+            self._alternatives.append([((node,), None)])
+        return self._interned[key]
+
+    def _choice(self, nodes: Sequence[int]) -> int:
+        return self._intern(("choice", *nodes), lambda: self._merged(nodes))
+
+    def _sequence(self, nodes: Sequence[int]) -> int:
+        return self._intern(("sequence", *nodes), lambda: self._joined(nodes))
+
+    def _alias(self, node: int, name: str) -> int:
+        def aliased() -> list[Alternative]:
+            if any(alias is not None for _, alias in self._alternatives[node]):
+                raise AliasError(name)
+            return [(symbols, name) for symbols, _ in self._alternatives[node]]
+
+        return self._intern(("alias", node, name), aliased)
+
+    def _intern(self, key: object, alternatives: Callable[[], list[Alternative]]) -> int:
+        if key not in self._interned:
+            made = alternatives()
+            self._interned[key] = len(self._symbols)
+            self._symbols.append(None)
+            self._alternatives.append(made)
+        return self._interned[key]
+
+    def _merged(self, nodes: Sequence[int]) -> list[Alternative]:
+        if len(nodes) == 1:
+            return self._alternatives[nodes[0]]
+        self._check(sum(len(self._alternatives[node]) for node in nodes))
+        return list(dict.fromkeys(chain.from_iterable(self._alternatives[n] for n in nodes)))
+
+    def _joined(self, nodes: Sequence[int]) -> list[Alternative]:
+        """Multiply the alternatives of a sequence out, the first part varying slowest."""
+        parts: list[list[tuple[int, ...]]] = []
+        count = 1
+        for node in nodes:
+            own = self._alternatives[node]
+            if any(alias is not None for _, alias in own):
+                raise AliasError(next(alias for _, alias in own if alias is not None))
+            count *= len(own)
+            self._check(count)
+            parts.append([symbols for symbols, _ in own])
+        self._symbols_left -= sum(sum(map(len, part)) * count // len(part) for part in parts)
+        if self._symbols_left < 0:
+            raise self._too_many_symbols()
+        if count == 1:
+            return [(tuple(chain.from_iterable(part[0] for part in parts)), None)]
+        sequences = (tuple(chain.from_iterable(choice)) for choice in product(*parts))
+        return [(symbols, None) for symbols in dict.fromkeys(sequences)]
+
+    def _check(self, count: int) -> None:
+        if count > self.limits.max_rules:
+            raise too_many_rules(count, self.limits, f"rule {self.prefix}")
+
+    def _too_many_symbols(self) -> LimitError:
+        return LimitError(
+            f"rule {self.prefix}: repetitions within repetitions multiply out to more than "
+            f"{_SYMBOLS * self.limits.max_grammar_bytes:,} symbols",
+            hint="give the inner repetition a name of its own",
+            limit="max_repeat",
+        )

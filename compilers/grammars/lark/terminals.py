@@ -1,0 +1,193 @@
+"""Terminals of a Lark grammar: trees -> regular expressions, checks, the order of competition."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from lark import Tree
+from lark.lexer import PatternRE, PatternStr, TerminalDef
+from lark.load_grammar import PrepareLiterals, TerminalTreeToPattern
+
+from cdec.compilers.grammars.automata.pattern_checks import (
+    check_depth,
+    examine,
+    without_look_behind,
+)
+from cdec.compilers.grammars.definition import GrammarLimits, Terminal
+from cdec.compilers.grammars.lark.imports import imports_of
+from cdec.compilers.grammars.lark.literals import read_literal, too_deep
+from cdec.compilers.grammars.lark.scan import Outline, Token
+from cdec.core.grammars.errors import (
+    EmptyTerminalError,
+    RegexSyntaxError,
+    RegexUnsupportedError,
+)
+
+
+def terminal_definitions(term_defs: Iterable[tuple[str, tuple[Any, int]]]) -> list[Any]:
+    """Return Lark's terminal definitions of the named terminals.
+
+    Terminals within terminals are shared trees here, so every tree is turned into a pattern once.
+
+    Args:
+        term_defs: Names, trees and priorities, as Lark's ``Grammar`` keeps them.
+
+    Returns:
+        ``TerminalDef`` objects, in order.
+
+    Raises:
+        EmptyTerminalError: A terminal without a body.
+        lark.exceptions.GrammarError: As Lark raises it.
+    """
+    patterns: dict[int, Any] = {}
+    definitions = []
+    for name, (tree, priority) in term_defs:
+        _convert(tree, patterns)
+        pattern = patterns[id(tree)]
+        if isinstance(pattern, PatternStr) and not pattern.value:
+            raise EmptyTerminalError(
+                f"terminal {name} matches only the empty text",
+                hint="make it a rule, which may be empty",
+                name=name,
+            )
+        definitions.append(TerminalDef(name, pattern, priority))
+    return definitions
+
+
+def _convert(tree: Any, patterns: dict[int, Any]) -> None:
+    literals, converter = PrepareLiterals(), TerminalTreeToPattern()
+    pending = [tree]
+    while pending:
+        node = pending[-1]
+        inner = [c for c in node.children if isinstance(c, Tree) and id(c) not in patterns]
+        if id(node) in patterns:
+            pending.pop()
+        elif inner:
+            pending += inner
+        else:
+            if node.data in ("literal", "range"):
+                pattern = literals.transform(node).children[0]
+            else:
+                parts = [patterns[id(c)] if isinstance(c, Tree) else c for c in node.children]
+                pattern = getattr(converter, node.data)(parts)
+            patterns[id(node)] = pattern
+            pending.pop()
+
+
+class TerminalReader:
+    """Turns Lark's definitions of the terminals in use into ours.
+
+    Args:
+        outline: Where they are defined.
+        limits: Limits.
+    """
+
+    def __init__(self, outline: Outline, limits: GrammarLimits) -> None:
+        self.outline = outline
+        self.limits = limits
+        self._literals: dict[str, Token] = {}
+        self._definitions: dict[str, list[Token]] = {}
+        for statement in outline.statements:
+            for token in statement.body:
+                if token.kind in ("STRING", "REGEXP"):
+                    self._literals.setdefault(token.text, token)
+            if statement.name is not None:
+                tokens = self._definitions.setdefault(statement.name.text, [statement.name])
+                tokens += statement.body
+        for path, pairs in imports_of(outline):
+            for _, name in pairs:
+                self._definitions.setdefault(name, [path[0]])
+
+    def read(self, definitions: Sequence[Any]) -> tuple[Terminal, ...]:
+        """Return the terminals in Lark's order of competition.
+
+        Args:
+            definitions: Lark's ``TerminalDef`` objects.
+
+        Returns:
+            Terminals: higher priority first, then the wider, the longer, then by name.
+
+        Raises:
+            RegexSyntaxError: A pattern that ``re`` refuses.
+            RegexUnsupportedError: A pattern that is not regular.
+            LimitError: Brackets that nest too deep.
+        """
+        read = [(self._read(definition), definition.pattern) for definition in definitions]
+        read.sort(key=lambda t: (-t[0].priority, -t[1].max_width, -len(t[1].value), t[0].name))
+        return tuple(terminal for terminal, _ in read)
+
+    def _read(self, definition: Any) -> Terminal:
+        pattern, name = definition.pattern, str(definition.name)
+        place = self._place(name, pattern)
+        is_string = isinstance(pattern, PatternStr)
+        return Terminal(
+            name=name,
+            pattern=pattern.to_regexp() if is_string else self._checked(name, pattern, place),
+            value=pattern.value,
+            is_string=is_string,
+            flags=frozenset(pattern.flags),
+            priority=definition.priority,
+            line=place.get("line", 0),
+            column=place.get("column", 0),
+        )
+
+    def _place(self, name: str, pattern: Any) -> dict[str, int]:
+        token = self._definitions.get(name, [None])[0] or self._literals.get(pattern.raw or "")
+        return {} if token is None else self.outline.place(token.position)
+
+    def _checked(self, name: str, pattern: Any, place: dict[str, int]) -> str:
+        """Return a pattern without its harmless look-behind; refuse what is not regular."""
+        text = str(pattern.to_regexp())
+        if not check_depth(text, self.limits):
+            raise too_deep(f"terminal {name}", self.limits, place)
+        try:
+            features = examine(f"(?:{text})").features
+            if "look-around" in features:
+                value = without_look_behind(pattern.value, "s" in pattern.flags)
+                text = str(PatternRE(value, pattern.flags).to_regexp())
+                features = examine(text).features
+        except RecursionError:
+            raise too_deep(f"terminal {name}", self.limits, place) from None
+        except (re.error, OverflowError) as error:
+            raise RegexSyntaxError(
+                f"{_line(place)}terminal {name} is no regular expression: {error}",
+                hint="write flags after the pattern: /abc/i",
+                name=name,
+                **place,
+            ) from None
+        if features:
+            raise self._unsupported(name, features[0], place)
+        return text
+
+    def _unsupported(self, name: str, feature: str, place: dict[str, int]) -> RegexUnsupportedError:
+        token = self._culprit(name, feature)
+        if token is not None:
+            place = self.outline.place(token.position)
+        return RegexUnsupportedError(
+            f"{_line(place)}terminal {name} uses a construct that is not regular: {feature}",
+            hint="rewrite the pattern without it; what follows a terminal is for the rules to say",
+            feature=feature,
+            name=name,
+            **place,
+        )
+
+    def _culprit(self, name: str, feature: str) -> Token | None:
+        """Find the literal with the construct: in the definition, or in what that is built of."""
+        if name not in self._definitions:
+            return None
+        pending, seen = [name], {name}
+        while pending:
+            for token in self._definitions[pending.pop()]:
+                if token.kind == "REGEXP":
+                    if feature in examine(read_literal(token).to_regexp()).features:
+                        return token
+                elif token.text in self._definitions and token.text not in seen:
+                    seen.add(token.text)
+                    pending.append(token.text)
+        return None
+
+
+def _line(place: dict[str, int]) -> str:
+    return f"line {place['line']}, column {place['column']}: " if place else ""

@@ -1,0 +1,241 @@
+"""Which terminal can come next: the product of a deterministic lexer's scanner with its ghosts."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+
+from cdec.compilers.grammars.parser.conflicts import bits
+from cdec.compilers.grammars.parser.lalr import digraph
+from cdec.compilers.grammars.scanner.reach import mark_ahead
+from cdec.compilers.grammars.soundness.pending import NO_GHOST, TAKEN, Ghosts
+from cdec.core.errors import LimitError
+
+if TYPE_CHECKING:
+    from cdec.compilers.grammars.scanner.build import Scanner
+
+MAX_NODES = 200_000
+"""Nodes (scanner state, ghosts) before the question is left open."""
+
+Node = tuple[int, int]
+
+
+class Letter(NamedTuple):
+    """A terminal that ends, and the ghosts that are there when it does."""
+
+    terminal: int
+    ghosts: int
+
+
+class Adjacency:
+    """From (context, ghosts) at the end of a terminal: the letters that can follow.
+
+    Attributes:
+        letters: All letters met; sets of letters are bits over their numbers.
+        ghosts: The ghosts.
+        ignored: Ignored terminals.
+    """
+
+    def __init__(self, scanner: Scanner, ignored: frozenset[int], shiftable: Sequence[int]) -> None:
+        """Prepare; ``ignored`` and ``shiftable`` as for ``Ghosts``."""
+        self.ghosts = Ghosts(scanner, ignored, shiftable)
+        self.letters: list[Letter] = []
+        self._numbers: dict[Letter, int] = {}
+        self._scanner = scanner
+        self.ignored = ignored
+        self._delta = np.ascontiguousarray(scanner.delta, dtype=np.int32)
+        self._match = np.full(len(self._delta), -1, dtype=np.int32)
+        completes = np.flatnonzero(np.diff(scanner.match_offsets))
+        self._match[completes] = scanner.match_terminals[scanner.match_offsets[completes]]
+        # A letter of its own for every scanner state that completes a terminal without ghosts.
+        self._letter = np.full(len(self._delta), -1, dtype=np.int32)
+        for state in completes.tolist():
+            terminal = int(self._match[state])
+            letter = Letter(terminal, self.ghosts.after(NO_GHOST, state, terminal))
+            self._letter[state] = self._letter_number(letter)
+        self._stamps = np.zeros(len(self._delta), dtype=np.int32)
+        self._stamp = 0
+        self._plain: dict[tuple[int, ...], int] = {}
+        self._successors: dict[Node, list[Node]] = {}
+        self._direct: dict[tuple[int, int], int] = {}
+        self._left: dict[tuple[int, int], list[int]] = {}
+        self._skipped = 0
+        self._looked_at = 0
+
+    def _letter_number(self, letter: Letter) -> int:
+        number = self._numbers.setdefault(letter, len(self.letters))
+        if number == len(self.letters):
+            self.letters.append(letter)
+        return number
+
+    def direct(self, context: int, ghosts: int) -> int:
+        """Return the letters that one terminal, begun in ``context`` with ``ghosts``, can be.
+
+        Args:
+            context: Context number.
+            ghosts: Set of ghosts when it begins.
+
+        Returns:
+            Bits over ``letters``.
+
+        Raises:
+            LimitError: More than ``MAX_NODES`` nodes; the caller leaves the question open.
+        """
+        key = (context, ghosts)
+        if key not in self._direct:
+            start = int(self._scanner.context_start[context])
+            if ghosts == NO_GHOST:
+                self._direct[key] = self._without_ghosts((start,), begun=False)
+            else:
+                self._direct[key] = self._with_ghosts((start, ghosts))
+        return self._direct[key]
+
+    def _without_ghosts(self, sources: tuple[int, ...], *, begun: bool) -> int:
+        """Return the letters ahead of scanner states; of those themselves too if ``begun``."""
+        if sources not in self._plain:
+            self._stamp += 1
+            found = np.zeros(len(self.letters), dtype=np.bool_)
+            states = np.array(sources, dtype=np.int32)
+            mark_ahead(self._delta, self._letter, states, self._stamps, self._stamp, found)
+            self._plain[sources] = sum(1 << int(number) for number in np.flatnonzero(found))
+        letters = self._plain[sources]
+        if begun:
+            for state in sources:
+                if self._letter[state] >= 0:
+                    letters |= 1 << int(self._letter[state])
+        return letters
+
+    def _with_ghosts(self, start: Node) -> int:
+        """Return the letters ahead of a node; without ghosts, those of the scanner alone."""
+        letters = 0
+        exits = set()
+        reached: set[Node] = set()
+        ready = [start]
+        while ready:
+            for node in self.successors(ready.pop()):
+                state, ghosts = node
+                if ghosts == NO_GHOST:
+                    exits.add(state)
+                    continue
+                if node not in reached:
+                    reached.add(node)
+                    ready.append(node)
+                    letters |= self._completed(node)
+        return letters | self._without_ghosts(tuple(sorted(exits)), begun=True)
+
+    def _completed(self, node: Node) -> int:
+        """Return the letter that ends at a node, as a bit."""
+        state, ghosts = node
+        terminal = int(self._match[state])
+        if terminal < 0:
+            return 0
+        letter = Letter(terminal, self.ghosts.after(ghosts, state, terminal))
+        return 1 << self._letter_number(letter)
+
+    def successors(self, node: Node) -> list[Node]:
+        """Return where one more byte leads that does not let a ghost complete."""
+        known = self._successors.get(node)
+        if known is not None:
+            return known
+        if len(self._successors) >= MAX_NODES:
+            raise LimitError(f"more than {MAX_NODES} pairs of readings", limit="max_states")
+        state, ghosts = node
+        row = self._delta[state]
+        after = self.ghosts.step(ghosts)
+        possible = (row >= 0) & (after != TAKEN)
+        pairs = set(zip(row[possible].tolist(), after[possible].tolist(), strict=True))
+        found = sorted(pairs)
+        self._successors[node] = found
+        return found
+
+    def left_by_ignored(self, context: int, ghosts: int) -> list[int]:
+        """Return the sets of ghosts that one ignored terminal after ``ghosts`` can leave."""
+        key = (context, ghosts)
+        if key not in self._left:
+            letters = self.direct(context, ghosts) & self._ignored_letters()
+            self._left[key] = sorted({self.letters[number].ghosts for number in bits(letters)})
+        return self._left[key]
+
+    def _ignored_letters(self) -> int:
+        """Return the letters of ignored terminals, those met so far."""
+        for number in range(self._looked_at, len(self.letters)):
+            if self.letters[number].terminal in self.ignored:
+                self._skipped |= 1 << number
+        self._looked_at = len(self.letters)
+        return self._skipped
+
+    def closure(
+        self, context: int, ghosts: int, known: Mapping[tuple[int, int], int]
+    ) -> dict[tuple[int, int], int]:
+        """Return the letters that can follow, ignored terminals between.
+
+        Args:
+            context: Context number.
+            ghosts: Set of ghosts to begin with.
+            known: Results for (context, ghosts) of earlier calls.
+
+        Returns:
+            Bits over ``letters`` for (context, ghosts), and for every set of ghosts that ignored
+            terminals lead to from there and that is not in ``known``.
+        """
+        order: dict[int, int] = {}
+        own: list[int] = []
+        edges: list[list[int]] = []
+        ready = [ghosts]
+        while ready:
+            current = ready.pop()
+            if current in order:
+                continue
+            order[current] = len(own)
+            own.append(self.direct(context, current))
+            edges.append([])
+            for left in self.left_by_ignored(context, current):
+                if (context, left) in known:
+                    own[-1] |= known[context, left]
+                else:
+                    edges[-1].append(left)
+                    ready.append(left)
+        places = [[order[left] for left in following] for following in edges]
+        every = digraph(places, own)
+        return {(context, current): every[place] for current, place in order.items()}
+
+    def blocked(self, context: int, ghosts: int) -> dict[Node, tuple[int, int]]:
+        """Return the nodes inside a terminal at which a ghost bars a terminal's every end.
+
+        Args:
+            context, ghosts: Where the terminal began.
+
+        Returns:
+            Node -> (terminals that the scanner alone could complete and the ghosts forbid,
+            terminals that remain), as bits. Nodes whose ghosts are viable readings themselves are
+            left out: the text goes on as theirs.
+        """
+        start = (int(self._scanner.context_start[context]), ghosts)
+        nodes = {start: 0}
+        inside: set[Node] = set()
+        ready = [start]
+        while ready:
+            for node in self.successors(ready.pop()):
+                inside.add(node)
+                if node[1] != NO_GHOST and node not in nodes:
+                    nodes[node] = len(nodes)
+                    ready.append(node)
+        values = []
+        edges = []
+        for node in nodes:
+            ahead = 0
+            for state, left in self.successors(node):
+                if self._match[state] >= 0:
+                    ahead |= 1 << int(self._match[state])
+                if left == NO_GHOST:
+                    ahead |= self.ghosts.live(state)
+            values.append(ahead)
+            edges.append([nodes[after] for after in self.successors(node) if after[1] != NO_GHOST])
+        found = {}
+        for node, possible in zip(nodes, digraph(edges, values), strict=True):
+            barred = self.ghosts.live(node[0]) & ~possible
+            if node in inside and barred and not self.ghosts.viable[node[1]]:
+                found[node] = (barred, possible)
+        return found

@@ -1,0 +1,246 @@
+"""How a stack can be got rid of: the ways in which a deterministic parser goes on from a state.
+
+The parser is a pushdown system whose input is chosen letter by letter (``adjacency``), so whether
+some text completes a stack is a question of reachability (Bouajjani, Esparza and Maler 1997). For
+an LR parser the answer has a handy form: all that can happen to a state p on a stack is that the
+rest of one of its kernel items ``A -> x . y`` is parsed and the item reduced. So what is computed
+for every *boundary* (state after a shift, ghosts) and every *head* (state after a reduction, letter
+seen) is the set of its *ways*: kernel item, with the letters before which it may be reduced.
+
+All sets of letters are the bits of integers; ways are computed as a least fixpoint.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping, Sequence
+
+from cdec.compilers.grammars.parser.conflicts import bits
+from cdec.compilers.grammars.parser.tables import ParseTables
+from cdec.compilers.grammars.soundness.adjacency import Letter
+
+Way = tuple[int, int]
+"""A rule, and how many symbols of it are on the stack: from the state in question downwards."""
+ACCEPT: Way = (-1, 0)
+"""The way in which the text ends and is complete."""
+Ways = dict[Way, int]
+Boundary = tuple[int, int]
+"""LR state reached by a shift (or 0), ghosts."""
+_BOUNDARY, _LETTER, _CROWD = range(3)
+_Head = tuple[int, int, int]
+"""LR state after a shift and number of a set of letters, ``_BOUNDARY``; or LR state after a
+reduction and letter, ``_LETTER``; or such a state and number of a large set, ``_CROWD``."""
+_MANY = 24
+"""Letters that are looked up one by one; of more, their union is a head of its own."""
+
+
+class Completions:
+    """Ways of boundaries and heads.
+
+    Attributes:
+        predecessors: Per LR state: the states it can stand on.
+    """
+
+    def __init__(
+        self,
+        tables: ParseTables,
+        letters: Sequence[Letter],
+        ahead: Mapping[Boundary, int],
+    ) -> None:
+        """Compute the ways of all boundaries.
+
+        Args:
+            tables: LALR(1) tables.
+            letters: Letters by number.
+            ahead: Per boundary: the letters that can follow. The end of the text, letter
+                ``len(letters)``, is taken to follow everywhere.
+        """
+        self._letters = letters
+        self._end = len(letters)
+        self._set_numbers: dict[int, int] = {}
+        self._letter_sets: list[int] = []
+        # Boundaries of one state that the same letters can follow are one head.
+        self._sets = {boundary: self._number_of(following) for boundary, following in ahead.items()}
+        self._end_terminal = len(tables.contexts_after)
+        by_terminal = [0] * (self._end_terminal + 1)
+        for number, letter in enumerate(letters):
+            by_terminal[letter.terminal] |= 1 << number
+        by_terminal[self._end_terminal] = 1 << self._end
+        self._read_tables(tables, by_terminal)
+        self._values: dict[_Head, Ways] = {}
+        self._users: dict[_Head, set[_Head]] = {}
+        self._pending: deque[_Head] = deque()
+        self._queued: set[_Head] = set()
+        # States met last are deep in rules, and the others wait for them.
+        for boundary in sorted(ahead, reverse=True):
+            self._ways_of(self._head(boundary), None)
+        self._settle()
+
+    def _read_tables(self, tables: ParseTables, by_terminal: list[int]) -> None:
+        """Collect, per state, shifts and reductions with their letters, and gotos."""
+        states = range(tables.num_states)
+        self._lhs = tables.rule_lhs.tolist()
+        lengths = tables.rule_length.tolist()
+        offsets = tables.action_offsets.tolist()
+        terminals = tables.action_terminals.tolist()
+        values = tables.action_values.tolist()
+        self._shift: list[dict[int, int]] = [{} for _ in states]
+        self._shiftable = [0 for _ in states]
+        self._reductions: list[list[tuple[int, int, int]]] = []
+        self._empty = [0 for _ in states]
+        for state in states:
+            reduced: dict[int, int] = {}
+            for place in range(offsets[state], offsets[state + 1]):
+                terminal, value = terminals[place], values[place]
+                if value >= 0:
+                    self._shift[state][terminal] = value
+                    self._shiftable[state] |= by_terminal[terminal]
+                else:
+                    reduced[~value] = reduced.get(~value, 0) | by_terminal[terminal]
+            self._reductions.append([(rule, lengths[rule], on) for rule, on in reduced.items()])
+            self._empty[state] = sum(on for rule, on in reduced.items() if not lengths[rule])
+        edges = tables.goto_offsets.tolist()
+        symbols = tables.goto_symbols.tolist()
+        targets = tables.goto_states.tolist()
+        self._goto = [
+            dict(
+                zip(
+                    symbols[edges[state] : edges[state + 1]],
+                    targets[edges[state] : edges[state + 1]],
+                    strict=True,
+                )
+            )
+            for state in states
+        ]
+        self.predecessors: list[list[int]] = [[] for _ in states]
+        for state in states:
+            for target in [*self._shift[state].values(), *self._goto[state].values()]:
+                self.predecessors[target].append(state)
+
+    def of(self, boundary: Boundary) -> Ways:
+        """Return the ways of a boundary."""
+        return self._values[self._head(boundary)]
+
+    def under(self, state: int, above: Ways) -> Ways:
+        """Return the ways of a state that stands under one with the ways ``above``."""
+        while True:
+            work = _Closure(self, state, None)
+            work.add_ways(above)
+            ways = work.run()
+            if not self._pending:
+                return ways
+            self._settle()  # heads that no boundary led to
+
+    def _head(self, boundary: Boundary) -> _Head:
+        return boundary[0], self._sets[boundary], _BOUNDARY
+
+    def _number_of(self, letters: int) -> int:
+        """Return the number of a set of letters."""
+        number = self._set_numbers.setdefault(letters, len(self._letter_sets))
+        if number == len(self._letter_sets):
+            self._letter_sets.append(letters)
+        return number
+
+    def after_reduction(self, state: int, letters: int, user: _Head | None) -> list[Ways]:
+        """Return the ways of a state that a reduction led to, for letters it does not reduce on."""
+        if letters.bit_count() > _MANY:
+            return [self._ways_of((state, self._number_of(letters), _CROWD), user)]
+        return [self._ways_of((state, letter, _LETTER), user) for letter in bits(letters)]
+
+    def _ways_of(self, head: _Head, user: _Head | None) -> Ways:
+        """Return what is known of a head's ways, and have ``user`` computed again if it grows."""
+        if head not in self._values:
+            self._values[head] = {}
+            self._users[head] = set()
+            self._pending.append(head)
+            self._queued.add(head)
+        if user is not None:
+            self._users[head].add(user)
+        return self._values[head]
+
+    def _settle(self) -> None:
+        """Compute until nothing grows, in rounds, so that a head waits for all that it reads."""
+        while self._pending:
+            head = self._pending.popleft()
+            self._queued.discard(head)
+            ways = self._compute(head)
+            if ways != self._values[head]:
+                self._values[head] = ways
+                fresh = self._users[head] - self._queued
+                self._queued |= fresh
+                self._pending.extend(fresh)
+
+    def _compute(self, head: _Head) -> Ways:
+        state, number, kind = head
+        if kind == _CROWD:
+            union: Ways = {}
+            for letter in bits(self._letter_sets[number]):
+                for way, on in self._ways_of((state, letter, _LETTER), head).items():
+                    union[way] = union.get(way, 0) | on
+            return union
+        work = _Closure(self, state, head)
+        letters = 1 << number if kind == _LETTER else self._letter_sets[number] | 1 << self._end
+        for rule, length, on in self._reductions[state]:
+            if letters & on:
+                if length:
+                    work.add_way((rule, length), letters & on)
+                else:
+                    work.add_return(self._lhs[rule], letters & on)
+        for letter in bits(letters & self._shiftable[state]):
+            if letter == self._end:
+                work.add_way(ACCEPT, 1)
+                continue
+            terminal, ghosts = self._letters[letter]
+            target = self._shift[state][terminal]
+            work.add_ways(self._ways_of(self._head((target, ghosts)), head))
+        return work.run()
+
+
+class _Closure:
+    """Collects the ways of one state from what happens above it."""
+
+    def __init__(self, completions: Completions, state: int, reader: _Head | None) -> None:
+        self._all = completions
+        self._gotos = completions._goto[state]
+        self._reader = reader
+        self._ways: Ways = {}
+        self._returns: dict[int, int] = {}
+        self._fresh: dict[int, int] = {}
+
+    def add_way(self, way: Way, letters: int) -> None:
+        self._ways[way] = self._ways.get(way, 0) | letters
+
+    def add_return(self, nonterminal: int, letters: int) -> None:
+        """Note that ``nonterminal`` is parsed on top of the state, before any of ``letters``."""
+        known = self._returns.get(nonterminal, 0)
+        if letters & ~known:
+            self._returns[nonterminal] = known | letters
+            self._fresh[nonterminal] = self._fresh.get(nonterminal, 0) | (letters & ~known)
+
+    def add_ways(self, above: Ways) -> None:
+        """Take over the ways of the state right above, which they pop."""
+        for way, letters in above.items():
+            rule, symbols = way
+            if way == ACCEPT:
+                self.add_way(way, letters)
+            elif symbols == 1:
+                self.add_return(self._all._lhs[rule], letters)
+            else:
+                self.add_way((rule, symbols - 1), letters)
+
+    def run(self) -> Ways:
+        """Follow what was returned to the state; return its ways."""
+        while self._fresh:
+            nonterminal, letters = self._fresh.popitem()
+            target = self._gotos.get(nonterminal)
+            if target is None:
+                continue
+            for rule, length, on in self._all._reductions[target]:
+                if length and letters & on:
+                    self.add_ways({(rule, length): letters & on})
+            # A letter that is shifted, or that makes the parser reduce an empty rule, starts
+            # something above the target: that is a head of its own.
+            ahead = letters & (self._all._shiftable[target] | self._all._empty[target])
+            for ways in self._all.after_reduction(target, ahead, self._reader) if ahead else ():
+                self.add_ways(ways)
+        return self._ways

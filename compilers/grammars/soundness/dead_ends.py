@@ -1,0 +1,106 @@
+"""A search for a text that has been begun and cannot be completed."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Mapping
+
+from cdec.compilers.grammars.parser.conflicts import bits
+from cdec.compilers.grammars.parser.tables import ParseTables
+from cdec.compilers.grammars.soundness.adjacency import Adjacency
+from cdec.compilers.grammars.soundness.completions import ACCEPT, Boundary, Completions
+from cdec.compilers.grammars.soundness.pending import NO_GHOST
+
+_MAX_STACKS = 3_000
+"""Stacks to look at, shortest texts first."""
+
+_MAX_REDUCTIONS = 10_000
+"""Reductions before one terminal, beyond which it is taken for refused: the search misses that."""
+
+_Stack = tuple[int, ...]
+
+
+def find_dead_end(
+    tables: ParseTables,
+    adjacency: Adjacency,
+    ahead: Mapping[Boundary, int],
+    completions: Completions,
+    ignored: frozenset[int],
+) -> list[int] | None:
+    """Return terminals after which no completion exists, or None if no such text was met.
+
+    Only stacks without ghosts count: with one, the text may still be completed as the ghost's.
+
+    Args:
+        tables: LALR(1) tables.
+        adjacency: Letters and ghosts.
+        ahead: Per boundary: the letters that can follow, ignored ones between.
+        completions: Of the same tables.
+        ignored: Ignored terminals.
+    """
+    parser = _Parser(tables)
+    start: tuple[_Stack, int] = ((0,), NO_GHOST)
+    seen = {start}
+    ready: deque[tuple[_Stack, int, list[int]]] = deque([(*start, [])])
+    while ready:
+        stack, ghosts, text = ready.popleft()
+        if ghosts == NO_GHOST and not _completes(stack, ghosts, completions):
+            return text
+        for number in bits(ahead[stack[-1], ghosts]):
+            letter = adjacency.letters[number]
+            if letter.terminal in ignored:
+                continue
+            after = parser.shift(stack, letter.terminal)
+            if after is not None and (after, letter.ghosts) not in seen:
+                if len(seen) >= _MAX_STACKS:
+                    return None
+                seen.add((after, letter.ghosts))
+                ready.append((after, letter.ghosts, [*text, letter.terminal]))
+    return None
+
+
+def _completes(stack: _Stack, ghosts: int, completions: Completions) -> bool:
+    """Return whether some text completes this very stack."""
+    ways = completions.of((stack[-1], ghosts))
+    for state in reversed(stack[:-1]):
+        ways = completions.under(state, ways)
+    return ACCEPT in ways
+
+
+class _Parser:
+    """The deterministic parser on stacks of its own."""
+
+    def __init__(self, tables: ParseTables) -> None:
+        self._tables = tables
+        self._actions: dict[int, dict[int, int]] = {}
+
+    def _row(self, state: int) -> dict[int, int]:
+        if state not in self._actions:
+            begin, stop = self._tables.action_offsets[state : state + 2].tolist()
+            self._actions[state] = dict(
+                zip(
+                    self._tables.action_terminals[begin:stop].tolist(),
+                    self._tables.action_values[begin:stop].tolist(),
+                    strict=True,
+                )
+            )
+        return self._actions[state]
+
+    def shift(self, stack: _Stack, terminal: int) -> _Stack | None:
+        """Return the stack after a terminal, None if it cannot be shifted.
+
+        subtle: where a rule's priority prefers reducing an empty rule the stack can grow for ever;
+        by more states than there are it does.
+        """
+        tables, highest = self._tables, len(stack) + self._tables.num_states
+        for _ in range(_MAX_REDUCTIONS):
+            action = self._row(stack[-1]).get(terminal)
+            if action is None or len(stack) > highest:
+                return None
+            if action >= 0:
+                return (*stack, action)
+            stack = stack[: len(stack) - int(tables.rule_length[~action])]
+            begin, stop = tables.goto_offsets[stack[-1] : stack[-1] + 2].tolist()
+            place = tables.goto_symbols[begin:stop].tolist().index(int(tables.rule_lhs[~action]))
+            stack = (*stack, int(tables.goto_states[begin + place]))
+        return None

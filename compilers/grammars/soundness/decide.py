@@ -1,0 +1,197 @@
+"""Whether every text that is begun can be completed, and whether there is any text at all.
+
+*Sound* means: after every allowed token the text still has a completion. The generalised parser
+gives that by itself: it holds viable prefixes of a grammar without useless rules. A deterministic
+lexer does not: what it reads as one long terminal is not there as two short ones, and the next
+terminal may never come. So all pairs (LR state after a shift, ghosts) that can occur are collected
+(``adjacency``), the ways on from each are computed (``completions``), and every stack that such a
+pair can stand on is walked down: some way must lead through to the end of the text. The stacks
+walked are all paths of the LR automaton, a few more than the parser can build, so a proof holds,
+and a failure may be spurious: then the search for a real stack without completion decides whether
+the reason says "unsound" or "unproved".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.compilers.grammars.definition import Grammar, Lexer
+from cdec.compilers.grammars.parser.conflicts import bits, terminal_name
+from cdec.compilers.grammars.parser.tables import ParseTables
+from cdec.compilers.grammars.soundness.adjacency import Adjacency
+from cdec.compilers.grammars.soundness.boundaries import find_boundaries
+from cdec.compilers.grammars.soundness.completions import ACCEPT, Completions, Ways
+from cdec.compilers.grammars.soundness.dead_ends import find_dead_end
+from cdec.compilers.grammars.soundness.letters import merge_letters
+from cdec.compilers.grammars.soundness.pending import NO_GHOST
+from cdec.core.errors import LimitError
+
+if TYPE_CHECKING:
+    from cdec.compilers.grammars.scanner.build import Scanner
+
+_MAX_STACKS = 200_000
+"""Pairs (LR state, ways on from above it) that the proof may visit."""
+
+
+class Soundness(NamedTuple):
+    """What is known about the completions of a grammar's texts.
+
+    Attributes:
+        empty: No text is in the language; None: not decided within limits.
+        is_sound: Proved: after every allowed token the text has a completion.
+        reason: What proves it, or what stands in the way.
+    """
+
+    empty: bool | None
+    is_sound: bool
+    reason: str
+
+
+def decide(
+    grammar: Grammar,
+    scanner: Scanner,
+    tables: ParseTables,
+    lexer: Lexer,
+    *,
+    contexts: Sequence[frozenset[int]],
+    lr_context: NDArray[np.int32],
+) -> Soundness:
+    """Decide emptiness and soundness of a compiled grammar.
+
+    Args:
+        grammar: Analysed.
+        scanner: Of this grammar and lexer.
+        tables: Generalised ones for ``dynamic``, else LALR(1).
+        lexer: ``contextual``, ``basic`` or ``dynamic``.
+        contexts: The scanner's contexts: competing terminals.
+        lr_context: int32[N] context of each LR state.
+
+    Returns:
+        The findings. Cost: C, 255 LR states: 0.3 s.
+    """
+    if lexer == "dynamic":
+        productive = any(rule.lhs == grammar.start for rule in tables.rules)
+        if tables.start_nullable or productive:
+            return Soundness(False, True, "the generalised parser keeps viable prefixes only")
+        return Soundness(True, False, "the start rule derives no text")
+    try:
+        return _Lexing(grammar, scanner, tables, contexts, lr_context).decide()
+    except LimitError as limit:
+        return Soundness(None, False, f"soundness unproved: {limit.message}")
+
+
+class _Lexing:
+    """The decision under a deterministic lexer."""
+
+    def __init__(
+        self,
+        grammar: Grammar,
+        scanner: Scanner,
+        tables: ParseTables,
+        contexts: Sequence[frozenset[int]],
+        lr_context: NDArray[np.int32],
+    ) -> None:
+        self._grammar = grammar
+        self._tables = tables
+        self._context = lr_context.tolist()
+        self._adjacency = Adjacency(scanner, grammar.ignored, self._shiftable(len(contexts)))
+        self._ahead = find_boundaries(tables, self._adjacency, self._context)
+        letters = self._adjacency.letters
+        merged = merge_letters(tables, letters, self._ahead, grammar.ignored)
+        self._completions = Completions(tables, letters, merged)
+
+    def _shiftable(self, num_contexts: int) -> list[int]:
+        """Return, per context, what is shifted without a reduction in all its states, as bits."""
+        found = [-1] * num_contexts
+        tables = self._tables
+        for state, symbol in enumerate(tables.access_symbol.tolist()):
+            if state and symbol < 0:
+                continue  # terminals begin after a shift, or at the start
+            begin, stop = tables.action_offsets[state : state + 2].tolist()
+            shifts = tables.action_values[begin:stop] >= 0
+            terminals = tables.action_terminals[begin:stop][shifts].tolist()
+            found[self._context[state]] &= sum(1 << terminal for terminal in terminals)
+        return [max(terminals, 0) for terminals in found]
+
+    def decide(self) -> Soundness:
+        if ACCEPT not in self._completions.of((0, NO_GHOST)):
+            return Soundness(
+                True, False, "the lexer takes the longest terminals and the rules never complete"
+            )
+        failure = self._stuck_stack() or self._stuck_terminal()
+        if failure is None:
+            return Soundness(
+                False, True, "every stack of the parser has a completion that the lexer lets pass"
+            )
+        dead_end = find_dead_end(
+            self._tables, self._adjacency, self._ahead, self._completions, self._grammar.ignored
+        )
+        if dead_end is not None:
+            names = " ".join(terminal_name(self._grammar, terminal) for terminal in dead_end)
+            return Soundness(False, False, f"unsound: nothing completes a text that begins {names}")
+        return Soundness(False, False, f"soundness unproved: {failure}")
+
+    def _stuck_stack(self) -> str | None:
+        """Walk down the stacks under every boundary; return what is wrong, or None."""
+        seen: list[list[Ways]] = [[] for _ in range(self._tables.num_states)]
+        pending: list[tuple[int, Ways]] = []
+        for boundary in self._ahead:
+            ways = self._completions.of(boundary)
+            if not (ways if boundary[0] else ACCEPT in ways):
+                return f"nothing can follow {self._name_of(boundary[0])}"
+            pending.append((boundary[0], ways))
+        visited = 0
+        while pending:
+            state, ways = pending.pop()
+            if any(_contains(ways, less) for less in seen[state]):
+                continue
+            seen[state].append(ways)
+            visited += 1
+            if visited > _MAX_STACKS:
+                raise LimitError(f"more than {_MAX_STACKS} stacks to look at", limit="max_states")
+            for below in self._completions.predecessors[state]:
+                left = self._completions.under(below, ways)
+                if not (left if below else ACCEPT in left):
+                    return f"{self._name_of(state)} after {self._name_of(below)} may be a dead end"
+                if below:
+                    pending.append((below, left))
+        return None
+
+    def _stuck_terminal(self) -> str | None:
+        """Return a terminal that may be begun and that ghosts keep from ending, or None."""
+        contexts: dict[tuple[int, int], int] = {}
+        examples: dict[tuple[int, int], int] = {}
+        for state, ghosts in self._ahead:
+            if ghosts != NO_GHOST:
+                key = (self._context[state], ghosts)
+                accepted = sum(1 << terminal for terminal in self._tables.accepts[state])
+                contexts[key] = contexts.get(key, 0) | accepted
+                examples.setdefault(key, state)
+        skipped = sum(1 << terminal for terminal in self._grammar.ignored)
+        for key, accepted in contexts.items():
+            for barred, possible in self._adjacency.blocked(*key).values():
+                if barred & (accepted | skipped) and not possible & skipped:
+                    name = terminal_name(self._grammar, bits(barred)[0])
+                    return (
+                        f"right after {self._name_of(examples[key])}, {name} may be begun with "
+                        "bytes that belong to a longer terminal, which the parser then refuses"
+                    )
+        return None
+
+    def _name_of(self, state: int) -> str:
+        """Return the symbol that leads to an LR state."""
+        symbol = int(self._tables.access_symbol[state])
+        if state == 0:
+            return "the start"
+        if symbol < 0:
+            return self._tables.nonterminals[~symbol]
+        return terminal_name(self._grammar, symbol)
+
+
+def _contains(ways: Ways, less: Ways) -> bool:
+    """Return whether ``ways`` has all of ``less``: what ``less`` can complete, it can."""
+    return all(way in ways and not letters & ~ways[way] for way, letters in less.items())

@@ -1,0 +1,218 @@
+"""Byte trie of a vocabulary's ordinary tokens, flat in depth-first order, kept between runs.
+
+Nodes are in pre-order, so a subtree is a range of nodes, and the tokens of a subtree are a range of
+``token_ids``. A token's node is the one its last byte leads to; there is no node for the root.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import secrets
+from contextlib import suppress
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from cdec.core.artifacts.digest import cache_directory
+
+if TYPE_CHECKING:
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+_BLOCK = 8
+"""Bytes compared at once while sorting: a 64-bit word."""
+_FORMAT = 1
+_HEADER_WORDS = 11
+"""Format, number of nodes, number of tokens, and the 32 bytes of a SHA-256."""
+_MAX_FILES = 16
+"""Tries kept in the cache directory; the ones written first are forgotten first."""
+
+
+@dataclass(frozen=True, slots=True)
+class TokenTrie:
+    """The trie as arrays of N nodes in depth-first order.
+
+    Attributes:
+        node_byte: uint8[N] byte that leads to the node.
+        depth: int32[N] bytes from the root, from 1.
+        skip: int32[N] first node after the subtree.
+        token_offsets: int32[N + 1] tokens that end at a node, as a range of ``token_ids``.
+        token_ids: int32[T] ordinary tokens by their bytes; ids with equal bytes ascend.
+    """
+
+    node_byte: NDArray[np.uint8]
+    depth: NDArray[np.int32]
+    skip: NDArray[np.int32]
+    token_offsets: NDArray[np.int32]
+    token_ids: NDArray[np.int32]
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> TokenTrie:
+        """Return the trie of a vocabulary, from the cache directory where it is there and sound.
+
+        Args:
+            vocabulary: Its ordinary tokens; special and padding ids have no place in the trie.
+
+        Returns:
+            The trie. Cost for 131,072 tokens: 0.1 s to build and keep, 10 ms to read again.
+        """
+        path = _cache_path(vocabulary.vocabulary_hash)
+        return _read(path) or _keep(cls.build(vocabulary), path)
+
+    @classmethod
+    def build(cls, vocabulary: Vocabulary) -> TokenTrie:
+        """Build the trie and leave the cache directory alone; O(bytes of all tokens)."""
+        data, starts = vocabulary.flat_bytes, vocabulary.byte_offsets
+        lengths = vocabulary.byte_lengths
+        ids = _sorted_tokens(data, starts[:-1], lengths)
+        shared = np.zeros(len(ids) + 1, np.int32)
+        n = int(_shared_lengths(data, starts, ids, shared))
+        trie = cls(
+            np.empty(n, np.uint8),
+            np.empty(n, np.int32),
+            np.empty(n, np.int32),
+            np.empty(n + 1, np.int32),
+            ids,
+        )
+        open_nodes = np.empty(int(lengths.max(initial=0)) + 1, np.int32)
+        _fill_nodes(data, starts, ids, shared, open_nodes, trie.arrays()[:4])
+        return trie
+
+    def arrays(self) -> tuple[NDArray[Any], ...]:
+        """Return the arrays in the order of the attributes."""
+        return (self.node_byte, self.depth, self.skip, self.token_offsets, self.token_ids)
+
+    @property
+    def max_depth(self) -> int:
+        """Length of the longest token in bytes."""
+        return int(self.depth.max(initial=0))
+
+
+def _sorted_tokens(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int32]
+) -> NDArray[np.int32]:
+    """Sort ordinary tokens by bytes, then id: rounds over blocks of 8 bytes, ties go on."""
+    order = np.flatnonzero(lengths)
+    tied = np.arange(len(order))
+    group = np.zeros(len(order), np.int64)
+    for block in range(int(lengths.max(initial=0)) // _BLOCK + 1):
+        picked = order[tied]
+        key, used = _block_keys(data, starts[picked], lengths[picked], block * _BLOCK)
+        # subtle: zero bytes and the end of a token both give 0, so the used length decides after.
+        places = np.lexsort((used, key, group))
+        order[tied] = picked[places]
+        key, used, group = key[places], used[places], group[places]
+        fresh = np.ones(len(tied) + 1, np.bool_)
+        changes = (key[1:] != key[:-1]) | (used[1:] != used[:-1]) | (group[1:] != group[:-1])
+        fresh[1:-1] = changes
+        alone = fresh[:-1] & fresh[1:]
+        open_ties = ~alone & (used == _BLOCK)
+        group = np.cumsum(fresh[:-1])[open_ties]
+        tied = tied[open_ties]
+        if not len(tied):
+            break
+    return order.astype(np.int32)
+
+
+def _block_keys(
+    data: NDArray[np.uint8], starts: NDArray[np.int64], lengths: NDArray[np.int32], offset: int
+) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+    """Return 8 bytes from ``offset`` as a big-endian word (0 past the end), and how many exist."""
+    used = np.clip(lengths.astype(np.int64) - offset, 0, _BLOCK)
+    key = np.zeros(len(starts), np.uint64)
+    for i in range(_BLOCK):
+        inside = i < used
+        byte = data[np.where(inside, starts + offset + i, 0)]
+        key = (key << np.uint64(8)) | np.where(inside, byte, 0).astype(np.uint64)
+    return key, used
+
+
+@njit(cache=True, nogil=True)
+def _shared_lengths(data: Any, starts: Any, ids: Any, shared: Any) -> int:
+    """Write each token's common prefix with the one before it; return the number of nodes."""
+    nodes = 0
+    for i in range(len(ids)):
+        first, length = starts[ids[i]], starts[ids[i] + 1] - starts[ids[i]]
+        at = 0
+        if i > 0:
+            before = starts[ids[i - 1]]
+            limit = min(length, starts[ids[i - 1] + 1] - before)
+            while at < limit and data[first + at] == data[before + at]:
+                at += 1
+        shared[i] = at
+        nodes += length - at
+    return nodes
+
+
+@njit(cache=True, nogil=True)
+def _fill_nodes(data: Any, starts: Any, ids: Any, shared: Any, open_nodes: Any, trie: Any) -> None:
+    """Write the nodes; ``open_nodes[d]`` is the node under way at depth d + 1."""
+    node_byte, depth, skip, token_offsets = trie
+    node, held = 0, 0
+    for i in range(len(ids)):
+        first, length = starts[ids[i]], starts[ids[i] + 1] - starts[ids[i]]
+        while held > shared[i]:
+            held -= 1
+            skip[open_nodes[held]] = node
+        for at in range(shared[i], length):
+            node_byte[node] = data[first + at]
+            depth[node] = at + 1
+            token_offsets[node] = i
+            open_nodes[at] = node
+            node += 1
+        held = length
+    while held > 0:
+        held -= 1
+        skip[open_nodes[held]] = node
+    token_offsets[node] = len(ids)
+
+
+def _cache_path(vocabulary_hash: str) -> Path:
+    return cache_directory() / "tries" / f"{vocabulary_hash}.npy"
+
+
+def _digest(words: NDArray[np.int32]) -> NDArray[np.int32]:
+    return np.frombuffer(hashlib.sha256(words.data).digest(), np.int32)
+
+
+def _read(path: Path) -> TokenTrie | None:
+    """Return the trie kept at ``path``, or None where there is none or it is damaged."""
+    try:
+        words = np.load(path, allow_pickle=False)
+    except (OSError, ValueError, EOFError):
+        return None
+    if words.dtype != np.int32 or words.ndim != 1 or len(words) < _HEADER_WORDS:
+        return None
+    form, nodes, tokens = words[:3].tolist()
+    bytes_words = (nodes + 3) // 4
+    if form != _FORMAT or nodes < 0 or tokens < 0:
+        return None
+    ends = np.cumsum([_HEADER_WORDS, bytes_words, nodes, nodes, nodes + 1, tokens])
+    if ends[-1] != len(words) or not np.array_equal(_digest(words[_HEADER_WORDS:]), words[3:11]):
+        return None
+    parts = [words[a:b] for a, b in pairwise(ends.tolist())]
+    return TokenTrie(parts[0].view(np.uint8)[:nodes], *parts[1:])
+
+
+def _keep(trie: TokenTrie, path: Path) -> TokenTrie:
+    """Write the trie; a cache that cannot be written only means that it is built again."""
+    packed = np.zeros((len(trie.node_byte) + 3) // 4, np.int32)
+    packed.view(np.uint8)[: len(trie.node_byte)] = trie.node_byte
+    content = np.concatenate((packed, *trie.arrays()[1:]))
+    header = np.array([_FORMAT, len(trie.node_byte), len(trie.token_ids)], np.int32)
+    temporary = path.with_suffix(f".{secrets.token_hex(4)}.tmp")
+    with suppress(OSError):
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with temporary.open("wb") as file:
+            np.save(file, np.concatenate((header, _digest(content), content)), allow_pickle=False)
+        temporary.replace(path)
+        kept = [(file.stat().st_mtime_ns, file) for file in path.parent.glob("*.npy")]
+        for _, old in sorted(kept)[:-_MAX_FILES]:
+            old.unlink(missing_ok=True)
+    with suppress(OSError):
+        temporary.unlink(missing_ok=True)
+    return trie

@@ -1,0 +1,280 @@
+"""Entities -> checked token rows: normalise, leave out, tokenise, prove that nothing was lost."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Collection, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from itertools import compress
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.compilers.sets.kernels import (
+    NOT_ORDINARY,
+    check_rows,
+    find_blank,
+)
+from cdec.compilers.sets.options import SetOptions
+from cdec.compilers.sets.report import SetLimits, SetReport
+from cdec.compilers.sets.runs import RowBatch
+from cdec.compilers.sets.texts import (
+    TextBatch,
+    as_bytes,
+    encode_texts,
+    hashes_of,
+    is_valid,
+    kept_rows,
+    normalized,
+    shown,
+    too_long,
+)
+from cdec.core.errors import (
+    CdecError,
+    DataError,
+    EncodingError,
+    Notice,
+    UntokenizableError,
+)
+from cdec.core.sets.entities import EntityBatch
+
+if TYPE_CHECKING:
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+Tokenized = list[tuple[NDArray[np.int32], NDArray[np.int64]]]
+"""Flat ids and row offsets of one batch, once for every head."""
+
+
+class SetEncoder:
+    """Turns batches of entities into batches of rows, and counts what it leaves out.
+
+    Args:
+        vocabulary: With a tokenizer.
+        options: Resolved options.
+        limits: Limits.
+        deny: Normalised texts to leave out.
+        report: Counts are added to it.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        options: SetOptions,
+        limits: SetLimits,
+        deny: Collection[str],
+        report: SetReport,
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._options = options
+        self._limits = limits
+        self._deny = {normalized(text, options.normalize) for text in deny}
+        self._report = report
+        self.has_empty = False
+        self._looked_at_ends = False
+
+    def prepare(self, batch: EntityBatch) -> TextBatch:
+        """Normalise a batch and leave out what is no entity.
+
+        Raises:
+            EncodingError: A lone surrogate, with ``bad_lines="error"``.
+            DataError: A text that begins with a space where both forms are compiled.
+        """
+        texts, lines = list(batch.texts), np.asarray(batch.lines, np.int64)
+        self._note_line_ends(texts)
+        prepared = self._without_surrogates(texts, lines, batch.ids)
+        if self._options.normalize != "none":
+            originals = hashes_of(prepared.data, prepared.offsets)
+            texts = [normalized(text, self._options.normalize) for text in prepared.texts]
+            data, offsets = encode_texts(texts)
+            prepared = TextBatch(texts, prepared.lines, prepared.ids, data, offsets, originals)
+        prepared = self._without_blank(prepared)
+        if self._deny:
+            keep = np.array([text not in self._deny for text in prepared.texts], np.bool_)
+            self._report.denied += int((~keep).sum())
+            prepared = prepared.kept(keep)
+        if self._options.leading_space == "both":
+            prepared = self._without_spaced(prepared)
+        return prepared
+
+    def tokenize(self, batch: TextBatch) -> tuple[Tokenized, float]:
+        """Tokenise a batch, once for every head; also return the tokenizer's seconds.
+
+        Made to run in another thread: it only reads, and mostly without the interpreter lock.
+        """
+        started = time.perf_counter()
+        result = [
+            self._vocabulary.encode_flat(self._row_texts(batch.texts, head))
+            for head in self._options.heads
+        ]
+        return result, time.perf_counter() - started
+
+    def check(self, batch: TextBatch, tokenized: Tokenized) -> list[RowBatch]:
+        """Check that all rows decode to their texts, and make row batches of them.
+
+        Raises:
+            UntokenizableError: The tokenizer loses something, with ``bad_lines="error"``.
+            LimitError: A row longer than ``max_entry_tokens``.
+        """
+        keep = np.ones(len(batch.texts), np.bool_)
+        for head, (tokens, offsets) in zip(self._options.heads, tokenized, strict=True):
+            self._check_lengths(batch, offsets)
+            keep &= self._verdicts(batch, head, tokens, offsets)
+        if not keep.all():
+            self._report.skipped += int((~keep).sum())
+            tokenized = [kept_rows(tokens, offsets, keep) for tokens, offsets in tokenized]
+            batch = batch.kept(keep)
+        hashes = hashes_of(batch.data, batch.offsets)
+        n = len(batch.texts)
+        lengths = [np.diff(offsets).astype(np.int32) for _, offsets in tokenized]
+        result = [
+            RowBatch(
+                tokenized[0][0], lengths[0], batch.lines, hashes, batch.originals, batch.ids, n
+            )
+        ]
+        for (tokens, offsets), further in zip(tokenized[1:], lengths[1:], strict=True):
+            # The empty member has one form: its row is among the first ones already.
+            spaced = np.diff(batch.offsets) > 0
+            if not spaced.all():
+                self.has_empty = True
+                tokens, offsets = kept_rows(tokens, offsets, spaced)
+                batch, hashes, further = batch.kept(spaced), hashes[spaced], further[spaced]
+            result.append(
+                RowBatch(tokens, further, batch.lines, hashes, batch.originals, batch.ids, 0)
+            )
+        return result
+
+    def count_members(self, rows: int) -> int:
+        """Return how many members ``rows`` distinct rows are; each has a row for every head."""
+        heads = len(self._options.heads)
+        return (rows + (heads - 1) * self.has_empty) // heads
+
+    def _row_texts(self, texts: Sequence[str], head: str) -> list[str]:
+        suffix, prefix = self._options.suffix, self._options.prefix
+        if not head and not suffix:
+            return list(texts)
+        # An empty member takes no leading space: its row is prefix and suffix alone.
+        return [(head + text if text else prefix) + suffix for text in texts]
+
+    def _without_surrogates(
+        self, texts: list[str], lines: NDArray[np.int64], ids: Sequence[str] | None
+    ) -> TextBatch:
+        names = None if ids is None else list(ids)
+        try:
+            data, offsets = encode_texts(texts)
+        except UnicodeEncodeError:
+            keep = [is_valid(text) for text in texts]
+            if self._options.bad_lines == "error":
+                bad = keep.index(False)
+                raise EncodingError(
+                    f"line {lines[bad]}: the text {shown(texts[bad])} has a lone surrogate, which "
+                    "no UTF-8 text can hold",
+                    hint="repair the source, or leave such lines out with --bad-lines skip",
+                    line=int(lines[bad]),
+                ) from None
+            self._report.skipped += keep.count(False)
+            texts, lines = list(compress(texts, keep)), lines[np.array(keep)]
+            names = None if names is None else list(compress(names, keep))
+            data, offsets = encode_texts(texts)
+        return TextBatch(texts, lines, names, data, offsets, None)
+
+    def _note_line_ends(self, texts: Sequence[str]) -> None:
+        """Warn, once, of members that end in a newline: the lines of a file, passed as they are."""
+        if self._looked_at_ends or not texts:
+            return
+        self._looked_at_ends = True
+        if all(text.endswith("\n") for text in texts[:1000]):
+            self._report.notices.append(
+                Notice("W_LINE_ENDS", "the texts end in a newline, which is part of the members")
+            )
+
+    def _without_blank(self, batch: TextBatch) -> TextBatch:
+        if self._options.keep_empty:
+            return batch
+        blank = np.empty(len(batch.texts), np.bool_)
+        found = find_blank(batch.data, batch.offsets, blank)
+        self._report.blank += found
+        return batch.kept(~blank) if found else batch
+
+    def _without_spaced(self, batch: TextBatch) -> TextBatch:
+        """Refuse texts that begin with a space: with and without one they would be two members."""
+        keep = np.array([not text.startswith(" ") for text in batch.texts], np.bool_)
+        if keep.all():
+            return batch
+        if self._options.bad_lines == "error":
+            bad = int(np.argmin(keep))
+            raise DataError(
+                f"line {batch.lines[bad]}: the text {shown(batch.texts[bad])} begins with a "
+                "space, which cannot be told from the space that --leading-space both adds",
+                hint="strip the text, or choose --leading-space always or never",
+                line=int(batch.lines[bad]),
+            )
+        self._report.skipped += int((~keep).sum())
+        return batch.kept(keep)
+
+    def _check_lengths(self, batch: TextBatch, offsets: NDArray[np.int64]) -> None:
+        lengths = np.diff(offsets)
+        limit = self._limits.max_entry_tokens
+        if lengths.max(initial=0) > limit:
+            bad = int(np.argmax(lengths > limit))
+            raise too_long(int(batch.lines[bad]), int(lengths[bad]), limit)
+
+    def _verdicts(
+        self, batch: TextBatch, head: str, tokens: NDArray[np.int32], offsets: NDArray[np.int64]
+    ) -> NDArray[np.bool_]:
+        """Return which rows are fine, bool[n]; or raise for the first that is not."""
+        vocabulary, verdicts = self._vocabulary, np.empty(len(batch.texts), np.int8)
+        bad = check_rows(
+            tokens,
+            offsets,
+            batch.data,
+            batch.offsets,
+            as_bytes(head.encode()),
+            as_bytes(self._options.prefix.encode()),
+            as_bytes(self._options.suffix.encode()),
+            vocabulary.flat_bytes,
+            vocabulary.byte_offsets,
+            verdicts,
+        )
+        if bad and self._options.bad_lines == "error":
+            first = int(np.argmax(verdicts != 0))
+            row = tokens[offsets[first] : offsets[first + 1]]
+            raise self._untokenizable(batch, first, row, special=verdicts[first] == NOT_ORDINARY)
+        result: NDArray[np.bool_] = verdicts == 0
+        return result
+
+    def _untokenizable(
+        self, batch: TextBatch, index: int, row: NDArray[np.int32], *, special: bool
+    ) -> CdecError:
+        line, text = int(batch.lines[index]), shown(batch.texts[index])
+        problem = "a special or unknown token" if special else "tokens of another text"
+        decoded = shown(self._vocabulary.decode(row.tolist()).decode("utf-8", "replace"))
+        return UntokenizableError(
+            f"line {line}: the tokenizer gives {problem} for {text}: they decode to {decoded}",
+            hint="try --normalize nfc if the tokenizer normalises text, use the tokenizer of "
+            "another model, or leave such lines out with --bad-lines skip",
+            line=line,
+        )
+
+
+def tokenized_ahead(
+    prepared: Iterator[TextBatch], encoder: SetEncoder, report: SetReport
+) -> Iterator[tuple[TextBatch, Tokenized]]:
+    """Tokenise one batch ahead in another thread, while this one reads and checks."""
+    report.seconds["tokenize"] = 0.0
+    with ThreadPoolExecutor(1, thread_name_prefix="tokenize") as pool:
+        waiting = None
+        for batch in prepared:
+            running = batch, pool.submit(encoder.tokenize, batch)
+            if waiting is not None:
+                yield _finished(waiting, report)
+            waiting = running
+        if waiting is not None:
+            yield _finished(waiting, report)
+
+
+def _finished(waiting: tuple[TextBatch, Any], report: SetReport) -> tuple[TextBatch, Tokenized]:
+    batch, future = waiting
+    tokenized, seconds = future.result()
+    report.seconds["tokenize"] += seconds
+    return batch, tokenized

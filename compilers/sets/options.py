@@ -1,0 +1,117 @@
+"""The options of a set compilation that change what is compiled, checked and resolved."""
+
+from __future__ import annotations
+
+import unicodedata
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, get_args
+
+import numpy as np
+
+from cdec.compilers.sets.report import BadLines, LeadingSpace, Normalization
+from cdec.core.errors import EncodingError, UsageError
+
+if TYPE_CHECKING:
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+
+@dataclass(frozen=True, slots=True)
+class SetOptions:
+    """How a member becomes token rows.
+
+    Attributes:
+        prefix: Text before every member, tokenised together with it.
+        suffix: Text after every member; a member ends with it.
+        leading_space: Resolved: ``always``, ``never`` or ``both``.
+        requested_space: As asked for, ``auto`` included.
+        normalize: Normal form given to the texts, ``none`` by default.
+        bad_lines: ``error`` stops at the first bad entity, ``skip`` counts it.
+        keep_empty: Whether blank entities are members.
+    """
+
+    prefix: str
+    suffix: str
+    leading_space: LeadingSpace
+    requested_space: LeadingSpace
+    normalize: Normalization
+    bad_lines: BadLines
+    keep_empty: bool
+
+    @property
+    def heads(self) -> list[str]:
+        """What precedes a member in its rows, one entry a row."""
+        with_space, without = self.prefix + " ", self.prefix
+        return {"always": [with_space], "never": [without]}.get(
+            self.leading_space, [without, with_space]
+        )
+
+    def to_json(self) -> dict[str, object]:
+        """Return the options as an artifact records them."""
+        return {
+            "prefix": self.prefix,
+            "suffix": self.suffix,
+            "leading_space": self.leading_space,
+            "leading_space_requested": self.requested_space,
+            "normalize": self.normalize,
+            "keep_empty": self.keep_empty,
+            "prefix_bytes": self.prefix.encode().hex(),
+            "suffix_bytes": self.suffix.encode().hex(),
+            "heads": [head.encode().hex() for head in self.heads],
+        }
+
+
+def resolve_options(
+    vocabulary: Vocabulary,
+    *,
+    prefix: str = "",
+    suffix: str = "",
+    leading_space: LeadingSpace = "auto",
+    normalize: Normalization = "none",
+    bad_lines: BadLines = "error",
+    keep_empty: bool = False,
+) -> SetOptions:
+    """Check the options and decide ``auto``.
+
+    Raises:
+        UsageError: A value that is none of the choices.
+        EncodingError: A prefix or suffix that is no valid text.
+    """
+    _check_choice("leading_space", leading_space, get_args(LeadingSpace))
+    _check_choice("normalize", normalize, get_args(Normalization))
+    _check_choice("bad_lines", bad_lines, get_args(BadLines))
+    for name, text in (("prefix", prefix), ("suffix", suffix)):
+        try:
+            text.encode()
+        except UnicodeEncodeError:
+            raise EncodingError(
+                f"the {name} {text!r} has a lone surrogate, which no text can hold",
+                hint=f"give a {name} of valid Unicode text",
+                field=name,
+            ) from None
+    resolved = leading_space
+    if leading_space == "auto":
+        wanted = _takes_space(prefix) and _has_space_tokens(vocabulary)
+        resolved = "always" if wanted else "never"
+    return SetOptions(prefix, suffix, resolved, leading_space, normalize, bad_lines, keep_empty)
+
+
+def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
+    if value not in choices:
+        raise UsageError(f"{name} is {value!r}, expected one of {', '.join(choices)}", field=name)
+
+
+def _takes_space(prefix: str) -> bool:
+    """Say whether a word after this prefix has a space before it: not after bracket or quote."""
+    if not prefix:
+        return True
+    last = prefix[-1]
+    return not (
+        last.isspace() or last in "\"'`<" or unicodedata.category(last) in ("Ps", "Pi", "Cc")
+    )
+
+
+def _has_space_tokens(vocabulary: Vocabulary) -> bool:
+    """Say whether the vocabulary has tokens of several bytes that begin with a space."""
+    longer = np.flatnonzero(vocabulary.byte_lengths > 1)
+    first = vocabulary.flat_bytes[vocabulary.byte_offsets[longer]]
+    return bool((first == ord(" ")).any())

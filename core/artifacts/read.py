@@ -1,0 +1,258 @@
+"""Reading an artifact file: map it, check it in a fixed order, give its arrays.
+
+The order: size, frame (``artifact_frame``), compression, version, kind, extension types, schema,
+digest (``artifact_digest``), Arrow's own validation, ranges of every index (one file a kind).
+"""
+
+from __future__ import annotations
+
+import mmap
+import os
+import stat
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from cdec.core.artifacts.digest import DIGEST_KEY, VerifiedFiles, verify_digest
+from cdec.core.artifacts.frame import Frame, read_frame
+from cdec.core.artifacts.write import FORMAT_VERSION
+from cdec.core.errors import (
+    ArtifactFormatError,
+    ArtifactInvalidError,
+    ArtifactSchemaError,
+    ArtifactVersionError,
+    InputMissingError,
+    LimitError,
+)
+
+if TYPE_CHECKING:
+    from cdec.core.constraint import Constraint
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+_AGAIN = "compile the artifact again"
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactLimits:
+    """What reading an artifact may cost; passing one is a ``LimitError``."""
+
+    max_bytes: int = 1 << 40
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactFile:
+    """A verified artifact; the arrays are read-only views of the mapped file."""
+
+    kind: str
+    metadata: dict[str, str]
+    arrays: dict[str, NDArray[Any]]
+    path: Path
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactKind:
+    """A kind of artifact.
+
+    Attributes:
+        columns: Column name -> element type, as numpy names it.
+        check: Checks the ranges of every index; raises ``ArtifactInvalidError``.
+        checks_version: Changes when ``check`` does, so that remembered files are checked again.
+        open: Makes the constraint; imports what it needs itself.
+    """
+
+    columns: Mapping[str, str]
+    check: Callable[[Mapping[str, NDArray[Any]], Mapping[str, str]], None]
+    checks_version: int
+    open: Callable[[ArtifactFile, Vocabulary], Constraint]
+
+
+def map_verified(
+    path: Path, kinds: Mapping[str, ArtifactKind], limits: ArtifactLimits
+) -> ArtifactFile:
+    """Map a file and verify it, or remember that it was verified (see ``VerifiedFiles``).
+
+    Frame, schema and Arrow layout are checked every time; digest and ranges once for a file.
+
+    Args:
+        path: The file.
+        kinds: The kinds of artifact that may be read.
+        limits: What reading may cost.
+
+    Returns:
+        Kind, schema metadata and arrays.
+
+    Raises:
+        As ``cdec.core.artifacts.kinds.open_artifact``, but for the mismatch.
+    """
+    data, status = _map_file(path, limits)
+    frame = read_frame(memoryview(data), str(path))
+    kind = _check_frame(memoryview(data), frame, kinds, str(path))
+    checks = f"{frame.metadata['cdec.kind']}-{FORMAT_VERSION}.{kind.checks_version}"
+    verified, digest = VerifiedFiles(checks), frame.metadata.get(DIGEST_KEY, "")
+    if verified.knows(str(path), status, digest):
+        reader = _open_arrow(data, kind, str(path))
+        arrays = _arrays(reader, kind, str(path), validate=False)
+        return ArtifactFile(frame.metadata["cdec.kind"], frame.metadata, arrays, path)
+    file = _verified(data, frame, kind, path)
+    verified.remember(str(path), status, digest)
+    return file
+
+
+def verify_bytes(data: bytes, kinds: Mapping[str, ArtifactKind]) -> ArtifactFile:
+    """Verify an artifact held in memory: all checks of ``map_verified``, nothing remembered."""
+    frame = read_frame(memoryview(data), "artifact")
+    kind = _check_frame(memoryview(data), frame, kinds, "artifact")
+    return _verified(data, frame, kind, Path("artifact"))
+
+
+def _verified(data: Any, frame: Frame, kind: ArtifactKind, path: Path) -> ArtifactFile:
+    reader = _open_arrow(data, kind, str(path))
+    verify_digest(memoryview(data), frame, str(path))
+    arrays = _arrays(reader, kind, str(path), validate=True)
+    kind.check(arrays, frame.metadata)
+    return ArtifactFile(frame.metadata["cdec.kind"], frame.metadata, arrays, path)
+
+
+def _map_file(path: Path, limits: ArtifactLimits) -> tuple[Any, os.stat_result]:
+    """Map a regular file; the map keeps its inode, whatever happens to the name."""
+    if str(path) == "-":
+        raise ArtifactFormatError(
+            "an artifact is memory-mapped and cannot be read from standard input",
+            hint="give the name of a file",
+        )
+    try:
+        # subtle: O_NONBLOCK, or opening a named pipe without a writer would wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputMissingError(
+            f"cannot read the artifact {path}: {reason}", hint="check the name", path=str(path)
+        ) from None
+    try:
+        status = os.fstat(descriptor)
+        _check_status(path, status, limits)
+        if not status.st_size:
+            return b"", status
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ), status
+    finally:
+        os.close(descriptor)
+
+
+def _check_status(path: Path, status: os.stat_result, limits: ArtifactLimits) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise InputMissingError(
+            f"{path} is a folder, expected an artifact file", hint="check the name", path=str(path)
+        )
+    if not stat.S_ISREG(status.st_mode):
+        raise ArtifactFormatError(
+            f"{path} is a pipe or a device; an artifact is memory-mapped from a regular file",
+            hint="write it to a file first",
+            path=str(path),
+        )
+    if status.st_size > limits.max_bytes:
+        raise LimitError(
+            f"{path} has {status.st_size} bytes, more than {limits.max_bytes}",
+            path=str(path),
+            limit=f"max_bytes {limits.max_bytes}",
+        )
+
+
+def _check_frame(
+    data: memoryview, frame: Frame, kinds: Mapping[str, ArtifactKind], path: str
+) -> ArtifactKind:
+    """Check compression, version, extension types and batches, in this order."""
+    if frame.is_compressed:
+        if DIGEST_KEY in frame.metadata:
+            # A damaged header may look compressed; then it is the damage that should be told.
+            verify_digest(data, frame, path)
+        raise LimitError(
+            f"{path} has compressed buffers; artifacts are mapped and never decompressed",
+            hint=_AGAIN,
+            path=path,
+            limit="uncompressed buffers only",
+        )
+    if "cdec.kind" not in frame.metadata:
+        raise ArtifactFormatError(
+            f"{path} is an Arrow file, but no cdec artifact", hint=_AGAIN, path=path
+        )
+    written, version = frame.metadata.get("cdec.version", "?"), frame.metadata.get("cdec.format")
+    if version != str(FORMAT_VERSION):
+        raise ArtifactVersionError(
+            f"{path} has format version {version}, written by cdec {written}; this cdec reads "
+            f"version {FORMAT_VERSION}",
+            hint=f"upgrade cdec to {written} or later, or compile the artifact again",
+            path=path,
+        )
+    name = frame.metadata["cdec.kind"]
+    if name not in kinds:
+        raise ArtifactVersionError(
+            f"{path} is an artifact of kind {name!r}; this cdec reads {', '.join(kinds)}",
+            hint=f"upgrade cdec to {written} or later",
+            path=path,
+        )
+    if frame.extension is not None:
+        raise _schema_error(path, f"column {frame.extension} has an extension type", "plain types")
+    if frame.batches != 1 or frame.dictionaries:
+        found = f"{frame.batches} batches and {frame.dictionaries} dictionaries"
+        raise _schema_error(path, found, "one batch and no dictionary")
+    return kinds[name]
+
+
+def _schema_error(path: str, found: str, expected: str, **details: object) -> ArtifactSchemaError:
+    return ArtifactSchemaError(
+        f"{path}: {found}; expected {expected}", hint=_AGAIN, path=path, **details
+    )
+
+
+def _open_arrow(data: Any, kind: ArtifactKind, path: str) -> Any:
+    """Open the file with pyarrow and compare its schema with the kind's."""
+    try:
+        reader = pa.ipc.open_file(pa.py_buffer(data))
+        types = {field.name: field.type for field in reader.schema}
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ArtifactFormatError(
+            f"{path}: damaged Arrow file: {error}", hint=_AGAIN, path=path
+        ) from None
+    for name in kind.columns:
+        if name not in types:
+            raise _schema_error(path, f"no column {name}", "all columns", column=name)
+    for name in reader.schema.names:
+        if name not in kind.columns or reader.schema.names.count(name) > 1:
+            raise _schema_error(path, f"a column {name!r}", "no such column", column=name)
+        expected = pa.type_for_alias(kind.columns[name])
+        found = types[name]
+        if not pa.types.is_large_list(found) or found.value_type != expected:
+            shape = f"large_list<{expected}>"
+            raise _schema_error(path, f"column {name} is {found}", shape, column=name)
+    return reader
+
+
+def _arrays(
+    reader: Any, kind: ArtifactKind, path: str, *, validate: bool
+) -> dict[str, NDArray[Any]]:
+    """Return the columns as read-only numpy views; the Arrow layout is checked in any case."""
+    try:
+        batch = reader.get_batch(0)
+        batch.validate(full=validate)
+        if batch.num_rows != 1:
+            raise _schema_error(path, f"{batch.num_rows} rows", "one row")
+        return {name: _view(batch.column(name), name) for name in kind.columns}
+    except (pa.ArrowException, OSError, ValueError) as error:
+        raise ArtifactInvalidError(
+            f"{path}: damaged Arrow batch: {error}", hint=_AGAIN, path=path
+        ) from None
+
+
+def _view(column: Any, name: str) -> NDArray[Any]:
+    """Return the one list of a column as a numpy array, without a copy."""
+    offsets = column.offsets.to_numpy()
+    values = column.values
+    if column.null_count or values.null_count or offsets[0] != 0 or offsets[1] != len(values):
+        raise ValueError(f"column {name} is not one whole list")
+    array: NDArray[Any] = values.to_numpy(zero_copy_only=True).view()
+    array.flags.writeable = False
+    return array

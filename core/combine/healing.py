@@ -1,0 +1,196 @@
+"""Token healing: the end of a prompt is cut off and forced as the beginning of what is generated.
+
+A prompt that ends inside of what the model would write as one token (``"http:`` before ``//``) has
+an unlikely last token. Healing backs up to the last token boundary before it: the tokens cut off
+become a *prefix* of bytes, which any tokens may spell, also one that goes on beyond it.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterator, Mapping, Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from cdec.core.combine.healed_session import HealedSession, PrefixPosition
+from cdec.core.constraint import DEAD
+from cdec.core.mask import pack_mask
+
+if TYPE_CHECKING:
+    from cdec.core.constraint import Session
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+
+class SortedTokens:
+    """A vocabulary's ordinary tokens in the order of their bytes.
+
+    Cost: a sort of the vocabulary, 0.1 s for 131,072 tokens; make one for all prompts.
+    """
+
+    def __init__(self, vocabulary: Vocabulary) -> None:
+        table = vocabulary.token_bytes
+        ordinary = np.flatnonzero(vocabulary.is_ordinary).tolist()
+        self.ids = sorted(ordinary, key=table.__getitem__)
+        self.texts = [table[token] for token in self.ids]
+        self.longest = max(map(len, self.texts), default=0)
+        # No token is longer than the longest: a text with this after it is above all tokens that
+        # begin with the text, and below all others that are above it.
+        self._above = b"\xff" * (self.longest + 1)
+        self._vocabulary = vocabulary
+
+    def beginnings(self, text: bytes) -> Iterator[tuple[int, list[int]]]:
+        """Yield the lengths at which tokens end that ``text`` begins with, and these tokens."""
+        low, high = 0, len(self.texts)
+        for length in range(1, len(text) + 1):
+            part = text[:length]
+            low = bisect_left(self.texts, part, low, high)
+            high = bisect_left(self.texts, part + self._above, low, high)
+            if low == high:
+                return
+            stop = bisect_right(self.texts, part, low, high)
+            if stop > low:
+                yield length, self.ids[low:stop]
+
+    def longer(self, text: bytes) -> tuple[list[int], list[bytes]]:
+        """Return the tokens that begin with ``text`` and go on, and how they go on."""
+        start = bisect_right(self.texts, text)
+        stop = bisect_left(self.texts, text + self._above)
+        return self.ids[start:stop], [token[len(text) :] for token in self.texts[start:stop]]
+
+    def cut(self, token_ids: Sequence[int]) -> tuple[list[int], bytes]:
+        """Cut the last tokens off a prompt: one, or as many as one longer token could replace.
+
+        Args:
+            token_ids: Of the prompt.
+
+        Returns:
+            The tokens that stay, and the bytes of the others; none where the last token is
+            special or the only one.
+        """
+        ids = [int(token) for token in token_ids]
+        ordinary = self._vocabulary.is_ordinary
+        cut, tail = 0, b""
+        for n in range(1, len(ids)):
+            token = ids[-n]
+            if not ordinary[token]:
+                break
+            tail = self._vocabulary.token_bytes[token] + tail
+            if len(tail) > self.longest:
+                break
+            if n == 1 or self.longer(tail)[0]:
+                cut = n
+        kept = len(ids) - cut
+        return ids[:kept], self._vocabulary.decode(ids[kept:])
+
+
+class HealedConstraint:
+    """A grammar's texts behind a forced prefix of bytes; texts and verdicts leave the prefix out.
+
+    A member is a token sequence whose bytes are the prefix and a member of ``inner``; ``logprob``
+    counts all tokens drawn.
+
+    Args:
+        inner: A grammar constraint: its sessions can ``advance_bytes``.
+        prefix: At least one byte, which the vocabulary can spell.
+        tokens: Of ``inner.vocabulary``; None sorts them.
+    """
+
+    max_tokens = None
+
+    def __init__(self, inner: Any, prefix: bytes, tokens: SortedTokens | None = None) -> None:
+        self.inner = inner
+        self.prefix = prefix
+        self.vocabulary: Vocabulary = inner.vocabulary
+        self._tokens = tokens
+
+    def __getattr__(self, name: str) -> Any:
+        # What is not about tokens or texts is the inner constraint's: kind, metadata, lookahead.
+        if name in ("inner", "_tokens"):
+            raise AttributeError(name)
+        return getattr(self.inner, name)
+
+    @property
+    def kind(self) -> str:
+        """The kind of the constraint within."""
+        return str(self.inner.kind)
+
+    @property
+    def is_sound(self) -> bool:
+        """Whether every allowed token is proved to have a completion."""
+        return bool(self.inner.is_sound)
+
+    def session(self, device: str = "cpu") -> Session:
+        """Start a decoding run on ``cpu`` or a torch device.
+
+        Cost: the first one finds the tokens allowed at each position: every token that begins with
+        the rest of the prefix is tried, about a microsecond each.
+        """
+        session: Any = HealedSession(self.inner.session("cpu"), self._positions)
+        if device == "cpu":
+            on_host: Session = session
+            return on_host
+        from cdec.core.grammars.torch_session import TorchGrammarSession
+
+        on_device: Session = TorchGrammarSession(session, device)
+        return on_device
+
+    def member_text(self, token_ids: Sequence[int]) -> bytes:
+        """Return the member alone: the tokens' bytes without the prefix."""
+        return self.vocabulary.decode(token_ids)[len(self.prefix) :]
+
+    def content(self, text: bytes) -> bytes | None:
+        """Return a whole text without the prefix; None where it lacks it."""
+        return text[len(self.prefix) :] if text.startswith(self.prefix) else None
+
+    def accepts(self, text: bytes) -> bool | None:
+        """Check a text, without the prefix, by the inner constraint's independent path."""
+        verdict: bool | None = self.inner.accepts(text)
+        return verdict
+
+    def annotations(self, text: bytes) -> Mapping[str, object]:
+        """Return the inner constraint's fields of a text."""
+        fields: Mapping[str, object] = self.inner.annotations(text)
+        return fields
+
+    @cached_property
+    def _positions(self) -> list[PrefixPosition]:
+        """Every position's tokens, from the last backwards: a token must lead to a way on."""
+        tokens = self._tokens or SortedTokens(self.vocabulary)
+        session = self.inner.session("cpu")
+        end = len(self.prefix)
+        positions: list[PrefixPosition] = []
+        alive = {end}
+        for start in range(end - 1, -1, -1):
+            left = self.prefix[start:]
+            ahead = {
+                token: start + length
+                for length, ids in tokens.beginnings(left)
+                if start + length in alive
+                for token in ids
+            }
+            rest = _accepted(session, *tokens.longer(left))
+            positions.append(self._position(left, ahead, rest))
+            if ahead or rest:
+                alive.add(start)
+        return positions[::-1]
+
+    def _position(
+        self, left: bytes, ahead: Mapping[int, int], rest: Mapping[int, bytes]
+    ) -> PrefixPosition:
+        ids = np.array(sorted({*ahead, *rest}), np.int32)
+        allowed = np.zeros(self.vocabulary.width, np.bool_)
+        allowed[ids] = True
+        digest = hashlib.blake2b(left, digest_size=8).digest()
+        key = int.from_bytes(digest, "little", signed=True)
+        return PrefixPosition(ids, allowed, pack_mask(allowed[None])[0], ahead, rest, key)
+
+
+def _accepted(session: Any, ids: Sequence[int], rests: Sequence[bytes]) -> dict[int, bytes]:
+    """Return the tokens with whose rests a text may begin."""
+    if not ids:
+        return {}
+    after = session.advance_bytes(session.start(len(ids)), list(rests))
+    return {ids[row]: rests[row] for row in np.flatnonzero(after != DEAD).tolist()}

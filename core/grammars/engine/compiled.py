@@ -1,0 +1,61 @@
+"""The engine's heavy functions, compiled once each and called through addresses in the header.
+
+Every entry point would otherwise hold a compiled copy of the parsers: minutes of compiling on a
+first run instead of seconds.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import cfunc
+
+from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.mask_rows import compute_join
+from cdec.core.grammars.engine.masks import compute_mask
+from cdec.core.grammars.engine.readings import compute_read
+from cdec.core.grammars.engine.shifts import compute_shift, compute_shift_any
+from cdec.core.grammars.engine.unions import compute_union
+
+__all__ = ["ADDRESSES"]
+
+
+@cfunc("int64(int64, int64, int64, int64)", cache=True)
+def _shift(e: Any, stack: Any, terminal: Any, build: Any) -> Any:
+    return compute_shift(e, stack, terminal, build)
+
+
+@cfunc("int64(int64, int64, int64)", cache=True)
+def _shift_any(e: Any, stack: Any, row: Any) -> Any:
+    return compute_shift_any(e, stack, row)
+
+
+@cfunc("int64(int64, int64, int64)", cache=True)
+def _union(e: Any, a: Any, b: Any) -> Any:
+    return compute_union(e, a, b)
+
+
+@cfunc("int64(int64, int64, int64, int64)", cache=True)
+def _read(e: Any, text: Any, length: Any, n: Any) -> Any:
+    return compute_read(e, text, length, n)
+
+
+@cfunc("int64(int64, int64, int64)", cache=True)
+def _mask(e: Any, at: Any, stack: Any) -> Any:
+    return compute_mask(e, at, stack)
+
+
+@cfunc("int64(int64, int64, int64, int64, int64)", cache=True)
+def _join(e: Any, mask: Any, taken: Any, rest: Any, pair: Any) -> Any:
+    return compute_join(e, mask, taken, rest, pair)
+
+
+ADDRESSES = {
+    f.CALL_SHIFT: _shift.address,
+    f.CALL_SHIFT_ANY: _shift_any.address,
+    f.CALL_UNION: _union.address,
+    f.CALL_READ: _read.address,
+    f.CALL_MASK: _mask.address,
+    f.CALL_JOIN: _join.address,
+}
+"""Scalar of an engine's header -> address of the function it calls."""

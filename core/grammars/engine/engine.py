@@ -1,0 +1,191 @@
+"""Engine: the memory that the sessions of a grammar share: stacks, masks and memos.
+
+What was computed for one document serves the next. Masks and memos are bounded by a byte budget:
+when it is reached they are all forgotten (a new *epoch*), and made again as needed. Stacks cannot
+be forgotten while states refer to them; the constraint gives new sessions a new engine when they
+have grown large (see ``is_worn``).
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.grammars.columns import COLUMNS, GrammarArrays
+from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.compiled import ADDRESSES
+from cdec.core.grammars.engine.memory import Memory
+from cdec.core.grammars.engine.pointers import NEED
+
+__all__ = ["DEFAULT_BUDGET", "Engine"]
+
+DEFAULT_BUDGET = 256 << 20
+"""Bytes of masks and memos of one engine."""
+
+_CHUNK_BYTES = 1 << 20
+_TABLES = {
+    f.VERTEX_TABLE: 1024,
+    f.SET_TABLE: 64,
+    f.SHIFT_TABLE: 1024,
+    f.UNION_TABLE: 64,
+    f.READING_TABLE: 1024,
+    f.JOIN_TABLE: 64,
+    f.JOINED_TABLE: 64,
+    f.MASK_TABLE: 256,
+    f.EDGE_TABLE: 256,
+}
+_MEMOS = (
+    f.SHIFT_TABLE,
+    f.UNION_TABLE,
+    f.READING_TABLE,
+    f.JOIN_TABLE,
+    f.JOINED_TABLE,
+    f.MASK_TABLE,
+)
+_COUNTED_MEMOS = (f.MASK_COUNT, f.READING_MASK, f.SHAPE_ITEMS)
+_LENGTHS = {f.VERTEX_STATE: 512, f.READING_MASK: 512}
+_STACKS = (f.VERTEX_STATE, f.VERTEX_TABLE, f.SET_OFFSETS, f.SET_ITEMS, f.SET_TABLE)
+
+
+class Engine:
+    """Stacks, masks and memos over one grammar and one lookahead.
+
+    Args:
+        arrays: The compiled grammar.
+        general: Whether the parser is the generalised one (lexer ``dynamic``).
+        end_ids: Ascending end-of-sequence ids.
+        budget: Bytes of masks and memos; at least one state's masks are kept in any case.
+        lookahead: Terminals that may begin within a token after the first; None for any number.
+    """
+
+    def __init__(
+        self,
+        arrays: GrammarArrays,
+        *,
+        general: bool,
+        end_ids: tuple[int, ...],
+        budget: int = DEFAULT_BUDGET,
+        lookahead: int | None = None,
+    ) -> None:
+        self.memory = Memory(f.ENGINE_FIELDS)
+        self.budget = budget
+        self.epochs = 0
+        self._lock = Lock()
+        self._chunks: list[NDArray[np.int32]] = []
+        self._at_epoch = 0
+        for field, (name, array) in enumerate(zip(GrammarArrays._fields, arrays, strict=True)):
+            self.memory.point(field, np.ascontiguousarray(array, COLUMNS[name]))
+        self._set_scalars(arrays, general, lookahead)
+        self._allocate(arrays, end_ids)
+
+    def _set_scalars(self, arrays: GrammarArrays, general: bool, lookahead: int | None) -> None:
+        header, states = self.memory.header, len(arrays.live_row)
+        vocabulary = len(arrays.vocabulary_offsets) - 1
+        words = (vocabulary + 31) // 32
+        header[f.CLASSES] = len(arrays.delta) // states
+        header[f.SCANNER_STATES] = states
+        header[f.TERMINALS] = len(arrays.ignored)
+        header[f.LR_STATES] = len(arrays.action_offsets) - 1
+        header[f.RULES] = len(arrays.rule_lhs)
+        header[f.LIVE_ROWS] = len(arrays.live_offsets) - 1
+        header[f.CONTEXTS] = len(arrays.context_start)
+        header[f.VOCABULARY] = vocabulary
+        header[f.DENSE_WORDS] = words
+        header[f.MASK_STRIDE] = self._stride = (words + 15) // 16 * 16
+        header[f.GENERAL] = general
+        header[f.LOOKAHEAD] = f.UNLIMITED if lookahead is None else lookahead
+        header[f.LOW] = f.FAR
+        for slot, address in ADDRESSES.items():
+            header[slot] = address
+        rows = max(min(_CHUNK_BYTES, self.budget // 8) // (4 * self._stride), 1)
+        header[f.CHUNK_SHIFT] = rows.bit_length() - 1
+
+    def _allocate(self, arrays: GrammarArrays, end_ids: tuple[int, ...]) -> None:
+        memory = self.memory
+        longest_tree = int(np.diff(arrays.tree_paths).max(initial=0))
+        states = len(arrays.action_offsets) - 1
+        for scratch in (f.NODE_STACK, f.NODE_LOW, f.NODE_MARK):
+            memory.point(scratch, np.empty(longest_tree, np.int32))
+        memory.point(f.VIRTUAL, np.empty(states + 2, np.int32))
+        memory.point(f.CHECKPOINTS, np.empty(1024, np.int32))
+        memory.point(f.END_IDS, np.array(end_ids, np.int64))
+        for field, group in f.GROWING.items():
+            for other, dtype in group:
+                memory.allocate(other, _LENGTHS.get(field, 64), dtype)
+        memory.arrays[f.SET_OFFSETS][0] = 0
+        memory.use(f.SET_OFFSETS, 1)
+        for table, length in _TABLES.items():
+            memory.allocate_table(table, length)
+        self._add_masks()
+
+    def _add_masks(self) -> None:
+        """Add a chunk of rows. The old chunks stay where they are."""
+        memory, rows = self.memory, 1 << int(self.memory.header[f.CHUNK_SHIFT])
+        self._chunks.append(np.empty(rows * self._stride, np.int32))
+        memory.bytes += self._chunks[-1].nbytes
+        addresses = [chunk.__array_interface__["data"][0] for chunk in self._chunks]
+        memory.point(f.MASK_CHUNKS, np.array(addresses, np.int64))
+        for field in (f.MASK_ONLY, f.MASK_COUNT):
+            memory.allocate(field, rows * len(self._chunks), np.int32)
+
+    def make_room(self, call: object) -> None:
+        """Make the room that the last kernel lacked, by growing or by forgetting.
+
+        Args:
+            call: Identifies the work that is being done: memos are forgotten at most once for it,
+                then they grow past the budget, so that it ends.
+        """
+        with self._lock:
+            field = int(self.memory.header[NEED]) - 1
+            if field < 0:
+                return
+            forgettable = field in _MEMOS or field in _COUNTED_MEMOS
+            if forgettable and self._is_full(field) and self._forgot_for is not call:
+                self._forgot_for = call
+                self._forget()
+            elif field == f.MASK_COUNT:
+                self._add_masks()
+            else:
+                self.memory.grow(f.GROWING)
+            self.memory.header[NEED] = 0
+
+    _forgot_for: object = None
+
+    def _is_full(self, field: int) -> bool:
+        """Say whether growing by what is lacking would pass the budget."""
+        memory = self.memory
+        more = self._chunks[-1].nbytes if field == f.MASK_COUNT else 16 * memory.size(field)
+        return memory.bytes + more > self.budget
+
+    def _forget(self) -> None:
+        """Begin an epoch: no mask and no memo is known any more."""
+        memory = self.memory
+        for table in _MEMOS:
+            memory.drop_table(table, _TABLES[table])
+        for field in _COUNTED_MEMOS:
+            memory.use(field, 0)
+        memory.header[f.JOINS] = 0
+        memory.header[f.EPOCH] += 1
+
+    @property
+    def is_worn(self) -> bool:
+        """Whether new sessions should have a new engine: stacks fill much of the budget."""
+        held = sum(self.memory.arrays[field].nbytes for field in _STACKS)
+        return self.memory.bytes > self.budget or 4 * held > self.budget
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts and bytes of stacks, masks and memos."""
+        memory, header = self.memory, self.memory.header
+        return {
+            "mask_hits": int(header[f.HITS]),
+            "mask_shared": int(header[f.SHARED]),
+            "mask_misses": int(header[f.MISSES]),
+            "masks": memory.used(f.MASK_COUNT),
+            "stacks": memory.used(f.VERTEX_STATE),
+            "stack_sets": memory.used(f.SET_OFFSETS) - 1,
+            "shifts": memory.used(f.SHIFT_TABLE),
+            "epochs": int(header[f.EPOCH]),
+            "bytes": memory.bytes,
+        }

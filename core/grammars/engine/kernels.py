@@ -1,0 +1,260 @@
+"""Entry points of the engine's kernels: one header and small arrays in, states and masks out.
+
+Each returns how many rows it did; fewer than given means that something must grow first (see
+``raw``), -1 that the arrays do not fit together.
+
+subtle: numba's cache watches only the file of an entry point: after an edit of a file that these
+call, their cached code must be removed.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numba import njit
+
+from cdec.core.constraint import DEAD, DONE
+from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.mask_rows import count_tokens, mask_row
+from cdec.core.grammars.engine.pointers import (
+    NEED,
+    get,
+    int32s,
+    int32s_at,
+    int64s,
+    lack,
+    mixed,
+    native,
+    size,
+    used,
+)
+from cdec.core.grammars.engine.readings import read_text
+from cdec.core.grammars.engine.shifts import can_shift
+from cdec.core.grammars.engine.stacks import begin_trial, end_trial, member, members, vertex
+from cdec.core.grammars.engine.states import (
+    intern_state,
+    is_end,
+    is_state,
+    load_state,
+    may_end,
+    next_state,
+    state_mask,
+    step_token,
+)
+
+
+@native
+def _lacks(s: int, e: int) -> bool:
+    return get(s, NEED) != 0 or get(e, NEED) != 0
+
+
+@njit("int64(int64[::1])", cache=True)
+def start(header: Any) -> Any:
+    """Return the state before the first byte, -1 after a lack of room."""
+    s = header.ctypes.data
+    e = get(s, f.ENGINE)
+    if used(e, f.VERTEX_STATE) == 0:
+        vertex(e, 0, f.NONE)
+    if size(e, f.CHAIN) < 3:
+        lack(e, f.CHAIN, 3)
+        return -1
+    chain, context = int32s(e, f.CHAIN), int32s(e, f.LR_CONTEXT)[0]
+    if context < 0 or context >= get(e, f.CONTEXTS):
+        context = 0
+    chain[0] = int32s(e, f.CONTEXT_START)[context] + get(e, f.SCANNER_STATES)
+    chain[1], chain[2] = 0, 0
+    return intern_state(s, e, 1)
+
+
+@njit("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64)", cache=True)
+def advance(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
+    """Write the state after ``tokens[i]`` from ``states[i]``, int64[n], from row ``first`` on."""
+    s = header.ctypes.data
+    e = get(s, f.ENGINE)
+    if len(states) != len(tokens):
+        return -1
+    for i in range(first, len(states)):
+        out[i] = next_state(s, e, states[i], tokens[i])
+        if _lacks(s, e):
+            return i
+    return len(states)
+
+
+@njit("int64(int64[::1], int64[::1], int64[:, ::1], boolean[:, ::1], int64)", cache=True)
+def check(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
+    """Say of ``tokens`` int64[n, M] in ``out`` bool[n, M] what is allowed; nothing is kept."""
+    s = header.ctypes.data
+    e = get(s, f.ENGINE)
+    if len(states) != tokens.shape[0]:
+        return -1
+    for i in range(first, len(states)):
+        state, known = states[i], is_state(s, states[i])
+        for j in range(tokens.shape[1]):
+            token = tokens[i, j]
+            if not known:
+                out[i, j] = False
+            elif is_end(e, token):
+                out[i, j] = may_end(s, e, state)
+            else:
+                before = begin_trial(e)
+                out[i, j] = step_token(s, e, state, token) > 0
+                end_trial(e, before)
+            if _lacks(s, e):
+                return i
+    return len(states)
+
+
+@njit("int64(int64[::1], int64[::1], int32[:, ::1], int64)", cache=True)
+def fill_mask(header: Any, states: Any, mask: Any, first: Any) -> Any:
+    """Write the masks of ``states`` int64[n] to ``mask`` int32[n, words], from row ``first`` on."""
+    s = header.ctypes.data
+    e = get(s, f.ENGINE)
+    if len(states) != mask.shape[0]:
+        return -1
+    ends, width = int64s(e, f.END_IDS), mask.shape[1]
+    for i in range(first, len(states)):
+        out = int32s_at(mask.ctypes.data, 4 * width * i)
+        if not is_state(s, states[i]):
+            for word in range(width):
+                out[word] = 0
+            continue
+        number = state_mask(s, e, states[i])
+        complete = may_end(s, e, states[i])
+        if _lacks(s, e):
+            return i
+        words = min(get(e, f.DENSE_WORDS), width)
+        source = int32s_at(mask_row(e, number), 0)
+        for word in range(words):
+            out[word] = source[word]
+        for word in range(words, width):
+            out[word] = 0
+        if complete:
+            for j in range(size(e, f.END_IDS)):
+                if (ends[j] >> 5) < width:
+                    out[ends[j] >> 5] |= 1 << (ends[j] & 31)
+    return len(states)
+
+
+@njit("int64(int64[::1], int64[::1], boolean[::1], int64)", cache=True)
+def is_complete(header: Any, states: Any, out: Any, first: Any) -> Any:
+    """Say in ``out`` bool[n] where the text may end (or has)."""
+    s = header.ctypes.data
+    e = get(s, f.ENGINE)
+    for i in range(first, len(states)):
+        out[i] = states[i] == DONE
+        if is_state(s, states[i]):
+            out[i] = may_end(s, e, states[i])
+            if _lacks(s, e):
+                return i
+    return len(states)
+
+
+@njit("int64(int64[::1], int64[::1], int64[::1], int32[::1], int64)", cache=True)
+def count_allowed(header: Any, states: Any, counts: Any, only: Any, first: Any) -> Any:
+    """Write how many tokens and end ids are allowed, and the only event (-1: none, or a choice)."""
+    s = header.ctypes.data
+    e = get(s, f.ENGINE)
+    ends = int64s(e, f.END_IDS)
+    for i in range(first, len(states)):
+        counts[i], only[i] = 0, -1
+        if not is_state(s, states[i]):
+            continue
+        mask, complete = state_mask(s, e, states[i]), may_end(s, e, states[i])
+        if _lacks(s, e):
+            return i
+        count = count_tokens(e, mask)
+        counts[i] = count
+        if count == 1 and not complete:
+            only[i] = int32s(e, f.MASK_ONLY)[mask]
+        if complete:
+            counts[i] += size(e, f.END_IDS)
+            if count == 0 and size(e, f.END_IDS) > 0:
+                only[i] = ends[0]
+    return len(states)
+
+
+@njit("int64(int64[::1], int64[::1], int64[::1], int32[::1], int64)", cache=True)
+def fill_allowed(header: Any, states: Any, offsets: Any, ids: Any, first: Any) -> Any:
+    """Write the allowed tokens to ``ids``, ascending, end ids at their places.
+
+    subtle: masks may have been forgotten since they were counted; then they are made again.
+    """
+    s = header.ctypes.data
+    e = get(s, f.ENGINE)
+    ends = int64s(e, f.END_IDS)
+    for i in range(first, len(states)):
+        if offsets[i] == offsets[i + 1]:
+            continue
+        mask, complete = state_mask(s, e, states[i]), may_end(s, e, states[i])
+        if _lacks(s, e):
+            return i
+        at, stop, end = offsets[i], offsets[i + 1], 0
+        last = size(e, f.END_IDS) if complete else 0
+        words = int32s_at(mask_row(e, mask), 0)
+        for word_at in range(get(e, f.DENSE_WORDS)):
+            word, token = words[word_at] & 0xFFFFFFFF, 32 * word_at
+            while word != 0 and at < stop:
+                if word & 1:
+                    while end < last and ends[end] < token and at < stop:
+                        ids[at] = ends[end]
+                        at, end = at + 1, end + 1
+                    if at < stop:
+                        ids[at] = token
+                        at += 1
+                word, token = word >> 1, token + 1
+        while end < last and at < stop:
+            ids[at] = ends[end]
+            at, end = at + 1, end + 1
+    return len(states)
+
+
+@njit("int64(int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64)", cache=True)
+def advance_bytes(header: Any, states: Any, text: Any, offsets: Any, out: Any, first: Any) -> Any:
+    """Write the state after ``text[offsets[i]:offsets[i + 1]]``; none of the ends is meant."""
+    s = header.ctypes.data
+    e = get(s, f.ENGINE)
+    if len(states) != len(offsets) - 1 or len(states) != len(out):
+        return -1
+    for i in range(first, len(states)):
+        if not is_state(s, states[i]):
+            ended = states[i] == DONE and offsets[i] == offsets[i + 1]
+            out[i] = DONE if ended else DEAD
+            continue
+        n = load_state(s, e, states[i])
+        n = read_text(e, text.ctypes.data + offsets[i], offsets[i + 1] - offsets[i], -n)
+        out[i] = intern_state(s, e, n)
+        if _lacks(s, e):
+            return i
+    return len(states)
+
+
+@njit("void(int64[::1], int64[::1], int64[::1])", cache=True)
+def speculation_keys(header: Any, states: Any, out: Any) -> Any:
+    """Hash the first reading of each state: its scanner state and the top three LR states."""
+    s = header.ctypes.data
+    e = get(s, f.ENGINE)
+    offsets, items = int64s(s, f.STATE_OFFSETS), int32s(s, f.STATE_ITEMS)
+    for i in range(len(states)):
+        if not is_state(s, states[i]):
+            out[i] = states[i] if states[i] == DONE else DEAD
+            continue
+        at = offsets[states[i]]
+        key, stack = mixed(items[at] + 1), items[at + 1]
+        for _ in range(3):
+            n, below = members(e, stack), f.NONE
+            for j in range(n):
+                top = member(e, stack, j)
+                key = mixed(key ^ (int32s(e, f.VERTEX_STATE)[top] + 1))
+                below = int32s(e, f.VERTEX_BELOW)[top]
+            if n != 1:
+                break
+            stack = below
+        out[i] = key & 0x7FFFFFFFFFFFFFFF
+
+
+@njit("int64(int64[::1], int64, int64)", cache=True)
+def takes(header: Any, stack: Any, terminal: Any) -> Any:
+    """Say whether a stack can shift a terminal (1 or 0); -1 after a lack of room."""
+    e = get(header.ctypes.data, f.ENGINE)
+    result = can_shift(e, stack, terminal)
+    return -1 if get(e, NEED) != 0 else int(result)

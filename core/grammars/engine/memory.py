@@ -1,0 +1,126 @@
+"""Memory: a header of the engine's kernels, and the numpy arrays that it points to."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from cdec.core.grammars.engine.pointers import (
+    EMPTY,
+    NEED,
+    NEED_LENGTH,
+    SCALARS,
+    int64s,
+    mixed,
+    size,
+    uint8s,
+)
+
+__all__ = ["Memory"]
+
+
+@njit("void(int64[::1], int64, int64[::1], int64[::1])", cache=True)
+def rehash(header: Any, table: int, keys: Any, values: Any) -> None:
+    """Move a table's entries into new arrays (filled with EMPTY) and point the header at them."""
+    base = header.ctypes.data
+    old_keys, old_values = int64s(base, table), int64s(base, table + 1)
+    mask = len(keys) - 1
+    for i in range(size(base, table)):
+        if old_keys[i] != EMPTY:
+            at = mixed(old_keys[i]) & mask
+            while keys[at] != EMPTY:
+                at = (at + 1) & mask
+            keys[at], values[at] = old_keys[i], old_values[i]
+    slot = SCALARS + 3 * table
+    header[slot], header[slot + 1] = keys.ctypes.data, len(keys)
+    header[slot + 3], header[slot + 4] = values.ctypes.data, len(values)
+
+
+@njit("void(int64[::1], int64, uint8[::1], int64)", cache=True)
+def adopt(header: Any, field: int, array: Any, itemsize: int) -> None:
+    """Copy a field's elements into a longer array and point the header at it.
+
+    subtle: one compiled call, so that no other thread's kernel can write in between.
+    """
+    base, slot = header.ctypes.data, SCALARS + 3 * field
+    old = uint8s(base, field)
+    for i in range(min(size(base, field) * itemsize, len(array))):
+        array[i] = old[i]
+    header[slot], header[slot + 1] = array.ctypes.data, len(array) // itemsize
+
+
+class Memory:
+    """A header and the numpy arrays that its fields point to.
+
+    Args:
+        fields: Number of fields.
+    """
+
+    def __init__(self, fields: int) -> None:
+        self.header: NDArray[np.int64] = np.zeros(SCALARS + 3 * fields, np.int64)
+        self.arrays: dict[int, NDArray[Any]] = {}
+        self.bytes = 0
+        """Bytes of the arrays that grow."""
+
+    def point(self, field: int, array: NDArray[Any]) -> None:
+        """Point a field at an array that never grows; kept alive here. Must be C-contiguous."""
+        self.arrays[field] = array
+        slot = SCALARS + 3 * field
+        self.header[slot] = array.__array_interface__["data"][0]
+        self.header[slot + 1] = array.size
+
+    def allocate(self, field: int, length: int, dtype: Any) -> None:
+        """Give a field an array of at least one element, longer than before, and what it held."""
+        array = np.empty(length, dtype)
+        adopt(self.header, field, array.view(np.uint8), array.itemsize)
+        self._replace(field, array)
+
+    def allocate_table(self, table: int, length: int) -> None:
+        """Give a table room for ``length / 2`` entries (a power of two), and what it held."""
+        keys, values = np.full(length, EMPTY, np.int64), np.empty(length, np.int64)
+        rehash(self.header, table, keys, values)
+        self._replace(table, keys)
+        self._replace(table + 1, values)
+
+    def drop_table(self, table: int, length: int) -> None:
+        """Replace a table by an empty one."""
+        slot = SCALARS + 3 * table
+        self.header[slot + 1] = self.header[slot + 2] = 0
+        self.allocate_table(table, length)
+
+    def _replace(self, field: int, array: NDArray[Any]) -> None:
+        old = self.arrays.get(field)
+        self.bytes += array.nbytes - (0 if old is None else old.nbytes)
+        self.arrays[field] = array
+
+    def grow(self, groups: Mapping[int, Sequence[tuple[int, type]]]) -> None:
+        """Make the room that the last kernel lacked: arrays and tables at least double.
+
+        Args:
+            groups: Fields that grow together, by the one that was named; others are tables.
+        """
+        field, length = int(self.header[NEED]) - 1, int(self.header[NEED_LENGTH])
+        if field in groups:
+            length = max(length, 2 * self.size(field))
+            # subtle: the field whose length the kernels ask for comes last.
+            for other, dtype in reversed(groups[field]):
+                self.allocate(other, length, dtype)
+        else:
+            self.allocate_table(field, max(length, 2 * self.size(field)))
+        self.header[NEED] = 0
+
+    def used(self, field: int) -> int:
+        """Return how many elements of a field are in use."""
+        return int(self.header[SCALARS + 3 * field + 2])
+
+    def use(self, field: int, count: int) -> None:
+        """Set how many elements of a field are in use."""
+        self.header[SCALARS + 3 * field + 2] = count
+
+    def size(self, field: int) -> int:
+        """Return how many elements a field has room for."""
+        return int(self.header[SCALARS + 3 * field + 1])

@@ -1,0 +1,231 @@
+"""Readings of the bytes so far: how a byte moves them, which are viable, what a token leaves.
+
+A *reading* is three int32: scanner state, stack, and the number of terminals that ended within the
+token that is being read (0 unless the session has a lookahead). A scanner state at the start of a
+terminal, nothing read yet, is told apart by adding the number of scanner states: it may end the
+text there, the same state in the middle of a terminal may not.
+
+The readings that a step works on stand in CHAIN, in order of precedence (deterministic parser) or
+as a set (generalised parser).
+"""
+
+from __future__ import annotations
+
+from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.pointers import (
+    Pointer,
+    call4,
+    get,
+    int32s,
+    lack,
+    native,
+    size,
+    uint8s_at,
+)
+from cdec.core.grammars.engine.shifts import can_shift_any, shift
+from cdec.core.grammars.engine.unions import union
+
+__all__ = ["after_terminal", "compute_read", "read_text"]
+
+_COMPARED = 32
+
+
+@native
+def _start_of(e: int, stack: int, terminal: int) -> int:
+    """Return the reading state after a terminal: the start of its context, marked as a start."""
+    if get(e, f.GENERAL) != 0:
+        context = int32s(e, f.TERMINAL_CONTEXT)[terminal]
+    else:
+        context = int32s(e, f.LR_CONTEXT)[int32s(e, f.VERTEX_STATE)[stack]]
+    if context < 0 or context >= get(e, f.CONTEXTS):
+        return -1
+    return int32s(e, f.CONTEXT_START)[context] + get(e, f.SCANNER_STATES)
+
+
+@native
+def after_terminal(e: int, stack: int, terminal: int) -> int:
+    """Return the stack after a completed terminal (the same after an ignored one), or FAIL."""
+    if terminal < 0 or terminal >= get(e, f.TERMINALS):
+        return f.FAIL
+    if int32s(e, f.IGNORED)[terminal] != 0:
+        return stack
+    return shift(e, stack, terminal)
+
+
+@native
+def read_text(e: int, text: int, length: int, n: int) -> int:
+    """Move the n readings of CHAIN over bytes at an address, and finish; return what is left.
+
+    0: the bytes, as a token, are not allowed. A negative n says that no lookahead is to hold.
+    """
+    return call4(get(e, f.CALL_READ), e, text, length, n)
+
+
+@native
+def compute_read(e: int, text: int, length: int, n: int) -> int:
+    """Do the work of ``read_text``."""
+    lookahead = get(e, f.LOOKAHEAD) if n >= 0 else f.UNLIMITED
+    left = _step_over(e, uint8s_at(text, 0), length, abs(n), lookahead != f.UNLIMITED)
+    return _finish(e, left, lookahead)
+
+
+@native
+def _step_over(e: int, text: Pointer, length: int, n: int, counts: bool) -> int:
+    """Move the n readings of CHAIN over some bytes; return how many are left.
+
+    ``counts``: note how many terminals ended on the way.
+    """
+    classes = int32s(e, f.BYTE_CLASS)
+    if get(e, f.GENERAL) != 0:
+        for i in range(length):
+            n = _step_set(e, classes[text[i]], n, counts)
+    else:
+        for i in range(length):
+            n = _step_chain(e, classes[text[i]], n, counts)
+    return n
+
+
+@native
+def _next_state(e: int, at: int, byte_class: int) -> int:
+    """Return the scanner state after a byte; -1 where the terminal stops."""
+    states, classes = get(e, f.SCANNER_STATES), get(e, f.CLASSES)
+    at = at - states if at >= states else at
+    if at < 0 or at >= states or byte_class < 0 or byte_class >= classes:
+        return -1
+    after = int32s(e, f.DELTA)[at * classes + byte_class]
+    return after if after < states else -1
+
+
+@native
+def _is_live(e: int, at: int) -> bool:
+    """Say whether some terminal can still be completed from a scanner state."""
+    offsets, row = int32s(e, f.LIVE_OFFSETS), int32s(e, f.LIVE_ROW)[at]
+    return 0 <= row < get(e, f.LIVE_ROWS) and offsets[row] < offsets[row + 1]
+
+
+@native
+def _step_chain(e: int, byte_class: int, n: int, counts: bool) -> int:
+    """Move a chain over one byte: the first reading that completes a terminal ends what follows."""
+    if not _room(e, n + 1):
+        return 0
+    old, new, m = int32s(e, f.CHAIN), int32s(e, f.CHAIN_NEXT), 0
+    offsets, terminals = int32s(e, f.MATCH_OFFSETS), int32s(e, f.MATCH_TERMINALS)
+    for i in range(n):
+        at, stack, ended = _next_state(e, old[3 * i], byte_class), old[3 * i + 1], old[3 * i + 2]
+        if at < 0:
+            continue
+        if _is_live(e, at):
+            m = _append(new, m, at, stack, ended)
+        match = offsets[at]
+        if match < offsets[at + 1] and 0 <= match < size(e, f.MATCH_TERMINALS):
+            below = after_terminal(e, stack, terminals[match])
+            if below != f.FAIL:
+                fresh = _start_of(e, below, terminals[match])
+                m = _append(new, m, fresh, below, ended + 1 if counts else 0)
+            break
+    for i in range(3 * m):
+        old[i] = new[i]
+    return m
+
+
+@native
+def _append(chain: Pointer, m: int, at: int, stack: int, ended: int) -> int:
+    """Append a reading unless an earlier one is equal: that one decides whatever follows."""
+    for i in range(min(m, _COMPARED)):
+        if chain[3 * i] == at and chain[3 * i + 1] == stack and chain[3 * i + 2] == ended:
+            return m
+    chain[3 * m], chain[3 * m + 1], chain[3 * m + 2] = at, stack, ended
+    return m + 1
+
+
+@native
+def _step_set(e: int, byte_class: int, n: int, counts: bool) -> int:
+    """Move a set of readings over one byte: every completed terminal adds one."""
+    m, offsets = 0, int32s(e, f.MATCH_OFFSETS)
+    terminals, old = int32s(e, f.MATCH_TERMINALS), int32s(e, f.CHAIN)
+    for i in range(n):
+        at, stack, ended = _next_state(e, old[3 * i], byte_class), old[3 * i + 1], old[3 * i + 2]
+        if at < 0:
+            continue
+        if _is_live(e, at):
+            m = _unite(e, m, at, stack, ended)
+        for match in range(max(offsets[at], 0), min(offsets[at + 1], size(e, f.MATCH_TERMINALS))):
+            below = after_terminal(e, stack, terminals[match])
+            if below != f.FAIL:
+                fresh = _start_of(e, below, terminals[match])
+                m = _unite(e, m, fresh, below, ended + 1 if counts else 0)
+    new = int32s(e, f.CHAIN_NEXT)
+    for i in range(3 * m):
+        old[i] = new[i]
+    return m
+
+
+@native
+def _unite(e: int, m: int, at: int, stack: int, ended: int) -> int:
+    """Add a reading to the m of CHAIN_NEXT; stacks of one scanner state are united."""
+    chain = int32s(e, f.CHAIN_NEXT)
+    for i in range(m):
+        if chain[3 * i] == at and chain[3 * i + 2] == ended:
+            chain[3 * i + 1] = union(e, chain[3 * i + 1], stack)
+            return m
+    if not _room(e, m + 1):
+        return m
+    chain[3 * m], chain[3 * m + 1], chain[3 * m + 2] = at, stack, ended
+    return m + 1
+
+
+@native
+def _room(e: int, readings: int) -> bool:
+    if 3 * readings <= size(e, f.CHAIN):
+        return True
+    lack(e, f.CHAIN, 3 * readings)
+    return False
+
+
+@native
+def _is_viable(e: int, at: int, stack: int) -> bool:
+    """Say whether a reading may still lead somewhere: some terminal that can be shifted is live."""
+    if at < 0 or at >= get(e, f.SCANNER_STATES):
+        return at >= 0
+    return can_shift_any(e, stack, int32s(e, f.LIVE_ROW)[at])
+
+
+@native
+def _finish(e: int, n: int, lookahead: int) -> int:
+    """Drop what no longer matters of CHAIN at the end of a token; 0 if the token is not allowed.
+
+    A chain keeps readings that are not viable before others, because they hide their fallbacks. A
+    set is put in order. The token is allowed if a viable reading has ended no more terminals
+    within it than the lookahead permits.
+    """
+    chain, general = int32s(e, f.CHAIN), get(e, f.GENERAL) != 0
+    states = get(e, f.SCANNER_STATES)
+    kept, m, allowed = 0, 0, False
+    for i in range(n):
+        at, stack, ended = chain[3 * i], chain[3 * i + 1], chain[3 * i + 2]
+        viable = _is_viable(e, at, stack)
+        if viable:
+            allowed = allowed or (ended - 1 if at >= states else ended) <= lookahead
+        elif general:
+            continue
+        m = _place(e, m, at, stack, general)
+        kept = m if viable else kept
+    return kept if allowed else 0
+
+
+@native
+def _place(e: int, m: int, at: int, stack: int, general: bool) -> int:
+    """Put a reading behind the m first of CHAIN, or where it belongs in a set."""
+    chain = int32s(e, f.CHAIN)
+    if not general:
+        return _append(chain, m, at, stack, 0)
+    place = m
+    while place > 0 and chain[3 * place - 3] > at:
+        place -= 1
+    if place > 0 and chain[3 * place - 3] == at:
+        chain[3 * place - 2] = union(e, chain[3 * place - 2], stack)
+        return m
+    for i in range(3 * m - 1, 3 * place - 1, -1):
+        chain[i + 3] = chain[i]
+    chain[3 * place], chain[3 * place + 1], chain[3 * place + 2] = at, stack, 0
+    return m + 1

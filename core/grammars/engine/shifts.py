@@ -1,0 +1,228 @@
+"""Shifting a terminal: the deterministic parser, and the memo that both parsers share.
+
+An outcome is packed into int64: the stack after the shift (or FAIL, or SHIFTABLE where only that
+was asked), and in the lower half the lowest height of the stack that was read.
+"""
+
+from __future__ import annotations
+
+from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.pointers import (
+    ABSENT,
+    call3,
+    call4,
+    get,
+    insert,
+    int32s,
+    lookup,
+    native,
+    put,
+    size,
+    use,
+    used,
+)
+from cdec.core.grammars.engine.stacks import (
+    action_row,
+    failed,
+    goto_state,
+    lower,
+    member,
+    members,
+    vertex,
+)
+from cdec.core.grammars.engine.stacks_general import shift_general
+from cdec.core.grammars.engine.unions import union
+
+__all__ = ["can_shift", "can_shift_any", "compute_shift", "compute_shift_any", "shift"]
+
+_CHECKPOINTS_AFTER = 16
+_KEPT_AFTER = 128
+_MAX_IDLE = 1 << 17
+
+
+@native
+def shift(e: int, stack: int, terminal: int) -> int:
+    """Return the stack after a terminal, FAIL if it cannot be shifted. O(1) if done before."""
+    outcome = lookup(e, f.SHIFT_TABLE, (stack << 32) | terminal)
+    if outcome == ABSENT or (outcome >> 32) == f.SHIFTABLE:
+        outcome = call4(get(e, f.CALL_SHIFT), e, stack, terminal, 1)
+    lower(e, outcome & 0xFFFFFFFF)
+    return outcome >> 32
+
+
+@native
+def can_shift(e: int, stack: int, terminal: int) -> bool:
+    """Say whether a terminal, or the end of the text, can be shifted. O(1) if done before."""
+    outcome = lookup(e, f.SHIFT_TABLE, (stack << 32) | terminal)
+    if outcome == ABSENT:
+        outcome = call4(get(e, f.CALL_SHIFT), e, stack, terminal, 0)
+    lower(e, outcome & 0xFFFFFFFF)
+    return (outcome >> 32) != f.FAIL
+
+
+@native
+def can_shift_any(e: int, stack: int, row: int) -> bool:
+    """Say whether some terminal of a live row can be shifted or is ignored."""
+    if row < 0 or row >= get(e, f.LIVE_ROWS):
+        return False
+    count = get(e, f.TERMINALS)
+    key = (stack << 32) | (count + 1 + row)
+    outcome = lookup(e, f.SHIFT_TABLE, key)
+    if outcome != ABSENT:
+        lower(e, outcome & 0xFFFFFFFF)
+        return (outcome >> 32) != f.FAIL
+    return call3(get(e, f.CALL_SHIFT_ANY), e, stack, row) != f.FAIL
+
+
+@native
+def compute_shift_any(e: int, stack: int, row: int) -> int:
+    """Try the terminals of a live row in turn, note the outcome; return SHIFTABLE or FAIL."""
+    count = get(e, f.TERMINALS)
+    key = (stack << 32) | (count + 1 + row)
+    outer = get(e, f.LOW)
+    put(e, f.LOW, f.FAR)
+    offsets, terminals = int32s(e, f.LIVE_OFFSETS), int32s(e, f.LIVE_TERMINALS)
+    ignored, result = int32s(e, f.IGNORED), f.FAIL
+    for i in range(max(offsets[row], 0), min(offsets[row + 1], size(e, f.LIVE_TERMINALS))):
+        terminal = terminals[i]
+        if terminal < 0 or terminal >= count:
+            continue
+        if ignored[terminal] != 0 or can_shift(e, stack, terminal):
+            result = f.SHIFTABLE
+            break
+    insert(e, f.SHIFT_TABLE, key, (result << 32) | get(e, f.LOW))
+    lower(e, outer)
+    return result
+
+
+@native
+def compute_shift(e: int, stack: int, terminal: int, build: int) -> int:
+    """Shift without looking into the memo first, and note the outcome there.
+
+    A set of stacks is shifted stack by stack; where a single stack meets several actions, or a
+    reduction ends within a set, the generalised parser does it.
+    """
+    if stack >= 0:
+        outcome = _shift_single(e, stack, terminal, build != 0)
+        if (outcome >> 32) == f.UNDECIDED:
+            result = shift_general(e, stack, terminal, build != 0)
+            outcome = (result << 32) | get(e, f.LEVEL_LOW)
+    else:
+        outer = get(e, f.LOW)
+        put(e, f.LOW, f.FAR)
+        outcome = _shift_set(e, stack, terminal, build != 0) << 32
+        outcome |= get(e, f.LOW)
+        put(e, f.LOW, outer)
+    insert(e, f.SHIFT_TABLE, (stack << 32) | terminal, outcome)
+    return outcome
+
+
+@native
+def _shift_set(e: int, stack: int, terminal: int, build: bool) -> int:
+    """Shift a terminal from every stack of a set that can."""
+    result = f.FAIL
+    for i in range(members(e, stack)):
+        top = member(e, stack, i)
+        if build:
+            result = union(e, result, shift(e, top, terminal))
+        elif can_shift(e, top, terminal):
+            return f.SHIFTABLE
+    return result
+
+
+@native
+def _shift_single(e: int, top: int, terminal: int, build: bool) -> int:
+    """Reduce until a shift or a failure, one action an entry; return the packed outcome.
+
+    What was reduced to stands in VIRTUAL, on top of a vertex of the stack, and becomes vertices
+    only if it is shifted. A virtual part longer than there are LR states repeats one, and would
+    grow for ever; reductions onto one place end at ``_MAX_IDLE``. So every chain ends, in failure.
+    """
+    states, virtual = int32s(e, f.VERTEX_STATE), int32s(e, f.VIRTUAL)
+    lengths, lhs = int32s(e, f.RULE_LENGTH), int32s(e, f.RULE_LHS)
+    n, steps, idle, low = 0, 0, 0, int32s(e, f.VERTEX_HEIGHT)[top]
+    state, outcome = states[top], f.FAIL << 32
+    use(e, f.CHECKPOINTS, 0)
+    while True:
+        row = action_row(e, state, terminal)
+        value = int32s(e, f.ACTION_VALUES)[row] if row >= 0 else 0
+        length = lengths[~value] if 0 <= ~value < get(e, f.RULES) else 0
+        if row < 0 or ~value >= get(e, f.RULES) or length < 0:
+            break
+        if _has_more(e, state, row, terminal):
+            return f.UNDECIDED << 32
+        if value >= 0:
+            outcome = (_pushed(e, top, n, value) if build else f.SHIFTABLE) << 32
+            break
+        if length > n:
+            top, idle = _pop(e, top, length - n), 0
+            if top < 0:
+                return (f.UNDECIDED if top != f.NONE else f.FAIL) << 32
+        n, low = max(n - length, 0), min(low, int32s(e, f.VERTEX_HEIGHT)[top])
+        state = goto_state(e, virtual[n - 1] if n > 0 else states[top], lhs[~value])
+        if state < 0 or n > get(e, f.LR_STATES) or idle > _MAX_IDLE:
+            break
+        virtual[n] = state
+        n, steps, idle = n + 1, steps + 1, idle + 1
+        if steps >= _CHECKPOINTS_AFTER and n == 1:
+            known = _checkpoint(e, state, top, terminal)
+            if known != ABSENT and not (build and (known >> 32) == f.SHIFTABLE):
+                outcome, low = known, min(low, known & 0xFFFFFFFF)
+                break
+    return _conclude(e, terminal, (outcome & ~0xFFFFFFFF) | low, steps)
+
+
+@native
+def _pop(e: int, top: int, count: int) -> int:
+    """Return the vertex ``count`` below another; NONE, or a set, where the stack is not so deep."""
+    belows = int32s(e, f.VERTEX_BELOW)
+    while count > 0 and top >= 0:
+        top, count = belows[top], count - 1
+    return top
+
+
+@native
+def _checkpoint(e: int, state: int, below: int, terminal: int) -> int:
+    """Return what is known of a stack that a long chain of reductions passes, or ABSENT.
+
+    Then its outcome is noted as well, when the chain has one: the end of a right-recursive list
+    costs its length once, not once a position.
+    """
+    mark = vertex(e, state, below)
+    if failed(e):
+        return f.FAIL << 32
+    known = lookup(e, f.SHIFT_TABLE, (mark << 32) | terminal)
+    marks = used(e, f.CHECKPOINTS)
+    if known == ABSENT and marks < size(e, f.CHECKPOINTS):
+        int32s(e, f.CHECKPOINTS)[marks] = mark
+        use(e, f.CHECKPOINTS, marks + 1)
+    return known
+
+
+@native
+def _conclude(e: int, terminal: int, outcome: int, steps: int) -> int:
+    """Note an outcome for the checkpoints passed; after many steps, keep what a trial made."""
+    if steps >= _KEPT_AFTER:
+        put(e, f.KEEP, 1)
+    for i in range(used(e, f.CHECKPOINTS)):
+        insert(e, f.SHIFT_TABLE, (int32s(e, f.CHECKPOINTS)[i] << 32) | terminal, outcome)
+    return outcome
+
+
+@native
+def _has_more(e: int, state: int, row: int, terminal: int) -> bool:
+    """Say whether a state has another action on the terminal after a row."""
+    if row + 1 >= int32s(e, f.ACTION_OFFSETS)[state + 1]:
+        return False
+    return int32s(e, f.ACTION_TERMINALS)[row + 1] == terminal
+
+
+@native
+def _pushed(e: int, base: int, n: int, target: int) -> int:
+    """Return the stack of ``base``, the virtual part and the state after the shift."""
+    if target >= get(e, f.LR_STATES):
+        return f.FAIL
+    virtual, stack = int32s(e, f.VIRTUAL), base
+    for i in range(n):
+        stack = vertex(e, virtual[i], stack)
+    return vertex(e, target, stack)

@@ -1,0 +1,211 @@
+"""Stacks of LR states, interned: vertices and sets of them, and the parser's tables.
+
+A *stack value* is an int32: a vertex (>= 0), a set of vertices with distinct LR states (<= -2), or
+NONE below the root. A vertex is (LR state, stack value below). As both are interned by content and
+a set never holds two vertices of one LR state, equal stack values are equal sets of stacks: sets
+are minimal acyclic automata that read stacks from the top.
+
+The deterministic parser only ever has single vertices. The *height* of a vertex is one more than
+the least height below it, 1 at the root; what a computation read of a stack is told by the lowest
+height it looked at. subtle: the least, because a union may merge a vertex with one that lies deeper
+in the same stack; its height is then that of the deeper one, and no depth is hidden.
+"""
+
+from __future__ import annotations
+
+from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.pointers import (
+    ABSENT,
+    JOURNAL,
+    NEED,
+    begin_journal,
+    get,
+    has_room,
+    insert,
+    int32s,
+    int64s,
+    lookup,
+    mixed,
+    native,
+    put,
+    size,
+    undo,
+    use,
+    used,
+)
+
+__all__ = [
+    "action_row",
+    "begin_trial",
+    "end_trial",
+    "goto_state",
+    "lower",
+    "make_set",
+    "member",
+    "members",
+    "vertex",
+]
+
+
+@native
+def vertex(e: int, state: int, below: int) -> int:
+    """Return the vertex (LR state, stack below); 0 after a lack of room."""
+    key = (state << 32) | (below & 0xFFFFFFFF)
+    known = lookup(e, f.VERTEX_TABLE, key)
+    if known != ABSENT:
+        return known
+    if not has_room(e, f.VERTEX_STATE, 1):
+        return 0
+    new = used(e, f.VERTEX_STATE)
+    if not insert(e, f.VERTEX_TABLE, key, new):
+        return 0
+    use(e, f.VERTEX_STATE, new + 1)
+    int32s(e, f.VERTEX_STATE)[new] = state
+    int32s(e, f.VERTEX_BELOW)[new] = below
+    int32s(e, f.VERTEX_HEIGHT)[new] = _least_height(e, below) + 1
+    int64s(e, f.VERTEX_MARK)[new] = 0
+    return new
+
+
+@native
+def _least_height(e: int, stack: int) -> int:
+    """Return the least height in a stack value, 0 below the root."""
+    height, offsets = int32s(e, f.VERTEX_HEIGHT), int64s(e, f.SET_OFFSETS)
+    if stack >= 0:
+        return height[stack]
+    number = -2 - stack
+    if stack == f.FAIL or number < 0 or number >= used(e, f.SET_OFFSETS) - 1:
+        return 0
+    items, least = int32s(e, f.SET_ITEMS), f.FAR
+    for i in range(offsets[number], offsets[number + 1]):
+        least = min(least, height[items[i]])
+    return least
+
+
+@native
+def members(e: int, stack: int) -> int:
+    """Count the vertices of a stack value; none in NONE and FAIL."""
+    if stack >= 0:
+        return 1
+    number = -2 - stack
+    if stack == f.FAIL or number < 0 or number >= used(e, f.SET_OFFSETS) - 1:
+        return 0
+    offsets = int64s(e, f.SET_OFFSETS)
+    return offsets[number + 1] - offsets[number]
+
+
+@native
+def member(e: int, stack: int, i: int) -> int:
+    """Return the i-th vertex of a stack value, 0 <= i < ``members``."""
+    if stack >= 0:
+        return stack
+    return int32s(e, f.SET_ITEMS)[int64s(e, f.SET_OFFSETS)[-2 - stack] + i]
+
+
+@native
+def make_set(e: int, n: int) -> int:
+    """Intern the n vertices that stand after the items in use, ascending by distinct LR state.
+
+    Returns FAIL for none, the vertex itself for one. Room for them was asked for by the caller.
+    """
+    start = used(e, f.SET_ITEMS)
+    items = int32s(e, f.SET_ITEMS)
+    if n == 0:
+        return f.FAIL
+    if n == 1:
+        return items[start]
+    key = n
+    for i in range(n):
+        key = mixed(key ^ items[start + i])
+    if key == -1:
+        key = 0
+    offsets = int64s(e, f.SET_OFFSETS)
+    while True:
+        number = lookup(e, f.SET_TABLE, key)
+        if number == ABSENT:
+            break
+        if offsets[number + 1] - offsets[number] == n:
+            at, same = offsets[number], 0
+            while same < n and items[at + same] == items[start + same]:
+                same += 1
+            if same == n:
+                return -2 - number
+        key = mixed(key ^ 1)
+    number = used(e, f.SET_OFFSETS) - 1
+    if not has_room(e, f.SET_OFFSETS, 1) or not insert(e, f.SET_TABLE, key, number):
+        return 0
+    offsets[number + 1] = start + n
+    use(e, f.SET_OFFSETS, number + 2)
+    use(e, f.SET_ITEMS, start + n)
+    return -2 - number
+
+
+@native
+def lower(e: int, height: int) -> None:
+    """Note that the vertex at some height was read."""
+    if height < get(e, f.LOW):
+        put(e, f.LOW, height)
+
+
+@native
+def action_row(e: int, state: int, terminal: int) -> int:
+    """Return where the first action of a state on a terminal stands, -1 if there is none."""
+    return _find(e, f.ACTION_OFFSETS, f.ACTION_TERMINALS, state, terminal)
+
+
+@native
+def goto_state(e: int, state: int, symbol: int) -> int:
+    """Return the LR state after a nonterminal, -1 if there is none."""
+    at = _find(e, f.GOTO_OFFSETS, f.GOTO_SYMBOLS, state, symbol)
+    target = int32s(e, f.GOTO_STATES)[at] if at >= 0 else -1
+    return target if target < get(e, f.LR_STATES) else -1
+
+
+@native
+def _find(e: int, offsets_field: int, keys_field: int, state: int, key: int) -> int:
+    """Return where a key first stands in the ascending row of an LR state, -1 if it does not."""
+    if state < 0 or state >= get(e, f.LR_STATES):
+        return -1
+    offsets, keys = int32s(e, offsets_field), int32s(e, keys_field)
+    low, stop = offsets[state], offsets[state + 1]
+    if low < 0 or stop > size(e, keys_field):
+        return -1
+    high = stop
+    while low < high:
+        middle = (low + high) >> 1
+        if keys[middle] < key:
+            low = middle + 1
+        else:
+            high = middle
+    return low if low < stop and keys[low] == key else -1
+
+
+@native
+def failed(e: int) -> bool:
+    """Say whether something lacked room in this call."""
+    return get(e, NEED) != 0
+
+
+@native
+def begin_trial(e: int) -> tuple[int, int, int]:
+    """Begin work whose stacks and memos are not to be kept; return what ``end_trial`` takes."""
+    begin_journal(e, f.JOURNAL_ENTRIES)
+    put(e, f.KEEP, 0)
+    return used(e, f.VERTEX_STATE), used(e, f.SET_OFFSETS), used(e, f.SET_ITEMS)
+
+
+@native
+def end_trial(e: int, before: tuple[int, int, int]) -> None:
+    """Forget the stacks and memos made since ``begin_trial``.
+
+    Masks try hundreds of tokens' terminals on every stack that comes along; kept, they would be
+    most of an engine's memory, and its growth most of the time that a new mask takes. What took
+    long is kept after all (KEEP), so that it is not done again at every position of a text.
+    """
+    if get(e, f.KEEP) != 0 and not failed(e):
+        put(e, JOURNAL, 0)
+        return
+    undo(e)
+    use(e, f.VERTEX_STATE, before[0])
+    use(e, f.SET_OFFSETS, before[1])
+    use(e, f.SET_ITEMS, before[2])

@@ -1,0 +1,136 @@
+"""One subterminal tree read with the parser: its path nodes, its branches, its groups of tokens."""
+
+from __future__ import annotations
+
+from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.mask_rows import add_dense
+from cdec.core.grammars.engine.pointers import (
+    Pointer,
+    address,
+    get,
+    int32s,
+    int32s_at,
+    int64s,
+    native,
+    size,
+    uint8s,
+)
+from cdec.core.grammars.engine.readings import after_terminal, read_text
+from cdec.core.grammars.engine.shifts import can_shift_any
+from cdec.core.grammars.engine.stacks import failed, lower
+
+__all__ = ["add_group", "is_branch_allowed", "node_stack", "verify_tokens"]
+
+
+@native
+def node_stack(e: int, first: int, path: int, stack: int) -> int:
+    """Return the stack at a path node, FAIL where it cannot be reached.
+
+    Args:
+        e: The engine's header.
+        first: Number of the tree's first path node.
+        path: Number of the node; its parent's stack stands in NODE_STACK.
+        stack: Of the reading.
+    """
+    parent, terminal = int32s(e, f.PATH_PARENT)[path], int32s(e, f.PATH_TERMINAL)[path]
+    here = stack
+    if parent >= 0:
+        here = int32s(e, f.NODE_STACK)[parent] if parent < path - first else f.FAIL
+    if here == f.FAIL:
+        return f.FAIL
+    if terminal >= 0:
+        return after_terminal(e, here, terminal)
+    return here if _enters(e, here, path) else f.FAIL
+
+
+@native
+def _enters(e: int, stack: int, path: int) -> bool:
+    """Say whether the next terminal's first byte leads to the scanner state of an ENTER node."""
+    if stack < 0:
+        return False
+    vertex_state, classes = int32s(e, f.VERTEX_STATE)[stack], get(e, f.CLASSES)
+    lower(e, int32s(e, f.VERTEX_HEIGHT)[stack])
+    context, byte_class = int32s(e, f.LR_CONTEXT)[vertex_state], int32s(e, f.PATH_BYTE)[path]
+    if context < 0 or context >= get(e, f.CONTEXTS) or byte_class < 0 or byte_class >= classes:
+        return False
+    start = int32s(e, f.CONTEXT_START)[context]
+    if start < 0 or start >= get(e, f.SCANNER_STATES):
+        return False
+    return int32s(e, f.DELTA)[start * classes + byte_class] == int32s(e, f.PATH_NEXT)[path]
+
+
+@native
+def is_branch_allowed(e: int, branch: int, stack: int) -> bool:
+    """Say whether a branch is allowed; the stack at its path node stands in NODE_STACK."""
+    path, row = int32s(e, f.BRANCH_PATH)[branch], int32s(e, f.BRANCH_LIVE)[branch]
+    here = int32s(e, f.NODE_STACK)[path] if path >= 0 else stack
+    return here != f.FAIL and (row < 0 or can_shift_any(e, here, row))
+
+
+@native
+def add_group(e: int, row: int, group: int) -> None:
+    """Add the tokens of a group to a row."""
+    dense = int32s(e, f.GROUP_DENSE)[group]
+    if dense >= 0:
+        add_dense(e, row, dense)
+    else:
+        _add_listed(e, row, group)
+
+
+@native
+def _add_listed(e: int, row: int, group: int) -> None:
+    """Add the listed tokens of a group to a row."""
+    words, offsets, tokens = int32s_at(row, 0), int64s(e, f.GROUP_TOKENS), int32s(e, f.TOKENS)
+    for i in range(max(offsets[group], 0), min(offsets[group + 1], size(e, f.TOKENS))):
+        _add_token(e, words, tokens[i])
+
+
+@native
+def _add_token(e: int, words: Pointer, token: int) -> None:
+    if 0 <= token < get(e, f.VOCABULARY):
+        words[token >> 5] |= 1 << (token & 31)
+
+
+@native
+def verify_tokens(e: int, row: int, tree: int, at: int, stack: int) -> bool:
+    """Add the tokens with too many branches to be listed, by stepping their bytes.
+
+    A token that continues the one before it, as rows of dashes do, continues its readings.
+    """
+    words, offsets, tokens = int32s_at(row, 0), int64s(e, f.TREE_VERIFY), int32s(e, f.VERIFY_TOKENS)
+    chain, starts, done, left = int32s(e, f.CHAIN), int64s(e, f.VOCABULARY_OFFSETS), 0, 1
+    text, begin = address(e, f.VOCABULARY_BYTES), 0
+    for i in range(max(offsets[tree], 0), min(offsets[tree + 1], size(e, f.VERIFY_TOKENS))):
+        token = tokens[i]
+        if token < 0 or token >= get(e, f.VOCABULARY):
+            continue
+        length = starts[token + 1] - starts[token]
+        if length < 0 or starts[token] < 0 or starts[token + 1] > size(e, f.VOCABULARY_BYTES):
+            continue
+        if not _continues(e, begin, done, starts[token], length):
+            chain[0], chain[1], chain[2] = at, stack, 0
+            done, left = 0, 1
+        if left > 0:
+            begin = starts[token]
+            left = read_text(e, text + begin + done, length - done, left)
+            done = length
+        if left > 0:
+            _add_token(e, words, token)
+        if failed(e):
+            return False
+    return not failed(e)
+
+
+@native
+def _continues(e: int, begin: int, done: int, start: int, length: int) -> bool:
+    """Say whether ``done`` bytes at ``begin`` were read and begin the token at ``start``.
+
+    Not with a lookahead: what a token has ended so far is not kept between tokens.
+    """
+    if done == 0 or done > length or get(e, f.LOOKAHEAD) != f.UNLIMITED:
+        return False
+    text = uint8s(e, f.VOCABULARY_BYTES)
+    same = 0
+    while same < done and text[begin + same] == text[start + same]:
+        same += 1
+    return same == done

@@ -1,0 +1,217 @@
+"""The prefix tree of a language model's contexts: interning, ancestry, per-node columns, release.
+
+Only indices live here: what a model knows about a node (its distribution, its cache slots) is kept
+in *columns*, arrays that grow with the tree and are reset when a node is freed; what it knows about
+a prompt is kept once a root. A node costs 16 bytes of columns and 6 to 12 of the hash table.
+
+Example: after ``root = tree.add_root()``, ``tree.child([root, root], [5, 5])`` gives one new node
+twice: equal integers are equal prefixes, the mirror image of a constraint's states.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+
+from cdec.core.errors import UsageError
+from cdec.core.id_columns import IdColumns
+from cdec.core.models import context_kernels as kernels
+
+_TOKEN_BITS = 32
+NONE = kernels.EMPTY
+"""Parent of a root, and the number of a freed node."""
+
+_FIRST_SLOTS = 1024
+
+
+class ContextTree:
+    """Interned prefixes as int64 node ids, with ``parent``, ``token``, ``depth`` and ``number``.
+
+    Attributes:
+        columns: Arrays by name, one value a node: ``parent`` int32 (NONE for roots), ``token``
+            int32 (the last of the prefix; NONE for roots), ``depth`` int32 (tokens after the root),
+            ``number`` int32 (of the node's root; NONE where the id is free), and those added.
+        root_columns: Arrays by name, indexed by a root's number: ``node`` int64, and those added.
+    """
+
+    def __init__(self) -> None:
+        self._nodes = IdColumns("contexts", 1024)
+        self._roots = IdColumns("prompts", 16)
+        self.columns = self._nodes.arrays
+        self.root_columns = self._roots.arrays
+        self._slots = np.full(_FIRST_SLOTS, NONE, np.int32)
+        self._indexed = 0
+        for name in ("parent", "token", "depth", "number"):
+            self.add_column(name, np.int32, NONE)
+        self.add_root_column("node", np.int64, NONE)
+
+    @property
+    def parent(self) -> NDArray[np.int32]:
+        """Parents by node id."""
+        return self.columns["parent"]
+
+    @property
+    def token(self) -> NDArray[np.int32]:
+        """Last tokens by node id."""
+        return self.columns["token"]
+
+    @property
+    def depth(self) -> NDArray[np.int32]:
+        """Numbers of tokens after the root by node id."""
+        return self.columns["depth"]
+
+    @property
+    def number(self) -> NDArray[np.int32]:
+        """Numbers of the roots by node id."""
+        return self.columns["number"]
+
+    @property
+    def live(self) -> int:
+        """Number of nodes in use."""
+        return self._nodes.live
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of the hash table and of all columns, those of roots included."""
+        return self._nodes.nbytes + self._roots.nbytes + self._slots.nbytes
+
+    def add_column(self, name: str, dtype: Any, fill: int) -> None:
+        """Attach an array of one value a node, ``fill`` at new nodes.
+
+        subtle: growing replaces the array, so read it from ``columns`` anew after adding nodes.
+        """
+        self._nodes.add(name, dtype, fill)
+
+    def add_root_column(self, name: str, dtype: Any, fill: int) -> None:
+        """Attach an array of one value a root, by its number; else as ``add_column``."""
+        self._roots.add(name, dtype, fill)
+
+    def add_root(self) -> int:
+        """Add the root of a new tree and return its id."""
+        node = int(self._nodes.allocate(1)[0])
+        number = int(self._roots.allocate(1)[0])
+        self.root_columns["node"][number] = node
+        self.number[node] = number
+        self.depth[node] = 0
+        return node
+
+    def of_root(self, name: str, nodes: NDArray[Any] | int) -> NDArray[Any]:
+        """Return the values of the roots' column ``name`` that hold for ``nodes``, [n]."""
+        values: NDArray[Any] = self.root_columns[name][self.number[nodes]]
+        return values
+
+    def roots(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the roots of ``nodes``, int64[n]."""
+        return self.of_root("node", nodes)
+
+    def child(self, parents: ArrayLike, token_ids: ArrayLike) -> NDArray[np.int64]:
+        """Return the contexts one token longer, int64[n]; the same pair gives the same id.
+
+        Args:
+            parents: int64[n] live nodes.
+            token_ids: int[n], one token a parent.
+
+        Returns:
+            int64[n]; new ids ascend with (parent, token). Cost: one compiled pass, and a sort of
+            the pairs that are new.
+        """
+        above = np.ascontiguousarray(np.asarray(parents, np.int64).reshape(-1))
+        tokens = np.ascontiguousarray(np.asarray(token_ids, np.int64).reshape(-1))
+        if above.shape != tokens.shape:
+            raise UsageError(f"{len(above)} contexts were advanced by {len(tokens)} tokens")
+        nodes = np.empty(len(above), np.int64)
+        missing = self._find(above, tokens, nodes)
+        if missing < 0:
+            self.require_live(above)
+            raise UsageError("a context was advanced by a token id outside 0..2**31-1")
+        if missing:
+            new = np.flatnonzero(nodes == NONE)
+            self._add_children(np.unique(above[new] << _TOKEN_BITS | tokens[new]))
+            self._find(above, tokens, nodes)
+        return nodes
+
+    def ancestors(self, nodes: NDArray[np.int64], steps: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return each node's ancestor ``steps[i]`` levels up, int64[n]."""
+        if np.any(steps < 0) or np.any(steps > self.depth[nodes]):
+            raise UsageError("a rollback goes beyond the prompt (or is negative)")
+        above = nodes.copy()
+        for step in range(int(steps.max(initial=0))):
+            moving = steps > step
+            above[moving] = self.parent[above[moving]]
+        return above
+
+    def path(self, node: int) -> list[int]:
+        """Return the nodes from below the root down to ``node``; empty for a root."""
+        nodes = []
+        while self.parent[node] != NONE:
+            nodes.append(node)
+            node = int(self.parent[node])
+        return nodes[::-1]
+
+    def tokens(self, node: int) -> list[int]:
+        """Return the tokens after the root, root first."""
+        path = self.path(node)
+        return [int(token) for token in self.token[path]] if path else []
+
+    def require_live(self, nodes: NDArray[np.int64]) -> None:
+        """Raise UsageError if one of ``nodes`` (int64[n]) is no live context."""
+        at = kernels.first_lost(self.number, self._nodes.used, nodes)
+        if at >= 0:
+            raise UsageError(
+                f"context {nodes[at]} does not exist", hint="Was its root released already?"
+            )
+
+    def below(self, roots: Sequence[int] | NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return all live nodes of the trees of ``roots``, the roots included, int64[n].
+
+        Cost: O(n) in the nodes used since the tree was last empty.
+        """
+        wanted = np.asarray(roots, np.int64).reshape(-1)
+        self.require_live(wanted)
+        if np.any(self.parent[wanted] != NONE):
+            raise UsageError("only contexts returned by prefill can be released")
+        owner = self.number[: self._nodes.used]
+        if wanted.size == 1:
+            return np.flatnonzero(owner == self.number[wanted[0]])
+        return np.flatnonzero(np.isin(owner, self.number[wanted]))
+
+    def free(self, nodes: NDArray[np.int64]) -> None:
+        """Forget ``nodes`` (whole trees, from ``below``); their ids are used again later."""
+        self._indexed -= kernels.remove_nodes(self._slots, self.parent, self.token, nodes)
+        roots = nodes[self.parent[nodes] == NONE]
+        self._roots.free(self.number[roots].astype(np.int64))
+        self._nodes.free(nodes)
+
+    def _find(
+        self, above: NDArray[np.int64], tokens: NDArray[np.int64], nodes: NDArray[np.int64]
+    ) -> int:
+        found: int = kernels.find_children(
+            self._slots,
+            self.parent,
+            self.token,
+            self.number,
+            self._nodes.used,
+            above,
+            tokens,
+            nodes,
+        )
+        return found
+
+    def _add_children(self, keys: NDArray[np.int64]) -> None:
+        """Add the children of int64[n] ``keys``, parent << 32 | token, in this order."""
+        nodes = self._nodes.allocate(len(keys))
+        parents = keys >> _TOKEN_BITS
+        self.parent[nodes] = parents
+        self.token[nodes] = keys & ((1 << _TOKEN_BITS) - 1)
+        self.depth[nodes] = self.depth[parents] + 1
+        self.number[nodes] = self.number[parents]
+        self._indexed += len(nodes)
+        if 10 * self._indexed > 7 * len(self._slots):
+            held = self._slots
+            size = 1 << (10 * self._indexed // 7).bit_length()
+            self._slots = np.full(size, NONE, np.int32)
+            kernels.insert_nodes(self._slots, self.parent, self.token, held)
+        kernels.insert_nodes(self._slots, self.parent, self.token, nodes.astype(np.int32))

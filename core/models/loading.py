@@ -1,0 +1,293 @@
+"""load_model: from a folder or hub name to a LanguageModel; device, dtype and options.
+
+What a repository may do is decided in ``model_trust``; nothing of it runs before that.
+"""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import Iterator, Mapping
+from logging import ERROR
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cdec.core.errors import CdecError, ExtraMissingError, ModelError, TrustError, UsageError
+from cdec.core.models.base import DEFAULT_CACHE_BYTES
+from cdec.core.models.trust import Repository, open_repository
+
+if TYPE_CHECKING:
+    from cdec.core.models.base import LanguageModel
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+_DTYPES = ("auto", "float32", "float16", "bfloat16", "float64")
+_LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
+
+
+def load_model(
+    name_or_path: str | Path,
+    *,
+    device: str = "cpu",
+    dtype: str | None = None,
+    device_map: str | Mapping[str, Any] | None = None,
+    attn_implementation: str | None = None,
+    revision: str | None = None,
+    trust_remote_code: bool = False,
+    allow_pickle: bool = False,
+    quantization: str | Mapping[str, Any] | None = None,
+    tokenizer: str | Path | None = None,
+    vocabulary: Vocabulary | None = None,
+    allow_special: bool = False,
+    max_batch_rows: int = 256,
+    max_batch_tokens: int = 16384,
+    cache_bytes: int = DEFAULT_CACHE_BYTES,
+    key_value_bytes: int = 1 << 30,
+) -> LanguageModel:
+    """Load a causal or encoder-decoder model and its tokenizer.
+
+    Args:
+        name_or_path: A folder, or a hub name ``owner/name``.
+        device: ``cpu``, ``cuda``, ``cuda:1``, ... or ``auto`` (the first GPU, else the CPU).
+        dtype: ``auto`` (as stored), ``float32``, ``float16``, ``bfloat16`` or ``float64``. None is
+            ``auto`` on a GPU and ``float32`` on the CPU. Scores are float32 in any case.
+        device_map: As in transformers; spreads the layers and replaces ``device``.
+        attn_implementation: As in transformers: ``sdpa``, ``eager``, ``flash_attention_2``, ...
+        revision: Branch, tag or commit of a hub name.
+        trust_remote_code: Run the repository's own code: a local folder's, or a hub
+            repository's at a commit that ``revision`` names in full.
+        allow_pickle: Load ``.bin``/``.pt`` weights where there are no safetensors.
+        quantization: ``8bit`` or ``4bit`` (bitsandbytes), or transformers' quantization config.
+        tokenizer: Folder or hub name of another tokenizer.
+        vocabulary: For a model without a tokenizer; prompts are then token ids, or texts if the
+            vocabulary encodes.
+        allow_special: Let special tokens that are spelled out in prompts be special.
+        max_batch_rows: Sequences a forward pass.
+        max_batch_tokens: New tokens a forward pass, padding included.
+        cache_bytes: Bytes of next-token distributions kept.
+        key_value_bytes: Bytes of keys and values kept, and a quarter more for the rows of the
+            running batch; 0 computes every prefix whole.
+
+    Returns:
+        The model in evaluation mode, its vocabulary as wide as its logits.
+
+    Raises:
+        ModelError: Not found, not loadable, or tokenizer and model do not fit.
+        TrustError: The repository wants to run code, or has pickled weights only.
+        ExtraMissingError: A package that an option needs is not installed.
+        UsageError: An option that makes no sense.
+    """
+    _check_options(dtype, max_batch_rows, max_batch_tokens, cache_bytes, key_value_bytes)
+    name = str(name_or_path)
+    with quiet():
+        device = resolve_device(device)
+        repository = open_repository(name, revision, trust_remote_code, allow_pickle)
+        placement = {
+            "dtype": resolve_dtype(dtype, device, device_map),
+            "device_map": device_map,
+            "attn_implementation": attn_implementation,
+            "quantization_config": _quantization(quantization),
+        }
+        module = _load_module(repository, {k: v for k, v in placement.items() if v is not None})
+        if device_map is None and quantization is None:
+            module.to(device)
+        loaded = None
+        if vocabulary is None or tokenizer is not None:
+            loaded = load_tokenizer(repository, tokenizer)
+        vocabulary = _fit_vocabulary(vocabulary, loaded, module, name)
+        return _wrap(
+            module,
+            vocabulary,
+            loaded,
+            allow_special,
+            {"max_batch_rows": max_batch_rows, "cache_bytes": cache_bytes},
+            {"max_batch_tokens": max_batch_tokens, "key_value_bytes": key_value_bytes},
+        )
+
+
+def _wrap(
+    module: Any,
+    vocabulary: Vocabulary,
+    tokenizer: Any,
+    allow_special: bool,
+    options: dict[str, int],
+    pool_options: dict[str, int],
+) -> LanguageModel:
+    """Choose the kind of model that fits the module."""
+    from cdec.core.models.prompts import PromptEncoder
+    from cdec.core.models.transformers.causal import CausalModel, can_pool
+    from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
+    from cdec.core.models.transformers.full_forward import FullForwardModel
+
+    length = context_length_of(module.config)
+    prompts = PromptEncoder(
+        tokenizer,
+        vocabulary,
+        context_length=length,
+        room=0 if module.config.is_encoder_decoder else 1,
+        allow_special=allow_special,
+    )
+    if module.config.is_encoder_decoder:
+        return EncoderDecoderModel(
+            module, vocabulary, prompts, context_length=length, **options, **pool_options
+        )
+    if pool_options["key_value_bytes"] and can_pool(module):
+        return CausalModel(
+            module, vocabulary, prompts, context_length=length, **options, **pool_options
+        )
+    return FullForwardModel(module, vocabulary, prompts, context_length=length, **options)
+
+
+def _load_module(repository: Repository, placement: dict[str, Any]) -> Any:
+    from transformers import AutoModelForCausalLM, AutoModelForSeq2SeqLM
+
+    is_pair = bool(repository.config.get("is_encoder_decoder"))
+    kind = AutoModelForSeq2SeqLM if is_pair else AutoModelForCausalLM
+    with model_errors("model", repository.name, repository.is_offline):
+        module = kind.from_pretrained(
+            repository.name, **repository.arguments, **repository.weight_arguments(), **placement
+        )
+    module.eval()
+    module.requires_grad_(False)
+    return module
+
+
+def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
+    from transformers import AutoTokenizer
+
+    name, arguments = repository.name, repository.arguments
+    if other is not None:
+        other_repository = open_repository(str(other), None, False, True, needs_weights=False)
+        name, arguments = other_repository.name, other_repository.arguments
+    with model_errors("tokenizer", name, repository.is_offline):
+        return AutoTokenizer.from_pretrained(name, **arguments)
+
+
+def _fit_vocabulary(
+    vocabulary: Vocabulary | None, tokenizer: Any, module: Any, name: str
+) -> Vocabulary:
+    """Return the vocabulary in the logits' width, with the model's end-of-sequence ids."""
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+    if vocabulary is None:
+        vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    head = module.get_output_embeddings()
+    width = head.weight.shape[0] if head is not None else module.config.vocab_size
+    if vocabulary.size > width:
+        raise ModelError(
+            f"{name}: the tokenizer has {vocabulary.size} tokens, the model {width} outputs",
+            hint="Use the tokenizer that the model was trained with.",
+        )
+    generation = getattr(module, "generation_config", None)
+    given = getattr(generation, "eos_token_id", None)
+    ends = {given} if isinstance(given, int) else set(given or ())
+    ends = {end for end in ends if 0 <= end < vocabulary.size} | {*vocabulary.eos_token_ids}
+    return vocabulary.with_eos(sorted(ends)).with_width(int(width))
+
+
+def context_length_of(config: Any) -> int | None:
+    """Return the number of positions the model was made for, None if it has no such bound."""
+    text = config.get_text_config(decoder=True)
+    if text.model_type in ("t5", "mt5", "umt5", "longt5", "bloom", "rwkv", "mamba", "mamba2"):
+        return None  # relative positions or a recurrent state
+    for name in _LENGTHS:
+        value = getattr(text, name, None)
+        if isinstance(value, int) and value > 0:
+            return value
+    return None
+
+
+def resolve_device(device: str) -> str:
+    import torch
+
+    if device == "auto":
+        return "cuda:0" if torch.cuda.is_available() else "cpu"
+    try:
+        resolved = torch.device(device)
+    except RuntimeError as error:
+        raise UsageError(
+            f"{device!r} is no device", hint="Use cpu, cuda, cuda:0 or auto."
+        ) from error
+    if resolved.type == "cuda" and not torch.cuda.is_available():
+        raise ModelError(
+            "no CUDA device is available to torch",
+            hint="Use --device cpu, or install a torch build for your GPU; see cdec doctor.",
+        )
+    return str(resolved)
+
+
+def resolve_dtype(dtype: str | None, device: str, device_map: Any) -> Any:
+    """Return what transformers takes: float16 arithmetic is slow and coarse on a CPU."""
+    import torch
+
+    if dtype is None:
+        dtype = "float32" if device == "cpu" and device_map is None else "auto"
+    return dtype if dtype == "auto" else getattr(torch, dtype)
+
+
+def _quantization(quantization: str | Mapping[str, Any] | None) -> Any:
+    if quantization is None or not isinstance(quantization, str):
+        return None if quantization is None else dict(quantization)
+    if quantization not in ("8bit", "4bit"):
+        raise UsageError(f"quantization {quantization!r} is neither 8bit nor 4bit")
+    from importlib.util import find_spec
+
+    if find_spec("bitsandbytes") is None:
+        raise ExtraMissingError(
+            f"quantization {quantization} needs the bitsandbytes package",
+            hint="pip install bitsandbytes",
+        )
+    from transformers import BitsAndBytesConfig
+
+    return BitsAndBytesConfig(**{f"load_in_{quantization}": True})
+
+
+def _check_options(dtype: str | None, *counts: int) -> None:
+    if dtype is not None and dtype not in _DTYPES:
+        raise UsageError(f"dtype {dtype!r} is none of {', '.join(_DTYPES)}")
+    rows, tokens, cache, keys = counts
+    if rows < 1 or tokens < 1 or cache < 0 or keys < 0:
+        raise UsageError("batch sizes must be at least 1 and cache sizes not negative")
+
+
+@contextlib.contextmanager
+def model_errors(what: str, name: str, is_offline: bool) -> Iterator[None]:
+    """Turn whatever the libraries raise into a ModelError of one sentence."""
+    try:
+        yield
+    except CdecError:
+        raise
+    except Exception as error:  # OSError, ValueError, KeyError, SafetensorError, RuntimeError, ...
+        first = str(error).strip().partition("\n")[0]
+        if "trust_remote_code" in str(error):
+            raise TrustError(
+                f"the {what} {name} brings its own code, which is not run unless you trust it",
+                hint="Read its code, then give --trust-remote-code and --revision COMMIT.",
+                name=name,
+            ) from error
+        missing = isinstance(error, ImportError)
+        kind = ExtraMissingError if missing else ModelError
+        offline = "HF_HUB_OFFLINE is set: only folders and cached models can be read. "
+        raise kind(
+            f"the {what} {name} cannot be loaded: {first or type(error).__name__}",
+            hint=(offline if is_offline else "") + "Check the name, or name a local folder.",
+            name=name,
+        ) from error
+
+
+@contextlib.contextmanager
+def quiet() -> Iterator[None]:
+    """Keep the libraries' bars and warnings off the terminal while a model is loaded."""
+    from huggingface_hub.utils import logging as hub_logging
+    from transformers.utils import logging
+
+    levels = logging.get_verbosity(), hub_logging.get_verbosity()
+    had_bar = logging.is_progress_bar_enabled()
+    logging.set_verbosity(ERROR)
+    hub_logging.set_verbosity(ERROR)
+    logging.disable_progress_bar()
+    try:
+        yield
+    finally:
+        logging.set_verbosity(levels[0])
+        hub_logging.set_verbosity(levels[1])
+        if had_bar:
+            logging.enable_progress_bar()

@@ -1,0 +1,244 @@
+"""Prompts to token ids: texts, chat messages, ids; text that looks like a special token stays text.
+
+A user's text must not be able to end a turn or a sequence, so special tokens come from the
+tokenizer's own framing and from the chat template alone, unless ``allow_special`` is asked for.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cdec.core.errors import (
+    ChatTemplateMissingError,
+    ContextLengthError,
+    EmptyPromptError,
+    EncodingError,
+    FieldError,
+    UsageError,
+)
+from cdec.core.models.tabular import checked_token_ids
+
+if TYPE_CHECKING:
+    from cdec.core.models.base import Prompt
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+_PRIVATE_USE = range(0xE000, 0xF900)
+
+
+class PromptEncoder:
+    """Encodes the prompts of one model.
+
+    Args:
+        tokenizer: A transformers tokenizer; None if there is none, and then texts are encoded by
+            the vocabulary, or refused if it cannot.
+        vocabulary: Of the model.
+        context_length: Tokens of prompt and text together; None where unbounded.
+        room: Tokens that a prompt must leave free; 0 where texts have a context of their own.
+        allow_special: Let special tokens that are spelled out in a prompt be special.
+    """
+
+    def __init__(
+        self,
+        tokenizer: Any,
+        vocabulary: Vocabulary,
+        *,
+        context_length: int | None = None,
+        room: int = 1,
+        allow_special: bool = False,
+    ) -> None:
+        self._room = room
+        self._tokenizer = tokenizer
+        self._vocabulary = vocabulary
+        self._context_length = context_length
+        self._allow_special = allow_special
+        self._special = _special_tokens(tokenizer)
+        spelled = sorted(self._special, key=len, reverse=True)
+        self._special_pattern = re.compile("|".join(map(re.escape, spelled)) or r"(?!)")
+
+    @property
+    def has_chat_template(self) -> bool:
+        """Whether chat messages can be encoded."""
+        return getattr(self._tokenizer, "chat_template", None) is not None
+
+    def encode(self, prompt: Prompt) -> list[int]:
+        """Return a prompt's token ids.
+
+        Args:
+            prompt: A text, framed as the tokenizer frames texts (begin of sequence and the like);
+                chat messages with ``role`` and ``content``; or token ids, taken as they are.
+
+        Raises:
+            EmptyPromptError: Empty, and no begin-of-sequence token to start from.
+            ContextLengthError: No room for one more token; nothing is cut off.
+            ChatTemplateMissingError: Messages, and no template.
+            FieldError: Messages or ids that are malformed.
+            EncodingError: A text with lone surrogates.
+            UsageError: A text, and neither a tokenizer nor a vocabulary that encodes.
+        """
+        if isinstance(prompt, str):
+            token_ids = self._encode_text(prompt)
+        elif any(isinstance(part, Mapping) for part in prompt):
+            token_ids = self._encode_messages(prompt)
+        else:
+            token_ids = checked_token_ids(prompt, self._vocabulary.width)
+        if not token_ids:
+            token_ids = self._first_tokens()
+        limit = self._context_length
+        if limit is not None and len(token_ids) + self._room > limit:
+            raise ContextLengthError(
+                f"the prompt has {len(token_ids)} tokens, the model's context {limit}: "
+                f"no room for {'a text' if self._room else 'it'}",
+                hint="Shorten the prompt; cdec never cuts it.",
+                length=len(token_ids),
+                limit=limit,
+            )
+        return token_ids
+
+    def _first_tokens(self) -> list[int]:
+        bos = self._vocabulary.bos_token_id
+        if bos is None:
+            raise EmptyPromptError(
+                "the prompt is empty and the model has no begin-of-sequence token",
+                hint="Give at least one character to start from.",
+            )
+        return [bos]
+
+    def _encode_text(self, text: str) -> list[int]:
+        _require_unicode(text)
+        if self._tokenizer is not None:
+            return self._tokenize(text, framed=True, special=self._allow_special)
+        if self._vocabulary.tokenization is None:
+            raise UsageError(
+                "the model has no tokenizer, so a text prompt cannot be encoded",
+                hint="Give the prompt as token ids, or load the model with a tokenizer.",
+            )
+        return self._vocabulary.encode([text])[0]
+
+    def _encode_messages(self, messages: Sequence[Any]) -> list[int]:
+        if not self.has_chat_template:
+            raise ChatTemplateMissingError(
+                "the prompt has chat messages and the tokenizer has no chat template",
+                hint="Give a plain text prompt, or a model that was trained for chat.",
+            )
+        checked = [_checked_message(i, message) for i, message in enumerate(messages)]
+        rendered = self._render(checked)
+        if self._allow_special:
+            return self._tokenize(rendered, framed=False, special=True)
+        # Every first letter of a special token in the messages is followed by a private mark, so
+        # whatever is special in the marked rendering was written by the template.
+        mark = _unused_character(rendered)
+        starts = "".join(sorted({re.escape(token[0]) for token in self._special}))
+        if not starts:
+            return self._tokenize(rendered, framed=False, special=True)
+        pattern = re.compile(f"[{starts}]")
+        marked = self._render(
+            _map_strings(checked, lambda text: pattern.sub(rf"\g<0>{mark}", text))
+        )
+        found = self._special_pattern.findall
+        if found(rendered) == found(marked):
+            return self._tokenize(rendered, framed=False, special=True)
+        return self._encode_marked(marked, mark)
+
+    def _encode_marked(self, marked: str, mark: str) -> list[int]:
+        """Encode a rendering whose true special tokens are the unmarked ones."""
+        token_ids: list[int] = []
+        position = 0
+        for match in self._special_pattern.finditer(marked):
+            token_ids += self._encode_plain(marked[position : match.start()], mark)
+            token_ids.append(self._special[match.group()])
+            position = match.end()
+        return token_ids + self._encode_plain(marked[position:], mark)
+
+    def _encode_plain(self, text: str, mark: str) -> list[int]:
+        text = text.replace(mark, "")
+        return self._tokenize(text, framed=False, special=False) if text else []
+
+    def _render(self, messages: list[Any]) -> str:
+        try:
+            rendered = self._tokenizer.apply_chat_template(
+                messages, tokenize=False, add_generation_prompt=True
+            )
+        except Exception as error:  # a template is a program: it may raise anything
+            raise FieldError(
+                f"the chat template refused the messages: {error}", field="messages"
+            ) from error
+        return str(rendered)
+
+    def _tokenize(self, text: str, *, framed: bool, special: bool) -> list[int]:
+        encoded = self._tokenizer(
+            text,
+            add_special_tokens=framed,
+            split_special_tokens=not special,
+            truncation=False,
+            padding=False,
+            verbose=False,
+        )
+        return [int(token_id) for token_id in encoded["input_ids"]]
+
+
+def _special_tokens(tokenizer: Any) -> dict[str, int]:
+    """Return the special tokens' texts and ids."""
+    if tokenizer is None:
+        return {}
+    special = {
+        str(token): int(token_id)
+        for token_id, token in tokenizer.added_tokens_decoder.items()
+        if token.special
+    }
+    names = zip(tokenizer.all_special_tokens, tokenizer.all_special_ids, strict=True)
+    return special | {str(token): int(token_id) for token, token_id in names if token}
+
+
+def _checked_message(position: int, message: Any) -> dict[str, Any]:
+    """Return a message that has a role and text content; nothing is ever fetched."""
+    if not isinstance(message, Mapping):
+        raise FieldError(f"message {position} is no object", field="messages")
+    if not isinstance(message.get("role"), str):
+        raise FieldError(f"message {position} has no role", field="messages")
+    content = message.get("content")
+    parts = content if isinstance(content, list) else []
+    for part in parts:
+        if not (isinstance(part, Mapping) and isinstance(part.get("text"), str)):
+            kind = part.get("type") if isinstance(part, Mapping) else type(part).__name__
+            raise FieldError(
+                f"message {position} has content of type {kind!r}; only text is supported",
+                field="messages",
+            )
+    if not isinstance(content, (str, list)):
+        raise FieldError(f"message {position} has no text content", field="messages")
+    checked = dict(message)
+    _map_strings(checked, _require_unicode)
+    return checked
+
+
+def _map_strings(value: Any, function: Callable[[str], str]) -> Any:
+    """Apply ``function`` to every string inside a JSON value, keys and roles left alone."""
+    if isinstance(value, str):
+        return function(value)
+    if isinstance(value, Mapping):
+        return {
+            key: part if key in ("role", "type") else _map_strings(part, function)
+            for key, part in value.items()
+        }
+    if isinstance(value, (list, tuple)):
+        return [_map_strings(part, function) for part in value]
+    return value
+
+
+def _require_unicode(text: str) -> str:
+    try:
+        text.encode()
+    except UnicodeEncodeError as error:
+        raise EncodingError(
+            f"the prompt has a lone surrogate at character {error.start}",
+            hint="Write it as valid Unicode.",
+        ) from error
+    return text
+
+
+def _unused_character(text: str) -> str:
+    """Return a private-use character that ``text`` does not contain."""
+    used = set(text)
+    return next(chr(code) for code in _PRIVATE_USE if chr(code) not in used)

@@ -1,0 +1,155 @@
+"""SetMembers: what stands around the rows of a set: member texts, entity ids, source lines."""
+
+from __future__ import annotations
+
+import unicodedata
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any, Literal, Protocol, cast
+
+import numpy as np
+from numpy.typing import NDArray
+
+__all__ = ["MemberIndex", "SetMembers"]
+
+_Form = Literal["NFC", "NFKC"]
+
+
+class MemberIndex(Protocol):
+    """Exact lookup of member texts, as ``TextIndex`` does it."""
+
+    heads: tuple[bytes, ...]
+    tail: bytes
+    empty_head: bytes
+
+    def lookup(self, text: bytes) -> NDArray[np.int64]:
+        """Return the rows whose member text is exactly ``text``, ascending int64[k]."""
+
+
+@dataclass(frozen=True, eq=False)
+class SetMembers:
+    """Texts and entity ids of a set's rows.
+
+    Attributes:
+        index: Member text -> rows.
+        normalize: ``none``, ``nfc`` or ``nfkc``, as the members were compiled.
+        source_offsets: int64[R + 1] row -> range of ``source_lines``.
+        source_lines: int64[L] 1-based source lines, row by row.
+        id_offsets: int64[L + 1] entity ids by position in ``source_lines``; empty where the source
+            had no ids: the line number serves.
+        id_bytes: uint8[...] the ids' UTF-8.
+    """
+
+    index: MemberIndex
+    normalize: str
+    source_offsets: NDArray[np.int64]
+    source_lines: NDArray[np.int64]
+    id_offsets: NDArray[np.int64]
+    id_bytes: NDArray[np.uint8]
+
+    @classmethod
+    def from_mapping(
+        cls, arrays: Mapping[str, NDArray[Any]], index: MemberIndex, normalize: str
+    ) -> SetMembers:
+        """Pick the columns out of an artifact's."""
+        names = ("source_offsets", "source_lines", "id_offsets", "id_bytes")
+        return cls(index, normalize, **{name: arrays[name] for name in names})
+
+    def member_text(self, decoded: bytes) -> bytes:
+        """Cut forced prefix (with leading space) and suffix off a row's bytes.
+
+        subtle: compiled with and without a leading space, a text may begin with either head; the
+        one that leaves a member is right, and the longest where neither does (unfinished texts).
+        """
+        tail = self.index.tail
+        body = decoded.removesuffix(tail) if tail else decoded
+        texts = [body[len(head) :] for head in self.index.heads if body.startswith(head)]
+        if not texts:
+            # Unfinished within the forced prefix.
+            return b""
+        if len(texts) > 1:
+            for text in texts:
+                if len(self.index.lookup(text)):
+                    return text
+        return min(texts, key=len)
+
+    def content(self, decoded: bytes) -> bytes | None:
+        """Return what stands between forced prefix (with leading space) and suffix, both there.
+
+        subtle: the empty member takes no leading space; and compiled with and without one, a text
+        may begin with either head, of which the one that leaves a member is right.
+        """
+        index = self.index
+        if not decoded.endswith(index.tail):
+            return None
+        body = decoded[: len(decoded) - len(index.tail)]
+        if body == index.empty_head:
+            return b""
+        texts = [body[len(h) :] for h in index.heads if body.startswith(h) and body != h]
+        members = [text for text in texts if len(index.lookup(text))]
+        return min(members or texts, key=len, default=None)
+
+    def rows_of_text(self, text: bytes) -> NDArray[np.int64]:
+        """Return the rows of a text as a user writes it, normalised as the members were."""
+        if self.normalize != "none":
+            # Bytes that are no UTF-8 come back as they are.
+            spelled = text.decode("utf-8", "surrogateescape")
+            spelled = unicodedata.normalize(cast(_Form, self.normalize.upper()), spelled)
+            text = spelled.encode("utf-8", "surrogateescape")
+        return self.index.lookup(text)
+
+    def rows_of_id(self, entity_id: str) -> NDArray[np.int64]:
+        """Return the rows of one entity, ascending; empty for an unknown id.
+
+        Cost: the first call sorts all ids (about a second for 6.4 million), later ones O(log L).
+        """
+        if len(self.id_offsets):
+            positions = self._positions_of_id(entity_id.encode("utf-8", "surrogatepass"))
+        elif entity_id.isascii() and entity_id.isdigit() and len(entity_id) < 19:
+            lines, order = self._lines
+            bounds = np.searchsorted(lines, [int(entity_id), int(entity_id) + 1])
+            positions = order[bounds[0] : bounds[1]]
+        else:
+            positions = np.empty(0, np.int64)
+        return np.unique(np.searchsorted(self.source_offsets, positions, side="right") - 1)
+
+    def entity_ids(self, rows: NDArray[np.int64]) -> list[str]:
+        """Return the distinct entity ids of some rows, in the order of their source lines."""
+        ranges = [range(*self.source_offsets[row : row + 2].tolist()) for row in rows.tolist()]
+        positions = sorted(
+            (position for part in ranges for position in part), key=self.source_lines.__getitem__
+        )
+        if not len(self.id_offsets):
+            return list(dict.fromkeys(str(self.source_lines[at]) for at in positions))
+        return list(dict.fromkeys(self._id(at).decode("utf-8", "replace") for at in positions))
+
+    def _id(self, position: int) -> bytes:
+        start, stop = self.id_offsets[position : position + 2].tolist()
+        return self.id_bytes[start:stop].tobytes()
+
+    def _positions_of_id(self, wanted: bytes) -> NDArray[np.int64]:
+        hashes, order = self._id_hashes
+        hashed = _hash_texts(np.frombuffer(wanted, np.uint8), np.array([0, len(wanted)]))[0]
+        first, stop = (int(np.searchsorted(hashes, hashed, side)) for side in ("left", "right"))
+        found = [at for at in order[first:stop].tolist() if self._id(at) == wanted]
+        return np.array(found, np.int64)
+
+    @cached_property
+    def _lines(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+        order = np.argsort(self.source_lines, kind="stable")
+        return self.source_lines[order], order
+
+    @cached_property
+    def _id_hashes(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
+        hashes = _hash_texts(self.id_bytes, self.id_offsets)
+        order = np.argsort(hashes, kind="stable")
+        return hashes[order], order
+
+
+def _hash_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    from cdec.core.sets.text_index import hash_texts
+
+    hashes = np.empty(len(offsets) - 1, np.uint64)
+    hash_texts(data, offsets, hashes)
+    return hashes

@@ -1,0 +1,183 @@
+"""From whatever names a tokenizer (object, folder, hub name, file) to a vocabulary's parts."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from cdec.core.errors import ModelError, TrustError, UsageError
+from cdec.core.tokens.files import check_spec, generation_eos, read_bounded, read_tokenizer_file
+from cdec.core.tokens.parts import RawTokenizer, TokenizerParts, assemble
+from cdec.core.tokens.sentencepiece_files import read_sentencepiece
+
+_HUGGING_FACE = ("tokenizer_config.json", "config.json")
+"""A folder with one of these is for ``AutoTokenizer``, if it has a vocabulary as well."""
+_VOCABULARIES = (
+    "tokenizer.json*",
+    "tekken*.json*",
+    "vocab.json*",
+    "encoder.json*",
+    "*.model",
+    "*.model.*",
+    "*.tiktoken*",
+    "*.spm",
+    "vocab.txt",
+)
+
+
+def read_tokenizer(source: Any, *, revision: str | None = None) -> TokenizerParts:
+    """Read any tokenizer; see ``Vocabulary.from_tokenizer`` for the sources and errors."""
+    if not isinstance(source, str | os.PathLike):
+        return assemble(_from_object(source))
+    path = Path(source).expanduser()
+    if path.is_dir():
+        return assemble(_from_folder(path))
+    if path.exists():
+        return assemble(read_tokenizer_file(path))
+    return assemble(_from_hub(str(source), revision))
+
+
+def _from_object(tokenizer: Any) -> RawTokenizer:
+    """Read a ``tokenizers.Tokenizer``, or a transformers tokenizer; neither is changed."""
+    # A transformers tokenizer has no to_str of its own, but the tokenizers object it wraps has.
+    if hasattr(tokenizer, "to_str"):
+        return RawTokenizer(_spec_of(tokenizer, "tokenizer"), set(), set(), None, "tokenizer")
+    if not hasattr(tokenizer, "all_special_ids"):
+        raise UsageError(
+            f"a {type(tokenizer).__name__} is no tokenizer; expected a transformers or tokenizers "
+            "tokenizer, a folder, a file or a hub name"
+        )
+    name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
+    special = {int(token_id) for token_id in tokenizer.all_special_ids}
+    eos = set() if tokenizer.eos_token_id is None else {int(tokenizer.eos_token_id)}
+    bos = None if tokenizer.bos_token_id is None else int(tokenizer.bos_token_id)
+    backend = getattr(tokenizer, "backend_tokenizer", None)
+    pieces = _sentencepiece_origin(tokenizer, name)
+    if backend is not None and hasattr(backend, "to_str"):
+        spec = _spec_of(backend, name)
+        if pieces is not None:
+            _take_merges(spec, pieces.spec)
+        return RawTokenizer(spec, special, eos, bos, name)
+    if pieces is not None:
+        return RawTokenizer(pieces.spec, pieces.special_ids | special, eos, bos, name)
+    raise ModelError(
+        f"{name}: the tokenizer of class {type(tokenizer).__name__} has no fast form",
+        hint="Name its tokenizer.json, tokenizer.model or tekken.json instead.",
+        tokenizer_class=type(tokenizer).__name__,
+    )
+
+
+def _sentencepiece_origin(tokenizer: Any, name: str) -> RawTokenizer | None:
+    """Return the SentencePiece model that transformers converted, None where it read a JSON."""
+    named = getattr(tokenizer, "vocab_file", None)
+    if not isinstance(named, str) or ".model" not in Path(named).name:
+        return None
+    file = Path(named)
+    if not file.is_file() or (file.parent / "tokenizer.json").exists():
+        return None
+    return read_sentencepiece(read_bounded(file), name)
+
+
+def _take_merges(spec: dict[str, Any], pieces: dict[str, Any]) -> None:
+    # subtle: transformers 5.23 converts a Llama model's pieces with its merges in the order of ids,
+    # where SentencePiece goes by score: it gives "a  b" other tokens than the model was trained on.
+    if spec["model"]["type"] == "BPE" and spec["model"]["vocab"] == pieces["model"]["vocab"]:
+        spec["model"]["merges"] = pieces["model"]["merges"]
+
+
+def _spec_of(backend: Any, name: str) -> dict[str, Any]:
+    try:
+        return check_spec(orjson.loads(backend.to_str()), name)
+    except Exception as error:  # a component written in Python cannot be serialised
+        if isinstance(error, ModelError):
+            raise
+        raise ModelError(
+            f"{name}: the tokenizer cannot be written as JSON: {error}",
+            hint="Replace its custom Python components, or name its file instead.",
+        ) from error
+
+
+def _from_folder(folder: Path) -> RawTokenizer:
+    vocabularies = [file for pattern in _VOCABULARIES for file in sorted(folder.glob(pattern))]
+    if not vocabularies:
+        raise ModelError(
+            f"the folder {folder} has no tokenizer: none of {', '.join(_VOCABULARIES)}",
+            hint="Save the tokenizer beside the model, or name another tokenizer.",
+            path=str(folder),
+        )
+    if any((folder / name).exists() for name in _HUGGING_FACE):
+        raw = _auto_tokenizer(str(folder), None)
+    else:
+        raw = read_tokenizer_file(_only_one(folder, vocabularies))
+    eos = raw.eos_token_ids | generation_eos(folder)
+    return RawTokenizer(raw.spec, raw.special_ids, eos, raw.bos_token_id, str(folder))
+
+
+def _only_one(folder: Path, files: list[Path]) -> Path:
+    # tokenizer.model and tekken.json of one folder are two forms of one tokenizer; two versions of
+    # one form are not, and guessing would give another model's tokens.
+    names = {file.name.removesuffix(".xz") for file in files}
+    if len(names) > 1:
+        raise ModelError(
+            f"the folder {folder} has several tokenizers: {', '.join(sorted(names))}",
+            hint="Name one of the files.",
+            path=str(folder),
+        )
+    return files[0]
+
+
+def _from_hub(name: str, revision: str | None) -> RawTokenizer:
+    if name.startswith(("/", ".", "~")) or name.count("/") > 1 or not name:
+        raise ModelError(
+            f"there is no tokenizer at {name!r}: neither a file nor a folder",
+            hint="Check the path; a hub name has the form owner/name.",
+            path=name,
+        )
+    raw = _auto_tokenizer(name, revision)
+    eos = raw.eos_token_ids | _hub_eos(name, revision)
+    return RawTokenizer(raw.spec, raw.special_ids, eos, raw.bos_token_id, name)
+
+
+def _is_offline() -> bool:
+    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
+
+
+def _auto_tokenizer(name: str, revision: str | None) -> RawTokenizer:
+    from transformers import AutoTokenizer
+
+    try:
+        tokenizer = AutoTokenizer.from_pretrained(
+            name, revision=revision, trust_remote_code=False, local_files_only=_is_offline()
+        )
+    except Exception as error:  # the library raises OSError, ValueError, ImportError, KeyError, ...
+        first = str(error).strip().partition("\n")[0]
+        if "trust_remote_code" in str(error):
+            raise TrustError(
+                f"{name}: the tokenizer wants to run its own code, which is not allowed",
+                hint="Name its tokenizer.json, tokenizer.model or tekken.json instead.",
+                name=name,
+            ) from error
+        offline = "HF_HUB_OFFLINE is set: only folders and cached models can be read. "
+        raise ModelError(
+            f"the tokenizer {name} cannot be loaded: {first}",
+            hint=(offline if _is_offline() else "") + "Check the name, or name a local folder.",
+            name=name,
+        ) from error
+    return _from_object(tokenizer)
+
+
+def _hub_eos(name: str, revision: str | None) -> set[int]:
+    from transformers import GenerationConfig
+
+    try:
+        config = GenerationConfig.from_pretrained(
+            name, revision=revision, local_files_only=_is_offline()
+        )
+    except (OSError, ValueError):  # most repositories of mere tokenizers have none
+        return set()
+    value = config.eos_token_id
+    entries = value if isinstance(value, list) else [value]
+    return {entry for entry in entries if type(entry) is int and entry >= 0}

@@ -1,0 +1,161 @@
+"""Reads the entities of a set: picks the reader of the format; each reader has its own file."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Literal, TypeVar
+
+from cdec.core.errors import UsageError
+from cdec.core.sets.entities import EntityBatch, TokenBatch
+from cdec.data.entities.request import BadLines, EntityRequest
+from cdec.data.input.source import ENTITY_LIMITS, InputLimits, Source, SourceStats, source_name
+
+Format = Literal["auto", "text", "jsonl", "csv", "parquet"]
+
+_EXTENSIONS: dict[str, Format] = {
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+    ".json": "jsonl",
+    ".csv": "csv",
+    ".tsv": "csv",
+    ".parquet": "parquet",
+    ".pq": "parquet",
+}
+_COMPRESSED = (".gz", ".xz")
+
+BatchT = TypeVar("BatchT")
+
+
+def read_entities(
+    source: Source,
+    *,
+    format: Format = "auto",
+    field: str | None = None,
+    id_field: str | None = None,
+    bad_lines: BadLines = "error",
+    limits: InputLimits = ENTITY_LIMITS,
+    stats: SourceStats | None = None,
+) -> Iterator[EntityBatch]:
+    """Yield a source's entities in batches, streaming.
+
+    Blank lines of a text come out as empty texts: whether they are members is the compiler's
+    decision. Those of other formats hold no record and are only counted. gzip and xz are recognised
+    by content (not for Parquet).
+
+    Args:
+        source: Path, ``"-"`` for stdin, or a binary stream.
+        format: ``auto`` goes by the extension, a ``.gz`` or ``.xz`` after it left out of account;
+            without a telling one it is text, or JSONL where ``field`` is given.
+        field: Field or column with the texts; ``text`` if not given.
+        id_field: Field or column with the entity ids; without it the batches have no ids.
+        bad_lines: ``skip`` counts lines that cannot be read in ``stats.skipped``.
+        limits: Longest line and input.
+        stats: Counts and notices; pass one to see them.
+
+    Returns:
+        An iterator of batches; nothing is opened before its first step. Text lines come at some
+        millions a second, in memory of a few MiB.
+
+    Raises:
+        UsageError: ``field`` with a text source, a Parquet file that is no file.
+        InputMissingError, EncodingError, LineTooLongError, JsonError, FieldError, LimitError,
+        DataError: What the source holds, at its first step or later.
+    """
+    chosen = _format_of(source, format, field or id_field)
+    if chosen == "text" and (field or id_field):
+        raise UsageError(
+            f"{source_name(source)} is read as text lines, which have no field"
+            f" {field or id_field!r}",
+            hint="say --format jsonl, csv or parquet",
+        )
+    request = EntityRequest(
+        source=source,
+        name=source_name(source),
+        field=field,
+        id_field=id_field,
+        bad_lines=bad_lines,
+        limits=limits,
+        stats=stats if stats is not None else SourceStats(),
+        tabs=isinstance(source, str | Path) and _extension(source) == ".tsv",
+    )
+    return _finishing(_reader(chosen)(request), request)
+
+
+def read_token_rows(
+    source: Source,
+    *,
+    bad_lines: BadLines = "error",
+    limits: InputLimits = ENTITY_LIMITS,
+    stats: SourceStats | None = None,
+) -> Iterator[TokenBatch]:
+    """Yield entities given as token ids: one JSON array of ids a line.
+
+    Args:
+        source: Path, ``"-"`` for stdin, or a binary stream.
+        bad_lines: ``skip`` counts lines that cannot be read in ``stats.skipped``.
+        limits: Longest line and input.
+        stats: Counts and notices; pass one to see them.
+
+    Raises:
+        JsonError: A line that is no JSON.
+        DataError: JSON that is no array of token ids.
+        InputMissingError, EncodingError, LineTooLongError, LimitError: As ``read_entities``.
+    """
+    from cdec.data.entities.jsonl import read_token_lines
+
+    request = EntityRequest(
+        source=source,
+        name=source_name(source),
+        field=None,
+        id_field=None,
+        bad_lines=bad_lines,
+        limits=limits,
+        stats=stats if stats is not None else SourceStats(),
+    )
+    return _finishing(read_token_lines(request), request)
+
+
+def _reader(format: Format) -> Callable[[EntityRequest], Iterator[EntityBatch]]:
+    """Import one format's reader: pyarrow must not cost those who read text."""
+    if format == "jsonl":
+        from cdec.data.entities.jsonl import read_jsonl
+
+        return read_jsonl
+    if format == "csv":
+        from cdec.data.entities.csv import read_csv
+
+        return read_csv
+    if format == "parquet":
+        from cdec.data.entities.parquet import read_parquet
+
+        return read_parquet
+    from cdec.data.entities.text import read_text_lines
+
+    return read_text_lines
+
+
+def _format_of(source: Source, format: Format, field: str | None) -> Format:
+    if format != "auto":
+        return format
+    by_extension = _EXTENSIONS.get(_extension(source)) if isinstance(source, str | Path) else None
+    return by_extension or ("jsonl" if field else "text")
+
+
+def _extension(path: str | Path) -> str:
+    suffixes = [suffix.lower() for suffix in Path(path).suffixes]
+    if suffixes and suffixes[-1] in _COMPRESSED:
+        suffixes.pop()
+    return suffixes[-1] if suffixes else ""
+
+
+def _finishing(batches: Iterator[BatchT], request: EntityRequest) -> Iterator[BatchT]:
+    """Pass batches on, and report what was skipped once the source has ended."""
+    yield from batches
+    skipped = request.stats.skipped
+    if skipped:
+        request.stats.notice_once(
+            "W_BAD_LINES",
+            f"{request.name}: {skipped} bad line{'s' if skipped > 1 else ''} skipped",
+            skipped=skipped,
+        )

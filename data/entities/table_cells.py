@@ -1,0 +1,131 @@
+"""From columns of a record batch to entities, naming the row of a bad cell."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import pyarrow as pa
+
+from cdec.core.errors import CdecError, EncodingError, FieldError, LineTooLongError
+from cdec.core.sets.entities import EntityBatch
+from cdec.data.entities.jsonl import DEFAULT_FIELD
+from cdec.data.entities.request import EntityRequest
+
+
+def chosen_columns(names: Sequence[str], request: EntityRequest) -> tuple[str, ...]:
+    """Return the columns to read: the texts', then the ids' if there is one.
+
+    Raises:
+        FieldError: No such column, or several.
+    """
+    wanted = [request.field or DEFAULT_FIELD]
+    if request.id_field is not None and request.id_field != wanted[0]:
+        wanted.append(request.id_field)
+    for name, option in zip(wanted, ("--field", "--id-field"), strict=False):
+        found = list(names).count(name)
+        if found != 1:
+            problem = f"has no column {name!r}" if found == 0 else f"has {found} columns {name!r}"
+            raise FieldError(
+                f"{request.name} {problem}; its columns are {', '.join(map(repr, names))}",
+                hint=f"name the column with {option}",
+                line=1,
+                field=name,
+            )
+    return tuple(wanted)
+
+
+def entities_of(
+    batch: Any, columns: tuple[str, ...], lines: Sequence[int], request: EntityRequest
+) -> EntityBatch:
+    """Turn a record batch into entities; only a batch with a bad cell is read cell by cell."""
+    request.stats.lines += batch.num_rows
+    id_column = columns[-1] if request.id_field is not None else None
+    texts = _column(batch, columns[0])
+    ids = _column(batch, id_column) if id_column is not None else None
+    if texts is None or (id_column is not None and ids is None) or _any_long(texts, request):
+        texts, ids, lines = _good_rows(batch, columns, lines, request)
+        ids = ids if id_column is not None else None
+    request.stats.blank += texts.count("")
+    return EntityBatch(texts, lines, ids)
+
+
+def _column(batch: Any, name: str) -> list[str] | None:
+    """Return a column as texts; None if a cell is null or not UTF-8."""
+    values = _plain(batch.column(name))
+    if values.null_count:
+        return None
+    try:
+        texts: list[str] = values.cast(pa.large_string()).to_pylist()
+    except pa.ArrowInvalid:
+        return None
+    return texts
+
+
+def _plain(values: Any) -> Any:
+    """Return integers as they are and all else as bytes, so that a cast to text checks UTF-8."""
+    if pa.types.is_dictionary(values.type):
+        values = values.dictionary_decode()
+    return values if pa.types.is_integer(values.type) else values.cast(pa.large_binary())
+
+
+def _any_long(texts: list[str], request: EntityRequest) -> bool:
+    # A character has at most four bytes: exact lengths only where they may matter.
+    limit = request.limits.max_line_bytes
+    return any(len(text) > limit // 4 and len(text.encode()) > limit for text in texts)
+
+
+def _good_rows(
+    batch: Any, columns: tuple[str, ...], lines: Sequence[int], request: EntityRequest
+) -> tuple[list[str], list[str], list[int]]:
+    texts: list[str] = []
+    ids: list[str] = []
+    kept: list[int] = []
+    cells = [_plain(batch.column(name)).to_pylist() for name in columns]
+    for line, row in zip(lines, zip(*cells, strict=True), strict=True):
+        try:
+            decoded = [
+                _cell(value, name, line, request) for value, name in zip(row, columns, strict=True)
+            ]
+        except CdecError as error:
+            request.refuse(error)
+            continue
+        texts.append(decoded[0])
+        ids.append(decoded[-1])
+        kept.append(line)
+    return texts, ids, kept
+
+
+def _cell(value: object, name: str, line: int, request: EntityRequest) -> str:
+    if value is None:
+        raise FieldError(
+            f"{request.name}, row {line}: column {name!r} is null",
+            hint="leave such rows out with --bad-lines skip",
+            line=line,
+            field=name,
+        )
+    if not isinstance(value, bytes):
+        return str(value)
+    if len(value) > request.limits.max_line_bytes:
+        raise row_too_long(request, line)
+    try:
+        return value.decode()
+    except UnicodeDecodeError as error:
+        raise EncodingError(
+            f"{request.name}, row {line}: column {name!r} is not UTF-8: {error.reason}",
+            hint="convert the file to UTF-8, or leave such rows out with --bad-lines skip",
+            line=line,
+            field=name,
+        ) from error
+
+
+def row_too_long(request: EntityRequest, line: int | None = None) -> LineTooLongError:
+    """Return the error of a table's row past the line limit; ``line`` (from 1) where known."""
+    limit = request.limits.max_line_bytes
+    where = "" if line is None else f", row {line}"
+    return LineTooLongError(
+        f"{request.name}{where}: a row is longer than {limit} bytes",
+        hint="raise --max-line-bytes, or check that the file is a table",
+        limit=f"max_line_bytes {limit}",
+        **({} if line is None else {"line": line}),
+    )

@@ -1,0 +1,211 @@
+"""Opens an input (path, stdin, stream) as bounded chunks of plain bytes; counts what was read."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import BinaryIO
+
+from cdec.core.errors import EncodingError, InputMissingError, LimitError, Notice
+from cdec.data.input.decompress import COMPRESSIONS, compression_of, decompress
+
+CHUNK_BYTES = 1 << 20
+
+_BOM = b"\xef\xbb\xbf"
+_WIDE_BOMS = {
+    b"\xff\xfe\x00\x00": "UTF-32",
+    b"\x00\x00\xfe\xff": "UTF-32",
+    b"\xff\xfe": "UTF-16",
+    b"\xfe\xff": "UTF-16",
+}
+_WIDE_SAMPLE = 64
+
+Source = str | Path | BinaryIO
+"""A path, ``"-"`` for stdin, or an open binary stream."""
+
+
+@dataclass(frozen=True, slots=True)
+class InputLimits:
+    """What an input may cost before it is refused.
+
+    Attributes:
+        max_line_bytes: Longest line, newline not counted, bytes.
+        max_input_bytes: Longest input after decompression, bytes.
+        max_expansion: Largest ratio of decompressed to compressed bytes (after 16 MiB).
+    """
+
+    max_line_bytes: int = 1 << 20
+    max_input_bytes: int = 64 << 30
+    max_expansion: int = 200
+
+
+ENTITY_LIMITS = InputLimits()
+PROMPT_LIMITS = InputLimits(max_line_bytes=16 << 20)
+
+
+@dataclass(slots=True)
+class SourceStats:
+    """What a reader has seen so far; the caller may look at any time.
+
+    Attributes:
+        lines: Lines (rows of a table) read, blank and skipped ones included.
+        blank: Blank lines among them.
+        skipped: Bad lines left out (``bad_lines="skip"``).
+        bytes_read: Bytes taken from the file itself, so compressed where it is compressed.
+        notices: Warnings; those about the whole input are added when it ends.
+    """
+
+    lines: int = 0
+    blank: int = 0
+    skipped: int = 0
+    bytes_read: int = 0
+    notices: list[Notice] = field(default_factory=list)
+
+    def notice_once(self, code: str, message: str, **details: object) -> None:
+        """Add a notice unless one with this code is there."""
+        if all(notice.code != code for notice in self.notices):
+            self.notices.append(Notice(code, message, details))
+
+
+def source_name(source: Source) -> str:
+    """Return how error messages name the source."""
+    if isinstance(source, str | Path):
+        return "stdin" if str(source) == "-" else str(source)
+    return str(getattr(source, "name", "stream"))
+
+
+@contextmanager
+def open_source(source: Source) -> Iterator[BinaryIO]:
+    """Open a path or stdin for reading bytes; a stream is passed through and left open.
+
+    Raises:
+        InputMissingError: Nothing there, a directory, or no permission.
+    """
+    if not isinstance(source, str | Path):
+        yield source
+    elif str(source) == "-":
+        yield sys.stdin.buffer
+    else:
+        with _open_path(Path(source)) as stream:
+            yield stream
+
+
+def _open_path(path: Path) -> BinaryIO:
+    try:
+        return path.open("rb", buffering=0)
+    except FileNotFoundError as error:
+        raise InputMissingError(
+            f"no such file: {path}", hint="check the name, or give - for stdin", path=str(path)
+        ) from error
+    except IsADirectoryError as error:
+        raise InputMissingError(
+            f"{path} is a directory, a file was expected", hint="name one file", path=str(path)
+        ) from error
+    except (OSError, ValueError) as error:
+        # ValueError: a NUL in the name.
+        raise InputMissingError(
+            f"cannot read {path}: {error}", hint="check its permissions", path=str(path)
+        ) from error
+
+
+def read_chunks(
+    stream: BinaryIO, name: str, *, limits: InputLimits, stats: SourceStats
+) -> Iterator[bytes]:
+    """Yield the source's plain bytes as they arrive: decompressed and limited.
+
+    gzip and xz are recognised by content. A pipe's bytes are passed on at once, so a producer that
+    waits for results is not kept waiting. Memory: a few chunks of 1 MiB.
+
+    Args:
+        stream: What ``open_source`` gave.
+        name: For messages.
+        limits: ``max_input_bytes`` and ``max_expansion`` apply.
+        stats: ``bytes_read`` is kept up to date.
+
+    Raises:
+        EncodingError: The text looks like UTF-16 or UTF-32.
+        LimitError: Too many bytes, or a compressed file that expands absurdly.
+        DataError: A damaged compressed stream.
+        InputMissingError: Reading failed.
+    """
+    head, chunks = _with_head(_raw_chunks(stream, name, stats), COMPRESSIONS)
+    compression = compression_of(head)
+    if compression is not None:
+        chunks = decompress(chunks, compression, name, limits.max_expansion)
+        head, chunks = _with_head(chunks, ())
+    total = 0
+    for position, chunk in enumerate(chunks):
+        if position == 0:
+            _refuse_wide(chunk, name)
+        total += len(chunk)
+        if total > limits.max_input_bytes:
+            raise LimitError(
+                f"{name} is longer than {limits.max_input_bytes} bytes",
+                hint="raise --max-input-bytes, or split the input",
+                limit=f"max_input_bytes {limits.max_input_bytes}",
+            )
+        yield chunk
+
+
+def bom_length(chunk: bytes) -> int:
+    """Return how many bytes of the input's first chunk are UTF-8's byte-order mark: 3 or 0."""
+    return len(_BOM) if chunk.startswith(_BOM) else 0
+
+
+def _raw_chunks(stream: BinaryIO, name: str, stats: SourceStats) -> Iterator[bytes]:
+    # One system call a chunk: `read` of a buffered pipe would wait until the chunk is full.
+    read = getattr(stream, "read1", stream.read)
+    while True:
+        try:
+            chunk: bytes = read(CHUNK_BYTES)
+        except OSError as error:
+            raise InputMissingError(
+                f"cannot read {name}: {error}", hint="check the device or the pipe", path=name
+            ) from error
+        if not chunk:
+            return
+        stats.bytes_read += len(chunk)
+        yield chunk
+
+
+def _with_head(chunks: Iterator[bytes], magics: tuple[bytes, ...]) -> tuple[bytes, Iterator[bytes]]:
+    """Return the first bytes, enough to tell the magics apart, and all chunks, those included."""
+    magics = (*magics, _BOM, *_WIDE_BOMS)
+    head = next(chunks, b"")
+    while any(len(head) < len(magic) and magic.startswith(head) for magic in magics):
+        more = next(chunks, b"")
+        if not more:
+            break
+        head += more
+
+    def whole() -> Iterator[bytes]:
+        if head:
+            yield head
+        yield from chunks
+
+    return head, whole()
+
+
+def _refuse_wide(head: bytes, name: str) -> None:
+    encoding = next((wide for bom, wide in _WIDE_BOMS.items() if head.startswith(bom)), None)
+    if encoding is None and _alternates_with_nul(head[:_WIDE_SAMPLE]):
+        encoding = "UTF-16"
+    if encoding is not None:
+        raise EncodingError(
+            f"{name} is not UTF-8: it looks like {encoding}",
+            hint=f"convert it first: iconv -f {encoding} -t UTF-8 {name}",
+            line=1,
+            byte_offset=1,
+        )
+
+
+def _alternates_with_nul(sample: bytes) -> bool:
+    # UTF-16 without a byte-order mark is valid UTF-8 full of NULs: nobody means that.
+    if len(sample) < _WIDE_SAMPLE:
+        return False
+    even, odd = sample[::2].count(0), sample[1::2].count(0)
+    half = len(sample) // 2
+    return min(even, odd) == 0 and max(even, odd) >= 0.9 * half

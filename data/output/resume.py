@@ -1,0 +1,118 @@
+"""Reads what an interrupted run wrote: which draws are there, and where the good part ends."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import BinaryIO
+
+import orjson
+
+from cdec.core.errors import FieldError, JsonError
+from cdec.data.input.lines import LineBlocks, LongLine
+from cdec.data.input.source import InputLimits
+from cdec.data.prompts.ids import id_key
+
+_LIMITS = InputLimits(max_line_bytes=1 << 28)
+_CHUNK_BYTES = 1 << 20
+_MAX_INDEX = 10_000_000  # far beyond any limit on n; a bad file must not cost a gigabyte of bits
+
+
+class FinishedRecords:
+    """The (id, index) pairs an output already holds.
+
+    Memory: about 120 bytes an id, whatever its length; the indices of an id are bits of one
+    integer.
+    """
+
+    def __init__(self) -> None:
+        self.records = 0
+        self._indices: dict[bytes, int] = {}  # bit i: index i is there; -1: all of them
+
+    def add(self, record_id: object, index: int | None) -> None:
+        """Note a record; an ``index`` of None is an error object, which finishes its id."""
+        key = id_key(record_id)
+        bits = -1 if index is None else 1 << index
+        self._indices[key] = self._indices.get(key, 0) | bits
+        self.records += 1
+
+    def missing(self, record_id: object, n: int) -> list[int]:
+        """Return the indices below ``n`` that are not there yet, ascending."""
+        bits = self._indices.get(id_key(record_id), 0)
+        return [index for index in range(n) if not bits >> index & 1]
+
+
+def read_finished(file: BinaryIO, name: str) -> tuple[FinishedRecords, int]:
+    """Read an output up to its last whole record.
+
+    A run that was killed may leave a last line without its end, cut within a character, or full of
+    NUL bytes: the good part ends before it. An error object counts as finished: the record would
+    fail again. Only a bad line *between* good ones is an error, because no run of cdec leaves one.
+
+    Args:
+        file: The output, opened for reading, at its start.
+        name: For messages.
+
+    Returns:
+        What is there, and the length of the good part, bytes. Cost: a few us a short record.
+
+    Raises:
+        JsonError: A line that is no record stands before one that is.
+        FieldError: A record without ``id`` or ``index`` (written with ``--fields``).
+    """
+    finished = FinishedRecords()
+    good_bytes = 0
+    bad_line: int | None = None
+    for line, end, data in _whole_lines(file, name):
+        record = _parse(data)
+        if record is None:
+            bad_line = line if bad_line is None else bad_line
+            continue
+        if bad_line is not None:
+            raise JsonError(
+                f"{name}, line {bad_line} is no record, yet records follow it",
+                hint="take the line out by hand, or start over with --force",
+                line=bad_line,
+            )
+        finished.add(*_key(record, name, line))
+        good_bytes = end
+    return finished, good_bytes
+
+
+def _whole_lines(file: BinaryIO, name: str) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (1-based number, offset of the end, bytes without newline) of lines that have an end.
+
+    A line too long for a record comes as no bytes, which are no record either.
+    """
+    chunks = iter(lambda: file.read(_CHUNK_BYTES), b"")
+    for event in LineBlocks(chunks, name, _LIMITS, keep_going=True):
+        if isinstance(event, LongLine):
+            yield event.line, event.byte_offset + event.length + 1, b""
+            continue
+        end = event.byte_offset
+        *whole, _ = event.data.split(b"\n")  # what follows the last newline is torn, or nothing
+        for line, data in enumerate(whole, event.line):
+            end += len(data) + 1
+            yield line, end, data
+
+
+def _parse(data: bytes) -> dict[str, object] | None:
+    try:
+        record = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _key(record: dict[str, object], name: str, line: int) -> tuple[object, int | None]:
+    index = record.get("index")
+    if "id" in record and isinstance(record.get("error"), dict):
+        return record["id"], None
+    if "id" in record and type(index) is int and 0 <= index <= _MAX_INDEX:
+        return record["id"], index
+    field = "index" if "id" in record else "id"
+    raise FieldError(
+        f"{name}, line {line} has no good {field!r}, by which a run is resumed",
+        hint="start over with --force, and keep id and index among the --fields",
+        line=line,
+        field=field,
+    )

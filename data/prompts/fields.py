@@ -1,0 +1,240 @@
+"""Checks the fields of one prompt record: types, ranges, and what a record may not say."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from typing import TypeVar
+
+import orjson
+
+from cdec.core.errors import FieldError, LimitError
+from cdec.data.prompts.ids import RecordId
+
+ValueT = TypeVar("ValueT")
+
+MAX_SEED = 2**63 - 1
+
+UNSUPPORTED_SAMPLING_FIELDS = frozenset(
+    {
+        "K",
+        "beams",
+        "best_of",
+        "do_sample",
+        "frequency_penalty",
+        "guided_choice",
+        "guided_grammar",
+        "guided_json",
+        "guided_regex",
+        "length_penalty",
+        "logit_bias",
+        "max_completion_tokens",
+        "max_new_tokens",
+        "method",
+        "min_p",
+        "min_tokens",
+        "num_beams",
+        "num_return_sequences",
+        "presence_penalty",
+        "repetition_penalty",
+        "response_format",
+        "stop",
+        "stop_token_ids",
+        "structured_outputs",
+        "top_k",
+        "top_m",
+        "top_p",
+        "typical_p",
+    }
+)
+"""Fields that would change a draw elsewhere and that records of cdec do not have."""
+
+_CONSTRAINT_TEXTS = ("grammar", "regex", "schema")
+
+
+class RecordFields:
+    """One record's fields with its place, so that every error can name both.
+
+    Args:
+        fields: The parsed JSON object.
+        name: Name of the input.
+        line: 1-based line.
+    """
+
+    def __init__(self, fields: dict[str, object], name: str, line: int) -> None:
+        self.fields = fields
+        self.name = name
+        self.line = line
+
+    def error(self, field: str, problem: str, hint: str) -> FieldError:
+        """Return an error about one field."""
+        return FieldError(
+            f"{self.name}, line {self.line}: field {field!r} {problem}",
+            hint=hint,
+            line=self.line,
+            field=field,
+        )
+
+    def refuse_foreign_fields(self) -> None:
+        """Refuse what would be ignored or is dangerous, before anything else is looked at.
+
+        Raises:
+            FieldError: ``chat_template``, a sampling option records do not have, or the line is a
+                request of a batch file.
+        """
+        if "chat_template" in self.fields:
+            raise self.error(
+                "chat_template",
+                "is refused: a template from a record is a program",
+                "the model's own chat template is applied to messages",
+            )
+        if "custom_id" in self.fields and "body" in self.fields:
+            raise self.error(
+                "url",
+                "makes this a request of a batch file, a format that is not read",
+                "give the body's messages as a record of their own: jq -c '{id: .custom_id,"
+                " messages: .body.messages}'",
+            )
+        for field in self.fields:
+            if field in UNSUPPORTED_SAMPLING_FIELDS:
+                raise self.error(
+                    field,
+                    "cannot be set by a record",
+                    "records may set n, seed, temperature and max_tokens; the rest are options",
+                )
+
+    def optional(self, field: str, check: Callable[[str, object], ValueT]) -> ValueT | None:
+        """Return a field's checked value; None where the record does not have it."""
+        return check(field, self.fields[field]) if field in self.fields else None
+
+    def identifier(self, field: str, value: object) -> RecordId:
+        """Check an id: a text that is not empty, or an integer of 64 bits."""
+        if (isinstance(value, str) and value) or _is_integer(value):
+            return value  # type: ignore[return-value]  # str or int
+        raise self.error(
+            field,
+            f"is {shown(value)}; an id is a text or an integer of 64 bits",
+            "leave it out and the record gets a hash of its content as its id",
+        )
+
+    def text(self, field: str, value: object) -> str:
+        """Check a text, which may be empty."""
+        if isinstance(value, str):
+            return value
+        raise self.error(field, f"is {shown(value)}, a text was expected", "put it in quotes")
+
+    def non_empty_text(self, field: str, value: object) -> str:
+        """Check a text that says something."""
+        text = self.text(field, value)
+        if text:
+            return text
+        raise self.error(field, "is empty", "leave the field out, or say what is meant")
+
+    def seed(self, field: str, value: object) -> int:
+        """Check a seed: an integer from 0 to 2^63 - 1."""
+        return self._integer(field, value, 0, MAX_SEED)
+
+    def count(self, field: str, value: object) -> int:
+        """Check a number of tokens or draws: an integer of at least 1."""
+        return self._integer(field, value, 1, MAX_SEED)
+
+    def draws(self, max_n: int) -> int | None:
+        """Return ``n``.
+
+        Raises:
+            FieldError: No integer of at least 1.
+            LimitError: More than ``max_n``.
+        """
+        n = self.optional("n", self.count)
+        if n is not None and n > max_n:
+            raise LimitError(
+                f"{self.name}, line {self.line}: field 'n' asks for {n} draws, at most {max_n} are"
+                " made for one record",
+                hint="raise --max-n, or repeat the record under several ids",
+                line=self.line,
+                field="n",
+                limit=f"max_n {max_n}",
+            )
+        return n
+
+    def temperature(self, field: str, value: object) -> float:
+        """Check a temperature: a number greater than 0."""
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
+        if is_number and math.isfinite(value) and value > 0:  # type: ignore[arg-type,operator]
+            return float(value)  # type: ignore[arg-type]
+        raise self.error(
+            field,
+            f"is {shown(value)}, a number greater than 0 was expected",
+            "for the most probable token at each step use --method greedy",
+        )
+
+    def candidates(self, field: str, value: object) -> tuple[str, ...]:
+        """Check a list of texts or entity ids; integers become their decimal text."""
+        items = value if isinstance(value, list) else []
+        if items and all((isinstance(item, str) and item) or _is_integer(item) for item in items):
+            return tuple(str(item) for item in items)
+        raise self.error(
+            field,
+            f"is {shown(value)}; a list of texts or entity ids was expected, at least one",
+            "leave the field out to allow every entity of the artifact",
+        )
+
+    def schema(self, field: str, value: object) -> str:
+        """Check a JSON Schema given as an object (or true/false) or as its text."""
+        if isinstance(value, dict | bool):
+            return orjson.dumps(value).decode()
+        return self.non_empty_text(field, value)
+
+    def refuse_two_constraints(self) -> None:
+        """Refuse a record whose constraint could be read in two ways.
+
+        Raises:
+            FieldError: Two of ``grammar``, ``regex``, ``schema``, or one of them beside
+                ``constraint`` or ``candidates``.
+        """
+        texts = [field for field in _CONSTRAINT_TEXTS if field in self.fields]
+        others = [field for field in ("constraint", "candidates") if field in self.fields]
+        if len(texts) > 1 or (texts and others):
+            first, second = (texts + others)[:2]
+            raise self.error(
+                second, f"stands beside {first!r}", "a record has one constraint of its own"
+            )
+
+    def messages(self, field: str, value: object) -> tuple[dict[str, str], ...]:
+        """Check chat messages: objects of ``role`` and ``content``, both texts."""
+        hint = 'give a list such as [{"role": "user", "content": "Hello"}]'
+        if not isinstance(value, list) or not value:
+            raise self.error(field, f"is {shown(value)}; chat messages were expected", hint)
+        for number, message in enumerate(value, 1):
+            if not isinstance(message, dict) or set(message) != {"role", "content"}:
+                problem = f"has a message {number} that is not an object of role and content"
+                raise self.error(field, problem, hint)
+            for key in ("role", "content"):
+                if not isinstance(message[key], str):
+                    problem = f"has a message {number} whose {key} is {shown(message[key])}"
+                    raise self.error(field, problem, "only text is read; nothing is fetched")
+        return tuple(value)
+
+    def _integer(self, field: str, value: object, low: int, high: int) -> int:
+        if _is_integer(value) and low <= value <= high:  # type: ignore[operator]
+            return value  # type: ignore[return-value]
+        limits = f"from {low} to {high}" if high != MAX_SEED or low == 0 else f"of at least {low}"
+        raise self.error(
+            field,
+            f"is {shown(value)}, an integer {limits} was expected",
+            "correct the field, or leave it out to take the run's option",
+        )
+
+
+def shown(value: object) -> str:
+    """Return a value for a message: scalars as JSON, cut to 40 characters; else its kind."""
+    if isinstance(value, dict):
+        return "an object"
+    if isinstance(value, list):
+        return "an empty list" if not value else "a list"
+    text = orjson.dumps(value).decode()
+    return text if len(text) <= 40 else text[:40] + "..."
+
+
+def _is_integer(value: object) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool)

@@ -1,0 +1,79 @@
+"""What a prompt record says once it is checked; and a record that failed the checks."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from cdec.core.errors import CdecError
+from cdec.data.prompts.ids import RecordId
+
+OWN_FIELDS = frozenset(
+    {
+        "id",
+        "prompt",
+        "messages",
+        "n",
+        "seed",
+        "temperature",
+        "max_tokens",
+        "constraint",
+        "candidates",
+        "grammar",
+        "regex",
+        "schema",
+    }
+)
+"""Fields a record is read for; all others are passed through."""
+
+
+@dataclass(frozen=True, slots=True)
+class PromptRecord:
+    """One checked record; None where it leaves a value to the run's options.
+
+    Attributes:
+        id: Its own id, or a hash of its content.
+        line: 1-based line in the input.
+        prompt: The prompt's text; None where ``messages`` is given.
+        messages: Chat messages, each ``{"role": ..., "content": ...}``.
+        n: Number of draws, at least 1.
+        seed: Stands in the place of the run's seed.
+        temperature: Greater than 0.
+        max_tokens: Most new tokens, at least 1.
+        constraint: Name of a constraint given by ``--constraint``.
+        candidates: Texts or entity ids that alone are allowed.
+        grammar: Grammar text.
+        regex: Regular expression.
+        schema: JSON Schema as JSON text.
+        input: The other fields, to be passed through; None where there are none.
+    """
+
+    id: RecordId
+    line: int
+    prompt: str | None = None
+    messages: tuple[dict[str, str], ...] | None = None
+    n: int | None = None
+    seed: int | None = None
+    temperature: float | None = None
+    max_tokens: int | None = None
+    constraint: str | None = None
+    candidates: tuple[str, ...] | None = None
+    grammar: str | None = None
+    regex: str | None = None
+    schema: str | None = None
+    input: dict[str, object] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class BadRecord:
+    """A record that cannot be sampled; its error object takes its place in the output.
+
+    Attributes:
+        id: The record's id where it has a good one, else a hash of its content, so that a resumed
+            run knows it again.
+        line: 1-based line in the input.
+        error: What is wrong.
+    """
+
+    id: RecordId
+    line: int
+    error: CdecError

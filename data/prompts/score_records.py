@@ -1,0 +1,131 @@
+"""Reads records to be scored: texts or token ids with their prompts, as samples have them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import partial
+
+from cdec.core.errors import CdecError, FieldError
+from cdec.data.input.json_text import parse_json
+from cdec.data.input.lines import decode_line
+from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
+from cdec.data.prompts.fields import RecordFields, shown
+from cdec.data.prompts.ids import RecordId
+from cdec.data.prompts.record import BadRecord
+from cdec.data.prompts.text_records import read_lines
+
+
+@dataclass(frozen=True, slots=True)
+class ScoreRecord:
+    """One checked record; None for what it does not have.
+
+    Attributes:
+        id: Its own id, which several records may share.
+        line: 1-based line in the input.
+        index: Number of a sample within its record.
+        text: The text.
+        token_ids: Its tokens. One of the two is there.
+        prompt: What stands before the text.
+        messages: The same as chat messages.
+    """
+
+    id: RecordId | None
+    line: int
+    index: int | None = None
+    text: str | None = None
+    token_ids: tuple[int, ...] | None = None
+    prompt: str | None = None
+    messages: tuple[dict[str, str], ...] | None = None
+
+
+def read_scored(
+    source: Source,
+    *,
+    field: str = "text",
+    limits: InputLimits = PROMPT_LIMITS,
+    stats: SourceStats | None = None,
+) -> Iterator[ScoreRecord | BadRecord]:
+    """Yield the records of an input in its order, as their lines arrive.
+
+    A line that begins with ``{`` is a JSON object with the text in ``field``, or ``token_ids``, or
+    both, and perhaps ``id``, ``index``, and ``prompt`` or ``messages``; any other line is the text
+    itself. Blank lines are skipped, other fields are not looked at.
+
+    Args:
+        source: Path, ``"-"`` for stdin, or a binary stream.
+        field: Name of the text's field.
+        limits: As in ``read_texts``.
+        stats: As in ``read_texts``.
+
+    Raises:
+        As ``cdec.data.prompts.text_records.read_texts``.
+    """
+    return read_lines(source, partial(_record, field=field), limits=limits, stats=stats)
+
+
+def _record(
+    data: bytes, name: str, line: int, offset: int, *, field: str
+) -> ScoreRecord | BadRecord:
+    record_id: RecordId | None = None
+    try:
+        if not data.lstrip().startswith(b"{"):
+            return ScoreRecord(None, line, text=decode_line(data, name, line, offset))
+        # What begins with a brace and parses is an object; null says the same as nothing.
+        parsed: dict[str, object] = parse_json(data, name, line, offset)  # type: ignore[assignment]
+        fields = {key: value for key, value in parsed.items() if value is not None}
+        record = RecordFields(fields, name, line)
+        record_id = record.optional("id", record.identifier)
+        return _checked(record, record_id, field)
+    except CdecError as error:
+        return BadRecord(f"line {line}" if record_id is None else record_id, line, error)
+
+
+def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> ScoreRecord:
+    if field not in record.fields and "token_ids" not in record.fields:
+        raise _nothing(record, field)
+    scored = ScoreRecord(
+        id=record_id,
+        line=record.line,
+        index=_index(record),
+        text=record.optional(field, record.text),
+        token_ids=_token_ids(record),
+        prompt=record.optional("prompt", record.text),
+        messages=record.optional("messages", record.messages),
+    )
+    if scored.prompt is not None and scored.messages is not None:
+        raise record.error("messages", "stands beside 'prompt'", "give one of the two")
+    return scored
+
+
+def _nothing(record: RecordFields, field: str) -> FieldError:
+    if "error" in record.fields:
+        return record.error(
+            field, "is missing: this is the error object of a failed record", "leave it out"
+        )
+    return record.error(
+        field,
+        "is missing, and so is 'token_ids'; the record has "
+        f"{', '.join(map(repr, record.fields)) or 'no fields'}",
+        "give one of them, or name the text's field with --field",
+    )
+
+
+def _index(record: RecordFields) -> int | None:
+    index = record.fields.get("index")
+    if index is None or (type(index) is int and index >= 0):
+        return index
+    raise record.error(
+        "index", f"is {shown(index)}, an integer of at least 0 was expected", "leave it out"
+    )
+
+
+def _token_ids(record: RecordFields) -> tuple[int, ...] | None:
+    ids = record.fields.get("token_ids")
+    if ids is None:
+        return None
+    if isinstance(ids, list) and all(type(token) is int for token in ids):
+        return tuple(ids)
+    raise record.error(
+        "token_ids", f"is {shown(ids)}, a list of integers was expected", "give the ids alone"
+    )

@@ -1,0 +1,114 @@
+"""Prompt templates: a few-shot prompt whose {field} places are filled from a record."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+import orjson
+
+from cdec.core.errors import FieldError, LimitError, UsageError
+from cdec.data.input.lines import LineBlock, decode_line, numbered_lines
+from cdec.data.input.source import bom_length, open_source
+
+_MAX_BYTES = 16 << 20
+_PLACE = re.compile(r"[^\W\d][\w .-]*")
+_PIECES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
+
+
+@dataclass(frozen=True, slots=True)
+class PromptTemplate:
+    """Literal text and fields in turn: text, field, text, ..., text.
+
+    Attributes:
+        texts: The literal pieces, one more than there are places.
+        fields: Name of the field of each place.
+    """
+
+    texts: tuple[str, ...]
+    fields: tuple[str, ...]
+
+    @classmethod
+    def parse(cls, text: str, name: str = "template") -> PromptTemplate:
+        """Read a template: ``{field}`` is a place, ``{{`` and ``}}`` are braces.
+
+        A place is the literal name of a field: no attributes, indices or formats, and a value's
+        braces are never read again.
+
+        Args:
+            text: The template.
+            name: For messages.
+
+        Raises:
+            UsageError: A brace that belongs to no place, or a place that is no field name.
+        """
+        texts, fields, at = [""], [], 0
+        for match in _PIECES.finditer(text):
+            texts[-1] += text[at : match.start()]
+            at = match.end()
+            piece, field = match.group(), match.group(1)
+            if piece in ("{{", "}}"):
+                texts[-1] += piece[0]
+            elif field is not None and _PLACE.fullmatch(field):
+                fields.append(field)
+                texts.append("")
+            else:
+                line = text.count("\n", 0, match.start()) + 1
+                raise UsageError(
+                    f"{name}, line {line}: {piece!r} is no {{field}}",
+                    hint="a field name stands alone between braces; write {{ and }} for braces",
+                    line=line,
+                )
+        texts[-1] += text[at:]
+        return cls(tuple(texts), tuple(fields))
+
+    def fill(self, fields: Mapping[str, object], line: int) -> str:
+        """Return the prompt for one record.
+
+        Args:
+            fields: The record's fields. Texts go in as they are, other values as JSON.
+            line: The record's 1-based line, for messages.
+
+        Raises:
+            FieldError: A field is missing or null.
+        """
+        parts = [self.texts[0]]
+        for field, text in zip(self.fields, self.texts[1:], strict=True):
+            value = fields.get(field)
+            if value is None:
+                found = "is null" if field in fields else "is missing"
+                raise FieldError(
+                    f"line {line}: field {field!r}, which the template uses, {found}",
+                    hint=f"the record has {', '.join(map(repr, fields)) or 'no fields'}",
+                    line=line,
+                    field=field,
+                )
+            parts += (value if isinstance(value, str) else orjson.dumps(value).decode(), text)
+        return "".join(parts)
+
+
+def read_template(path: str | Path) -> PromptTemplate:
+    """Read a template file; one newline at its very end, which editors add, is not part of it.
+
+    Raises:
+        InputMissingError: The file cannot be read.
+        EncodingError: It is not UTF-8.
+        LimitError: It is longer than 16 MiB.
+        UsageError: It is no template.
+    """
+    with open_source(Path(path)) as stream:
+        data = stream.read(_MAX_BYTES + 1)
+    if len(data) > _MAX_BYTES:
+        raise LimitError(
+            f"{path} is longer than {_MAX_BYTES} bytes, too long for a template",
+            hint="give the prompts as the input, and the text around them as the template",
+            limit=f"template bytes {_MAX_BYTES}",
+        )
+    start = bom_length(data)
+    lines = [
+        decode_line(line, str(path), number, offset)
+        for number, offset, line in numbered_lines(LineBlock(1, start, data[start:]))
+    ]
+    return PromptTemplate.parse("\n".join(lines), str(path))

@@ -1,0 +1,254 @@
+"""Compiled walks down a prefix tree, and the vectors of allowed masses that they draw from.
+
+Nodes and their columns are those of ``tree_kernels``. A vector holds the mass of each allowed id of
+a node times exp(-shift), zero where the id leads to a visited child, and the sums of its blocks.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from cdec.samplers.learning.tree.kernels import NIL, TERMINAL
+from cdec.samplers.walks.categorical_kernels import weigh
+from cdec.samplers.walks.sum_kernels import BLOCK, fast_exp
+
+MISSING, ENDED, LEFT, DRY, STUCK = 0, 1, 2, 3, 4
+"""How a descent pauses or ends: no vector here; the end event or a terminal child; an unvisited
+token; no uniforms left in the block; no mass."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def build(  # type: ignore[no-untyped-def]
+    nodes,
+    scores,
+    log_normalizer,
+    rows,
+    lists,
+    offsets,
+    allowed,
+    first_child,
+    next_sibling,
+    node_token,
+    numbers,
+    slots,
+    pool,
+):
+    """Store the masses of the allowed ids of ``nodes``, those of visited children as zero.
+
+    Args:
+        nodes: int64[n]. scores: float[M, V]. log_normalizer: float64[M]. rows: int64[n].
+        lists: int64[n] list of each node. offsets: int64[L + 1] and allowed: int32[...]: the lists,
+            each sorted.
+        numbers: int64[n] slot of each node. slots, pool: As in ``leave``; ``shift`` is written.
+
+    Returns:
+        Whether every row was normalised; False means NaN.
+    """
+    starts, lengths, first_blocks, shifts = slots
+    ids, masses, blocks = pool
+    for i in range(len(nodes)):
+        number = numbers[i]
+        start, n, first = starts[number], lengths[number], first_blocks[number]
+        begin = offsets[lists[i]]
+        row = rows[i]
+        values = masses[start : start + n]
+        sums = blocks[first : first + (n + BLOCK - 1) // BLOCK + 1]
+        shift, total = weigh(scores, row, log_normalizer[row], allowed, begin, n, values, sums)
+        if total != total:
+            return False
+        shifts[number] = shift
+        mine = allowed[begin : begin + n]
+        ids[start : start + n] = mine
+        child = first_child[nodes[i]]
+        while child != NIL:
+            place = np.searchsorted(mine, node_token[child])
+            if place < n and mine[place] == node_token[child] and values[place] > 0.0:
+                values[place] = 0.0
+                sums[place // BLOCK] = -1.0
+            child = next_sibling[child]
+        for block in range((n + BLOCK - 1) // BLOCK):
+            if sums[block] < 0.0:
+                sums[block] = block_sum(masses, start, n, block)
+    return True
+
+
+@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+def block_sum(masses, start, n, block):  # type: ignore[no-untyped-def]
+    """Return the sum of one block of a vector of n masses."""
+    total = 0.0
+    for j in range(block * BLOCK, min(n, (block + 1) * BLOCK)):
+        total += masses[start + j]
+    return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def leave(nodes, tokens, slot, slots, pool, mass):  # type: ignore[no-untyped-def]
+    """Take tokens that are about to be children out of their nodes' vectors and masses.
+
+    Args:
+        nodes, tokens: int64[n] pairs, each node with a vector.
+        slot: int32 a node. slots: ``start``, ``length``, ``first_block``, ``shift`` by slot.
+        mass: float64 a node, written: the log mass of what is left.
+    """
+    starts, lengths, first_blocks, shifts = slots
+    ids, masses, blocks = pool
+    for i in range(len(nodes)):
+        number = slot[nodes[i]]
+        start, n, first = starts[number], lengths[number], first_blocks[number]
+        place = np.searchsorted(ids[start : start + n], tokens[i])
+        masses[start + place] = 0.0
+        block = place // BLOCK
+        blocks[first + block] = block_sum(masses, start, n, block)
+        total = 0.0
+        for b in range((n + BLOCK - 1) // BLOCK):
+            total += blocks[first + b]
+        mass[nodes[i]] = shifts[number] + math.log(total) if total > 0.0 else -math.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def descend(  # type: ignore[no-untyped-def]
+    walks,
+    node_of,
+    depth_of,
+    log_p,
+    token_of,
+    log_edge,
+    status,
+    uniforms,
+    block_of,
+    width,
+    edge,
+    bound,
+    flags,
+    first_child,
+    next_sibling,
+    node_token,
+    slot,
+    slots,
+    pool,
+    end_ids,
+    is_end,
+):
+    """Follow ``walks`` through visited nodes, each event with probability P * c / (sum of P * c).
+
+    Args:
+        walks: int64[n] rows of the walk columns that follow, which are read and written: the node,
+            the tokens drawn, log P so far; where the walk leaves the tree, the unvisited token and
+            its log P.
+        status: uint8[W], written: MISSING, ENDED, LEFT, DRY or STUCK.
+        uniforms: float64[W, width] and block_of: int64[W]: numbers ``block * width ...`` of a walk,
+            number 1 + s of which decides token s.
+        edge, bound, flags, first_child, next_sibling, node_token, slot: Columns of the nodes.
+        slots, pool: As in ``leave``. end_ids: int64[...]. is_end: bool[V].
+    """
+    starts, lengths, first_blocks, shifts = slots
+    ids, masses, blocks = pool
+    for w in walks:
+        node = node_of[w]
+        while True:
+            number = slot[node]
+            if number < 0:
+                status[w] = MISSING
+                break
+            column = depth_of[w] + 1 - block_of[w] * width
+            if column >= width:
+                status[w] = DRY
+                break
+            start, n, first, shift = (
+                starts[number],
+                lengths[number],
+                first_blocks[number],
+                shifts[number],
+            )
+            n_blocks = (n + BLOCK - 1) // BLOCK
+            rest = 0.0
+            for b in range(n_blocks):
+                rest += blocks[first + b]
+            # subtle: the bound sums the rest and the children's weights, so shares of it
+            # need no pass over the children, of which there may be thousands.
+            scale = bound[node]
+            if scale == -math.inf:
+                status[w] = STUCK
+                break
+            own = rest * math.exp(shift - scale)
+            target = uniforms[w, column]
+            taken = NIL
+            if target >= own:
+                taken = _child(
+                    node, target - own, own, scale, edge, bound, first_child, next_sibling
+                )
+            if taken == NIL:
+                share = min(1.0, target / own)
+                place = _place(masses, blocks, start, n, first, n_blocks, share * rest)
+                token = ids[start + place]
+                if is_end[token]:
+                    log_p[w] += _end_mass(ids, masses, start, n, end_ids, shift)
+                    status[w] = ENDED
+                    break
+                token_of[w] = token
+                log_edge[w] = shift + math.log(masses[start + place])
+                status[w] = LEFT
+                break
+            log_p[w] += edge[taken]
+            depth_of[w] += 1
+            node = taken
+            node_of[w] = node
+            if flags[node] & TERMINAL:
+                status[w] = ENDED
+                break
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _child(  # type: ignore[no-untyped-def]
+    node, target, own, scale, edge, bound, first_child, next_sibling
+):
+    """Return the child at which the running sum of weights exp(edge + bound - scale) passes target.
+
+    subtle: sums are rounded, and scores that were computed again differ in their last bits; what is
+    left over goes to the heaviest child, or to NIL (the rest) where that is heavier than all.
+    """
+    heaviest = NIL
+    most = own
+    child = first_child[node]
+    while child != NIL:
+        weight = fast_exp(edge[child] + bound[child] - scale)
+        if weight > target:
+            return child
+        target -= weight
+        if weight > most:
+            most = weight
+            heaviest = child
+        child = next_sibling[child]
+    return heaviest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _place(masses, blocks, start, n, first, n_blocks, target):  # type: ignore[no-untyped-def]
+    """Return the first place whose running sum exceeds ``target``; the last positive if none."""
+    block = 0
+    while block < n_blocks - 1 and blocks[first + block] <= target:
+        target -= blocks[first + block]
+        block += 1
+    for j in range(block * BLOCK, n):
+        if masses[start + j] > target:
+            return j
+        target -= masses[start + j]
+    for j in range(n - 1, -1, -1):
+        if masses[start + j] > 0.0:
+            return j
+    return 0
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def _end_mass(ids, masses, start, n, end_ids, shift):  # type: ignore[no-untyped-def]
+    """Return log of the mass of all end ids of a vector: ends are never taken out of it."""
+    total = 0.0
+    allowed = ids[start : start + n]
+    for end in end_ids:
+        place = np.searchsorted(allowed, end)
+        if place < n and allowed[place] == end:
+            total += masses[start + place]
+    return shift + math.log(total)

@@ -1,0 +1,197 @@
+"""PrefixTree: every prefix a run visited, per record; what it cost and what it certifies.
+
+Each node has an upper bound c of the mass of its valid completions: 1 where nobody was, 0 where
+nothing can follow, else the sum of P * c over what may come next (ASAp, arXiv 2405.21047, equation
+3; design, ALGORITHMS section 3). So c(root) bounds P(S) from above, and the sum of P over the texts
+seen bounds it from below. Samplers that forget (``masked``, ``disc``) only write here; those that
+remember (``asap``, ``exact``) walk down it too (``descent``).
+
+A node is a context of the model's tree, which interns prefixes already: columns are indexed by it.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.samplers.learning.tree import kernels
+from cdec.samplers.learning.tree.kernels import EVALUATED, EXACT, IN_RUN, NIL, TERMINAL, VISITED
+
+if TYPE_CHECKING:
+    from cdec.core.models.context_tree import ContextTree
+    from cdec.samplers.walks.frontier import Frontier
+
+_COLUMNS: dict[str, tuple[Any, float]] = {
+    "request": (np.int32, NIL),
+    "draw": (np.int32, 0),
+    "edge": (np.float64, 0.0),
+    "mass": (np.float64, 0.0),
+    "bound": (np.float64, 0.0),
+    "flags": (np.uint8, 0),
+    "first_child": (np.int32, NIL),
+    "next_sibling": (np.int32, NIL),
+}
+"""Columns of a node with their dtypes and the value of unused rows: 41 bytes."""
+NOBODY = np.iinfo(np.int32).max
+"""``draw`` of a prefix that an earlier run visited, and this one has not paid for yet."""
+
+
+@dataclass(frozen=True, slots=True)
+class Visit:
+    """What is known of a frontier's prefixes when they are visited, W of them.
+
+    Attributes:
+        log_mass: float64[W] log of the allowed mass there, -inf if none.
+        log_end: float64[W] log P(end | prefix), -inf where the text may not end; None for none.
+        log_beyond: float64[W] log of the mass after the prefix that the length limit cuts off.
+        evaluated: Whether the model was asked.
+        exact: Whether ``log_mass`` leaves out the tokens that were drawn there.
+        terminal: Whether the prefixes are texts that ended themselves.
+    """
+
+    log_mass: NDArray[np.float64]
+    log_end: NDArray[np.float64] | None = None
+    log_beyond: NDArray[np.float64] | None = None
+    evaluated: bool = True
+    exact: bool = False
+    terminal: bool = False
+
+    def take(self, rows: NDArray[np.int64]) -> Visit:
+        """Return what is known of some of the prefixes."""
+        shares = ("log_mass", "log_end", "log_beyond")
+        known = {name: getattr(self, name) for name in shares}
+        return replace(self, **{k: v[rows] for k, v in known.items() if v is not None})
+
+
+class PrefixTree:
+    """The visited prefixes of all records of a batch.
+
+    Args:
+        requests: Number of records.
+        contexts: The model's tree, which knows each node's parent, token and depth.
+        rounding: The model's bound of the relative error of a sum of probabilities.
+
+    Attributes:
+        columns: Arrays by name; of unvisited contexts they mean nothing.
+        log_found: float64[R] log of the summed probability of the texts seen, a lower bound of the
+            mass: every visited prefix that may end counts with its end event.
+        log_beyond: float64[R] log of the summed mass of what the length limit cut off.
+    """
+
+    def __init__(self, requests: int, contexts: ContextTree, rounding: float = 0.0) -> None:
+        self._rounding = rounding
+        self._contexts = contexts
+        self.columns: dict[str, NDArray[Any]] = {}
+        self._grow(1024)
+        self.log_found = np.full(requests, -np.inf)
+        self.log_beyond = np.full(requests, -np.inf)
+        self._stale: list[NDArray[np.int64]] = []
+
+    def __getitem__(self, name: str) -> NDArray[Any]:
+        column = self.columns.get(name)
+        return self._contexts.columns[name] if column is None else column
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes of all columns, those of the model's tree left out."""
+        return sum(column.nbytes for column in self.columns.values())
+
+    def visit(self, nodes: Frontier, seen: Visit) -> None:
+        """Record the prefixes of ``nodes``; the lowest draw that comes to a prefix owns its cost.
+
+        Cost: O(W), one compiled pass; a sort before it where the tree is walked again.
+        """
+        n = len(nodes.context)
+        if "state" in self.columns:
+            # subtle: draws that walk down the children find them as they were linked, so a record's
+            # must be linked in an order of its own. Ids have none: they are used again once freed.
+            order = np.lexsort((nodes.draw, nodes.token))
+            nodes, seen = nodes.take(order), seen.take(order)
+        self.reserve(int(nodes.context.max(initial=-1)) + 1)
+        flags = np.full(n, EVALUATED * seen.evaluated | EXACT * seen.exact, np.uint8)
+        flags |= np.uint8(TERMINAL * seen.terminal)
+        flags[nodes.in_run] |= np.uint8(IN_RUN)
+        is_new = np.empty(n, np.bool_)
+        kernels.visit(
+            *(nodes.context, nodes.parent, nodes.request, nodes.draw),
+            *(nodes.log_edge, seen.log_mass, flags),
+            *self._of("request draw edge mass bound flags"),
+            *self._of("first_child next_sibling"),
+            is_new,
+        )
+        self._stale.append(nodes.context)
+        if "state" in self.columns:
+            self["state"][nodes.context] = nodes.batch.to_host(nodes.state)
+        ends = np.zeros(n) if seen.terminal else seen.log_end
+        for total, shares in ((self.log_found, ends), (self.log_beyond, seen.log_beyond)):
+            if shares is not None:
+                rows = np.flatnonzero(is_new & (shares > -np.inf))
+                log_p = nodes.log_prefix[rows] + shares[rows]
+                np.logaddexp.at(total, nodes.request[rows], log_p)
+
+    def touch(self, nodes: NDArray[np.int64]) -> None:
+        """Say that the masses of ``nodes`` (int64[n]) changed."""
+        self._stale.append(nodes)
+
+    def update(self) -> None:
+        """Carry what changed since the last call upwards, to the bounds of all ancestors."""
+        if not self._stale:
+            return
+        changed = np.concatenate(self._stale)
+        self._stale = []
+        nodes = kernels.with_ancestors(changed, self["parent"], self["flags"])
+        order = nodes[np.argsort(-self["depth"][nodes], kind="stable")]
+        columns = self._of("mass bound edge flags first_child next_sibling")
+        kernels.update(order, *columns, self._rounding)
+
+    def log_upper(self, root: int) -> float:
+        """Return log c(root), an upper bound of the mass of the record at context ``root``."""
+        self.update()
+        visited = root < len(self["flags"]) and self["flags"][root] & VISITED
+        return float(self["bound"][root]) if visited else 0.0
+
+    def bracket(self, request: int, root: int) -> dict[str, float | None]:
+        """Return the certified bounds of log P(S) of a record; None stands for no mass.
+
+        Returns:
+            ``log_mass_lower`` and ``log_mass_upper``, natural logs.
+        """
+        lower, upper = float(self.log_found[request]), self.log_upper(root)
+        # Rounding may carry the sum of what was found past the bound, by 1e-15 or so.
+        upper = min(0.0, max(lower, upper))
+        lower = min(lower, upper)
+        return {
+            "log_mass_lower": lower if lower > -math.inf else None,
+            "log_mass_upper": upper if upper > -math.inf else None,
+        }
+
+    def visited(self) -> NDArray[np.int64]:
+        """Return all visited nodes, int64[n]."""
+        return np.flatnonzero(self["flags"] & VISITED)
+
+    def reserve(self, size: int) -> None:
+        """Make room for contexts below ``size``."""
+        if size > len(self["flags"]):
+            self._grow(max(size, len(self["flags"]) * 9 // 8))
+
+    def add_column(self, name: str, dtype: Any, fill: int) -> None:
+        """Attach a column of one value a node.
+
+        subtle: growing replaces the arrays, so read them by name after every visit.
+        """
+        self.columns[name] = np.full(len(self["flags"]), fill, dtype)
+
+    def _of(self, names: str) -> list[NDArray[Any]]:
+        return [self.columns[name] for name in names.split()]
+
+    def _grow(self, capacity: int) -> None:
+        have = {name: (column.dtype, NIL) for name, column in self.columns.items()}
+        for name, (dtype, fill) in (have | _COLUMNS).items():
+            grown = np.full(capacity, fill, dtype)
+            if name in self.columns:
+                grown[: len(self.columns[name])] = self.columns[name]
+            self.columns[name] = grown

@@ -1,0 +1,164 @@
+"""Mentored decoding: speculation that spends a budget of divergence for longer acceptance.
+
+Tran-Thien, *Mentored decoding* (2023): at each drafted position the law aimed at is not the masked
+target q but the law pi that the draft's proposals fit best among those with KL(q || pi) <= D
+(``mentored_distribution``); where q is 0, pi is 0, so a constraint always holds. D = 0 is lossless
+speculation. Along a text the budgets add up: KL(Q || law) <= E[length] D for the masked law Q.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, ClassVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import UsageError
+from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require, require_number
+from cdec.samplers.drafts.run import COUNTS, DEFAULT_GAMMA, DraftOptions, DraftRun, require_options
+from cdec.samplers.drafts.speculate import decode
+from cdec.samplers.drafts.verify import Level, Verdict, Verifier
+from cdec.samplers.mentored.solver import mentored_distribution
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.outcome import Outcome
+from cdec.samplers.walks.randomness import CandidateUniforms
+from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks
+
+if TYPE_CHECKING:
+    from cdec.core.models.base import LanguageModel
+    from cdec.samplers.walks.step import Step
+
+__all__ = ["MentoredSampler", "mentored_distribution"]
+
+DEFAULT_DIVERGENCE = 0.1
+
+
+class MentoredSampler(Sampler):
+    """Draws near the masked target, within a divergence a position or a text.
+
+    Args:
+        draft: A language model of the same vocabulary, or ``prompt-lookup``.
+        gamma: As in ``SpeculativeSampler``.
+        draft_temperature: As in ``SpeculativeSampler``.
+        divergence: Nats that each drafted position may spend; 0 is ``speculative``, inf follows the
+            draft wherever the constraint and the target's zeros allow: what the draft gives no mass
+            is then never drawn, so the mass is not estimated. 0.1 if neither is given.
+        divergence_total: Nats that each text may spend: a position may spend what is left.
+        cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
+        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
+
+    Raises:
+        UsageError: No draft, a draft without a law of its own, or an option out of range.
+    """
+
+    name: ClassVar[str] = "mentored"
+    exactness = "divergence"
+
+    def __init__(
+        self,
+        *,
+        draft: LanguageModel | str | None = None,
+        gamma: int | str = DEFAULT_GAMMA,
+        draft_temperature: float | None = None,
+        divergence: float | None = None,
+        divergence_total: float | None = None,
+        cost_ratio: float | None = None,
+        max_walks: int = DEFAULT_MAX_WALKS,
+    ) -> None:
+        if draft == COUNTS:
+            raise UsageError(
+                "mentored does not take counts: they change with every text that is drawn, and a "
+                "law that follows them would depend on the batch",
+                hint="Give a draft model or prompt-lookup, or use speculative.",
+                option="draft",
+            )
+        options = DraftOptions.of(draft, gamma, draft_temperature, cost_ratio=cost_ratio)
+        self.options = require_options(options)
+        if divergence is not None and divergence_total is not None:
+            raise UsageError(
+                "divergence and divergence_total were both given",
+                hint="Give a budget for each position or for the whole text, not both.",
+                option="divergence_total",
+            )
+        self.divergence_total = _nats("divergence_total", divergence_total)
+        if divergence_total is None and divergence is None:
+            divergence = DEFAULT_DIVERGENCE
+        self.divergence = _nats("divergence", divergence)
+        self.max_walks = require("max_walks", max_walks, at_least=1)
+
+    def run(self, batch: Batch) -> Outcome:
+        """Draw one text for every draw of ``batch``."""
+        tally = Tally(batch, unbiased=self._covers_target)
+        parts, spent = [], []
+        with self.options.on(batch) as run:
+            for draws in chunks(len(batch.seeds), self.max_walks // self.options.rows):
+                drawn, budget = self._draw(batch, draws, run)
+                tally.weigh(draws, drawn.log_x, drawn.log_beyond)
+                parts.append(drawn)
+                spent.append(budget.spent)
+        chosen = concatenate(parts)
+        log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
+        outcome = Outcome(
+            chosen=chosen,
+            exactness=self.exactness,
+            log_weight=log_x,
+            log_candidate_weight=log_x,
+            per_draw={"kl_spent": np.concatenate(spent).tolist()},
+            per_request=tally.fields(),
+        )
+        return run.account(outcome)
+
+    @property
+    def _covers_target(self) -> bool:
+        """Whether all that the target may draw can be drawn: a draft's zeros need an end to D."""
+        return math.inf not in (self.divergence, self.divergence_total)
+
+    def _draw(
+        self, batch: Batch, draws: NDArray[np.int64], run: DraftRun
+    ) -> tuple[Candidates, Budget]:
+        uniforms = candidate_uniforms(batch, draws, 1)
+        budget = Budget(uniforms, self.divergence, self.divergence_total)
+        request, draw = batch.draw_request[draws], batch.draw_index[draws]
+        return decode(batch, request, draw, uniforms, run, budget), budget
+
+
+class Budget:
+    """Verifies proposals within a divergence, and keeps the account of W candidates.
+
+    Args:
+        uniforms: Of the W candidates.
+        divergence: Nats a position. total: Nats a text, if that is None.
+
+    Attributes:
+        spent: float64[W] sum of min(D, KL(q || p)) over them, nats.
+    """
+
+    def __init__(
+        self, uniforms: CandidateUniforms, divergence: float | None, total: float | None
+    ) -> None:
+        # Without a budget guesses are compared: the texts are those of ``speculative``.
+        self._verifier = Verifier(uniforms, guesses_have_law=bool(divergence or total))
+        self._divergence, self._total = divergence, total
+        self.spent = np.zeros(len(uniforms))
+        self._charged = np.zeros(len(uniforms))
+
+    def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
+        """Choose the next event of every walk, and charge what it spent."""
+        if self._divergence is not None:
+            limits = np.full(len(alive), self._divergence)
+        elif self._total == math.inf:
+            # subtle: what was charged may be infinite, too.
+            limits = np.full(len(alive), math.inf)
+        else:
+            limits = np.maximum(0.0, (self._total or 0.0) - self._charged[alive])
+        verdict = self._verifier.judge(step, alive, level, limits)
+        self.spent[alive] += verdict.spent
+        self._charged[alive] += verdict.charged
+        return verdict
+
+
+def _nats(name: str, value: object) -> float | None:
+    """Return a budget: 0 is lossless, inf leaves only the constraint; None where none is given."""
+    return None if value is None else require_number(name, value, least=0.0, infinite=True)

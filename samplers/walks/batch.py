@@ -1,0 +1,232 @@
+"""Batch: the requests of one run opened against a model: roots, sessions, limits, seeds, tree.
+
+Requests that cannot be opened are set aside with their error; all others decode together.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.constraint import DONE
+from cdec.core.errors import CdecError, TokenizerMismatchError, UsageError
+from cdec.samplers.learning.tree.prefix_tree import PrefixTree
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from cdec.core.constraint import Constraint, Session
+    from cdec.core.models.base import LanguageModel
+    from cdec.samplers.base import Request
+
+DEFAULT_MAX_NEW_TOKENS = 256
+FREE = -1
+"""Session number of a request without constraint."""
+
+
+class Batch:
+    """Open requests and their draws; a context manager that releases the model's prompts.
+
+    Attributes:
+        model: The language model.
+        masks: Whether constraints forbid events; if not, their states only follow the walks.
+        requests: All requests, R of them.
+        errors: Error by number of the request that could not be opened, or that failed while
+            decoding.
+        roots: int64[R] context of each prompt.
+        prompt_lengths: int64[R] tokens.
+        limits: int64[R] most tokens of a text, end event not counted: what was asked for, and what
+            fits the model's context, after whose last token the end event still has a probability.
+        sessions: Distinct sessions; ``session_of`` int64[R] numbers them, FREE for none.
+        draw_request: int64[D] request of every draw of the open requests.
+        draw_index: int64[D] position of the draw in its request, from 0.
+        seeds: D seeds.
+        tree: What was visited.
+        is_end: bool[V] end ids; ``end_ids`` int64[...] lists them.
+    """
+
+    def __init__(
+        self, model: LanguageModel, requests: Sequence[Request], *, masks: bool = True
+    ) -> None:
+        self.model = model
+        self.masks = masks
+        self.requests = requests
+        self.errors: dict[int, CdecError] = {}
+        count = len(requests)
+        self.roots = np.full(count, -1, np.int64)
+        self.prompt_lengths = np.zeros(count, np.int64)
+        self.limits = np.zeros(count, np.int64)
+        self.sessions: list[Session] = []
+        self.session_of = np.full(count, FREE, np.int64)
+        self.tree = PrefixTree(count, model.tree, model.rounding)
+        self.is_end = np.zeros(model.vocabulary.width, np.bool_)
+        self.end_ids = np.array(model.vocabulary.eos_token_ids, np.int64)
+        self.is_end[self.end_ids] = True
+        try:
+            self._open()
+        except BaseException:
+            self.__exit__()
+            raise
+        self._list_draws()
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.model.release(self.roots[self.roots >= 0])
+
+    @property
+    def on_host(self) -> bool:
+        """Whether scores and states are numpy arrays (or torch tensors that can be viewed so)."""
+        return self.model.device == "cpu"
+
+    def index(self, rows: NDArray[Any]) -> Any:
+        """Return ``rows``, or other values, as an array on the model's device."""
+        if self.on_host:
+            return rows
+        import torch
+
+        device = self.model.device.removeprefix("torch:")
+        return torch.from_numpy(np.ascontiguousarray(rows)).to(device, non_blocking=True)
+
+    def index_of(self, chosen: NDArray[np.bool_]) -> Any:
+        """Return the rows where ``chosen`` (bool[n]) holds, as ``index`` does."""
+        return self.index(np.flatnonzero(chosen))
+
+    def to_host(self, values: Any) -> NDArray[Any]:
+        """Return an array of the model's device as numpy."""
+        return np.asarray(values if self.on_host else values.cpu().numpy())
+
+    def start_states(self, request: NDArray[np.int64]) -> Any:
+        """Return constraint states at the beginning, int64[n] on the device; 0 where free."""
+        states = self.index(np.zeros(len(request), np.int64))
+        for session, rows in self.groups(request):
+            states[self.index(rows)] = session.start(len(rows))
+        return states
+
+    def advance_states(self, request: NDArray[np.int64], states: Any, tokens: Any) -> Any:
+        """Follow one token a state, int64[n]; free states stay 0."""
+        after = self.index(np.zeros(len(request), np.int64))
+        for session, rows in self.groups(request):
+            at = self.index(rows)
+            after[at] = session.advance(states[at], tokens[at])
+        return after
+
+    def is_complete(self, request: NDArray[np.int64], states: Any) -> NDArray[np.bool_]:
+        """Say where the text is a member, bool[n]; False where free."""
+        complete = np.zeros(len(request), np.bool_)
+        for session, rows in self.groups(request):
+            complete[rows] = self.to_host(session.is_complete(states[self.index(rows)]))
+        return complete
+
+    def forced(self, request: NDArray[np.int64], states: Any) -> NDArray[np.int64]:
+        """Return the only possible next token, int64[n]; -1 for a choice or an end event."""
+        tokens = np.full(len(request), -1, np.int64)
+        for session, rows in self.groups(request) if self.masks else []:
+            offsets, ids = session.forced(states[self.index(rows)])
+            starts = self.to_host(offsets)
+            has_one = np.flatnonzero(np.diff(starts) > 0)
+            tokens[rows[has_one]] = self.to_host(ids)[starts[has_one]]
+        tokens[(tokens >= 0) & self.is_end[tokens]] = -1
+        return tokens
+
+    def is_member(self, request: NDArray[np.int64], states: Any) -> NDArray[np.bool_]:
+        """Say where an end event makes a member, bool[n]; wherever a mask let it happen."""
+        if self.masks:
+            return np.ones(len(request), np.bool_)
+        free: NDArray[np.bool_] = self.session_of[request] == FREE
+        return self.is_complete(request, states) | free
+
+    def is_done(self, request: NDArray[np.int64], states: Any) -> NDArray[np.bool_]:
+        """Say where a constraint has ended the text itself, bool[n]."""
+        done: NDArray[np.bool_] = self.to_host(states) == DONE
+        constrained: NDArray[np.bool_] = self.session_of[request] != FREE
+        return done & constrained
+
+    def is_free(self, request: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which requests (int64[n]) allow every event, bool[n]."""
+        free: NDArray[np.bool_] = (self.session_of[request] == FREE) | (not self.masks)
+        return free
+
+    def groups(self, request: NDArray[np.int64]) -> list[tuple[Session, NDArray[np.int64]]]:
+        """Return each session among ``request`` (int64[n]) with the rows it holds."""
+        used = self.session_of[request]
+        return [
+            (self.sessions[number], np.flatnonzero(used == number))
+            for number in np.unique(used).tolist()
+            if number != FREE
+        ]
+
+    def _open(self) -> None:
+        numbers: dict[int, int] = {}
+        for i, request in enumerate(self.requests):
+            try:
+                self._open_session(i, request.constraint, numbers)
+                self.limits[i] = _text_limit(request)
+            except CdecError as error:
+                self.errors[i] = error
+        self._prefill([i for i in range(len(self.requests)) if i not in self.errors])
+
+    def _open_session(self, i: int, constraint: Constraint | None, numbers: dict[int, int]) -> None:
+        if constraint is None:
+            return
+        if id(constraint) not in numbers:
+            _require_same_vocabulary(self.model, constraint)
+            self.sessions.append(constraint.session(self.model.device))
+            # subtle: numbered last; one that cannot be opened must not lend its place to the next.
+            numbers[id(constraint)] = len(self.sessions) - 1
+        self.session_of[i] = numbers[id(constraint)]
+
+    def _prefill(self, numbers: list[int]) -> None:
+        try:
+            roots = self.model.prefill([self.requests[i].prompt for i in numbers])
+        except CdecError as error:
+            if len(numbers) == 1:
+                self.errors[numbers[0]] = error
+                return
+            for i in numbers:  # One prompt is bad: find it.
+                self._prefill([i])
+            return
+        for i, root in zip(numbers, roots.tolist(), strict=True):
+            self.roots[i] = root
+            self.prompt_lengths[i] = self.model.prompt_length(root)
+            room = self.model.max_new_tokens(root)
+            if room is not None:
+                self.limits[i] = min(self.limits[i], room)
+
+    def _list_draws(self) -> None:
+        live = [i for i in range(len(self.requests)) if i not in self.errors]
+        counts = [len(self.requests[i].seeds) for i in live]
+        self.draw_request = np.repeat(np.array(live, np.int64), counts)
+        self.draw_index = np.concatenate([np.arange(n) for n in counts] or [np.arange(0)])
+        self.seeds = [int(seed) for i in live for seed in self.requests[i].seeds]
+
+
+def _text_limit(request: Request) -> int:
+    limit = request.max_new_tokens
+    if limit is None and request.constraint is not None:
+        limit = request.constraint.max_tokens
+    if limit is None:
+        limit = DEFAULT_MAX_NEW_TOKENS
+    if limit < 0:
+        raise UsageError(
+            f"max_new_tokens is {limit}, expected 0 or more", hint="Raise --max-new-tokens."
+        )
+    return limit
+
+
+def _require_same_vocabulary(model: LanguageModel, constraint: Constraint) -> None:
+    ours, theirs = model.vocabulary, constraint.vocabulary
+    if ours is theirs:
+        return
+    same = ours.vocabulary_hash == theirs.vocabulary_hash and ours.width == theirs.width
+    if not same or ours.eos_token_ids != theirs.eos_token_ids:
+        raise TokenizerMismatchError(
+            f"the constraint was opened for another vocabulary (width {theirs.width}, end ids "
+            f"{list(theirs.eos_token_ids)}) than the model's (width {ours.width}, end ids "
+            f"{list(ours.eos_token_ids)})",
+            hint="Open the artifact with vocabulary=model.vocabulary.",
+        )

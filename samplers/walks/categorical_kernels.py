@@ -1,0 +1,278 @@
+"""Compiled choice among allowed events on the CPU: gathered log-sums, inverse CDFs, best events.
+
+Every kernel works on *nodes* (distinct prefixes) with a ragged list of allowed ids, and on the
+walks that stand at each node: a node is gathered and summed once however many walks share it.
+All end-of-sequence ids together are one event, END. Arithmetic is float64 whatever the scores.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from numba import njit
+
+from cdec.samplers.walks.sum_kernels import (
+    BLOCK,
+    dense_sums,
+    exponentiate,
+    gather_exp,
+    invert,
+    positive_sum,
+)
+
+END = -1
+"""Chosen event: the end of the text, by any end id."""
+NONE = -2
+"""No event has positive mass: a dead end."""
+
+
+_FAINT = 1e-250
+"""Mass below which exponentials may have underflown: then they are shifted by the largest."""
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def weigh(scores, row, normalizer, ids, start, n, values, sums):  # type: ignore[no-untyped-def]
+    """Exponentiate the log probabilities of ids[start:start + n], shifted if they are all tiny.
+
+    Returns:
+        shift and total: ``values[:n]`` is exp(log P - shift), ``total`` its sum, ``sums`` its block
+        sums. The total is 0 at a dead end and NaN where the row is not normalised.
+    """
+    if not math.isfinite(normalizer):
+        return 0.0, np.nan
+    total = gather_exp(scores[row], normalizer, ids, start, n, values, sums)
+    if total > _FAINT:
+        return 0.0, total
+    top = -np.inf
+    for j in range(n):
+        token = ids[start + j]
+        if 0 <= token < scores.shape[1]:
+            top = max(top, np.float64(scores[row, token]))
+    if top == -np.inf:
+        return 0.0, 0.0
+    total = gather_exp(scores[row], top, ids, start, n, values, sums)
+    return top - normalizer, total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def end_mass(ids, start, n, end_ids, values):  # type: ignore[no-untyped-def]
+    """Return the sum of the values of the end ids among the sorted ids[start:start + n]."""
+    mass = 0.0
+    allowed = ids[start : start + n]
+    for end in end_ids:
+        place = np.searchsorted(allowed, end)
+        if place < n and allowed[place] == end:
+            mass += values[place]
+    return mass
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sample_ragged(  # type: ignore[no-untyped-def]
+    scores,
+    log_normalizer,
+    rows,
+    which,
+    lists,
+    offsets,
+    ids,
+    end_ids,
+    is_end,
+    walk_starts,
+    walk_order,
+    uniforms,
+    aborting,
+    tokens,
+    log_p,
+    log_z,
+    log_end,
+    log_rest,
+):
+    """Draw one event for every walk at the nodes ``which``, among each node's allowed ids.
+
+    Args:
+        scores: float[M, V]. log_normalizer: float64[M]. rows: int64[N] row of each node.
+        which: int64[S] nodes with allowed lists. lists: int64[S] list of each; nodes share lists.
+        offsets: int64[L + 1] and ids: int32[...]: the L lists, each sorted.
+        end_ids: int64[...]; is_end: bool[V], the same. walk_starts: int64[N + 1] and walk_order:
+            int64[W], the walks by node.
+        uniforms: float64[W].
+        aborting: Draw among all events: one that is not allowed gives NONE.
+        tokens: int64[W], written: a token id, END or NONE. log_p: float64[W], written: log P of the
+            event under the model, all end ids together. log_z: float64[N], written: log of the
+            allowed mass, -inf at dead ends, NaN where the scores hold NaN. log_end: float64[N],
+            written: log of the allowed end ids' mass.
+        log_rest: float64[N], written: log of the allowed mass but for the drawn tokens, a sum of
+            what is left; or empty, not asked for.
+    """
+    longest = 1
+    for number in lists:
+        longest = max(longest, offsets[number + 1] - offsets[number])
+    values = np.empty(longest)
+    sums = np.empty(longest // BLOCK + 1)
+    for s in range(len(which)):
+        node = which[s]
+        row = rows[node]
+        normalizer = log_normalizer[row]
+        start = offsets[lists[s]]
+        n = offsets[lists[s] + 1] - start
+        shift, total = weigh(scores, row, normalizer, ids, start, n, values, sums)
+        walks = walk_order[walk_starts[node] : walk_starts[node + 1]]
+        log_z[node] = min(0.0, shift + math.log(total)) if total == total else np.nan
+        log_end[node] = -np.inf
+        if len(log_rest):
+            log_rest[node] = -np.inf
+        if not total > 0.0:
+            tokens[walks] = NONE
+            log_p[walks] = -np.inf
+            continue
+        end = end_mass(ids, start, n, end_ids, values)
+        if end > 0.0:
+            log_end[node] = shift + math.log(end)
+        scale = math.exp(-shift) if aborting else total
+        for walk in walks:
+            target = uniforms[walk] * scale
+            if aborting and target >= total:
+                tokens[walk] = NONE
+                log_p[walk] = -np.inf
+                continue
+            token = ids[start + invert(values, n, sums, target)]
+            if is_end[token]:
+                tokens[walk] = END
+                log_p[walk] = log_end[node]
+            else:
+                tokens[walk] = token
+                log_p[walk] = np.float64(scores[row, token]) - normalizer
+        if len(log_rest):
+            for walk in walks:
+                if tokens[walk] >= 0:
+                    values[np.searchsorted(ids[start : start + n], tokens[walk])] = 0.0
+            left = positive_sum(values, n)
+            if left > 0.0:
+                log_rest[node] = shift + math.log(left)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sample_dense(  # type: ignore[no-untyped-def]
+    scores,
+    log_normalizer,
+    rows,
+    which,
+    end_ids,
+    is_end,
+    walk_starts,
+    walk_order,
+    uniforms,
+    tokens,
+    log_p,
+    log_z,
+    log_end,
+):
+    """Draw one event for every walk at the unconstrained nodes ``which``; as sample_ragged.
+
+    The row is read once for the sums of blocks; only the block of a drawn number is read again.
+    """
+    width = scores.shape[1]
+    sums = np.empty(width // BLOCK + 1)
+    values = np.empty(BLOCK)
+    inner = np.empty(1)
+    for s in range(len(which)):
+        node = which[s]
+        row = rows[node]
+        normalizer = log_normalizer[row]
+        total = dense_sums(scores, row, normalizer, sums)
+        # subtle: fast_exp turns NaN into 0, so a row of NaN shows as missing mass.
+        log_z[node] = 0.0 if total > 0.5 else np.nan
+        end = 0.0
+        for token in end_ids:
+            end += math.exp(np.float64(scores[row, token]) - normalizer)
+        log_end[node] = math.log(end)
+        for walk in walk_order[walk_starts[node] : walk_starts[node + 1]]:
+            target = uniforms[walk] * total
+            block = 0
+            while block < (width - 1) // BLOCK and sums[block] <= target:
+                target -= sums[block]
+                block += 1
+            start = block * BLOCK
+            n = min(BLOCK, width - start)
+            for j in range(n):
+                values[j] = np.float64(scores[row, start + j]) - normalizer
+            exponentiate(values, n, inner)
+            token = start + max(0, invert(values, n, inner, target))
+            if is_end[token]:
+                tokens[walk] = END
+                log_p[walk] = log_end[node]
+            else:
+                tokens[walk] = token
+                log_p[walk] = np.float64(scores[row, token]) - normalizer
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def best_events(  # type: ignore[no-untyped-def]
+    scores,
+    log_normalizer,
+    rows,
+    which,
+    lists,
+    offsets,
+    ids,
+    end_ids,
+    is_end,
+    tokens,
+    log_p,
+    log_end,
+    log_z,
+):
+    """List the most probable tokens and the end event of the nodes ``which``.
+
+    Args:
+        scores, log_normalizer, rows, which, lists, offsets, ids, end_ids, is_end: As sample_ragged.
+        tokens: int64[N, k], written: best first, ties by id, NONE where there are fewer.
+        log_p: float64[N, k], written, -inf where there are fewer.
+        log_end: float64[N], written: log of the allowed end ids' mass. log_z: float64[N], written.
+    """
+    k = tokens.shape[1]
+    longest = 1
+    for number in lists:
+        longest = max(longest, offsets[number + 1] - offsets[number])
+    values = np.empty(longest)
+    sums = np.empty(longest // BLOCK + 1)
+    for s in range(len(which)):
+        node = which[s]
+        row = rows[node]
+        start = offsets[lists[s]]
+        n = offsets[lists[s] + 1] - start
+        shift, total = weigh(scores, row, log_normalizer[row], ids, start, n, values, sums)
+        tokens[node] = NONE
+        log_p[node] = -np.inf
+        log_end[node] = -np.inf
+        log_z[node] = min(0.0, shift + math.log(total)) if total == total else np.nan
+        if not total > 0.0:
+            continue
+        insert_best(scores[row], ids[start : start + n], is_end, tokens[node], log_p[node])
+        for place in range(k):
+            log_p[node, place] -= log_normalizer[row]
+        end = end_mass(ids, start, n, end_ids, values)
+        if end > 0.0:
+            log_end[node] = shift + math.log(end)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def insert_best(row, ids, is_end, tokens, best):  # type: ignore[no-untyped-def]
+    """Keep the highest scores of ``ids`` in ``best`` (k entries, falling), their ids in ``tokens``.
+
+    Of equal scores the lower id comes first. End ids are left out.
+    """
+    k = len(tokens)
+    for token in ids:
+        if not 0 <= token < len(row):
+            continue
+        score = np.float64(row[token])
+        if score > best[k - 1] and not is_end[token]:
+            place = k - 1
+            while place > 0 and best[place - 1] < score:
+                best[place] = best[place - 1]
+                tokens[place] = tokens[place - 1]
+                place -= 1
+            best[place] = score
+            tokens[place] = token

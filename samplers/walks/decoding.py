@@ -1,0 +1,228 @@
+"""Lockstep decoding: many walks from their prompts to their ends, one model evaluation a step.
+
+A *walk* is one candidate of one draw. All walks of all prompts take their step together; equal
+prefixes are evaluated and masked once, finished walks leave. With ``uniforms`` a walk draws each
+event with probability P(event | prefix) / Z(prefix); without, it takes the most probable event.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.samplers.learning.tree.prefix_tree import Visit
+from cdec.samplers.walks import events, opportunistic
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Candidates, Recorder
+from cdec.samplers.walks.events import END, NONE, BestEvents, SampledEvents
+from cdec.samplers.walks.frontier import Frontier
+from cdec.samplers.walks.randomness import CandidateUniforms
+from cdec.samplers.walks.step import Step
+
+Chooser: TypeAlias = Callable[[Step, NDArray[np.int64]], SampledEvents]
+"""Draws one event for every walk of a step; int64[W] are the walks' rows in the recorder."""
+
+
+def decode(
+    batch: Batch,
+    request: NDArray[np.int64],
+    draw: NDArray[np.int64],
+    uniforms: CandidateUniforms | None,
+    *,
+    top_m: int | None = None,
+    retries: CandidateUniforms | None = None,
+    is_opportunistic: bool = False,
+) -> Candidates:
+    """Walk from the prompts to the ends.
+
+    Args:
+        batch: The open requests.
+        request: int64[W] request of each walk. draw: int64[W] its draw's position there.
+        uniforms: Of the W walks; None takes the most probable event everywhere.
+        top_m, retries, is_opportunistic: As in ``chooser``.
+
+    Returns:
+        W candidates; ``log_x`` is known under full masks only. Cost: one forward pass a step over
+        the distinct prefixes that no pass has evaluated ahead.
+    """
+    record = Recorder(len(request))
+    choose = chooser(uniforms, top_m=top_m, retries=retries, is_opportunistic=is_opportunistic)
+    frontier = Frontier.at_start(batch, request, draw)
+    weighed = uniforms is not None and retries is None
+    walk_on(record, np.arange(len(request)), frontier, choose, weighed=weighed)
+    return record.candidates()
+
+
+def chooser(
+    uniforms: CandidateUniforms | None,
+    *,
+    top_m: int | None = None,
+    retries: CandidateUniforms | None = None,
+    is_opportunistic: bool = False,
+) -> Chooser:
+    """Return how masked or greedy decoding draws its events.
+
+    Args:
+        uniforms: Of all walks; None takes the most probable event everywhere.
+        top_m: As in ``events``.
+        retries: Uniforms of the second draws, where the first was not allowed: makes sampling
+            opportunistic. Without ``uniforms`` it is ``is_opportunistic`` that does.
+        is_opportunistic: Ask for the mask only where the most probable event is not allowed.
+    """
+
+    def choose(step: Step, alive: NDArray[np.int64]) -> SampledEvents:
+        depth = step.depth
+        if uniforms is None and is_opportunistic:
+            return opportunistic.most_probable(step)
+        if uniforms is None:
+            return events.most_probable(step, top_m=top_m)
+        if retries is not None:
+            numbers = [source.at(depth, alive) for source in (uniforms, retries)]
+            return opportunistic.sample(step, *numbers)
+        return events.sample(step, uniforms.at(depth, alive), top_m=top_m)
+
+    return choose
+
+
+def walk_on(
+    record: Recorder,
+    alive: NDArray[np.int64],
+    frontier: Frontier,
+    choose: Chooser,
+    *,
+    weighed: bool = True,
+    look_ahead: bool = True,
+) -> None:
+    """Walk from where walks stand to their ends, and record the prefixes in the batch's tree.
+
+    Args:
+        record: Written.
+        alive: int64[n] rows of ``record``. frontier: The n walks.
+        choose: Draws the events of a step; with ``log_rest`` if the tree is to be walked again.
+        weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
+        look_ahead: Evaluate forced runs ahead, for walks that will surely follow them.
+    """
+    how = {"look_ahead": look_ahead, "weighed": weighed}
+    while alive.size:
+        alive, frontier = step_on(record, alive, frontier, choose, **how)
+
+
+def step_on(
+    record: Recorder,
+    alive: NDArray[np.int64],
+    frontier: Frontier,
+    choose: Chooser,
+    *,
+    look_ahead: bool = True,
+    weighed: bool = True,
+) -> tuple[NDArray[np.int64], Frontier]:
+    """Take one step of ``walk_on`` and return the walks that go on.
+
+    Args:
+        look_ahead: Evaluate forced runs ahead (see ``Step.of``).
+    """
+    cut = frontier.is_cut()
+    record.overrun(alive[cut])
+    record.finish(alive[cut], LENGTH, frontier.context[cut])
+    alive, frontier = _keep(alive, frontier, ~cut)
+    if not alive.size:
+        return alive, frontier
+    step = Step.of(frontier, look_ahead=look_ahead)
+    chosen = choose(step, alive)
+    log_beyond = _beyond_limit(step, chosen.log_end) if weighed else None
+    if log_beyond is not None:
+        record.overrun(alive, log_beyond[step.walk_node])
+    note_step(step, chosen, log_beyond)
+    return follow_events(record, alive, frontier, step, chosen)
+
+
+def note_step(
+    step: Step, chosen: SampledEvents | BestEvents, log_beyond: NDArray[np.float64] | None = None
+) -> None:
+    """Record the nodes of a step as evaluated, with bounds of their allowed mass.
+
+    Args:
+        step: Evaluated. chosen: What was found there.
+        log_beyond: float64[N] log of the mass that the length limit cuts off at each node.
+    """
+    exact = False
+    if isinstance(chosen, SampledEvents) and chosen.log_rest.size:
+        exact, mass = True, chosen.log_rest
+    else:
+        # Under top-M the allowed mass is at most what was verified plus all that was not looked at.
+        with np.errstate(divide="ignore"):
+            mass = np.minimum(0.0, np.logaddexp(chosen.log_z, np.log(chosen.missed)))
+    step.nodes.batch.tree.visit(step.nodes, Visit(mass, chosen.log_end, log_beyond, exact=exact))
+
+
+def _beyond_limit(step: Step, log_end: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return the log mass of the tokens allowed at nodes but for the length limit, float64[N]."""
+    beyond = np.full(len(step.rows), -np.inf)
+    nodes = np.flatnonzero(step.nodes.at_limit())
+    if nodes.size:
+        unlimited = events.best(step.of_nodes(nodes).without_limit(), 1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            share = -np.expm1(np.minimum(0.0, log_end[nodes] - unlimited.log_z))
+            log_mass = unlimited.log_z + np.log(share)
+        # subtle: a mask that allows only the end must not leave a rest made of rounding.
+        beyond[nodes] = np.where(unlimited.tokens[:, 0] == NONE, -np.inf, log_mass)
+    return beyond
+
+
+def follow_events(
+    record: Recorder,
+    alive: NDArray[np.int64],
+    frontier: Frontier,
+    step: Step,
+    chosen: SampledEvents,
+) -> tuple[NDArray[np.int64], Frontier]:
+    """Apply one event a walk: record what ended, advance the rest."""
+    batch = frontier.batch
+    stuck = chosen.tokens == NONE
+    ended = chosen.tokens == END
+    cut = (
+        batch.is_free(frontier.request)
+        & ~ended
+        & (frontier.depth >= batch.limits[frontier.request])
+    )
+    live = ~stuck
+    record.log_p[alive[live]] += chosen.log_p[live]
+    record.log_x[alive[live]] += chosen.log_z[step.walk_node[live]]
+    record.log_kept[alive[live]] += np.log1p(-chosen.missed[step.walk_node[live]])
+    record.evaluations[alive] += 1
+    record.finish(alive[stuck], STUCK, frontier.context[stuck])
+    is_text = batch.is_member(frontier.request[ended], frontier.state[batch.index_of(ended)])
+    record.finish(alive[ended], COMPLETE, frontier.context[ended], is_text)
+    record.finish(alive[cut], LENGTH, frontier.context[cut])
+    rows = np.flatnonzero(live & ~ended & ~cut)
+    if not rows.size:
+        return alive[:0], frontier
+    tokens = chosen.tokens[rows]
+    alive = alive[rows]
+    record.append(alive, tokens, frontier.depth[rows])
+    return finish_done(record, alive, frontier.advance(rows, tokens, chosen.log_p[rows]))
+
+
+def finish_done(
+    record: Recorder, alive: NDArray[np.int64], frontier: Frontier
+) -> tuple[NDArray[np.int64], Frontier]:
+    """Finish the walks whose constraint has ended them; return the others."""
+    done = frontier.is_done()
+    rows = np.flatnonzero(done)
+    if rows.size:
+        seen = Visit(np.zeros(rows.size), evaluated=False, exact=True, terminal=True)
+        frontier.batch.tree.visit(frontier.take(rows), seen)
+        record.finish(alive[done], COMPLETE, frontier.context[done], True)
+    return _keep(alive, frontier, ~done)
+
+
+def _keep(
+    alive: NDArray[np.int64], frontier: Frontier, kept: NDArray[np.bool_]
+) -> tuple[NDArray[np.int64], Frontier]:
+    if kept.all():
+        return alive, frontier
+    rows = np.flatnonzero(kept)
+    return alive[rows], frontier.take(rows)

@@ -1,0 +1,192 @@
+"""Choice of the next events of a step: which ids are allowed, then one event a walk, or the best k.
+
+An *event* is one ordinary token, or the end of the text by any end id. On the CPU the allowed ids
+are gathered and summed by compiled kernels; on a device masks are applied (``events_torch``).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import ModelError
+from cdec.samplers.walks import categorical_kernels as kernels
+from cdec.samplers.walks.allowed import AllowedIds, allowed_ids, host_scores
+from cdec.samplers.walks.categorical_kernels import END, NONE
+from cdec.samplers.walks.step import Step
+
+__all__ = ["END", "NONE", "BestEvents", "SampledEvents", "best", "most_probable", "sample"]
+
+
+@dataclass(frozen=True, slots=True)
+class SampledEvents:
+    """One event a walk.
+
+    Attributes:
+        tokens: int64[W] token id, END, or NONE at a dead end.
+        log_p: float64[W] log P(event | prefix), all end ids together.
+        log_z: float64[N] log of the allowed mass at each node, -inf at dead ends.
+        missed: float64[N] mass outside the top M; 0 under a full mask.
+        log_end: float64[N] of the end event, -inf where the text may not end.
+        log_rest: float64[N] log of the allowed mass but for the drawn tokens, or empty.
+    """
+
+    tokens: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    log_z: NDArray[np.float64]
+    missed: NDArray[np.float64]
+    log_end: NDArray[np.float64]
+    log_rest: NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class BestEvents:
+    """The most probable events of each node.
+
+    Attributes:
+        tokens: int64[N, k] ordinary tokens, best first, ties by id; NONE where there are fewer.
+        log_p: float64[N, k].
+        log_end: float64[N] of the end event, -inf where the text may not end.
+        log_z: float64[N]. missed: float64[N]. As in SampledEvents.
+    """
+
+    tokens: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    log_end: NDArray[np.float64]
+    log_z: NDArray[np.float64]
+    missed: NDArray[np.float64]
+
+
+_Events = TypeVar("_Events", SampledEvents, BestEvents)
+
+
+def sample(
+    step: Step,
+    uniforms: NDArray[np.float64],
+    *,
+    top_m: int | None = None,
+    masked: bool = True,
+    aborting: bool = False,
+    rest: bool = False,
+) -> SampledEvents:
+    """Draw one event for every walk, by inversion of the cumulative mass in id order.
+
+    Args:
+        step: An evaluated frontier of W walks at N nodes.
+        uniforms: float64[W] in [0, 1).
+        top_m: Verify the model's M most probable ids only.
+        masked: Whether constraints forbid events; if not, they are not even asked.
+        aborting: Draw among all events of constrained nodes; NONE where it is not allowed.
+        rest: Whether ``log_rest`` is asked for (of constrained nodes).
+
+    Raises:
+        ModelError: The model's scores hold NaN.
+    """
+    if not step.nodes.batch.on_host:
+        from cdec.samplers.walks import events_torch
+
+        options = events_torch.Options(top_m, masked, aborting, rest)
+        return require_numbers(SampledEvents(*events_torch.sample(step, uniforms, options)))
+    known = host_scores(step)
+    allowed = allowed_ids(step, *known, top_m, masked)
+    return sample_allowed(step, known, allowed, uniforms, aborting=aborting, rest=rest)
+
+
+def sample_allowed(
+    step: Step,
+    known: tuple[Any, NDArray[np.float64]],
+    allowed: AllowedIds,
+    uniforms: NDArray[np.float64],
+    *,
+    aborting: bool = False,
+    rest: bool = False,
+) -> SampledEvents:
+    """Draw as ``sample`` on the host, from scores and lists of allowed ids that are known.
+
+    Args:
+        step, uniforms, aborting, rest: As in ``sample``.
+        known: From ``host_scores``. allowed: From ``allowed_ids``.
+
+    Raises:
+        ModelError: The model's scores hold NaN.
+    """
+    batch = step.nodes.batch
+    scores, log_normalizer = known
+    tokens = np.empty(len(step.walk_node), np.int64)
+    log_p = np.empty(len(tokens))
+    log_z = np.empty(len(step.rows))
+    log_end = np.full(len(step.rows), -np.inf)
+    log_rest = np.full(len(step.rows) if rest else 0, -np.inf)
+    drawing = (step.walk_starts, step.walk_order, uniforms)
+    written = (tokens, log_p, log_z)
+    if allowed.which.size:
+        ragged = (allowed.which, allowed.lists, allowed.offsets, allowed.ids)
+        how = (batch.end_ids, batch.is_end, *drawing, aborting)
+        out = (*written, log_end, log_rest)
+        kernels.sample_ragged(scores, log_normalizer, step.rows, *ragged, *how, *out)
+    if allowed.free.size:
+        dense = (allowed.free, batch.end_ids, batch.is_end)
+        kernels.sample_dense(scores, log_normalizer, step.rows, *dense, *drawing, *written, log_end)
+    return require_numbers(SampledEvents(tokens, log_p, log_z, allowed.missed, log_end, log_rest))
+
+
+def most_probable(step: Step, *, top_m: int | None = None, masked: bool = True) -> SampledEvents:
+    """Choose the most probable event at each node; a tie goes to the token of the lowest id.
+
+    Arguments and errors are those of ``sample``.
+    """
+    found = best(step, 1, top_m=top_m, masked=masked)
+    ends = (found.log_end > found.log_p[:, 0]) | (
+        (found.tokens[:, 0] == NONE) & (found.log_end > -np.inf)
+    )
+    tokens = np.where(ends, END, found.tokens[:, 0])
+    log_p = np.where(ends, found.log_end, found.log_p[:, 0])
+    at = step.walk_node
+    none = np.zeros(0)
+    return SampledEvents(tokens[at], log_p[at], found.log_z, found.missed, found.log_end, none)
+
+
+def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -> BestEvents:
+    """List the ``k`` most probable allowed tokens of every node, and its end event.
+
+    Arguments and errors are those of ``sample``.
+    """
+    if not step.nodes.batch.on_host:
+        from cdec.samplers.walks import events_torch
+
+        options = events_torch.Options(top_m, masked)
+        return require_numbers(BestEvents(*events_torch.best(step, k, options)))
+    batch = step.nodes.batch
+    scores, log_normalizer = host_scores(step)
+    allowed = allowed_ids(step, scores, log_normalizer, top_m, masked)
+    n = len(step.rows)
+    tokens, log_p = np.empty((n, k), np.int64), np.empty((n, k))
+    log_end, log_z = np.empty(n), np.empty(n)
+    out = (batch.end_ids, batch.is_end, tokens, log_p, log_end, log_z)
+    if allowed.which.size:
+        ragged = (allowed.which, allowed.lists, allowed.offsets, allowed.ids)
+        kernels.best_events(scores, log_normalizer, step.rows, *ragged, *out)
+    everything = np.arange(scores.shape[1], dtype=np.int32)
+    span = np.array([0, len(everything)])
+    if allowed.free.size:
+        shared = np.zeros_like(allowed.free)
+        ragged = (allowed.free, shared, span, everything)
+        kernels.best_events(scores, log_normalizer, step.rows, *ragged, *out)
+    return require_numbers(BestEvents(tokens, log_p, log_end, log_z, allowed.missed))
+
+
+def require_numbers(events: _Events) -> _Events:
+    """Return events whose masses are numbers.
+
+    Raises:
+        ModelError: The model's scores hold NaN.
+    """
+    if np.isnan(events.log_z).any():
+        raise ModelError(
+            "the model's scores hold NaN",
+            hint="Load the model with another dtype, such as float32 or bfloat16.",
+        )
+    return events

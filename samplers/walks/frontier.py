@@ -1,0 +1,184 @@
+"""Frontier: the walks of one step in lockstep, and the distinct prefixes (nodes) they stand at.
+
+Nothing is evaluated or chosen here: ``step`` evaluates, ``events`` chooses, ``decoding`` and
+``beam_search`` loop.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, fields, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.samplers.learning.tree.prefix_tree import Visit
+from cdec.samplers.walks.batch import Batch
+
+
+@dataclass(frozen=True, slots=True)
+class Frontier:
+    """Walks that take their next step together, W of them.
+
+    Attributes:
+        batch: What they belong to.
+        depth: int64[W] tokens drawn so far.
+        request: int64[W]. draw: int64[W] position in the request.
+        context: int64[W] node of the model's tree. parent: int64[W] the node before, -1 at first.
+        token: int64[W] the last token, -1 at first.
+        log_edge: float64[W] log P of the last token. log_prefix: float64[W] of all tokens.
+        state: int64[W] constraint states, on the model's device; 0 where free.
+        in_run: bool[W] whether a forced run covered this prefix; ahead: int64[W] how many of the
+            following ones it covers.
+    """
+
+    batch: Batch
+    depth: NDArray[np.int64]
+    request: NDArray[np.int64]
+    draw: NDArray[np.int64]
+    context: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    token: NDArray[np.int64]
+    log_edge: NDArray[np.float64]
+    log_prefix: NDArray[np.float64]
+    state: Any
+    in_run: NDArray[np.bool_]
+    ahead: NDArray[np.int64]
+
+    @classmethod
+    def at_start(
+        cls, batch: Batch, request: NDArray[np.int64], draw: NDArray[np.int64]
+    ) -> Frontier:
+        """Return one walk a row, at the prompts."""
+        n = len(request)
+        return cls(
+            batch=batch,
+            depth=np.zeros(n, np.int64),
+            request=request,
+            draw=draw,
+            context=batch.roots[request],
+            parent=np.full(n, -1, np.int64),
+            token=np.full(n, -1, np.int64),
+            log_edge=np.zeros(n),
+            log_prefix=np.zeros(n),
+            state=batch.start_states(request),
+            in_run=np.zeros(n, np.bool_),
+            ahead=np.zeros(n, np.int64),
+        )
+
+    def take(self, rows: NDArray[np.int64]) -> Frontier:
+        """Return some of the walks, in the given order, repetitions welcome."""
+        return replace(
+            self,
+            depth=self.depth[rows],
+            request=self.request[rows],
+            draw=self.draw[rows],
+            context=self.context[rows],
+            parent=self.parent[rows],
+            token=self.token[rows],
+            log_edge=self.log_edge[rows],
+            log_prefix=self.log_prefix[rows],
+            state=self.state[self.batch.index(rows)],
+            in_run=self.in_run[rows],
+            ahead=self.ahead[rows],
+        )
+
+    def nodes(self) -> Frontier:
+        """Return one walk for every distinct (request, context), of the lowest draw there."""
+        order, starts, _ = distinct(self.context, self.request, self.draw)
+        return self.take(order[starts])
+
+    def joined(self, other: Frontier) -> Frontier:
+        """Return these walks and those of ``other``, of the same batch."""
+        batch = self.batch
+        states = [batch.to_host(part.state) for part in (self, other)]
+        columns = {
+            column.name: np.concatenate([getattr(self, column.name), getattr(other, column.name)])
+            for column in fields(self)
+            if column.name not in ("batch", "state")
+        }
+        return Frontier(batch=batch, state=batch.index(np.concatenate(states)), **columns)
+
+    def advance(
+        self, rows: NDArray[np.int64], tokens: NDArray[np.int64], log_p: NDArray[np.float64]
+    ) -> Frontier:
+        """Return the walks ``rows`` after one token each, int64[n]; log_p float64[n]."""
+        batch = self.batch
+        request = self.request[rows]
+        context = batch.model.advance(self.context[rows], tokens)
+        # Walks that went the same way share a state, so the constraint takes each way once.
+        order, starts, inverse = distinct(context, request)
+        first = order[starts]
+        states = batch.advance_states(
+            request[first], self.state[batch.index(rows[first])], batch.index(tokens[first])
+        )
+        return Frontier(
+            batch=batch,
+            depth=self.depth[rows] + 1,
+            request=request,
+            draw=self.draw[rows],
+            context=context,
+            parent=self.context[rows],
+            token=tokens,
+            log_edge=log_p,
+            log_prefix=self.log_prefix[rows] + log_p,
+            state=states[batch.index(inverse)],
+            in_run=self.ahead[rows] > 0,
+            ahead=np.maximum(self.ahead[rows] - 1, 0),
+        )
+
+    def is_done(self) -> NDArray[np.bool_]:
+        """Say which walks their constraint has ended, bool[W]."""
+        return self.batch.is_done(self.request, self.state)
+
+    def is_cut(self) -> NDArray[np.bool_]:
+        """Say which walks are too long to go on, bool[W], and record them as prefixes of mass 0.
+
+        At the length limit a constrained text may still take its end event, if it is a member; an
+        unconstrained one takes its next event as it comes (see ``events``).
+        """
+        batch, cut = self.batch, self.is_overlong()
+        gone = np.flatnonzero(cut)
+        if gone.size:
+            nothing = np.full(gone.size, -np.inf)
+            seen = Visit(nothing, log_beyond=np.zeros(gone.size), evaluated=False, exact=True)
+            batch.tree.visit(self.take(gone), seen)
+        return cut
+
+    def is_overlong(self) -> NDArray[np.bool_]:
+        """Say which walks have all their tokens and are no members, bool[W]."""
+        overlong = self.at_limit()
+        rows = np.flatnonzero(overlong)
+        if rows.size:
+            states = self.state[self.batch.index(rows)]
+            overlong[rows] = ~self.batch.is_complete(self.request[rows], states)
+        return overlong
+
+    def at_limit(self) -> NDArray[np.bool_]:
+        """Say which walks are constrained and have all their tokens, bool[W]."""
+        batch = self.batch
+        at_limit: NDArray[np.bool_] = self.depth >= batch.limits[self.request]
+        return at_limit & ~batch.is_free(self.request)
+
+
+def distinct(
+    context: NDArray[np.int64], request: NDArray[np.int64], draw: NDArray[np.int64] | None = None
+) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
+    """Group walks by (request, context).
+
+    Args:
+        context, request: int64[W]. draw: int64[W], orders the walks of a group; else by position.
+
+    Returns:
+        order int64[W], the walks group by group; starts int64[N], where each group begins in it;
+        group int64[W] of each walk.
+    """
+    keys = (context, request) if draw is None else (draw, context, request)
+    order = np.lexsort(keys)
+    is_first = np.ones(len(order), np.bool_)
+    is_first[1:] = (context[order[1:]] != context[order[:-1]]) | (
+        request[order[1:]] != request[order[:-1]]
+    )
+    group = np.empty(len(order), np.int64)
+    group[order] = np.cumsum(is_first) - 1
+    return order, np.flatnonzero(is_first), group

@@ -1,0 +1,225 @@
+"""Compiling in the limited child: the same result, errors as they are, limits, no orphans."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdec.compilers import ChildCompiler, GrammarLimits, GrammarOptions, compile_grammar
+from cdec.core.artifacts.kinds import read_artifact
+from cdec.core.errors import CdecError, LimitError, OutputExistsError, UsageError
+from cdec.core.grammars.errors import GrammarUndefinedError
+from cdec.core.tokens.vocabulary import Vocabulary
+
+pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
+
+LIST = 'start: "[" (X ("," X)*)? "]"\nX: /[a-z]+/\n%ignore " "\n'
+SLOW = "start: " + " | ".join(f'"{i:05d}" "x"~{i % 50 + 1}' for i in range(3000)) + "\n"
+LARGE = "start: /[\\u0800-\\uffff]{1,60000}/\n"
+
+
+@pytest.fixture(scope="module")
+def child() -> Iterator[ChildCompiler]:
+    with ChildCompiler() as running:
+        yield running
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    tokens = [bytes([byte]) for byte in range(256)] + [b"ab", b"],", b"[[", b""]
+    return Vocabulary(tokens, [259], name="toy")
+
+
+def _children(pid: int) -> list[int]:
+    """Return the processes whose parent is ``pid``."""
+    found = []
+    for folder in Path("/proc").iterdir():
+        if not folder.name.isdigit():
+            continue
+        try:
+            fields = (folder / "stat").read_text().rsplit(")", 1)[1].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid and fields[0] != "Z":
+            found.append(int(folder.name))
+    return found
+
+
+def _is_gone(pid: int) -> bool:
+    for _ in range(100):
+        try:
+            if (Path("/proc") / str(pid) / "stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.05)
+    return False
+
+
+def test_the_child_writes_what_this_process_would(
+    child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    here = compile_grammar(LIST, vocabulary, tmp_path / "here.arrow")
+    there = child.compile(LIST, vocabulary, tmp_path / "there.arrow")
+    assert there.counts == here.counts
+    assert (there.lexer, there.start, there.is_sound) == (here.lexer, here.start, here.is_sound)
+    assert there.notices == here.notices
+    assert there.path == tmp_path / "there.arrow"
+    ours, theirs = read_artifact(here.path), read_artifact(there.path)
+    assert ours.metadata == theirs.metadata
+    assert all((ours.arrays[name] == theirs.arrays[name]).all() for name in ours.arrays)
+
+
+def test_errors_come_back_as_they_are(
+    child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.arrow"
+    with pytest.raises(GrammarUndefinedError) as caught:
+        child.compile("start: y\n", vocabulary, path, GrammarOptions(name="g.lark"))
+    assert caught.value.details["line"] == 1
+    assert caught.value.message.startswith("g.lark: ")
+    assert not path.exists()
+    with pytest.raises(LimitError) as limit:
+        limits = GrammarLimits(max_rules=10)
+        text = "start: a0\n" + "".join(f"a{i}: a{i + 1}\n" for i in range(20)) + 'a20: "x"\n'
+        child.compile(text, vocabulary, path, GrammarOptions(limits=limits))
+    assert limit.value.details["limit"] == "max_rules"
+
+
+def test_an_existing_artifact_is_kept_unless_forced(
+    child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.arrow"
+    path.write_bytes(b"mine")
+    with pytest.raises(OutputExistsError):
+        child.compile(LIST, vocabulary, path)
+    assert path.read_bytes() == b"mine"
+    child.compile(LIST, vocabulary, path, force=True)
+    assert read_artifact(path).kind == "grammar"
+
+
+def test_phases_are_told_in_their_order(
+    child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    seen: list[str] = []
+    report = child.compile(LIST, vocabulary, tmp_path / "x.arrow", progress=seen.append)
+    assert seen == [phase for phase in report.seconds if phase != "total"]
+    assert seen[0] == "read" and seen[-1] == "write"
+
+
+def test_too_much_time_and_too_much_memory_are_limits(
+    child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    for text, limits, name in (
+        (SLOW, GrammarLimits(seconds=0.5), "seconds"),
+        (LARGE, GrammarLimits(megabytes=32), "megabytes"),
+    ):
+        started = time.monotonic()
+        with pytest.raises(LimitError) as caught:
+            child.compile(text, vocabulary, tmp_path / "x.arrow", GrammarOptions(limits=limits))
+        assert caught.value.details["limit"] == name
+        assert time.monotonic() - started < 30
+        assert list(tmp_path.iterdir()) == []
+    child.compile(LIST, vocabulary, tmp_path / "x.arrow")
+
+
+def test_a_child_that_hangs_is_ended(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    with ChildCompiler() as child:
+        child.compile(LIST, vocabulary, tmp_path / "x.arrow")
+
+        def stop(phase: str) -> None:
+            assert child.pid is not None
+            for pid in _children(child.pid):
+                os.kill(pid, signal.SIGSTOP)
+
+        limits = GrammarLimits(seconds=0.01)
+        with pytest.raises(LimitError) as caught:
+            options = GrammarOptions(limits=limits)
+            child.compile(SLOW, vocabulary, tmp_path / "y.arrow", options, progress=stop)
+        assert caught.value.details["limit"] == "seconds"
+
+
+def test_a_crash_is_told_and_the_next_grammar_compiles(
+    child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    def crash(phase: str) -> None:
+        assert child.pid is not None
+        for pid in _children(child.pid):
+            os.kill(pid, signal.SIGSEGV)
+
+    with pytest.raises(CdecError) as caught:
+        child.compile(SLOW, vocabulary, tmp_path / "x.arrow", progress=crash)
+    assert (caught.value.code, caught.value.exit_status) == ("E_INTERNAL", 70)
+    assert "SIGSEGV" in caught.value.message
+    child.compile(LIST, vocabulary, tmp_path / "x.arrow")
+
+
+def test_a_server_that_was_killed_is_started_again(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    with ChildCompiler() as child:
+        child.compile(LIST, vocabulary, tmp_path / "x.arrow")
+        assert child.pid is not None
+        os.kill(child.pid, signal.SIGKILL)
+        os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
+        child.compile(LIST, vocabulary, tmp_path / "y.arrow")
+
+
+def test_an_interrupt_leaves_no_process_behind(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    seen: list[int] = []
+    child = ChildCompiler()
+
+    def interrupt(phase: str) -> None:
+        assert child.pid is not None
+        seen.extend([child.pid, *_children(child.pid)])
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        child.compile(SLOW, vocabulary, tmp_path / "x.arrow", progress=interrupt)
+    assert len(seen) == 2
+    assert all(map(_is_gone, seen))
+    assert list(tmp_path.iterdir()) == []
+    child.close()
+
+
+def test_a_parent_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> None:
+    code = (
+        "import time; from cdec.compilers import ChildCompiler\n"
+        "child = ChildCompiler(); print(child.pid, flush=True); time.sleep(60)"
+    )
+    parent = subprocess.Popen([sys.executable, "-c", code], stdout=subprocess.PIPE, cwd=tmp_path)
+    with parent:
+        assert parent.stdout is not None
+        server = int(parent.stdout.readline())
+        parent.kill()
+    # It may still be loading what it needs; it sees that its parent is gone when it is ready.
+    assert any(_is_gone(server) for _ in range(20))
+
+
+def test_threads_take_turns(child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path) -> None:
+    threads = [
+        threading.Thread(
+            target=child.compile, args=(LIST, vocabulary, tmp_path / f"{number}.arrow")
+        )
+        for number in range(3)
+    ]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(list(tmp_path.iterdir())) == 3
+
+
+def test_options_that_make_no_sense_are_refused() -> None:
+    with pytest.raises(UsageError):
+        GrammarOptions(lexer="greedy")  # type: ignore[arg-type]
+    with pytest.raises(UsageError):
+        GrammarOptions(dialect="yacc")  # type: ignore[arg-type]
+    with pytest.raises(UsageError):
+        GrammarOptions(limits=GrammarLimits(max_rules=0))

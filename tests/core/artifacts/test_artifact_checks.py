@@ -1,0 +1,233 @@
+"""Whatever is wrong with an artifact's contents is an error, also where the digest is right."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pytest
+
+from cdec.core.artifacts import digest as artifact_digest
+from cdec.core.artifacts.kinds import (
+    CONSTRAINTS,
+    ArtifactLimits,
+    open_artifact,
+    read_artifact,
+)
+from cdec.core.artifacts.read import verify_bytes
+from cdec.core.constraint import Constraint
+from cdec.core.errors import (
+    ArtifactChecksumError,
+    ArtifactError,
+    ArtifactFormatError,
+    ArtifactInvalidError,
+    ArtifactSchemaError,
+    ArtifactVersionError,
+    CdecError,
+    InputMissingError,
+    LimitError,
+)
+from cdec.core.mask import allocate_mask
+from tests.corpus_helpers import (
+    META,
+    MUTANTS,
+    REBUILD,
+    arrays_of,
+    metadata_of,
+    seal,
+)
+
+
+def test_damage_in_either_copy_of_the_metadata_is_found(good: bytes) -> None:
+    name = b"cdec.vocabulary_name"
+    first = good.index(name)
+    second = good.index(name, first + 1)
+    for place in (first, second):
+        damaged = bytearray(good)
+        damaged[place + len(name) - 1] ^= 1
+        with pytest.raises(ArtifactError):
+            verify_bytes(bytes(damaged), CONSTRAINTS)
+
+
+def test_damage_in_either_copy_of_the_digest_is_found(good: bytes) -> None:
+    digest = metadata_of(good)["cdec.digest"].encode()
+    first = good.index(digest)
+    second = good.index(digest, first + 1)
+    for place in (first, second):
+        damaged = bytearray(good)
+        damaged[place] = ord("0") if damaged[place] != ord("0") else ord("1")
+        with pytest.raises(ArtifactChecksumError):
+            verify_bytes(bytes(damaged), CONSTRAINTS)
+
+
+def test_digest_does_not_depend_on_how_the_file_is_chunked(
+    good: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # The digest's own places may straddle chunks; blanking them must not depend on where.
+    places = [100, 4000]
+    changed = bytearray(good)
+    for place in places:
+        changed[place : place + 64] = b"f" * 64
+    for size in (64, 100, 130, 1 << 20):
+        monkeypatch.setattr(artifact_digest, "CHUNK_BYTES", size)
+        digests = [
+            artifact_digest.compute_digest(memoryview(data), places) for data in (good, changed)
+        ]
+        assert digests[0] == digests[1]
+        assert digests[0] != artifact_digest.compute_digest(memoryview(good), places[:1])
+
+
+def damage(column: str, change: Callable[[Any], Any]) -> Callable[[bytes], bytes]:
+    def apply(good: bytes) -> bytes:
+        array = arrays_of(good)[column]
+        changed = change(array)
+        return REBUILD(good, {column: array if changed is None else changed})
+
+    return apply
+
+
+def _set(index: int, value: int) -> Callable[[Any], None]:
+    def change(array: Any) -> None:
+        array[index] = value
+
+    return change
+
+
+BROKEN = {
+    "negative token": damage("tokens", _set(3, -1)),
+    "falling row offsets": damage("row_offsets", _set(2, 0)),
+    "row offsets that start late": damage("row_offsets", _set(0, 1)),
+    "too few row offsets": damage("row_offsets", lambda a: a[:-1]),
+    "node row out of range": damage("node_row", _set(5, 10**6)),
+    "node count of nothing": damage("node_count", _set(5, 0)),
+    "node count too large": damage("node_count", _set(1, 10**6)),
+    "leaf outside of its row": damage("node_link", _set(-1, 10**9)),
+    "negative leaf": damage("node_link", _set(-1, -5)),
+    "negative degree": damage("node_degree", _set(0, -1)),
+    "degree too large": damage("node_degree", _set(0, 10**6)),
+    "unsorted siblings": damage("node_token", _set(2, 0)),
+    "inner node called END": damage("node_token", _set(4, -1)),
+    "short node column": damage("node_count", lambda a: a[:-1]),
+    "no nodes": damage("node_token", lambda a: a[:0]),
+    "dense node that is none": damage("dense_nodes", _set(0, 1)),
+    "dense mask of wrong size": damage("dense_masks", lambda a: a[:-1]),
+    "dense mask with another bit": damage("dense_masks", _set(-1, -1)),
+    "unsorted hashes": damage("text_hash", lambda a: a[::-1].copy()),
+    "hash without row": damage("text_row", lambda a: a[:-1]),
+    "text row out of range": damage("text_row", _set(0, 10**6)),
+    "negative text row": damage("text_row", _set(0, -1)),
+    "source offsets past the lines": damage("source_offsets", _set(-1, 10**6)),
+    "source line 0": damage("source_lines", _set(0, 0)),
+    "ids without offsets": damage("id_bytes", lambda a: np.zeros(3, np.uint8)),
+    "too few id offsets": damage("id_offsets", lambda a: np.zeros(2, np.int64)),
+    "vocabulary of another size": damage("vocabulary_offsets", lambda a: a[:-1]),
+}
+
+
+@pytest.mark.parametrize("name", sorted(BROKEN))
+def test_broken_invariant_is_found(good: bytes, name: str) -> None:
+    with pytest.raises(ArtifactInvalidError):
+        verify_bytes(BROKEN[name](good), CONSTRAINTS)
+
+
+@pytest.mark.parametrize(
+    "options", ["", "[]", "{}", "[" * 100_000, '{"heads": ["zz"]}', '{"heads": 3}', "nul"]
+)
+def test_broken_options_are_found(good: bytes, options: str) -> None:
+    with pytest.raises(ArtifactInvalidError):
+        verify_bytes(META(good, {"cdec.options": options}), CONSTRAINTS)
+
+
+@pytest.mark.parametrize("eos", ["", "7", "[[", '["x"]', "null", "[321]", "[-1]", "[1.0]"])
+def test_broken_end_ids_are_found(good: bytes, tmp_path: Path, eos: str) -> None:
+    (tmp_path / "a.arrow").write_bytes(META(good, {"cdec.eos": eos}))
+    with pytest.raises(ArtifactInvalidError):
+        open_artifact(tmp_path / "a.arrow")
+
+
+def test_schema_differences_are_schema_errors(good: bytes) -> None:
+    wide = arrays_of(good)["node_token"].astype(np.int64)
+    plain = pa.array([[1]], pa.list_(pa.int32()))
+    cases = [
+        REBUILD(good, {"node_token": wide}),
+        REBUILD(good, {"tokens": plain}),
+        REBUILD(good, {"surplus": np.zeros(1)}),
+        REBUILD(good, rows=2),
+        REBUILD(good, batches=2),
+        REBUILD(good, batches=0),
+    ]
+    for case in cases:
+        with pytest.raises(ArtifactSchemaError):
+            verify_bytes(case, CONSTRAINTS)
+
+
+def test_arrow_file_of_another_origin_is_a_format_error(tmp_path: Path) -> None:
+    schema = pa.schema([pa.field("x", pa.int32())])
+    with pa.ipc.new_file(str(tmp_path / "a.arrow"), schema) as writer:
+        writer.write_batch(pa.record_batch([pa.array([1], pa.int32())], schema=schema))
+    with pytest.raises(ArtifactFormatError, match="no cdec artifact"):
+        read_artifact(tmp_path / "a.arrow")
+
+
+def test_unknown_kind_is_a_version_error(good: bytes) -> None:
+    with pytest.raises(ArtifactVersionError, match="kind 'future'"):
+        verify_bytes(META(good, {"cdec.kind": "future"}), CONSTRAINTS)
+
+
+def test_size_limit_is_checked_before_anything_else(tmp_path: Path) -> None:
+    (tmp_path / "a.arrow").write_bytes(b"x" * 1000)
+    with pytest.raises(LimitError):
+        read_artifact(tmp_path / "a.arrow", limits=ArtifactLimits(max_bytes=999))
+
+
+def test_name_with_a_nul_is_missing_input() -> None:
+    with pytest.raises(InputMissingError):
+        read_artifact("a\0b")
+
+
+def walk(constraint: Constraint, rng: np.random.Generator) -> None:
+    """Decode a few random texts, touching mask, allowed, check, forced and advance."""
+    session = constraint.session()
+    states = session.start(8)
+    mask = allocate_mask(8, constraint.vocabulary.width)
+    for _ in range(8):
+        session.fill_mask(states, mask)
+        session.is_complete(states)
+        session.forced(states)
+        offsets, ids = session.allowed(states)
+        proposed = rng.integers(0, constraint.vocabulary.width, size=(8, 4)).astype(np.int32)
+        session.check(states, proposed)
+        tokens = [
+            int(rng.choice(ids[a:b])) if b > a else 0
+            for a, b in zip(offsets.tolist(), offsets[1:].tolist(), strict=False)
+        ]
+        states = session.advance(states, np.array(tokens, np.int32))
+
+
+def test_mutants_with_a_right_digest_are_errors_or_harmless(good: bytes, tmp_path: Path) -> None:
+    """An attacker can compute digests: then nothing but the checks of the contents is left."""
+    rng = np.random.default_rng(5)
+    verdicts = {"opened": 0, "refused": 0}
+    path = tmp_path / "mutant.arrow"
+    for mutant in MUTANTS(good, 1_500, seed=5):
+        try:
+            path.write_bytes(seal(mutant))
+            walk(open_artifact(path), rng)
+            verdicts["opened"] += 1
+        except (CdecError, ValueError, KeyError, UnicodeDecodeError) as error:
+            # ValueError and KeyError: the helper found no place for the digest.
+            assert isinstance(error, CdecError) or "seal" in _frames(error), error
+            verdicts["refused"] += 1
+    assert verdicts["opened"] > 100
+    assert verdicts["refused"] > 100
+
+
+def _frames(error: BaseException) -> list[str]:
+    names, trace = [], error.__traceback__
+    while trace is not None:
+        names.append(trace.tb_frame.f_code.co_name)
+        trace = trace.tb_next
+    return names

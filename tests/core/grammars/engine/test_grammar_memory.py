@@ -1,0 +1,100 @@
+"""Memory of grammar sessions: exact after everything was forgotten, flat over many documents."""
+
+from __future__ import annotations
+
+import gc
+import threading
+import weakref
+
+import numpy as np
+import pytest
+
+from cdec.core.mask import allocate_mask
+from tests.core.grammars.engine.engine_cases import JSON, byte_vocabulary, case, constraint_of, walk
+from tests.core.grammars.engine.test_grammar_masks import uniform_prefixes
+from tests.laws.sessions import state_masks, states_after
+
+
+@pytest.mark.parametrize(("lexer", "name"), [("contextual", "json"), ("dynamic", "comments")])
+def test_masks_are_exact_after_everything_was_forgotten(lexer, name):
+    roomy = case(name, lexer)
+    tight = type(roomy)(roomy.arrays, roomy.vocabulary, roomy.metadata, memo_bytes=1)
+    session, other = roomy.session(), tight.session()
+    prefixes = uniform_prefixes(session, np.random.default_rng(3), walks=10, steps=12)
+    expected = state_masks(session, states_after(session, prefixes), 300)
+    states = states_after(other, prefixes)
+    for _ in range(2):
+        np.testing.assert_array_equal(state_masks(other, states, 300), expected)
+        order = np.random.default_rng(4).permutation(len(states))
+        np.testing.assert_array_equal(state_masks(other, states[order], 300), expected[order])
+        offsets, ids = other.allowed(states)
+        assert ids.tolist() == expected.nonzero()[1].tolist()
+        assert np.diff(offsets).tolist() == expected.sum(1).tolist()
+    assert other.statistics()["epochs"] > 3 and session.statistics()["epochs"] == 0
+
+
+def test_memory_is_flat_over_many_documents():
+    constraint = constraint_of(JSON, byte_vocabulary(), memo_bytes=1 << 20)
+    mask, sizes = allocate_mask(1, 258), []
+    for i in range(400):
+        session = constraint.session()
+        state = session.start(1)
+        for byte in f'{{"a": {"[" * (i % 50)}{i}{"]" * (i % 50)}}}'.encode():
+            session.fill_mask(state, mask)
+            state = session.advance(state, np.array([byte]))
+        assert session.is_complete(state)[0]
+        sizes.append(session.statistics()["bytes"])
+    assert max(sizes[200:]) <= max(sizes[:200]) <= 4 << 20
+
+
+def test_a_worn_engine_is_kept_by_its_sessions_alone():
+    constraint = constraint_of(JSON, byte_vocabulary(), memo_bytes=1 << 20)
+    old = constraint.session()
+    state = walk(old, b"[" * 40_000)
+    engine = weakref.ref(old._engine)
+    fresh = constraint.session()
+    assert fresh._engine is not old._engine
+    assert old.advance(np.array([state]), np.array([93]))[0] >= 0
+    del old
+    gc.collect()
+    assert engine() is None and walk(fresh, b"[1]") >= 0
+
+
+def test_steps_that_are_forgotten_are_made_again():
+    constraint = case("json", "contextual")
+    session = constraint.session()
+    states = states_after(session, uniform_prefixes(session, np.random.default_rng(0), 8, 12))
+    every = np.arange(300)
+    first = [session.advance(np.full(300, state), every).tolist() for state in states]
+    # More steps than the table of steps keeps.
+    deep = session.start(1)
+    for _ in range(600):
+        session.advance(np.full(300, deep[0]), every)
+        deep = session.advance(deep, np.array([91]))
+    assert [session.advance(np.full(300, state), every).tolist() for state in states] == first
+
+
+def test_threads_may_share_an_engine():
+    constraint = constraint_of(JSON, byte_vocabulary(), memo_bytes=200_000)
+    texts = [f'{{"k{i}": [{i}, [{"[" * (i % 7)}{"]" * (i % 7)}]]}}'.encode() for i in range(60)]
+    failures = []
+
+    def run(part):
+        mask = allocate_mask(1, 258)
+        for text in part:
+            session = constraint.session()
+            state = session.start(1)
+            for byte in text:
+                session.fill_mask(state, mask)
+                if not mask[0, byte >> 5] >> (byte & 31) & 1:
+                    failures.append((text, byte))
+                state = session.advance(state, np.array([byte]))
+            if not session.is_complete(state)[0]:
+                failures.append((text, None))
+
+    threads = [threading.Thread(target=run, args=(texts[i::4],)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert failures == []

@@ -1,0 +1,189 @@
+"""load_model: kinds, devices and dtypes; what is missing, damaged or not trusted."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import orjson
+import pytest
+import torch
+
+from cdec.core.errors import ModelError, TrustError, UsageError
+from cdec.core.models.loading import load_model
+from cdec.core.models.transformers.causal import CausalModel
+from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
+from cdec.core.tokens.vocabulary import Vocabulary
+from tests.core.models.tiny_models import VOCABULARY, WIDTH, tiny_module
+
+EMBEDDED = Path(__file__).resolve().parents[2] / "data" / "embedded"
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A tiny llama as save_pretrained writes it, without a tokenizer."""
+    tiny_module("llama").save_pretrained(tmp_path / "model")
+    return tmp_path / "model"
+
+
+def change_config(folder: Path, **fields: Any) -> None:
+    file = folder / "config.json"
+    file.write_bytes(orjson.dumps(json.loads(file.read_text()) | fields))
+
+
+@pytest.mark.parametrize("name", ["target", "draft"])
+def test_the_embedded_models_load_with_their_tokenizer(name: str) -> None:
+    if not (EMBEDDED / name / "model.safetensors").is_file():
+        pytest.skip(f"no embedded model {name}")
+    model = load_model(EMBEDDED / name)
+    assert isinstance(model, CausalModel)
+    assert model.device == "cpu"
+    assert next(model._module.parameters()).dtype == torch.float32
+    root = int(model.prefill(["The capital of"])[0])
+    assert model.vocabulary.decode(model._prompt_ids[root]) == b"The capital of"
+    assert model.next_logprobs([root]).shape == (1, model.vocabulary.width)
+    assert model.vocabulary.eos_token_ids
+
+
+def test_the_vocabulary_is_as_wide_as_the_logits(folder: Path) -> None:
+    narrow = Vocabulary([b"a", b"b", b""], eos_token_ids=[2])
+    model = load_model(folder, vocabulary=narrow)
+    assert model.vocabulary.width == WIDTH
+    # The tokenizer's end and the one of the generation config.
+    assert model.vocabulary.eos_token_ids == (0, 2)
+    wide = Vocabulary([b"a"] * (WIDTH + 1), eos_token_ids=[0])
+    with pytest.raises(ModelError, match=f"{WIDTH + 1} tokens, the model {WIDTH} outputs"):
+        load_model(folder, vocabulary=wide)
+
+
+def test_an_encoder_decoder_is_known_by_its_config(tmp_path: Path) -> None:
+    tiny_module("t5").save_pretrained(tmp_path)
+    model = load_model(tmp_path, vocabulary=VOCABULARY)
+    assert isinstance(model, EncoderDecoderModel)
+    assert model.context_length is None
+
+
+def test_dtype_and_attention_pass_through(folder: Path) -> None:
+    model = load_model(folder, vocabulary=VOCABULARY, dtype="bfloat16", attn_implementation="eager")
+    assert next(model._module.parameters()).dtype == torch.bfloat16
+    assert model._module.config._attn_implementation == "eager"
+    assert model.evaluate(model.prefill([[4, 5]])).scores.dtype == torch.float32
+    assert next(load_model(folder, vocabulary=VOCABULARY)._module.parameters()).dtype == (
+        torch.float32
+    )
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"dtype": "int3"}, {"device": "nowhere"}, {"quantization": "2bit"}, {"max_batch_rows": 0}],
+)
+def test_senseless_options_are_refused(folder: Path, options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        load_model(folder, vocabulary=VOCABULARY, **options)
+
+
+def test_a_missing_gpu_is_said(folder: Path) -> None:
+    if torch.cuda.is_available():
+        pytest.skip("there is a GPU")
+    with pytest.raises(ModelError, match="CUDA"):
+        load_model(folder, vocabulary=VOCABULARY, device="cuda")
+    assert load_model(folder, vocabulary=VOCABULARY, device="auto").device == "cpu"
+
+
+def test_missing_models_say_where_they_were_looked_for(tmp_path: Path) -> None:
+    with pytest.raises(ModelError, match="no model folder"):
+        load_model(tmp_path / "nothing")
+    with pytest.raises(ModelError, match=r"no config\.json"):
+        load_model(tmp_path)
+    with pytest.raises(ModelError, match="HF_HUB_OFFLINE") as caught:
+        load_model("no/such")
+    assert caught.value.exit_status == 69
+
+
+def test_a_damaged_model_is_one_sentence(folder: Path) -> None:
+    weights = folder / "model.safetensors"
+    weights.write_bytes(weights.read_bytes()[:100])
+    with pytest.raises(ModelError, match="cannot be loaded") as caught:
+        load_model(folder, vocabulary=VOCABULARY)
+    assert "\n" not in caught.value.message
+    (folder / "config.json").write_text("{")
+    with pytest.raises(ModelError, match="JSON"):
+        load_model(folder, vocabulary=VOCABULARY)
+
+
+def test_own_code_is_not_run_unless_trusted(folder: Path) -> None:
+    canary = folder / "canary"
+    (folder / "modeling_own.py").write_text(
+        f"from pathlib import Path\nPath({str(canary)!r}).touch()\n"
+        "from transformers import LlamaConfig, LlamaForCausalLM\n"
+        "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+        "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+    )
+    auto_map = {
+        "AutoConfig": "modeling_own.OwnConfig",
+        "AutoModelForCausalLM": "modeling_own.OwnModel",
+    }
+    change_config(folder, auto_map=auto_map, model_type="own")
+    with pytest.raises(TrustError, match="own code"):
+        load_model(folder, vocabulary=VOCABULARY)
+    assert not canary.exists()
+    with pytest.raises(TrustError, match="commit"):
+        load_model("owner/name", trust_remote_code=True, revision="main")
+
+
+def test_code_of_the_tokenizer_alone_counts_too(folder: Path) -> None:
+    (folder / "tokenizer_config.json").write_text(
+        '{"auto_map": {"AutoTokenizer": ["own.T", null]}}'
+    )
+    with pytest.raises(TrustError, match="own code"):
+        load_model(folder, vocabulary=VOCABULARY)
+
+
+def test_pickled_weights_are_refused_unless_allowed(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    with pytest.raises(ModelError, match="no weights"):
+        load_model(folder, vocabulary=VOCABULARY)
+    torch.save(tiny_module("llama").state_dict(), folder / "pytorch_model.bin")
+    with pytest.raises(TrustError, match="pickled"):
+        load_model(folder, vocabulary=VOCABULARY)
+    model = load_model(folder, vocabulary=VOCABULARY, allow_pickle=True)
+    assert model.next_logprobs(model.prefill([[4]])).shape == (1, WIDTH)
+
+
+def test_loading_writes_nothing_to_the_terminal(
+    folder: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    load_model(folder, vocabulary=VOCABULARY)
+    captured = capfd.readouterr()
+    assert (captured.out, captured.err) == ("", "")
+
+
+def test_the_model_interface_imports_neither_torch_nor_transformers() -> None:
+    code = (
+        "import sys, cdec.core.models.base, cdec.core.models.tabular, cdec.core.models.loading\n"
+        "sys.exit(any(name in sys.modules for name in ('torch', 'transformers')))"
+    )
+    assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0
+
+
+def test_trusted_code_of_a_folder_runs(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    # transformers copies such code into a cache, which is the user's otherwise.
+    monkeypatch.setattr("transformers.dynamic_module_utils.HF_MODULES_CACHE", str(tmp_path))
+    monkeypatch.setattr(sys, "path", [*sys.path])
+    (folder / "modeling_own.py").write_text(
+        "from transformers import LlamaConfig, LlamaForCausalLM\n"
+        "class OwnConfig(LlamaConfig):\n    model_type = 'own'\n"
+        "class OwnModel(LlamaForCausalLM):\n    config_class = OwnConfig\n"
+    )
+    auto_map = {
+        "AutoConfig": "modeling_own.OwnConfig",
+        "AutoModelForCausalLM": "modeling_own.OwnModel",
+    }
+    change_config(folder, auto_map=auto_map, model_type="own")
+    model = load_model(folder, vocabulary=VOCABULARY, trust_remote_code=True)
+    assert type(model._module).__name__ == "OwnModel"

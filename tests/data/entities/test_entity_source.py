@@ -1,0 +1,204 @@
+"""Readers of entities: all formats give the same batches; bad lines are named or counted."""
+
+from __future__ import annotations
+
+import gzip
+import io
+import lzma
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from cdec.core.errors import (
+    CdecError,
+    DataError,
+    EncodingError,
+    FieldError,
+    InputMissingError,
+    JsonError,
+    LineTooLongError,
+    UsageError,
+)
+from cdec.data.entities.source import read_entities, read_token_rows
+from cdec.data.input.source import InputLimits, SourceStats
+from tests.data.entities.entity_files import codes, entities, file_of, parquet_of
+
+# Text
+
+
+def test_text_lines_are_entities_with_their_line_numbers() -> None:
+    found, stats = entities(io.BytesIO(b"a\n\n b \nc"))
+    assert found == [("a", 1, None), ("", 2, None), (" b ", 3, None), ("c", 4, None)]
+    assert (stats.lines, stats.blank, stats.skipped, stats.bytes_read) == (4, 1, 0, 8)
+
+
+def test_only_newlines_end_a_text_entity() -> None:
+    text = "a\u2028b\x0bc\x0cd\x85e\x1cf\rg\n"
+    assert entities(io.BytesIO(text.encode()))[0] == [(text[:-1], 1, None)]
+
+
+def test_crlf_is_stripped_and_noticed_once(tmp_path: Path) -> None:
+    found, stats = entities(io.BytesIO(b"alpha\r\nbeta\r\n" * 200_000))
+    assert {text for text, _, _ in found} == {"alpha", "beta"}
+    assert codes(stats) == ["W_CRLF"]
+
+
+def test_line_numbers_and_offsets_go_on_across_blocks() -> None:
+    data = b"".join(b"entity %d\n" % i for i in range(300_000))
+    batches = list(read_entities(io.BytesIO(data)))
+    assert len(batches) > 2
+    assert [line for batch in batches for line in batch.lines] == list(range(1, 300_001))
+    for batch in batches:
+        assert data[batch.byte_offset :].startswith(batch.texts[0].encode() + b"\n")
+
+
+def test_bad_encoding_names_line_and_byte_or_is_skipped() -> None:
+    data = b"alpha\n" * 200_000 + b"b\xff\xfea\n gamma\n"
+    with pytest.raises(EncodingError) as caught:
+        entities(io.BytesIO(data))
+    assert caught.value.details == {"line": 200_001, "byte_offset": 1_200_002}
+    found, stats = entities(io.BytesIO(data), bad_lines="skip")
+    assert found[-1] == (" gamma", 200_002, None)
+    assert (len(found), stats.skipped, codes(stats)) == (200_001, 1, ["W_BAD_LINES"])
+
+
+def test_overlong_line_is_refused_or_skipped() -> None:
+    limits = InputLimits(max_line_bytes=10)
+    with pytest.raises(LineTooLongError) as caught:
+        entities(io.BytesIO(b"a\n" + b"b" * 11 + b"\nc\n"), limits=limits)
+    assert caught.value.details["line"] == 2
+    found, stats = entities(
+        io.BytesIO(b"a\n" + b"b" * 11 + b"\nc\n"), limits=limits, bad_lines="skip"
+    )
+    assert found == [("a", 1, None), ("c", 3, None)]
+    assert stats.skipped == 1
+
+
+@pytest.mark.parametrize(
+    ("data", "noticed"),
+    [
+        (b"id,name\n1,Paris\n", True),
+        (b"id\tname\n1\tParis\n", True),
+        (b"Paris, Texas\nParis, Ontario\n", False),
+        (b"a,b\n", False),
+        (b"x,y\nPlain title\n", False),
+        (b"alpha\nbeta\n", False),
+    ],
+)
+def test_tables_taken_for_text_are_noticed(data: bytes, noticed: bool) -> None:
+    found, stats = entities(io.BytesIO(data))
+    assert len(found) == data.count(b"\n")
+    assert codes(stats) == (["W_LOOKS_LIKE_CSV"] if noticed else [])
+
+
+# Formats
+
+
+def test_every_format_gives_the_same_entities(tmp_path: Path) -> None:
+    texts, ids = ["Paris", "New\tYork", "Zürich", "東京", 'a"b'], ["Q1", "Q2", "Q3", "4", "Q5"]
+    records = "".join(
+        f'{{"key": {id if id.isdigit() else chr(34) + id + chr(34)}, '
+        f'"name": "{text.replace(chr(34), chr(92) + chr(34)).replace(chr(9), chr(92) + "t")}"}}\n'
+        for text, id in zip(texts, ids, strict=True)
+    )
+    quoted = [text.replace('"', '""') for text in texts]
+    table = "key,name\n" + "".join(f'{i},"{t}"\n' for t, i in zip(quoted, ids, strict=True))
+    sources = [
+        file_of(tmp_path, "a.jsonl", records.encode()),
+        file_of(tmp_path, "b.jsonl.gz", gzip.compress(records.encode())),
+        file_of(tmp_path, "c.CSV", table.encode()),
+        file_of(tmp_path, "d.csv.xz", lzma.compress(table.encode())),
+        parquet_of(tmp_path, key=ids, name=texts),
+    ]
+    for source in sources:
+        found, stats = entities(source, field="name", id_field="key")
+        assert [(text, id) for text, _, id in found] == list(zip(texts, ids, strict=True)), source
+        assert (stats.lines, stats.skipped, stats.bytes_read) == (5, 0, source.stat().st_size)
+
+
+def test_format_option_overrides_the_extension(tmp_path: Path) -> None:
+    path = file_of(tmp_path, "a.jsonl", b'{"text": "x"}\n')
+    assert entities(path)[0] == [("x", 1, None)]
+    assert entities(path, format="text")[0] == [('{"text": "x"}', 1, None)]
+
+
+def test_a_field_without_an_extension_means_jsonl(tmp_path: Path) -> None:
+    assert entities(io.BytesIO(b'{"name": "x"}\n'), field="name")[0] == [("x", 1, None)]
+    with pytest.raises(UsageError, match="no field 'name'"):
+        read_entities(io.BytesIO(b""), format="text", field="name")
+
+
+def test_missing_file_is_an_input_error_in_every_format(tmp_path: Path) -> None:
+    for name in ("x.txt", "x.jsonl", "x.csv", "x.parquet"):
+        with pytest.raises(InputMissingError):
+            entities(tmp_path / name)
+
+
+# JSON lines
+
+
+def test_jsonl_ids_that_are_integers_become_decimal_text() -> None:
+    data = b'{"text": "a", "id": 7}\n\n{"text": "b", "id": "x"}\n'
+    found, stats = entities(io.BytesIO(data), format="jsonl", id_field="id")
+    assert found == [("a", 1, "7"), ("b", 3, "x")]
+    assert (stats.lines, stats.blank) == (3, 1)
+
+
+@pytest.mark.parametrize(
+    ("line", "error", "says"),
+    [
+        (b'{"name": "a"}', FieldError, "its fields are 'name'"),
+        (b'{"text": 5}', FieldError, "an integer"),
+        (b'{"text": null}', FieldError, "null"),
+        (b'{"text": "a", "id": 1.5}', FieldError, "a float"),
+        (b'{"text": "a", "id": 1180591620717411303424}', FieldError, "64 bits"),
+        (b'{"text": "a"}', FieldError, "no field 'id'"),
+        (b'{"text": "a", "text": "b", "id": 1}', JsonError, "twice"),
+        (b'{"text": "a", "id": NaN}', JsonError, "line 2"),
+        (b'["a"]', JsonError, "no JSON object"),
+        (b'{"text": "\\ud800", "id": 1}', JsonError, "surrogate"),
+        (b'{"text": "\xff", "id": 1}', EncodingError, "0xff"),
+        (b"{oops", JsonError, "character"),
+    ],
+)
+def test_bad_jsonl_line_is_named_or_skipped(line: bytes, error: type[CdecError], says: str) -> None:
+    data = b'{"text": "good", "id": 0}\n' + line + b'\n{"text": "fine", "id": 2}\n'
+    with pytest.raises(error, match=says) as caught:
+        entities(io.BytesIO(data), format="jsonl", id_field="id")
+    assert caught.value.details["line"] == 2
+    found, stats = entities(io.BytesIO(data), format="jsonl", id_field="id", bad_lines="skip")
+    assert found == [("good", 1, "0"), ("fine", 3, "2")]
+    assert (stats.lines, stats.skipped) == (3, 1)
+
+
+# Token ids
+
+
+def test_token_rows_are_arrays_of_ids() -> None:
+    stats = SourceStats()
+    batches = list(read_token_rows(io.BytesIO(b"[5, 17]\n\n[]\n[5]\n"), stats=stats))
+    assert [row for batch in batches for row in batch.rows] == [[5, 17], [], [5]]
+    assert [line for batch in batches for line in batch.lines] == [1, 3, 4]
+    assert (stats.lines, stats.blank) == (4, 1)
+
+
+@pytest.mark.parametrize("line", [b"[1, true]", b"[-1]", b"[1.0]", b'{"a": 1}', b"7", b"[1", b"x"])
+def test_bad_token_row_is_named_or_skipped(line: bytes) -> None:
+    data = b"[1]\n" + line + b"\n[2]\n"
+    with pytest.raises(DataError) as caught:
+        list(read_token_rows(io.BytesIO(data)))
+    assert caught.value.details["line"] == 2
+    stats = SourceStats()
+    batches = list(read_token_rows(io.BytesIO(data), bad_lines="skip", stats=stats))
+    assert [row for batch in batches for row in batch.rows] == [[1], [2]]
+    assert stats.skipped == 1
+
+
+def test_reading_text_does_not_import_pyarrow() -> None:
+    code = (
+        "import io, sys; from cdec.data import read_entities;"
+        "list(read_entities(io.BytesIO(b'a'))); assert 'pyarrow' not in sys.modules"
+    )
+    subprocess.run([sys.executable, "-c", code], check=True)

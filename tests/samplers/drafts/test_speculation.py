@@ -1,0 +1,195 @@
+"""Speculation: texts and laws stay as they are, calls become fewer, counters say what it cost."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cdec.core.errors import TokenizerMismatchError, UsageError
+from cdec.core.models.tabular import TabularModel
+from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.samplers.base import Request
+from cdec.samplers.drafts.counts import Counts
+from cdec.samplers.greedy import GreedySampler
+from cdec.samplers.masked import MaskedSampler
+from tests.laws.gtest import g_test
+from tests.laws.toys import Row, Toy, random_toy, toy_b
+from tests.samplers.enumeration import masked
+from tests.samplers.keyed import bare, keyed, learnt
+
+
+def chain_toy() -> Toy:
+    """Two long members that differ at every place, so that nothing is forced and all is likely."""
+    vocabulary = Vocabulary([b"a", b"b", b""], eos_token_ids=[2])
+
+    def probabilities(prefix: Row) -> np.ndarray:
+        return np.array([0.05, 0.05, 0.9]) if len(prefix) >= 20 else np.array([0.96, 0.03, 0.01])
+
+    members = [(0,) * i + (1,) + (0,) * (19 - i) for i in range(20)] + [(0,) * 20]
+    return Toy(vocabulary, probabilities, members)
+
+
+class Counting(TabularModel):
+    """A tabular model that counts its forward passes and the prefixes in them."""
+
+    passes = 0
+    rows = 0
+
+    def _forward(self, nodes: Any) -> Any:
+        self.passes += 1
+        self.rows += len(nodes)
+        return super()._forward(nodes)
+
+
+def counting(toy: Toy) -> Counting:
+    return Counting(toy.probabilities, toy.vocabulary)
+
+
+@pytest.mark.parametrize("make", [GreedySampler, MaskedSampler])
+@pytest.mark.parametrize("seed", range(8))
+@pytest.mark.parametrize("fold", [1, 3])
+def test_texts_and_weights_do_not_change(make: Any, seed: int, fold: int) -> None:
+    toy = random_toy(seed, ends_itself=seed % 2 == 1)
+    constraint = keyed(toy, fold=fold)
+    plain = make().draw(toy.model(), constraint, "", n=30, rng=np.random.default_rng(seed))
+    sampler = make(speculate=3, speculate_threshold=0.0)
+    for _ in range(2):  # The second time with all that was learnt.
+        guessed = sampler.draw(toy.model(), constraint, "", n=30, rng=np.random.default_rng(seed))
+        assert [bare(sample) for sample in guessed] == [bare(sample) for sample in plain]
+        assert "acceptance_rate" in guessed[0].diagnostics
+    assert "acceptance_rate" not in plain[0].diagnostics
+
+
+def test_draws_follow_the_masked_law() -> None:
+    toy = toy_b()
+    sampler = MaskedSampler(speculate=2, speculate_threshold=0.1)
+    rows = [
+        tuple(sample.token_ids)
+        for seed in range(200)
+        for sample in sampler.draw(
+            toy.model(), keyed(toy, fold=2), "", n=20, rng=np.random.default_rng(seed)
+        )
+    ]
+    assert g_test(rows, masked(toy).law) >= 1e-4
+
+
+def test_good_guesses_save_forward_passes_and_calls() -> None:
+    toy = chain_toy()
+    constraint = keyed(toy)
+    slow, fast = counting(toy), counting(toy)
+    rng = np.random.default_rng
+    (plain,) = GreedySampler().draw(slow, constraint, "", rng=rng(0))
+    sampler = GreedySampler(speculate=4, counts=learnt(toy, constraint))
+    (guessed,) = sampler.draw(fast, constraint, "", rng=rng(0))
+    assert guessed.token_ids == plain.token_ids == [0] * 20
+    assert slow.passes == 21
+    # A pass covers its own prefix and four guesses.
+    assert fast.passes == guessed.diagnostics["target_calls"] == 5
+    assert guessed.diagnostics["acceptance_rate"] == 1.0
+    assert guessed.diagnostics["distinct_evaluations"] == fast.rows == 21
+
+
+def test_wrong_guesses_are_paid_for_and_counted() -> None:
+    toy = chain_toy()
+    constraint = keyed(toy)
+    counts = Counts(toy.vocabulary.vocabulary_hash)
+    states = constraint.session().start(1)
+    for _ in range(5):  # Always the rare token.
+        counts.table("toy").add(int(constraint.session().speculation_keys(states)[0]), 1)
+    model = counting(toy)
+    (sample,) = GreedySampler(speculate=4, counts=counts).draw(
+        model, constraint, "", rng=np.random.default_rng(0)
+    )
+    assert sample.token_ids == [0] * 20
+    assert sample.diagnostics["acceptance_rate"] == 0.0
+    # The member 1 0 0 ... is forced after its first token: a guess and a run that nobody took.
+    assert sample.diagnostics["distinct_evaluations"] == model.rows > 21
+    assert sample.diagnostics["target_calls"] == 21
+
+
+def test_the_threshold_decides_what_is_guessed() -> None:
+    toy = chain_toy()
+    constraint = keyed(toy)
+    calls = []
+    for threshold in (0.5, 0.999):
+        sampler = GreedySampler(
+            speculate=4, speculate_threshold=threshold, counts=learnt(toy, constraint)
+        )
+        (sample,) = sampler.draw(toy.model(), constraint, "", rng=np.random.default_rng(0))
+        calls.append((sample.diagnostics["target_calls"], sample.diagnostics["acceptance_rate"]))
+    assert calls == [(5, 1.0), (21, None)]
+
+
+def test_counts_are_learnt_online_from_draw_to_draw() -> None:
+    toy = chain_toy()
+    sampler = GreedySampler(speculate=8)
+    calls = [
+        sampler.draw(toy.model(), keyed(toy), "", rng=np.random.default_rng(0))[0].diagnostics[
+            "target_calls"
+        ]
+        for _ in range(4)
+    ]
+    # A token that was seen once has even odds: enough for the default threshold.
+    assert calls == [21, 3, 3, 3]
+
+
+def test_texts_do_not_depend_on_the_batch() -> None:
+    toy = toy_b()
+    constraint = keyed(toy)
+    requests = [Request("", constraint, [seed, seed + 50], id=seed) for seed in range(12)]
+    together = MaskedSampler(speculate=3, speculate_threshold=0.2).draw_batch(toy.model(), requests)
+    one_by_one = MaskedSampler(speculate=3, speculate_threshold=0.2)
+    for request, samples in zip(requests, together, strict=True):
+        (alone,) = one_by_one.draw_batch(toy.model(), [request])
+        assert [bare(s) for s in alone] == [bare(s) for s in samples]  # type: ignore[union-attr]
+
+
+def test_walks_decoded_in_chunks_draw_the_same_texts() -> None:
+    toy = toy_b()
+    drawn = [
+        MaskedSampler(speculate=3, max_walks=size).draw(
+            toy.model(), keyed(toy), "", n=40, rng=np.random.default_rng(1)
+        )
+        for size in (1, 7, 1000)
+    ]
+    texts = [[(s.token_ids, s.log_weight) for s in samples] for samples in drawn]
+    assert texts[0] == texts[1] == texts[2]
+
+
+def test_sets_are_drawn_as_ever_and_count_nothing() -> None:
+    toy = toy_b()
+    sampler = MaskedSampler(speculate=4)
+    samples = sampler.draw(toy.model(), toy.constraint, "", n=20, rng=np.random.default_rng(0))
+    plain = MaskedSampler().draw(
+        toy.model(), toy.constraint, "", n=20, rng=np.random.default_rng(0)
+    )
+    assert [bare(sample) for sample in samples] == [bare(sample) for sample in plain]
+    assert {sample.diagnostics["acceptance_rate"] for sample in samples} == {None}
+
+
+def test_length_limits_hold() -> None:
+    toy = chain_toy()
+    constraint = keyed(toy)
+    sampler = GreedySampler(speculate=8, counts=learnt(toy, constraint))
+    model = counting(toy)
+    (sample,) = sampler.draw(model, constraint, "", rng=np.random.default_rng(0), max_new_tokens=5)
+    assert (sample.finish_reason, len(sample.token_ids)) == ("length", 5)
+    assert model.rows <= 6
+
+
+def test_counts_of_another_vocabulary_are_refused() -> None:
+    toy = toy_b()
+    sampler = MaskedSampler(speculate=1, counts=Counts("another"))
+    with pytest.raises(TokenizerMismatchError, match="another"):
+        sampler.draw(toy.model(), keyed(toy), "", rng=np.random.default_rng(0))
+
+
+@pytest.mark.parametrize(
+    "options",
+    [{"speculate": -1}, {"speculate": 1.5}, {"speculate": 1, "speculate_threshold": 1.0}],
+)
+def test_options_out_of_range_are_usage_errors(options: dict[str, Any]) -> None:
+    with pytest.raises(UsageError):
+        GreedySampler(**options)

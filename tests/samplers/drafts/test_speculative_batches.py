@@ -1,0 +1,227 @@
+"""With a draft, too, nothing depends on what decodes together; and the accounts are right."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cdec.core.errors import CdecError
+from cdec.core.models.tabular import TabularModel
+from cdec.core.sample import Sample
+from cdec.samplers.base import Request, Sampler
+from cdec.samplers.mentored_decoding import MentoredSampler
+from cdec.samplers.speculative import SpeculativeSampler
+from tests.laws.toys import Row, Toy
+from tests.samplers.drafts.draft_toys import ENDS, PADDING, Pair, made_pair, pairs, random_law
+from tests.samplers.keyed import keyed
+
+PAIR = pairs()["set"]
+OTHER_ROWS: list[Row] = [(1, 1), (2, 0, 3, 1), (2, 2)]
+KINDS: dict[str, dict[str, Any]] = {
+    "model": {"gamma": 2},
+    "model, auto": {"gamma": "auto"},
+    "greedy model": {"gamma": 3, "draft_temperature": 0.0},
+    "warm model": {"gamma": 3, "draft_temperature": 2.0},
+    "prompt-lookup": {"draft": "prompt-lookup", "gamma": 2},
+    "counts": {"draft": "counts", "gamma": 2, "speculate_threshold": 0.0},
+    "greedy texts": {"greedy": True, "gamma": 3},
+    "mentored": {"divergence": 0.2, "gamma": 2},
+    "mentored, total": {"divergence_total": 0.3, "gamma": "auto"},
+    "mentored prompt-lookup": {"draft": "prompt-lookup", "divergence": 0.5},
+}
+COSTS = ("target_calls", "target_tokens", "distinct_evaluations", "draft_calls", "cost_per_token")
+RATES = ("acceptance_rate", "accepted_length")
+
+
+def make(kind: str, max_walks: int = 1000, pair: Pair = PAIR, **more: Any) -> Sampler:
+    """Return the sampler of a kind, with a fresh draft."""
+    options: dict[str, Any] = {"draft": pair.draft_model(), "cost_ratio": 0.25} | KINDS[kind] | more
+    make_one = MentoredSampler if kind.startswith("mentored") else SpeculativeSampler
+    return make_one(max_walks=max_walks, **options)
+
+
+def records(results: Any, *, without: tuple[str, ...] = ()) -> list[list[dict[str, Any]]]:
+    """Return samples as JSON objects with rounded sums; an error fails the test."""
+    found: list[list[dict[str, Any]]] = []
+    for samples in results:
+        found.append([])
+        for sample in samples:
+            record = sample.to_json()
+            found[-1].append({k: digits(v) for k, v in record.items() if k not in without})
+    return found
+
+
+def digits(value: Any) -> Any:
+    """Return a number without its last digits, which hang on the order of a sum."""
+    return round(value, 9) if isinstance(value, float) else value
+
+
+def without_costs(kind: str) -> tuple[str, ...]:
+    """Return the fields that may depend on the batch: counts learn from all that was drawn."""
+    return (*COSTS, *RATES) if kind == "counts" else ()
+
+
+def requests() -> list[Request]:
+    """Return requests of several constraints and limits, of one vocabulary."""
+    other = Toy(PAIR.toy.vocabulary, PAIR.toy.probabilities, OTHER_ROWS).constraint
+    own = keyed(PAIR.toy)
+    return [
+        Request([0, 1, 0], own, seeds=range(6), id="a"),
+        Request([2, 3, 2, 3], None, seeds=range(20, 25), id="b", max_new_tokens=3),
+        Request([1, 2], other, seeds=range(40, 46), id="c"),
+        Request([0, 1, 2, 0], own, seeds=range(60, 64), id="d", max_new_tokens=2),
+        Request([], None, seeds=[5, 6, 7], id="e", max_new_tokens=0),
+    ]
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_other_requests_change_nothing(kind: str) -> None:
+    together = make(kind).draw_batch(PAIR.toy.model(), requests())
+    alone = [make(kind).draw_batch(PAIR.toy.model(), [one])[0] for one in requests()]
+    skipped = without_costs(kind)
+    assert records(together, without=skipped) == records(alone, without=skipped)
+
+
+def chunked(kind: str, max_walks: int) -> Any:
+    """Draw for a set and for none with so many walks at a time."""
+    request = Request([0, 1, 0], keyed(PAIR.toy), seeds=range(40), id="a")
+    free = Request([0, 1, 0], None, seeds=range(9), id="b", max_new_tokens=4)
+    return make(kind, max_walks).draw_batch(PAIR.toy.model(), [request, free])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("max_walks", [1, 3, 7])
+def test_chunks_change_no_text(kind: str, max_walks: int) -> None:
+    skipped = (*COSTS, *without_costs(kind))
+    whole, parts = (records(chunked(kind, size), without=skipped) for size in (1000, max_walks))
+    assert parts == whole
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "counts"])
+@pytest.mark.parametrize("max_walks", [1, 3, 7])
+def test_chunks_change_no_account(kind: str, max_walks: int) -> None:
+    whole, parts = (
+        [fields(samples) for samples in chunked(kind, size)] for size in (1000, max_walks)
+    )
+    assert parts == whole
+
+
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "counts"])
+def test_a_seed_gives_the_same_text_whatever_the_other_draws(kind: str) -> None:
+    many = make(kind).draw_batch(PAIR.toy.model(), [Request("", PAIR.constraint, seeds=range(30))])[
+        0
+    ]
+    few = make(kind).draw_batch(PAIR.toy.model(), [Request("", PAIR.constraint, [17, 4])])[0]
+    assert not isinstance(many, Exception) and not isinstance(few, Exception)
+    assert [(s.token_ids, s.log_weight) for s in few] == [
+        (many[i].token_ids, many[i].log_weight) for i in (17, 4)
+    ]
+
+
+def test_contexts_of_both_models_are_released() -> None:
+    target, draft = PAIR.toy.model(), PAIR.draft_model()
+    for kind in ("model", "mentored"):
+        make(kind, 4, draft=draft).draw_batch(target, requests())
+        assert target._tree.live == draft._tree.live == 0
+
+
+class Watched(TabularModel):
+    """A tabular model that notes what each forward pass evaluates."""
+
+    def __init__(self, *arguments: Any) -> None:
+        super().__init__(*arguments)
+        self.passes: list[list[Row]] = []
+
+    def _forward(self, nodes: Any) -> Any:
+        self.passes.append([tuple(self._tree.tokens(int(node))) for node in nodes])
+        return super()._forward(nodes)
+
+
+def always(row: Row) -> Any:
+    """Return a model that gives these tokens, then the end, for sure."""
+
+    def probabilities(prefix: Row) -> np.ndarray:
+        law = np.zeros(PADDING + 1)
+        law[row[len(prefix)] if len(prefix) < len(row) else ENDS[0]] = 1.0
+        return law
+
+    return probabilities
+
+
+def fields(samples: list[Sample] | CdecError) -> list[dict[str, Any]]:
+    """Return the accounts of a record's samples."""
+    assert not isinstance(samples, CdecError)
+    return [{k: s.diagnostics[k] for k in (*COSTS, *RATES)} for s in samples]
+
+
+@pytest.mark.parametrize("max_walks", [1, 2])
+def test_the_accounts_of_a_run_computed_by_hand(max_walks: int) -> None:
+    """The draft says 0 1 2 end, the target 0 1 3 3 end; two equal draws.
+
+    Round 1 proposes 0, 1: both accepted, 3 is the bonus. The target evaluates (), 0, 01 at once.
+    Round 2 proposes after 013: the draft is past its row and says end; refused for 3.
+    Round 3 proposes after 0133: end; accepted.
+    """
+    pair = made_pair(always((0, 1, 3, 3)), always((0, 1, 2)), is_masked=False, limit=6)
+    target = Watched(pair.toy.probabilities, pair.toy.vocabulary)
+    draft = Watched(pair.draft, pair.toy.vocabulary)
+    sampler = SpeculativeSampler(draft=draft, gamma=2, cost_ratio=0.5, max_walks=max_walks)
+    samples = sampler.draw(target, None, "", n=2, rng=np.random.default_rng(0), max_new_tokens=6)
+    assert [sample.token_ids for sample in samples] == [[0, 1, 3, 3]] * 2
+    assert [sorted(rows) for rows in target.passes] == [
+        [(), (0,), (0, 1)],
+        [(0, 1, 3)],
+        [(0, 1, 3, 3)],
+    ]
+    assert [row for rows in draft.passes for row in rows] == [
+        (),
+        (0,),
+        (0, 1, 3),
+        (0, 1, 3, 3),
+    ]
+    tested = {"acceptance_rate": 3 / 4, "accepted_length": 3 / 3}
+    first = {
+        "target_calls": 3,
+        "target_tokens": 4,
+        "distinct_evaluations": 5,
+        "draft_calls": 4,
+        "cost_per_token": (0.5 * 4 + 3) / 5,
+    }
+    later = dict.fromkeys(COSTS, 0)
+    assert fields(samples) == [first | tested, later | tested]
+
+
+def test_the_counters_say_what_both_models_computed() -> None:
+    for seed in range(12):
+        is_masked = seed % 2 == 0
+        pair = made_pair(
+            random_law(seed, 0.1),
+            random_law(seed + 50, 0.1),
+            is_masked=is_masked,
+            limit=None if is_masked else 4,
+        )
+        target = Watched(pair.toy.probabilities, pair.toy.vocabulary)
+        draft = Watched(pair.draft, pair.toy.vocabulary)
+        sampler = SpeculativeSampler(draft=draft, gamma=(1, 3, "auto")[seed % 3])
+        prompt = [0, 1, 2]
+        samples = sampler.draw(
+            target,
+            pair.constraint,
+            prompt,
+            n=1 + seed % 4,
+            rng=np.random.default_rng(seed),
+            max_new_tokens=pair.limit,
+        )
+        evaluated = [row for rows in target.passes for row in rows]
+        assert len(evaluated) == len(set(evaluated))
+        shares: dict[str, list[Any]] = {
+            name: [sample.diagnostics[name] for sample in samples] for name in COSTS[:4]
+        }
+        sums = {name: sum(values) for name, values in shares.items()}
+        assert sums["distinct_evaluations"] == len(evaluated)
+        assert sums["target_tokens"] == len(evaluated) - 1 + len(prompt)
+        assert sums["draft_calls"] == sum(map(len, draft.passes))
+        if len(samples) == 1:
+            assert sums["target_calls"] == len(target.passes)

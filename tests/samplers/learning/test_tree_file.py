@@ -1,0 +1,249 @@
+"""Trees on disk: what comes back, what is refused, and what later draws make of them."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cdec.core.constraint import Constraint
+from cdec.core.errors import CdecError, OutputError, TreeMismatchError, UsageError
+from cdec.core.models.base import LanguageModel
+from cdec.core.models.tabular import TabularModel
+from cdec.samplers.asap import AsapSampler
+from cdec.samplers.base import Request
+from cdec.samplers.disc import DiscSampler
+from cdec.samplers.exact import ExactSampler
+from cdec.samplers.learning.tree.file import TreeFile
+from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
+from cdec.samplers.walks.batch import Batch
+from tests.laws.gtest import g_test
+from tests.laws.toys import Toy, random_toy, toy_a, toy_b, toy_set
+from tests.samplers.enumeration import mass, target
+
+from .tree_files import grown, reloaded
+
+
+def draw(
+    sampler: Any,
+    toy: Toy,
+    n: int,
+    *,
+    seed: int = 1,
+    model: LanguageModel | None = None,
+    constraint: Constraint | None = None,
+    limit: int | None = None,
+) -> list[Any]:
+    rng = np.random.default_rng(seed)
+    given = toy.constraint if constraint is None else constraint
+    options: Any = {"rng": rng, "n": n, "max_new_tokens": limit}
+    samples: list[Any] = sampler.draw(model or toy.model(), given, [1], **options)
+    return samples
+
+
+def bracket(sample: Any) -> tuple[float | None, float | None]:
+    found = sample.diagnostics
+    return found["log_mass_lower"], found["log_mass_upper"]
+
+
+@pytest.mark.parametrize("ends_itself", [False, True])
+@pytest.mark.parametrize("candidates", [1, 3, 30])
+def test_a_tree_comes_back_with_the_same_bounds_to_the_last_bit(
+    tmp_path: Path, candidates: int, ends_itself: bool
+) -> None:
+    toys = [random_toy(seed, ends_itself=ends_itself) for seed in range(12)]
+    for number, toy in enumerate([toy_a(), toy_b(), *toys]):
+        path = tmp_path / f"{number}.arrow"
+        before = grown(toy, path, candidates)
+        assert reloaded(toy, path) == (before, candidates)
+
+
+def test_two_short_runs_know_what_one_run_of_both_rounds_knows(tmp_path: Path) -> None:
+    toy = toy_a()
+    whole = grown(toy, tmp_path / "whole.arrow", 8)
+    grown(toy, tmp_path / "parts.arrow", 4)
+    # Rounds of 4: the second run's candidates are numbers 4..7, as the long run's second round.
+    assert grown(toy, tmp_path / "parts.arrow", 4) == pytest.approx(whole, abs=1e-12)
+
+
+@pytest.mark.parametrize("abort", [False, True])
+def test_exact_draws_that_go_on_with_a_tree_follow_q(tmp_path: Path, abort: bool) -> None:
+    toy = toy_b()
+    counts: Counter[Any] = Counter()
+    for seed in range(50):
+        path = tmp_path / f"{seed}.arrow"
+        grown(toy, path, 2, size=1)
+        sampler = ExactSampler(round=4, abort=abort, tree=TreeFile(path))
+        for sample in draw(sampler, toy, 120, seed=seed):
+            counts[tuple(sample.token_ids)] += 1
+            assert sample.diagnostics["accepted"]
+    assert counts.total() == 6000
+    assert g_test(counts.elements(), target(toy)) > 1e-4
+
+
+def test_later_runs_draw_other_candidates_and_count_them_all(tmp_path: Path) -> None:
+    toy = toy_b()
+    path = tmp_path / "tree.arrow"
+    sampler = ExactSampler(tree=TreeFile(path))
+    first, second = (draw(sampler, toy, 40) for _ in range(2))
+    assert first[0].seed == second[0].seed
+    assert [s.token_ids for s in first] != [s.token_ids for s in second]
+    iterations = [s.diagnostics["iteration"] for s in (*first, *second)]
+    assert iterations == sorted(set(iterations))
+    assert second[-1].diagnostics["iteration"] <= TreeFile(path).load(_batch(toy))
+    # Known texts are refused less and less, and nothing is evaluated that need not be.
+    assert bracket(second[0]) == bracket(second[-1])
+    assert sum(s.diagnostics["draws"] for s in second) <= sum(s.diagnostics["draws"] for s in first)
+
+
+def _batch(toy: Toy) -> Batch:
+    batch = Batch(toy.model(), [Request([1], toy.constraint, [1])])
+    batch.tree.add_column("state", np.int64, 0)
+    return batch
+
+
+def test_what_a_run_computes_is_charged_to_it_once(tmp_path: Path) -> None:
+    toy = toy_b()
+    calls: list[tuple[int, ...]] = []
+
+    def counted(prefix: tuple[int, ...]) -> Any:
+        calls.append(prefix)
+        return toy.probabilities(prefix)
+
+    path = tmp_path / "tree.arrow"
+    for _ in range(3):
+        calls.clear()
+        model = TabularModel(counted, toy.vocabulary)
+        samples = draw(ExactSampler(tree=TreeFile(path)), toy, 5, model=model)
+        assert sum(s.diagnostics["distinct_evaluations"] for s in samples) == len(set(calls))
+        assert len(set(calls)) == len(calls)
+
+
+def test_a_tree_counts_as_burn_in_of_asap(tmp_path: Path) -> None:
+    toy = toy_b()
+    path = tmp_path / "tree.arrow"
+    first = draw(AsapSampler(burn_in=30, tree=TreeFile(path)), toy, 3)
+    assert [s.diagnostics["iteration"] for s in first] == [31, 32, 33]
+    second = draw(AsapSampler(burn_in=30, tree=TreeFile(path)), toy, 3)
+    assert [s.diagnostics["iteration"] for s in second] == [34, 35, 36]
+    third = draw(AsapSampler(burn_in=40, tree=TreeFile(path)), toy, 2)
+    assert [s.diagnostics["iteration"] for s in third] == [41, 42]
+    # A tree that has converged teaches nothing more.
+    sampler = AsapSampler(burn_in=0, until_converged=1e-3, tree=TreeFile(path))
+    assert [s.diagnostics["iteration"] for s in draw(sampler, toy, 2)] == [43, 44]
+
+
+def test_nothing_is_written_before_the_run_or_without_candidates(tmp_path: Path) -> None:
+    toy = toy_b()
+    path = tmp_path / "tree.arrow"
+    request = Request("", toy.constraint, [])
+    assert ExactSampler(tree=TreeFile(path)).draw_batch(toy.model(), [request]) == [[]]
+    assert not path.exists()
+
+
+def another_model(toy: Toy) -> TabularModel:
+    """Return a model that differs after one prefix alone."""
+
+    def probabilities(prefix: tuple[int, ...]) -> Any:
+        given = toy.probabilities(prefix)
+        return given[[1, 0, 2, 3]] if prefix == (2,) else given
+
+    return TabularModel(probabilities, toy.vocabulary)
+
+
+def mismatches(toy: Toy, path: Path) -> dict[str, Any]:
+    """Return for each part of the key a run that differs in it alone."""
+    exact = ExactSampler(tree=TreeFile(path))
+    other_ends = dataclasses.replace(toy, vocabulary=toy.vocabulary.with_eos([2, 3]))
+    wider = dataclasses.replace(toy, vocabulary=toy.vocabulary.with_width(7))
+
+    def padded(prefix: tuple[int, ...]) -> Any:
+        return np.concatenate([toy.probabilities(prefix), np.zeros(3)])
+
+    smaller = toy_set(toy.members[:-1], toy.vocabulary)
+    named = ExactSampler(tree=TreeFile(path, names={"artifact": "x", "--deny": "y"}))
+    return {
+        "model": lambda: draw(exact, toy, 1, model=another_model(toy)),
+        "warping": lambda: draw(exact, toy, 1, model=toy.model().with_warping(0.5)),
+        "prompt": lambda: exact.draw(
+            toy.model(), toy.constraint, [2], n=1, rng=np.random.default_rng(1)
+        ),
+        "constraint": lambda: draw(exact, toy, 1, constraint=smaller),
+        "--deny": lambda: draw(named, toy, 1),
+        "length limit": lambda: draw(exact, toy, 1, limit=2),
+        "end ids": lambda: draw(exact, other_ends, 1),
+        "vocabulary": lambda: draw(exact, wider, 1, model=TabularModel(padded, wider.vocabulary)),
+    }
+
+
+@pytest.mark.parametrize(
+    "part",
+    ["model", "warping", "prompt", "constraint", "--deny", "length limit", "end ids", "vocabulary"],
+)
+def test_a_tree_of_something_else_is_refused_by_name(tmp_path: Path, part: str) -> None:
+    toy = toy_b()
+    path = tmp_path / "tree.arrow"
+    draw(ExactSampler(tree=TreeFile(path)), toy, 20)
+    kept = path.read_bytes()
+    with pytest.raises(TreeMismatchError, match="another") as caught:
+        mismatches(toy, path)[part]()
+    assert part in caught.value.details["differing"]  # type: ignore[operator]
+    assert part in caught.value.message
+    assert path.read_bytes() == kept
+    assert len(draw(ExactSampler(tree=TreeFile(path)), toy, 3)) == 3
+
+
+def test_seed_method_and_round_are_no_part_of_a_tree(tmp_path: Path) -> None:
+    toy = toy_b()
+    tree = TreeFile(tmp_path / "tree.arrow")
+    draw(ExactSampler(tree=tree, round=3), toy, 4, seed=1)
+    draw(AsapSampler(tree=tree, burn_in=1, round=7), toy, 4, seed=2)
+    (found,) = MassEstimator(tree=tree, candidates=5).run(
+        toy.model(), [Request([1], toy.constraint, [3])]
+    )
+    assert isinstance(found, Mass)
+    assert found.candidates == 5
+    assert found.log_mass == pytest.approx(math.log(mass(toy)))
+
+
+def test_a_file_beyond_the_limit_is_refused(tmp_path: Path) -> None:
+    toy = toy_b()
+    path = tmp_path / "tree.arrow"
+    grown(toy, path, 5)
+    with pytest.raises(CdecError, match="more than 100") as caught:
+        draw(ExactSampler(tree=TreeFile(path, max_bytes=100)), toy, 1)
+    assert caught.value.code == "E_LIMIT"
+
+
+def test_a_tree_belongs_to_one_constrained_record(tmp_path: Path) -> None:
+    toy = toy_b()
+    tree = TreeFile(tmp_path / "tree.arrow")
+    requests = [Request("", toy.constraint, [seed]) for seed in (1, 2)]
+    for sampler in (ExactSampler(tree=tree), AsapSampler(tree=tree)):
+        with pytest.raises(UsageError, match="one record"):
+            sampler.draw_batch(toy.model(), requests)
+    with pytest.raises(UsageError, match="one record"):
+        MassEstimator(tree=tree).run(toy.model(), requests)
+    with pytest.raises(UsageError, match="has none"):
+        ExactSampler(tree=tree).draw(toy.model(), None, "", n=1, rng=np.random.default_rng(0))
+    assert not tree.path.exists()
+    with pytest.raises(TypeError):
+        DiscSampler(tree=tree)  # type: ignore[call-arg]
+
+
+def test_a_tree_that_could_not_be_kept_is_refused_before_anything_is_drawn(tmp_path: Path) -> None:
+    toy = toy_b()
+
+    def untouched(prefix: tuple[int, ...]) -> Any:
+        raise AssertionError("the model was asked")
+
+    for path in (tmp_path / "missing" / "tree.arrow", tmp_path):
+        sampler = ExactSampler(tree=TreeFile(path))
+        with pytest.raises(OutputError) as caught:
+            draw(sampler, toy, 1, model=TabularModel(untouched, toy.vocabulary))
+        assert "--tree" in (caught.value.hint or "")

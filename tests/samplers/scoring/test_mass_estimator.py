@@ -1,0 +1,196 @@
+"""MassEstimator: its mean against enumeration, its bounds, and when it gives no estimate."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cdec.core.errors import CdecError, UsageError
+from cdec.core.models.tabular import TabularModel
+from cdec.samplers.base import Request
+from cdec.samplers.learning.tree.file import TreeFile
+from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
+from tests.laws.toys import Toy, random_toy, toy_a, toy_b, toy_set
+from tests.samplers.enumeration import masked, mass
+
+
+def measured(toy: Toy, seed: int = 1, *, limit: int | None = None, **options: Any) -> Mass:
+    request = Request("", toy.constraint, [seed], max_new_tokens=limit)
+    (found,) = MassEstimator(**options).run(toy.model(), [request])
+    assert isinstance(found, Mass)
+    return found
+
+
+@pytest.mark.parametrize("remember", [True, False])
+@pytest.mark.parametrize("candidates", [1, 20])
+def test_the_mean_is_unbiased_whatever_the_tree_learnt(candidates: int, remember: bool) -> None:
+    toy = toy_b()
+    runs = 250
+    options = {"candidates": candidates, "remember": remember, "round": 4}
+    found = [measured(toy, seed, **options) for seed in range(runs)]
+    means = np.array([one.mass for one in found])
+    # Four standard errors of the mean of the runs.
+    error = means.std(ddof=1) / math.sqrt(runs)
+    assert abs(means.mean() - mass(toy)) <= 4 * error
+    assert error < mass(toy) / 5
+
+
+def test_the_standard_error_is_that_of_adaptive_candidates() -> None:
+    # Of toy A the first rounds are far from certain and the last ones hardly are.
+    toy = toy_a()
+    found = [measured(toy, seed, candidates=40, round=4) for seed in range(250)]
+    means = np.array([one.mass for one in found])
+    claimed = np.array([(one.mass or 0.0) * (one.log_mass_se or 0.0) for one in found])
+    # s^2 / n has the variance of the mean as its mean; 250 runs know both to about a tenth.
+    assert float((claimed**2).mean()) == pytest.approx(float(means.var(ddof=1)), rel=0.35)
+
+
+def test_memory_narrows_bounds_and_errors() -> None:
+    toy = toy_b()
+    errors = {}
+    for remember in (True, False):
+        found = [measured(toy, seed, candidates=100, remember=remember) for seed in range(20)]
+        errors[remember] = np.mean([one.log_mass_se for one in found])
+    assert errors[True] < errors[False] / 2
+
+
+@pytest.mark.parametrize("remember", [True, False])
+def test_bounds_hold_and_close(remember: bool) -> None:
+    for seed in range(25):
+        toy = random_toy(seed, ends_itself=seed % 2 == 1)
+        truth = mass(toy)
+        for candidates in (1, 4, 20, 200):
+            found = measured(toy, seed, candidates=candidates, remember=remember)
+            fields = found.to_json()
+            lower, upper = fields["mass_lower"], fields["mass_upper"]
+            assert isinstance(lower, float) and isinstance(upper, float)
+            assert lower <= truth + 1e-12
+            assert upper >= truth - 1e-12
+        if remember and truth > 0:
+            assert upper - lower < 0.2 * upper + 1e-12
+
+
+def test_a_run_that_stops_early_has_bounds_and_no_estimate() -> None:
+    toy = toy_b()
+    whole = measured(toy, candidates=300)
+    assert (whole.candidates, whole.converged) == (300, None)
+    early = measured(toy, candidates=300, until_converged=1e-6)
+    assert early.candidates < 300
+    assert early.candidates % 16 == 0
+    assert early.converged is True
+    assert (early.mass, early.log_mass, early.log_mass_se) == (None, None, None)
+    fields = early.to_json()
+    assert fields["mass_upper"] - fields["mass_lower"] <= 1e-6  # type: ignore[operator]
+    assert fields["mass_lower"] == pytest.approx(mass(toy))
+    # Not converged by the last candidate: all that was asked for was drawn, so there is a mean.
+    late = measured(toy, candidates=2, round=2, until_converged=1e-6)
+    assert (late.candidates, late.converged) == (2, False)
+    assert late.mass is not None
+
+
+def test_the_number_of_candidates_is_kept_and_rounds_decide() -> None:
+    toy = toy_b()
+    assert measured(toy, candidates=7, round=3).candidates == 7
+    assert measured(toy, candidates=1).log_mass_se is None
+    assert measured(toy, candidates=1).log_mass is not None
+    by_round = {size: measured(toy, candidates=40, round=size).log_mass for size in (1, 7, 40)}
+    assert len(set(by_round.values())) == 3
+    assert measured(toy, candidates=40, round=40).round == 40
+    # The first round knows nothing: masked decoding, as without memory.
+    alone = measured(toy, candidates=16, remember=False)
+    first = measured(toy, candidates=16)
+    assert alone.ess == pytest.approx(first.ess)
+
+
+def test_without_mass_the_estimate_is_zero_and_not_null() -> None:
+    toy = toy_b()
+
+    def nothing(prefix: tuple[int, ...]) -> Any:
+        return np.array([0.0, 0.0, 0.0, 1.0])
+
+    empty = dataclasses.replace(toy, probabilities=nothing)
+    for options in ({}, {"until_converged": 0.5}, {"remember": False}):
+        found = measured(empty, candidates=16, **options)
+        assert found.to_json()["mass"] == 0.0
+        assert found.to_json()["mass_upper"] == 0.0
+        assert (found.log_mass, found.log_mass_upper) == (None, None)
+
+
+def test_the_share_beyond_the_length_limit_is_told() -> None:
+    toy = toy_b()
+    free = measured(toy, candidates=200)
+    assert free.length_mass == 0.0
+    cut = measured(toy, candidates=200, limit=2)
+    short = sum(p * masked(toy, 2).x[row] for row, p in masked(toy, 2).law.items() if row)
+    assert cut.to_json()["mass_lower"] == pytest.approx(short)
+    assert cut.length_mass is not None
+    assert 0 < cut.length_mass < 1
+
+
+def test_costs_are_the_distinct_prefixes() -> None:
+    toy = toy_b()
+    calls: list[tuple[int, ...]] = []
+
+    def counted(prefix: tuple[int, ...]) -> Any:
+        calls.append(prefix)
+        return toy.probabilities(prefix)
+
+    model = TabularModel(counted, toy.vocabulary)
+    (found,) = MassEstimator(candidates=64).run(model, [Request("", toy.constraint, [1])])
+    assert isinstance(found, Mass)
+    assert found.distinct_evaluations == len(set(calls)) == len(calls)
+    assert found.target_calls <= found.distinct_evaluations
+
+
+def test_records_do_not_change_each_other() -> None:
+    toy = toy_b()
+    other = toy_set(toy.members[:2], toy.vocabulary)
+    requests = [
+        Request("", toy.constraint, [1]),
+        Request("", other, [2]),
+        Request("", None, [3]),
+        Request("", toy.constraint, []),
+        Request("", toy.constraint, [4], max_new_tokens=1),
+    ]
+    for options in ({}, {"remember": False}, {"until_converged": 0.01}, {"max_walks": 3}):
+        together = MassEstimator(candidates=50, **options).run(toy.model(), requests)  # type: ignore[arg-type]
+        assert isinstance(together[2], UsageError)
+        assert isinstance(together[3], UsageError)
+        for number in (0, 1, 4):
+            (alone,) = MassEstimator(candidates=50, **options).run(  # type: ignore[arg-type]
+                toy.model(), [requests[number]]
+            )
+            assert together[number] == alone
+
+
+def test_a_record_whose_model_fails_leaves_the_others_alone() -> None:
+    toy = toy_b()
+
+    def failing(prefix: tuple[int, ...]) -> Any:
+        return np.full(4, np.nan) if prefix == (2,) else toy.probabilities(prefix)
+
+    model = TabularModel(failing, toy.vocabulary)
+    safe = toy_set([(0,), (0, 1)], toy.vocabulary)
+    requests = [Request("", toy.constraint, [1]), Request("", safe, [2])]
+    bad, good = MassEstimator(candidates=50).run(model, requests)
+    assert isinstance(bad, CdecError)
+    assert isinstance(good, Mass)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"candidates": 0},
+        {"round": 0},
+        {"until_converged": 0.0},
+        {"until_converged": 1.5},
+        {"remember": False, "tree": TreeFile("x.arrow")},  # type: ignore[arg-type]
+    ],
+)
+def test_options_out_of_range_are_refused(options: Any) -> None:
+    with pytest.raises(UsageError):
+        MassEstimator(**options)

@@ -1,0 +1,238 @@
+"""Nothing depends on what decodes together: batches, chunks, other draws, mixed constraints."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from cdec.core.constraint import Session
+from cdec.core.errors import CdecError, TokenizerMismatchError, UsageError
+from cdec.core.models.tabular import TabularModel
+from cdec.core.sample import Sample
+from cdec.core.sets.constraint import SetConstraint
+from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.samplers import SAMPLERS
+from cdec.samplers.base import Request, Sampler
+from tests.laws.toys import Row, Toy, random_toy, toy_b, toy_set
+from tests.samplers.made import NEEDS_DRAFT, flat_draft, made
+
+VARIANTS = {
+    "unconstrained": {},
+    "greedy": {},
+    "masked": {},
+    "masked top-m": {"top_m": 2},
+    "beam": {"beams": 6},
+    "disc": {"max_tries": 3},
+    "disc recycle": {"max_tries": 3, "recycle": True},
+    "disc top-m": {"max_tries": 2, "top_m": 2},
+    "disc beams": {"max_tries": 2, "beams": 2},
+}
+
+
+def make(variant: str, **more: int) -> Sampler:
+    """Return the sampler of a variant."""
+    return SAMPLERS[variant.split()[0]](**VARIANTS[variant], **more)
+
+
+def records(results: list[list[Sample] | CdecError]) -> list[list[dict[str, object]]]:
+    """Return samples as JSON objects; an error fails the test."""
+    return [[sample.to_json() for sample in samples] for samples in results]
+
+
+def same_model_toys() -> tuple[TabularModel, list[Toy]]:
+    """Return a model and sets over its vocabulary."""
+    toy = random_toy(8)
+    others = [[(0,), (1, 2)], [(3, 3, 3), (2,), (2, 0)]]
+    toys = [toy, *(Toy(toy.vocabulary, toy.probabilities, rows) for rows in others)]
+    return toy.model(), toys
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+def test_mixed_batch_gives_what_single_requests_give(variant: str) -> None:
+    model, toys = same_model_toys()
+    constraints = [toys[0].constraint, None, toys[1].constraint, toys[2].constraint, None]
+    requests = [
+        Request([i] * i, constraint, seeds=range(10 * i, 10 * i + 4), id=i)
+        for i, constraint in enumerate(constraints)
+    ]
+    together = records(make(variant).draw_batch(model, requests))
+    alone = [records(make(variant).draw_batch(model, [request]))[0] for request in requests]
+    assert together == alone
+
+
+@pytest.mark.parametrize("variant", [v for v in VARIANTS if not v.startswith("beam")])
+def test_chunks_change_nothing(variant: str) -> None:
+    toy = random_toy(3)
+    request = Request("", toy.constraint, seeds=range(30))
+    whole = records(make(variant).draw_batch(toy.model(), [request]))
+    for max_walks in (1, 7):
+        parts = make(variant, max_walks=max_walks).draw_batch(toy.model(), [request])
+        assert records(parts) == whole
+
+
+@pytest.mark.parametrize("variant", ["unconstrained", "masked", "disc", "disc recycle"])
+def test_a_seed_gives_the_same_text_whatever_the_other_draws(variant: str) -> None:
+    toy = toy_b()
+    requests = [Request("", toy.constraint, seeds=range(20)), Request("", toy.constraint, [13, 7])]
+    many, few = make(variant).draw_batch(toy.model(), requests)
+    assert [s.token_ids for s in few] == [many[13].token_ids, many[7].token_ids]
+    assert [s.log_weight for s in few] == [many[13].log_weight, many[7].log_weight]
+
+
+def test_the_first_candidates_of_more_tries_are_those_of_fewer() -> None:
+    toy = toy_b()
+    request = Request("", toy.constraint, seeds=range(200))
+    few = SAMPLERS["disc"](max_tries=2).draw_batch(toy.model(), [request])[0]
+    many = SAMPLERS["disc"](max_tries=8).draw_batch(toy.model(), [request])[0]
+    accepted = [(a, b) for a, b in zip(few, many, strict=True) if a.diagnostics["accepted"]]
+    assert accepted
+    for a, b in accepted:
+        assert (a.token_ids, a.diagnostics["draws"]) == (b.token_ids, b.diagnostics["draws"])
+
+
+def test_equal_prefixes_are_evaluated_once_and_the_counters_say_so() -> None:
+    toy = toy_b()
+    asked: list[Row] = []
+
+    def probabilities(prefix: Row) -> np.ndarray:
+        asked.append(prefix)
+        return toy.probabilities(prefix)
+
+    model = TabularModel(probabilities, toy.vocabulary)
+    prompt = [1, 2, 0]
+    for name in SAMPLERS:
+        asked.clear()
+        samples = made(name, toy.vocabulary).draw(
+            model, toy.constraint, prompt, n=5, rng=np.random.default_rng(0)
+        )
+        assert len(asked) == len(set(asked))
+        assert sum(s.diagnostics["distinct_evaluations"] for s in samples) == len(asked)
+        if name in (*NEEDS_DRAFT, "cdlh"):
+            continue  # Their calls are counted in their own tests.
+        tokens = sum(s.diagnostics["target_tokens"] for s in samples)
+        assert tokens == len(asked) - 1 + len(prompt)
+        # A forced prefix shares the call of the one before, where masks lead single walks.
+        ahead = ("greedy", "masked", "disc", "asap", "exact")
+        forced = {(2, 1), (1, 0), (1, 0, 2)} if name in ahead else set()
+        calls = len([prefix for prefix in asked if prefix not in forced])
+        assert sum(s.diagnostics["target_calls"] for s in samples) == calls
+
+
+def test_contexts_are_released() -> None:
+    toy = toy_b()
+    model = toy.model()
+    for name in SAMPLERS:
+        draft = flat_draft(toy.vocabulary)
+        made(name, toy.vocabulary, draft=draft).draw(
+            model, toy.constraint, "", n=3, rng=np.random.default_rng(0)
+        )
+        assert draft._tree.live == 0
+    assert model._tree.live == 0
+
+
+def test_a_bad_record_leaves_the_others_alone() -> None:
+    toy = toy_b()
+    other = Vocabulary([b"x", b"y", b"z", b""], eos_token_ids=[3])
+    requests = [
+        Request("", toy.constraint, [1, 2], id="good"),
+        Request([99], toy.constraint, [1], id="bad prompt"),
+        Request("", toy_set([(0,)], other), [1], id="other vocabulary"),
+        Request("", toy.constraint, [1], id="bad limit", max_new_tokens=-1),
+        Request([0], toy.constraint, [3], id="good too"),
+    ]
+    model = toy.model()
+    results = SAMPLERS["disc"]().draw_batch(model, requests)
+    kinds = [type(result).__name__ for result in results]
+    assert kinds == ["list", "FieldError", "TokenizerMismatchError", "UsageError", "list"]
+    alone = SAMPLERS["disc"]().draw_batch(model, [requests[0]])
+    assert records([results[0]]) == records(alone)
+    assert model._tree.live == 0
+
+
+def test_an_error_while_decoding_is_charged_to_its_record() -> None:
+    toy = toy_b()
+    good, bad = toy_set([(0,), (1, 0, 2)], toy.vocabulary), toy_set([(2, 2, 2)], toy.vocabulary)
+
+    def probabilities(prefix: Row) -> np.ndarray:
+        # Not a distribution after (2, 2): the model refuses it.
+        return np.ones(4) if prefix == (2, 2) else toy.probabilities(prefix)
+
+    model = TabularModel(probabilities, toy.vocabulary)
+    requests = [Request("", good, [1, 2]), Request("", bad, [3]), Request("", good, [4])]
+    results = SAMPLERS["masked"]().draw_batch(model, requests)
+    assert isinstance(results[1], UsageError)
+    assert records([results[0], results[2]]) == records(
+        SAMPLERS["masked"]().draw_batch(model, [requests[0], requests[2]])
+    )
+
+
+def test_draw_raises_the_error_of_its_record() -> None:
+    toy = toy_b()
+    other = Vocabulary([b"x", b"y", b"z", b""], eos_token_ids=[3])
+    with pytest.raises(TokenizerMismatchError):
+        SAMPLERS["masked"]().draw(
+            toy.model(), toy_set([(0,)], other), "", rng=np.random.default_rng(0)
+        )
+
+
+def test_input_ids_and_indices_are_passed_through() -> None:
+    toy = toy_b()
+    request = Request(
+        "", toy.constraint, [5, 6], id="q17", indices=[4, 9], input={"query": "where?"}
+    )
+    samples = SAMPLERS["masked"]().draw_batch(toy.model(), [request])[0]
+    assert [(s.id, s.index, s.seed, s.input) for s in samples] == [
+        ("q17", 4, 5, {"query": "where?"}),
+        ("q17", 9, 6, {"query": "where?"}),
+    ]
+
+
+def test_an_empty_batch_and_a_request_without_draws_give_nothing() -> None:
+    toy = toy_b()
+    for name in SAMPLERS:
+        assert made(name, toy.vocabulary).draw_batch(toy.model(), []) == []
+        requests = [Request("", toy.constraint, []), Request("", toy.constraint, [1])]
+        results = made(name, toy.vocabulary).draw_batch(toy.model(), requests)
+        assert [len(result) for result in results] == [0, 1]
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [
+        ("disc", {"max_tries": 0}),
+        ("disc", {"max_tries": 2.5}),
+        ("disc", {"top_m": 0}),
+        ("disc", {"beams": 0}),
+        ("masked", {"top_m": -1}),
+        ("masked", {"max_walks": 0}),
+        ("beam", {"beams": 0}),
+        ("beam", {"length_penalty": -1.0}),
+        ("beam", {"length_penalty": float("nan")}),
+    ],
+)
+def test_options_out_of_range_are_refused(name: str, options: dict[str, object]) -> None:
+    with pytest.raises(UsageError) as caught:
+        SAMPLERS[name](**options)
+    assert next(iter(options)) in caught.value.message
+
+
+def test_draw_refuses_less_than_one_draw() -> None:
+    toy = toy_b()
+    with pytest.raises(UsageError):
+        SAMPLERS["masked"]().draw(
+            toy.model(), toy.constraint, "", n=0, rng=np.random.default_rng(0)
+        )
+
+
+def test_a_constraint_that_cannot_be_opened_never_lends_its_place_to_another() -> None:
+    class Broken(SetConstraint):
+        def session(self, device: str = "cpu") -> Session:
+            raise UsageError("no session")
+
+    toy = toy_b()
+    whole = toy.constraint
+    broken = Broken(whole.arrays, whole.vocabulary, whole.members)
+    requests = [Request("", constraint, [1, 2]) for constraint in (broken, broken, whole)]
+    first, second, third = SAMPLERS["masked"]().draw_batch(toy.model(), requests)
+    assert isinstance(first, UsageError) and isinstance(second, UsageError)
+    assert not isinstance(third, CdecError) and all(sample.valid for sample in third)

@@ -1,0 +1,249 @@
+"""The choice kernels against plain numpy, for float32 and float64, on the CPU and through torch."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+import torch
+
+from cdec.core.errors import ModelError
+from cdec.core.models.base import LanguageModel
+from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.samplers import SAMPLERS
+from cdec.samplers.base import Request
+from cdec.samplers.walks import events
+from cdec.samplers.walks import sum_kernels as kernels
+from cdec.samplers.walks.batch import Batch
+from cdec.samplers.walks.frontier import Frontier
+from cdec.samplers.walks.step import Step
+from tests.laws.toys import random_toy, toy_b, toy_set
+from tests.samplers.made import made
+
+WIDTH = 3000
+VOCABULARY = Vocabulary(
+    [b"%d," % i for i in range(WIDTH - 2)] + [b"", b""], eos_token_ids=[WIDTH - 2, WIDTH - 1]
+)
+
+
+class RandomModel(LanguageModel):
+    """A model whose scores are a hash of the prefix, as tensors of a given type and device."""
+
+    def __init__(self, vocabulary: Vocabulary, device: str, dtype: torch.dtype) -> None:
+        super().__init__(vocabulary, device=device)
+        self.dtype = dtype
+
+    def encode_prompt(self, prompt: Any) -> list[int]:
+        return list(prompt)
+
+    def _forward(self, nodes: np.ndarray) -> Any:
+        rows = []
+        for node in nodes.tolist():
+            rng = np.random.default_rng([3, *self.tokens(node)])
+            row = rng.normal(size=self.vocabulary.width) * 3
+            row[rng.random(len(row)) < 0.01] = -np.inf
+            row[list(self.vocabulary.eos_token_ids)] = 5.0
+            rows.append(row)
+        return torch.tensor(np.array(rows), dtype=self.dtype)
+
+
+def set_of_many_degrees():
+    """Return a set with a root of degree 2000, one child of degree 300 and many small ones."""
+    rng = np.random.default_rng(0)
+    rows = {(int(t),) for t in rng.choice(WIDTH - 2, 2000, replace=False)}
+    first = min(rows)[0]
+    rows |= {(first, int(t)) for t in rng.choice(WIDTH - 2, 300, replace=False)}
+    rows |= {(first + 1, 5), (first + 1, 7, 9)}
+    return toy_set(rows, VOCABULARY)
+
+
+def step_at_depth_one(model: LanguageModel, constraint: Any, walks: int) -> tuple[Batch, Step]:
+    """Return a step at several children of the root, walks spread unevenly over them."""
+    batch = Batch(model, [Request([], constraint, range(walks))])
+    request = np.zeros(walks, np.int64)
+    frontier = Frontier.at_start(batch, request, np.arange(walks))
+    first = constraint.arrays.tokens[0]
+    tokens = np.where(np.arange(walks) % 3 > 0, first, first + 1).astype(np.int64)
+    return batch, Step.of(frontier.advance(np.arange(walks), tokens, np.zeros(walks)))
+
+
+def reference(step: Step, node: int) -> np.ndarray:
+    """Return P of every allowed id at a node, zero elsewhere, float64[V]."""
+    batch = step.nodes.batch
+    scores = np.asarray(step.scores, np.float64)[step.rows[node]]
+    p = np.exp(scores - np.log(np.exp(scores - scores.max()).sum()) - scores.max())
+    states = step.nodes.state[batch.index(np.array([node]))]
+    allowed = batch.to_host(batch.sessions[0].allowed(states)[1])
+    kept = np.zeros_like(p)
+    kept[allowed] = p[allowed]
+    return kept
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_sampled_events_invert_the_cumulative_mass(device: str, dtype: torch.dtype) -> None:
+    model = RandomModel(VOCABULARY, device, dtype)
+    batch, step = step_at_depth_one(model, set_of_many_degrees(), 400)
+    uniforms = np.random.default_rng(2).random(400)
+    uniforms[:4] = [0.0, 1 - 2**-53, 0.5, 1e-300]
+    drawn = events.sample(step, uniforms)
+    tolerance = 1e-5 if dtype == torch.float32 else 1e-12
+    assert len(step.rows) == 2
+    for walk in range(400):
+        p = reference(step, step.walk_node[walk])
+        running = np.cumsum(p) / p.sum()
+        token = drawn.tokens[walk]
+        assert drawn.log_z[step.walk_node[walk]] == pytest.approx(np.log(p.sum()), abs=tolerance)
+        if token == events.END:
+            assert uniforms[walk] >= running[WIDTH - 3] - tolerance
+            expected = np.log(p[[WIDTH - 2, WIDTH - 1]].sum())
+        else:
+            assert p[token] > 0
+            assert running[token] - p[token] / p.sum() - tolerance <= uniforms[walk]
+            assert uniforms[walk] <= running[token] + tolerance
+            expected = np.log(p[token])
+        assert drawn.log_p[walk] == pytest.approx(expected, abs=tolerance)
+    batch.__exit__()
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
+def test_best_events_are_sorted_and_leave_the_end_apart(device: str) -> None:
+    model = RandomModel(VOCABULARY, device, torch.float64)
+    _, step = step_at_depth_one(model, set_of_many_degrees(), 5)
+    found = events.best(step, 4)
+    for node in range(len(step.rows)):
+        p = reference(step, node)
+        ends = p[[WIDTH - 2, WIDTH - 1]].sum()
+        p[[WIDTH - 2, WIDTH - 1]] = 0
+        best = np.argsort(-p, kind="stable")[: min(4, int((p > 0).sum()))]
+        expected = [*best.tolist(), *[events.NONE] * (4 - len(best))]
+        assert found.tokens[node].tolist() == expected
+        np.testing.assert_allclose(found.log_p[node, : len(best)], np.log(p[best]), atol=1e-12)
+        assert (found.log_p[node, len(best) :] == -np.inf).all()
+        with np.errstate(divide="ignore"):
+            assert found.log_end[node] == pytest.approx(np.log(ends), abs=1e-12)
+        assert found.log_z[node] == pytest.approx(np.log(p.sum() + ends), abs=1e-12)
+
+
+@pytest.mark.parametrize("top_m", [None, 3])
+@pytest.mark.parametrize("name", list(SAMPLERS))
+def test_torch_and_host_paths_draw_the_same(name: str, top_m: int | None) -> None:
+    options = {"top_m": top_m} if top_m and name in ("masked", "disc") else {}
+    toy, other = random_toy(8), random_toy(9)
+    sets = [toy.constraint, None, toy_set(other.members, toy.vocabulary)]
+    requests = [Request([i], c, range(20 * i, 20 * i + 5)) for i, c in enumerate(sets)]
+    on_host = RandomModel(toy.vocabulary, "cpu", torch.float64)
+    on_device = RandomModel(toy.vocabulary, "torch:cpu", torch.float64)
+    drafts = [RandomModel(toy.vocabulary, d, torch.float64) for d in ("cpu", "torch:cpu")]
+    expected, found = (
+        made(name, toy.vocabulary, draft=draft, **options).draw_batch(model, requests)
+        for model, draft in zip((on_host, on_device), drafts, strict=True)
+    )
+    for ours, theirs in zip(expected, found, strict=True):
+        for a, b in zip(ours, theirs, strict=True):
+            assert (a.token_ids, a.finish_reason) == (b.token_ids, b.finish_reason)
+            assert a.logprob == pytest.approx(b.logprob, abs=1e-12)
+            assert a.log_weight == pytest.approx(b.log_weight, abs=1e-12)
+            ours_counted, theirs_counted = dict(a.diagnostics), dict(b.diagnostics)
+            scenarios = ours_counted.pop("scenario_counts", None)
+            assert scenarios == theirs_counted.pop("scenario_counts", None)
+            assert ours_counted == pytest.approx(theirs_counted, abs=1e-12)
+
+
+def test_host_path_reads_a_float32_tensor_and_bfloat16() -> None:
+    toy = toy_b()
+    for dtype in (torch.float32, torch.bfloat16):
+        model = RandomModel(toy.vocabulary, "cpu", dtype)
+        samples = SAMPLERS["masked"]().draw(
+            model, toy.constraint, [], n=20, rng=np.random.default_rng(0)
+        )
+        assert all(sample.valid for sample in samples)
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
+@pytest.mark.parametrize("name", list(SAMPLERS))
+def test_scores_that_are_not_numbers_are_an_error(device: str, name: str) -> None:
+    class Broken(RandomModel):
+        def _forward(self, nodes: np.ndarray) -> Any:
+            return torch.full((len(nodes), self.vocabulary.width), float("nan"))
+
+    toy = toy_b()
+    model = Broken(toy.vocabulary, device, torch.float32)
+    draft = RandomModel(toy.vocabulary, device, torch.float32)
+    sampler = made(name, toy.vocabulary, draft=draft)
+    result = sampler.draw_batch(model, [Request([], toy.constraint, [1])])[0]
+    assert isinstance(result, ModelError)
+
+
+@pytest.mark.parametrize("device", ["cpu", "torch:cpu"])
+def test_tiny_allowed_mass_keeps_its_logarithm(device: str) -> None:
+    toy = toy_b()
+
+    class Steep(RandomModel):
+        def _forward(self, nodes: np.ndarray) -> Any:
+            row = torch.tensor([-2000.0, -2001.0, -2003.0, 0.0], dtype=torch.float64)
+            return row.repeat(len(nodes), 1)
+
+    constraint = toy_set([(0, 0), (0, 1), (1, 0), (1, 1)], toy.vocabulary)
+    _, step = step_at_depth_one(Steep(toy.vocabulary, device, torch.float64), constraint, 1)
+    drawn = events.sample(step, np.array([0.5]))
+    assert drawn.log_z[0] == pytest.approx(np.logaddexp(-2000, -2001), abs=1e-9)
+    assert (drawn.tokens[0], drawn.log_p[0]) == (0, pytest.approx(-2000))
+
+
+def test_fast_exp_is_accurate_down_to_underflow() -> None:
+    x = -np.concatenate([np.linspace(0, 2, 2001), np.linspace(0, 700, 5001)])
+    values = np.array([kernels.fast_exp(v) for v in x])
+    np.testing.assert_allclose(values, np.exp(x), rtol=1e-15)
+    assert kernels.fast_exp(-np.inf) == 0.0
+    padded = np.append(x, [-np.inf, -800.0])
+    sums = np.empty(len(padded) // 256 + 1)
+    total = kernels.exponentiate(padded, len(padded), sums)
+    assert total == pytest.approx(np.exp(x).sum(), rel=1e-13)
+
+
+def test_inversion_never_returns_mass_zero() -> None:
+    values = np.zeros(1000)
+    values[[300, 700]] = 0.5
+    sums = np.add.reduceat(values, np.arange(0, 1000, 256))
+    for target, expected in ((0.0, 300), (0.4999, 300), (0.5, 700), (0.999, 700), (1.0, 700)):
+        assert kernels.invert(values, 1000, sums, target) == expected
+
+
+def test_ids_outside_the_row_have_mass_zero() -> None:
+    row = np.log(np.arange(1.0, 11.0), dtype=np.float32)
+    ids = np.array([7, 7, -1, 2, 10, 10**6, 9], np.int32)
+    values, sums = np.empty(5), np.empty(1)
+    total = kernels.gather_exp(row, 3.0, ids, 2, 5, values, sums)
+    expected = np.array([0, 3, 0, 0, 10]) * np.exp(-3.0)
+    np.testing.assert_allclose(values, expected, rtol=1e-6)
+    assert total == pytest.approx(expected.sum(), rel=1e-6)
+    assert sums[0] == total
+
+
+def test_a_fully_allowed_vocabulary_is_inverted_like_the_free_one() -> None:
+    everything = toy_set([(token,) for token in range(WIDTH - 2)], VOCABULARY)
+    model = RandomModel(VOCABULARY, "cpu", torch.float64)
+    uniforms = np.random.default_rng(0).random(300)
+    drawn = []
+    for constraint in (everything, None):
+        batch = Batch(model, [Request([], constraint, range(300))])
+        walks = np.zeros(300, np.int64)
+        step = Step.of(Frontier.at_start(batch, walks, np.arange(300)))
+        drawn.append(events.sample(step, uniforms))
+    # The end is not allowed at the start of the set: the free draws that end are left out.
+    ended = drawn[1].tokens == events.END
+    assert not ended.all()
+    p = reference_free(step)
+    kept = np.cumsum(p[: WIDTH - 2]) / p[: WIDTH - 2].sum()
+    assert drawn[0].tokens.tolist() == np.searchsorted(kept, uniforms, side="right").tolist()
+    free = np.searchsorted(np.cumsum(p) / p.sum(), uniforms, side="right")
+    assert drawn[1].tokens[~ended].tolist() == free[~ended].tolist()
+    assert drawn[1].log_z[0] == 0.0
+
+
+def reference_free(step: Step) -> np.ndarray:
+    """Return P of all ids at the first node, float64[V]."""
+    scores = np.asarray(step.scores, np.float64)[step.rows[0]]
+    return np.exp(scores - scores.max()) / np.exp(scores - scores.max()).sum()
