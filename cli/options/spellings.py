@@ -1,0 +1,31 @@
+"""How the name of a parameter is typed: the one table of what is not the name with dashes."""
+
+from __future__ import annotations
+
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "artifact": ("--artifact", "-a"),
+    "conjoined": ("--and",),
+    "input": ("--input", "-i"),
+    "max_tries": ("--K", "-K"),
+    "megabytes": ("--compile-megabytes",),
+    "model": ("--model", "-m"),
+    "n": ("-n", "--n"),
+    "output": ("--output", "-o"),
+    "progress": ("--progress/--no-progress",),
+    "quiet": ("--quiet", "-q"),
+    "remember": ("--remember/--no-remember",),
+    "seconds": ("--compile-seconds",),
+    "tree_bytes": ("--tree-cache",),
+}
+"""Parameter → the words that stand for it, where they are not ``--`` and the name with dashes."""
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words by which a parameter is typed: ``top_k`` gives ``--top-k``."""
+    return SPELLINGS.get(name, ("--" + name.replace("_", "-"),))
+
+
+def flag_of(name: str) -> str:
+    """Return the word that messages use for a parameter: ``max_tries`` gives ``--K``."""
+    long = next(word for word in words_of(name) if word.startswith("--"))
+    return long.split("/")[0]
