@@ -11,6 +11,7 @@ import typer
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.grammar_summary import grammar_rows
 from cdec.cli.frame.tables import print_json, print_table
+from cdec.cli.frame.typed import notice_objects
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.grammar_limits import GrammarLimitOptions, grammar_limits
@@ -99,7 +100,7 @@ def execute(options: Options, run: Run) -> int:
     report = _compile(options, run, source, output, _grammar_options(options, source))
     run.console.warn(report.notices)
     if options.json:
-        print_json(run.console, report.to_json())
+        print_json(run.console, report.to_json() | {"notices": notice_objects(report.notices)})
     elif not options.quiet:
         print_table(run.console, grammar_rows(report))
     return 0

@@ -11,6 +11,7 @@ import typer
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.results import print_results
+from cdec.cli.frame.typed import record_error
 from cdec.cli.options import shared
 from cdec.cli.options.model import ModelOptions, refuse_revision
 from cdec.cli.options.shared import refuse_terminal, require_utf8
@@ -86,7 +87,7 @@ def retokenized(options: Options, prompt: str, run: Run) -> Iterator[dict[str, o
         CdecError: With ``--strict`` the first bad record's own error.
     """
     from cdec.cli.runs import sample_run
-    from cdec.core.errors import CdecError, record_error
+    from cdec.core.errors import CdecError
     from cdec.data.input.source import SourceStats
     from cdec.data.prompts.record import BadRecord
     from cdec.samplers.scoring.retokenize import Retokenizer

@@ -34,8 +34,9 @@
     ├── RewardError                   E_REWARD              65
     └── ConfigError                   E_CONFIG              78
 
-Only ``cli/app.py`` catches them at the top; a sampling run turns the error of one record into an
-error object in the record's place (``record_error``).
+A message or hint names a parameter in backquotes, as it is called in Python ("raise `max_rules`"):
+whoever shows it may put there how the parameter is given. Only ``cli/app.py`` catches errors at the
+top; the error of one record becomes an error object in the record's place.
 """
 
 from __future__ import annotations
@@ -48,8 +49,8 @@ class CdecError(Exception):
     """Base of every error cdec raises on purpose.
 
     Args:
-        message: What was found and what was expected, one sentence.
-        hint: What to do next, one sentence.
+        message: What was found and what was expected, one sentence; parameters in backquotes.
+        hint: What to do next, one sentence; parameters in backquotes.
         details: Machine-readable facts: ``line`` and ``byte_offset`` (both count from 1, in the
             decompressed input), ``field``, ``limit``, ``path`` and the like.
     """
@@ -122,7 +123,7 @@ class FieldError(DataError):
 
 
 class DuplicateIdError(DataError):
-    """Two records with one id, which could not be told apart by ``--resume``."""
+    """Two records with one id, which a resumed run could not tell apart."""
 
     code = "E_DUPLICATE_ID"
 
@@ -152,7 +153,7 @@ class TokenizerMismatchError(DataError):
 
 
 class ResumeMismatchError(DataError):
-    """``--resume`` on an output that another configuration wrote."""
+    """Resuming an output that another configuration wrote."""
 
     code = "E_RESUME_MISMATCH"
 
@@ -229,7 +230,7 @@ class ExtraMissingError(UnavailableError):
 
 
 class OutputExistsError(CdecError):
-    """The output file exists and neither ``--force`` nor ``--resume`` was given."""
+    """The output file exists and may be neither replaced nor continued."""
 
     code = "E_EXISTS"
     exit_status = 73
@@ -243,7 +244,7 @@ class OutputError(CdecError):
 
 
 class LimitError(CdecError):
-    """A documented limit was passed; the message names the option that raises it."""
+    """A documented limit was passed; the hint names the parameter that raises it."""
 
     code = "E_LIMIT"
     exit_status = 75
@@ -276,15 +277,10 @@ class Notice:
 
     Attributes:
         code: Stable, ``W_...``.
-        message: One sentence.
+        message: One sentence; parameters in backquotes.
         details: Machine-readable facts, as in ``CdecError``.
     """
 
     code: str
     message: str
     details: dict[str, object] = field(default_factory=dict)
-
-
-def record_error(error: CdecError, record_id: object) -> dict[str, object]:
-    """Return the object that stands in a failed record's place in the output stream."""
-    return {"id": record_id, "error": error.to_json()}

@@ -12,6 +12,7 @@ from typing import TextIO
 
 from cdec.cli.frame.progress import NoProgress, PlainProgress, Progress, bar_progress
 from cdec.cli.frame.redaction import redact
+from cdec.cli.frame.typed import typed_notice
 from cdec.core.errors import CdecError, Notice
 
 # Control, format (bidirectional marks among them), surrogate, private use, line and paragraph
@@ -80,7 +81,7 @@ class Console:
 
     def warn(self, notices: Iterable[Notice]) -> None:
         """Print notices as ``warning CODE: message``, equal ones once; nothing when quiet."""
-        for notice in notices:
+        for notice in map(typed_notice, notices):
             line = f"warning {notice.code}: {escape(redact(notice.message))}"
             if line not in self._warned and not self.quiet:
                 self._print(line)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from cdec.cli.frame.tables import shown_bytes
+from cdec.cli.frame.typed import notice_objects
 
 if TYPE_CHECKING:
     from cdec.compilers import SetReport
@@ -26,10 +27,7 @@ def set_summary(report: SetReport) -> dict[str, object]:
         "bytes": report.bytes,
         "seconds": {phase: round(value, 3) for phase, value in report.seconds.items()},
         "options": dict(report.options),
-        "notices": [
-            {"code": notice.code, "message": notice.message, **notice.details}
-            for notice in report.notices
-        ],
+        "notices": notice_objects(report.notices),
     }
 
 

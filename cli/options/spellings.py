@@ -5,6 +5,9 @@ from __future__ import annotations
 SPELLINGS: dict[str, tuple[str, ...]] = {
     "artifact": ("--artifact", "-a"),
     "conjoined": ("--and",),
+    "dialect": ("--format",),
+    "end": ("--end/--no-end",),
+    "import_folder": ("--allow-imports",),
     "input": ("--input", "-i"),
     "max_tries": ("--K", "-K"),
     "megabytes": ("--compile-megabytes",),

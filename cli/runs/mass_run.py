@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.tables import print_columns, print_json
+from cdec.cli.frame.typed import record_error
 from cdec.cli.options.model import refuse_revision
 from cdec.cli.runs import sample_run
 from cdec.cli.runs.adaptation import Adaptation
@@ -25,7 +26,7 @@ from cdec.cli.runs.run_checks import check_counts, check_prompts, check_warping,
 from cdec.cli.runs.sampling import Task, batches
 from cdec.cli.runs.tree import RunConstraint, for_tree, tree_of
 from cdec.cli.runs.warmth import by_temperature
-from cdec.core.errors import CdecError, UsageError, record_error
+from cdec.core.errors import CdecError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run

@@ -6,8 +6,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, TypeAlias
 
+from cdec.cli.frame.typed import record_error
 from cdec.cli.runs.warmth import by_temperature
-from cdec.core.errors import CdecError, UsageError, record_error
+from cdec.core.errors import CdecError, UsageError
 from cdec.core.models.warping import IDENTITY, Warping
 
 if TYPE_CHECKING:
@@ -127,8 +128,9 @@ class Output:
             if self.strict or (isinstance(result, UsageError) and task.is_plain):
                 raise result
             self.failed += 1
+            record = record_error(result, task.id)
             self._trace(result)
-            self._write_record(record_error(result, task.id))
+            self._write_record(record)
 
     def _trace(self, error: CdecError) -> None:
         if self.console is not None and error.__cause__ is not None and not self._is_traced:

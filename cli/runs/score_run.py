@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
+from cdec.cli.frame.typed import record_error
 from cdec.cli.options.shared import refuse_terminal, refuse_unused, require_utf8
 from cdec.cli.runs.adaptation import Adaptation
 from cdec.cli.runs.constraints import Constraints, artifact_paths, verify_artifacts
@@ -14,7 +15,7 @@ from cdec.cli.runs.pipeline import line_limits, read_denied, require_input
 from cdec.cli.runs.run_checks import check_counts, check_warping, parse_fields, warping_of
 from cdec.cli.runs.score_prompts import ScorePrompts
 from cdec.cli.runs.warmth import by_temperature
-from cdec.core.errors import CdecError, UsageError, record_error
+from cdec.core.errors import CdecError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run

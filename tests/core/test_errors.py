@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from cdec.core import errors
-from cdec.core.errors import CdecError, EncodingError, LimitError, record_error
+from cdec.core.errors import CdecError, EncodingError, LimitError
 
 
 def concrete_errors() -> dict[str, type[CdecError]]:
@@ -35,15 +35,12 @@ def test_exit_statuses_are_those_of_the_contract() -> None:
 
 def test_error_becomes_json_with_its_details() -> None:
     error = EncodingError("line 2 is not UTF-8", hint="re-encode it", line=2, byte_offset=8)
-    assert record_error(error, "q1") == {
-        "id": "q1",
-        "error": {
-            "code": "E_ENCODING",
-            "message": "line 2 is not UTF-8",
-            "hint": "re-encode it",
-            "line": 2,
-            "byte_offset": 8,
-        },
+    assert error.to_json() == {
+        "code": "E_ENCODING",
+        "message": "line 2 is not UTF-8",
+        "hint": "re-encode it",
+        "line": 2,
+        "byte_offset": 8,
     }
 
 
