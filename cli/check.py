@@ -94,7 +94,7 @@ def execute(options: Options, run: Run) -> int:
       cdec check json.arrow --whole -i document.json
       echo '{"a": [1, 2}' | cdec check json.arrow --explain
     """
-    from cdec.cli.runs.check_run import explanation, verdicts
+    from cdec.cli.runs.check import explanation, verdicts
 
     require_at_least(options.allowed, 0, "--allowed")
     require_at_least(options.lookahead, 0, "--lookahead")

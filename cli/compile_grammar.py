@@ -16,8 +16,8 @@ from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.grammar_limits import GrammarLimitOptions, grammar_limits
 from cdec.cli.options.shared import require_utf8
-from cdec.cli.runs.grammar_source import GrammarSource, output_path, read_source
-from cdec.cli.runs.tokenizers import load_vocabulary
+from cdec.cli.runs.compiling import GrammarSource, output_path, read_source
+from cdec.cli.runs.models import load_vocabulary
 from cdec.core.errors import InputMissingError
 
 if TYPE_CHECKING:

@@ -163,7 +163,7 @@ def execute(options: Options, run: Run) -> int:
       cdec compile-set items.jsonl --field name --id-field asin --bad-lines skip
       cut -f2 pages.tsv | cdec compile-set - -o pages.arrow --prefix " <" --suffix ">"
     """
-    from cdec.cli.runs.pipeline import compile_set_file
+    from cdec.cli.runs.compiling import compile_set_file
 
     if options.token_ids:
         refuse_unused(_TEXT_ONLY, run.typed, "with --token-ids")

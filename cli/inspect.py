@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import json
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from cdec.cli.frame.command import CommonOptions, Run
+from cdec.cli.frame.console import escape
 from cdec.cli.frame.tables import flatten, print_json, print_table
 from cdec.cli.options import shared
 from cdec.cli.options.shared import refuse_unused, require_at_least
+from cdec.cli.runs.artifact_files import read_artifact
+
+if TYPE_CHECKING:
+    from cdec.core.sets.report import TreeNode
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +70,6 @@ def execute(options: Options, run: Run) -> int:
       cdec inspect json.arrow --tree --state 5
     """
     from cdec.cli.frame.grammar_tree import subterminal_tree_lines
-    from cdec.cli.runs.pipeline import describe_artifact, tree_lines
 
     require_at_least(options.depth, 1, "--depth")
     require_at_least(options.width, 1, "--width")
@@ -82,3 +88,77 @@ def execute(options: Options, run: Run) -> int:
         for line in tree_lines(tree) if is_set else subterminal_tree_lines(tree):
             run.console.data(line)
     return 0
+
+
+_FOR_MACHINES = frozenset({"cdec.names", "cdec.characters"})
+"""Metadata as long as a grammar that says nothing its source does not."""
+
+
+def describe_artifact(
+    options: Options,
+) -> tuple[dict[str, Any], dict[str, Any] | None]:
+    """Return what is known of an artifact and, if asked for, part of its tree."""
+    from cdec.core.artifacts.kinds import open_artifact
+
+    file = read_artifact(options.artifact)
+    constraint: Any = open_artifact(options.artifact)
+    metadata: dict[str, Any] = {
+        key.removeprefix("cdec."): _json_or_text(value)
+        for key, value in file.metadata.items()
+        if key not in _FOR_MACHINES
+    }
+    if file.kind == "grammar":
+        metadata |= {"sound": constraint.is_sound, "grammar": file.metadata["cdec.grammar"]}
+    described: dict[str, Any] = {
+        "path": str(options.artifact),
+        "bytes": options.artifact.stat().st_size,
+        **metadata,
+        "statistics": constraint.statistics(),
+        "columns": {name: f"{array.dtype}[{len(array)}]" for name, array in file.arrays.items()},
+    }
+    if not options.tree:
+        return described, None
+    if file.kind == "grammar":
+        from cdec.cli.frame.grammar_tree import tree_to_json
+        from cdec.core.grammars.tree_report import describe_subterminal_tree
+
+        view = describe_subterminal_tree(constraint, options.state, options.width)
+        return described, tree_to_json(view)
+    return described, _tree(constraint.describe_tree(options.depth, options.width))
+
+
+def _json_or_text(value: str) -> Any:
+    """Metadata values that are JSON objects, lists or counts become those; all else is text."""
+    if value.isascii() and value.isdigit() and len(value) < 16:
+        return int(value)
+    if value[:1] not in ("{", "["):
+        return value
+    try:
+        return json.loads(value)
+    except ValueError:
+        return value
+
+
+def tree_lines(node: Mapping[str, Any], indent: int = 0) -> list[str]:
+    """Return a described trie as indented lines, every text quoted and escaped."""
+    member = "  member" if node["is_member"] else ""
+    # The root has a text of its own where the set has a single row.
+    label = f'"{escape(node["text"])}"' if indent or node["text"] else "(root)"
+    lines = [f"{'  ' * indent}{label}  {node['rows']:,}{member}"]
+    for child in node["children"]:
+        lines += tree_lines(child, indent + 1)
+    if node["hidden"]:
+        lines.append(f"{'  ' * (indent + 1)}... {node['hidden']:,} more")
+    return lines
+
+
+def _tree(node: TreeNode) -> dict[str, Any]:
+    """Return a node as JSON-ready data; bytes that are no UTF-8 are escaped."""
+    return {
+        "text": node.text.decode("utf-8", "backslashreplace"),
+        "token_ids": node.token_ids,
+        "rows": node.rows,
+        "is_member": node.is_member,
+        "children": [_tree(child) for child in node.children],
+        "hidden": node.hidden,
+    }

@@ -95,6 +95,6 @@ def execute(options: Options, run: Run) -> int:
       cdec mass -a cities.arrow --and short.arrow --prompt "A city:" --until-converged 0.01
       cdec mass -a sql.arrow --prompt "SELECT" --tree select.arrow
     """
-    from cdec.cli.runs.mass_run import measure
+    from cdec.cli.runs.mass import measure
 
     return measure(options, run)

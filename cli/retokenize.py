@@ -16,8 +16,8 @@ from cdec.cli.options import shared
 from cdec.cli.options.model import ModelOptions, refuse_revision
 from cdec.cli.options.shared import refuse_terminal, require_utf8
 from cdec.cli.options.texts import TextRecordOptions
-from cdec.cli.runs.pipeline import line_limits, require_input
-from cdec.cli.runs.run_checks import check_counts
+from cdec.cli.runs.checks import check_counts
+from cdec.cli.runs.inputs import line_limits, require_input
 
 if TYPE_CHECKING:
     from cdec.data.input.source import SourceStats
@@ -86,13 +86,13 @@ def retokenized(options: Options, prompt: str, run: Run) -> Iterator[dict[str, o
     Raises:
         CdecError: With ``--strict`` the first bad record's own error.
     """
-    from cdec.cli.runs import sample_run
+    from cdec.cli.runs import models
     from cdec.core.errors import CdecError
     from cdec.data.input.source import SourceStats
     from cdec.data.prompts.record import BadRecord
     from cdec.samplers.scoring.retokenize import Retokenizer
 
-    retokenizer = Retokenizer(sample_run.open_model(options), end=options.end)
+    retokenizer = Retokenizer(models.open_model(options), end=options.end)
     stats = SourceStats()
     for batch in _batches(options, stats):
         texts = [record for record in batch if not isinstance(record, BadRecord)]

@@ -34,6 +34,6 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -m gpt2-xl --draft gpt2 --method mentored --divergence 0.1 -i prompts.txt
       cdec sample -m gpt2-xl --draft gpt2 --method cdsl --reward coverage -i concepts.jsonl
     """
-    from cdec.cli.runs.sample_run import sample
+    from cdec.cli.runs.sample import sample
 
     return sample(options, run)

@@ -104,7 +104,7 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -a set.arrow -i q.jsonl | cdec score -a set.arrow --prompts q.jsonl
       cdec score -m gpt2 -i texts.txt --prompt "A text: " --no-end | jq .perplexity
     """
-    from cdec.cli.runs.score_run import check_options, scored
+    from cdec.cli.runs.score import check_options, scored
 
     refuse_revision(options.model, run.typed)
     fields = check_options(options, run.typed)

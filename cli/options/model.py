@@ -10,7 +10,7 @@ import typer
 
 from cdec.cli.frame.command import CommonOptions
 from cdec.cli.options import shared
-from cdec.cli.runs.tokenizers import EMBEDDED, shown_model
+from cdec.cli.runs.models import EMBEDDED, shown_model
 from cdec.core.errors import UsageError
 
 

@@ -6,7 +6,7 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.names import in_typed_words, named_by
-from cdec.cli.runs.tokenizers import EMBEDDED
+from cdec.cli.runs.models import EMBEDDED
 from cdec.core.errors import ModelError, TrustError
 
 if TYPE_CHECKING:

@@ -12,8 +12,8 @@ from cdec.cli.options.names import named_by
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.cost_ratio import MEASURE, measure_cost_ratio, parse_cost_ratio
 from cdec.cli.runs.draft_loading import COUNTS, NO_MODELS, device_of, open_draft
+from cdec.cli.runs.models import EMBEDDED, shown_model
 from cdec.cli.runs.stand_ins import stand_ins
-from cdec.cli.runs.tokenizers import EMBEDDED, shown_model
 from cdec.core.errors import ConfigError, FieldError, UsageError
 
 if TYPE_CHECKING:

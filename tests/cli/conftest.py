@@ -13,7 +13,7 @@ from typing import Any, Protocol
 import pytest
 
 from cdec.cli.app import main
-from cdec.cli.runs import sample_run
+from cdec.cli.runs import models
 from cdec.compilers import ChildCompiler
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -92,7 +92,7 @@ def embedded_model() -> Any:
 @pytest.fixture
 def loaded(embedded_model: Any, monkeypatch: pytest.MonkeyPatch) -> None:
     """Let runs in this process share one embedded model instead of loading it each time."""
-    monkeypatch.setattr(sample_run, "open_model", lambda options: embedded_model)
+    monkeypatch.setattr(models, "open_model", lambda options: embedded_model)
 
 
 MEMBERS = (
@@ -123,7 +123,7 @@ def cities(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture
 def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A set of a few letters, and a uniform tabular model in the place of the embedded one."""
-    monkeypatch.setattr(sample_run, "open_model", lambda options: light.slow_model(0))
+    monkeypatch.setattr(models, "open_model", lambda options: light.slow_model(0))
     return light.compile_letters(tmp_path / "letters.arrow")
 
 

@@ -11,7 +11,7 @@ import time
 from pathlib import Path
 
 from cdec.cli.app import main
-from cdec.cli.runs import sample_run
+from cdec.cli.runs import models
 from cdec.compilers import compile_token_set
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -43,5 +43,5 @@ def slow_model(seconds: float) -> TabularModel:
 
 if __name__ == "__main__":
     seconds = float(sys.argv[1])
-    sample_run.open_model = lambda options: slow_model(seconds)
+    models.open_model = lambda options: slow_model(seconds)
     sys.exit(main(sys.argv[2:]))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.runs import sample_run
+from cdec.cli.runs import models
 from cdec.core.errors import ModelError
 from cdec.data.assets import embedded_model_path
 
@@ -19,7 +19,7 @@ pytestmark = pytest.mark.usefixtures("loaded")
 
 PROMPT = ("--prompt", "The capital of France is")
 FREE = (*PROMPT, "--max-new-tokens", "10")
-OPEN_MODEL = sample_run.open_model
+OPEN_MODEL = models.open_model
 """What ``loaded`` puts another in the place of."""
 
 
@@ -167,7 +167,7 @@ def test_a_model_folder_that_is_nowhere_is_named_with_its_option(
     words: tuple[str, ...],
     option: str,
 ) -> None:
-    monkeypatch.setattr(sample_run, "open_model", OPEN_MODEL)
+    monkeypatch.setattr(models, "open_model", OPEN_MODEL)
     said = refused(cdec("sample", "-a", cities, *PROMPT, *words), "E_MODEL", 69)
     assert f"{option}: there is no model folder at './nowhere'" in said
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.runs import sample_run
+from cdec.cli.runs import models
 
 from .conftest import MEMBERS, Result, Runner
 
@@ -24,7 +24,7 @@ def _texts(result: Result) -> list[str]:
     return [record["text"] for record in result.records]
 
 
-OPEN_MODEL = sample_run.open_model
+OPEN_MODEL = models.open_model
 PROMPT = ("--prompt", "The capital is")
 TWO = _jsonl({"id": 1, "prompt": "a"}, {"id": 2, "prompt": "b"})
 
@@ -184,7 +184,7 @@ def test_model_options_reach_the_loader(
         calls.append((name, keywords))
         return embedded_model
 
-    monkeypatch.setattr(sample_run, "open_model", OPEN_MODEL)
+    monkeypatch.setattr(models, "open_model", OPEN_MODEL)
     monkeypatch.setattr(loading, "load_model", load)
     words = (
         *("--model", "m", "--device", "cpu", "--dtype", "float64", "--device-map", "auto"),

@@ -12,7 +12,7 @@ import pytest
 
 from cdec.cli.frame.signals import Interrupted
 from cdec.cli.options.names import in_typed_words
-from cdec.cli.runs import sample_run
+from cdec.cli.runs import models
 from cdec.core.errors import UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.data.assets import embedded_model_path
@@ -32,7 +32,7 @@ def unloaded(monkeypatch: pytest.MonkeyPatch) -> None:
     def load(*_: Any, **__: Any) -> Any:
         pytest.fail("a model was loaded")
 
-    monkeypatch.setattr(sample_run, "open_model", load)
+    monkeypatch.setattr(models, "open_model", load)
     monkeypatch.setattr("cdec.core.load_model", load)
 
 
@@ -170,7 +170,7 @@ def test_a_dtype_is_refused_by_the_option_that_named_it(cdec: Runner) -> None:
 def test_a_draft_is_refused_before_the_model_is_loaded(
     cdec: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(sample_run, "open_model", lambda options: pytest.fail("loaded"))
+    monkeypatch.setattr(models, "open_model", lambda options: pytest.fail("loaded"))
     words = ("sample", *PROMPT, "--method", "speculative", "--draft")
     refused(cdec(*words, "/no/such/draft"), "E_MODEL", 69)
     Path("empty").mkdir()
@@ -242,7 +242,7 @@ def test_an_interrupted_run_leaves_its_tree_as_it_was(
 
     with monkeypatch.context() as patch:
         model = TabularModel(law, light.vocabulary())
-        patch.setattr(sample_run, "open_model", lambda options: model)
+        patch.setattr(models, "open_model", lambda options: model)
         result = cdec(*words, 500)
     assert (result.status, result.stdout) == (130, b"")
     assert [path.name for path in Path().iterdir()] == ["t.arrow"]

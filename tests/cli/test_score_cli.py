@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.runs.score_run import batches
+from cdec.cli.runs.score import batches
 from cdec.compilers import compile_grammar
 
 from .conftest import Runner
@@ -207,11 +207,11 @@ def test_batches_change_no_result(cdec: Runner, letters: Path) -> None:
 
 
 def test_pools_are_cut_where_the_limit_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cdec.cli.runs import score_run
-    from cdec.cli.runs.score_run import Task
+    from cdec.cli.runs import score
+    from cdec.cli.runs.score import Task
     from cdec.samplers.scoring.score import ScoreRequest
 
-    monkeypatch.setattr(score_run, "MAX_POOL", 4)
+    monkeypatch.setattr(score, "MAX_POOL", 4)
     tasks = [Task({}, i, ScoreRequest("x", None, "a")) for i in range(10)]
     for size in (1, 3, 20):
         cut = list(batches(tasks, size, is_pooled=True))

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.runs.score_run import KNOWN_FIELDS
+from cdec.cli.runs.score import KNOWN_FIELDS
 
 from .conftest import Runner
 

@@ -60,7 +60,7 @@ def explanation(options: Options, typed: frozenset[str]) -> Iterator[dict[str, A
 
 
 def _constraint(options: Options) -> Constraint:
-    from cdec.cli.runs.tokenizers import load_vocabulary
+    from cdec.cli.runs.models import load_vocabulary
     from cdec.core.artifacts.kinds import open_artifact
 
     vocabulary = None

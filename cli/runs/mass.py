@@ -10,8 +10,9 @@ from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.frame.typed import record_error
 from cdec.cli.options.model import refuse_revision
-from cdec.cli.runs import sample_run
+from cdec.cli.runs import models
 from cdec.cli.runs.adaptation import Adaptation
+from cdec.cli.runs.checks import check_counts, check_prompts, check_warping, warping_of
 from cdec.cli.runs.constraints import (
     Constraints,
     artifact_paths,
@@ -19,13 +20,10 @@ from cdec.cli.runs.constraints import (
     refuse_unconstrained,
     verify_artifacts,
 )
+from cdec.cli.runs.inputs import Prompts, read_denied
+from cdec.cli.runs.loop import Task, batches, by_temperature
 from cdec.cli.runs.narrowing import conjoined_paths
-from cdec.cli.runs.pipeline import read_denied
-from cdec.cli.runs.prompts import Prompts
-from cdec.cli.runs.run_checks import check_counts, check_prompts, check_warping, warping_of
-from cdec.cli.runs.sampling import Task, batches
 from cdec.cli.runs.tree import RunConstraint, for_tree, tree_of
-from cdec.cli.runs.warmth import by_temperature
 from cdec.core.errors import CdecError, UsageError
 
 if TYPE_CHECKING:
@@ -56,7 +54,7 @@ def measure(options: Options, run: Run) -> int:
     also = list(verify_artifacts(conjoined).values())
     records = for_tree(records, tree, RunConstraint.of(options, digests, also, denied))
     warping = warping_of(options)
-    model = sample_run.open_model(options)
+    model = models.open_model(options)
     adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
     output = _Output(options, run.console, is_strict=options.strict or tree is not None)
     with Constraints(paths, model.vocabulary, denied, None, conjoined) as constraints:

@@ -9,23 +9,21 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
-from cdec.cli.options.names import in_typed_words, named_by
 from cdec.cli.options.speculation import save_counts
+from cdec.cli.runs import models
 from cdec.cli.runs.adaptation import Adaptation, nothing_guessed
+from cdec.cli.runs.checks import warping_of
 from cdec.cli.runs.constraints import Constraints
+from cdec.cli.runs.loop import Decoder, Output, Task, batches
 from cdec.cli.runs.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, WITHOUT_EFFECT
-from cdec.cli.runs.run_checks import warping_of
-from cdec.cli.runs.sample_checks import inputs
-from cdec.cli.runs.sample_plan import Plan
-from cdec.cli.runs.sampling import Decoder, Output, Task, batches
-from cdec.cli.runs.tokenizers import resolve_model, shown_model
+from cdec.cli.runs.models import shown_model
+from cdec.cli.runs.plan import Plan, inputs
 from cdec.core.errors import CdecError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.frame.console import Console
-    from cdec.cli.options.model import ModelOptions
-    from cdec.cli.runs.sample_plan import Files
+    from cdec.cli.runs.plan import Files
     from cdec.cli.sample import Options
     from cdec.core.models.base import LanguageModel
     from cdec.data.output.resume import FinishedRecords
@@ -89,7 +87,7 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
     options, partners, held = plan.options, plan.partners, files.held
     reward = partners.reward()
     draft = partners.early_draft()
-    model = open_model(options)
+    model = models.open_model(options)
     sampler = plan.sampler or partners.sampler(model, draft, reward, plan.counts, console)
     plan.counts.require_vocabulary(model.vocabulary.vocabulary_hash)
     adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
@@ -166,26 +164,6 @@ class Tasks:
         )
         is_plain = all(value is None for value in own)
         return Task(record.id, request, record.temperature, is_plain, missing)
-
-
-def open_model(options: ModelOptions) -> LanguageModel:
-    """Load the model that the options name."""
-    from cdec.core import load_model
-
-    words = {"dtype": "--dtype", "quantization": "--quantization"}
-    with in_typed_words(words), named_by("--model", options.model):
-        return load_model(
-            resolve_model(options.model),
-            device=options.device,
-            dtype=options.dtype,
-            device_map=options.device_map,
-            attn_implementation=options.attn_implementation,
-            revision=options.revision,
-            trust_remote_code=options.trust_remote_code,
-            allow_pickle=options.allow_pickle,
-            quantization=options.quantization,
-            allow_special=options.allow_special,
-        )
 
 
 def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object]:

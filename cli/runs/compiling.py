@@ -1,16 +1,26 @@
-"""Where a grammar's text comes from: a file, stdin or the grammars that ship with the package."""
+"""What compile commands read: entities, or a grammar from a file, stdin or those shipped."""
 
 from __future__ import annotations
 
+import dataclasses
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.compiling import require_output, unnamed_output
+from cdec.cli.runs.inputs import read_denied, require_input
+from cdec.cli.runs.models import load_vocabulary
 from cdec.core.errors import InputMissingError, LimitError
 
 if TYPE_CHECKING:
+    from cdec.cli import compile_set
+    from cdec.cli.frame.command import Run
+    from cdec.cli.frame.progress import Progress
+    from cdec.compilers import SetLimits, SetProgress, SetReport
     from cdec.compilers.grammars.options import Dialect
+    from cdec.data.input.source import InputLimits, SourceStats
 
 _EBNF_ENDINGS = (".ebnf", ".gbnf")
 _COMPRESSED = (".gz", ".xz")
@@ -116,3 +126,81 @@ def output_path(source: GrammarSource, output: Path | None, *, force: bool) -> P
             raise unnamed_output("the grammar comes", "compile-grammar")
         output = source.folder / f"{source.stem}.arrow"
     return require_output(output, source.name, force=force)
+
+
+def compile_set_file(
+    options: compile_set.Options,
+    run: Run,
+    *,
+    output: Path,
+    prefix: str,
+    suffix: str,
+    limits: tuple[InputLimits, SetLimits],
+    memory_limit: int | None,
+) -> SetReport:
+    """Read entities (or token rows), compile them, and return the report with all notices."""
+    from cdec.compilers import compile_set, compile_token_set
+    from cdec.data.input.source import SourceStats
+
+    require_input(options.source)
+    deny = read_denied(options.deny)
+    stats = SourceStats()
+    source = _begun(_source(options, limits[0], stats))
+    vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
+    run.console.note(f"tokenizer: {name}")
+    with run.console.progress("entities") as progress:
+        shared: dict[str, Any] = {
+            "deny": deny,
+            "keep_empty": options.keep_empty,
+            "bad_lines": options.bad_lines,
+            "memory_limit": memory_limit,
+            "limits": limits[1],
+            "source": "stdin" if options.source == "-" else options.source,
+            "force": options.force,
+            "progress": _progress(progress),
+        }
+        if options.token_ids:
+            report = compile_token_set(source, vocabulary, output, **shared)
+        else:
+            shared |= {"leading_space": options.leading_space, "normalize": options.normalize}
+            shared |= {"prefix": prefix, "suffix": suffix}
+            report = compile_set(source, vocabulary, output, **shared)
+    return _with_reading(report, stats)
+
+
+def _source(options: compile_set.Options, limits: InputLimits, stats: SourceStats) -> Any:
+    """Return the reader that the options ask for: batches of entities or of token rows."""
+    from cdec.data.entities.source import read_entities, read_token_rows
+
+    reading: dict[str, Any] = {"bad_lines": options.bad_lines, "limits": limits, "stats": stats}
+    if options.token_ids:
+        return read_token_rows(options.source, **reading)
+    return read_entities(
+        options.source,
+        format=options.format,
+        field=options.field,
+        id_field=options.id_field,
+        **reading,
+    )
+
+
+def _begun(batches: Iterator[Any]) -> Iterator[Any]:
+    """Read the first batch now: what is bad at once is refused before a tokenizer loads."""
+    first = list(itertools.islice(batches, 1))
+    return itertools.chain(first, batches)
+
+
+def _progress(progress: Progress) -> Any:
+    def update(state: SetProgress) -> None:
+        progress.update(state.phase, state.done, state.total)
+
+    return update
+
+
+def _with_reading(report: SetReport, stats: SourceStats) -> SetReport:
+    """Add what the reader skipped and warned of to the compiler's report."""
+    return dataclasses.replace(
+        report,
+        skipped=report.skipped + stats.skipped,
+        notices=[*stats.notices, *report.notices],
+    )

@@ -1,13 +1,15 @@
-"""Which vocabulary a command works with: a tokenizer, a model's, or the embedded one."""
+"""Opens the model, or the tokenizer alone, that options name; none names the embedded one."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdec.cli.options.names import named_by
+from cdec.cli.options.names import in_typed_words, named_by
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
+    from cdec.cli.options.model import ModelOptions
+    from cdec.core.models.base import LanguageModel
     from cdec.core.tokens.vocabulary import Vocabulary
 
 EMBEDDED = "embedded"
@@ -55,3 +57,23 @@ def load_vocabulary(
     # The name is recorded in the artifact: the embedded model's place on this machine is not.
     vocabulary.name = shown_model(name)
     return vocabulary, vocabulary.name
+
+
+def open_model(options: ModelOptions) -> LanguageModel:
+    """Load the model that the options name."""
+    from cdec.core import load_model
+
+    words = {"dtype": "--dtype", "quantization": "--quantization"}
+    with in_typed_words(words), named_by("--model", options.model):
+        return load_model(
+            resolve_model(options.model),
+            device=options.device,
+            dtype=options.dtype,
+            device_map=options.device_map,
+            attn_implementation=options.attn_implementation,
+            revision=options.revision,
+            trust_remote_code=options.trust_remote_code,
+            allow_pickle=options.allow_pickle,
+            quantization=options.quantization,
+            allow_special=options.allow_special,
+        )

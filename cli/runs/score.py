@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING
 
 from cdec.cli.frame.typed import record_error
 from cdec.cli.options.shared import refuse_terminal, refuse_unused, require_utf8
+from cdec.cli.runs import models
 from cdec.cli.runs.adaptation import Adaptation
+from cdec.cli.runs.checks import check_counts, check_warping, parse_fields, warping_of
 from cdec.cli.runs.constraints import Constraints, artifact_paths, verify_artifacts
+from cdec.cli.runs.inputs import ScorePrompts, line_limits, read_denied, require_input
+from cdec.cli.runs.loop import by_temperature
 from cdec.cli.runs.narrowing import conjoined_paths
-from cdec.cli.runs.pipeline import line_limits, read_denied, require_input
-from cdec.cli.runs.run_checks import check_counts, check_warping, parse_fields, warping_of
-from cdec.cli.runs.score_prompts import ScorePrompts
-from cdec.cli.runs.warmth import by_temperature
 from cdec.core.errors import CdecError, UsageError
 
 if TYPE_CHECKING:
@@ -76,7 +76,6 @@ def scored(options: Options, run: Run) -> Iterator[dict[str, object]]:
         CdecError: With ``--strict`` the first bad record's own error; in any case one that every
             record would meet.
     """
-    from cdec.cli.runs import sample_run
     from cdec.data.input.source import SourceStats
 
     paths = artifact_paths(options.artifact, options.constraint)
@@ -90,7 +89,7 @@ def scored(options: Options, run: Run) -> Iterator[dict[str, object]]:
     )
     conjoined = conjoined_paths(options.conjoined)
     verify_artifacts({**paths, **conjoined})
-    model = sample_run.open_model(options)
+    model = models.open_model(options)
     adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
     stats = SourceStats()
     with Constraints(paths, model.vocabulary, denied, None, conjoined) as constraints:

@@ -1,0 +1,203 @@
+"""Where records come from: prompts of ``--prompt``, a file or stdin; the prompts of given texts."""
+
+from __future__ import annotations
+
+import dataclasses
+import itertools
+import os
+import stat
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdec.cli.options.shared import require_utf8
+from cdec.core.errors import FieldError, Notice
+
+if TYPE_CHECKING:
+    from cdec.cli.options.prompts import PromptOptions
+    from cdec.data.input.source import InputLimits, SourceStats
+    from cdec.data.prompts.read import BadRecord, PromptRecord
+    from cdec.data.prompts.score_records import ScoreRecord
+    from cdec.data.prompts.templates import PromptTemplate
+
+
+@dataclass(frozen=True)
+class Prompts:
+    """The input of a run that draws.
+
+    Attributes:
+        options: As typed.
+        max_n: Most draws that a record may ask for; None for the default.
+        texts: What ``--prompt`` gave.
+        template: Fills prompts from fields; None where records bring them.
+        stats: Counts and notices of the input.
+    """
+
+    options: PromptOptions
+    max_n: int | None
+    texts: tuple[str, ...]
+    template: PromptTemplate | None
+    stats: SourceStats
+
+    @classmethod
+    def open(cls, options: PromptOptions, *, max_n: int | None = None) -> Prompts:
+        """Read the template, and see whether the input can be opened.
+
+        Args:
+            options: Where prompts come from.
+            max_n: Most draws that a record may ask for; None for the default.
+
+        Raises:
+            InputMissingError: Template or input are not there.
+            UsageError: A prompt or the template is malformed.
+        """
+        from cdec.data.input.source import SourceStats
+        from cdec.data.prompts.templates import read_template
+
+        texts = tuple(require_utf8(text, "--prompt") for text in options.prompt)
+        template = None if options.template is None else read_template(options.template)
+        if not texts:
+            require_input(options.input)
+        return cls(options, max_n, texts, template, SourceStats())
+
+    def records(self) -> Iterator[PromptRecord | BadRecord]:
+        """Return the records in their order.
+
+        The ids of a file are read now, so that duplicates are refused before anything is opened;
+        those of a pipe are met as they come.
+
+        Raises:
+            DuplicateIdError: Two records of a file name one id.
+            CdecError: The file cannot be read.
+        """
+        records = self._read()
+        if self.texts or not _is_file(self.options.input):
+            return records
+        return itertools.chain(list(itertools.islice(records, 1)), records)
+
+    def _read(self) -> Iterator[PromptRecord | BadRecord]:
+        from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_texts, read_prompts
+
+        if self.texts:
+            yield from prompts_from_texts(self.texts, template=self.template)
+            return
+        yield from read_prompts(
+            self.options.input,
+            template=self.template,
+            max_n=DEFAULT_MAX_N if self.max_n is None else self.max_n,
+            limits=line_limits(self.options.max_line_bytes),
+            stats=self.stats,
+        )
+
+
+def _is_file(source: str) -> bool:
+    """Whether reading the input cannot wait for whoever writes it; ``-`` is stdin."""
+    try:
+        status = os.fstat(0) if source == "-" else Path(source).stat()
+    except OSError:
+        return False
+    return stat.S_ISREG(status.st_mode)
+
+
+@dataclass(frozen=True)
+class ScorePrompts:
+    """The prompts of a run.
+
+    Attributes:
+        text: What ``--prompt`` gave.
+        by_id: What ``--prompts`` gave, by ``id_key``; None without it.
+        name: How ``--prompts`` calls its file.
+        notices: Warnings about that file.
+    """
+
+    text: str | None
+    by_id: Mapping[bytes, PromptRecord | BadRecord] | None = None
+    name: str = ""
+    notices: list[Notice] = field(default_factory=list)
+
+    @classmethod
+    def read(
+        cls, text: str | None, path: str | None, template: Path | None, limits: InputLimits
+    ) -> ScorePrompts:
+        """Read the prompts of a file whole; ids come out as ``cdec sample`` derived them.
+
+        Raises:
+            CdecError: The file or the template cannot be read.
+        """
+        if path is None:
+            return cls(text)
+        from cdec.data.input.source import SourceStats
+        from cdec.data.prompts.ids import id_key
+        from cdec.data.prompts.read import read_prompts
+        from cdec.data.prompts.templates import read_template
+
+        filled = None if template is None else read_template(template)
+        stats = SourceStats()
+        # How many draws a record asks for does not matter here.
+        records = read_prompts(path, template=filled, max_n=2**63, limits=limits, stats=stats)
+        by_id = {id_key(record.id): record for record in records}
+        return cls(text, by_id, path, list(stats.notices))
+
+    def of(self, record: ScoreRecord) -> PromptRecord:
+        """Return the prompt of a record, with the options its prompt record had.
+
+        Raises:
+            CdecError: It has none, or the prompt's own record is bad.
+        """
+        from cdec.data.prompts.ids import id_key
+        from cdec.data.prompts.read import BadRecord, PromptRecord
+
+        if record.prompt is not None or record.messages is not None:
+            given = record.id if record.id is not None else f"line {record.line}"
+            return PromptRecord(given, record.line, record.prompt, record.messages)
+        if self.by_id is not None and record.id is not None:
+            found = self.by_id.get(id_key(record.id))
+            if isinstance(found, BadRecord):
+                raise found.error
+            if found is not None:
+                return found
+            raise FieldError(
+                f"no record of {self.name} has the id {record.id!r}",
+                hint="give the file that cdec sample read the prompts from",
+                field="id",
+            )
+        if self.text is not None:
+            return PromptRecord(f"line {record.line}", record.line, self.text)
+        missing = "id" if self.by_id is not None else "prompt"
+        raise FieldError(
+            f"line {record.line} has no {missing}, so its prompt is not known",
+            hint="give the record a prompt, or give --prompt TEXT or --prompts FILE",
+            field=missing,
+        )
+
+
+def require_input(source: str) -> None:
+    """See whether an input can be opened, before anything that costs time.
+
+    Raises:
+        InputMissingError: It is not there or cannot be read.
+    """
+    from cdec.data.input.source import open_source
+
+    path = Path(source)
+    # subtle: a named pipe must be opened once only, or its writer meets a closed end.
+    if source != "-" and (path.is_file() or not path.exists()):
+        with open_source(path):
+            pass
+
+
+def read_denied(path: Path | None) -> list[str]:
+    """Return the texts of ``--deny``, one a line, blank lines left out; none without a file."""
+    from cdec.data.entities.source import read_entities
+
+    batches = () if path is None else read_entities(path, format="text")
+    return [text for batch in batches for text in batch.texts if text]
+
+
+def line_limits(longest: int | None) -> InputLimits:
+    """Return the limits of records' inputs with ``--max-line-bytes``, None for the default."""
+    from cdec.data.input.source import PROMPT_LIMITS
+
+    longest = PROMPT_LIMITS.max_line_bytes if longest is None else longest
+    return dataclasses.replace(PROMPT_LIMITS, max_line_bytes=longest)
