@@ -22,9 +22,6 @@ from cdec.core.errors import InputMissingError
 
 if TYPE_CHECKING:
     from cdec.compilers import GrammarOptions, GrammarReport
-    from cdec.compilers.grammars.options import Dialect
-
-_DIALECTS: dict[str, Dialect] = {"lark": "lark", "ebnf": "ebnf", "gbnf": "ebnf"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +114,7 @@ def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
     return GrammarOptions(
         start=None if options.start is None else require_utf8(options.start, "--start"),
         lexer=options.lexer,
-        dialect=_DIALECTS.get(options.format, source.dialect),
+        dialect=source.dialect if options.format == "auto" else options.format,
         limits=grammar_limits(options),
         import_folder=None if folder is None else folder.absolute(),
         name=source.name,

@@ -14,6 +14,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "model": ("--model", "-m"),
     "n": ("-n", "--n"),
     "output": ("--output", "-o"),
+    "path": ("-o",),
     "progress": ("--progress/--no-progress",),
     "quiet": ("--quiet", "-q"),
     "remember": ("--remember/--no-remember",),
@@ -30,5 +31,5 @@ def words_of(name: str) -> tuple[str, ...]:
 
 def flag_of(name: str) -> str:
     """Return the word that messages use for a parameter: ``max_tries`` gives ``--K``."""
-    long = next(word for word in words_of(name) if word.startswith("--"))
-    return long.split("/")[0]
+    words = words_of(name)
+    return next((word for word in words if word.startswith("--")), words[0]).split("/")[0]

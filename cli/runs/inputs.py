@@ -80,7 +80,7 @@ class Prompts:
         from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_texts, read_prompts
 
         if self.texts:
-            yield from prompts_from_texts(self.texts, template=self.template)
+            yield from prompts_from_texts(self.texts, template=self.template, name="--prompt")
             return
         yield from read_prompts(
             self.options.input,

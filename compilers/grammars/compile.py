@@ -51,7 +51,7 @@ def compile_grammar(
         path: The artifact.
         start: Name of the start rule; None: ``start`` (``root`` in EBNF).
         lexer: None: ``contextual`` where the grammar is LALR(1), else ``dynamic``, with a notice.
-        dialect: ``lark`` or ``ebnf`` (also GBNF); ``auto`` is ``lark``.
+        dialect: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
         limits: What compiling may cost; ``seconds`` and ``megabytes`` hold in a ``ChildCompiler``
             only.
         import_folder: Folder from which Lark files may be imported, besides lark's own.
@@ -227,8 +227,8 @@ class _Job:
         )
         if found.empty:
             raise EmptyLanguageError(
-                f"no text satisfies the grammar under --lexer {parser.lexer}: {found.reason}",
-                hint="take --lexer dynamic, or change the terminals that swallow each other",
+                f"no text satisfies the grammar under `lexer` {parser.lexer}: {found.reason}",
+                hint="take `lexer` dynamic, or change the terminals that swallow each other",
             )
         lexing = parser.lexer != "dynamic"
         coverage = check_coverage(grammar, scanner, self.vocabulary, lexing=lexing)

@@ -10,7 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from cdec.compilers.grammars.definition import LEXERS, GrammarLimits, Lexer
 from cdec.core.errors import UsageError
 
-Dialect: TypeAlias = Literal["auto", "lark", "ebnf"]
+Dialect: TypeAlias = Literal["auto", "lark", "ebnf", "gbnf"]
 
 UNNAMED = "<grammar>"
 """Name of a source that has none."""
@@ -23,7 +23,7 @@ class GrammarOptions:
     Attributes:
         start: Name of the start rule; None: what the dialect says.
         lexer: None: ``contextual`` where the grammar is LALR(1), else ``dynamic``, with a notice.
-        dialect: ``lark`` or ``ebnf`` (also GBNF); ``auto`` is ``lark``.
+        dialect: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
         limits: What compiling may cost.
         import_folder: Folder from which Lark files may be imported, besides lark's own.
         name: Name of the source, recorded and shown, never opened.

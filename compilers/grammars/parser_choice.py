@@ -108,7 +108,7 @@ def _not_lalr(
     notice = Notice(
         "W_DYNAMIC_LEXER",
         "the grammar is not LALR(1), so every way to cut the text into terminals counts "
-        f"(--lexer dynamic): {why}",
+        f"(`lexer` dynamic): {why}",
         dict(details),
     )
     return _generalised(grammar, "the grammar is not LALR(1)", limits, (notice,))
@@ -125,7 +125,7 @@ def _shift_notice(grammar: Grammar, tables: ParseTables) -> Notice:
         "W_SHIFT_REDUCE",
         f"in {count} states a rule could end or go on, and going on was chosen, as Lark does "
         f"(the first: before {ahead}, where {ended} could end); texts that need the other way are "
-        "refused, --lexer dynamic takes them",
+        "refused, `lexer` dynamic takes them",
         {"count": count, "terminal": ahead, "rule": ended},
     )
 

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
 
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Lexer
 from cdec.compilers.grammars.lark.source import read_lark
+from cdec.compilers.grammars.options import UNNAMED, Dialect
 from cdec.core.errors import CdecError, EncodingError, LimitError, UsageError
 from cdec.core.grammars.errors import GrammarSyntaxError
-
-Dialect = Literal["auto", "lark", "ebnf"]
 
 
 def read_grammar(
@@ -22,7 +20,7 @@ def read_grammar(
     dialect: Dialect = "auto",
     limits: GrammarLimits = GrammarLimits(),
     import_folder: Path | None = None,
-    name: str = "<grammar>",
+    name: str = UNNAMED,
 ) -> Grammar:
     """Read a grammar.
 
@@ -30,8 +28,8 @@ def read_grammar(
         text: UTF-8, perhaps with a byte order mark; line ends of either kind.
         start: The start rule; None for the dialect's usual name.
         lexer: Overrides what the dialect chooses.
-        dialect: ``lark``, ``ebnf`` (``::=``, GBNF); ``auto`` is ``lark`` with a hint where the text
-            looks like the other.
+        dialect: ``lark``, ``ebnf`` or ``gbnf`` (both ``::=``); ``auto`` is ``lark``, with a hint
+            where the text looks like the other.
         limits: Limits.
         import_folder: Where ``%import`` may read files; None: only Lark's own grammars.
         name: Of the source, for messages.
@@ -47,7 +45,7 @@ def read_grammar(
     """
     try:
         source = decode_source(text, limits)
-        if dialect == "ebnf":
+        if dialect in ("ebnf", "gbnf"):
             from cdec.compilers.grammars.ebnf.read import read_ebnf
 
             grammar = read_ebnf(source, start=start, limits=limits)
@@ -55,10 +53,10 @@ def read_grammar(
             grammar = read_lark(source, start=start, limits=limits, import_folder=import_folder)
         else:
             raise UsageError(
-                f"there is no grammar dialect {dialect!r}", hint="use auto, lark or ebnf"
+                f"there is no grammar dialect {dialect!r}", hint="use auto, lark, ebnf or gbnf"
             )
     except CdecError as error:
-        if name != "<grammar>":
+        if name != UNNAMED:
             error.details.setdefault("path", name)
         raise
     return grammar if lexer is None else replace(grammar, lexer=lexer)
@@ -111,6 +109,6 @@ def decode_source(text: bytes | str, limits: GrammarLimits) -> str:
 def _too_long(size: int, limits: GrammarLimits) -> LimitError:
     return LimitError(
         f"the grammar has {size:,} bytes, the limit is {limits.max_grammar_bytes:,}",
-        hint="raise --max-grammar-bytes",
+        hint="raise `max_grammar_bytes`",
         limit="max_grammar_bytes",
     )

@@ -203,7 +203,7 @@ class _Job:
             if self._read > self.limits.max_entities:
                 raise LimitError(
                     f"more than {self.limits.max_entities} entities",
-                    hint="raise --max-entities, or split the source",
+                    hint="raise `max_entities`, or split the source",
                     limit=f"max_entities {self.limits.max_entities}",
                 )
             yield batch
@@ -264,7 +264,7 @@ class _Job:
         return EmptySetError(
             f"the set has no members: {self._read} entities read, {report.blank} blank, "
             f"{report.skipped} skipped, {report.denied} denied",
-            hint="give at least one entity; --keep-empty makes the empty string a member",
+            hint="give at least one entity; `keep_empty` makes the empty string a member",
             read=self._read,
             blank=report.blank,
             skipped=report.skipped,

@@ -169,7 +169,7 @@ class SetEncoder:
                 raise EncodingError(
                     f"line {lines[bad]}: the text {shown(texts[bad])} has a lone surrogate, which "
                     "no UTF-8 text can hold",
-                    hint="repair the source, or leave such lines out with --bad-lines skip",
+                    hint="repair the source, or leave such lines out with `bad_lines` skip",
                     line=int(lines[bad]),
                 ) from None
             self._report.skipped += keep.count(False)
@@ -205,8 +205,8 @@ class SetEncoder:
             bad = int(np.argmin(keep))
             raise DataError(
                 f"line {batch.lines[bad]}: the text {shown(batch.texts[bad])} begins with a "
-                "space, which cannot be told from the space that --leading-space both adds",
-                hint="strip the text, or choose --leading-space always or never",
+                "space, which cannot be told from the space that `leading_space` both adds",
+                hint="strip the text, or choose `leading_space` always or never",
                 line=int(batch.lines[bad]),
             )
         self._report.skipped += int((~keep).sum())
@@ -251,8 +251,8 @@ class SetEncoder:
         decoded = shown(self._vocabulary.decode(row.tolist()).decode("utf-8", "replace"))
         return UntokenizableError(
             f"line {line}: the tokenizer gives {problem} for {text}: they decode to {decoded}",
-            hint="try --normalize nfc if the tokenizer normalises text, use the tokenizer of "
-            "another model, or leave such lines out with --bad-lines skip",
+            hint="try `normalize` nfc if the tokenizer normalises text, use the tokenizer of "
+            "another model, or leave such lines out with `bad_lines` skip",
             line=line,
         )
 

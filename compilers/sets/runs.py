@@ -206,7 +206,7 @@ class RowStore:
     def _disk_error(self, error: OSError) -> OutputError:
         return OutputError(
             f"cannot write sorted runs beside {self._output}: {error.strerror or error}",
-            hint="free disk space, or raise --memory-limit",
+            hint="free disk space, or raise `memory_limit`",
             path=str(self._output),
         )
 

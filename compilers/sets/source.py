@@ -104,7 +104,7 @@ def _from_mapping(item: Any, line: int) -> tuple[str, str | None]:
         found = f"of type {type(text).__name__}" if "text" in item else "missing"
         raise FieldError(
             f"line {line}: the field 'text' is {found}, expected a string",
-            hint="name the field that holds the text with --field",
+            hint="give the text as 'text', and perhaps an 'id'",
             line=line,
             field="text",
         )

@@ -64,7 +64,7 @@ def too_long(line: int, length: int, limit: int) -> LimitError:
     """Return the error of a row with more than ``limit`` tokens."""
     return LimitError(
         f"line {line}: the entity has {length} tokens, more than {limit}",
-        hint="raise --max-entry-tokens, or leave the entity out",
+        hint="raise `max_entry_tokens`, or leave the entity out",
         line=line,
         limit=f"max_entry_tokens {limit}",
     )

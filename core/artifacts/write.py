@@ -37,7 +37,7 @@ def refuse_existing(path: str | Path, *, force: bool) -> None:
         if not path.parent.is_dir():
             raise OutputError(
                 f"cannot write {path}: there is no folder {path.parent}",
-                hint="create the folder, or give another output with -o",
+                hint="create the folder, or give another output with `path`",
                 path=str(path),
             ) from None
         return
@@ -46,12 +46,12 @@ def refuse_existing(path: str | Path, *, force: bool) -> None:
     if not stat.S_ISREG(status.st_mode) and not stat.S_ISLNK(status.st_mode):
         raise OutputError(
             f"cannot write {path}: it is not a regular file",
-            hint="an artifact is written to a file; give another output with -o",
+            hint="an artifact is written to a file; give another output with `path`",
             path=str(path),
         )
     if not force:
         raise OutputExistsError(
-            f"{path} exists already", hint="give --force to replace it", path=str(path)
+            f"{path} exists already", hint="give `force` to replace it", path=str(path)
         )
 
 
@@ -117,7 +117,7 @@ def _output_error(path: Path, error: OSError) -> OutputError:
     full = error.errno in (errno.ENOSPC, errno.EDQUOT, errno.EFBIG)
     return OutputError(
         f"cannot write {path}: {reason}",
-        hint="free disk space, or write to another disk with -o" if full else None,
+        hint="free disk space, or write to another disk with `path`" if full else None,
         path=str(path),
         errno=error.errno,
     )

@@ -1,4 +1,4 @@
-"""What ``inspect --tree`` shows of a grammar: one subterminal tree as plain data."""
+"""One subterminal tree of a grammar as plain data, to be looked at."""
 
 from __future__ import annotations
 

@@ -286,7 +286,7 @@ class LanguageModel(ABC):
             raise ContextLengthError(
                 f"a prompt and its text have {longest} tokens, the model's context has "
                 f"{self.context_length}",
-                hint="Lower --max-new-tokens or shorten the prompt.",
+                hint="Lower `max_new_tokens` or shorten the prompt.",
                 length=longest,
                 limit=self.context_length,
             )

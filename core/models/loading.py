@@ -209,7 +209,7 @@ def resolve_device(device: str) -> str:
     if resolved.type == "cuda" and not torch.cuda.is_available():
         raise ModelError(
             "no CUDA device is available to torch",
-            hint="Use --device cpu, or install a torch build for your GPU; see cdec doctor.",
+            hint="Use `device` cpu, or install a torch build for your GPU; see cdec doctor.",
         )
     return str(resolved)
 
@@ -260,7 +260,7 @@ def model_errors(what: str, name: str, is_offline: bool) -> Iterator[None]:
         if "trust_remote_code" in str(error):
             raise TrustError(
                 f"the {what} {name} brings its own code, which is not run unless you trust it",
-                hint="Read its code, then give --trust-remote-code and --revision COMMIT.",
+                hint="Read its code, then give `trust_remote_code` and `revision` COMMIT.",
                 name=name,
             ) from error
         missing = isinstance(error, ImportError)

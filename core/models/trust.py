@@ -156,7 +156,7 @@ def _check_code(name: str, config: Mapping[str, Any], trust_remote_code: bool) -
     if config.get("auto_map") and not trust_remote_code:
         raise TrustError(
             f"{name} brings its own code, which is not run unless you trust it",
-            hint="Read its code, then give --trust-remote-code and --revision COMMIT.",
+            hint="Read its code, then give `trust_remote_code` and `revision` COMMIT.",
             name=name,
         )
 
@@ -164,9 +164,9 @@ def _check_code(name: str, config: Mapping[str, Any], trust_remote_code: bool) -
 def _check_pin(name: str, trust_remote_code: bool, revision: str | None) -> None:
     if trust_remote_code and not _COMMIT.fullmatch(revision or ""):
         raise TrustError(
-            f"--trust-remote-code needs the commit of {name} whose code was read, "
+            f"`trust_remote_code` needs the commit of {name} whose code was read, "
             f"not {revision or 'its newest version'}",
-            hint="Give --revision with the 40 hex digits of a commit.",
+            hint="Give `revision` with the 40 hex digits of a commit.",
             name=name,
         )
 
@@ -180,7 +180,7 @@ def _check_weights(name: str, files: list[str], allow_pickle: bool) -> None:
     if not allow_pickle:
         raise TrustError(
             f"{name} has pickled weights only ({min(pickles)}), which can run code when loaded",
-            hint="Use a version with .safetensors, or give --allow-pickle if you trust it.",
+            hint="Use a version with .safetensors, or give `allow_pickle` if you trust it.",
             name=name,
         )
 

@@ -273,11 +273,11 @@ class SetConstraint:
         return {"entity_ids": self.members.entity_ids(rows)}
 
     def statistics(self) -> dict[str, int | float]:
-        """Return sizes in rows, tokens, nodes and bytes, for ``inspect``."""
+        """Return sizes in rows, tokens, nodes and bytes."""
         return statistics(self)
 
     def describe_tree(self, depth: int = 3, width: int = 10) -> TreeNode:
-        """Return the top of the trie as plain data, for ``inspect --tree``."""
+        """Return the top of the trie as plain data, to be looked at."""
         return describe_tree(self, depth, width)
 
 

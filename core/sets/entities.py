@@ -25,7 +25,7 @@ class EntityBatch:
 
 @dataclass(frozen=True, slots=True)
 class TokenBatch:
-    """Consecutive entities given as token ids (``--token-ids``), one sequence an entity."""
+    """Consecutive entities given as token ids, one sequence an entity."""
 
     rows: Sequence[Sequence[int]]
     lines: Sequence[int]

@@ -59,7 +59,7 @@ class _UnevenRows:
         error = DataError(
             f"{request.name}, row {row.number} has {row.actual_columns} cells, the header has"
             f" {row.expected_columns}",
-            hint="correct the row, or leave such rows out with --bad-lines skip",
+            hint="correct the row, or leave such rows out with `bad_lines` skip",
             line=row.number,
         )
         try:
@@ -95,7 +95,7 @@ def _header(head: bytes, request: EntityRequest) -> list[str]:
     except csv.Error as error:
         raise DataError(
             f"{request.name}: the header cannot be read: {error}",
-            hint="give a table with one header row, or --format text",
+            hint="give a table with one header row, or `format` text",
             line=1,
         ) from error
     return header
@@ -118,7 +118,7 @@ def _batches(
             raise row_too_long(request) from error
         raise DataError(
             f"{request.name} cannot be read as CSV: {error}",
-            hint="correct the file, or name its format with --format",
+            hint="correct the file, or name its format with `format`",
         ) from error
 
 

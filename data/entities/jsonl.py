@@ -87,12 +87,12 @@ def _entity(record: object, request: EntityRequest, line: int) -> tuple[str, str
             line=line,
         )
     name = request.field or DEFAULT_FIELD
-    text = _present(record, name, request, line, "--field")
+    text = _present(record, name, request, line, "`field`")
     if not isinstance(text, str):
         raise _field_error(request, line, name, f"is {_kind(text)}, a text was expected")
     if request.id_field is None:
         return text, None
-    entity_id = _present(record, request.id_field, request, line, "--id-field")
+    entity_id = _present(record, request.id_field, request, line, "`id_field`")
     if isinstance(entity_id, str):
         return text, entity_id
     if isinstance(entity_id, int) and not isinstance(entity_id, bool):
@@ -118,7 +118,7 @@ def _present(
 def _field_error(request: EntityRequest, line: int, name: str, found: str) -> FieldError:
     return FieldError(
         f"{request.name}, line {line}: field {name!r} {found}",
-        hint="correct the line, or leave such lines out with --bad-lines skip",
+        hint="correct the line, or leave such lines out with `bad_lines` skip",
         line=line,
         field=name,
     )

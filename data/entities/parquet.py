@@ -45,7 +45,7 @@ def read_parquet(request: EntityRequest) -> Iterator[EntityBatch]:
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{request.name} cannot be read as Parquet: {error}",
-            hint="check that the file is whole, or name its format with --format",
+            hint="check that the file is whole, or name its format with `format`",
         ) from error
     finally:
         request.stats.bytes_read = Path(request.source).stat().st_size
@@ -75,6 +75,6 @@ def _check_parquet(file: Any, columns: tuple[str, ...], request: EntityRequest) 
     if size > request.limits.max_input_bytes:
         raise LimitError(
             f"{request.name}: the columns hold {size} bytes",
-            hint="raise --max-input-bytes, or split the input",
+            hint="raise `max_input_bytes`, or split the input",
             limit=f"max_input_bytes {request.limits.max_input_bytes}",
         )

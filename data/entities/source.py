@@ -67,7 +67,7 @@ def read_entities(
         raise UsageError(
             f"{source_name(source)} is read as text lines, which have no field"
             f" {field or id_field!r}",
-            hint="say --format jsonl, csv or parquet",
+            hint="say `format` jsonl, csv or parquet",
         )
     request = EntityRequest(
         source=source,

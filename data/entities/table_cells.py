@@ -22,7 +22,7 @@ def chosen_columns(names: Sequence[str], request: EntityRequest) -> tuple[str, .
     wanted = [request.field or DEFAULT_FIELD]
     if request.id_field is not None and request.id_field != wanted[0]:
         wanted.append(request.id_field)
-    for name, option in zip(wanted, ("--field", "--id-field"), strict=False):
+    for name, option in zip(wanted, ("`field`", "`id_field`"), strict=False):
         found = list(names).count(name)
         if found != 1:
             problem = f"has no column {name!r}" if found == 0 else f"has {found} columns {name!r}"
@@ -100,7 +100,7 @@ def _cell(value: object, name: str, line: int, request: EntityRequest) -> str:
     if value is None:
         raise FieldError(
             f"{request.name}, row {line}: column {name!r} is null",
-            hint="leave such rows out with --bad-lines skip",
+            hint="leave such rows out with `bad_lines` skip",
             line=line,
             field=name,
         )
@@ -113,7 +113,7 @@ def _cell(value: object, name: str, line: int, request: EntityRequest) -> str:
     except UnicodeDecodeError as error:
         raise EncodingError(
             f"{request.name}, row {line}: column {name!r} is not UTF-8: {error.reason}",
-            hint="convert the file to UTF-8, or leave such rows out with --bad-lines skip",
+            hint="convert the file to UTF-8, or leave such rows out with `bad_lines` skip",
             line=line,
             field=name,
         ) from error
@@ -125,7 +125,7 @@ def row_too_long(request: EntityRequest, line: int | None = None) -> LineTooLong
     where = "" if line is None else f", row {line}"
     return LineTooLongError(
         f"{request.name}{where}: a row is longer than {limit} bytes",
-        hint="raise --max-line-bytes, or check that the file is a table",
+        hint="raise `max_line_bytes`, or check that the file is a table",
         limit=f"max_line_bytes {limit}",
         **({} if line is None else {"line": line}),
     )

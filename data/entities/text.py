@@ -81,6 +81,6 @@ def _notice_csv(texts: Sequence[str], request: EntityRequest) -> None:
                 "W_LOOKS_LIKE_CSV",
                 f"{request.name} looks like a table with the columns"
                 f" {', '.join(sample[0].split(separator))}; each line is one entity as it is;"
-                " --format csv --field COLUMN would read one column",
+                " `format` csv `field` COLUMN would read one column",
             )
             return

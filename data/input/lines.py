@@ -208,7 +208,7 @@ def decode_line(data: bytes, name: str, line: int, byte_offset: int) -> str:
 def _too_long(name: str, line: int, limits: InputLimits, found: str) -> LineTooLongError:
     return LineTooLongError(
         f"{name}, line {line} {found}; a line may have {limits.max_line_bytes} bytes",
-        hint="raise --max-line-bytes, or check that the file is text with one record a line",
+        hint="raise `max_line_bytes`, or check that the file is text with one record a line",
         line=line,
         limit=f"max_line_bytes {limits.max_line_bytes}",
     )

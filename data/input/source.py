@@ -144,7 +144,7 @@ def read_chunks(
         if total > limits.max_input_bytes:
             raise LimitError(
                 f"{name} is longer than {limits.max_input_bytes} bytes",
-                hint="raise --max-input-bytes, or split the input",
+                hint="raise `max_input_bytes`, or split the input",
                 limit=f"max_input_bytes {limits.max_input_bytes}",
             )
         yield chunk

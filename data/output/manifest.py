@@ -83,7 +83,7 @@ def check_manifest(output: Path, config: Mapping[str, object]) -> list[Notice]:
         )
         raise ResumeMismatchError(
             f"{output} was written with another configuration: {listed}",
-            hint="resume with the same options, or start over with --force",
+            hint="resume with the same options, or start over with `force`",
             path=str(output),
             differing=differing,
         )
@@ -115,7 +115,7 @@ def _read(output: Path) -> tuple[str, str, dict[str, object]]:
         problem = f"cannot be read: {error}"
     raise ResumeMismatchError(
         f"{output} cannot be resumed: its manifest {path.name} {problem}",
-        hint="start over with --force, or write to another file",
+        hint="start over with `force`, or write to another file",
         path=str(path),
     )
 

@@ -57,7 +57,7 @@ def read_finished(file: BinaryIO, name: str) -> tuple[FinishedRecords, int]:
 
     Raises:
         JsonError: A line that is no record stands before one that is.
-        FieldError: A record without ``id`` or ``index`` (written with ``--fields``).
+        FieldError: A record without ``id`` or ``index`` (left out by ``fields``).
     """
     finished = FinishedRecords()
     good_bytes = 0
@@ -70,7 +70,7 @@ def read_finished(file: BinaryIO, name: str) -> tuple[FinishedRecords, int]:
         if bad_line is not None:
             raise JsonError(
                 f"{name}, line {bad_line} is no record, yet records follow it",
-                hint="take the line out by hand, or start over with --force",
+                hint="take the line out by hand, or start over with `force`",
                 line=bad_line,
             )
         finished.add(*_key(record, name, line))
@@ -112,7 +112,7 @@ def _key(record: dict[str, object], name: str, line: int) -> tuple[object, int |
     field = "index" if "id" in record else "id"
     raise FieldError(
         f"{name}, line {line} has no good {field!r}, by which a run is resumed",
-        hint="start over with --force, and keep id and index among the --fields",
+        hint="start over with `force`, and keep id and index among the `fields`",
         line=line,
         field=field,
     )

@@ -69,7 +69,7 @@ class RecordWriter:
             self._cut_torn_line()
             raise OutputError(
                 f"cannot write to {self.name}: {error.strerror}",
-                hint="make room, then continue with --resume",
+                hint="make room, then continue with `resume`",
                 path=self.name,
             ) from error
         except BaseException:
@@ -92,7 +92,7 @@ class RecordWriter:
         except OSError as error:
             raise OutputError(
                 f"cannot write to {self.name}: {error.strerror}",
-                hint="check the disk, then continue with --resume",
+                hint="check the disk, then continue with `resume`",
             ) from error
         finally:
             self._raw.close()
@@ -201,7 +201,7 @@ def _prepare(
 
 def _open_stdout(inputs: Iterable[str | Path], *, resume: bool) -> RecordWriter:
     if resume:
-        raise UsageError("stdout cannot be resumed", hint="name the output file with -o")
+        raise UsageError("stdout cannot be resumed", hint="name the output file with `path`")
     sys.stdout.flush()
     stream = sys.stdout.buffer
     try:
@@ -222,7 +222,7 @@ def _open_raw(path: Path, *, may_exist: bool) -> io.FileIO:
     except FileExistsError as error:
         raise OutputExistsError(
             f"{path} exists",
-            hint="continue it with --resume, replace it with --force, or name another file",
+            hint="continue it with `resume`, replace it with `force`, or name another file",
             path=str(path),
         ) from error
     except OSError as error:
@@ -275,5 +275,6 @@ def _is_same(output: os.stat_result, name: str | Path) -> bool:
 def _input_error(output: str, name: str | Path) -> CdecError:
     shown = "stdin" if str(name) == "-" else name
     return UsageError(
-        f"{output} would be the output and is the input {shown}", hint="name another file with -o"
+        f"{output} would be the output and is the input {shown}",
+        hint="name another file with `path`",
     )

@@ -150,7 +150,7 @@ class RecordFields:
             raise LimitError(
                 f"{self.name}, line {self.line}: field 'n' asks for {n} draws, at most {max_n} are"
                 " made for one record",
-                hint="raise --max-n, or repeat the record under several ids",
+                hint="raise `max_n`, or repeat the record under several ids",
                 line=self.line,
                 field="n",
                 limit=f"max_n {max_n}",
@@ -165,7 +165,7 @@ class RecordFields:
         raise self.error(
             field,
             f"is {shown(value)}, a number greater than 0 was expected",
-            "for the most probable token at each step use --method greedy",
+            "for the most probable token at each step use `method` greedy",
         )
 
     def candidates(self, field: str, value: object) -> tuple[str, ...]:

@@ -60,7 +60,7 @@ class IdRegistry:
         if earlier != line:
             raise DuplicateIdError(
                 f"{name}, line {line} has the id {record_id!r} of line {earlier}",
-                hint="give each record an id of its own: --resume and joins go by it",
+                hint="give each record an id of its own: `resume` and joins go by it",
                 line=line,
                 id=record_id,
             )

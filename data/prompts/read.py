@@ -72,9 +72,9 @@ def read_prompts(
 
 
 def prompts_from_texts(
-    texts: Iterable[str], *, template: PromptTemplate | None = None, name: str = "--prompt"
+    texts: Iterable[str], *, template: PromptTemplate | None = None, name: str = "prompts"
 ) -> Iterator[PromptRecord | BadRecord]:
-    """Yield one record a text, as ``--prompt`` gives them; the text is never read as JSON.
+    """Yield one record a text, which is never read as JSON.
 
     Args:
         texts: Prompts; newlines in them are part of the prompt.
@@ -178,7 +178,7 @@ class _Reader:
         if self.template is not None:
             if "messages" in record.fields:
                 raise record.error(
-                    "messages", "cannot go into a template", "give texts, or leave --template out"
+                    "messages", "cannot go into a template", "give texts, or leave `template` out"
                 )
             return self.template.fill(record.fields, record.line), None
         prompt = record.optional("prompt", record.text)
@@ -189,7 +189,7 @@ class _Reader:
             raise record.error(
                 "prompt",
                 f"is missing; the record has {', '.join(map(repr, record.fields)) or 'no fields'}",
-                "give prompt or messages, or fill a prompt from other fields with --template",
+                "give prompt or messages, or fill a prompt from other fields with `template`",
             )
         return prompt, messages
 

@@ -39,7 +39,7 @@ class PromptRecord:
         seed: Stands in the place of the run's seed.
         temperature: Greater than 0.
         max_tokens: Most new tokens, at least 1.
-        constraint: Name of a constraint given by ``--constraint``.
+        constraint: Name of one of the run's constraints.
         candidates: Texts or entity ids that alone are allowed.
         grammar: Grammar text.
         regex: Regular expression.

@@ -107,7 +107,7 @@ def _nothing(record: RecordFields, field: str) -> FieldError:
         field,
         "is missing, and so is 'token_ids'; the record has "
         f"{', '.join(map(repr, record.fields)) or 'no fields'}",
-        "give one of them, or name the text's field with --field",
+        "give one of them, or name the text's field with `field`",
     )
 
 

@@ -13,7 +13,7 @@ def derive_seed(run_seed: int, record_id: object, index: int) -> int:
     """Return the seed of a draw, the same wherever and in whatever order records are drawn.
 
     Args:
-        run_seed: ``--seed``, or the record's own ``seed``, which stands in its place.
+        run_seed: The run's ``seed``, or the record's own, which stands in its place.
         record_id: The record's id; the number 1 and the text "1" are different ids.
         index: Number of the draw within its record.
 

@@ -135,7 +135,7 @@ def _wrong(name: str, line: int, field: str, found: object, expected: str) -> Fi
     shown = "missing" if found is None else f"of type {type(found).__name__}"
     return FieldError(
         f"{name}, line {line}: {field!r} is {shown}, expected {expected}",
-        hint="name the text's field with --field",
+        hint="name the text's field with `field`",
         field=field,
         line=line,
     )

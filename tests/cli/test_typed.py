@@ -28,6 +28,7 @@ from cdec.core.errors import CdecError, LimitError, Notice
         ("use `lexer` dynamic", "use --lexer dynamic"),
         ("give `max_tries` or `tree_bytes`", "give --K or --tree-cache"),
         ("raise `seconds` or `megabytes`", "raise --compile-seconds or --compile-megabytes"),
+        ("name another file with `path`", "name another file with -o"),
         ("Lark's dialect: `dialect` lark", "Lark's dialect: --format lark"),
     ],
 )

@@ -233,7 +233,7 @@ def _death(
 def _out_of_time(options: GrammarOptions) -> LimitError:
     return LimitError(
         f"compiling the grammar took more than {options.limits.seconds:g} seconds",
-        hint="raise --compile-seconds, or make the grammar smaller",
+        hint="raise `seconds`, or make the grammar smaller",
         limit="seconds",
     )
 
@@ -241,6 +241,6 @@ def _out_of_time(options: GrammarOptions) -> LimitError:
 def _out_of_memory(options: GrammarOptions) -> LimitError:
     return LimitError(
         f"compiling the grammar took more than {options.limits.megabytes} megabytes",
-        hint="raise --compile-megabytes, or make the grammar smaller",
+        hint="raise `megabytes`, or make the grammar smaller",
         limit="megabytes",
     )

@@ -123,5 +123,5 @@ def broken(what: str) -> CdecError:
     """Return the error for a server or a fork that failed by its own fault."""
     return CdecError(
         f"the process that compiles grammars {what}",
-        hint="this is a fault of cdec: report the grammar and what --debug prints",
+        hint="this is a fault of cdec: report the grammar and the traceback",
     )

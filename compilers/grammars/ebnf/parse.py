@@ -127,7 +127,7 @@ class _Parser:
         if len(self.rules) >= self.limits.max_rules:
             raise LimitError(
                 f"more than {self.limits.max_rules} rules",
-                hint="raise --max-rules, or split the grammar",
+                hint="raise `max_rules`, or split the grammar",
                 limit="max_rules",
             )
         self.head, self.first = name, len(self.nodes)
@@ -174,7 +174,7 @@ class _Parser:
             raise LimitError(
                 f"line {line}, column {column}: more than {self.limits.max_nesting} brackets "
                 "within each other",
-                hint="name the inner parts as rules of their own, or raise --max-nesting",
+                hint="name the inner parts as rules of their own, or raise `max_nesting`",
                 limit="max_nesting",
                 line=line,
                 column=column,
@@ -221,7 +221,7 @@ class _Parser:
             raise LimitError(
                 f"line {line}, column {column}: the count {digits[:_LONG_COUNT]} is more than "
                 f"{self.limits.max_repeat}",
-                hint="raise --max-repeat, or repeat without a bound",
+                hint="raise `max_repeat`, or repeat without a bound",
                 limit="max_repeat",
                 line=line,
                 column=column,

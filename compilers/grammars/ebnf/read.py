@@ -82,7 +82,7 @@ def _check_size(text: str, limits: GrammarLimits) -> None:
     if len(text) > limits.max_grammar_bytes or len(text.encode()) > limits.max_grammar_bytes:
         raise LimitError(
             f"the grammar has more than {limits.max_grammar_bytes} bytes",
-            hint="raise --max-grammar-bytes, or split the grammar",
+            hint="raise `max_grammar_bytes`, or split the grammar",
             limit="max_grammar_bytes",
         )
 
@@ -99,7 +99,7 @@ def _start(start: str | None, rules: Mapping[str, NamedRule]) -> str:
     first = next(iter(rules))
     raise GrammarStartError(
         f"no rule {wanted} to start from; the grammar begins with {first!r}",
-        hint=f"--start {first}",
+        hint=f"`start` {first}",
     )
 
 

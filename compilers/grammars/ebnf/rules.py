@@ -40,7 +40,7 @@ class RuleBuilder:
         if len(self.rules) >= self.limits.max_rules:
             raise LimitError(
                 f"the grammar expands to more than {self.limits.max_rules} rules",
-                hint="raise --max-rules, or split the grammar",
+                hint="raise `max_rules`, or split the grammar",
                 limit="max_rules",
             )
         self.rules.append(Rule(~lhs, rhs))

@@ -160,6 +160,6 @@ def _check_start(start: str, rules: Sequence[RuleDefinition], outline: Outline) 
     other = next(iter(here or names), None)
     raise GrammarStartError(
         f"there is no rule {start} to start from",
-        hint="define a rule, its name in lower case" if other is None else f"--start {other}",
+        hint="define a rule, its name in lower case" if other is None else f"`start` {other}",
         name=start,
     )

@@ -65,9 +65,9 @@ def check_imports(outline: Outline, import_folder: Path | None) -> None:
         allowed = ", ".join(f"{name}.NAME" for name in SHIPPED)
         raise GrammarImportError(
             f"{outline.where(position)}: may not import {text}",
-            hint=f"only {allowed}; --allow-imports DIR adds the files of a folder"
+            hint=f"only {allowed}; `import_folder` DIR adds the files of a folder"
             if import_folder is None
-            else "imported files must lie in the folder of --allow-imports",
+            else "imported files must lie in the folder of `import_folder`",
             **outline.place(position),
         )
 
@@ -100,7 +100,7 @@ class ImportLoader:
             return path, text
         if self.folder is None:
             raise GrammarImportError(
-                f"may not import {grammar_path}", hint="--allow-imports DIR allows files of DIR"
+                f"may not import {grammar_path}", hint="`import_folder` DIR allows files of DIR"
             )
         folder = self.folder if base_path is None else Path(base_path)
         return self._read(folder / grammar_path, self.folder, grammar_path)
@@ -130,7 +130,7 @@ class ImportLoader:
                 raise LimitError(
                     f"{grammar_path} has {path.stat().st_size:,} bytes, the limit is "
                     f"{self.limits.max_grammar_bytes:,}",
-                    hint="raise --max-grammar-bytes",
+                    hint="raise `max_grammar_bytes`",
                     limit="max_grammar_bytes",
                     path=grammar_path,
                 )

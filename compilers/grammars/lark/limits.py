@@ -43,7 +43,7 @@ def _check_nesting(outline: Outline, limits: GrammarLimits) -> None:
                     raise LimitError(
                         f"{outline.where(token.position)}: brackets nest deeper than "
                         f"{limits.max_nesting}",
-                        hint="give the inner parts names of their own, or raise --max-nesting",
+                        hint="give the inner parts names of their own, or raise `max_nesting`",
                         limit="max_nesting",
                         **outline.place(token.position),
                     )
@@ -72,7 +72,7 @@ def _check_counts(outline: Outline, limits: GrammarLimits) -> None:
             raise LimitError(
                 f"{outline.where(token.position)}: {counts[-1]:,} repetitions, the limit is "
                 f"{limits.max_repeat:,}",
-                hint="raise --max-repeat, or repeat without a bound",
+                hint="raise `max_repeat`, or repeat without a bound",
                 limit="max_repeat",
                 **place,
             )
@@ -90,7 +90,7 @@ def too_many_rules(count: int, limits: GrammarLimits, where: str = "the grammar"
     return LimitError(
         f"{where} has at least {count:,} alternatives, the limit is {limits.max_rules:,}",
         hint="write alternatives of literals as one terminal, give groups that multiply out names "
-        "of their own, or raise --max-rules",
+        "of their own, or raise `max_rules`",
         limit="max_rules",
     )
 
@@ -108,7 +108,7 @@ def _check_terminals(outline: Outline, limits: GrammarLimits) -> None:
         raise LimitError(
             "terminals within terminals multiply out to more than "
             f"{_EXPANDED_BYTES * limits.max_grammar_bytes:,} characters",
-            hint="make rules of the outer terminals, or raise --max-grammar-bytes",
+            hint="make rules of the outer terminals, or raise `max_grammar_bytes`",
             limit="max_grammar_bytes",
         )
 
@@ -173,7 +173,7 @@ def _too_many_levels(outline: Outline, statement: Statement, limits: GrammarLimi
     return LimitError(
         f"{outline.where(position)}: terminal {statement.name.text} is built of terminals more "
         f"than {limits.max_nesting} levels deep",
-        hint="make rules of the outer terminals, or raise --max-nesting",
+        hint="make rules of the outer terminals, or raise `max_nesting`",
         limit="max_nesting",
         **outline.place(position),
     )

@@ -133,7 +133,7 @@ def too_deep(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitE
     """Return the error of brackets that nest deeper than the limit."""
     return LimitError(
         f"{where}: brackets nest deeper than {limits.max_nesting}, or than Python's re can follow",
-        hint="give the inner parts names of their own, or raise --max-nesting",
+        hint="give the inner parts names of their own, or raise `max_nesting`",
         limit="max_nesting",
         **place,
     )
@@ -142,7 +142,7 @@ def too_deep(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitE
 def _too_many(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitError:
     return LimitError(
         f"{where}: a repetition counts further than {limits.max_repeat:,}",
-        hint="raise --max-repeat, or repeat without a bound",
+        hint="raise `max_repeat`, or repeat without a bound",
         limit="max_repeat",
         **place,
     )

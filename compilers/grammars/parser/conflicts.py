@@ -104,7 +104,7 @@ def conflict_error(
     return GrammarConflictError(
         f"the grammar is not LALR(1): before {shown} both {' and '.join(reduced[:_MAX_NAMES])} "
         f"could end{more}",
-        hint="use --lexer dynamic, which parses every grammar, or give one rule a higher priority",
+        hint="use `lexer` dynamic, which parses every grammar, or give one rule a higher priority",
         terminals=names,
         rules=reduced,
         state_items=after,

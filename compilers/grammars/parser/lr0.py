@@ -89,7 +89,7 @@ class Automaton:
             if number >= self._max_states:
                 raise LimitError(
                     f"the parser of this grammar has more than {self._max_states} states",
-                    hint="raise --max-states, or make the grammar smaller",
+                    hint="raise `max_states`, or make the grammar smaller",
                     limit="max_states",
                 )
             self.kernels.append(kernel)

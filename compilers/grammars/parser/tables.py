@@ -214,7 +214,7 @@ class _TableBuilder:
         if self._num_actions > self._max_actions:
             raise LimitError(
                 f"the parse table of this grammar has more than {self._max_actions} actions",
-                hint="raise --max-states, or write long lists of alternatives as one terminal",
+                hint="raise `max_states`, or write long lists of alternatives as one terminal",
                 limit="max_states",
             )
 

@@ -198,6 +198,6 @@ def _too_many_nodes(limits: GrammarLimits) -> LimitError:
     return LimitError(
         f"the subterminal trees have more than {limits.max_tree_nodes} nodes and groups: too many "
         "ways to split tokens into terminals",
-        hint="raise --max-tree-nodes, or write many alternative literals as one terminal.",
+        hint="raise `max_tree_nodes`, or write many alternative literals as one terminal.",
         limit="max_tree_nodes",
     )

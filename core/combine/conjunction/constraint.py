@@ -223,7 +223,7 @@ def _nothing_left(members: SetConstraint) -> EmptySetError:
         f"none of the set's {members.n_rows} members is accepted by the other constraint, the "
         f"first being {shown!r}",
         hint="Whole texts are judged, with leading space, forced prefix and suffix: compile the "
-        "set without (--leading-space never), or allow them in the other constraint.",
+        "set without (`leading_space` never), or allow them in the other constraint.",
     )
 
 

@@ -158,7 +158,7 @@ def test_languages_without_texts_are_refused(vocabulary: Vocabulary, tmp_path: P
     text = "start: A B\nA: /a+/\nB: /a/\n"
     with pytest.raises(EmptyLanguageError) as caught:
         compile_grammar(text, vocabulary, path)
-    assert "--lexer dynamic" in str(caught.value.hint)
+    assert "`lexer` dynamic" in str(caught.value.hint)
     compile_grammar(text, vocabulary, path, lexer="dynamic")
     assert _accepts(path, b"aa")
 

@@ -59,7 +59,7 @@ def test_tokenizer_that_normalises_is_noticed(tmp_path: Path) -> None:
     lines = ["good", "e\u0301"]
     error = refused(tmp_path, lines, UntokenizableError, vocabulary=byte_level("nfc"))
     assert error.details["line"] == 2
-    assert "--normalize nfc" in str(error.hint)
+    assert "`normalize` nfc" in str(error.hint)
     skipping(tmp_path, lines, byte_level("nfc"))
     report = compile_set(
         lines, byte_level("nfc"), tmp_path / "set.arrow", normalize="nfc", force=True

@@ -137,8 +137,8 @@ def test_existing_file_is_kept_without_force_or_resume(tmp_path: Path) -> None:
     write(path, {"id": 1, "index": 0})
     with pytest.raises(OutputExistsError) as caught:
         write(path, {"id": 2, "index": 0})
-    assert "--force" in (caught.value.hint or "")
-    assert "--resume" in (caught.value.hint or "")
+    assert "`force`" in (caught.value.hint or "")
+    assert "`resume`" in (caught.value.hint or "")
     assert lines(path) == [{"id": 1, "index": 0}]
 
 

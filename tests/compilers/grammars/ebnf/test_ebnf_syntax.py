@@ -183,7 +183,7 @@ def test_an_undefined_rule_suggests_a_near_one() -> None:
 def test_a_missing_start_names_a_rule_that_exists() -> None:
     with pytest.raises(GrammarStartError) as caught:
         read_ebnf('foo ::= "a"')
-    assert caught.value.hint == "--start foo"
+    assert caught.value.hint == "`start` foo"
     with pytest.raises(GrammarStartError):
         read_ebnf('root ::= "a"', start="toor")
 

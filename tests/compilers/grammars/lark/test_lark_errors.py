@@ -112,7 +112,7 @@ def test_the_name_of_the_source_is_part_of_the_error() -> None:
 def test_a_start_that_does_not_exist_is_answered_with_one_that_does() -> None:
     with pytest.raises(CdecError) as caught:
         read_grammar('a: "a"\nb{x}: x\n', start="b")
-    assert (caught.value.code, caught.value.hint) == ("E_GRAMMAR_NO_START", "--start a")
+    assert (caught.value.code, caught.value.hint) == ("E_GRAMMAR_NO_START", "`start` a")
 
 
 def test_the_lexer_of_the_caller_is_kept() -> None:

@@ -245,7 +245,7 @@ def test_conflict_names_terminals_rules_and_a_way_out() -> None:
     with pytest.raises(GrammarConflictError) as caught:
         build_tables(grammar, generalised=False)
     error = caught.value
-    assert "--lexer dynamic" in str(error.hint)
+    assert "`lexer` dynamic" in str(error.hint)
     assert error.details["terminals"] == ['"c"']
     assert error.details["rules"] == ['x -> "a"', 'y -> "a"']
     assert error.details["state_items"] == ['x -> "a" .', 'y -> "a" .']
