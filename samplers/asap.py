@@ -12,19 +12,17 @@ from typing import TYPE_CHECKING, ClassVar
 
 import numpy as np
 
-from cdec.core.errors import UsageError
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.base import Sampler
 from cdec.samplers.learning.bookkeeping import Learning, wanted_of
-from cdec.samplers.learning.rounds import DEFAULT_ROUND, Rounds
-from cdec.samplers.learning.tree.vectors import DEFAULT_BYTES
+from cdec.samplers.learning.rounds import Rounds
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
 
 if TYPE_CHECKING:
     from cdec.samplers.learning.tree.file import TreeFile
 
-DEFAULT_BURN_IN = 100
-DEFAULT_MAX_DRAWS = 1000
 OPEN = np.iinfo(np.int32).max
 """More candidates than are ever drawn."""
 
@@ -47,27 +45,15 @@ class AsapSampler(Sampler):
         UsageError: An option out of range.
     """
 
-    name: ClassVar[str] = "asap"
+    method: ClassVar[Method] = METHODS["asap"]
     exactness = "asymptotic"
-
-    def __init__(
-        self,
-        *,
-        burn_in: int = DEFAULT_BURN_IN,
-        until_converged: float | None = None,
-        max_draws: int = DEFAULT_MAX_DRAWS,
-        round: int = DEFAULT_ROUND,
-        tree_bytes: int = DEFAULT_BYTES,
-        max_walks: int = DEFAULT_MAX_WALKS,
-        tree: TreeFile | None = None,
-    ) -> None:
-        self.burn_in = require("burn_in", burn_in, at_least=0)
-        self.until_converged = require_width(until_converged)
-        self.max_draws = require("max_draws", max_draws, at_least=1)
-        self.round = require("round", round, at_least=1)
-        self.tree_bytes = require("tree_bytes", tree_bytes, at_least=1)
-        self.max_walks = require("max_walks", max_walks, at_least=1)
-        self.tree = tree
+    burn_in: int
+    until_converged: float | None
+    max_draws: int
+    round: int
+    tree_bytes: int
+    max_walks: int
+    tree: TreeFile | None
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""
@@ -126,18 +112,3 @@ def width(batch: Batch, request: int) -> float:
     """Return the certified upper bound of P(S) minus the lower one."""
     upper = np.exp(batch.tree.log_upper(int(batch.roots[request])))
     return float(upper - np.exp(batch.tree.log_found[request]))
-
-
-def require_width(value: float | None) -> float | None:
-    """Return a bracket's width.
-
-    Raises:
-        UsageError: It is not above 0 and below 1.
-    """
-    if value is None or (isinstance(value, (int, float)) and 0 < value < 1):
-        return value
-    raise UsageError(
-        f"until_converged is {value!r}, expected a width of the bracket between 0 and 1",
-        hint="Give a probability such as 0.01.",
-        option="until_converged",
-    )

@@ -1,14 +1,16 @@
-"""What every sampler shares: the request, the base class, validation of options."""
+"""What every sampler shares: the request, options by declaration, one batch, records."""
 
 from __future__ import annotations
 
-import math
+import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdec.core.errors import CdecError, UsageError
+from cdec.core.options import Option
+from cdec.samplers.options import Method
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome, build_samples
 from cdec.samplers.walks.randomness import draw_seeds
@@ -20,8 +22,7 @@ if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample
 
-DEFAULT_MAX_WALKS = 2048
-"""Candidates that decode together; more are decoded in chunks, which changes no result."""
+_DRAWS = Option(name="n", type=int, default=1, unit="texts", at_least=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,18 +52,57 @@ class Request:
 class Sampler(ABC):
     """Draws texts from a model under a constraint.
 
-    A subclass declares its options as keyword arguments of its constructor and implements ``run``.
+    A subclass names its ``method``, whose options are the keywords of its constructor and become
+    attributes, and implements ``run``.
+
+    Args:
+        options: By name; those left out have their defaults.
 
     Attributes:
-        name: As in ``SAMPLERS``.
-        masks: Whether constraints forbid events while walking.
-        exactness: How the law of the draws relates to Q = P(. | S): ``exact``, ``asymptotic``,
-            ``divergence``, ``biased`` or ``heuristic``.
+        method: What is declared of it, in ``METHODS``.
+        name: As in ``METHODS``.
+        tree: File of the tree of one record, for methods that keep one; None for none.
+
+    Raises:
+        UsageError: An option out of range, or options that do not go together.
     """
 
+    method: ClassVar[Method]
     name: ClassVar[str]
-    masks: ClassVar[bool] = True
-    exactness: str
+    __signature__: ClassVar[inspect.Signature]
+    tree: object = None
+
+    def __init_subclass__(cls, **keywords: Any) -> None:
+        super().__init_subclass__(**keywords)
+        if "method" in vars(cls):
+            cls.name = cls.method.name
+            cls.__signature__ = cls.method.signature()
+
+    def __init__(self, **options: Any) -> None:
+        values = self.method.checked(options)
+        self.require_consistent(values)
+        for name, value in values.items():
+            setattr(self, name, value)
+
+    @classmethod
+    def require_consistent(cls, options: Mapping[str, Any]) -> None:
+        """Refuse options that do not go together; what is given may be an object or its name.
+
+        Args:
+            options: The value of every option.
+
+        Raises:
+            UsageError: They do not.
+        """
+        return
+
+    @property
+    @abstractmethod
+    def exactness(self) -> str:
+        """How the law of the draws relates to Q = P(. | S).
+
+        ``exact``, ``asymptotic``, ``divergence``, ``biased`` or ``heuristic``.
+        """
 
     @abstractmethod
     def run(self, batch: Batch) -> Outcome:
@@ -96,7 +136,7 @@ class Sampler(ABC):
         Raises:
             CdecError: The prompt does not fit the model, or the constraint does not.
         """
-        require("n", n, at_least=1)
+        _DRAWS.check(n)
         request = Request(
             prompt, constraint, draw_seeds(rng, n), id=id, max_new_tokens=max_new_tokens
         )
@@ -117,14 +157,13 @@ class Sampler(ABC):
         Raises:
             UsageError: Several requests, and a sampler that keeps the tree of one.
         """
-        tree = getattr(self, "tree", None)
-        if tree is not None and len(requests) != 1:
+        if self.tree is not None and len(requests) != 1:
             raise UsageError(
                 f"a tree belongs to one record, and there are {len(requests)}",
                 hint="Draw for one record at a time, each with a tree of its own.",
             )
         try:
-            with Batch(model, requests, masks=self.masks) as batch:
+            with Batch(model, requests, masks=self.method.masks) as batch:
                 if not batch.seeds:
                     return [batch.errors.get(i, []) for i in range(len(requests))]
                 return build_samples(self.name, batch, self.run(batch))
@@ -133,54 +172,3 @@ class Sampler(ABC):
                 return [error]
             # One record failed while decoding and took the others with it: each alone, then.
             return [self.draw_batch(model, [request])[0] for request in requests]
-
-
-def require(name: str, value: object, *, at_least: int, at_most: int | None = None) -> int:
-    """Return an integer option.
-
-    Raises:
-        UsageError: It is no integer, below ``at_least``, or above ``at_most``.
-    """
-    if isinstance(value, bool) or not isinstance(value, int) or value < at_least:
-        raise UsageError(
-            f"{name} is {value!r}, expected an integer of at least {at_least}",
-            hint=f"Give {name} a value of {at_least} or more.",
-            option=name,
-        )
-    if at_most is not None and value > at_most:
-        raise UsageError(
-            f"{name} is {value}, expected an integer of at most {at_most}",
-            hint=f"Give {name} a value of {at_most} or less: memory grows with it.",
-            option=name,
-        )
-    return value
-
-
-def require_number(
-    name: str,
-    value: object,
-    *,
-    least: float = -math.inf,
-    most: float = math.inf,
-    above: float = -math.inf,
-    below: float = math.inf,
-    infinite: bool = False,
-) -> float:
-    """Return an option that is a number within bounds, finite unless ``infinite`` ones will do.
-
-    Raises:
-        UsageError: It is none, or out of range.
-    """
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool)
-    number = float(value) if is_number else math.nan  # type: ignore[arg-type]
-    fits = least <= number <= most and (above < number < below or (infinite and number == below))
-    if not fits:
-        bounds = (("of {:g} or more", least), ("of {:g} or less", most))
-        strict = (("above {:g}", above), ("below {:g}", below))
-        said = [form.format(bound) for form, bound in (*bounds, *strict) if math.isfinite(bound)]
-        raise UsageError(
-            f"{name} is {value!r}, expected a number {' and '.join(said) or 'that is finite'}",
-            hint=f"Give {name} such a number, or leave it out for the default.",
-            option=name,
-        )
-    return number

@@ -7,12 +7,12 @@ from typing import ClassVar
 import numpy as np
 
 from cdec.core.errors import UsageError
-from cdec.samplers.base import Sampler, require, require_number
+from cdec.samplers.base import Sampler
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.search.beam_search import beam_search
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
-
-DEFAULT_BEAMS = 5
 
 
 class BeamSampler(Sampler):
@@ -29,12 +29,10 @@ class BeamSampler(Sampler):
         UsageError: An option out of range.
     """
 
-    name: ClassVar[str] = "beam"
+    method: ClassVar[Method] = METHODS["beam"]
     exactness = "heuristic"
-
-    def __init__(self, *, beams: int = DEFAULT_BEAMS, length_penalty: float = 0.0) -> None:
-        self.beams = require("beams", beams, at_least=1)
-        self.length_penalty = require_number("length_penalty", length_penalty, least=0.0)
+    beams: int
+    length_penalty: float
 
     def run(self, batch: Batch) -> Outcome:
         """Search the texts of every request of ``batch``; draw i is the i-th best."""
@@ -43,7 +41,7 @@ class BeamSampler(Sampler):
         if most > self.beams:
             raise UsageError(
                 f"{most} draws were asked of a beam search of {self.beams} beams",
-                hint=f"Give --beams {most} or more.",
+                hint=f"Give `beams` {most} or more.",
                 option="beams",
             )
         found = beam_search(

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.base import DEFAULT_MAX_WALKS, require
 from cdec.samplers.drafts.ledger import TARGET_CALLS
 from cdec.samplers.lookahead.options import require_draft_model
 from cdec.samplers.lookahead.plan import Plan
 from cdec.samplers.lookahead.rollout import forced_chain
 from cdec.samplers.lookahead.sampler import RewardSampler
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.context_columns import with_room
 
 if TYPE_CHECKING:
@@ -26,7 +27,6 @@ if TYPE_CHECKING:
     from cdec.samplers.drafts.ledger import Ledger
     from cdec.samplers.drafts.run import DraftRun
     from cdec.samplers.lookahead.run import Lookahead, Planner
-    from cdec.samplers.rewards.base import Reward
     from cdec.samplers.walks.batch import Batch
     from cdec.samplers.walks.frontier import Frontier
 
@@ -49,16 +49,7 @@ class CdlhSampler(RewardSampler):
         UsageError: An option out of range.
     """
 
-    name: ClassVar[str] = "cdlh"
-
-    def __init__(
-        self,
-        reward: Reward,
-        branch: int = 3,
-        depth: int = 3,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
-        super().__init__(reward, branch, depth, None, max_walks)
+    method: ClassVar[Method] = METHODS["cdlh"]
 
     def planner(
         self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
@@ -87,19 +78,13 @@ class CdlhApproxSampler(RewardSampler):
         UsageError: No draft model, or an option out of range.
     """
 
-    name: ClassVar[str] = "cdlh-approx"
+    method: ClassVar[Method] = METHODS["cdlh-approx"]
+    draft: LanguageModel
+    cost_ratio: float | None
 
-    def __init__(
-        self,
-        draft: LanguageModel,
-        reward: Reward,
-        branch: int = 3,
-        depth: int = 3,
-        cost_ratio: float | None = None,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
-        options = require_draft_model(draft, require("depth", depth, at_least=1), cost_ratio)
-        super().__init__(reward, branch, depth, options, max_walks)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.options = require_draft_model(self.draft, self.depth, self.cost_ratio)
 
     def planner(
         self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.base import DEFAULT_MAX_WALKS, require, require_number
-from cdec.samplers.lookahead.options import require_draft_model, require_one_of
+from cdec.samplers.lookahead.options import require_draft_model
 from cdec.samplers.lookahead.rounds import SCENARIOS, DraftedPlanner, Thresholds
 from cdec.samplers.lookahead.sampler import RewardSampler
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.randomness import TEST
 from cdec.samplers.walks.selection import candidate_uniforms
 
@@ -23,7 +24,6 @@ if TYPE_CHECKING:
     from cdec.samplers.drafts.ledger import Ledger
     from cdec.samplers.drafts.run import DraftRun
     from cdec.samplers.lookahead.run import Lookahead, Planner
-    from cdec.samplers.rewards.base import Reward
     from cdec.samplers.walks.batch import Batch
 
 
@@ -55,31 +55,24 @@ class CdslSampler(RewardSampler):
         UsageError: No draft model, or an option out of range.
     """
 
-    name: ClassVar[str] = "cdsl"
+    method: ClassVar[Method] = METHODS["cdsl"]
+    draft: LanguageModel
+    cost_ratio: float | None
+    target_tries: int
+    accept_threshold: float
+    reward_threshold: float
+    verify: str
+    on_reject: str
 
-    def __init__(
-        self,
-        draft: LanguageModel,
-        reward: Reward,
-        branch: int = 3,
-        depth: int = 3,
-        target_tries: int = 1,
-        accept_threshold: float = 0.3,
-        reward_threshold: float = 0.3,
-        verify: str = "hard",
-        on_reject: str = "keep",
-        cost_ratio: float | None = None,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
-        options = require_draft_model(draft, require("depth", depth, at_least=1), cost_ratio)
-        super().__init__(reward, branch, depth, options, max_walks)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.options = require_draft_model(self.draft, self.depth, self.cost_ratio)
         self.thresholds = Thresholds(
-            tries=require("target_tries", target_tries, at_least=0),
-            accept=require_number("accept_threshold", accept_threshold, least=0.0, most=1.0),
-            reward=require_number("reward_threshold", reward_threshold),
-            keeps=require_one_of("on_reject", on_reject, ("keep", "discard")) == "keep",
+            tries=self.target_tries,
+            accept=self.accept_threshold,
+            reward=self.reward_threshold,
+            keeps=self.on_reject == "keep",
         )
-        self.verify = require_one_of("verify", verify, ("hard", "speculative"))
 
     def planner(
         self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]

@@ -8,14 +8,17 @@ which changes no law.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.drafts.run import DEFAULT_GAMMA, DraftOptions, DraftRun
+from cdec.samplers.base import Sampler
+from cdec.samplers.drafts.run import DraftOptions, DraftRun
+from cdec.samplers.options import DEFAULT_MAX_WALKS, Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.search.beam_search import beam_search
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
@@ -28,8 +31,6 @@ if TYPE_CHECKING:
 
 MOST_TOGETHER = DEFAULT_MAX_WALKS
 """Most candidates of one draw that decode together, each with as many walks as it has beams."""
-MOST_TRIES = 1 << 22
-"""Largest K: some gigabytes."""
 
 
 class DiscSampler(Sampler):
@@ -39,8 +40,8 @@ class DiscSampler(Sampler):
     is, K fresh candidates are drawn and one of them taken with probability proportional to x.
 
     Args:
-        max_tries: K, at most ``MOST_TRIES``. All K are drawn for every sample, since the mass is
-            estimated from all: time grows with K, and memory by some 300 bytes and 8 a token each.
+        max_tries: K. All K are drawn for every sample, since the mass is estimated from all: time
+            grows with K, and memory by some 300 bytes and 8 a token each.
         recycle: Resample the K rejected candidates with weights x / (1 - x) instead of drawing K
             fresh ones: half the bias at equal cost.
         top_m: Verify the model's M most probable tokens only (PPV); weights then refer to the texts
@@ -57,37 +58,41 @@ class DiscSampler(Sampler):
         UsageError: An option out of range.
     """
 
-    name: ClassVar[str] = "disc"
+    method: ClassVar[Method] = METHODS["disc"]
+    max_tries: int
+    recycle: bool
+    top_m: int | None
+    beams: int | None
+    draft: LanguageModel | str | None
+    gamma: int | str
+    draft_temperature: float | None
+    cost_ratio: float | None
+    max_walks: int
 
-    def __init__(
-        self,
-        *,
-        max_tries: int = 4,
-        recycle: bool = False,
-        top_m: int | None = None,
-        beams: int | None = None,
-        draft: LanguageModel | str | None = None,
-        gamma: int | str = DEFAULT_GAMMA,
-        draft_temperature: float | None = None,
-        cost_ratio: float | None = None,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
-        self.max_tries = require("max_tries", max_tries, at_least=1, at_most=MOST_TRIES)
-        self.recycle = recycle
-        self.top_m = None if top_m is None else require("top_m", top_m, at_least=1)
-        self.beams = None if beams is None else require("beams", beams, at_least=1)
-        self.max_walks = require("max_walks", max_walks, at_least=1)
-        self.exactness = "asymptotic" if top_m is None else "biased"
-        if beams is not None:
-            self.exactness = "heuristic"
-        self.drafting = DraftOptions.of(draft, gamma, draft_temperature, cost_ratio=cost_ratio)
-        if self.drafting is not None and (top_m is not None or beams is not None):
-            other = "top_m" if top_m is not None else "beams"
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.drafting = DraftOptions.of(
+            self.draft, self.gamma, self.draft_temperature, cost_ratio=self.cost_ratio
+        )
+
+    @classmethod
+    def require_consistent(cls, options: Mapping[str, Any]) -> None:
+        """Refuse a draft where masks are not full."""
+        given = [name for name in ("top_m", "beams") if options[name] is not None]
+        if given and options["draft"] is not None:
             raise UsageError(
-                f"draft and {other} were both given, and a draft is verified against full masks",
+                f"`draft` and `{given[0]}` were both given, and a draft is verified against full "
+                "masks",
                 hint="Leave one of them out.",
-                option=other,
+                option=given[0],
             )
+
+    @property
+    def exactness(self) -> str:
+        """Heuristic where beams search, biased where only the top M tokens are verified."""
+        if self.beams is not None:
+            return "heuristic"
+        return "asymptotic" if self.top_m is None else "biased"
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""

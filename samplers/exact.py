@@ -9,19 +9,21 @@ P(S), so fewer and fewer are refused. A round's acceptance tests are read in ind
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.samplers.asap import DEFAULT_MAX_DRAWS
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.base import Sampler
 from cdec.samplers.disc import resample
-from cdec.samplers.drafts.run import DEFAULT_GAMMA, DraftOptions, DraftRun
+from cdec.samplers.drafts.run import DraftOptions, DraftRun
 from cdec.samplers.learning.bookkeeping import Learning, wanted_of
-from cdec.samplers.learning.rounds import DEFAULT_ROUND, Rounds
-from cdec.samplers.learning.tree.vectors import DEFAULT_BYTES
+from cdec.samplers.learning.rounds import Rounds
+from cdec.samplers.options import MAX_TRIES, Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
 
@@ -61,45 +63,37 @@ class ExactSampler(Sampler):
         UsageError: An option out of range.
     """
 
-    name: ClassVar[str] = "exact"
+    method: ClassVar[Method] = METHODS["exact"]
     exactness = "exact"
+    round: int
+    abort: bool
+    max_draws: int
+    fallback: str
+    max_tries: int
+    tree_bytes: int
+    max_walks: int
+    tree: TreeFile | None
+    draft: LanguageModel | str | None
+    gamma: int | str
+    draft_temperature: float | None
+    cost_ratio: float | None
 
-    def __init__(
-        self,
-        *,
-        round: int = DEFAULT_ROUND,
-        abort: bool = False,
-        max_draws: int = DEFAULT_MAX_DRAWS,
-        fallback: str = "disc",
-        max_tries: int = 4,
-        tree_bytes: int = DEFAULT_BYTES,
-        max_walks: int = DEFAULT_MAX_WALKS,
-        tree: TreeFile | None = None,
-        draft: LanguageModel | str | None = None,
-        gamma: int | str = DEFAULT_GAMMA,
-        draft_temperature: float | None = None,
-        cost_ratio: float | None = None,
-    ) -> None:
-        if fallback not in FALLBACKS:
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.drafting = DraftOptions.of(
+            self.draft, self.gamma, self.draft_temperature, cost_ratio=self.cost_ratio
+        )
+
+    @classmethod
+    def require_consistent(cls, options: Mapping[str, Any]) -> None:
+        """Refuse too many tries of the fallback, and a draft of candidates that have no masks."""
+        if options["fallback"] == "disc":
+            replace(MAX_TRIES, at_most=MOST_TRIES).check(options["max_tries"])
+        if options["abort"] and options["draft"] is not None:
             raise UsageError(
-                f"fallback is {fallback!r}, expected one of {', '.join(FALLBACKS)}",
-                hint="Leave it out for disc.",
-                option="fallback",
-            )
-        self.round = require("round", round, at_least=1)
-        self.abort = bool(abort)
-        self.max_draws = require("max_draws", max_draws, at_least=1)
-        self.fallback = fallback
-        most = MOST_TRIES if fallback == "disc" else None
-        self.max_tries = require("max_tries", max_tries, at_least=1, at_most=most)
-        self.tree_bytes = require("tree_bytes", tree_bytes, at_least=1)
-        self.max_walks = require("max_walks", max_walks, at_least=1)
-        self.tree = tree
-        self.drafting = DraftOptions.of(draft, gamma, draft_temperature, cost_ratio=cost_ratio)
-        if self.drafting is not None and self.abort:
-            raise UsageError(
-                "abort and draft were both given: one draws without masks, one verifies with them",
-                hint="Give one of --abort and --draft.",
+                "`abort` and `draft` were both given: one draws without masks, one verifies with "
+                "them",
+                hint="Give one of `abort` and `draft`.",
                 option="abort",
             )
 

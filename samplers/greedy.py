@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.drafts.run import DEFAULT_THRESHOLD, DraftOptions, DraftRun
+from cdec.samplers.base import Sampler
+from cdec.samplers.drafts.run import DraftOptions, DraftRun
 from cdec.samplers.drafts.speculate import decode as decode_drafted
 from cdec.samplers.drafts.verify import Comparer
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.decoding import chooser, decode
@@ -39,21 +41,19 @@ class GreedySampler(Sampler):
         UsageError: An option out of range.
     """
 
-    name: ClassVar[str] = "greedy"
+    method: ClassVar[Method] = METHODS["greedy"]
     exactness = "heuristic"
+    opportunistic: bool
+    speculate: int
+    speculate_threshold: float
+    counts: Counts | None
+    max_walks: int
 
-    def __init__(
-        self,
-        *,
-        opportunistic: bool = False,
-        speculate: int = 0,
-        speculate_threshold: float = DEFAULT_THRESHOLD,
-        counts: Counts | None = None,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
-        self.opportunistic = bool(opportunistic)
-        self.guessing = DraftOptions.of_counts(speculate, speculate_threshold, counts)
-        self.max_walks = require("max_walks", max_walks, at_least=1)
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.guessing = DraftOptions.of_counts(
+            self.speculate, self.speculate_threshold, self.counts
+        )
 
     def run(self, batch: Batch) -> Outcome:
         """Decode one text for every draw of ``batch``."""

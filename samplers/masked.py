@@ -6,16 +6,19 @@ known, so weighted records target Q (``opportunistic`` does without the masks an
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.drafts.run import DEFAULT_THRESHOLD, DraftOptions, DraftRun
+from cdec.samplers.base import Sampler
+from cdec.samplers.drafts.run import DraftOptions, DraftRun
 from cdec.samplers.drafts.speculate import decode as decode_drafted
 from cdec.samplers.drafts.verify import Comparer
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.decoding import chooser, decode
@@ -45,29 +48,30 @@ class MaskedSampler(Sampler):
         UsageError: An option out of range, or ``top_m`` with ``opportunistic``.
     """
 
-    name: ClassVar[str] = "masked"
+    method: ClassVar[Method] = METHODS["masked"]
     exactness = "biased"
+    top_m: int | None
+    opportunistic: bool
+    speculate: int
+    speculate_threshold: float
+    counts: Counts | None
+    max_walks: int
 
-    def __init__(
-        self,
-        *,
-        top_m: int | None = None,
-        opportunistic: bool = False,
-        speculate: int = 0,
-        speculate_threshold: float = DEFAULT_THRESHOLD,
-        counts: Counts | None = None,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
-        if top_m is not None and opportunistic:
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.guessing = DraftOptions.of_counts(
+            self.speculate, self.speculate_threshold, self.counts
+        )
+
+    @classmethod
+    def require_consistent(cls, options: Mapping[str, Any]) -> None:
+        """Refuse to choose the tokens that are checked in two ways."""
+        if options["top_m"] is not None and options["opportunistic"]:
             raise UsageError(
-                "top_m and opportunistic were both asked for: each says which tokens to check",
-                hint="Give one of --top-m and --opportunistic.",
+                "`top_m` and `opportunistic` were both asked for: each says which tokens to check",
+                hint="Give one of `top_m` and `opportunistic`.",
                 option="opportunistic",
             )
-        self.top_m = None if top_m is None else require("top_m", top_m, at_least=1)
-        self.opportunistic = bool(opportunistic)
-        self.guessing = DraftOptions.of_counts(speculate, speculate_threshold, counts)
-        self.max_walks = require("max_walks", max_walks, at_least=1)
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""

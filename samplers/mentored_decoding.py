@@ -9,17 +9,20 @@ speculation. Along a text the budgets add up: KL(Q || law) <= E[length] D for th
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, ClassVar
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require, require_number
-from cdec.samplers.drafts.run import COUNTS, DEFAULT_GAMMA, DraftOptions, DraftRun, require_options
+from cdec.samplers.base import Sampler
+from cdec.samplers.drafts.run import DraftOptions, DraftRun, require_options
 from cdec.samplers.drafts.speculate import decode
 from cdec.samplers.drafts.verify import Level, Verdict, Verifier
 from cdec.samplers.mentored.solver import mentored_distribution
+from cdec.samplers.options import COUNTS, Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.outcome import Outcome
@@ -53,40 +56,42 @@ class MentoredSampler(Sampler):
         UsageError: No draft, a draft without a law of its own, or an option out of range.
     """
 
-    name: ClassVar[str] = "mentored"
+    method: ClassVar[Method] = METHODS["mentored"]
     exactness = "divergence"
+    draft: LanguageModel | str
+    gamma: int | str
+    draft_temperature: float | None
+    divergence: float | None
+    divergence_total: float | None
+    cost_ratio: float | None
+    max_walks: int
 
-    def __init__(
-        self,
-        *,
-        draft: LanguageModel | str | None = None,
-        gamma: int | str = DEFAULT_GAMMA,
-        draft_temperature: float | None = None,
-        divergence: float | None = None,
-        divergence_total: float | None = None,
-        cost_ratio: float | None = None,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
-        if draft == COUNTS:
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        self.options = require_options(
+            DraftOptions.of(
+                self.draft, self.gamma, self.draft_temperature, cost_ratio=self.cost_ratio
+            )
+        )
+        if self.divergence_total is None and self.divergence is None:
+            self.divergence = DEFAULT_DIVERGENCE
+
+    @classmethod
+    def require_consistent(cls, options: Mapping[str, Any]) -> None:
+        """Refuse a draft whose law follows what was drawn, and two budgets."""
+        if options["draft"] == COUNTS:
             raise UsageError(
                 "mentored does not take counts: they change with every text that is drawn, and a "
                 "law that follows them would depend on the batch",
                 hint="Give a draft model or prompt-lookup, or use speculative.",
                 option="draft",
             )
-        options = DraftOptions.of(draft, gamma, draft_temperature, cost_ratio=cost_ratio)
-        self.options = require_options(options)
-        if divergence is not None and divergence_total is not None:
+        if options["divergence"] is not None and options["divergence_total"] is not None:
             raise UsageError(
-                "divergence and divergence_total were both given",
+                "`divergence` and `divergence_total` were both given",
                 hint="Give a budget for each position or for the whole text, not both.",
                 option="divergence_total",
             )
-        self.divergence_total = _nats("divergence_total", divergence_total)
-        if divergence_total is None and divergence is None:
-            divergence = DEFAULT_DIVERGENCE
-        self.divergence = _nats("divergence", divergence)
-        self.max_walks = require("max_walks", max_walks, at_least=1)
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""
@@ -157,8 +162,3 @@ class Budget:
         self.spent[alive] += verdict.spent
         self._charged[alive] += verdict.charged
         return verdict
-
-
-def _nats(name: str, value: object) -> float | None:
-    """Return a budget: 0 is lossless, inf leaves only the constraint; None where none is given."""
-    return None if value is None else require_number(name, value, least=0.0, infinite=True)

@@ -1,35 +1,311 @@
-"""The table of samplers: one line an algorithm."""
+"""METHODS, the table of methods: what each takes and needs; SAMPLERS, their classes by name.
+
+A new method is one file with its sampler and one entry here. Nothing heavy is imported until a
+class is asked for.
+"""
 
 from __future__ import annotations
 
-from cdec.samplers.asap import AsapSampler
-from cdec.samplers.base import Sampler
-from cdec.samplers.beam import BeamSampler
-from cdec.samplers.cdlh import CdlhApproxSampler, CdlhSampler
-from cdec.samplers.cdsl import CdslSampler
-from cdec.samplers.disc import DiscSampler
-from cdec.samplers.exact import ExactSampler
-from cdec.samplers.greedy import GreedySampler
-from cdec.samplers.masked import MaskedSampler
-from cdec.samplers.mentored_decoding import MentoredSampler
-from cdec.samplers.smc import SmcSampler
-from cdec.samplers.speculative import SpeculativeSampler
-from cdec.samplers.topn import TopnSampler
-from cdec.samplers.unconstrained import UnconstrainedSampler
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
-SAMPLERS: dict[str, type[Sampler]] = {
-    "unconstrained": UnconstrainedSampler,
-    "greedy": GreedySampler,
-    "masked": MaskedSampler,
-    "beam": BeamSampler,
-    "disc": DiscSampler,
-    "asap": AsapSampler,
-    "exact": ExactSampler,
-    "smc": SmcSampler,
-    "topn": TopnSampler,
-    "speculative": SpeculativeSampler,
-    "mentored": MentoredSampler,
-    "cdlh": CdlhSampler,
-    "cdlh-approx": CdlhApproxSampler,
-    "cdsl": CdslSampler,
-}
+from cdec.core.options import Option
+from cdec.samplers import options as shared
+from cdec.samplers.options import COUNTS, LOOKUP, Method
+
+if TYPE_CHECKING:
+    from cdec.samplers.base import Sampler
+
+_COUNTED = (shared.SPECULATE, shared.SPECULATE_THRESHOLD, shared.SAVED_COUNTS)
+_DRAFTED = (shared.DRAFT, shared.GAMMA, shared.DRAFT_TEMPERATURE, shared.COST_RATIO)
+_LEARNING = (shared.ROUND, shared.MAX_DRAWS, shared.TREE_BYTES, shared.TREE, shared.MAX_WALKS)
+_REWARDED = (shared.REWARD, shared.BRANCH, shared.DEPTH, shared.MAX_WALKS)
+
+_TABLE = (
+    Method(
+        name="unconstrained",
+        home="cdec.samplers.unconstrained:UnconstrainedSampler",
+        options=(shared.MAX_WALKS,),
+        masks=False,
+        needs_constraint=False,
+    ),
+    Method(
+        name="greedy",
+        home="cdec.samplers.greedy:GreedySampler",
+        options=(shared.OPPORTUNISTIC, *_COUNTED, shared.MAX_WALKS),
+        needs_constraint=False,
+    ),
+    Method(
+        name="masked",
+        home="cdec.samplers.masked:MaskedSampler",
+        options=(shared.TOP_M, shared.OPPORTUNISTIC, *_COUNTED, shared.MAX_WALKS),
+    ),
+    Method(
+        name="beam",
+        home="cdec.samplers.beam:BeamSampler",
+        options=(
+            replace(shared.BEAMS, default=5),
+            Option(
+                name="length_penalty",
+                type=float,
+                default=0.0,
+                help="0 ranks by probability; more favours longer texts.",
+                at_least=0,
+                python_only=True,
+            ),
+        ),
+    ),
+    Method(
+        name="disc",
+        home="cdec.samplers.disc:DiscSampler",
+        options=(
+            replace(shared.MAX_TRIES, at_most=shared.MOST_TRIES),
+            Option(
+                name="recycle",
+                type=bool,
+                default=False,
+                help="disc: resample the rejected candidates instead of drawing new ones.",
+            ),
+            shared.TOP_M,
+            shared.BEAMS,
+            *_DRAFTED,
+            shared.MAX_WALKS,
+        ),
+        named_drafts=(COUNTS, LOOKUP),
+    ),
+    Method(
+        name="asap",
+        home="cdec.samplers.asap:AsapSampler",
+        options=(
+            Option(
+                name="burn_in",
+                type=int,
+                default=100,
+                help="asap: candidates that only teach; the first of all is masked decoding.",
+                unit="candidates",
+                metavar="N",
+                at_least=0,
+            ),
+            shared.UNTIL_CONVERGED,
+            *_LEARNING,
+        ),
+    ),
+    Method(
+        name="exact",
+        home="cdec.samplers.exact:ExactSampler",
+        options=(
+            shared.MAX_TRIES,
+            Option(
+                name="fallback",
+                type=("disc", "asap", "none"),
+                default="disc",
+                help="exact: what a sample past the budget is: disc, asap or none.",
+                metavar="METHOD",
+            ),
+            Option(
+                name="abort",
+                type=bool,
+                default=False,
+                help="exact: draw without masks where nothing is known yet, and give a candidate "
+                "up at its first forbidden token; the same law.",
+            ),
+            *_LEARNING,
+            *_DRAFTED,
+        ),
+        named_drafts=(COUNTS, LOOKUP),
+    ),
+    Method(
+        name="smc",
+        home="cdec.samplers.smc:SmcSampler",
+        options=(
+            Option(
+                name="particles",
+                type=int,
+                default=16,
+                help="smc: texts that grow together for each sample.",
+                unit="texts",
+                metavar="N",
+                at_least=1,
+            ),
+            Option(
+                name="resample_below",
+                type=float,
+                default=0.5,
+                help="smc: resample where the effective sample size falls below this share of the "
+                "particles.",
+                metavar="SHARE",
+                at_least=0,
+                at_most=1,
+            ),
+            shared.MAX_WALKS,
+        ),
+    ),
+    Method(
+        name="topn",
+        home="cdec.samplers.topn:TopnSampler",
+        options=(
+            Option(
+                name="by",
+                type=("sequence", "text"),
+                default="sequence",
+                help="topn: rank token sequences (sequence), or texts by the summed probability of "
+                "their tokenisations found (text).",
+                metavar="KIND",
+                hint="Leave it out to rank token sequences.",
+            ),
+            shared.ROUND,
+            Option(
+                name="max_evaluations",
+                type=int,
+                help="topn: budget, prefixes per prompt; what is not proved by then has the "
+                'finish_reason "budget".',
+                unit="prefixes",
+                metavar="N",
+                at_least=1,
+            ),
+            shared.MAX_WALKS,
+        ),
+    ),
+    Method(
+        name="speculative",
+        home="cdec.samplers.speculative:SpeculativeSampler",
+        options=(
+            *_DRAFTED,
+            Option(
+                name="greedy",
+                type=bool,
+                default=False,
+                help="speculative: the most probable allowed tokens, the texts of `method` greedy.",
+            ),
+            shared.SPECULATE_THRESHOLD,
+            shared.SAVED_COUNTS,
+            shared.MAX_WALKS,
+        ),
+        needs_constraint=False,
+        needs_draft=True,
+        named_drafts=(COUNTS, LOOKUP),
+    ),
+    Method(
+        name="mentored",
+        home="cdec.samplers.mentored_decoding:MentoredSampler",
+        options=(
+            *_DRAFTED,
+            Option(
+                name="divergence",
+                type=float,
+                help="mentored: how far each token's law may go from the model's towards the "
+                "draft's, KL in nats; 0 is speculative, inf takes all that the constraint and the "
+                "model allow. 0.1 if neither this nor `divergence_total` is given.",
+                unit="nats",
+                metavar="D",
+                at_least=0,
+                infinite=True,
+            ),
+            Option(
+                name="divergence_total",
+                type=float,
+                help="mentored: the same for a whole text, KL in nats.",
+                unit="nats",
+                metavar="T",
+                at_least=0,
+                infinite=True,
+            ),
+            shared.MAX_WALKS,
+        ),
+        needs_constraint=False,
+        needs_draft=True,
+        named_drafts=(LOOKUP,),
+    ),
+    Method(
+        name="cdlh",
+        home="cdec.samplers.cdlh:CdlhSampler",
+        options=_REWARDED,
+        needs_constraint=False,
+        needs_reward=True,
+    ),
+    Method(
+        name="cdlh-approx",
+        home="cdec.samplers.cdlh:CdlhApproxSampler",
+        options=(shared.DRAFT, shared.COST_RATIO, *_REWARDED),
+        needs_constraint=False,
+        needs_draft=True,
+        needs_reward=True,
+    ),
+    Method(
+        name="cdsl",
+        home="cdec.samplers.cdsl:CdslSampler",
+        options=(
+            shared.DRAFT,
+            shared.COST_RATIO,
+            *_REWARDED,
+            Option(
+                name="target_tries",
+                type=int,
+                default=1,
+                help="cdsl: tokens of the model tried where too few of the draft's were accepted.",
+                unit="tokens",
+                metavar="B",
+                at_least=0,
+            ),
+            Option(
+                name="accept_threshold",
+                type=float,
+                default=0.3,
+                help="cdsl: share of the draft's tokens that is enough.",
+                metavar="SHARE",
+                at_least=0,
+                at_most=1,
+                expected="a share from 0 to 1",
+                hint="give for example `accept_threshold` 0.3",
+            ),
+            Option(
+                name="reward_threshold",
+                type=float,
+                default=0.3,
+                help="cdsl: reward that is enough.",
+                metavar="R",
+            ),
+            Option(
+                name="verify",
+                type=("hard", "speculative"),
+                default="hard",
+                help="cdsl: keep a token of the draft if it is the model's most probable one "
+                "(hard), or with the model's probability of it (speculative: else `n` above 1 "
+                "gives equal texts).",
+            ),
+            Option(
+                name="on_reject",
+                type=("keep", "discard"),
+                default="keep",
+                help="cdsl: what becomes of accepted tokens where acceptance or reward is too low.",
+            ),
+        ),
+        needs_constraint=False,
+        needs_draft=True,
+        needs_reward=True,
+    ),
+)
+
+METHODS: dict[str, Method] = {method.name: method for method in _TABLE}
+"""Every method by its name."""
+
+
+class _Samplers(Mapping[str, "type[Sampler]"]):
+    """Name of a method → class of its sampler, imported when it is first asked for."""
+
+    def __getitem__(self, name: str) -> type[Sampler]:
+        module, _, class_name = METHODS[name].home.partition(":")
+        found: Any = getattr(import_module(module), class_name)
+        return found  # type: ignore[no-any-return]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(METHODS)
+
+    def __len__(self) -> int:
+        return len(METHODS)
+
+
+SAMPLERS: Mapping[str, type[Sampler]] = _Samplers()
+"""As ``METHODS``: the class that draws."""

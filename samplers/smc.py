@@ -16,8 +16,10 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require, require_number
+from cdec.samplers.base import Sampler
 from cdec.samplers.disc import resample
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.outcome import Outcome
@@ -49,19 +51,11 @@ class SmcSampler(Sampler):
         UsageError: An option out of range.
     """
 
-    name: ClassVar[str] = "smc"
+    method: ClassVar[Method] = METHODS["smc"]
     exactness = "asymptotic"
-
-    def __init__(
-        self,
-        *,
-        particles: int = 16,
-        resample_below: float = 0.5,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
-        self.particles = require("particles", particles, at_least=1)
-        self.resample_below = require_number("resample_below", resample_below, least=0.0, most=1.0)
-        self.max_walks = require("max_walks", max_walks, at_least=1)
+    particles: int
+    resample_below: float
+    max_walks: int
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""

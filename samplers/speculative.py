@@ -7,20 +7,16 @@ and its weight is the same sum of log Z, which the target's scores give for free
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
-from cdec.samplers.drafts.run import (
-    DEFAULT_GAMMA,
-    DEFAULT_THRESHOLD,
-    DraftOptions,
-    DraftRun,
-    require_options,
-)
+from cdec.samplers.base import Sampler
+from cdec.samplers.drafts.run import DraftOptions, DraftRun, require_options
 from cdec.samplers.drafts.speculate import decode
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.outcome import Outcome
@@ -49,28 +45,33 @@ class SpeculativeSampler(Sampler):
         UsageError: No draft, or an option out of range.
     """
 
-    name: ClassVar[str] = "speculative"
+    method: ClassVar[Method] = METHODS["speculative"]
+    draft: LanguageModel | str
+    gamma: int | str
+    draft_temperature: float | None
+    greedy: bool
+    speculate_threshold: float
+    counts: Counts | None
+    cost_ratio: float | None
+    max_walks: int
 
-    def __init__(
-        self,
-        *,
-        draft: LanguageModel | str | None = None,
-        gamma: int | str = DEFAULT_GAMMA,
-        draft_temperature: float | None = None,
-        greedy: bool = False,
-        speculate_threshold: float = DEFAULT_THRESHOLD,
-        counts: Counts | None = None,
-        cost_ratio: float | None = None,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
         self.options = require_options(
             DraftOptions.of(
-                draft, gamma, draft_temperature, counts, speculate_threshold, cost_ratio
+                self.draft,
+                self.gamma,
+                self.draft_temperature,
+                self.counts,
+                self.speculate_threshold,
+                self.cost_ratio,
             )
         )
-        self.greedy = bool(greedy)
-        self.exactness = "heuristic" if self.greedy else "biased"
-        self.max_walks = require("max_walks", max_walks, at_least=1)
+
+    @property
+    def exactness(self) -> str:
+        """Biased, as masked decoding is; greedy texts follow no law."""
+        return "heuristic" if self.greedy else "biased"
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""

@@ -11,18 +11,15 @@ from typing import ClassVar
 
 import numpy as np
 
-from cdec.core.errors import UsageError
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.base import Sampler
 from cdec.samplers.learning.bookkeeping import wanted_of
-from cdec.samplers.learning.rounds import DEFAULT_ROUND
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.search.best_first import Search
 from cdec.samplers.search.members import Known, Member, ranked
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Candidates, Recorder
 from cdec.samplers.walks.outcome import Outcome
-
-BY = ("sequence", "text")
-"""What a member is: a token sequence; or a text, with all its tokenisations."""
 
 
 class TopnSampler(Sampler):
@@ -56,29 +53,12 @@ class TopnSampler(Sampler):
         UsageError: An option out of range.
     """
 
-    name: ClassVar[str] = "topn"
+    method: ClassVar[Method] = METHODS["topn"]
     exactness = "exact"
-
-    def __init__(
-        self,
-        *,
-        by: str = "sequence",
-        round: int = DEFAULT_ROUND,
-        max_evaluations: int | None = None,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
-        if by not in BY:
-            raise UsageError(
-                f"by is {by!r}, expected one of {', '.join(BY)}",
-                hint="Leave it out to rank token sequences.",
-                option="by",
-            )
-        self.by = by
-        self.round = require("round", round, at_least=1)
-        self.max_evaluations = max_evaluations
-        if max_evaluations is not None:
-            require("max_evaluations", max_evaluations, at_least=1)
-        self.max_walks = require("max_walks", max_walks, at_least=1)
+    by: str
+    round: int
+    max_evaluations: int | None
+    max_walks: int
 
     def run(self, batch: Batch) -> Outcome:
         """Search the members of every request of ``batch``."""

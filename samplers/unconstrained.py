@@ -11,7 +11,9 @@ from typing import ClassVar
 
 import numpy as np
 
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.base import Sampler
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import concatenate
 from cdec.samplers.walks.outcome import Outcome
@@ -31,12 +33,9 @@ class UnconstrainedSampler(Sampler):
         UsageError: An option out of range.
     """
 
-    name: ClassVar[str] = "unconstrained"
-    masks: ClassVar[bool] = False
+    method: ClassVar[Method] = METHODS["unconstrained"]
     exactness = "exact"
-
-    def __init__(self, *, max_walks: int = DEFAULT_MAX_WALKS) -> None:
-        self.max_walks = require("max_walks", max_walks, at_least=1)
+    max_walks: int
 
     def run(self, batch: Batch) -> Outcome:
         """Draw one text for every draw of ``batch``."""

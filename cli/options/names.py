@@ -45,6 +45,7 @@ def named_by(flag: str, name: str | None) -> Iterator[None]:
 
 def _renamed(text: str, name: str, flag: str) -> str:
     """Return ``text`` with ``flag`` for ``name``, where that is surely the argument's name."""
+    text = text.replace(f"`{name}`", flag)
     if "_" in name:
         return re.sub(rf"\b{name}\b", flag, text)
     # subtle: draft, round and by are words of their own, too: only such openings speak of them as

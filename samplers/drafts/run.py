@@ -11,12 +11,12 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.core.models.base import LanguageModel
-from cdec.samplers.base import require, require_number
 from cdec.samplers.drafts.counts import Counts
 from cdec.samplers.drafts.guesses import CountsDrafting, LookupDrafting
 from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger
 from cdec.samplers.drafts.model_draft import ModelDrafting
 from cdec.samplers.drafts.proposals import Drafting
+from cdec.samplers.options import ADAPTIVE, COUNTS, LOOKUP
 
 if TYPE_CHECKING:
     from typing import Self
@@ -25,13 +25,11 @@ if TYPE_CHECKING:
     from cdec.samplers.walks.batch import Batch
     from cdec.samplers.walks.outcome import Outcome
 
-COUNTS, LOOKUP = "counts", "prompt-lookup"
 DEFAULT_GAMMA = 4
 DEFAULT_THRESHOLD = 0.4
 """Estimated probability above which counts guess a token. Below a half, so that what was seen once
 is tried: on JSON of a fixed shape twice as many tokens a pass as with 0.5 at first, no more later;
 lower still, and the guesses that fail cost what the others save (measured)."""
-ADAPTIVE = "auto"
 LONGEST = 16
 """Most proposals of an adaptive draft."""
 
@@ -76,13 +74,6 @@ class DraftOptions:
         if draft is None:
             return None
         _require_kind(draft)
-        if gamma != ADAPTIVE:
-            require("gamma", gamma, at_least=1)
-        if temperature is not None:
-            require_number("draft_temperature", temperature, least=0.0)
-        if cost_ratio is not None:
-            require_number("cost_ratio", cost_ratio, above=0.0)
-        require_number("speculate_threshold", threshold, least=0.0, below=1.0)
         # subtle: counts that hold nothing yet are false.
         learnt = Counts() if counts is None else counts
         return cls(draft, gamma, temperature, learnt, threshold, cost_ratio)
@@ -90,7 +81,6 @@ class DraftOptions:
     @classmethod
     def of_counts(cls, steps: int, threshold: float, counts: Counts | None) -> DraftOptions | None:
         """Return the options of ``speculate``: up to ``steps`` guesses from counts; None for 0."""
-        require("speculate", steps, at_least=0)
         options = cls.of(COUNTS, max(1, steps), counts=counts, threshold=threshold)
         return options if steps else None
 
@@ -120,7 +110,7 @@ def _require_kind(draft: object) -> None:
     if isinstance(draft, LanguageModel) or draft in (COUNTS, LOOKUP):
         return
     raise UsageError(
-        f"draft is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
+        f"`draft` is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
         hint="Load the draft with cdec.core.load_model.",
         option="draft",
     )

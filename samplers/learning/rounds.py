@@ -30,8 +30,6 @@ if TYPE_CHECKING:
     from cdec.samplers.drafts.run import DraftRun
     from cdec.samplers.learning.tree.file import TreeFile
 
-DEFAULT_ROUND = 16
-
 
 @dataclass(frozen=True, slots=True)
 class Round:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from cdec.core.errors import UsageError
 from cdec.core.models.base import LanguageModel
-from cdec.samplers.drafts.run import COUNTS, LOOKUP, DraftOptions
+from cdec.samplers.drafts.run import DraftOptions
+from cdec.samplers.options import COUNTS, LOOKUP
 from cdec.samplers.rewards.base import Reward
 
 
@@ -16,7 +17,7 @@ def require_reward(reward: object) -> Reward:
     """
     if not isinstance(reward, Reward):
         raise UsageError(
-            f"reward is {reward!r}, expected a Reward",
+            f"`reward` is {reward!r}, expected a Reward",
             hint="Build one with cdec.samplers.rewards.build_reward('coverage'); "
             "on the command line --reward coverage.",
             option="reward",
@@ -32,7 +33,7 @@ def require_draft_model(draft: object, depth: int, cost_ratio: float | None) -> 
     """
     if draft in (COUNTS, LOOKUP):
         raise UsageError(
-            f"draft is {draft!r}: it proposes a token here and there, and a lookahead needs the "
+            f"`draft` is {draft!r}: it proposes a token here and there, and a lookahead needs the "
             "most probable next token after any text, which only a language model knows",
             hint="Load a smaller model of the same vocabulary with cdec.core.load_model.",
             option="draft",
@@ -42,24 +43,9 @@ def require_draft_model(draft: object, depth: int, cost_ratio: float | None) -> 
         options = DraftOptions.of(draft, depth, 0.0, cost_ratio=cost_ratio)
     if options is None:
         raise UsageError(
-            f"draft is {draft!r}, expected a language model",
+            f"`draft` is {draft!r}, expected a language model",
             hint="Load a smaller model of the same vocabulary with cdec.core.load_model; "
             "on the command line --draft PATH.",
             option="draft",
         )
     return options
-
-
-def require_one_of(name: str, value: str, choices: tuple[str, ...]) -> str:
-    """Return an option that is one of ``choices``.
-
-    Raises:
-        UsageError: It is not.
-    """
-    if value not in choices:
-        raise UsageError(
-            f"{name} is {value!r}, expected {' or '.join(map(repr, choices))}",
-            hint=f"Give {name} one of these.",
-            option=name,
-        )
-    return value

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.base import DEFAULT_MAX_WALKS, Sampler, require
+from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.ledger import PASSED_OVER, TARGET_CALLS, Ledger
 from cdec.samplers.drafts.model_draft import ModelDrafting
 from cdec.samplers.lookahead.options import require_reward
@@ -30,7 +30,6 @@ class RewardSampler(Sampler):
     Args:
         reward: Scores generated texts; the prompt is not shown to it.
         branch: k, candidates a position. depth: d, events of a rollout.
-        options: The draft's; None for no draft.
         max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Attributes:
@@ -43,19 +42,15 @@ class RewardSampler(Sampler):
 
     exactness = "heuristic"
 
-    def __init__(
-        self,
-        reward: Reward,
-        branch: int,
-        depth: int,
-        options: DraftOptions | None,
-        max_walks: int = DEFAULT_MAX_WALKS,
-    ) -> None:
-        self.reward = require_reward(reward)
-        self.branch = require("branch", branch, at_least=1)
-        self.depth = require("depth", depth, at_least=1)
-        self.options = options
-        self.max_walks = require("max_walks", max_walks, at_least=1)
+    reward: Reward
+    branch: int
+    depth: int
+    max_walks: int
+    options: DraftOptions | None = None
+
+    def __init__(self, **options: Any) -> None:
+        super().__init__(**options)
+        require_reward(self.reward)
         self.last_path_calls = (0, 0, 0)
 
     @abstractmethod

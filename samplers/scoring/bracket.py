@@ -7,8 +7,8 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.base import DEFAULT_MAX_WALKS
 from cdec.samplers.learning.tree.prefix_tree import Visit
+from cdec.samplers.options import DEFAULT_MAX_WALKS
 from cdec.samplers.scoring.paths import PathScores
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.selection import candidate_uniforms, chunks, draw_candidates

@@ -21,12 +21,20 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError, UsageError
-from cdec.samplers.asap import require_width, width
-from cdec.samplers.base import DEFAULT_MAX_WALKS, require
-from cdec.samplers.learning.rounds import DEFAULT_ROUND, Rounds
+from cdec.core.options import Option
+from cdec.samplers.asap import width
+from cdec.samplers.learning.rounds import Rounds
 from cdec.samplers.learning.tree.file import TreeFile
 from cdec.samplers.learning.tree.kernels import EVALUATED, IN_RUN
-from cdec.samplers.learning.tree.vectors import DEFAULT_BYTES
+from cdec.samplers.options import (
+    DEFAULT_MAX_WALKS,
+    DEFAULT_ROUND,
+    DEFAULT_TREE_BYTES,
+    MAX_WALKS,
+    ROUND,
+    TREE_BYTES,
+    UNTIL_CONVERGED,
+)
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.mass import estimate, length_mass, rising
 from cdec.samplers.walks.selection import candidate_uniforms, draw_candidates
@@ -38,6 +46,9 @@ if TYPE_CHECKING:
 _Weights: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Of some candidates: log x, and log of the weight that the length limit cut off."""
 DEFAULT_CANDIDATES = 256
+CANDIDATES = Option(
+    name="candidates", type=int, default=DEFAULT_CANDIDATES, unit="candidates", at_least=1
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -113,16 +124,16 @@ class MassEstimator:
         until_converged: float | None = None,
         round: int = DEFAULT_ROUND,
         remember: bool = True,
-        tree_bytes: int = DEFAULT_BYTES,
+        tree_bytes: int = DEFAULT_TREE_BYTES,
         max_walks: int = DEFAULT_MAX_WALKS,
         tree: TreeFile | None = None,
     ) -> None:
-        self.candidates = require("candidates", candidates, at_least=1)
-        self.until_converged = require_width(until_converged)
-        self.round = require("round", round, at_least=1)
+        self.candidates = CANDIDATES.check(candidates)
+        self.until_converged = UNTIL_CONVERGED.check(until_converged)
+        self.round = ROUND.check(round)
         self.remember = bool(remember)
-        self.tree_bytes = require("tree_bytes", tree_bytes, at_least=1)
-        self.max_walks = require("max_walks", max_walks, at_least=1)
+        self.tree_bytes = TREE_BYTES.check(tree_bytes)
+        self.max_walks = MAX_WALKS.check(max_walks)
         self.tree = tree
         if tree is not None and not self.remember:
             raise UsageError(

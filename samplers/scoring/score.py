@@ -13,7 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdec.core.errors import CdecError, ContextLengthError, UsageError
-from cdec.samplers.base import Request, require
+from cdec.core.options import Option
+from cdec.samplers.base import Request
 from cdec.samplers.scoring.bracket import mass_brackets
 from cdec.samplers.scoring.paths import CHUNK_BYTES, PathScores, score_paths
 from cdec.samplers.scoring.result import Score, ScoreRequest
@@ -26,6 +27,8 @@ if TYPE_CHECKING:
 __all__ = ["Score", "ScoreRequest", "Scorer"]
 
 _UNBOUNDED = 1 << 31
+_CANDIDATES = Option(name="candidates", type=int, default=0, unit="candidates", at_least=0)
+_MAX_NEW_TOKENS = Option(name="max_new_tokens", type=int, unit="tokens", at_least=1)
 _NO_BRACKET: Mapping[str, float | None] = {"log_mass_lower": None, "log_mass_upper": None}
 
 
@@ -57,10 +60,8 @@ class Scorer:
         chunk_bytes: int = CHUNK_BYTES,
     ) -> None:
         self._model = model
-        self._candidates = require("candidates", candidates, at_least=0)
-        if max_new_tokens is not None:
-            require("max_new_tokens", max_new_tokens, at_least=1)
-        self._max_new_tokens = max_new_tokens
+        self._candidates = _CANDIDATES.check(candidates)
+        self._max_new_tokens = _MAX_NEW_TOKENS.check(max_new_tokens)
         self._end = end
         self._chunk_bytes = chunk_bytes
 

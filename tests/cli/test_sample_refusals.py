@@ -132,7 +132,7 @@ def test_every_option_of_a_sampler_is_named_as_it_is_typed() -> None:
         SAMPLERS["asap"](burn_in=-1)
     error = caught.value
     assert "--burn-in is -1" in error.message == str(error)
-    assert error.hint is not None and "Give --burn-in" in error.hint
+    assert error.hint is not None and "give --burn-in" in error.hint
 
 
 @pytest.mark.parametrize(

@@ -16,8 +16,6 @@ from cdec.samplers.learning.tree.kernels import NIL
 from cdec.samplers.learning.tree.prefix_tree import PrefixTree
 from cdec.samplers.walks.sum_kernels import BLOCK
 
-DEFAULT_BYTES = 256 << 20
-"""Bytes of both halves together; a single vector may always be held."""
 _IDS_PER_BLOCK = 16
 """Allowed ids for which one block sum is set aside: short vectors have a block as well."""
 _BLOCKS_PER_VECTOR = 2
@@ -30,14 +28,14 @@ class Vectors:
 
     Args:
         tree: Whose nodes.
-        budget: Bytes.
+        budget: Bytes of both halves together; a single vector may always be held.
 
     Attributes:
         slots: ``start``, ``length``, ``first_block`` (int64) and ``shift`` (float64) by slot.
         pool: ``ids`` int32, ``values`` and ``blocks`` float64: the arena.
     """
 
-    def __init__(self, tree: PrefixTree, budget: int = DEFAULT_BYTES) -> None:
+    def __init__(self, tree: PrefixTree, budget: int) -> None:
         self._tree = tree
         self._owners: list[list[NDArray[np.int64]]] = [[], []]
         self._half = 0

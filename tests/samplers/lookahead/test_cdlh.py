@@ -130,14 +130,14 @@ def test_calls_of_a_case_counted_by_hand() -> None:
     # a is known, and so is aa; ab is new. After the limit of 2 the most probable event decides.
     model = model_of({}, [0.5, 0.3, 0.2, 0.0])
     reward = counts_of("a")
-    sampler = SAMPLERS["cdlh"](reward, branch=2, depth=2)
+    sampler = SAMPLERS["cdlh"](reward=reward, branch=2, depth=2)
     sample = sampler.draw(model, None, "", rng=RNG(0), max_new_tokens=2)[0]
     # Rollouts stop at the limit of 2 tokens: prefixes asked are (), a, b, and aa for the end.
     assert sample.text == "aa"
     assert sample.diagnostics["target_calls"] == 4
     assert sample.diagnostics["cost_per_token"] == 2.0
     assert sampler.last_path_calls == (0, 1 + 2 + 1, 2)
-    sampler = SAMPLERS["cdlh"](reward, branch=2, depth=2)
+    sampler = SAMPLERS["cdlh"](reward=reward, branch=2, depth=2)
     sampler.draw(model, None, "", rng=RNG(0), max_new_tokens=20)
     draft, target, events = sampler.last_path_calls
     assert (draft, events) == (0, 20)
@@ -148,7 +148,9 @@ def test_calls_of_a_case_counted_by_hand() -> None:
 def test_calls_of_the_draft_counted_by_hand() -> None:
     draft = model_of({}, [0.5, 0.2, 0.3, 0.0])
     model = model_of({}, [0.5, 0.3, 0.2, 0.0])
-    sampler = SAMPLERS["cdlh-approx"](draft, counts_of("a"), branch=2, depth=2, cost_ratio=0.25)
+    sampler = SAMPLERS["cdlh-approx"](
+        draft=draft, reward=counts_of("a"), branch=2, depth=2, cost_ratio=0.25
+    )
     sample = sampler.draw(model, None, "", rng=RNG(0), max_new_tokens=4)[0]
     # Candidates at (), a, aa; rollouts ask at a aa, b ba; aaa, ab aba; aab. At aaa none: the limit.
     assert sample.text == "aaaa"
@@ -156,7 +158,9 @@ def test_calls_of_the_draft_counted_by_hand() -> None:
     assert sample.diagnostics["target_calls"] == 5
     assert sample.diagnostics["cost_per_token"] == (5 + 0.25 * 8) / 4
     assert sampler.last_path_calls == (4 + 4 + 2, 5, 4)
-    free = SAMPLERS["cdlh-approx"](draft, counts_of("a")).draw(model, None, "", rng=RNG(0))[0]
+    free = SAMPLERS["cdlh-approx"](draft=draft, reward=counts_of("a")).draw(
+        model, None, "", rng=RNG(0)
+    )[0]
     assert free.diagnostics["cost_per_token"] is None
 
 
@@ -199,7 +203,7 @@ def test_the_reward_of_the_finished_text_is_recorded_soft_and_hard() -> None:
 
 def test_logprob_is_the_models_and_the_law_is_called_heuristic() -> None:
     toy = toy_b()
-    sampler = SAMPLERS["cdlh"](TextReward(hashed(1, 5)), branch=2, depth=2)
+    sampler = SAMPLERS["cdlh"](reward=TextReward(hashed(1, 5)), branch=2, depth=2)
     sample = sampler.draw(toy.model(), toy.constraint, "", rng=RNG(0))[0]
     row = tuple(sample.token_ids)
     steps = [toy.probabilities(row[:i])[t] for i, t in enumerate([*row, 3])]
@@ -220,7 +224,7 @@ def test_a_position_without_possible_events_is_a_dead_end() -> None:
 
 def test_records_without_concepts_are_satisfied_at_once() -> None:
     model = model_of({}, [0.6, 0.3, 0.05, 0.05])
-    sampler = SAMPLERS["cdlh"](build_reward("coverage"))
+    sampler = SAMPLERS["cdlh"](reward=build_reward("coverage"))
     request = Request("", None, [1], max_new_tokens=4, input={"concepts": []})
     samples = sampler.draw_batch(model, [request])[0]
     assert isinstance(samples, list)
@@ -245,7 +249,7 @@ def test_nothing_is_rolled_out_where_the_constraint_leaves_one_event() -> None:
     model = model_of({}, [0.4, 0.3, 0.2, 0.1])
     constraint = toy_set([(0, 1, 2, 0, 1)], VOCABULARY)
     reward = counts_of("c")
-    sample = SAMPLERS["cdlh"](reward).draw(model, constraint, "", rng=RNG(0))[0]
+    sample = SAMPLERS["cdlh"](reward=reward).draw(model, constraint, "", rng=RNG(0))[0]
     assert sample.text == "abcab"
     # All six prefixes go through the target in one pass; the finished text alone is scored.
     assert (sample.diagnostics["target_calls"], sample.diagnostics["target_tokens"]) == (1, 5)

@@ -65,7 +65,7 @@ def test_a_record_that_the_reward_refuses_errs_before_anything_is_evaluated() ->
         return [0.5, 0.3, 0.1, 0.1]
 
     model = TabularModel(probabilities, VOCABULARY)
-    sampler = SAMPLERS["cdlh"](build_reward("coverage"))
+    sampler = SAMPLERS["cdlh"](reward=build_reward("coverage"))
     fields: list[dict[str, object]] = [{"concepts": "dog"}, {"concepts": ["a"]}, {}]
     requests = [Request("", None, [1], max_new_tokens=2, input=record) for record in fields]
     results = sampler.draw_batch(model, requests)
@@ -110,7 +110,7 @@ def test_options_out_of_range_are_refused_by_name(
 def test_a_draft_of_another_vocabulary_is_refused() -> None:
     other = Vocabulary([b"x", b"y", b"z", b""], eos_token_ids=[3], special_token_ids=[3])
     draft = TabularModel(lambda prefix: [0.25] * 4, other)
-    sampler = SAMPLERS["cdlh-approx"](draft, counts_of("a"))
+    sampler = SAMPLERS["cdlh-approx"](draft=draft, reward=counts_of("a"))
     result = sampler.draw_batch(model_of({}, [0.25] * 4), [Request("", None, [1])])[0]
     assert isinstance(result, TokenizerMismatchError)
 

@@ -26,7 +26,7 @@ def draw(target: Any, draft: Any, limit: int, n: int = 1, **options: Any) -> lis
         model_of(*law) if isinstance(law, tuple) else model_of({}, law) for law in (target, draft)
     ]
     options.setdefault("reward", counts_of("b"))
-    sampler = SAMPLERS["cdsl"](models[1], **options)
+    sampler = SAMPLERS["cdsl"](draft=models[1], **options)
     return sampler.draw(models[0], None, "", n=n, rng=RNG(0), max_new_tokens=limit)
 
 
@@ -56,7 +56,7 @@ def test_nothing_accepted_with_a_threshold_of_zero_still_goes_on() -> None:
     assert scenarios(sample) == {"S1": 6}
     assert sample.diagnostics["acceptance_rate"] == 0.0
     # The event that is emitted then is one of cdlh-approx.
-    approx = SAMPLERS["cdlh-approx"](model_of({}, B), counts_of("b"))
+    approx = SAMPLERS["cdlh-approx"](draft=model_of({}, B), reward=counts_of("b"))
     expected = approx.draw(model_of({}, A), None, "", rng=RNG(0), max_new_tokens=6)[0]
     assert sample.token_ids == expected.token_ids
 
@@ -76,7 +76,7 @@ def test_s2_tries_the_targets_own_tokens_until_the_reward_ahead_is_good() -> Non
 def test_tries_that_fail_leave_nothing_behind() -> None:
     # c never comes: all tries fail, and each round emits exactly one event of cdlh-approx.
     sample = draw(A, B, 6, reward=counts_of("c"), reward_threshold=9.0, target_tries=3, depth=2)[0]
-    approx = SAMPLERS["cdlh-approx"](model_of({}, B), counts_of("c"), depth=2)
+    approx = SAMPLERS["cdlh-approx"](draft=model_of({}, B), reward=counts_of("c"), depth=2)
     expected = approx.draw(model_of({}, A), None, "", rng=RNG(0), max_new_tokens=6)[0]
     assert sample.token_ids == expected.token_ids
     assert scenarios(sample) == {"S2": 6}
@@ -138,7 +138,11 @@ def test_speculative_verification_accepts_with_the_targets_masked_probability() 
     )
     draft = TabularModel(lambda prefix: [0.2, 0.4, 0.35, 0.05], VOCABULARY)
     sampler = SAMPLERS["cdsl"](
-        draft, TextReward(lambda text, _: 0.0), depth=1, verify="speculative", branch=1
+        draft=draft,
+        reward=TextReward(lambda text, _: 0.0),
+        depth=1,
+        verify="speculative",
+        branch=1,
     )
     n = 4000
     samples = sampler.draw(target, constraint, "", n=n, rng=RNG(5))
@@ -170,7 +174,7 @@ def test_calls_of_each_kind_of_round_counted_by_hand() -> None:
     """d = 2; the draft always says b, the target a."""
     model, draft = model_of({}, A), model_of({}, B)
     sampler = SAMPLERS["cdsl"](
-        draft, counts_of("c"), branch=2, depth=2, target_tries=2, reward_threshold=9.0,
+        draft=draft, reward=counts_of("c"), branch=2, depth=2, target_tries=2, reward_threshold=9.0,
         cost_ratio=0.5,
     )  # fmt: skip
     sample = sampler.draw(model, None, "", rng=RNG(0), max_new_tokens=1)[0]
@@ -212,7 +216,7 @@ def test_options_change_what_is_drawn() -> None:
         for at in range(12):
             letter = "abc"[at % 3]
             reward = TextReward(lambda text, _, x=letter: text[-3:].count(x) / 3)  # type: ignore[misc]
-            sampler = SAMPLERS["cdsl"](model("draft"), reward, **options)
+            sampler = SAMPLERS["cdsl"](draft=model("draft"), reward=reward, **options)
             sample = sampler.draw(model("target"), None, "", rng=rng, max_new_tokens=6 + at)[0]
             found.append(sample.text)
         return found

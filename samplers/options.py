@@ -1,0 +1,256 @@
+"""Method, and the options that several methods share; imports nothing that is heavy."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from cdec.core.options import Option
+
+COUNTS, LOOKUP = "counts", "prompt-lookup"
+"""Drafts that are no models."""
+ADAPTIVE = "auto"
+MOST_TRIES = 1 << 22
+"""Largest K of disc: some gigabytes."""
+DEFAULT_MAX_WALKS = 2048
+"""Candidates that decode together; more are decoded in chunks, which changes no result."""
+DEFAULT_TREE_BYTES = 256 << 20
+DEFAULT_ROUND = 16
+
+
+@dataclass(frozen=True, kw_only=True)
+class Method:
+    """What is known of a method before its sampler is imported.
+
+    Attributes:
+        name: As in ``METHODS``.
+        home: ``module:Class`` of its sampler.
+        options: What its constructor takes.
+        masks: Whether constraints forbid events while walking.
+        needs_constraint: Whether it makes no sense for the model alone.
+        needs_draft: Whether a draft has to be given.
+        needs_reward: Whether a reward has to be given.
+        named_drafts: Drafts that are no models and that it can use.
+    """
+
+    name: str
+    home: str
+    options: tuple[Option, ...]
+    masks: bool = True
+    needs_constraint: bool = True
+    needs_draft: bool = False
+    needs_reward: bool = False
+    named_drafts: tuple[str, ...] = ()
+
+    def option(self, name: str) -> Option | None:
+        """Return the option of this name; None where the method has none."""
+        return next((option for option in self.options if option.name == name), None)
+
+    def checked(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        """Return the value of every option: those given, checked, and the others' defaults.
+
+        Args:
+            values: By option's name; objects such as models and rewards are not looked at.
+
+        Raises:
+            UsageError: A value out of range.
+            TypeError: The method has no such option.
+        """
+        unknown = sorted(set(values) - {option.name for option in self.options})
+        if unknown:
+            raise TypeError(f"{self.name} has no option {unknown[0]!r}")
+        return {
+            option.name: option.check(values.get(option.name, option.default))
+            for option in self.options
+        }
+
+    def signature(self) -> inspect.Signature:
+        """Return the signature of the sampler's constructor: all keywords."""
+        kind = inspect.Parameter.KEYWORD_ONLY
+        return inspect.Signature(
+            [inspect.Parameter(each.name, kind, default=each.default) for each in self.options]
+        )
+
+
+MAX_WALKS = Option(
+    name="max_walks",
+    type=int,
+    default=DEFAULT_MAX_WALKS,
+    help="Prefixes that are evaluated together; bounds memory, changes no result.",
+    unit="prefixes",
+    at_least=1,
+    decides=False,
+    python_only=True,
+)
+TOP_M = Option(
+    name="top_m",
+    type=int,
+    help="masked, disc: verify the model's M best tokens instead of masking all.",
+    unit="tokens",
+    at_least=1,
+)
+OPPORTUNISTIC = Option(
+    name="opportunistic",
+    type=bool,
+    default=False,
+    help="greedy, masked: compute a mask only where the model's own choice is refused; weights are "
+    "then null.",
+)
+MAX_TRIES = Option(
+    name="max_tries",
+    type=int,
+    default=4,
+    help="disc (up to 4,194,304), and exact past its budget (65,536): candidates tried.",
+    unit="candidates",
+    at_least=1,
+)
+BEAMS = Option(name="beams", type=int, help="beam, disc: width.", unit="prefixes", at_least=1)
+ROUND = Option(
+    name="round",
+    type=int,
+    default=DEFAULT_ROUND,
+    help="asap, exact, topn: candidates of a record that are drawn before it learns from them; "
+    "decides results.",
+    unit="candidates",
+    metavar="N",
+    at_least=1,
+)
+MAX_DRAWS = Option(
+    name="max_draws",
+    type=int,
+    default=1000,
+    help="exact, asap: budget, candidates per sample; past it a sample of exact has the "
+    'finish_reason "budget".',
+    unit="candidates",
+    metavar="N",
+    at_least=1,
+)
+UNTIL_CONVERGED = Option(
+    name="until_converged",
+    type=float,
+    help="asap: go on teaching until the certified bounds of the constraint's mass are W apart, as "
+    "probabilities.",
+    metavar="W",
+    above=0,
+    below=1,
+    expected="a width of the bracket between 0 and 1",
+    hint="Give a probability such as 0.01.",
+)
+TREE_BYTES = Option(
+    name="tree_bytes",
+    type=int,
+    default=DEFAULT_TREE_BYTES,
+    help="asap, exact: memory for what a tree may draw from; changes no result.",
+    unit="bytes",
+    metavar="SIZE",
+    at_least=1,
+    at_most=2**63 - 1,
+    decides=False,
+)
+TREE = Option(
+    name="tree",
+    type=Path,
+    help="asap, exact: keep what a single record's draws learnt in this file, and begin with what "
+    "it holds; refused where model, warping, prompt or constraint differ. Written when all is "
+    "drawn: an interrupted run leaves it as it was.",
+    metavar="FILE.arrow",
+    opened=True,
+    decides=False,
+)
+DRAFT = Option(
+    name="draft",
+    type=str,
+    help="speculative, mentored, cdlh-approx, cdsl, disc, exact: what proposes tokens: a model of "
+    "the same vocabulary, 'embedded', 'counts' (what a grammar's states were followed by) or "
+    "'prompt-lookup' (what the last tokens were followed by). The embedded draft if the model is "
+    "the embedded one; disc and exact have none if not given.",
+    metavar="NAME_OR_PATH",
+    opened=True,
+)
+GAMMA = Option(
+    name="gamma",
+    type=(int, ADAPTIVE),
+    default=4,
+    help="Tokens proposed before each pass of the model; 'auto' adapts to what each text accepts.",
+    unit="tokens",
+    metavar="N|auto",
+    at_least=1,
+)
+DRAFT_TEMPERATURE = Option(
+    name="draft_temperature",
+    type=float,
+    help="Of a draft model, instead of the model's `temperature`, `top_k` and `top_p`; 0 proposes "
+    "its most probable tokens.",
+    metavar="T",
+    at_least=0,
+)
+COST_RATIO = Option(
+    name="cost_ratio",
+    type=float,
+    help="With a draft model: cost of one of its calls in calls of the model, for cost_per_token, "
+    "which is null without it.",
+    unit="calls of the model",
+    metavar="C",
+    above=0,
+)
+SAVED_COUNTS = Option(
+    name="counts",
+    type=Path,
+    help="Begin with the counts that `save_counts` wrote.",
+    metavar="FILE",
+    opened=True,
+)
+SPECULATE = Option(
+    name="speculate",
+    type=int,
+    default=0,
+    help="greedy, masked: guess up to S tokens of a grammar's text from counts, and evaluate them "
+    "in one forward pass; changes no text. 0 is off. speculative: short for `draft` counts `gamma` "
+    "S.",
+    unit="tokens",
+    metavar="S",
+    at_least=0,
+)
+SPECULATE_THRESHOLD = Option(
+    name="speculate_threshold",
+    type=float,
+    default=0.4,
+    help="Guess tokens whose estimated probability is above P.",
+    metavar="P",
+    at_least=0,
+    below=1,
+)
+REWARD = Option(
+    name="reward",
+    type=str,
+    help="cdlh, cdlh-approx, cdsl: what texts are scored by: coverage (share of a record's "
+    "`concepts`, in any inflected form, or in those of the record's `inflections`, a list of "
+    "lists; coverage:past counts simple pasts, too), classifier:NAME_OR_PATH (probability of its "
+    "last label), regex:PATTERN (1 if it is found, within a second) or module:function (a function "
+    "of texts and records, the fields that cdec does not read itself, that returns a list of one "
+    "number a text; imported from the working directory too).",
+    metavar="SPEC",
+    opened=True,
+)
+BRANCH = Option(
+    name="branch",
+    type=int,
+    default=3,
+    help="cdlh, cdlh-approx, cdsl: candidates for a token, the most probable ones.",
+    unit="tokens",
+    metavar="K",
+    at_least=1,
+)
+DEPTH = Option(
+    name="depth",
+    type=int,
+    default=3,
+    help="cdlh, cdlh-approx, cdsl: tokens looked ahead before the reward is asked; also how many "
+    "the draft of cdsl proposes.",
+    unit="tokens",
+    metavar="D",
+    at_least=1,
+)
