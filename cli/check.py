@@ -2,81 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated
-
-import typer
-
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.tables import print_columns, print_json
-from cdec.cli.options import shared
-from cdec.cli.options.shared import refuse_terminal, refuse_unused, require_at_least
-from cdec.cli.options.texts import TextFormatOptions
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(TextFormatOptions):
-    """Options of ``cdec check``; the documented defaults stand here."""
-
-    artifact: shared.ArtifactArgument
-    input: Annotated[
-        str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Texts, one a line; `-` is stdin.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = "-"
-    whole: Annotated[
-        bool,
-        typer.Option(
-            "--whole",
-            help="The input is one text; one newline at its end is not part of it.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = False
-    token_ids: Annotated[
-        bool,
-        typer.Option(
-            "--token-ids",
-            help="The input is one JSON array of token ids a line.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = False
-    allowed: Annotated[
-        int,
-        typer.Option(
-            "--allowed",
-            help="How many of the continuations that were allowed to show.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = 10
-    lookahead: shared.LookaheadOption = None
-    explain: Annotated[
-        bool,
-        typer.Option(
-            "--explain",
-            help="Grammars: step through one text, token by token.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = False
-    tokenizer: Annotated[
-        str | None,
-        typer.Option(
-            "--tokenizer",
-            metavar="NAME_OR_PATH",
-            help="Cuts the text of --explain; the longest tokens from the left if not given.",
-            rich_help_panel=shared.MODEL,
-        ),
-    ] = None
-    json: Annotated[
-        bool,
-        typer.Option(
-            "--json", help="Print --explain as JSON lines.", rich_help_panel=shared.OUTPUT
-        ),
-    ] = False
+from cdec.cli.options.reading import CheckOptions as Options
+from cdec.cli.options.shared import refuse_terminal, refuse_unused
 
 
 def execute(options: Options, run: Run) -> int:
@@ -96,8 +25,6 @@ def execute(options: Options, run: Run) -> int:
     """
     from cdec.cli.runs.check import explanation, verdicts
 
-    require_at_least(options.allowed, 0, "--allowed")
-    require_at_least(options.lookahead, 0, "--lookahead")
     if options.token_ids:
         refuse_unused(("format", "field", "whole", "tokenizer"), run.typed, "with --token-ids")
     if options.whole:

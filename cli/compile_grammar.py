@@ -6,9 +6,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
-import typer
-
 from cdec.cli.frame.command import Run
+from cdec.cli.frame.declaration import Declared
 from cdec.cli.frame.grammar_summary import grammar_rows
 from cdec.cli.frame.tables import print_json, print_table
 from cdec.cli.frame.typed import notice_objects
@@ -30,44 +29,34 @@ class SourceOptions(CompileOptions):
 
     source: Annotated[
         str,
-        typer.Argument(
-            metavar="FILE", help="A grammar; `-` is stdin; or the name of a shipped one: json."
+        Declared(
+            "A grammar; `-` is stdin; or the name of a shipped one: json.",
+            metavar="FILE",
+            positional=True,
         ),
     ]
     format: Annotated[
         Literal["auto", "lark", "ebnf", "gbnf"],
-        typer.Option(
-            "--format",
-            help="Dialect; auto goes by the file's ending, and is lark where that says nothing.",
-            rich_help_panel=shared.INPUT,
+        Declared(
+            "Dialect; auto goes by the file's ending, and is lark where that says nothing.",
+            shared.INPUT,
         ),
     ] = "auto"
     start: Annotated[
         str | None,
-        typer.Option(
-            "--start",
-            metavar="NAME",
-            help="Start rule; `start` (ebnf: `root`) if not given.",
-            rich_help_panel=shared.INPUT,
-        ),
+        Declared("Start rule; `start` (ebnf: `root`) if not given.", shared.INPUT, metavar="NAME"),
     ] = None
     lexer: Annotated[
         Literal["contextual", "basic", "dynamic"] | None,
-        typer.Option(
-            "--lexer",
-            help="How text is cut into terminals; contextual where the grammar is LALR(1), else "
+        Declared(
+            "How text is cut into terminals; contextual where the grammar is LALR(1), else "
             "dynamic.",
-            rich_help_panel=shared.INPUT,
+            shared.INPUT,
         ),
     ] = None
     allow_imports: Annotated[
         Path | None,
-        typer.Option(
-            "--allow-imports",
-            metavar="DIR",
-            help="Let %import read grammars in this folder.",
-            rich_help_panel=shared.INPUT,
-        ),
+        Declared("Let %import read grammars in this folder.", shared.INPUT, metavar="DIR"),
     ] = None
 
 

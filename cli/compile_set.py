@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
-from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
-
-import typer
+from typing import TYPE_CHECKING
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.set_summary import set_rows, set_summary
 from cdec.cli.frame.tables import print_json, print_table
-from cdec.cli.options import shared
-from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
-from cdec.cli.options.shared import parse_size, refuse_unused, require_at_least, require_utf8
-from cdec.cli.options.texts import TextFormatOptions
+from cdec.cli.options.compiling import SetOptions as Options
+from cdec.cli.options.compiling import require_output, unnamed_output
+from cdec.cli.options.shared import parse_size, refuse_unused, require_utf8
 
 if TYPE_CHECKING:
     from cdec.compilers import SetLimits
@@ -26,128 +22,6 @@ _TEXT_ONLY = frozenset(
     {"format", "field", "id_field", "prefix", "suffix", "leading_space", "normalize"}
 )
 """Options about texts, which token rows have no use for."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(TextFormatOptions, CompileOptions):
-    """Options of ``cdec compile-set``; the documented defaults stand here."""
-
-    source: Annotated[
-        str, typer.Argument(metavar="FILE", help="Entities, one a line; `-` is stdin.")
-    ]
-    id_field: Annotated[
-        str | None,
-        typer.Option(
-            "--id-field",
-            help="Field or column with the entity ids; line numbers if not given.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = None
-    token_ids: Annotated[
-        bool,
-        typer.Option(
-            "--token-ids",
-            help="FILE holds one JSON array of token ids a line.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = False
-    bad_lines: Annotated[
-        Literal["error", "skip"],
-        typer.Option(
-            "--bad-lines",
-            help="What to do with lines that cannot be read or tokenised.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = "error"
-    keep_empty: Annotated[
-        bool,
-        typer.Option(
-            "--keep-empty",
-            help="A blank line makes the empty text a member.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = False
-    deny: Annotated[
-        Path | None,
-        typer.Option(
-            "--deny",
-            metavar="FILE",
-            help="Texts to leave out, one a line.",
-            rich_help_panel=shared.INPUT,
-        ),
-    ] = None
-    prefix: Annotated[
-        str,
-        typer.Option(
-            "--prefix",
-            help="Text forced before every member.",
-            rich_help_panel=shared.TOKENS,
-        ),
-    ] = ""
-    suffix: Annotated[
-        str,
-        typer.Option(
-            "--suffix",
-            help="Text forced after every member; it ends the sample.",
-            rich_help_panel=shared.TOKENS,
-        ),
-    ] = ""
-    leading_space: Annotated[
-        Literal["auto", "always", "never", "both"],
-        typer.Option(
-            "--leading-space",
-            help="Whether a member begins with a space when tokenised.",
-            rich_help_panel=shared.TOKENS,
-        ),
-    ] = "auto"
-    normalize: Annotated[
-        Literal["none", "nfc", "nfkc"],
-        typer.Option(
-            "--normalize", help="Unicode normalisation first.", rich_help_panel=shared.TOKENS
-        ),
-    ] = "none"
-    max_line_bytes: Annotated[
-        int | None,
-        typer.Option(
-            "--max-line-bytes",
-            help="Longest input line, bytes; 1 MiB if not given.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = None
-    max_input_bytes: Annotated[
-        str | None,
-        typer.Option(
-            "--max-input-bytes",
-            metavar="SIZE",
-            help="Largest input after decompression, such as 64GB.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = None
-    max_entities: Annotated[
-        int | None,
-        typer.Option(
-            "--max-entities",
-            help="Most entities; 2147483647 if not given.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = None
-    max_entry_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--max-entry-tokens",
-            help="Most tokens of one entity; 4096 if not given.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = None
-    memory_limit: Annotated[
-        str | None,
-        typer.Option(
-            "--memory-limit",
-            metavar="SIZE",
-            help="Sort on disk beyond this much memory, such as 2GB.",
-            rich_help_panel=shared.LIMITS,
-        ),
-    ] = None
 
 
 def execute(options: Options, run: Run) -> int:
@@ -189,9 +63,6 @@ def _limits(options: Options) -> tuple[InputLimits, SetLimits]:
     from cdec.compilers import SetLimits
     from cdec.data.input.source import ENTITY_LIMITS
 
-    require_at_least(options.max_line_bytes, 1, "--max-line-bytes")
-    require_at_least(options.max_entities, 1, "--max-entities")
-    require_at_least(options.max_entry_tokens, 1, "--max-entry-tokens")
     reading = {
         "max_line_bytes": options.max_line_bytes,
         "max_input_bytes": parse_size(options.max_input_bytes, "--max-input-bytes"),

@@ -2,24 +2,23 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
-from cdec.cli.frame.command import CommonOptions, Run
+from cdec.cli.frame.command import Run
+from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
-from cdec.cli.options.shared import require_at_least
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(CommonOptions):
     """Options of ``cdec demo``; the documented defaults stand here."""
 
-    prompts: Annotated[int, typer.Option("--prompts", help="Questions asked.")] = 8
-    n: Annotated[int, typer.Option("-n", "--n", help="Samples a question.")] = 8
-    seed: Annotated[int, typer.Option("--seed", help="Of every random draw.")] = 0
+    prompts: Annotated[int, Declared("Questions asked.", at_least=1, at_most=math.inf)] = 8
+    n: Annotated[int, Declared("Samples a question.", at_least=1, at_most=math.inf)] = 8
+    seed: Annotated[int, Declared("Of every random draw.")] = 0
     json: shared.JsonOption = False
 
 
@@ -37,8 +36,6 @@ def execute(options: Options, run: Run) -> int:
     """
     from cdec.cli.demonstration import demonstrate
 
-    require_at_least(options.prompts, 1, "--prompts")
-    require_at_least(options.n, 1, "--n")
     result = demonstrate(run, prompts=options.prompts, n=options.n, seed=options.seed)
     if options.json:
         print_json(run.console, result.to_json())

@@ -10,7 +10,8 @@ from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
 
-from cdec.cli.frame.command import CommonOptions, Run
+from cdec.cli.frame.command import Run
+from cdec.cli.frame.declaration import CommonOptions
 from cdec.cli.frame.tables import flatten, print_json, print_table
 from cdec.cli.options import shared
 from cdec.core.errors import ExtraMissingError

@@ -4,56 +4,17 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
-import typer
-
-from cdec.cli.frame.command import CommonOptions, Run
+from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape
 from cdec.cli.frame.tables import flatten, print_json, print_table
-from cdec.cli.options import shared
-from cdec.cli.options.shared import refuse_unused, require_at_least
+from cdec.cli.options.reading import InspectOptions as Options
+from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifact_files import read_artifact
 
 if TYPE_CHECKING:
     from cdec.core.sets.report import TreeNode
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(CommonOptions):
-    """Options of ``cdec inspect``; the documented defaults stand here."""
-
-    artifact: shared.ArtifactArgument
-    tree: Annotated[
-        bool,
-        typer.Option(
-            "--tree",
-            help="Show part of a set's trie, or one subterminal tree of a grammar.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = False
-    depth: Annotated[
-        int, typer.Option("--depth", help="Sets: levels of --tree.", rich_help_panel=shared.OUTPUT)
-    ] = 3
-    width: Annotated[
-        int,
-        typer.Option(
-            "--width",
-            help="Children a node of --tree; grammars: groups, and tokens a group.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = 8
-    state: Annotated[
-        int,
-        typer.Option(
-            "--state",
-            metavar="N",
-            help="Grammars: the scanner state whose tree --tree shows.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = 0
-    json: shared.JsonOption = False
 
 
 def execute(options: Options, run: Run) -> int:
@@ -71,8 +32,6 @@ def execute(options: Options, run: Run) -> int:
     """
     from cdec.cli.frame.grammar_tree import subterminal_tree_lines
 
-    require_at_least(options.depth, 1, "--depth")
-    require_at_least(options.width, 1, "--width")
     if not options.tree:
         refuse_unused(("depth", "width", "state"), run.typed, "without --tree")
     described, tree = describe_artifact(options)

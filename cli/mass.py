@@ -2,80 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-import typer
-
 from cdec.cli.frame.command import Run
-from cdec.cli.options import shared
-from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
-from cdec.cli.options.decoding import DecodingOptions
-from cdec.cli.options.model import ModelOptions
-from cdec.cli.options.prompts import PromptOptions
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOptions, ModelOptions):
-    """Options of ``cdec mass``; the documented defaults stand here and in the bases."""
-
-    candidates: Annotated[
-        int,
-        typer.Option(
-            "--candidates",
-            metavar="N",
-            help="Candidates drawn for each prompt; the estimate is their mean.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = 256
-    until_converged: Annotated[
-        float | None,
-        typer.Option(
-            "--until-converged",
-            metavar="W",
-            help="Stop earlier where the certified bounds are W apart, as probabilities; such a "
-            "record has bounds and no estimate, since a stopped mean is biased.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = None
-    round: Annotated[
-        int,
-        typer.Option(
-            "--round",
-            metavar="N",
-            help="Candidates that are drawn before a record learns from them; decides results.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = 16
-    remember: Annotated[
-        bool,
-        typer.Option(
-            "--remember/--no-remember",
-            help="Let candidates learn from those before; if not, they are independent.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = True
-    tree: Annotated[
-        Path | None,
-        typer.Option(
-            "--tree",
-            metavar="FILE.arrow",
-            help="Keep what a single prompt's candidates learnt in this file, and begin with what "
-            "it holds, as in cdec sample. Written when all is drawn.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = None
-    strict: shared.StrictOption = False
-    json: Annotated[
-        bool,
-        typer.Option(
-            "--json",
-            help="Print JSON lines on a terminal too, not a table.",
-            rich_help_panel=shared.OUTPUT,
-        ),
-    ] = False
-    progress: shared.ProgressOption = None
+from cdec.cli.options.scoring import MassOptions as Options
 
 
 def execute(options: Options, run: Run) -> int:

@@ -7,17 +7,16 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from cdec.cli.frame.command import Run
+from cdec.cli.frame.declaration import Declared
 from cdec.cli.frame.results import print_results
 from cdec.cli.frame.typed import record_error
 from cdec.cli.options import shared
-from cdec.cli.options.model import ModelOptions, refuse_revision
+from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.shared import refuse_terminal, require_utf8
 from cdec.cli.options.texts import TextRecordOptions
-from cdec.cli.runs.checks import check_counts
 from cdec.cli.runs.inputs import line_limits, require_input
+from cdec.cli.runs.models import refuse_revision
 
 if TYPE_CHECKING:
     from cdec.data.input.source import SourceStats
@@ -31,27 +30,20 @@ class Options(TextRecordOptions, ModelOptions):
 
     prompt: Annotated[
         str,
-        typer.Option(
-            "--prompt",
+        Declared(
+            "What stands before the texts of records that have no `prompt`.",
+            shared.INPUT,
             metavar="TEXT",
-            help="What stands before the texts of records that have no `prompt`.",
-            rich_help_panel=shared.INPUT,
         ),
     ] = ""
     end: Annotated[
         bool,
-        typer.Option(
-            "--end",
-            help="Count the end of the text as an event.",
-            rich_help_panel=shared.METHOD,
-        ),
+        Declared("Count the end of the text as an event.", shared.METHOD),
     ] = False
     batch_size: Annotated[
         int,
-        typer.Option(
-            "--batch-size",
-            help="Texts rewritten together; results come batch by batch.",
-            rich_help_panel=shared.METHOD,
+        Declared(
+            "Texts rewritten together; results come batch by batch.", shared.METHOD, at_least=1
         ),
     ] = 16
     strict: shared.StrictOption = False
@@ -72,7 +64,6 @@ def execute(options: Options, run: Run) -> int:
       cdec retokenize -m gpt2 -i texts.txt --prompt "A text: " | jq .perplexity
     """
     refuse_revision(options.model, run.typed)
-    check_counts(options)
     prompt = require_utf8(options.prompt, "--prompt")
     if options.input == "-":
         refuse_terminal("texts (text or JSONL lines)", "give -i FILE, or pipe them in")

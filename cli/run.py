@@ -4,25 +4,19 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Annotated
-
-import typer
 
 from cdec.cli import sample
 from cdec.cli.frame.command import Run
-from cdec.cli.options.sampling import SampleOptions
-from cdec.cli.runs.record_grammars import RecordGrammarOptions
+from cdec.cli.options import shared
+from cdec.cli.options.sampling import RunOptions, SampleOptions
 from cdec.core.errors import UsageError
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RecordGrammarOptions, SampleOptions):
+class Options(RunOptions):
     """Options of ``cdec run``: those of ``cdec sample``, the artifact by its place."""
 
-    artifact: Annotated[
-        Path, typer.Argument(metavar="ARTIFACT", help="An artifact that a compile command wrote.")
-    ]
+    artifact: shared.ArtifactArgument
 
 
 def execute(options: Options, run: Run) -> int:
@@ -39,4 +33,4 @@ def execute(options: Options, run: Run) -> int:
             hint="type the run: cdec sample -a ARTIFACT -i PROMPTS -o SAMPLES",
         )
     values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    return sample.execute(sample.Options(**values), run)
+    return sample.execute(SampleOptions(**values), run)

@@ -2,17 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 from cdec.cli.frame.command import Run
-from cdec.cli.options.constraint import ArtifactOptions
-from cdec.cli.options.sampling import SampleOptions
-from cdec.cli.runs.record_grammars import RecordGrammarOptions
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(RecordGrammarOptions, SampleOptions, ArtifactOptions):
-    """Options of ``cdec sample``; those about the grammars of records come last."""
+from cdec.cli.options.sampling import SampleOptions as Options
 
 
 def execute(options: Options, run: Run) -> int:

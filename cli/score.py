@@ -3,82 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Annotated
-
-import typer
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.results import print_results
-from cdec.cli.options import shared
-from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
-from cdec.cli.options.decoding import WarpingOptions
-from cdec.cli.options.model import ModelOptions, refuse_revision
-from cdec.cli.options.texts import TextRecordOptions
-
-
-@dataclass(frozen=True, kw_only=True)
-class Options(TextRecordOptions, ConstraintOptions, ArtifactOptions, WarpingOptions, ModelOptions):
-    """Options of ``cdec score``; the documented defaults stand here and in the bases."""
-
-    max_new_tokens: Annotated[
-        int | None,
-        typer.Option(
-            "--max-new-tokens",
-            help="Longest member; the set's or the model's own limit if not given.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = None
-    candidates: Annotated[
-        int,
-        typer.Option(
-            "--candidates",
-            metavar="N",
-            help="Masked candidates drawn for each prompt, to narrow the bounds of Q.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = 0
-    seed: Annotated[
-        int,
-        typer.Option("--seed", help="Of the candidates.", rich_help_panel=shared.METHOD),
-    ] = 0
-    prompt: Annotated[
-        str | None,
-        typer.Option(
-            "--prompt",
-            metavar="TEXT",
-            help="What stands before the texts of records that have no `prompt`.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = None
-    prompts: Annotated[
-        str | None,
-        typer.Option(
-            "--prompts",
-            metavar="FILE",
-            help="Records as cdec sample read them: gives each sample the prompt of its `id`.",
-            rich_help_panel=shared.PROMPTS,
-        ),
-    ] = None
-    template: shared.TemplateOption = None
-    end: Annotated[
-        bool,
-        typer.Option(
-            "--end/--no-end",
-            help="Without artifact: count the end of the text as an event.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = True
-    batch_size: Annotated[
-        int,
-        typer.Option(
-            "--batch-size",
-            help="Texts scored together, or more where they share a prompt.",
-            rich_help_panel=shared.METHOD,
-        ),
-    ] = 64
-    fields: shared.FieldsOption = None
-    strict: shared.StrictOption = False
+from cdec.cli.options.scoring import ScoreOptions as Options
+from cdec.cli.runs.models import refuse_revision
 
 
 def execute(options: Options, run: Run) -> int:

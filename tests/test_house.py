@@ -15,23 +15,6 @@ LINES_A_FILE = 300
 LINES_A_FUNCTION = 60
 
 CIRCLES: list[list[str]] = [
-    ["cdec.cli.check", "cdec.cli.runs.check_run"],
-    ["cdec.cli.compile_set", "cdec.cli.inspect", "cdec.cli.runs.pipeline"],
-    ["cdec.cli.frame.command", "cdec.cli.frame.config"],
-    ["cdec.cli.mass", "cdec.cli.runs.mass_run"],
-    [
-        "cdec.cli.options.sampling",
-        "cdec.cli.options.speculation",
-        "cdec.cli.runs.adaptation",
-        "cdec.cli.runs.draft_loading",
-        "cdec.cli.runs.method",
-        "cdec.cli.runs.partners",
-        "cdec.cli.runs.sample_checks",
-        "cdec.cli.runs.sample_plan",
-        "cdec.cli.runs.sample_run",
-        "cdec.cli.sample",
-    ],
-    ["cdec.cli.runs.score_run", "cdec.cli.score"],
     ["cdec.compilers.grammars.lark.source", "cdec.compilers.grammars.source"],
     [
         "cdec.core.artifacts.kinds",
@@ -53,7 +36,7 @@ CIRCLES: list[list[str]] = [
 """Groups of files that still import each other; a group that is cut open leaves the list."""
 
 CROWDED: dict[str, int] = {
-    "cli/runs": 26,
+    "cli/runs": 22,
 }
 """Rooms with more files than the limit, and how many: these numbers may only shrink."""
 

@@ -8,26 +8,22 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args
 
 import typer
 from typer.core import TyperCommand
 
 from cdec.cli.frame.config import Config
 from cdec.cli.frame.console import Console
+from cdec.cli.frame.declaration import (
+    CommonOptions,
+    NumberOrWord,
+    Parameter,
+    check_ranges,
+    parameters_of,
+)
 from cdec.cli.frame.signals import Signals
-
-
-@dataclass(frozen=True, kw_only=True)
-class CommonOptions:
-    """What every command takes."""
-
-    quiet: Annotated[
-        bool, typer.Option("--quiet", "-q", help="Print errors only.", rich_help_panel="General")
-    ] = False
-    debug: Annotated[
-        bool, typer.Option("--debug", help="Print tracebacks.", rich_help_panel="General")
-    ] = False
+from cdec.cli.frame.spellings import words_of
 
 
 @dataclass
@@ -90,7 +86,7 @@ def as_command(
 
     Args:
         name: The command's name, as in ``cdec.toml`` tables.
-        options_class: Frozen dataclass; each field is ``Annotated`` with its Typer option.
+        options_class: Frozen dataclass; each field is ``Annotated`` with ``Declared``.
         execute: Does the work and returns the exit status.
     """
 
@@ -99,6 +95,7 @@ def as_command(
         run.typed = frozenset(field for field in values if _was_typed(ctx, field))
         values |= Config.load().values(name, options_class, skip=run.typed)
         options = options_class(**values)
+        check_ranges(options)
         progress = getattr(options, "progress", None)
         run.console = Console(quiet=options.quiet, debug=options.debug, progress=progress)
         if os.environ.get("CDEC_FAULT") == "raise":
@@ -106,45 +103,50 @@ def as_command(
             raise RuntimeError(f"fault asked for, HF_TOKEN={os.environ.get('HF_TOKEN')}")
         return execute(options, run)
 
-    hints = get_type_hints(options_class, include_extras=True)
-    parameters = [
-        inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
-        *(_parameter(field, hints[field.name]) for field in dataclasses.fields(options_class)),
-    ]
-    function.__signature__ = inspect.Signature(parameters)  # type: ignore[attr-defined]
-    function.__annotations__ = hints | {"ctx": typer.Context}
+    parameters = parameters_of(options_class).values()
+    function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
+        [
+            inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
+            *map(_signature_parameter, parameters),
+        ]
+    )
+    function.__annotations__ = {p.name: _typer_type(p) for p in parameters} | {"ctx": typer.Context}
     function.__name__ = name.replace("-", "_")
     function.__doc__ = execute.__doc__
     return function
 
 
-def _parameter(field: dataclasses.Field[Any], annotation: Any) -> inspect.Parameter:
-    default = field.default
-    if field.default_factory is not dataclasses.MISSING:
-        default = field.default_factory()
-    elif default is dataclasses.MISSING:
-        default = inspect.Parameter.empty
+def _signature_parameter(parameter: Parameter) -> inspect.Parameter:
+    default = parameter.default
     return inspect.Parameter(
-        field.name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=annotation
+        parameter.name,
+        inspect.Parameter.KEYWORD_ONLY,
+        default=inspect.Parameter.empty if default is dataclasses.MISSING else default,
+        annotation=_typer_type(parameter),
     )
+
+
+def _typer_type(parameter: Parameter) -> Any:
+    """Return a parameter's type with what Typer is to know of it."""
+    declared = parameter.declared
+    if declared.positional:
+        info: Any = typer.Argument(metavar=declared.metavar, help=declared.help)
+        return Annotated[parameter.type, info]
+    words = list(words_of(parameter.name))
+    if parameter.type in (bool, bool | None) and parameter.default is not False:
+        words[0] += words[0].replace("--", "/--no-", 1)
+    is_mixed = NumberOrWord in (parameter.type, *get_args(parameter.type))
+    info = typer.Option(
+        *words,
+        metavar=declared.metavar,
+        help=declared.help,
+        rich_help_panel=declared.panel,
+        show_default=parameter.default is not None,
+        parser=NumberOrWord if is_mixed else None,
+    )
+    return Annotated[parameter.type, info]
 
 
 def _was_typed(ctx: typer.Context, name: str) -> bool:
     source = ctx.get_parameter_source(name)
     return source is not None and source.name == "COMMANDLINE"
-
-
-def option_key(annotation: Any, name: str) -> str:
-    """Return the key of an option in ``cdec.toml``: its long name without dashes.
-
-    Args:
-        annotation: The field's type, ``Annotated`` with a Typer option or argument.
-        name: The field's name, used where no long name is declared.
-    """
-    if get_origin(annotation) is Annotated:
-        for extra in get_args(annotation)[1:]:
-            others = getattr(extra, "param_decls", None) or ()
-            for word in (getattr(extra, "default", None), *others):
-                if isinstance(word, str) and word.startswith("--"):
-                    return word.split("/")[0].removeprefix("--")
-    return name.replace("_", "-")

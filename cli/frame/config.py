@@ -2,27 +2,19 @@
 
 from __future__ import annotations
 
-import dataclasses
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Set
 from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
-from typing import Annotated, Any, Literal, Union, get_args, get_origin, get_type_hints
+from typing import Any, Literal, Union, get_args, get_origin
 
+from cdec.cli.frame.declaration import CommonOptions, NumberOrWord, Parameter, parameters_of
+from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.core.errors import ConfigError
 
 FILE_NAME = "cdec.toml"
 _MAX_BYTES = 1 << 20
-
-COMMAND_LINE_ONLY = frozenset({"trust-remote-code", "allow-pickle", "debug"})
-"""A file that lies in a downloaded folder must not be able to switch these on."""
-
-
-class NumberOrWord(str):
-    """The text of an option that is a number or a word; in ``cdec.toml`` it may be a number."""
-
-    __slots__ = ()
 
 
 @dataclass(frozen=True)
@@ -60,7 +52,7 @@ class Config:
             ) from error
 
     def values(
-        self, command: str, options_class: type, *, skip: Iterable[str] = ()
+        self, command: str, options_class: type[CommonOptions], *, skip: Iterable[str] = ()
     ) -> dict[str, Any]:
         """Return the values for one command's options, by field name.
 
@@ -75,34 +67,32 @@ class Config:
         own = option_fields(options_class)
         found: dict[str, Any] = {}
         for key, value in self._applicable(command, own).items():
-            name, annotation = own[key]
-            found[name] = _checked(key, value, annotation, self.path)
+            found[own[key].name] = _checked(key, value, own[key].type, self.path)
         return {name: value for name, value in found.items() if name not in set(skip)}
 
-    def _applicable(self, command: str, own: Mapping[str, tuple[str, Any]]) -> dict[str, Any]:
-        from cdec.cli.frame.registry import COMMANDS, options_class_of
-
-        everyone = {key for name in COMMANDS for key in option_fields(options_class_of(name))}
+    def _applicable(self, command: str, own: Mapping[str, Parameter]) -> dict[str, Any]:
+        every_command = {name: option_fields(options_class_of(name)) for name in COMMANDS}
+        everyone = {key: p for fields in every_command.values() for key, p in fields.items()}
+        typed_only = {key for key, option in everyone.items() if option.declared.typed_only}
         chosen: dict[str, Any] = {}
         tables = {k: v for k, v in self.values_by_key.items() if isinstance(v, dict)}
         for name, table in tables.items():
             if name not in COMMANDS:
-                raise self._unknown(name, everyone | set(COMMANDS))
-            known = set(option_fields(options_class_of(name)))
+                raise self._unknown(name, {*everyone, *COMMANDS})
             for key in table:
-                self._check_key(key, known)
+                self._check_key(key, every_command[name], typed_only)
         for key, value in self.values_by_key.items():
             if key not in tables:
-                normal = self._check_key(key, everyone)
+                normal = self._check_key(key, everyone, typed_only)
                 if normal in own:
                     chosen[normal] = value
         for key, value in tables.get(command, {}).items():
             chosen[key.replace("_", "-")] = value
         return chosen
 
-    def _check_key(self, key: str, known: set[str]) -> str:
+    def _check_key(self, key: str, known: Iterable[str], typed_only: Set[str]) -> str:
         normal = key.replace("_", "-")
-        if normal in COMMAND_LINE_ONLY:
+        if normal in typed_only:
             raise ConfigError(
                 f"{self.path}: {key!r} may stand on the command line only",
                 hint=f"remove it here and type --{normal} where it is wanted",
@@ -122,24 +112,14 @@ class Config:
         return ConfigError(f"{self.path}: unknown key {key!r}", hint=meant, key=key)
 
 
-def option_fields(options_class: type) -> dict[str, tuple[str, Any]]:
-    """Return key → (field name, annotation) for the options (not the arguments) of a command."""
-    from typer.models import ArgumentInfo
-
-    from cdec.cli.frame.command import option_key
-
-    hints = get_type_hints(options_class, include_extras=True)
-    found = {}
-    for field in dataclasses.fields(options_class):
-        annotation = hints[field.name]
-        if not any(isinstance(extra, ArgumentInfo) for extra in get_args(annotation)[1:]):
-            found[option_key(annotation, field.name)] = (field.name, annotation)
-    return found
+def option_fields(options_class: type[CommonOptions]) -> dict[str, Parameter]:
+    """Return the options (not the arguments) of a command by their keys."""
+    found = parameters_of(options_class).values()
+    return {parameter.key: parameter for parameter in found if not parameter.declared.positional}
 
 
-def _checked(key: str, value: Any, annotation: Any, path: Path) -> Any:
+def _checked(key: str, value: Any, expected: Any, path: Path) -> Any:
     """Return ``value`` as the option's type, or raise ConfigError."""
-    expected = get_args(annotation)[0] if get_origin(annotation) is Annotated else annotation
     for candidate in _alternatives(expected):
         matched, converted = _match(value, candidate)
         if matched:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Iterable
 from functools import cache
 
-from cdec.cli.options.spellings import SPELLINGS, flag_of
+from cdec.cli.frame.spellings import SPELLINGS, flag_of
 from cdec.core.errors import CdecError, Notice
 
 _PARAMETER = re.compile(r"""(?<!\w)(['"])(?:\\.|(?!\1).)*\1(?!\w)|`([a-z_]+)`""", re.DOTALL)
@@ -59,4 +59,4 @@ def _parameters() -> frozenset[str]:
     from cdec.cli.frame.registry import COMMANDS, options_class_of
 
     fields = (option_fields(options_class_of(command)).values() for command in COMMANDS)
-    return frozenset(name for command in fields for name, _ in command) | SPELLINGS.keys()
+    return frozenset(option.name for command in fields for option in command) | SPELLINGS.keys()

@@ -1,15 +1,15 @@
-"""What both compile commands take: the artifact to write, and the tokenizer it is for."""
+"""What compile commands take: the artifact to write, its tokenizer, and what a set is made of."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
-import typer
-
-from cdec.cli.frame.command import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options import shared
+from cdec.cli.options.texts import TextFormatOptions
 from cdec.core.errors import OutputExistsError, UsageError
 
 
@@ -19,21 +19,18 @@ class CompileOptions(CommonOptions):
 
     output: Annotated[
         Path | None,
-        typer.Option(
-            "--output",
-            "-o",
+        Declared(
+            "Artifact to write; if not given the input's name, ending in .arrow, beside it.",
+            shared.OUTPUT,
             metavar="FILE",
-            help="Artifact to write; if not given the input's name, ending in .arrow, beside it.",
-            rich_help_panel=shared.OUTPUT,
         ),
     ] = None
     tokenizer: Annotated[
         str | None,
-        typer.Option(
-            "--tokenizer",
+        Declared(
+            "Tokenizer file, folder or hub name; the embedded model's if not given.",
+            shared.MODEL,
             metavar="NAME_OR_PATH",
-            help="Tokenizer file, folder or hub name; the embedded model's if not given.",
-            rich_help_panel=shared.MODEL,
         ),
     ] = None
     model: shared.ModelOption = None
@@ -79,3 +76,82 @@ def unnamed_output(what: str, command: str) -> UsageError:
         f"{what} from stdin and no output was named",
         hint=f"type the artifact's name: cdec {command} - -o NAME.arrow",
     )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SetOptions(TextFormatOptions, CompileOptions):
+    """Options of ``cdec compile-set``; the documented defaults stand here."""
+
+    source: Annotated[
+        str, Declared("Entities, one a line; `-` is stdin.", metavar="FILE", positional=True)
+    ]
+    id_field: Annotated[
+        str | None,
+        Declared("Field or column with the entity ids; line numbers if not given.", shared.INPUT),
+    ] = None
+    token_ids: Annotated[
+        bool,
+        Declared("FILE holds one JSON array of token ids a line.", shared.INPUT),
+    ] = False
+    bad_lines: Annotated[
+        Literal["error", "skip"],
+        Declared("What to do with lines that cannot be read or tokenised.", shared.INPUT),
+    ] = "error"
+    keep_empty: Annotated[
+        bool,
+        Declared("A blank line makes the empty text a member.", shared.INPUT),
+    ] = False
+    deny: Annotated[
+        Path | None,
+        Declared("Texts to leave out, one a line.", shared.INPUT, metavar="FILE"),
+    ] = None
+    prefix: Annotated[
+        str,
+        Declared("Text forced before every member.", shared.TOKENS),
+    ] = ""
+    suffix: Annotated[
+        str,
+        Declared("Text forced after every member; it ends the sample.", shared.TOKENS),
+    ] = ""
+    leading_space: Annotated[
+        Literal["auto", "always", "never", "both"],
+        Declared("Whether a member begins with a space when tokenised.", shared.TOKENS),
+    ] = "auto"
+    normalize: Annotated[
+        Literal["none", "nfc", "nfkc"],
+        Declared("Unicode normalisation first.", shared.TOKENS),
+    ] = "none"
+    max_line_bytes: Annotated[
+        int | None,
+        Declared(
+            "Longest input line, bytes; 1 MiB if not given.",
+            shared.LIMITS,
+            at_least=1,
+            at_most=math.inf,
+        ),
+    ] = None
+    max_input_bytes: Annotated[
+        str | None,
+        Declared("Largest input after decompression, such as 64GB.", shared.LIMITS, metavar="SIZE"),
+    ] = None
+    max_entities: Annotated[
+        int | None,
+        Declared(
+            "Most entities; 2147483647 if not given.", shared.LIMITS, at_least=1, at_most=math.inf
+        ),
+    ] = None
+    max_entry_tokens: Annotated[
+        int | None,
+        Declared(
+            "Most tokens of one entity; 4096 if not given.",
+            shared.LIMITS,
+            at_least=1,
+            at_most=math.inf,
+        ),
+    ] = None
+    memory_limit: Annotated[
+        str | None,
+        Declared(
+            "Sort on disk beyond this much memory, such as 2GB.", shared.LIMITS, metavar="SIZE"
+        ),
+    ] = None

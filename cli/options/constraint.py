@@ -6,9 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
-from cdec.cli.frame.command import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options.shared import CONSTRAINT, PROMPTS, LookaheadOption
 
 
@@ -18,13 +16,7 @@ class ArtifactOptions(CommonOptions):
 
     artifact: Annotated[
         Path | None,
-        typer.Option(
-            "--artifact",
-            "-a",
-            metavar="ARTIFACT",
-            help="The constraint of records that name none.",
-            rich_help_panel=CONSTRAINT,
-        ),
+        Declared("The constraint of records that name none.", CONSTRAINT, metavar="ARTIFACT"),
     ] = None
 
 
@@ -34,38 +26,35 @@ class ConstraintOptions(CommonOptions):
 
     constraint: Annotated[
         list[str],
-        typer.Option(
-            "--constraint",
+        Declared(
+            "Artifact that prompt records name in their `constraint` field; repeatable.",
+            CONSTRAINT,
             metavar="NAME=ARTIFACT",
-            help="Artifact that prompt records name in their `constraint` field; repeatable.",
-            rich_help_panel=CONSTRAINT,
         ),
     ] = field(default_factory=list)
     deny: Annotated[
         Path | None,
-        typer.Option(
-            "--deny",
+        Declared(
+            "Texts that are not allowed, one a line; the artifact stays as it is.",
+            CONSTRAINT,
             metavar="FILE",
-            help="Texts that are not allowed, one a line; the artifact stays as it is.",
-            rich_help_panel=CONSTRAINT,
         ),
     ] = None
     conjoined: Annotated[
         list[Path],
-        typer.Option(
-            "--and",
-            metavar="ARTIFACT",
-            help="Set or grammar that whole texts (a set's leading space, prefix and suffix "
+        Declared(
+            "Set or grammar that whole texts (a set's leading space, prefix and suffix "
             "included) must satisfy as well; repeatable.",
-            rich_help_panel=CONSTRAINT,
+            CONSTRAINT,
+            metavar="ARTIFACT",
         ),
     ] = field(default_factory=list)
     lookahead: LookaheadOption = None
     heal: Annotated[
         bool,
-        typer.Option(
-            "--heal",
-            help="Grammars: cut the prompt's last token off, and let any tokens spell its text.",
-            rich_help_panel=PROMPTS,
+        Declared(
+            "Grammars: cut the prompt's last token off, and let any tokens spell its text.",
+            PROMPTS,
+            decides=True,
         ),
     ] = False

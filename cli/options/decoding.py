@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
-from cdec.cli.frame.command import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options.shared import METHOD
 
 
@@ -17,17 +16,15 @@ class WarpingOptions(CommonOptions):
 
     temperature: Annotated[
         float,
-        typer.Option("--temperature", help="Divides the logits.", rich_help_panel=METHOD),
+        Declared("Divides the logits.", METHOD, decides=True),
     ] = 1.0
     top_k: Annotated[
         int | None,
-        typer.Option("--top-k", help="Keep the k best tokens.", rich_help_panel=METHOD),
+        Declared("Keep the k best tokens.", METHOD, decides=True),
     ] = None
     top_p: Annotated[
         float | None,
-        typer.Option(
-            "--top-p", help="Keep the best tokens up to this mass.", rich_help_panel=METHOD
-        ),
+        Declared("Keep the best tokens up to this mass.", METHOD, decides=True),
     ] = None
 
 
@@ -36,21 +33,18 @@ class DecodingOptions(WarpingOptions):
     """How texts are drawn for prompts."""
 
     seed: Annotated[
-        int, typer.Option("--seed", help="Of every random draw.", rich_help_panel=METHOD)
+        int, Declared("Of every random draw.", METHOD, at_least=0, at_most=math.inf, decides=True)
     ] = 0
     max_new_tokens: Annotated[
         int | None,
-        typer.Option(
-            "--max-new-tokens",
-            help="Longest text, tokens; the longest member for sets, else 256.",
-            rich_help_panel=METHOD,
+        Declared(
+            "Longest text, tokens; the longest member for sets, else 256.",
+            METHOD,
+            at_least=1,
+            decides=True,
         ),
     ] = None
     batch_size: Annotated[
         int,
-        typer.Option(
-            "--batch-size",
-            help="Prompts decoded together; results come batch by batch.",
-            rich_help_panel=METHOD,
-        ),
+        Declared("Prompts decoded together; results come batch by batch.", METHOD, at_least=1),
     ] = 16

@@ -3,29 +3,15 @@
 from __future__ import annotations
 
 import dataclasses
+import math
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
-from cdec.cli.frame.command import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options import shared
-from cdec.cli.options.shared import require_at_least
 
 if TYPE_CHECKING:
     from cdec.compilers import GrammarLimits
-
-_FLAGS = {
-    "max_grammar_bytes": "--max-grammar-bytes",
-    "max_rules": "--max-rules",
-    "max_nesting": "--max-nesting",
-    "max_repeat": "--max-repeat",
-    "max_states": "--max-states",
-    "max_tree_nodes": "--max-tree-nodes",
-    "compile_seconds": "--compile-seconds",
-    "compile_megabytes": "--compile-megabytes",
-}
-_FIELDS = {"compile_seconds": "seconds", "compile_megabytes": "megabytes"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,82 +20,97 @@ class GrammarLimitOptions(CommonOptions):
 
     max_grammar_bytes: Annotated[
         int | None,
-        typer.Option(
-            "--max-grammar-bytes",
-            help="Longest grammar text, bytes; 4 MiB if not given.",
-            rich_help_panel=shared.LIMITS,
+        Declared(
+            "Longest grammar text, bytes; 4 MiB if not given.",
+            shared.LIMITS,
+            at_least=1,
+            at_most=math.inf,
         ),
     ] = None
     max_rules: Annotated[
         int | None,
-        typer.Option(
-            "--max-rules",
-            help="Most rules, once repetitions are written out; 50000 if not given.",
-            rich_help_panel=shared.LIMITS,
+        Declared(
+            "Most rules, once repetitions are written out; 50000 if not given.",
+            shared.LIMITS,
+            at_least=1,
+            at_most=math.inf,
         ),
     ] = None
     max_nesting: Annotated[
         int | None,
-        typer.Option(
-            "--max-nesting",
-            help="Brackets within brackets; 500 if not given.",
-            rich_help_panel=shared.LIMITS,
+        Declared(
+            "Brackets within brackets; 500 if not given.",
+            shared.LIMITS,
+            at_least=1,
+            at_most=math.inf,
         ),
     ] = None
     max_repeat: Annotated[
         int | None,
-        typer.Option(
-            "--max-repeat",
-            help="Largest count of a repetition; 100000 if not given.",
-            rich_help_panel=shared.LIMITS,
+        Declared(
+            "Largest count of a repetition; 100000 if not given.",
+            shared.LIMITS,
+            at_least=1,
+            at_most=math.inf,
         ),
     ] = None
     max_states: Annotated[
         int | None,
-        typer.Option(
-            "--max-states",
-            help="Most states of scanner or parser; 500000 if not given.",
-            rich_help_panel=shared.LIMITS,
+        Declared(
+            "Most states of scanner or parser; 500000 if not given.",
+            shared.LIMITS,
+            at_least=1,
+            at_most=math.inf,
         ),
     ] = None
     max_tree_nodes: Annotated[
         int | None,
-        typer.Option(
-            "--max-tree-nodes",
-            help="Most nodes of all subterminal trees; 20 million if not given.",
-            rich_help_panel=shared.LIMITS,
+        Declared(
+            "Most nodes of all subterminal trees; 20 million if not given.",
+            shared.LIMITS,
+            at_least=1,
+            at_most=math.inf,
         ),
     ] = None
-    compile_seconds: Annotated[
+    seconds: Annotated[
         float | None,
-        typer.Option(
-            "--compile-seconds",
-            help="CPU seconds for one grammar; 300 if not given.",
-            rich_help_panel=shared.LIMITS,
-        ),
+        Declared("CPU seconds for one grammar; 300 if not given.", shared.LIMITS, at_least=0.1),
     ] = None
-    compile_megabytes: Annotated[
+    megabytes: Annotated[
         int | None,
-        typer.Option(
-            "--compile-megabytes",
-            help="Memory for one grammar; 4096 if not given.",
-            rich_help_panel=shared.LIMITS,
+        Declared(
+            "Memory for one grammar; 4096 if not given.",
+            shared.LIMITS,
+            at_least=1,
+            at_most=math.inf,
         ),
     ] = None
 
 
 def grammar_limits(options: GrammarLimitOptions) -> GrammarLimits:
-    """Return the compiler's limits with what was given in their place.
-
-    Raises:
-        UsageError: One is out of range.
-    """
+    """Return the compiler's limits with what was given in their place."""
     from cdec.compilers import GrammarLimits
 
-    given = {}
-    for name, flag in _FLAGS.items():
-        value = getattr(options, name)
-        require_at_least(value, 0.1 if name == "compile_seconds" else 1, flag)
-        if value is not None:
-            given[_FIELDS.get(name, name)] = value
-    return dataclasses.replace(GrammarLimits(), **given)
+    names = [field.name for field in dataclasses.fields(GrammarLimits)]
+    given = {name: getattr(options, name) for name in names}
+    return GrammarLimits(**{name: value for name, value in given.items() if value is not None})
+
+
+@dataclass(frozen=True, kw_only=True)
+class RecordGrammarOptions(GrammarLimitOptions):
+    """Options about the grammars of records, and what compiling one may cost."""
+
+    grammar_cache: Annotated[
+        int,
+        Declared(
+            "Grammars of records that are kept compiled.",
+            shared.CONSTRAINT,
+            metavar="N",
+            at_least=1,
+            at_most=math.inf,
+        ),
+    ] = 64
+    grammar_cache_size: Annotated[
+        str,
+        Declared("Most bytes of grammars kept compiled.", shared.CONSTRAINT, metavar="SIZE"),
+    ] = "1GiB"

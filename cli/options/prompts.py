@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from typing import Annotated
 
-import typer
-
-from cdec.cli.frame.command import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options.shared import PROMPTS, TemplateOption
 
 
@@ -17,26 +16,19 @@ class PromptOptions(CommonOptions):
 
     input: Annotated[
         str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Prompts: text lines or JSONL; `-` is stdin.",
-            rich_help_panel=PROMPTS,
-        ),
+        Declared("Prompts: text lines or JSONL; `-` is stdin.", PROMPTS, metavar="FILE"),
     ] = "-"
     prompt: Annotated[
         list[str],
-        typer.Option(
-            "--prompt", metavar="TEXT", help="A prompt; repeatable.", rich_help_panel=PROMPTS
-        ),
+        Declared("A prompt; repeatable.", PROMPTS, metavar="TEXT"),
     ] = field(default_factory=list)
     template: TemplateOption = None
     max_line_bytes: Annotated[
         int | None,
-        typer.Option(
-            "--max-line-bytes",
-            help="Longest prompt line, bytes; 16 MiB if not given.",
-            rich_help_panel=PROMPTS,
+        Declared(
+            "Longest prompt line, bytes; 16 MiB if not given.",
+            PROMPTS,
+            at_least=1,
+            at_most=math.inf,
         ),
     ] = None

@@ -9,8 +9,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
+from cdec.cli.frame.declaration import Declared
 from cdec.core.errors import UsageError
 
 MODEL = "Model"
@@ -25,79 +24,53 @@ INPUT = "Input"
 TOKENS = "Tokens"
 
 ArtifactArgument = Annotated[
-    Path, typer.Argument(metavar="ARTIFACT", help="An artifact that a compile command wrote.")
+    Path, Declared("An artifact that a compile command wrote.", metavar="ARTIFACT", positional=True)
 ]
 ModelOption = Annotated[
     str | None,
-    typer.Option(
-        "--model",
-        "-m",
-        metavar="NAME_OR_PATH",
-        help="Hugging Face model; the embedded one if not given.",
-        rich_help_panel=MODEL,
-    ),
+    Declared("Hugging Face model; the embedded one if not given.", MODEL, metavar="NAME_OR_PATH"),
 ]
 RevisionOption = Annotated[
     str | None,
-    typer.Option("--revision", help="Commit, tag or branch of the model.", rich_help_panel=MODEL),
-]
-OutputOption = Annotated[
-    Path | None,
-    typer.Option("--output", "-o", metavar="FILE", help="Write here.", rich_help_panel=OUTPUT),
+    Declared("Commit, tag or branch of the model.", MODEL, decides=True),
 ]
 ForceOption = Annotated[
     bool,
-    typer.Option("--force", help="Replace an existing output file.", rich_help_panel=OUTPUT),
+    Declared("Replace an existing output file.", OUTPUT),
 ]
 JsonOption = Annotated[
     bool,
-    typer.Option("--json", help="Print the summary as one JSON object.", rich_help_panel=OUTPUT),
+    Declared("Print the summary as one JSON object.", OUTPUT),
 ]
 ProgressOption = Annotated[
     bool | None,
-    typer.Option(
-        "--progress/--no-progress",
-        help="Show progress on stderr; by default only on a terminal.",
-        rich_help_panel=OUTPUT,
-        show_default=False,
-    ),
+    Declared("Show progress on stderr; by default only on a terminal.", OUTPUT),
 ]
 StrictOption = Annotated[
     bool,
-    typer.Option("--strict", help="Stop at the first bad record.", rich_help_panel=OUTPUT),
+    Declared("Stop at the first bad record.", OUTPUT),
 ]
 FieldsOption = Annotated[
     str | None,
-    typer.Option(
-        "--fields",
-        metavar="A,B,...",
-        help="Keep these fields of each result.",
-        rich_help_panel=OUTPUT,
-    ),
+    Declared("Keep these fields of each result.", OUTPUT, metavar="A,B,...", decides=True),
 ]
 LookaheadOption = Annotated[
     int | None,
-    typer.Option(
-        "--lookahead",
-        metavar="K",
-        help="Grammars: tokens may begin at most K terminals beyond their first; any number if not "
+    Declared(
+        "Grammars: tokens may begin at most K terminals beyond their first; any number if not "
         "given (0 forbids what the model would have written within the grammar).",
-        rich_help_panel=CONSTRAINT,
+        CONSTRAINT,
+        metavar="K",
+        at_least=0,
+        decides=True,
     ),
 ]
 TemplateOption = Annotated[
     Path | None,
-    typer.Option(
-        "--template",
-        metavar="FILE",
-        help="Prompt text with {field} places, filled from each prompt record.",
-        rich_help_panel=PROMPTS,
+    Declared(
+        "Prompt text with {field} places, filled from each prompt record.", PROMPTS, metavar="FILE"
     ),
 ]
-
-LARGEST_COUNT = 2**31 - 1
-_ANY_SIZE = frozenset({"--seed", "--max-line-bytes"})
-"""Whole numbers that are only hashed or compared."""
 
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
@@ -167,30 +140,3 @@ def refuse_unused(fields: Iterable[str], typed: frozenset[str], where: str) -> N
     if unused:
         flags = ", ".join("--" + name.replace("_", "-") for name in unused)
         raise UsageError(f"{flags} means nothing {where}", hint="leave it out")
-
-
-def require_count(value: float | None, least: float, option: str) -> None:
-    """Check the range of a number that samplers compute with; ``LARGEST_COUNT`` is the largest.
-
-    Raises:
-        UsageError: It is too small or too large.
-    """
-    require_at_least(value, least, option)
-    if isinstance(value, int) and value > LARGEST_COUNT and option not in _ANY_SIZE:
-        raise UsageError(
-            f"{option} is {value}, expected at most {LARGEST_COUNT}",
-            hint=f"give {option} a smaller number, or leave it out",
-        )
-
-
-def require_at_least(value: float | None, least: float, option: str) -> None:
-    """Check an option's range.
-
-    Raises:
-        UsageError: It is smaller.
-    """
-    if value is not None and not value >= least:
-        raise UsageError(
-            f"{option} is {value}, expected at least {least:g}",
-            hint=f"give {option} a number of {least:g} or more, or leave it out",
-        )

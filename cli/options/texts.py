@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-import typer
-
-from cdec.cli.frame.command import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options.shared import INPUT
 
 
@@ -17,24 +16,12 @@ class TextRecordOptions(CommonOptions):
 
     input: Annotated[
         str,
-        typer.Option(
-            "--input",
-            "-i",
-            metavar="FILE",
-            help="Texts or samples: lines or JSONL; `-` is stdin.",
-            rich_help_panel=INPUT,
-        ),
+        Declared("Texts or samples: lines or JSONL; `-` is stdin.", INPUT, metavar="FILE"),
     ] = "-"
-    field: Annotated[
-        str, typer.Option("--field", help="Field with the text (JSONL).", rich_help_panel=INPUT)
-    ] = "text"
+    field: Annotated[str, Declared("Field with the text (JSONL).", INPUT)] = "text"
     max_line_bytes: Annotated[
         int | None,
-        typer.Option(
-            "--max-line-bytes",
-            help="Longest line, bytes; 16 MiB if not given.",
-            rich_help_panel=INPUT,
-        ),
+        Declared("Longest line, bytes; 16 MiB if not given.", INPUT, at_least=1, at_most=math.inf),
     ] = None
 
 
@@ -44,13 +31,9 @@ class TextFormatOptions(CommonOptions):
 
     format: Annotated[
         Literal["auto", "text", "jsonl", "csv", "parquet"],
-        typer.Option("--format", help="Format of the texts.", rich_help_panel=INPUT),
+        Declared("Format of the texts.", INPUT),
     ] = "auto"
     field: Annotated[
         str | None,
-        typer.Option(
-            "--field",
-            help="Field or column with the texts (JSONL, CSV, Parquet).",
-            rich_help_panel=INPUT,
-        ),
+        Declared("Field or column with the texts (JSONL, CSV, Parquet).", INPUT),
     ] = None

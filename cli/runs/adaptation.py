@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 from cdec.core.errors import Notice, UsageError
 
 if TYPE_CHECKING:
+    from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.cli.runs.constraints import Constraints
-    from cdec.cli.sample import Options
     from cdec.core.combine.healing import SortedTokens
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt

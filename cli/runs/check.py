@@ -11,7 +11,7 @@ from cdec.cli.texts.verdicts import Checker
 from cdec.core.errors import DataError, EncodingError, UsageError
 
 if TYPE_CHECKING:
-    from cdec.cli.check import Options
+    from cdec.cli.options.reading import CheckOptions as Options
     from cdec.core.constraint import Constraint
 
 _GRAMMAR_ONLY = ("explain", "lookahead")

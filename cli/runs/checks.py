@@ -7,36 +7,18 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.names import in_typed_words
-from cdec.cli.options.shared import refuse_terminal, require_count
+from cdec.cli.options.shared import refuse_terminal
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdec.cli.frame.command import CommonOptions
     from cdec.cli.options.decoding import WarpingOptions
     from cdec.cli.options.prompts import PromptOptions
     from cdec.core.models.warping import Warping
 
-_LEAST = {"batch_size": 1, "max_new_tokens": 1, "lookahead": 0, "max_line_bytes": 1, "seed": 0}
-"""Field → smallest value, whatever the command."""
 _WARPING = {"temperature": "--temperature", "top_k": "--top-k", "top_p": "--top-p"}
 _NEARLY_GREEDY = (
     "give a small one such as 0.01, which leaves nearly all mass to the most probable tokens"
 )
-
-
-def check_counts(options: CommonOptions, **own: int) -> None:
-    """Refuse numbers out of range, of the options that several commands have and of others.
-
-    Args:
-        options: Of any command.
-        own: Field → smallest value, of numbers that this command alone has.
-
-    Raises:
-        UsageError: One is too small or too large.
-    """
-    common = {field: least for field, least in _LEAST.items() if hasattr(options, field)}
-    for field, least in (common | own).items():
-        require_count(getattr(options, field), least, "--" + field.replace("_", "-"))
 
 
 def check_warping(options: WarpingOptions, *, instead: str = _NEARLY_GREEDY) -> None:

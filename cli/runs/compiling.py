@@ -15,9 +15,9 @@ from cdec.cli.runs.models import load_vocabulary
 from cdec.core.errors import InputMissingError, LimitError
 
 if TYPE_CHECKING:
-    from cdec.cli import compile_set
     from cdec.cli.frame.command import Run
     from cdec.cli.frame.progress import Progress
+    from cdec.cli.options.compiling import SetOptions
     from cdec.compilers import SetLimits, SetProgress, SetReport
     from cdec.compilers.grammars.options import Dialect
     from cdec.data.input.source import InputLimits, SourceStats
@@ -129,7 +129,7 @@ def output_path(source: GrammarSource, output: Path | None, *, force: bool) -> P
 
 
 def compile_set_file(
-    options: compile_set.Options,
+    options: SetOptions,
     run: Run,
     *,
     output: Path,
@@ -168,7 +168,7 @@ def compile_set_file(
     return _with_reading(report, stats)
 
 
-def _source(options: compile_set.Options, limits: InputLimits, stats: SourceStats) -> Any:
+def _source(options: SetOptions, limits: InputLimits, stats: SourceStats) -> Any:
     """Return the reader that the options ask for: batches of entities or of token rows."""
     from cdec.data.entities.source import read_entities, read_token_rows
 

@@ -9,10 +9,9 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.frame.typed import record_error
-from cdec.cli.options.model import refuse_revision
 from cdec.cli.runs import models
 from cdec.cli.runs.adaptation import Adaptation
-from cdec.cli.runs.checks import check_counts, check_prompts, check_warping, warping_of
+from cdec.cli.runs.checks import check_prompts, check_warping, warping_of
 from cdec.cli.runs.constraints import (
     Constraints,
     artifact_paths,
@@ -22,6 +21,7 @@ from cdec.cli.runs.constraints import (
 )
 from cdec.cli.runs.inputs import Prompts, read_denied
 from cdec.cli.runs.loop import Task, batches, by_temperature
+from cdec.cli.runs.models import refuse_revision
 from cdec.cli.runs.narrowing import conjoined_paths
 from cdec.cli.runs.tree import RunConstraint, for_tree, tree_of
 from cdec.core.errors import CdecError, UsageError
@@ -29,7 +29,7 @@ from cdec.core.errors import CdecError, UsageError
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.frame.console import Console
-    from cdec.cli.mass import Options
+    from cdec.cli.options.scoring import MassOptions as Options
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
 
@@ -73,7 +73,6 @@ def measure(options: Options, run: Run) -> int:
 
 
 def _check_options(options: Options, typed: frozenset[str]) -> None:
-    check_counts(options, candidates=1, round=1)
     check_warping(options)
     refuse_revision(options.model, typed)
     if options.tree is not None and not options.remember:

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.frame.declaration import LARGEST_COUNT, require_range
 from cdec.cli.options.names import in_typed_words
-from cdec.cli.options.shared import LARGEST_COUNT, parse_size, require_count
+from cdec.cli.options.shared import parse_size
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
@@ -179,7 +180,7 @@ def _checked(field: str, flag: str, value: Any) -> Any:
     if field == "gamma":
         return parse_gamma(value)
     if not isinstance(value, bool) and field not in _CHECKED_ELSEWHERE:
-        require_count(value, _LEAST.get(field, 1), flag)
+        require_range(flag, value, _LEAST.get(field, 1))
     if field == "accept_threshold" and value > 1:
         raise UsageError(
             f"{flag} is {value}, expected a share from 0 to 1", hint=f"give for example {flag} 0.3"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.names import in_typed_words, named_by
@@ -76,4 +77,27 @@ def open_model(options: ModelOptions) -> LanguageModel:
             allow_pickle=options.allow_pickle,
             quantization=options.quantization,
             allow_special=options.allow_special,
+        )
+
+
+def refuse_revision(name: str | None, typed: frozenset[str], *, field: str = "revision") -> None:
+    """Refuse to choose a version of what has only one: the embedded models, and folders.
+
+    Args:
+        name: The model, as typed.
+        typed: Fields that stood on the command line; what ``cdec.toml`` says is for other models.
+        field: The option's field.
+
+    Raises:
+        UsageError: It was typed.
+    """
+    if field not in typed:
+        return
+    is_embedded = shown_model(name) == EMBEDDED
+    if is_embedded or Path(str(name)).expanduser().exists():
+        found = "the embedded model" if is_embedded else f"{name}, which is on this machine,"
+        flag = "--" + field.replace("_", "-")
+        raise UsageError(
+            f"{flag} chooses a version on the hub, and {found} has one version",
+            hint=f"leave {flag} out, or name a model on the hub",
         )

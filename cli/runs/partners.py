@@ -7,19 +7,18 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.options.model import refuse_revision
 from cdec.cli.options.names import named_by
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.cost_ratio import MEASURE, measure_cost_ratio, parse_cost_ratio
 from cdec.cli.runs.draft_loading import COUNTS, NO_MODELS, device_of, open_draft
-from cdec.cli.runs.models import EMBEDDED, shown_model
+from cdec.cli.runs.models import EMBEDDED, refuse_revision, shown_model
 from cdec.cli.runs.stand_ins import stand_ins
 from cdec.core.errors import ConfigError, FieldError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.console import Console
+    from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.cli.runs.method import Method
-    from cdec.cli.sample import Options
     from cdec.core.models.base import LanguageModel
     from cdec.samplers.base import Sampler
     from cdec.samplers.drafts.counts import Counts

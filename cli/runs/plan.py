@@ -7,18 +7,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.options.model import refuse_revision
-from cdec.cli.options.speculation import check_speculation, load_counts
 from cdec.cli.runs.adaptation import require_grammars
-from cdec.cli.runs.checks import check_counts, check_prompts, check_warping, parse_fields
+from cdec.cli.runs.checks import check_prompts, check_warping, parse_fields
 from cdec.cli.runs.constraints import (
     artifact_paths,
     needs_artifact,
     refuse_unconstrained,
     verify_artifacts,
 )
+from cdec.cli.runs.draft_loading import check_speculation, load_counts
 from cdec.cli.runs.inputs import Prompts, read_denied
 from cdec.cli.runs.method import WITHOUT_CONSTRAINT, method_of
+from cdec.cli.runs.models import refuse_revision
 from cdec.cli.runs.narrowing import conjoined_paths
 from cdec.cli.runs.partners import Partners, with_typed_budget
 from cdec.cli.runs.record_grammars import CacheLimits
@@ -26,7 +26,7 @@ from cdec.cli.runs.tree import RunConstraint, for_tree, tree_of
 from cdec.core.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
-    from cdec.cli.sample import Options
+    from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.samplers.base import Sampler
     from cdec.samplers.drafts.counts import Counts
@@ -151,7 +151,6 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     Raises:
         UsageError: Also for prompts awaited from a terminal, and for a run without an artifact.
     """
-    check_counts(options, n=1, max_n=1)
     check_warping(options, instead=_greedily(options))
     refuse_revision(options.model, typed)
     if options.resume and options.force:

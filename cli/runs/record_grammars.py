@@ -8,12 +8,10 @@ import tempfile
 from collections import Counter, OrderedDict
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-import typer
-
-from cdec.cli.options.grammar_limits import GrammarLimitOptions, grammar_limits
-from cdec.cli.options.shared import CONSTRAINT, parse_size, require_at_least
+from cdec.cli.options.grammar_limits import RecordGrammarOptions, grammar_limits
+from cdec.cli.options.shared import parse_size
 from cdec.core.errors import CdecError, Notice
 
 if TYPE_CHECKING:
@@ -26,30 +24,6 @@ _EBNF_HEAD = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*[A-Za-z_][\w.-]*\s*::="
 
 _MEMO_BYTES = 32 << 20
 """Of each: many of them are open at once, and each serves few records."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class RecordGrammarOptions(GrammarLimitOptions):
-    """Options about the grammars of records, and what compiling one may cost."""
-
-    grammar_cache: Annotated[
-        int,
-        typer.Option(
-            "--grammar-cache",
-            metavar="N",
-            help="Grammars of records that are kept compiled.",
-            rich_help_panel=CONSTRAINT,
-        ),
-    ] = 64
-    grammar_cache_size: Annotated[
-        str,
-        typer.Option(
-            "--grammar-cache-size",
-            metavar="SIZE",
-            help="Most bytes of grammars kept compiled.",
-            rich_help_panel=CONSTRAINT,
-        ),
-    ] = "1GiB"
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +47,6 @@ class CacheLimits:
         Raises:
             UsageError: One is out of range.
         """
-        require_at_least(options.grammar_cache, 1, "--grammar-cache")
         size = parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1
         return cls(grammar_limits(options), options.grammar_cache, size)
 

@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
-from cdec.cli.options.speculation import save_counts
+from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
 from cdec.cli.runs.adaptation import Adaptation, nothing_guessed
 from cdec.cli.runs.checks import warping_of
 from cdec.cli.runs.constraints import Constraints
+from cdec.cli.runs.draft_loading import save_counts
 from cdec.cli.runs.loop import Decoder, Output, Task, batches
 from cdec.cli.runs.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, WITHOUT_EFFECT
 from cdec.cli.runs.models import shown_model
@@ -23,8 +24,8 @@ from cdec.core.errors import CdecError
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.frame.console import Console
+    from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.cli.runs.plan import Files
-    from cdec.cli.sample import Options
     from cdec.core.models.base import LanguageModel
     from cdec.data.output.resume import FinishedRecords
     from cdec.data.prompts.read import BadRecord, PromptRecord
@@ -169,29 +170,20 @@ class Tasks:
 def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object]:
     """Return all that decides what the records are: devices and batch sizes do not."""
     options, held, template = plan.options, files.held, files.prompts.template
-    chosen = (
-        *("n", "temperature", "top_k", "top_p", "seed", "max_new_tokens", "allow_special"),
-        *("lookahead", "heal"),
-    )
     return {
-        "method": options.method,
         **{
             flag.strip("-"): getattr(options, name)
             for name, flag in METHOD_OPTIONS.items()
             if name not in WITHOUT_EFFECT
         },
         **plan.partners.manifest(),
-        **{name: getattr(options, name) for name in chosen},
+        **deciding(options),
         "model": shown_model(options.model),
-        "revision": options.revision,
-        "dtype": options.dtype,
-        "quantization": options.quantization,
         "vocabulary": model.vocabulary.vocabulary_hash,
         "artifacts": dict(sorted(held.digests.items())),
         **({"and": list(held.also)} if held.also else {}),
         "deny": _hash(held.denied) if held.denied else None,
         "template": None if template is None else _hash([template.texts, template.fields]),
-        "fields": options.fields,
         **({} if options.tree is None else {"tree": str(options.tree)}),
     }
 

@@ -10,7 +10,7 @@ from cdec.cli.frame.typed import record_error
 from cdec.cli.options.shared import refuse_terminal, refuse_unused, require_utf8
 from cdec.cli.runs import models
 from cdec.cli.runs.adaptation import Adaptation
-from cdec.cli.runs.checks import check_counts, check_warping, parse_fields, warping_of
+from cdec.cli.runs.checks import check_warping, parse_fields, warping_of
 from cdec.cli.runs.constraints import Constraints, artifact_paths, verify_artifacts
 from cdec.cli.runs.inputs import ScorePrompts, line_limits, read_denied, require_input
 from cdec.cli.runs.loop import by_temperature
@@ -19,7 +19,7 @@ from cdec.core.errors import CdecError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
-    from cdec.cli.score import Options
+    from cdec.cli.options.scoring import ScoreOptions as Options
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.data.input.source import InputLimits, SourceStats
@@ -46,7 +46,6 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
             texts awaited from a terminal.
         InputMissingError: An input is not there.
     """
-    check_counts(options, candidates=0)
     check_warping(options)
     if options.prompt is not None and options.prompts is not None:
         raise UsageError("--prompt and --prompts were both given", hint="give one of them")

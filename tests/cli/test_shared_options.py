@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import dataclasses
 from pathlib import Path
-from typing import Any, get_args, get_type_hints
 
 import pytest
 
 from cdec.cli.frame.config import Config
+from cdec.cli.frame.declaration import parameters_of
 from cdec.cli.frame.registry import options_class_of
 from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
@@ -32,22 +31,11 @@ USERS = {
 }
 
 
-def meaning(options_class: type) -> dict[str, Any]:
-    """Return type, default, and all that Typer is told of each option."""
-    hints = get_type_hints(options_class, include_extras=True)
-    found = {}
-    for field in dataclasses.fields(options_class):
-        default = field.default_factory if field.default is dataclasses.MISSING else field.default
-        kind, *told = get_args(hints[field.name])
-        found[field.name] = (kind, default, [vars(info) for info in told])
-    return found
-
-
 @pytest.mark.parametrize("shared", USERS, ids=lambda shared: shared.__name__)
 def test_a_shared_option_is_the_same_in_every_command(shared: type) -> None:
-    expected = meaning(shared)
+    expected = parameters_of(shared)
     for name in USERS[shared]:
-        found = meaning(options_class_of(name))
+        found = parameters_of(options_class_of(name))
         assert {field: found[field] for field in expected} == expected
 
 

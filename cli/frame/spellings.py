@@ -6,7 +6,6 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "artifact": ("--artifact", "-a"),
     "conjoined": ("--and",),
     "dialect": ("--format",),
-    "end": ("--end/--no-end",),
     "import_folder": ("--allow-imports",),
     "input": ("--input", "-i"),
     "max_tries": ("--K", "-K"),
@@ -15,9 +14,7 @@ SPELLINGS: dict[str, tuple[str, ...]] = {
     "n": ("-n", "--n"),
     "output": ("--output", "-o"),
     "path": ("-o",),
-    "progress": ("--progress/--no-progress",),
     "quiet": ("--quiet", "-q"),
-    "remember": ("--remember/--no-remember",),
     "seconds": ("--compile-seconds",),
     "tree_bytes": ("--tree-cache",),
 }
@@ -32,4 +29,4 @@ def words_of(name: str) -> tuple[str, ...]:
 def flag_of(name: str) -> str:
     """Return the word that messages use for a parameter: ``max_tries`` gives ``--K``."""
     words = words_of(name)
-    return next((word for word in words if word.startswith("--")), words[0]).split("/")[0]
+    return next((word for word in words if word.startswith("--")), words[0])

@@ -1,0 +1,147 @@
+"""What is declared of a command's options: all that help, cdec.toml, checks and manifests ask."""
+
+from __future__ import annotations
+
+import dataclasses
+from collections.abc import Mapping
+from dataclasses import KW_ONLY, MISSING, dataclass
+from functools import cache
+from typing import Annotated, Any, get_args, get_type_hints
+
+from cdec.cli.frame.spellings import flag_of
+from cdec.core.errors import UsageError
+
+GENERAL = "General"
+LARGEST_COUNT = 2**31 - 1
+
+
+class NumberOrWord(str):
+    """The text of an option that is a number or a word; in ``cdec.toml`` it may be a number."""
+
+    __slots__ = ()
+
+
+@dataclass(frozen=True)
+class Declared:
+    """What an option is beside its name, type and default.
+
+    Attributes:
+        help: One or two sentences.
+        panel: The section of the help in which it stands.
+        metavar: What stands for the value in the help; None for the type's name.
+        at_least: Smallest value; None for any.
+        at_most: Largest value; that of a whole number is ``LARGEST_COUNT`` if this is None.
+        decides: Whether it changes what records say: such options stand in the manifest.
+        typed_only: Whether ``cdec.toml`` must not set it: the file may lie in a folder that was
+            downloaded.
+        positional: Whether it is an argument, told by its place.
+    """
+
+    help: str
+    panel: str = GENERAL
+    _: KW_ONLY
+    metavar: str | None = None
+    at_least: float | None = None
+    at_most: float | None = None
+    decides: bool = False
+    typed_only: bool = False
+    positional: bool = False
+
+
+@dataclass(frozen=True)
+class Parameter:
+    """An option or argument of a command.
+
+    Attributes:
+        name: Of the field.
+        type: Of its values.
+        default: ``MISSING`` where it must be given.
+        declared: All else.
+    """
+
+    name: str
+    type: Any
+    default: Any
+    declared: Declared
+
+    @property
+    def key(self) -> str:
+        """The key in ``cdec.toml``: the long name without dashes."""
+        return flag_of(self.name).removeprefix("--")
+
+    def check(self, value: Any) -> None:
+        """Refuse a number out of range.
+
+        Raises:
+            UsageError: It is.
+        """
+        if self.declared.at_least is not None:
+            require_range(flag_of(self.name), value, self.declared.at_least, self.declared.at_most)
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommonOptions:
+    """What every command takes; commands add fields, each ``Annotated`` with ``Declared``."""
+
+    quiet: Annotated[bool, Declared("Print errors only.")] = False
+    debug: Annotated[bool, Declared("Print tracebacks.", typed_only=True)] = False
+
+
+def parameters_of(options_class: type[CommonOptions]) -> Mapping[str, Parameter]:
+    """Return the options and arguments of a command, by the names of their fields."""
+    return _parameters_of(options_class)  # type: ignore[arg-type]  # a class is hashable
+
+
+@cache
+def _parameters_of(options_class: type[Any]) -> dict[str, Parameter]:
+    hints = get_type_hints(options_class, include_extras=True)
+    found = {}
+    for field in dataclasses.fields(options_class):
+        default = field.default
+        if field.default_factory is not MISSING:
+            default = field.default_factory()
+        kind, declared = get_args(hints[field.name])
+        found[field.name] = Parameter(field.name, kind, default, declared)
+    return found
+
+
+def check_ranges(options: CommonOptions) -> None:
+    """Refuse numbers out of range, of any option.
+
+    Raises:
+        UsageError: One is too small or too large.
+    """
+    for name, parameter in parameters_of(type(options)).items():
+        parameter.check(getattr(options, name))
+
+
+def deciding(options: CommonOptions) -> dict[str, object]:
+    """Return the values of the options that decide what records say, by name."""
+    parameters = parameters_of(type(options)).values()
+    return {p.name: getattr(options, p.name) for p in parameters if p.declared.decides}
+
+
+def require_range(flag: str, value: float | None, least: float, most: float | None = None) -> None:
+    """Refuse a number out of range.
+
+    Args:
+        flag: What it was typed for.
+        value: None is in range.
+        least: Smallest value.
+        most: Largest value; that of a whole number is ``LARGEST_COUNT`` if this is None.
+
+    Raises:
+        UsageError: It is too small or too large.
+    """
+    if value is None:
+        return
+    if not value >= least:
+        raise UsageError(
+            f"{flag} is {value}, expected at least {least:g}",
+            hint=f"give {flag} a number of {least:g} or more, or leave it out",
+        )
+    if isinstance(value, int) and value > (LARGEST_COUNT if most is None else most):
+        raise UsageError(
+            f"{flag} is {value}, expected at most {LARGEST_COUNT}",
+            hint=f"give {flag} a smaller number, or leave it out",
+        )
