@@ -1,6 +1,7 @@
-"""Offline: sources -> artifacts. No model, no printing.
+"""Compilers: from a list of entities or a grammar to an artifact, offline and without a model.
 
-Names are imported on first use, so that ``import cdec.compilers`` costs nothing.
+``sets`` and ``grammars`` do not know each other; begin with ``compile`` in either. Names are
+imported on first use, so that ``import cdec.compilers`` costs nothing.
 """
 
 from __future__ import annotations

@@ -1,6 +1,8 @@
-"""Bytes in and out: entities, prompts, templates, seeds, output records, resume, shipped files.
+"""Bytes in and out: inputs, entity lists, prompt records, output records, shipped files.
 
-Names are imported on first use, so that ``import cdec.data`` costs nothing that is not needed.
+Read ``input`` first, which opens and limits every input, then ``entities``, ``prompts`` and
+``output``; ``assets`` finds what ships with the package. Names are imported on first use,
+so that ``import cdec.data`` costs nothing.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Sorted rows -> the arrays and the metadata of a set artifact."""
+"""Builds the arrays and the metadata of a set artifact from sorted rows."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""compile_set and compile_token_set: entities -> a set artifact.
+"""compile_set and compile_token_set: from entities to a set artifact.
 
-The order of work: read and check a batch while the tokenizer works on the next (``set_source``,
-``set_encode``), collect rows (``set_runs``), sort them (``set_sort``), build the columns
-(``set_assemble``), write (``cdec.core.artifacts.write``).
+The order of work: read and check a batch while the tokenizer works on the next (``source``,
+``encode``), collect rows (``runs``), sort them (``sort``), build the columns (``assemble``), write
+(``cdec.core.artifacts.write``).
 """
 
 from __future__ import annotations
@@ -169,7 +169,7 @@ def compile_token_set(
 
 
 class _Job:
-    """One compilation: what both kinds of source have in common."""
+    """One compilation; its source holds texts or token rows."""
 
     def __init__(
         self,

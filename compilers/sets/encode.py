@@ -1,4 +1,4 @@
-"""Entities -> checked token rows: normalise, leave out, tokenise, prove that nothing was lost."""
+"""Turns texts into token rows: normalised, tokenised, and checked to decode to their texts."""
 
 from __future__ import annotations
 
@@ -94,13 +94,13 @@ class SetEncoder:
             self._report.denied += int((~keep).sum())
             prepared = prepared.kept(keep)
         if self._options.leading_space == "both":
-            prepared = self._without_spaced(prepared)
+            prepared = self._without_leading_space(prepared)
         return prepared
 
     def tokenize(self, batch: TextBatch) -> tuple[Tokenized, float]:
-        """Tokenise a batch, once for every head; also return the tokenizer's seconds.
+        """Tokenise a batch, once for every head; also return the seconds that it took.
 
-        Made to run in another thread: it only reads, and mostly without the interpreter lock.
+        Safe in another thread: it only reads, and mostly without the interpreter lock.
         """
         started = time.perf_counter()
         result = [
@@ -133,12 +133,13 @@ class SetEncoder:
             )
         ]
         for (tokens, offsets), further in zip(tokenized[1:], lengths[1:], strict=True):
-            # The empty member has one form: its row is among the first ones already.
-            spaced = np.diff(batch.offsets) > 0
-            if not spaced.all():
+            # An empty member has one row for both forms, which is among the first ones already.
+            has_text = np.diff(batch.offsets) > 0
+            if not has_text.all():
                 self.has_empty = True
-                tokens, offsets = kept_rows(tokens, offsets, spaced)
-                batch, hashes, further = batch.kept(spaced), hashes[spaced], further[spaced]
+                tokens, offsets = kept_rows(tokens, offsets, has_text)
+                batch, hashes = batch.kept(has_text), hashes[has_text]
+                further = further[has_text]
             result.append(
                 RowBatch(tokens, further, batch.lines, hashes, batch.originals, batch.ids, 0)
             )
@@ -196,8 +197,8 @@ class SetEncoder:
         self._report.blank += found
         return batch.kept(~blank) if found else batch
 
-    def _without_spaced(self, batch: TextBatch) -> TextBatch:
-        """Refuse texts that begin with a space: with and without one they would be two members."""
+    def _without_leading_space(self, batch: TextBatch) -> TextBatch:
+        """Refuse texts that begin with a space: the form with a space would be another text's."""
         keep = np.array([not text.startswith(" ") for text in batch.texts], np.bool_)
         if keep.all():
             return batch

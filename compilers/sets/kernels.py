@@ -1,4 +1,4 @@
-"""Compiled loops that check tokenised texts and gather sorted rows; sorting is ``set_sort``."""
+"""Compiled loops over texts and token rows: checks, offsets, copies of picked rows."""
 
 from __future__ import annotations
 

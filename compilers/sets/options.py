@@ -1,4 +1,4 @@
-"""The options of a set compilation that change what is compiled, checked and resolved."""
+"""How entities become token rows: the options of a set compilation, checked."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What goes into and comes out of a set compilation besides rows: limits, progress, the report."""
+"""Limits, progress and report of a set compilation."""
 
 from __future__ import annotations
 

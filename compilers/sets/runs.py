@@ -1,7 +1,7 @@
-"""Rows on their way to be sorted: collected in memory, or as sorted runs on disk.
+"""Collects rows until all are there to be sorted: in memory, or as sorted runs on disk.
 
-Both ways end in the same thing: flat columns in some order, and the order that sorts them. So what
-comes after does not know which it was, and gives the same bytes.
+Either way the result is flat columns and the order that sorts them, so the artifact has the same
+bytes.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""What a set is compiled from, as batches with line numbers."""
+"""Cuts what a set is compiled from into batches with line numbers."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Texts in batches, their bytes, hashes and normal forms; and how messages show them."""
+"""Batches of texts: their bytes, hashes and normal forms, and how messages show them."""
 
 from __future__ import annotations
 

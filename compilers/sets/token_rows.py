@@ -1,4 +1,4 @@
-"""Token rows given as ids -> checked row batches."""
+"""Checks members that are given as token ids."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Entity lists: one file a format, and the table that picks it.
+"""Entity lists: one reader a format, and what picks the reader.
 
 Read ``source``, ``request``, then one of ``text``, ``jsonl``, ``csv``, ``parquet``. Others import
 ``source``.

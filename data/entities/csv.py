@@ -144,19 +144,19 @@ def _open_csv(
 
 
 class _ChunkFile(io.RawIOBase):
-    """The file object pyarrow wants, over chunks."""
+    """Chunks of bytes as the file object that pyarrow reads."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks = chunks
-        self._rest = memoryview(b"")
+        self._unread = memoryview(b"")
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        if not self._rest:
-            self._rest = memoryview(next(self._chunks, b""))
-        count = min(len(buffer), len(self._rest))
-        buffer[:count] = self._rest[:count]
-        self._rest = self._rest[count:]
+        if not self._unread:
+            self._unread = memoryview(next(self._chunks, b""))
+        count = min(len(buffer), len(self._unread))
+        buffer[:count] = self._unread[:count]
+        self._unread = self._unread[count:]
         return count

@@ -1,4 +1,4 @@
-"""What the readers of all entity formats are asked for, and how they treat bad lines."""
+"""What every reader of entities is given, and how it treats bad lines."""
 
 from __future__ import annotations
 

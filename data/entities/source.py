@@ -1,4 +1,4 @@
-"""Reads the entities of a set: picks the reader of the format; each reader has its own file."""
+"""Reads the entities of a set, with the reader of their format."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def read_entities(
     Args:
         source: Path, ``"-"`` for stdin, or a binary stream.
         format: ``auto`` goes by the extension, a ``.gz`` or ``.xz`` after it left out of account;
-            without a telling one it is text, or JSONL where ``field`` is given.
+            if the extension says nothing, text, or JSONL where ``field`` is given.
         field: Field or column with the texts; ``text`` if not given.
         id_field: Field or column with the entity ids; without it the batches have no ids.
         bad_lines: ``skip`` counts lines that cannot be read in ``stats.skipped``.

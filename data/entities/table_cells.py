@@ -1,4 +1,4 @@
-"""From columns of a record batch to entities, naming the row of a bad cell."""
+"""Turns columns of a table into entities; a bad cell is named by its row."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Decompresses gzip and xz streams chunk by chunk, and refuses bombs."""
+"""Decompresses gzip and xz streams chunk by chunk, and refuses decompression bombs."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _XZ_MEMORY_BYTES = 256 << 20  # xz -9 needs 65 MiB
 
 
 class _Decompressor(Protocol):
-    """One member of a compressed stream; the rest of its input is in ``unused_data``."""
+    """One member of a compressed stream; input after its end is in ``unused_data``."""
 
     eof: bool
     unused_data: bytes

@@ -11,13 +11,13 @@ from cdec.core.errors import JsonError
 from cdec.data.input.lines import decode_line
 
 MAX_DEPTH = 128
-"""Deepest nesting read, levels; orjson reads 1,024 but writes 254, and records are written too."""
+"""Most levels of nesting; orjson reads 1,024 but writes only 254, and records are written again."""
 
 _SHOWN_BYTES = 40
 
 
 def parse_json(data: bytes, name: str, line: int, byte_offset: int) -> object:
-    """Parse one line of JSON, refusing what a reader could take in two ways.
+    """Parse one line of JSON, refusing what two readers could take differently.
 
     Args:
         data: The line's bytes.
@@ -26,12 +26,12 @@ def parse_json(data: bytes, name: str, line: int, byte_offset: int) -> object:
         byte_offset: 0-based offset of the line in the input.
 
     Returns:
-        dict, list, str, int, float, bool or None. Cost: 1-2 us a short flat object; an object with
-        nested strings or escaped quotes is walked as well.
+        dict, list, str, int, float, bool or None. Cost: 1-2 us a short flat object, more
+        where it has nested values or escaped quotes.
 
     Raises:
         EncodingError: Invalid UTF-8.
-        JsonError: Anything JSON does not allow (NaN, a lone surrogate, rests after the value),
+        JsonError: Anything JSON does not allow (NaN, a lone surrogate, more text after the value),
             duplicate keys, or more than 128 levels of nesting.
     """
     try:
@@ -45,7 +45,7 @@ def parse_json(data: bytes, name: str, line: int, byte_offset: int) -> object:
     if depth > MAX_DEPTH:
         raise _json_error(name, line, f"{depth} levels of nesting, at most {MAX_DEPTH} are read")
     if data.count(b'"') != 2 * strings:
-        # Escaped quotes, or strings that got lost: only the slow parser can tell.
+        # Escaped quotes, or a key that stood twice: only the slow parser can tell.
         _refuse_duplicate_keys(data, name, line)
     return value
 

@@ -1,4 +1,4 @@
-"""Cuts chunks of bytes into blocks of whole lines, in bounded memory whatever the input holds."""
+"""Cuts chunks of bytes into blocks of whole lines; memory stays bounded however long a line is."""
 
 from __future__ import annotations
 
@@ -112,7 +112,7 @@ class LineBlocks:
 
     def _blocks(self, data: bytes) -> Iterator[LineBlock | LongLine]:
         """Cut overlong lines out of whole lines; nearly always there are none."""
-        for start, stop, is_long in _parts(data, self._limits.max_line_bytes):
+        for start, stop, is_long in _runs(data, self._limits.max_line_bytes):
             if is_long:
                 yield self._pass_long_line(self._skip([data[start:stop].removesuffix(b"\n")]))
                 continue
@@ -148,8 +148,8 @@ class _Skipped:
         self.hash.update(part)
 
 
-def _parts(data: bytes, max_line_bytes: int) -> Iterator[tuple[int, int, bool]]:
-    """Yield [start, stop) of runs of acceptable lines and of single overlong ones."""
+def _runs(data: bytes, max_line_bytes: int) -> Iterator[tuple[int, int, bool]]:
+    """Yield start, stop and True for an overlong line, False for the lines up to the next one."""
     if len(data) <= max_line_bytes:
         yield 0, len(data), False
         return

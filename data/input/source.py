@@ -1,4 +1,4 @@
-"""Opens an input (path, stdin, stream) as bounded chunks of plain bytes; counts what was read."""
+"""Opens an input (a path, stdin, a stream) and yields its bytes, decompressed and limited."""
 
 from __future__ import annotations
 
@@ -131,7 +131,7 @@ def read_chunks(
         DataError: A damaged compressed stream.
         InputMissingError: Reading failed.
     """
-    head, chunks = _with_head(_raw_chunks(stream, name, stats), COMPRESSIONS)
+    head, chunks = _with_head(_file_chunks(stream, name, stats), COMPRESSIONS)
     compression = compression_of(head)
     if compression is not None:
         chunks = decompress(chunks, compression, name, limits.max_expansion)
@@ -155,7 +155,7 @@ def bom_length(chunk: bytes) -> int:
     return len(_BOM) if chunk.startswith(_BOM) else 0
 
 
-def _raw_chunks(stream: BinaryIO, name: str, stats: SourceStats) -> Iterator[bytes]:
+def _file_chunks(stream: BinaryIO, name: str, stats: SourceStats) -> Iterator[bytes]:
     # One system call a chunk: `read` of a buffered pipe would wait until the chunk is full.
     read = getattr(stream, "read1", stream.read)
     while True:

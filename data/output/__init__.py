@@ -1,4 +1,4 @@
-"""Records that go out: one write a record, a manifest beside them, and what a resumed run finds.
+"""Records that go out: the writer, the manifest beside the file, and resuming what was interrupted.
 
 Read ``writer``, ``manifest`` and ``resume``. Others import ``writer``.
 """

@@ -1,4 +1,4 @@
-"""Reads what an interrupted run wrote: which draws are there, and where the good part ends."""
+"""Reads what an interrupted run wrote: which draws it has, and where its last whole record ends."""
 
 from __future__ import annotations
 
@@ -44,8 +44,8 @@ class FinishedRecords:
 def read_finished(file: BinaryIO, name: str) -> tuple[FinishedRecords, int]:
     """Read an output up to its last whole record.
 
-    A run that was killed may leave a last line without its end, cut within a character, or full of
-    NUL bytes: the good part ends before it. An error object counts as finished: the record would
+    A run that was killed may leave a last line that is cut, even within a character, or full of NUL
+    bytes: the good part ends before it. An error object counts as finished: the record would
     fail again. Only a bad line *between* good ones is an error, because no run of cdec leaves one.
 
     Args:

@@ -32,6 +32,14 @@ _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 class RecordWriter:
     """An open output; a context manager. Made by ``open_writer``.
 
+    Args:
+        stream: Takes bytes without a buffer of its own.
+        name: The output's name in messages.
+        end: Length of the file, bytes, where it is a regular one: what a failed write leaves after
+            it is cut off. None for stdout, pipes and devices.
+        finished: The draws that are there already.
+        notices: What opening found worth a warning.
+
     Attributes:
         name: The output's name in messages.
         finished: The draws that were there when it was opened (``resume``).
@@ -40,7 +48,7 @@ class RecordWriter:
 
     def __init__(
         self,
-        raw: Any,
+        stream: Any,
         name: str,
         *,
         end: int | None = None,
@@ -50,8 +58,8 @@ class RecordWriter:
         self.name = name
         self.finished = finished if finished is not None else FinishedRecords()
         self.notices = list(notices)
-        self._raw = raw
-        self._end = end  # length of a regular file of our own, bytes
+        self._stream = stream
+        self._end = end
 
     def write(self, record: Mapping[str, object]) -> None:
         """Append one record as one line, in one write where the system takes it whole.
@@ -85,17 +93,17 @@ class RecordWriter:
         Raises:
             OutputError: The system could not keep what it had taken.
         """
-        if self._end is None or self._raw.closed:
+        if self._end is None or self._stream.closed:
             return
         try:
-            os.fsync(self._raw.fileno())
+            os.fsync(self._stream.fileno())
         except OSError as error:
             raise OutputError(
                 f"cannot write to {self.name}: {error.strerror}",
                 hint="check the disk, then continue with `resume`",
             ) from error
         finally:
-            self._raw.close()
+            self._stream.close()
 
     def __enter__(self) -> RecordWriter:
         return self
@@ -111,15 +119,15 @@ class RecordWriter:
     def _write_whole(self, data: bytes) -> None:
         view = memoryview(data)
         while view:
-            written = self._raw.write(view)
+            written = self._stream.write(view)
             if written is None:  # a non-blocking pipe that is full
-                select.select([], [self._raw], [])
+                select.select([], [self._stream], [])
                 continue
             view = view[written:]
 
     def _cut_torn_line(self) -> None:
         if self._end is not None:
-            os.ftruncate(self._raw.fileno(), self._end)
+            os.ftruncate(self._stream.fileno(), self._end)
 
 
 def open_writer(
@@ -156,32 +164,32 @@ def open_writer(
     if resume and config is None:
         raise UsageError("resuming needs the configuration of the run", hint="give config")
     existed = path.exists()
-    raw = _open_raw(path, may_exist=force or resume or (existed and not path.is_file()))
-    status = os.fstat(raw.fileno())
+    file = _open_file(path, may_exist=force or resume or (existed and not path.is_file()))
+    status = os.fstat(file.fileno())
     if not stat.S_ISREG(status.st_mode):
         if resume:
-            raw.close()
+            file.close()
             raise UsageError(f"{path} is no regular file and cannot be resumed")
-        return RecordWriter(raw, str(path))
-    _lock(raw, path)
+        return RecordWriter(file, str(path))
+    _lock(file, path)
     try:
-        return _prepare(raw, path, config, resume=resume)
+        return _prepare(file, path, config, resume=resume)
     except BaseException:
         if not existed:
             path.unlink(missing_ok=True)
-        raw.close()
+        file.close()
         raise
 
 
 def _prepare(
-    raw: io.FileIO, path: Path, config: Mapping[str, object] | None, *, resume: bool
+    file: io.FileIO, path: Path, config: Mapping[str, object] | None, *, resume: bool
 ) -> RecordWriter:
     """Read what a locked file holds, or empty it; leave a manifest beside it."""
-    size = os.fstat(raw.fileno()).st_size
+    size = os.fstat(file.fileno()).st_size
     if resume and size and config is not None:
         notices = check_manifest(path, config)
-        with path.open("rb") as file:
-            finished, good_bytes = read_finished(file, str(path))
+        with path.open("rb") as written:
+            finished, good_bytes = read_finished(written, str(path))
         if good_bytes < size:
             notices.append(
                 Notice(
@@ -191,31 +199,31 @@ def _prepare(
                     {"bytes": size - good_bytes},
                 )
             )
-            os.ftruncate(raw.fileno(), good_bytes)
-        return RecordWriter(raw, str(path), end=good_bytes, finished=finished, notices=notices)
-    os.ftruncate(raw.fileno(), 0)
+            os.ftruncate(file.fileno(), good_bytes)
+        return RecordWriter(file, str(path), end=good_bytes, finished=finished, notices=notices)
+    os.ftruncate(file.fileno(), 0)
     if config is not None:
         write_manifest(path, config)
-    return RecordWriter(raw, str(path), end=0)
+    return RecordWriter(file, str(path), end=0)
 
 
 def _open_stdout(inputs: Iterable[str | Path], *, resume: bool) -> RecordWriter:
     if resume:
         raise UsageError("stdout cannot be resumed", hint="name the output file with `path`")
     sys.stdout.flush()
-    stream = sys.stdout.buffer
+    stdout = sys.stdout.buffer
     try:
-        status = os.fstat(stream.fileno())
+        status = os.fstat(stdout.fileno())
     except (OSError, ValueError):
         status = None  # a stream in memory
     if status is not None and stat.S_ISREG(status.st_mode):
         for name in inputs:
             if _is_same(status, name):
                 raise _input_error("stdout", name)
-    return RecordWriter(getattr(stream, "raw", stream), "stdout")
+    return RecordWriter(getattr(stdout, "raw", stdout), "stdout")
 
 
-def _open_raw(path: Path, *, may_exist: bool) -> io.FileIO:
+def _open_file(path: Path, *, may_exist: bool) -> io.FileIO:
     flags = os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_CLOEXEC
     try:
         descriptor = os.open(path, flags if may_exist else flags | os.O_EXCL, 0o666)
@@ -234,18 +242,18 @@ def _open_raw(path: Path, *, may_exist: bool) -> io.FileIO:
     return io.FileIO(descriptor, "w")
 
 
-def _lock(raw: io.FileIO, path: Path) -> None:
+def _lock(file: io.FileIO, path: Path) -> None:
     try:
-        fcntl.flock(raw.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
     except BlockingIOError as error:
-        raw.close()
+        file.close()
         raise LockedError(
             f"another process is writing {path}",
             hint="wait until it has ended, or name another file",
             path=str(path),
         ) from error
     except OSError as error:
-        raw.close()
+        file.close()
         raise OutputError(
             f"{path} cannot be locked against a second writer: {error.strerror}",
             hint="write to a file system with locks, and copy the file afterwards",

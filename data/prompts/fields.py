@@ -1,4 +1,4 @@
-"""Checks the fields of one prompt record: types, ranges, and what a record may not say."""
+"""Checks the fields of one prompt record: types, ranges, and fields that are refused."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ UNSUPPORTED_SAMPLING_FIELDS = frozenset(
         "typical_p",
     }
 )
-"""Fields that would change a draw elsewhere and that records of cdec do not have."""
+"""Sampling options of other programs; a record that sets one is refused, not misread."""
 
 _CONSTRAINT_TEXTS = ("grammar", "regex", "schema")
 
@@ -124,7 +124,7 @@ class RecordFields:
         raise self.error(field, f"is {shown(value)}, a text was expected", "put it in quotes")
 
     def non_empty_text(self, field: str, value: object) -> str:
-        """Check a text that says something."""
+        """Check a text that is not empty."""
         text = self.text(field, value)
         if text:
             return text

@@ -1,4 +1,4 @@
-"""Ids of prompt records: the hash of what has none, and the search for duplicates."""
+"""Ids of prompt records: a hash of the content where a record has none; duplicates are found."""
 
 from __future__ import annotations
 
@@ -32,8 +32,8 @@ def content_id(content: object) -> str:
 def id_key(record_id: object) -> bytes:
     """Return 16 bytes that stand for an id in tables; the number 1 and the text "1" differ.
 
-    A hash, so a table of a million ids takes about 100 MB however long the ids are; two ids
-    with one key are never met (2^-88 for a million).
+    A hash, so a table of a million ids takes about 100 MB however long the ids are; that two
+    of a million ids have one key has a probability of about 2^-89.
     """
     return hashlib.blake2b(orjson.dumps(record_id), digest_size=16).digest()
 

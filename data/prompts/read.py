@@ -1,4 +1,4 @@
-"""Reads prompt records: text lines or JSON objects become checked records, or errors in place."""
+"""Reads prompt records: each line becomes a checked record, or its error in its place."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a prompt record says once it is checked; and a record that failed the checks."""
+"""A prompt record that was checked, and one that failed the checks."""
 
 from __future__ import annotations
 

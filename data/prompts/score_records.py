@@ -1,4 +1,4 @@
-"""Reads records to be scored: texts or token ids with their prompts, as samples have them."""
+"""Reads records to be scored: texts or token ids, with prompts; samples are such records."""
 
 from __future__ import annotations
 

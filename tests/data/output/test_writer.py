@@ -124,7 +124,7 @@ def test_file_ends_with_a_whole_line_after_a_failed_write(
             return taken
 
     with open_writer(path, config=CONFIG) as writer:
-        writer._raw = Failing(writer._raw)
+        writer._stream = Failing(writer._stream)
         writer.write({"id": 1})
         expected = KeyboardInterrupt if isinstance(failure, KeyboardInterrupt) else OutputError
         with pytest.raises(expected):
