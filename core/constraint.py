@@ -1,101 +1,238 @@
-"""The Constraint and Session protocols, where any constraint meets any sampler, and their laws.
+"""Constraint: a set of texts that samples must belong to, and what every kind of it can be asked.
 
-A *constraint* is an opened artifact. A *session* is one decoding run over it, on one device. A
-batch of *states* is an opaque int64 array on the session's device: equal integers are equal states,
-so mixed depths, beams, forks, rollback and caches are plain indexing.
+Any constraint meets any sampler here. A kind overrides what it can do better than the defaults;
+nothing else is asked of it, and nobody asks what kind it is. Its decoding runs are ``Session``s.
 
-Laws, for every session (checked by ``tests/laws/sessions.py`` for every kind of constraint):
+Laws, beside those of ``cdec.core.session`` (``tests/laws/sessions.py`` checks both):
 
-1.  For every state and every token: mask bit set ⇔ token in ``allowed`` ⇔ ``check`` is true ⇔
-    ``advance`` does not give DEAD. Padding ids are never allowed.
-2.  No reachable state before the end has an empty mask, unless the constraint says its soundness
-    is unproved; DONE and DEAD have an empty mask, and ``advance`` from them gives DEAD.
-3.  Every member's canonical tokenisation is accepted token by token, and its last state is
-    complete (or DONE, where the constraint ends members itself).
-4.  End-of-sequence ids are allowed exactly in complete states that are not DONE; each gives DONE.
-5.  ``forced`` lists the allowed end event or token where it is the only one (several ids of one end
-    event count as one), and nothing elsewhere.
-6.  A batch gives what single rows give.
-
-On ``cpu`` a session takes and gives numpy arrays; on a torch device, torch tensors.
+1.  ``member_text`` of a member's tokens is a text that ``accepts`` does not refuse, and is among
+    what ``content`` leaves of ``whole_texts`` of it.
+2.  ``whole_texts`` of a member holds the bytes of the member's tokens.
+3.  No member has more than ``max_tokens`` tokens, if that is given.
+4.  Without ``ends_itself``, no token but an end id leads to DONE.
+5.  Where ``lists_members``, ``candidates`` of one member's text allows that member and no other
+    text, and ``deny_texts`` of it allows all but that. Where not, both have no answer.
+6.  ``with_lookahead(None)`` of a constraint that ``has_terminals`` allows what it allows itself.
 """
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, runtime_checkable
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from cdec.core.errors import FieldError, UsageError
+from cdec.core.session import DEAD, DONE, Session, States
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
-DEAD = -1
-"""State after a token that was not allowed."""
-DONE = -2
-"""State after an end-of-sequence id, or after the last token of a member that ends itself."""
-
-States: TypeAlias = Any
-"""int64[n], numpy on ``cpu``, a torch tensor on a device."""
+__all__ = ["DEAD", "DONE", "Constraint", "Session", "States", "needs_grammar"]
 
 
-class Session(Protocol):
-    """One decoding run over a constraint; every array lies on the session's device."""
+class Constraint(ABC):
+    """A set of texts: an opened artifact, or constraints combined.
 
-    device: str
+    Constraints are compared and hashed by identity: those that are equal objects share sessions.
+    What is a property here may be a class attribute, an attribute or a property of a subclass.
 
-    def start(self, n: int) -> States:
-        """Return ``n`` states at the beginning, int64[n]."""
+    Attributes:
+        kind: What messages call it. Nothing is decided by it.
+        vocabulary: Of the model that draws; samplers and combinations refuse another.
+        memo_bytes: Most bytes that its sessions keep for each other; may be set before the first.
+            Kinds that keep nothing ignore it.
+    """
 
-    def advance(self, states: States, token_ids: Any) -> States:
-        """Follow one token a state; DEAD where it is not allowed, DONE after an end."""
-
-    def fill_mask(self, states: States, mask: Any) -> None:
-        """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""
-
-    def check(self, states: States, token_ids: Any) -> Any:
-        """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M]."""
-
-    def allowed(self, states: States) -> tuple[Any, Any]:
-        """Return the allowed tokens, ragged and sorted: offsets int64[n + 1], ids int32[...]."""
-
-    def is_complete(self, states: States) -> Any:
-        """Say where the text so far is a member (or DONE), bool[n]."""
-
-    def forced(self, states: States) -> tuple[Any, Any]:
-        """Return the only possible next events: offsets int64[n + 1], ids int32[...]."""
-
-
-@runtime_checkable
-class Constraint(Protocol):
-    """An opened artifact: a set of texts that samples must belong to."""
-
+    kind: str
     vocabulary: Vocabulary
+    memo_bytes: int = 0
 
-    @property
-    def kind(self) -> str:
-        """``set`` or ``grammar``."""
-
-    @property
+    @cached_property
     def max_tokens(self) -> int | None:
-        """Tokens of the longest member, end event not counted; None where unbounded."""
+        """Tokens of the longest member or more, end event not counted; None where unbounded.
 
-    @property
+        Samplers take it for the limit of new tokens.
+        """
+        return None
+
+    @cached_property
     def is_sound(self) -> bool:
-        """Whether every allowed token is proved to have a completion."""
+        """Whether every allowed token is proved to have a completion. Shown by ``inspect``."""
+        return False
 
+    @cached_property
+    def ends_itself(self) -> bool:
+        """Whether the last token of a member may give DONE without an end id.
+
+        Scores count no end event there; denial refuses such constraints.
+        """
+        return False
+
+    @cached_property
+    def lists_members(self) -> bool:
+        """Whether the members are a list: ``candidates``, ``deny_texts``, ``restricted_to`` answer.
+
+        Of two constraints, the texts and fields of the one that lists them are shown.
+        """
+        return False
+
+    @cached_property
+    def has_terminals(self) -> bool:
+        """Whether texts are read as terminals: ``with_lookahead`` and ``explain`` answer."""
+        return False
+
+    @cached_property
+    def takes_bytes(self) -> bool:
+        """Whether sessions can ``advance_bytes``: healing needs it, denial counts members by it."""
+        return False
+
+    @cached_property
+    def has_speculation_keys(self) -> bool:
+        """Whether sessions have ``speculation_keys``; drafts from counts leave others alone."""
+        return False
+
+    @cached_property
+    def lookahead(self) -> int | None:
+        """Terminals that may begin within a token after its first; None for any number.
+
+        Samples carry a number, because it forbids tokens that the texts would allow.
+        """
+        return None
+
+    @cached_property
+    def metadata(self) -> Mapping[str, str]:
+        """The artifact's metadata; counts and trees are kept by its ``cdec.digest``."""
+        return {}
+
+    @cached_property
+    def denied_unknown(self) -> int:
+        """How many of the texts that were denied are no members; a warning says it."""
+        return 0
+
+    @cached_property
+    def reasons(self) -> Mapping[str, str]:
+        """Why parameters mean nothing here, by name, for messages."""
+        return {}
+
+    @abstractmethod
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run on ``cpu`` or a torch device."""
 
+    def session_for_texts(self) -> Session:
+        """Start a run on the host that follows texts known beforehand.
+
+        It may promise more than there is (law 2 of sessions), where finding dead ends costs time.
+        """
+        return self.session("cpu")
+
+    @abstractmethod
+    def accepts(self, text: bytes) -> bool | None:
+        """Check a finished member by a path independent of the session; None if out of time."""
+
     def member_text(self, token_ids: Sequence[int]) -> bytes:
         """Return the member alone: the tokens' bytes without forced prefix and suffix."""
+        return self.vocabulary.decode(token_ids)
 
     def content(self, text: bytes) -> bytes | None:
         """Return a whole text, as a model writes it, without forced prefix and suffix.
 
         None where it lacks them: then it is no member, whatever ``accepts`` says of its middle.
         """
+        return text
 
-    def accepts(self, text: bytes) -> bool | None:
-        """Check a finished member by a path independent of the session; None if out of time."""
+    def whole_texts(self, text: bytes) -> list[bytes]:
+        """Return what a member's tokens spell, forced parts included; read by combinations.
+
+        Args:
+            text: As ``member_text`` gives it.
+
+        Returns:
+            One text for each way in which the parts may be forced; none for no member of a list.
+        """
+        return [text]
+
+    def whole_text(self, text: bytes) -> bytes:
+        """Return what a model would write for a text, member or not; read by scores."""
+        return next(iter(self.whole_texts(text)), text)
+
+    def token_ids_of(self, text: bytes) -> list[int] | None:
+        """Return the tokens of a member that has only one tokenisation; None: the tokenizer says.
+
+        Read by scores.
+        """
+        return None
 
     def annotations(self, text: bytes) -> Mapping[str, object]:
         """Return fields that samples of this text carry, such as ``entity_ids``."""
+        return {}
+
+    def candidates(self, texts_or_ids: Sequence[str]) -> Constraint:
+        """Return the constraint of these members alone.
+
+        Args:
+            texts_or_ids: Member texts, or entity ids where no member has such a text.
+
+        Raises:
+            FieldError: The members are no list, or some of these are not among them.
+        """
+        raise FieldError(
+            f"candidates choose among the members of a set, the artifact is a {self.kind}",
+            hint="compile the texts with cdec compile-set and name that artifact",
+            field="candidates",
+        )
+
+    def deny_texts(self, texts: Sequence[bytes]) -> Constraint | None:
+        """Return this constraint without the members of these texts, if it can drop them itself.
+
+        ``cdec.core.combine.denial.deny`` refuses the texts of those that return None.
+
+        Raises:
+            EmptySetError: Nothing is left.
+        """
+        return None
+
+    def restricted_to(
+        self, other: Constraint, *, max_steps: int, max_states: int
+    ) -> Constraint | None:
+        """Return the members that another constraint accepts, if they can be listed.
+
+        Read by ``conjoin``, which walks both side by side where neither side returns any.
+
+        Args:
+            other: Opened for the same vocabulary.
+            max_steps: Most tokens to follow.
+            max_states: Most states that the other's session may come to hold.
+
+        Raises:
+            EmptySetError: It accepts none.
+        """
+        return None
+
+    def with_lookahead(self, lookahead: int | None) -> Constraint:
+        """Return this constraint with masks that look ``lookahead`` terminals further.
+
+        Raises:
+            UsageError: Texts are not read as terminals.
+        """
+        raise self.needs_grammar("lookahead")
+
+    def needs_grammar(self, parameter: str) -> UsageError:
+        """Return the error of a parameter that this constraint has no use for."""
+        found = f"the record's constraint is a {self.kind}"
+        return needs_grammar(parameter, found, self.reasons.get(parameter))
+
+
+def needs_grammar(parameter: str, found: str, reason: str | None = None) -> UsageError:
+    """Return the error of a parameter that only grammars have a use for.
+
+    Args:
+        parameter: Its name, perhaps with a value.
+        found: What there is instead, as a clause.
+        reason: Why that has no use for it.
+    """
+    because = "" if reason is None else f": {reason}"
+    return UsageError(
+        f"`{parameter}` needs a grammar, and {found}{because}",
+        hint=f"leave `{parameter}` out, or compile a grammar with cdec compile-grammar FILE",
+    )

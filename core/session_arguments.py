@@ -33,3 +33,37 @@ def require_rows(states: int, others: int, name: str) -> None:
     """
     if states != others:
         raise UsageError(f"{states} states and {others} {name}: expected as many of both")
+
+
+def require_mask(mask: Any, n: int, words: int) -> tuple[int, int]:
+    """Check that a mask to be filled on the host is numpy int32[n, words]; return that shape.
+
+    Raises:
+        UsageError: It is not.
+    """
+    shape = (n, words)
+    if not isinstance(mask, np.ndarray) or mask.dtype != np.int32 or mask.shape != shape:
+        found = f"{getattr(mask, 'dtype', type(mask).__name__)}{list(np.shape(mask))}"
+        raise UsageError(
+            f"the mask of {n} states must be numpy int32{list(shape)}, not {found}",
+            hint="Use allocate_mask(n, vocabulary.width).",
+        )
+    return shape
+
+
+def require_tensor_mask(mask: Any, n: int, words: int) -> tuple[int, int]:
+    """Check that a mask to be filled on a device is a tensor int32[n, words]; return that shape.
+
+    Raises:
+        UsageError: It is not.
+    """
+    import torch
+
+    shape = (n, words)
+    if mask.dtype != torch.int32 or tuple(mask.shape) != shape:
+        raise UsageError(
+            f"the mask of {n} states must be int32{list(shape)}, not "
+            f"{mask.dtype}{list(mask.shape)}",
+            hint="Use allocate_mask(n, vocabulary.width, session.device).",
+        )
+    return shape

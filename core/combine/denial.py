@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, on_device
-from cdec.core.combine.conjunction.texts import whole_texts
 from cdec.core.combine.denial_session import DeniedSession, Verdicts
 from cdec.core.combine.denial_trie import DeniedTexts
+from cdec.core.combine.wrapped import WrappedConstraint
+from cdec.core.constraint import Constraint
+from cdec.core.device_session import on_device
 from cdec.core.errors import EmptySetError, UsageError
-
-if TYPE_CHECKING:
-    from cdec.core.constraint import Constraint, Session
-    from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.session import Session
 
 _BATCH = 1 << 12
 """Denied texts that are looked up together."""
@@ -43,83 +40,51 @@ def deny(
     """
     if not texts:
         return constraint
-    chosen: Any = constraint
-    if isinstance(chosen, ConjunctionConstraint):
-        chosen = chosen.denying(texts) or chosen
-    elif hasattr(chosen, "deny_texts"):
-        chosen = chosen.deny_texts(texts)
-    if chosen is not constraint:
-        without: Constraint = chosen
-        return without
-    if isinstance(chosen, DeniedConstraint):
-        texts, chosen, denied = [*chosen.texts, *texts], chosen.inner, None
-    smaller = DeniedConstraint(chosen, denied or DeniedTexts(texts, chosen.vocabulary))
-    session: Any = smaller.session("cpu")
-    if session.is_empty():
-        raise EmptySetError(
-            f"every text of the {constraint.kind} is denied", hint="Deny fewer texts."
-        )
+    smaller = constraint.deny_texts(texts)
+    if smaller is None:
+        smaller = _refusing(constraint, denied or DeniedTexts(texts, constraint.vocabulary))
     return smaller
 
 
-class DeniedConstraint:
-    """A constraint of byte strings (its sessions can ``advance_bytes``) without some of its texts.
+def _refusing(inner: Constraint, denied: DeniedTexts) -> DeniedConstraint:
+    smaller = DeniedConstraint(inner, denied)
+    if smaller.denied_session().is_empty():
+        raise EmptySetError(f"every text of the {inner.kind} is denied", hint="Deny fewer texts.")
+    return smaller
+
+
+class DeniedConstraint(WrappedConstraint):
+    """A constraint without some of its texts.
 
     Sound where the inner constraint is: a token after which every text is denied is not allowed.
 
     Args:
-        inner: The constraint; its texts take an end id.
+        inner: The constraint; its texts take an end id, and what may follow a text depends on its
+            bytes alone.
         denied: The texts, over the constraint's vocabulary.
 
     Raises:
         UsageError: Texts of the constraint end themselves.
     """
 
-    def __init__(self, inner: Any, denied: DeniedTexts) -> None:
-        if getattr(inner, "ends_itself", False):
+    def __init__(self, inner: Constraint, denied: DeniedTexts) -> None:
+        if inner.ends_itself:
             raise UsageError(
                 "texts of this constraint end themselves, so there is no end event to refuse",
                 hint="Deny them in the set before it is combined.",
             )
-        self.inner = inner
+        super().__init__(inner)
         self.texts = frozenset(denied.texts)
-        self.vocabulary: Vocabulary = inner.vocabulary
         self._denied = denied
         self._verdicts = Verdicts()
 
-    @property
-    def kind(self) -> str:
-        """The kind of the constraint within."""
-        return str(self.inner.kind)
-
-    @property
-    def max_tokens(self) -> int | None:
-        """Tokens that no member exceeds, end event not counted; None where unbounded."""
-        limit: int | None = self.inner.max_tokens
-        return limit
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether every allowed token is proved to have a completion."""
-        return bool(self.inner.is_sound)
-
-    @property
-    def metadata(self) -> Mapping[str, str]:
-        """The metadata of the constraint within."""
-        found: Mapping[str, str] = getattr(self.inner, "metadata", {})
-        return found
-
-    @property
-    def lookahead(self) -> int | None:
-        """The lookahead of the constraint within."""
-        look: int | None = getattr(self.inner, "lookahead", None)
-        return look
-
     @cached_property
     def denied_unknown(self) -> int:
-        """How many of the texts the inner constraint does not hold, by its session."""
-        session = self.inner.session("cpu")
+        """How many of the texts the inner constraint does not hold."""
         texts = self._denied.texts
+        if not self.inner.takes_bytes:
+            return sum(self.inner.accepts(text) is False for text in texts)
+        session = self.inner.session("cpu")
         known = 0
         for first in range(0, len(texts), _BATCH):
             part = texts[first : first + _BATCH]
@@ -131,39 +96,28 @@ class DeniedConstraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""
         return DeniedConstraint(self.inner.with_lookahead(lookahead), self._denied)
 
+    def deny_texts(self, texts: Sequence[bytes]) -> DeniedConstraint:
+        """Return this constraint without some more of its texts.
+
+        Raises:
+            EmptySetError: Nothing is left.
+        """
+        return _refusing(self.inner, DeniedTexts([*self.texts, *texts], self.vocabulary))
+
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run on ``cpu`` or a torch device; it runs on the host."""
-        session: Any = DeniedSession(
+        return on_device(self.denied_session(), device)
+
+    def denied_session(self) -> DeniedSession:
+        """Start a decoding run on the host."""
+        return DeniedSession(
             self.inner.session("cpu"),
             self._denied,
             self._verdicts,
             width=self.vocabulary.width,
             end_ids=self.vocabulary.eos_token_ids,
         )
-        return on_device(session, device)
-
-    def member_text(self, token_ids: Sequence[int]) -> bytes:
-        """Return the member alone, as the inner constraint does."""
-        text: bytes = self.inner.member_text(token_ids)
-        return text
-
-    def content(self, text: bytes) -> bytes | None:
-        """Return a whole text without forced parts, as the inner constraint does."""
-        content: bytes | None = self.inner.content(text)
-        return content
-
-    def whole_texts(self, text: bytes) -> list[bytes]:
-        """Return what a member's tokens spell, forced parts included."""
-        return whole_texts(self.inner, text)
 
     def accepts(self, text: bytes) -> bool | None:
         """Check a text by the inner constraint's independent path, and that it is not denied."""
-        if text in self.texts:
-            return False
-        verdict: bool | None = self.inner.accepts(text)
-        return verdict
-
-    def annotations(self, text: bytes) -> Mapping[str, object]:
-        """Return the inner constraint's fields of a text."""
-        fields: Mapping[str, object] = self.inner.annotations(text)
-        return fields
+        return False if text in self.texts else self.inner.accepts(text)

@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from cdec.core.combine.conjunction.session import clear_tokens
 from cdec.core.combine.denial_trie import OFF, ROOT, DeniedTexts
-from cdec.core.constraint import DEAD, DONE
 from cdec.core.mask import mask_words
 from cdec.core.mask_kernels import allowed_of_masks, count_bits, forced_of_masks
 from cdec.core.pair_table import PairTable
+from cdec.core.session import DEAD, DONE, Session
 from cdec.core.session_arguments import integers, require_rows
 
 _FIRST = 1 << 61
@@ -43,7 +43,7 @@ class Verdicts:
     blocked: dict[int, NDArray[np.int32]] = field(default_factory=dict)
 
 
-class DeniedSession:
+class DeniedSession(Session):
     """A decoding run: states in the trie of denied texts, and the inner session's.
 
     Args:
@@ -59,7 +59,7 @@ class DeniedSession:
 
     def __init__(
         self,
-        inner: Any,
+        inner: Session,
         denied: DeniedTexts,
         verdicts: Verdicts,
         *,
@@ -152,10 +152,7 @@ class DeniedSession:
 
     def statistics(self) -> dict[str, int]:
         """Return how many states the session holds, those of the inner session included."""
-        own = len(self._pairs)
-        if hasattr(self._inner, "statistics"):
-            own += self._inner.statistics()["states"]
-        return {"states": own}
+        return {"states": len(self._pairs) + self._inner.statistics()["states"]}
 
     def is_empty(self) -> bool:
         """Say whether every text is denied."""

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.constraint import DEAD
+from cdec.core.session import DEAD, Session
 
 _FIRST = 1 << 62
 """State of position 0 in the prefix; those of the constraint within are far smaller."""
@@ -35,12 +35,12 @@ class PrefixPosition:
     key: int
 
 
-class HealedSession:
+class HealedSession(Session):
     """A decoding run: positions in the prefix, then the states of the session within."""
 
     device = "cpu"
 
-    def __init__(self, inner: Any, positions: Sequence[PrefixPosition]) -> None:
+    def __init__(self, inner: Session, positions: Sequence[PrefixPosition]) -> None:
         self._inner = inner
         self._positions = positions
         self.words = len(positions[0].mask)
@@ -124,6 +124,10 @@ class HealedSession:
         for row in rows.tolist():
             keys[row] = self._positions[int(states[row]) - _FIRST].key
         return keys
+
+    def statistics(self) -> Mapping[str, int]:
+        """Return counts of what the session within holds; positions cost nothing."""
+        return self._inner.statistics()
 
     def _split(self, states: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the rows in the prefix and all others; a state of neither is the inner's."""

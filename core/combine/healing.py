@@ -11,16 +11,18 @@ import hashlib
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cdec.core.combine.healed_session import HealedSession, PrefixPosition
-from cdec.core.constraint import DEAD
+from cdec.core.combine.wrapped import WrappedConstraint
+from cdec.core.constraint import Constraint
+from cdec.core.device_session import on_device
 from cdec.core.mask import pack_mask
+from cdec.core.session import DEAD, Session
 
 if TYPE_CHECKING:
-    from cdec.core.constraint import Session
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
@@ -86,41 +88,32 @@ class SortedTokens:
         return ids[:kept], self._vocabulary.decode(ids[kept:])
 
 
-class HealedConstraint:
-    """A grammar's texts behind a forced prefix of bytes; texts and verdicts leave the prefix out.
+class HealedConstraint(WrappedConstraint):
+    """The texts of a constraint behind a forced prefix of bytes; texts and verdicts leave it out.
 
     A member is a token sequence whose bytes are the prefix and a member of ``inner``; ``logprob``
     counts all tokens drawn.
 
     Args:
-        inner: A grammar constraint: its sessions can ``advance_bytes``.
+        inner: A constraint that ``takes_bytes``.
         prefix: At least one byte, which the vocabulary can spell.
         tokens: Of ``inner.vocabulary``; None sorts them.
+
+    Raises:
+        UsageError: The inner constraint is walked by tokens alone.
     """
 
-    max_tokens = None
+    max_tokens: int | None = None
+    takes_bytes = False
 
-    def __init__(self, inner: Any, prefix: bytes, tokens: SortedTokens | None = None) -> None:
-        self.inner = inner
+    def __init__(
+        self, inner: Constraint, prefix: bytes, tokens: SortedTokens | None = None
+    ) -> None:
+        if not inner.takes_bytes:
+            raise inner.needs_grammar("heal")
+        super().__init__(inner)
         self.prefix = prefix
-        self.vocabulary: Vocabulary = inner.vocabulary
         self._tokens = tokens
-
-    def __getattr__(self, name: str) -> Any:
-        # What is not about tokens or texts is the inner constraint's: kind, metadata, lookahead.
-        if name in ("inner", "_tokens"):
-            raise AttributeError(name)
-        return getattr(self.inner, name)
-
-    @property
-    def kind(self) -> str:
-        """The kind of the constraint within."""
-        return str(self.inner.kind)
-
-    @property
-    def is_sound(self) -> bool:
-        """Whether every allowed token is proved to have a completion."""
-        return bool(self.inner.is_sound)
 
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run on ``cpu`` or a torch device.
@@ -128,14 +121,11 @@ class HealedConstraint:
         Cost: the first one finds the tokens allowed at each position: every token that begins with
         the rest of the prefix is tried, about a microsecond each.
         """
-        session: Any = HealedSession(self.inner.session("cpu"), self._positions)
-        if device == "cpu":
-            on_host: Session = session
-            return on_host
-        from cdec.core.grammars.torch_session import TorchGrammarSession
+        return on_device(HealedSession(self.inner.session("cpu"), self._positions), device)
 
-        on_device: Session = TorchGrammarSession(session, device)
-        return on_device
+    def with_lookahead(self, lookahead: int | None) -> HealedConstraint:
+        """Return this constraint with masks that look ``lookahead`` terminals further."""
+        return HealedConstraint(self.inner.with_lookahead(lookahead), self.prefix, self._tokens)
 
     def member_text(self, token_ids: Sequence[int]) -> bytes:
         """Return the member alone: the tokens' bytes without the prefix."""
@@ -145,15 +135,17 @@ class HealedConstraint:
         """Return a whole text without the prefix; None where it lacks it."""
         return text[len(self.prefix) :] if text.startswith(self.prefix) else None
 
-    def accepts(self, text: bytes) -> bool | None:
-        """Check a text, without the prefix, by the inner constraint's independent path."""
-        verdict: bool | None = self.inner.accepts(text)
-        return verdict
+    def whole_texts(self, text: bytes) -> list[bytes]:
+        """Return a text behind the prefix."""
+        return [self.prefix + whole for whole in self.inner.whole_texts(text)]
 
-    def annotations(self, text: bytes) -> Mapping[str, object]:
-        """Return the inner constraint's fields of a text."""
-        fields: Mapping[str, object] = self.inner.annotations(text)
-        return fields
+    def whole_text(self, text: bytes) -> bytes:
+        """Return what a model would write for a text: the prefix, and the text within."""
+        return self.prefix + self.inner.whole_text(text)
+
+    def token_ids_of(self, text: bytes) -> list[int] | None:
+        """Return None: the prefix may be spelt in several ways."""
+        return None
 
     @cached_property
     def _positions(self) -> list[PrefixPosition]:
@@ -188,7 +180,7 @@ class HealedConstraint:
         return PrefixPosition(ids, allowed, pack_mask(allowed[None])[0], ahead, rest, key)
 
 
-def _accepted(session: Any, ids: Sequence[int], rests: Sequence[bytes]) -> dict[int, bytes]:
+def _accepted(session: Session, ids: Sequence[int], rests: Sequence[bytes]) -> dict[int, bytes]:
     """Return the tokens with whose rests a text may begin."""
     if not ids:
         return {}

@@ -3,26 +3,28 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdec.core.constraint import Constraint
+from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.grammars.engine.engine import DEFAULT_BUDGET, Engine
 from cdec.core.grammars.session import GrammarSession
 from cdec.core.grammars.state_view import Names
+from cdec.core.session import Session
 
 if TYPE_CHECKING:
-    from cdec.core.constraint import Session
     from cdec.core.grammars.columns import GrammarArrays
     from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["GrammarConstraint"]
 
 
-class GrammarConstraint:
+class GrammarConstraint(Constraint):
     """The texts of a grammar.
 
     Args:
@@ -39,7 +41,11 @@ class GrammarConstraint:
     """
 
     kind = "grammar"
-    max_tokens: int | None = None
+    has_terminals = True
+    takes_bytes = True
+    has_speculation_keys = True
+    lookahead: int | None
+    metadata: Mapping[str, str]
 
     def __init__(
         self,
@@ -105,12 +111,7 @@ class GrammarConstraint:
                 budget=self.memo_bytes,
                 lookahead=self.lookahead,
             )
-        session = GrammarSession(self._engine, self.vocabulary.width, self.names)
-        if device == "cpu":
-            return session
-        from cdec.core.grammars.torch_session import TorchGrammarSession
-
-        return TorchGrammarSession(session, device)
+        return on_device(GrammarSession(self._engine, self.vocabulary.width, self.names), device)
 
     def with_lookahead(self, lookahead: int | None) -> GrammarConstraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""
@@ -122,14 +123,6 @@ class GrammarConstraint:
             memo_bytes=self.memo_bytes,
         )
 
-    def member_text(self, token_ids: Sequence[int]) -> bytes:
-        """Return the tokens' bytes; a grammar has no forced parts."""
-        return self.vocabulary.decode(token_ids)
-
-    def content(self, text: bytes) -> bytes | None:
-        """Return the text itself."""
-        return text
-
     @cached_property
     def _checker(self) -> Callable[[bytes], bool | None]:
         from cdec.core.grammars.validity import make_checker
@@ -139,10 +132,6 @@ class GrammarConstraint:
     def accepts(self, text: bytes) -> bool | None:
         """Check a finished text by lark's own parser on the stored source; None if out of time."""
         return self._checker(text)
-
-    def annotations(self, text: bytes) -> Mapping[str, object]:
-        """Return nothing: texts of a grammar carry no fields."""
-        return {}
 
     def statistics(self) -> dict[str, int | float]:
         """Return sizes of scanner, parser and trees, for ``inspect``."""

@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import UsageError
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine import kernels
 from cdec.core.grammars.engine.memory import Memory
 from cdec.core.grammars.engine.pointers import NEED
 from cdec.core.mask import mask_words
-from cdec.core.session_arguments import integers, require_rows
+from cdec.core.session import Session
+from cdec.core.session_arguments import integers, require_mask, require_rows
 
 if TYPE_CHECKING:
     from cdec.core.grammars.engine.engine import Engine
@@ -26,7 +26,7 @@ _empty = np.empty
 _INT64 = np.dtype(np.int64)
 
 
-class GrammarSession:
+class GrammarSession(Session):
     """A decoding run: states are numbers in a table that the session owns and frees.
 
     Stacks, masks and memos lie in the engine and are shared with other sessions. Sessions of one
@@ -104,13 +104,7 @@ class GrammarSession:
     def _fill_mask(self, states: Any, mask: NDArray[np.int32], done: int) -> None:
         """Fill masks of any layout, from row ``done`` on; refuse other shapes."""
         at = integers(states, 1, "states")
-        shape = (len(at), self.words)
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.int32 or mask.shape != shape:
-            found = f"{getattr(mask, 'dtype', type(mask).__name__)}{list(np.shape(mask))}"
-            raise UsageError(
-                f"the mask of {shape[0]} states must be numpy int32{list(shape)}, not {found}",
-                hint="Use allocate_mask(n, vocabulary.width).",
-            )
+        shape = require_mask(mask, len(at), self.words)
         if mask.flags.c_contiguous and mask.flags.writeable:
             self._finish(done, len(at), kernels.fill_mask, at, mask)
             return

@@ -10,7 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import FieldError, UsageError
+from cdec.core.agreement import all_accept
+from cdec.core.constraint import Constraint
+from cdec.core.errors import EmptySetError, UsageError
+from cdec.core.session import Session
+from cdec.core.sets.accepted_rows import accepted_rows
 from cdec.core.sets.filter import RowFilter, narrow
 from cdec.core.sets.members import SetMembers
 from cdec.core.sets.report import TreeNode, describe_tree, statistics
@@ -19,16 +23,19 @@ from cdec.core.sets.trie import END, SetArrays, build_trie
 from cdec.core.sets.view import TrieView, make_view
 
 if TYPE_CHECKING:
-    from cdec.core.artifacts.kinds import ArtifactFile
-    from cdec.core.constraint import Session
+    from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.sets.members import MemberIndex
     from cdec.core.tokens.vocabulary import Vocabulary
 
-_SHOWN = 5
-"""Unknown candidates that an error names."""
+_REASONS = {
+    "lookahead": "a set's members have one tokenisation each, so there is nothing to look ahead",
+    "heal": "a set's members have one tokenisation each, which begins at a token boundary",
+    "draft": "a set has no scanner states to count by, and its forced tokens are evaluated ahead "
+    "anyway",
+}
 
 
-class SetConstraint:
+class SetConstraint(Constraint):
     """A set of token rows: any member may be emitted, nothing else.
 
     Row numbers in this class's methods are those of its own ``arrays``.
@@ -42,6 +49,7 @@ class SetConstraint:
         compiled_rows: int64[R] ascending, the compiled set's row of each row; None: the same.
         row_filter: Rows that are kept; None keeps all.
         metadata: Of the artifact, for ``statistics``.
+        others: What the rows were held to; ``accepts`` asks them again, each by its own path.
 
     Raises:
         UsageError: Members end with an end-of-sequence event and the vocabulary has none.
@@ -49,6 +57,11 @@ class SetConstraint:
 
     kind = "set"
     is_sound = True
+    lists_members = True
+    reasons = _REASONS
+    ends_itself: bool
+    metadata: Mapping[str, str]
+    denied_unknown: int = 0
 
     def __init__(
         self,
@@ -60,14 +73,15 @@ class SetConstraint:
         compiled_rows: NDArray[np.int64] | None = None,
         row_filter: RowFilter | None = None,
         metadata: Mapping[str, str] | None = None,
+        others: tuple[Constraint, ...] = (),
     ) -> None:
         self.arrays = arrays
         self.vocabulary = vocabulary
         self.members = members
         self.ends_itself = ends_itself
         self.row_filter = row_filter
-        self.metadata: Mapping[str, str] = metadata or {}
-        self.denied_unknown = 0
+        self.metadata = metadata or {}
+        self.others = others
         self._compiled_rows = compiled_rows
         # Shared by the restrictions of one set, so that each device holds the trie once.
         self._device_tries: dict[str, Any] = {}
@@ -171,6 +185,7 @@ class SetConstraint:
             compiled_rows=self._compiled_rows,
             row_filter=row_filter,
             metadata=self.metadata,
+            others=self.others,
         )
         smaller._device_tries = self._device_tries
         return smaller
@@ -193,6 +208,38 @@ class SetConstraint:
         smaller.denied_unknown = unknown
         return smaller
 
+    def restricted_to(
+        self, other: Constraint, *, max_steps: int, max_states: int
+    ) -> SetConstraint | None:
+        """Return the rows that another constraint accepts: sound, whatever the other is.
+
+        Args:
+            other: Opened for the same vocabulary; asked again by ``accepts``, by its own path.
+            max_steps: Most tokens of rows to follow.
+            max_states: Most states that the other's session may come to hold.
+
+        Returns:
+            The set of these rows. None where that is too much to walk; or where the other ends a
+            row itself that this set ends with an end id, which no filter of rows can say. Cost: as
+            ``accepted_rows``.
+
+        Raises:
+            EmptySetError: It accepts none.
+        """
+        walked = other.session_for_texts()
+        found = accepted_rows(
+            self.arrays, self.row_filter, walked, max_steps=max_steps, max_states=max_states
+        )
+        if found is None:
+            return None
+        if not found.kept.any():
+            raise _none_accepted(self)
+        if (found.ended & found.kept & ~_rows_that_end(self)).any():
+            return None
+        smaller = self.restrict(found.kept)
+        smaller.others = (*self.others, other)
+        return smaller
+
     def candidates(self, texts_or_ids: Sequence[str]) -> SetConstraint:
         """Return the set of these members alone, on a small trie of its own.
 
@@ -206,19 +253,7 @@ class SetConstraint:
         Raises:
             FieldError: No candidates, or some that are no members of this set.
         """
-        found: list[NDArray[np.int64]] = []
-        unknown = []
-        for text in texts_or_ids:
-            rows = self._own(self.members.rows_of_text(text.encode("utf-8", "surrogatepass")))
-            if not len(rows):
-                rows = self._own(self.members.rows_of_id(text))
-            if len(rows):
-                found.append(rows)
-            else:
-                unknown.append(text)
-        if unknown or not found:
-            raise _unknown_candidates(unknown)
-        return self._take(np.unique(np.concatenate(found)))
+        return self._take(self.members.candidate_rows(texts_or_ids, self._own))
 
     def _take(self, rows: NDArray[np.int64]) -> SetConstraint:
         """Return the set of these rows (ascending, distinct) with a trie of their own."""
@@ -232,6 +267,7 @@ class SetConstraint:
             ends_itself=self.ends_itself,
             compiled_rows=rows if self._compiled_rows is None else self._compiled_rows[rows],
             metadata=self.metadata,
+            others=self.others,
         )
 
     def _own(self, compiled: NDArray[np.int64]) -> NDArray[np.int64]:
@@ -261,9 +297,29 @@ class SetConstraint:
         """Return a whole text without forced prefix and suffix; None where it lacks them."""
         return self.members.content(text)
 
-    def accepts(self, text: bytes) -> bool:
-        """Say whether a text is a member, by the text index and not by the trie."""
-        return bool(len(self.row_of_text(text)))
+    def whole_texts(self, text: bytes) -> list[bytes]:
+        """Return a member with its forced parts: the bytes of each of its rows."""
+        rows = self.row_of_text(text).tolist()
+        return list(dict.fromkeys(self.vocabulary.decode(self.arrays.row(row)) for row in rows))
+
+    def whole_text(self, text: bytes) -> bytes:
+        """Return a text with what is forced around members: the first head, and the tail."""
+        index = self.members.index
+        return (index.heads[0] if text else index.empty_head) + text + index.tail
+
+    def token_ids_of(self, text: bytes) -> list[int] | None:
+        """Return the first row of a member; None for another text."""
+        rows = self.row_of_text(text)
+        return [int(token) for token in self.arrays.row(int(rows[0]))] if rows.size else None
+
+    def accepts(self, text: bytes) -> bool | None:
+        """Say whether a text is a member, by the text index and not by the trie.
+
+        None where one of ``others`` has no time to say.
+        """
+        if not len(self.row_of_text(text)):
+            return False
+        return all_accept(self.others, self.whole_texts(text)) if self.others else True
 
     def annotations(self, text: bytes) -> dict[str, object]:
         """Return ``entity_ids`` of a member; none for another text."""
@@ -281,18 +337,22 @@ class SetConstraint:
         return describe_tree(self, depth, width)
 
 
-def _unknown_candidates(unknown: Sequence[str]) -> FieldError:
-    if not unknown:
-        return FieldError(
-            "candidates is empty, expected at least one member",
-            hint="Leave the field out to allow every member.",
-            field="candidates",
-        )
-    names = ", ".join(repr(text) for text in unknown[:_SHOWN])
-    more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-    return FieldError(
-        f"not members of the set, neither as text nor as entity id: {names}{more}",
-        hint="Candidates must be among the entities the set was compiled from.",
-        field="candidates",
-        unknown=list(unknown),
+def _none_accepted(members: SetConstraint) -> EmptySetError:
+    first = 0 if members.row_filter is None else int(members.row_filter.kept.argmax())
+    shown = members.vocabulary.decode(members.arrays.row(first)).decode("utf-8", "replace")
+    return EmptySetError(
+        f"none of the set's {members.n_rows} members is accepted by the other constraint, the "
+        f"first being {shown!r}",
+        hint="Whole texts are judged, with leading space, forced prefix and suffix: compile the "
+        "set without (`leading_space` never), or allow them in the other constraint.",
     )
+
+
+def _rows_that_end(members: SetConstraint) -> NDArray[np.bool_]:
+    """Return which rows give DONE by their last token, bool[R]: those no other continues."""
+    arrays = members.arrays
+    if not members.ends_itself:
+        return np.zeros(arrays.n_rows, np.bool_)
+    ends: NDArray[np.bool_] = np.diff(arrays.row_offsets) > 0
+    ends[arrays.node_row[1:][arrays.node_token[1:] == END]] = False
+    return ends

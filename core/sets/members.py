@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Literal, Protocol, cast
@@ -11,9 +11,13 @@ from typing import Any, Literal, Protocol, cast
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.errors import FieldError
+
 __all__ = ["MemberIndex", "SetMembers"]
 
 _Form = Literal["NFC", "NFKC"]
+_SHOWN = 5
+"""Unknown candidates that an error names."""
 
 
 class MemberIndex(Protocol):
@@ -114,6 +118,32 @@ class SetMembers:
             positions = np.empty(0, np.int64)
         return np.unique(np.searchsorted(self.source_offsets, positions, side="right") - 1)
 
+    def candidate_rows(
+        self, texts_or_ids: Sequence[str], kept: Callable[[NDArray[np.int64]], NDArray[np.int64]]
+    ) -> NDArray[np.int64]:
+        """Return the rows of candidates, ascending and distinct int64[k].
+
+        Args:
+            texts_or_ids: Member texts, or entity ids where no member has such a text.
+            kept: Takes rows of the compiled set, and returns those of a smaller set among them.
+
+        Raises:
+            FieldError: No candidates, or some that ``kept`` has no rows of.
+        """
+        found: list[NDArray[np.int64]] = []
+        unknown = []
+        for text in texts_or_ids:
+            rows = kept(self.rows_of_text(text.encode("utf-8", "surrogatepass")))
+            if not len(rows):
+                rows = kept(self.rows_of_id(text))
+            if len(rows):
+                found.append(rows)
+            else:
+                unknown.append(text)
+        if unknown or not found:
+            raise _unknown_candidates(unknown)
+        return np.unique(np.concatenate(found))
+
     def entity_ids(self, rows: NDArray[np.int64]) -> list[str]:
         """Return the distinct entity ids of some rows, in the order of their source lines."""
         ranges = [range(*self.source_offsets[row : row + 2].tolist()) for row in rows.tolist()]
@@ -145,6 +175,23 @@ class SetMembers:
         hashes = _hash_texts(self.id_bytes, self.id_offsets)
         order = np.argsort(hashes, kind="stable")
         return hashes[order], order
+
+
+def _unknown_candidates(unknown: Sequence[str]) -> FieldError:
+    if not unknown:
+        return FieldError(
+            "candidates is empty, expected at least one member",
+            hint="Leave the field out to allow every member.",
+            field="candidates",
+        )
+    names = ", ".join(repr(text) for text in unknown[:_SHOWN])
+    more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+    return FieldError(
+        f"not members of the set, neither as text nor as entity id: {names}{more}",
+        hint="Candidates must be among the entities the set was compiled from.",
+        field="candidates",
+        unknown=list(unknown),
+    )
 
 
 def _hash_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:

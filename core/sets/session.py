@@ -7,16 +7,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import UsageError
 from cdec.core.mask import mask_words
-from cdec.core.session_arguments import integers, require_rows
+from cdec.core.session import Session
+from cdec.core.session_arguments import integers, require_mask, require_rows
 from cdec.core.sets import kernels
 from cdec.core.sets.view import TrieView
 
 __all__ = ["SetSession"]
 
 
-class SetSession:
+class SetSession(Session):
     """A walk over the trie; states are integers, so the session itself holds none.
 
     Safe to use from several threads.
@@ -29,6 +29,7 @@ class SetSession:
 
     def __init__(self, view: TrieView) -> None:
         self._view = view
+        self.words = mask_words(view.width)
         # A set of one row has a root that is a leaf: its tail begins at once.
         self._start = 0 if view.degree[0] > 0 else kernels.TAIL
 
@@ -62,13 +63,7 @@ class SetSession:
             mask: int32[n, ceil(width / 32)]; fastest if C-contiguous.
         """
         at = integers(states, 1, "states")
-        shape = (len(at), mask_words(self._view.width))
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.int32 or mask.shape != shape:
-            found = f"{getattr(mask, 'dtype', type(mask).__name__)}{list(np.shape(mask))}"
-            raise UsageError(
-                f"the mask of {shape[0]} states must be numpy int32{list(shape)}, not {found}",
-                hint="Use allocate_mask(n, vocabulary.width).",
-            )
+        shape = require_mask(mask, len(at), self.words)
         if mask.flags.c_contiguous:
             kernels.fill_mask(self._view, at, mask.view(np.uint32))
             return
@@ -113,3 +108,10 @@ class SetSession:
         offsets = np.zeros(len(at) + 1, np.int64)
         np.cumsum(is_forced, out=offsets[1:])
         return offsets, only[is_forced]
+
+    def speculation_keys(self, states: Any) -> NDArray[np.int64]:
+        """Return the states: places in the trie, equal in every session.
+
+        Only conjunctions ask: in a set alone, forced tokens are evaluated ahead anyway.
+        """
+        return integers(states, 1, "states")

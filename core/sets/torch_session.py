@@ -16,6 +16,8 @@ from torch import Tensor
 
 from cdec.core.errors import ArtifactInvalidError, UsageError
 from cdec.core.mask import WORD_BITS, allocate_mask, mask_words, unpack_mask
+from cdec.core.session import Session
+from cdec.core.session_arguments import require_tensor_mask
 from cdec.core.sets.filter import RowFilter
 from cdec.core.sets.kernels import DEAD, DONE, TAIL, TAIL_SHIFT, fill_mask
 from cdec.core.sets.trie import DENSE_DEGREE, END, SetArrays
@@ -96,7 +98,7 @@ class _Places(NamedTuple):
     complete: Tensor
 
 
-class TorchSetSession:
+class TorchSetSession(Session):
     """A walk over the trie on a torch device; takes and gives tensors there.
 
     Args:
@@ -112,6 +114,7 @@ class TorchSetSession:
         self.device = device
         self._trie = trie
         self._width = view.width
+        self.words = mask_words(view.width)
         self._ends_itself = view.ends_itself
         self._start = 0 if view.degree[0] > 0 else TAIL
         self._on = trie.token.device
@@ -161,13 +164,7 @@ class TorchSetSession:
         bit a child: distinct bits, so addition is union.
         """
         at = self._integers(states, 1)
-        shape = (at.shape[0], mask_words(self._width))
-        if mask.dtype != torch.int32 or tuple(mask.shape) != shape:
-            raise UsageError(
-                f"the mask of {shape[0]} states must be int32{list(shape)}, not "
-                f"{mask.dtype}{list(mask.shape)}",
-                hint="Use allocate_mask(n, vocabulary.width, session.device).",
-            )
+        shape = require_tensor_mask(mask, at.shape[0], self.words)
         trie, places = self._trie, self._places(at)
         mask.zero_()
         sparse = places.is_node

@@ -1,6 +1,6 @@
 """CountGuesses: the next token that counts of (scanner state, parser substate) -> token suggest.
 
-DOMINO (arXiv 2403.06988) section 3.6. Constraints whose sessions have no ``speculation_keys`` are
+DOMINO (arXiv 2403.06988) section 3.6. Constraints that have no ``speculation_keys`` are
 left alone: sets, whose forced runs are evaluated ahead anyway.
 """
 
@@ -39,8 +39,9 @@ class CountGuesses:
         self._threshold = threshold
         self._tables: dict[int, CountTable] = {}
         for request, number in zip(batch.requests, batch.session_of.tolist(), strict=True):
-            if number >= 0 and hasattr(batch.sessions[number], "speculation_keys"):
-                self._tables[number] = counts.table(fingerprint_of(request.constraint))
+            constraint = request.constraint
+            if number >= 0 and constraint is not None and constraint.has_speculation_keys:
+                self._tables[number] = counts.table(fingerprint_of(constraint))
 
     def guess(self, walks: Frontier) -> NDArray[np.int64]:
         """Return the token that is likely enough to be next, int64[n]; -1 where none is."""
@@ -75,7 +76,6 @@ class CountGuesses:
         for number in np.unique(used).tolist():
             if number in self._tables:
                 rows = np.flatnonzero(used == number)
-                session: Any = batch.sessions[number]
-                keys = session.speculation_keys(states[batch.index(rows)])
+                keys = batch.sessions[number].speculation_keys(states[batch.index(rows)])
                 found.append((self._tables[number], rows.tolist(), batch.to_host(keys).tolist()))
         return found

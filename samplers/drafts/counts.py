@@ -8,10 +8,11 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
 
+from cdec.core.constraint import Constraint
 from cdec.core.errors import (
     DataError,
     InputMissingError,
@@ -250,10 +251,9 @@ class Counts:
         return counts
 
 
-def fingerprint_of(constraint: Any) -> str:
+def fingerprint_of(constraint: Constraint | None) -> str:
     """Return what tells a constraint's counts from others': its artifact's digest."""
-    metadata: Mapping[str, str] = getattr(constraint, "metadata", None) or {}
-    return str(metadata.get("cdec.digest", ""))
+    return "" if constraint is None else constraint.metadata.get("cdec.digest", "")
 
 
 def _fill(table: CountTable, rows: Any, path: Path) -> None:

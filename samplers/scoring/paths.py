@@ -118,7 +118,7 @@ def _counts_end(
         constraint = batch.requests[number].constraint
         if constraint is None:
             ends[mine] = free_end
-        elif getattr(constraint, "ends_itself", False):
+        elif constraint.ends_itself:
             ends[mine] = nodes.complete[last[mine]]
         else:
             ends[mine] = True

@@ -12,12 +12,12 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.constraint import DEAD, DONE
+from cdec.core.constraint import DEAD, DONE, Constraint, Session
+from cdec.core.device_session import on_device
 from cdec.core.mask import mask_words, pack_mask
 
 if TYPE_CHECKING:
     from cdec.core.combine.healing import SortedTokens
-    from cdec.core.constraint import Session
     from cdec.core.tokens.vocabulary import Vocabulary
 
 Ways = Sequence[Mapping[int, int]]
@@ -49,7 +49,7 @@ def one_way(token_ids: Sequence[int]) -> list[dict[int, int]]:
     return [{int(token): place + 1} for place, token in enumerate(token_ids)]
 
 
-class WaysConstraint:
+class WaysConstraint(Constraint):
     """The token sequences along ``ways``, from the first position to the last.
 
     Args:
@@ -60,46 +60,25 @@ class WaysConstraint:
 
     kind = "text"
     is_sound = True
+    ends_itself: bool
+    max_tokens: int
 
     def __init__(self, ways: Ways, vocabulary: Vocabulary, *, ends_itself: bool) -> None:
         self.ways = ways
         self.vocabulary = vocabulary
         self.ends_itself = ends_itself
-
-    @property
-    def max_tokens(self) -> int:
-        """Tokens of the longest way, or more."""
-        return len(self.ways)
+        self.max_tokens = len(ways)
 
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run on ``cpu`` or a torch device."""
-        session: Any = WaysSession(self)
-        if device == "cpu":
-            on_host: Session = session
-            return on_host
-        from cdec.core.grammars.torch_session import TorchGrammarSession
-
-        on_device: Session = TorchGrammarSession(session, device)
-        return on_device
-
-    def member_text(self, token_ids: Sequence[int]) -> bytes:
-        """Return the tokens' bytes."""
-        return self.vocabulary.decode(token_ids)
-
-    def content(self, text: bytes) -> bytes | None:
-        """Return the text."""
-        return text
+        return on_device(WaysSession(self), device)
 
     def accepts(self, text: bytes) -> bool | None:
         """Say nothing: whoever gave the text compares."""
         return None
 
-    def annotations(self, text: bytes) -> Mapping[str, object]:
-        """Return no fields."""
-        return {}
 
-
-class WaysSession:
+class WaysSession(Session):
     """A decoding run along the ways; the states are positions, so it holds none itself."""
 
     device = "cpu"

@@ -8,9 +8,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdec.core.combine.healing import HealedConstraint
 from cdec.core.errors import EncodingError, FieldError, UntokenizableError
-from cdec.core.sets.constraint import SetConstraint
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
@@ -115,18 +113,11 @@ def _spell(vocabulary: Vocabulary, constraint: Constraint | None, text: str) -> 
             f"the text has a lone surrogate at character {error.start}",
             hint="Write it as valid Unicode.",
         ) from error
-    members = _set_within(constraint)
-    whole_texts = getattr(constraint, "whole_texts", None)
-    if members is not None:
-        rows = members.row_of_text(data)
-        if rows.size:
-            return [int(token) for token in members.arrays.row(int(rows[0]))]
-        index = members.members.index
-        data = (index.heads[0] if data else index.empty_head) + data + index.tail
-    elif whole_texts is not None:
-        data = next(iter(whole_texts(data)), data)
-    elif isinstance(constraint, HealedConstraint):
-        data = constraint.prefix + data
+    if constraint is not None:
+        own = constraint.token_ids_of(data)
+        if own is not None:
+            return own
+        data = constraint.whole_text(data)
     ids = vocabulary.encode([data.decode("utf-8", "surrogateescape")])[0]
     if vocabulary.decode(ids) != data:
         raise UntokenizableError(
@@ -134,14 +125,6 @@ def _spell(vocabulary: Vocabulary, constraint: Constraint | None, text: str) -> 
             hint="Normalise the text as the tokenizer does, or give its token_ids.",
         )
     return ids
-
-
-def _set_within(constraint: Constraint | None) -> SetConstraint | None:
-    """Return the set whose rows a constraint's members are, if it is one or restricts one."""
-    if isinstance(constraint, SetConstraint):
-        return constraint
-    members = getattr(constraint, "members", None)
-    return members if isinstance(members, SetConstraint) else None
 
 
 def _checked_ids(token_ids: Sequence[int], width: int) -> list[int]:

@@ -87,7 +87,7 @@ def _record_samples(
     texts = _Texts(batch, request)
     shared = outcome.per_request.get(number, {})
     # An over-tight mask must show in the record.
-    lookahead = getattr(request.constraint, "lookahead", None)
+    lookahead = None if request.constraint is None else request.constraint.lookahead
     tightened = {} if lookahead is None else {"lookahead": lookahead}
     indices = request.indices if request.indices is not None else range(len(rows))
     exactness = outcome.exactness

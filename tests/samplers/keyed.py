@@ -8,40 +8,38 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.sets.session import SetSession
+from cdec.core.combine.wrapped import WrappedConstraint
+from cdec.core.constraint import Constraint, Session
 from cdec.samplers.drafts.counts import Counts
 from tests.laws.toys import Toy
+from tests.laws.wrapped import WrappedSession
 
 
-class KeyedSession:
+class KeyedSession(WrappedSession):
     """A set's session with a key a state; ``fold`` states share each key, so that guesses fail."""
 
-    def __init__(self, inner: SetSession, fold: int) -> None:
-        self._inner = inner
+    def __init__(self, inner: Session, fold: int) -> None:
+        super().__init__(inner)
         self._fold = fold
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     def speculation_keys(self, states: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the states' keys, int64[n]."""
         return states // self._fold
 
 
-class KeyedConstraint:
+class KeyedConstraint(WrappedConstraint):
     """A set constraint that gives keyed sessions and has a fingerprint."""
 
-    def __init__(self, inner: Any, fold: int, digest: str) -> None:
-        self._inner = inner
+    has_speculation_keys = True
+
+    def __init__(self, inner: Constraint, fold: int, digest: str) -> None:
+        super().__init__(inner)
         self._fold = fold
         self.metadata = {"cdec.digest": digest}
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
     def session(self, device: str = "cpu") -> KeyedSession:
         """Start a decoding run."""
-        return KeyedSession(self._inner.session(device), self._fold)
+        return KeyedSession(self.inner.session(device), self._fold)
 
 
 def keyed(toy: Toy, *, fold: int = 1, digest: str = "toy") -> KeyedConstraint:

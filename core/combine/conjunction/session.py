@@ -9,15 +9,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.combine.conjunction.dead_ends import MOST, StuckStates
-from cdec.core.constraint import DEAD, DONE
-from cdec.core.errors import UsageError
 from cdec.core.mask import mask_words
 from cdec.core.mask_kernels import allowed_of_masks, count_bits, forced_of_masks, list_bits
 from cdec.core.pair_table import PairTable
-from cdec.core.session_arguments import integers, require_rows
+from cdec.core.session import DEAD, DONE, Session
+from cdec.core.session_arguments import integers, require_mask, require_rows
 
 
-class ConjunctionSession:
+class ConjunctionSession(Session):
     """A decoding run: a token is allowed where both sessions allow it.
 
     A state has no way on where every token is refused by one of the two: law 2 is not promised.
@@ -33,21 +32,24 @@ class ConjunctionSession:
         end_ids: End-of-sequence ids, ascending.
         ends_itself: Whether texts may end themselves in the first, in the second.
         looks_ahead: Whether to look for dead ends; not worth it where texts are known beforehand.
+        keyed: The side whose speculation keys are those of the pairs, 0 or 1.
     """
 
     device = "cpu"
 
     def __init__(
         self,
-        first: Any,
-        second: Any,
+        first: Session,
+        second: Session,
         *,
         width: int,
         end_ids: Sequence[int],
         ends_itself: tuple[bool, bool],
         looks_ahead: bool = True,
+        keyed: int = 0,
     ) -> None:
         self._sides = (first, second)
+        self._keyed = keyed
         self._refuses = looks_ahead or any(ends_itself)
         self._ends_itself = any(ends_itself)
         self._stuck = StuckStates(self._successors) if looks_ahead else None
@@ -98,13 +100,7 @@ class ConjunctionSession:
             mask: int32[n, ceil(width / 32)].
         """
         at = integers(states, 1, "states")
-        shape = (len(at), self.words)
-        if not isinstance(mask, np.ndarray) or mask.dtype != np.int32 or mask.shape != shape:
-            found = f"{getattr(mask, 'dtype', type(mask).__name__)}{list(np.shape(mask))}"
-            raise UsageError(
-                f"the mask of {shape[0]} states must be numpy int32{list(shape)}, not {found}",
-                hint="Use allocate_mask(n, vocabulary.width).",
-            )
+        require_mask(mask, len(at), self.words)
         self._fill_both(at, mask)
         if self._refuses:
             for row, state in enumerate(at.tolist()):
@@ -140,21 +136,15 @@ class ConjunctionSession:
         return forced_of_masks(self.fill_mask, at, self.words, self._end_ids)
 
     def speculation_keys(self, states: Any) -> NDArray[np.int64]:
-        """Return what a next token may be learnt for, int64[n]: the first grammar's keys.
-
-        subtle: a set's states are places in its trie, equal in every session, hence keys as well.
-        """
-        halves = self._halves(integers(states, 1, "states"))
-        for side, half in zip(self._sides, halves, strict=True):
-            if hasattr(side, "speculation_keys"):
-                keys: NDArray[np.int64] = side.speculation_keys(half)
-                return keys
-        return halves[0]
+        """Return what a next token may be learnt for, int64[n]: the keys of one side."""
+        half = self._halves(integers(states, 1, "states"))[self._keyed]
+        keys: NDArray[np.int64] = self._sides[self._keyed].speculation_keys(half)
+        return keys
 
     def statistics(self) -> dict[str, int]:
         """Return how many states the session holds, those of its sides included."""
-        held = [side.statistics() for side in self._sides if hasattr(side, "statistics")]
-        return {"states": len(self._pairs) + sum(part["states"] for part in held)}
+        held = sum(side.statistics()["states"] for side in self._sides)
+        return {"states": len(self._pairs) + held}
 
     def _halves(self, states: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return both sides' states; DEAD for what is no pair."""

@@ -10,11 +10,11 @@ import numpy as np
 import pytest
 
 from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
-from cdec.core.combine.conjunction.sets import SetConjunction
 from cdec.core.combine.denial import deny
 from cdec.core.combine.healing import HealedConstraint
 from cdec.core.constraint import DEAD
 from cdec.core.errors import CdecError, EmptySetError, TokenizerMismatchError
+from cdec.core.sets.constraint import SetConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.combine.conjunction_cases import (
     BYTES,
@@ -41,7 +41,7 @@ def test_a_conjunction_is_what_both_accept_however_it_is_walked(seed: int) -> No
     walked = ConjunctionConstraint(*sides)
     assert outcomes(walked, 5) == expected
     assert_session_laws_without_soundness(walked, rng)
-    if expected and not any(getattr(side, "ends_itself", False) for side in sides):
+    if expected and not any(side.ends_itself for side in sides):
         # So little is there that every dead end is found.
         assert_session_laws(walked, [row for row, _ in expected], rng, max_states=40)
     try:
@@ -50,8 +50,8 @@ def test_a_conjunction_is_what_both_accept_however_it_is_walked(seed: int) -> No
         assert not expected
         return
     assert outcomes(chosen, 5) == expected
-    kept_rows = isinstance(chosen, SetConjunction)
-    if isinstance(chosen, SetConjunction):
+    kept_rows = isinstance(chosen, SetConstraint)
+    if isinstance(chosen, SetConstraint):
         assert chosen.is_sound and chosen.kind == "set"
         assert (chosen.n_rows, chosen.max_tokens) == (
             len(expected),
@@ -60,7 +60,7 @@ def test_a_conjunction_is_what_both_accept_however_it_is_walked(seed: int) -> No
         assert_session_laws(chosen, [row for row, _ in expected], rng, max_states=40)
     else:
         assert {type(side) for side in sides} == {FiniteLanguage} or any(
-            getattr(side, "ends_itself", False) for side in sides
+            side.ends_itself for side in sides
         )
     texts = {VOCABULARY.decode(row) for row, _ in expected}
     for text in {VOCABULARY.decode(row) for row in [*shared, *random_rows(rng, 20)]}:
@@ -104,7 +104,7 @@ def test_random_grammars_have_in_common_what_larks_parsers_both_accept(tmp_path:
             except EmptySetError:
                 assert not set(rows_of) & accepted[j]
                 continue
-            assert isinstance(both, SetConjunction)
+            assert isinstance(both, SetConstraint)
             assert {row for row, _ in outcomes(both, 4)} == set(rows_of) & accepted[j]
     assert met > 5
 
@@ -145,7 +145,7 @@ def test_dead_ends_that_are_near_are_left_out(tmp_path: Path) -> None:
     first, second = words("/(ab)*d|c/", tmp_path / "3"), words("/(ab)*e|c/", tmp_path / "4")
     session = conjoin(first, second).session()
     assert session.allowed(session.start(1))[1].tolist() == [ord("c")]
-    walk = ConjunctionConstraint(first, second).walk(looks_ahead=False)
+    walk = ConjunctionConstraint(first, second).session_for_texts()
     assert len(walk.allowed(walk.start(1))[1]) > 1
     assert not both.is_sound
 

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
-from cdec.core.combine.conjunction.sets import SetConjunction
 from cdec.core.combine.denial import deny
+from cdec.core.sets.constraint import SetConstraint
 from tests.core.combine.conjunction_cases import VOCABULARY, outcomes, random_rows, words
 from tests.core.grammars.finite_language import FiniteLanguage
 from tests.core.sets.set_cases import make_set
@@ -22,7 +22,7 @@ def test_a_set_too_large_to_walk_is_walked_with_the_other_at_run_time() -> None:
     first = make_set(rows[:50], VOCABULARY, ids=[["x"]] * len(set(rows[:50])))
     second = FiniteLanguage([VOCABULARY.decode(row) for row in rows[10:]], VOCABULARY)
     exact, walked = conjoin(first, second), conjoin(first, second, max_steps=20)
-    assert isinstance(exact, SetConjunction) and isinstance(walked, ConjunctionConstraint)
+    assert isinstance(exact, SetConstraint) and isinstance(walked, ConjunctionConstraint)
     assert outcomes(exact, 6) == outcomes(walked, 6)
     assert (walked.kind, walked.max_tokens) == ("set", first.max_tokens)
     text = VOCABULARY.decode(rows[20])
@@ -39,7 +39,7 @@ def test_a_walk_that_would_fill_the_memory_is_given_up(tmp_path: Path) -> None:
     rows = make_set([[97] * n for n in range(1, 9)] + [[98]], grammar.vocabulary)
     for other in (deny(grammar, [b"aa", b"aaa"]), ConjunctionConstraint(grammar, grammar)):
         exact = conjoin(rows, other, max_states=40)
-        assert isinstance(exact, SetConjunction)
+        assert isinstance(exact, SetConstraint)
         walked = conjoin(rows, other, max_states=2)
         assert isinstance(walked, ConjunctionConstraint)
         assert outcomes(exact, 9) == outcomes(walked, 9)

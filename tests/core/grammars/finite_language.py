@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.constraint import DEAD, DONE
-from cdec.core.mask import pack_mask
+from cdec.core.constraint import DEAD, DONE, Constraint, Session
+from cdec.core.mask import mask_words, pack_mask
 from cdec.core.tokens.vocabulary import Vocabulary
 
 
-class FiniteSession:
+class FiniteSession(Session):
     """States are the prefixes of texts, by number."""
 
     device = "cpu"
@@ -23,6 +23,7 @@ class FiniteSession:
         self.prefixes = sorted({text[:n] for text in self.texts for n in range(len(text) + 1)})
         self.number = {prefix: i for i, prefix in enumerate(self.prefixes)}
         self.vocabulary = vocabulary
+        self.words = mask_words(vocabulary.width)
 
     def start(self, n: int) -> NDArray[np.int64]:
         return np.full(n, self.number[b""], np.int64)
@@ -89,29 +90,21 @@ class FiniteSession:
         return np.asarray(states)
 
 
-class FiniteLanguage:
+class FiniteLanguage(Constraint):
     """The constraint of these texts."""
 
     kind = "grammar"
-    max_tokens = None
     is_sound = True
+    has_speculation_keys = True
+    takes_bytes = True
 
     def __init__(self, texts: Iterable[bytes], vocabulary: Vocabulary) -> None:
         self.texts = frozenset(texts)
         self.vocabulary = vocabulary
-        self.metadata: Mapping[str, str] = {"cdec.digest": "finite"}
+        self.metadata = {"cdec.digest": "finite"}
 
     def session(self, device: str = "cpu") -> FiniteSession:
         return FiniteSession(self.texts, self.vocabulary)
 
-    def member_text(self, token_ids: Sequence[int]) -> bytes:
-        return self.vocabulary.decode(token_ids)
-
-    def content(self, text: bytes) -> bytes | None:
-        return text
-
     def accepts(self, text: bytes) -> bool | None:
         return text in self.texts
-
-    def annotations(self, text: bytes) -> Mapping[str, object]:
-        return {}

@@ -10,11 +10,13 @@ import pytest
 from numpy.typing import NDArray
 
 from cdec.core import CdecError
-from cdec.core.constraint import DEAD
+from cdec.core.combine.wrapped import WrappedConstraint
+from cdec.core.constraint import DEAD, Constraint, Session
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS, Request
 from tests.laws.gtest import g_test
 from tests.laws.toys import Row, Toy, toy_b
+from tests.laws.wrapped import WrappedSession
 from tests.samplers.enumeration import Law
 from tests.samplers.learning.aligned_reference import Rules
 from tests.samplers.learning.aligned_replay import replay
@@ -46,31 +48,27 @@ def test_every_number_of_a_wide_tree_is_the_references(aborting: bool, tree_byte
     replay(Rules(wide_toy()), rounds=25, size=20, aborting=aborting, tree_bytes=tree_bytes)
 
 
-class StuckSession:
+class StuckSession(WrappedSession):
     """A set's session that allows nothing after some of the members."""
 
-    def __init__(self, inner: Any, stuck: NDArray[np.int64]) -> None:
-        self._inner = inner
+    def __init__(self, inner: Session, stuck: NDArray[np.int64]) -> None:
+        super().__init__(inner)
         self._stuck = stuck
-        self.device = inner.device
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
 
     def _is_stuck(self, states: Any) -> NDArray[np.bool_]:
         return np.isin(np.asarray(states), self._stuck)
 
     def advance(self, states: Any, token_ids: Any) -> Any:
-        return np.where(self._is_stuck(states), DEAD, self._inner.advance(states, token_ids))
+        return np.where(self._is_stuck(states), DEAD, self.inner.advance(states, token_ids))
 
     def is_complete(self, states: Any) -> Any:
-        return self._inner.is_complete(states) & ~self._is_stuck(states)
+        return self.inner.is_complete(states) & ~self._is_stuck(states)
 
     def allowed(self, states: Any) -> Any:
-        return self._without(states, *self._inner.allowed(states))
+        return self._without(states, *self.inner.allowed(states))
 
     def forced(self, states: Any) -> Any:
-        return self._without(states, *self._inner.forced(states))
+        return self._without(states, *self.inner.forced(states))
 
     def _without(self, states: Any, offsets: Any, ids: Any) -> Any:
         lengths = np.diff(offsets)
@@ -79,20 +77,17 @@ class StuckSession:
         return np.concatenate([[0], np.cumsum(np.where(stuck, 0, lengths))]), kept
 
 
-class StuckConstraint:
+class StuckConstraint(WrappedConstraint):
     """A set whose masks promise more than there is: some prefixes have no completion."""
 
     is_sound = False
 
-    def __init__(self, inner: Any, stuck: Sequence[Row]) -> None:
-        self._inner = inner
+    def __init__(self, inner: Constraint, stuck: Sequence[Row]) -> None:
+        super().__init__(inner)
         self._rows = stuck
 
-    def __getattr__(self, name: str) -> Any:
-        return getattr(self._inner, name)
-
     def session(self, device: str = "cpu") -> StuckSession:
-        inner = self._inner.session(device)
+        inner = self.inner.session(device)
         states = []
         for row in self._rows:
             state = inner.start(1)

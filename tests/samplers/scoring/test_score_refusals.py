@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cdec.core.combine.wrapped import WrappedConstraint
 from cdec.core.errors import (
     CdecError,
     ContextLengthError,
@@ -101,29 +102,20 @@ def test_texts_of_restricted_sets_and_of_forced_parts_are_spelt_whole() -> None:
     vocabulary = Vocabulary([b"a", b"b", b"ab", b"<", b">", b""], [5], [5])
     members = toy_set([(3, 0, 1, 4)], vocabulary, ends_itself=True, head=b"<", tail=b">")
 
-    class Restricted:
-        """A constraint whose members are rows of a set."""
+    class Forced(WrappedConstraint):
+        """A constraint that says what stands around its texts, and has no tokens for them."""
 
-        def __init__(self) -> None:
-            self.members = members
+        def whole_text(self, text: bytes) -> bytes:
+            return b"<" + text + b">"
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(members, name)
+        def token_ids_of(self, text: bytes) -> list[int] | None:
+            return None
 
-    class Forced(Restricted):
-        """A constraint that says what stands around its texts, and is no set."""
-
-        def __init__(self) -> None:
-            self.members = None
-
-        def whole_texts(self, text: bytes) -> list[bytes]:
-            return [b"<" + text + b">"]
-
-    assert token_ids_of(vocabulary, Restricted(), "ab", None) == [3, 0, 1, 4]  # type: ignore[arg-type]
+    assert token_ids_of(vocabulary, WrappedConstraint(members), "ab", None) == [3, 0, 1, 4]
     vocabulary.encode = lambda texts: [[3, 2, 4]] if texts == ["<ab>"] else [[]]  # type: ignore[method-assign]
-    assert token_ids_of(vocabulary, Forced(), "ab", None) == [3, 2, 4]  # type: ignore[arg-type]
+    assert token_ids_of(vocabulary, Forced(members), "ab", None) == [3, 2, 4]
     with pytest.raises(UntokenizableError):
-        token_ids_of(vocabulary, Forced(), "ba", None)  # type: ignore[arg-type]
+        token_ids_of(vocabulary, Forced(members), "ba", None)
     with pytest.raises(EncodingError):
         token_ids_of(vocabulary, None, "\ud800", None)
 
@@ -202,15 +194,12 @@ def test_a_prompt_that_fails_takes_no_other_with_it() -> None:
 def test_candidates_without_a_longest_length_are_refused() -> None:
     toy = toy_b()
 
-    class Endless:
+    class Endless(WrappedConstraint):
         """The toy's set, which does not say how long its members are."""
 
         max_tokens = None
 
-        def __getattr__(self, name: str) -> Any:
-            return getattr(toy.constraint, name)
-
-    request = ScoreRequest("", Endless(), token_ids=(0,))  # type: ignore[arg-type]
+    request = ScoreRequest("", Endless(toy.constraint), token_ids=(0,))
     error = error_of(request, toy.model(), candidates=2)
     assert isinstance(error, UsageError) and "max_new_tokens" in str(error.hint)
     (found,) = checked(Scorer(toy.model(), candidates=2, max_new_tokens=5).run([request]))

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.constraint import DEAD, DONE
-from cdec.core.sets.trie import END
-
-if TYPE_CHECKING:
-    from cdec.core.sets.constraint import SetConstraint
+from cdec.core.session import DEAD, DONE, Session
+from cdec.core.sets.filter import RowFilter
+from cdec.core.sets.trie import END, SetArrays
 
 _CHUNK = 1 << 16
 """Walks that step together."""
@@ -21,7 +18,7 @@ _CHUNK = 1 << 16
 
 @dataclass(eq=False)
 class AcceptedRows:
-    """What another constraint says of a set's rows.
+    """What another constraint says of a set's R rows.
 
     Attributes:
         kept: bool[R] rows of the set that it accepts, the set's own filter included.
@@ -37,22 +34,28 @@ class _Spent(Exception):  # noqa: N818 - it says that a budget is spent, which i
 
 
 def accepted_rows(
-    members: SetConstraint, session: Any, *, max_steps: int, max_states: int
+    arrays: SetArrays,
+    row_filter: RowFilter | None,
+    session: Session,
+    *,
+    max_steps: int,
+    max_states: int,
 ) -> AcceptedRows | None:
     """Walk a session along the rows of a set; rows that share a prefix share the walk.
 
     Args:
-        members: The set.
+        arrays: The set.
+        row_filter: Its rows that are kept; None for all.
         session: Of the other constraint, on the CPU.
         max_steps: Most tokens to follow; branches end where the session refuses a token.
-        max_states: Most states that the session may come to hold.
+        max_states: Most states that the session may come to hold (``Session.statistics``).
 
     Returns:
         What it accepts; None if that was not enough. Cost: one ``advance`` a step, in batches:
         some 30 nanoseconds where states come again, a microsecond and a few hundred bytes where
         every prefix is a state of its own.
     """
-    walk = _Walk(members, session, max_steps, max_states)
+    walk = _Walk(arrays, row_filter, session, max_steps, max_states)
     try:
         walk.run()
     except _Spent:
@@ -64,11 +67,15 @@ class _Walk:
     """One walk: nodes of the trie by level, then the tails of rows that are alone."""
 
     def __init__(
-        self, members: SetConstraint, session: Any, max_steps: int, max_states: int
+        self,
+        arrays: SetArrays,
+        row_filter: RowFilter | None,
+        session: Session,
+        max_steps: int,
+        max_states: int,
     ) -> None:
-        arrays = members.arrays
         self._arrays = arrays
-        self._filter = members.row_filter
+        self._filter = row_filter
         self._session = session
         self._left = max_steps
         self._max_states = max_states
@@ -141,11 +148,8 @@ class _Walk:
         if self._left < 0:
             raise _Spent
         after: NDArray[np.int64] = self._session.advance(states, tokens.astype(np.int64))
-        # Sets have no statistics: their states are places in the trie and cost nothing.
-        if hasattr(self._session, "statistics"):
-            held = self._session.statistics()["states"]
-            if held > self._max_states:
-                raise _Spent
+        if self._session.statistics()["states"] > self._max_states:
+            raise _Spent
         return after
 
     def _finish(self, rows: NDArray[np.int64], states: NDArray[np.int64]) -> None:

@@ -1,25 +1,28 @@
-"""TorchGrammarSession: a grammar's decoding run whose states and masks lie on a torch device."""
+"""DeviceSession: a session of the host with tensors of a torch device at its doors."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import torch
-from torch import Tensor
 
-from cdec.core.errors import UsageError
+from cdec.core.session import Session
+from cdec.core.session_arguments import require_tensor_mask
 
 if TYPE_CHECKING:
-    from cdec.core.grammars.session import GrammarSession
-    from cdec.core.grammars.state_view import StateView
+    from torch import Tensor
 
-__all__ = ["TorchGrammarSession"]
+__all__ = ["DeviceSession", "on_device"]
 
 
-class TorchGrammarSession:
-    """The CPU's session with tensors at its doors: parsing is work for the host.
+def on_device(session: Session, device: str) -> Session:
+    """Return a session of the host as it is for ``cpu``, else a ``DeviceSession`` over it."""
+    return session if device == "cpu" else DeviceSession(session, device)
+
+
+class DeviceSession(Session):
+    """A session whose states and masks lie on a device, while its work is done on the host.
 
     States and tokens, a few bytes each, go to the host; a mask is copied to the device once.
 
@@ -28,13 +31,16 @@ class TorchGrammarSession:
         device: As the caller named it.
     """
 
-    def __init__(self, session: GrammarSession, device: str) -> None:
+    def __init__(self, session: Session, device: str) -> None:
+        import torch
+
         self.device = device
+        self.words = session.words
         self._session = session
         self._on = torch.empty(0, device=device.removeprefix("torch:")).device
 
     def start(self, n: int) -> Tensor:
-        """Return ``n`` states before the first byte, int64[n]."""
+        """Return ``n`` states at the beginning, int64[n]."""
         return self._put(self._session.start(n))
 
     def advance(self, states: Any, token_ids: Any) -> Tensor:
@@ -42,15 +48,14 @@ class TorchGrammarSession:
         return self._put(self._session.advance(_host(states), _host(token_ids)))
 
     def fill_mask(self, states: Any, mask: Tensor) -> None:
-        """Overwrite ``mask`` int32[n, ceil(width / 32)] with the exact masks of ``states``."""
-        shape = (len(states), self._session.words)
-        if mask.dtype != torch.int32 or tuple(mask.shape) != shape:
-            raise UsageError(
-                f"the mask of {shape[0]} states must be int32{list(shape)}, not "
-                f"{mask.dtype}{list(mask.shape)}",
-                hint="Use allocate_mask(n, vocabulary.width, session.device).",
-            )
-        host = np.empty(shape, np.int32)
+        """Overwrite ``mask`` int32[n, ceil(width / 32)] with the exact masks of ``states``.
+
+        Raises:
+            UsageError: The mask has another shape or type.
+        """
+        import torch
+
+        host = np.empty(require_tensor_mask(mask, len(states), self.words), np.int32)
         self._session.fill_mask(_host(states), host)
         mask.copy_(torch.from_numpy(host))
 
@@ -64,7 +69,7 @@ class TorchGrammarSession:
         return self._put(offsets), self._put(ids)
 
     def is_complete(self, states: Any) -> Tensor:
-        """Say where the text so far is in the language (or DONE), bool[n]."""
+        """Say where the text so far is a member (or DONE), bool[n]."""
         return self._put(self._session.is_complete(_host(states)))
 
     def forced(self, states: Any) -> tuple[Tensor, Tensor]:
@@ -77,25 +82,21 @@ class TorchGrammarSession:
         return self._put(self._session.advance_bytes(_host(states), texts))
 
     def speculation_keys(self, states: Any) -> Tensor:
-        """Return what a next token may be learnt for: int64[n]."""
+        """Return what a next token may be learnt for, int64[n]."""
         return self._put(self._session.speculation_keys(_host(states)))
 
-    def describe(self, state: int) -> StateView:
-        """Return a state as plain data, for messages."""
-        return self._session.describe(state)
-
-    def viable_terminals(self, state: int) -> list[int]:
-        """Return the terminals that may be under way, or begin, at a state."""
-        return self._session.viable_terminals(state)
-
-    def statistics(self) -> dict[str, int]:
-        """Return counts and bytes of the session's states, and of the engine's memos."""
+    def statistics(self) -> Mapping[str, int]:
+        """Return counts of what the session of the host holds."""
         return self._session.statistics()
 
     def _put(self, array: Any) -> Tensor:
+        import torch
+
         return torch.from_numpy(array).to(self._on)
 
 
 def _host(values: Any) -> Any:
     """Return an argument as numpy."""
+    from torch import Tensor
+
     return values.cpu().numpy() if isinstance(values, Tensor) else np.asarray(values)

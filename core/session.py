@@ -1,0 +1,104 @@
+"""Session: one decoding run over a constraint, and the laws that every kind of session keeps.
+
+A batch of *states* is an opaque int64 array on the session's device: equal integers are equal
+states, so mixed depths, beams, forks, rollback and caches are plain indexing.
+
+Laws (checked by ``tests/laws/sessions.py`` for every kind of constraint):
+
+1.  For every state and every token: mask bit set ⇔ token in ``allowed`` ⇔ ``check`` is true ⇔
+    ``advance`` does not give DEAD. Padding ids are never allowed.
+2.  No reachable state before the end has an empty mask, unless the constraint says its soundness
+    is unproved; DONE and DEAD have an empty mask, and ``advance`` from them gives DEAD.
+3.  Every member's canonical tokenisation is accepted token by token, and its last state is
+    complete (or DONE, where the constraint ends members itself).
+4.  End-of-sequence ids are allowed exactly in complete states that are not DONE; each gives DONE.
+5.  ``forced`` lists the allowed end event or token where it is the only one (several ids of one end
+    event count as one), and nothing elsewhere.
+6.  A batch gives what single rows give.
+7.  Where the constraint ``takes_bytes``, ``advance_bytes`` over the bytes of tokens that
+    ``advance`` follows comes to a state that is complete where that after the tokens is.
+8.  Where the constraint ``has_speculation_keys``, equal tokens lead to equal keys in all of its
+    sessions.
+
+On ``cpu`` a session takes and gives numpy arrays; on a torch device, torch tensors.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import Any, TypeAlias
+
+from cdec.core.errors import UsageError
+
+DEAD = -1
+"""State after a token that was not allowed."""
+DONE = -2
+"""State after an end-of-sequence id, or after the last token of a member that ends itself."""
+
+States: TypeAlias = Any
+"""int64[n], numpy on ``cpu``, a torch tensor on a device."""
+
+
+class Session(ABC):
+    """One decoding run; every array lies on the session's device.
+
+    Attributes:
+        device: As the caller named it: ``cpu``, ``cuda:1``, ``torch:cpu``.
+        words: int32 words of a mask row, ``ceil(width / 32)``.
+    """
+
+    device: str
+    words: int
+
+    @abstractmethod
+    def start(self, n: int) -> States:
+        """Return ``n`` states at the beginning, int64[n]."""
+
+    @abstractmethod
+    def advance(self, states: States, token_ids: Any) -> States:
+        """Follow one token a state, int64[n]; DEAD where it is not allowed, DONE after an end."""
+
+    @abstractmethod
+    def fill_mask(self, states: States, mask: Any) -> None:
+        """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""
+
+    @abstractmethod
+    def check(self, states: States, token_ids: Any) -> Any:
+        """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M]."""
+
+    @abstractmethod
+    def allowed(self, states: States) -> tuple[Any, Any]:
+        """Return the allowed tokens, ragged and sorted: offsets int64[n + 1], ids int32[...]."""
+
+    @abstractmethod
+    def is_complete(self, states: States) -> Any:
+        """Say where the text so far is a member (or DONE), bool[n]."""
+
+    @abstractmethod
+    def forced(self, states: States) -> tuple[Any, Any]:
+        """Return the only possible next events: offsets int64[n + 1], ids int32[...]."""
+
+    def advance_bytes(self, states: States, texts: Sequence[bytes]) -> States:
+        """Follow bytes that need not be tokens, one text a state, int64[n].
+
+        Args:
+            states: int64[n].
+            texts: n byte strings; an empty one leaves its state as it is.
+
+        Raises:
+            UsageError: The constraint does not ``takes_bytes``.
+        """
+        raise UsageError("this constraint is walked token by token, not byte by byte")
+
+    def speculation_keys(self, states: States) -> Any:
+        """Return what a next token may be learnt for, int64[n]: equal numbers in every session.
+
+        Raises:
+            UsageError: The constraint has none.
+        """
+        raise UsageError("the states of this constraint are no places to count tokens at")
+
+    def statistics(self) -> Mapping[str, int]:
+        """Return counts of what the session holds: ``states``, 0 where they cost nothing."""
+        return {"states": 0}
