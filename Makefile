@@ -32,6 +32,10 @@ format: $(STAMP)
 
 bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts
 
+# Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
+# `python PATH/TO/tests/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
+# what is run.
+
 # The table of the set constraint; BENCH_ARGS="--titles 100000" for a quick look.
 bench-sets: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_sets $(BENCH_ARGS)

@@ -1,6 +1,6 @@
 """Exact match and time of every method, in the shape of arXiv 2504.09135, Tables 2 and 6.
 
-``python -m tests.benchmarks.bench_accuracy [--prompts N] [--repeats R] [--model PATH]`` prints
+``python -m tests.benchmarks.bench_accuracy [--prompts N] [--repeats R] [--model NAME]`` prints
 Markdown. The tasks: the shipped evaluation prompts over the shipped entity list; and, where the
 shared data is present, held-out WordNet glosses over 128,044 lemmas and DBpedia-Entity queries over
 91,087 Wikipedia titles. Every method decodes the same prompts at temperature 1, ``--repeats`` times
@@ -9,9 +9,7 @@ with other seeds where it draws at random; a figure is the mean of the repeats.
 
 from __future__ import annotations
 
-import argparse
 import hashlib
-import lzma
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -23,9 +21,11 @@ import numpy as np
 import orjson
 
 from cdec.compilers import compile_set
-from cdec.core import CdecError, LanguageModel, Sample, load_model, open_artifact
-from cdec.data.assets import embedded_model_path, entity_list, evaluation_prompts
+from cdec.core import CdecError, LanguageModel, Sample, open_artifact
+from cdec.data.assets import entity_list, evaluation_prompts
 from cdec.samplers import SAMPLERS, Request
+from tests.benchmarks.files import read_jsonl, read_lines
+from tests.benchmarks.setting import Setting, parser_of
 from tests.conftest import shared_folder
 
 BATCH = 64
@@ -87,18 +87,6 @@ def titles(shared: Path) -> Task:
     return Task("DBpedia-Entity query to title", members, prompts, answers)
 
 
-def read_jsonl(path: Path) -> Iterator[dict[str, Any]]:
-    """Yield the objects of an xz-compressed JSONL file."""
-    with lzma.open(path) as lines:
-        for line in lines:
-            yield orjson.loads(line)
-
-
-def read_lines(path: Path) -> list[str]:
-    """Return the lines of an xz-compressed text file."""
-    return lzma.decompress(path.read_bytes()).decode().splitlines()
-
-
 def subset(task: Task, count: int) -> Task:
     """Return ``count`` prompts spread evenly over the task."""
     rows = np.linspace(0, len(task.prompts) - 1, min(count, len(task.prompts))).astype(int)
@@ -124,8 +112,8 @@ def draw_all(
     return samples
 
 
-def measure(task: Task, model: LanguageModel, repeats: int) -> Iterator[str]:
-    """Yield the rows of one task's table."""
+def measure(task: Task, model: LanguageModel, repeats: int) -> Iterator[dict[str, Any]]:
+    """Yield a row a method: shares of exact matches and of members, calls, milliseconds."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "set.arrow"
         compile_set(task.members, model.vocabulary, path)
@@ -142,31 +130,42 @@ def measure(task: Task, model: LanguageModel, repeats: int) -> Iterator[str]:
                 right.append(np.mean([sample.text.strip() in answers for sample, answers in pairs]))
                 valid.append(np.mean([bool(sample.valid) for sample in samples]))
                 calls.append(np.mean([sample.diagnostics["target_calls"] for sample in samples]))
-            milliseconds = 1000 * np.mean(seconds) / len(task.prompts)
-            yield (
-                f"| {label} | {100 * np.mean(right):.1f} | {100 * np.mean(valid):.1f} "
-                f"| {np.mean(calls):.1f} | {milliseconds:.1f} |"
-            )
+            yield {
+                "method": label,
+                "exact_match": float(np.mean(right)),
+                "in_the_set": float(np.mean(valid)),
+                "target_calls": float(np.mean(calls)),
+                "milliseconds": float(1000 * np.mean(seconds) / len(task.prompts)),
+            }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--prompts", type=int, default=600)
     parser.add_argument("--repeats", type=int, default=3)
-    parser.add_argument("--model", type=Path, default=embedded_model_path())
     arguments = parser.parse_args()
-    model = load_model(arguments.model)
+    setting = Setting.of(arguments)
+    model = setting.target()
     shared = shared_folder()
     tasks: list[Callable[[], Task]] = [facts]
     if (shared / "data").is_dir():
         tasks += [lambda: glosses(shared), lambda: titles(shared)]
+    figures: dict[str, list[dict[str, Any]]] = {}
     for build in tasks:
         task = subset(build(), arguments.prompts)
         print(f"\n**{task.name}**: {len(task.prompts)} prompts, {len(task.members):,} members\n")
         print("| method | exact match, % | in the set, % | model calls a prompt | ms a prompt |")
         print("|---|---|---|---|---|")
+        figures[task.name] = []
         for row in measure(task, model, arguments.repeats):
-            print(row, flush=True)
+            print(
+                f"| {row['method']} | {100 * row['exact_match']:.1f} "
+                f"| {100 * row['in_the_set']:.1f} | {row['target_calls']:.1f} "
+                f"| {row['milliseconds']:.1f} |",
+                flush=True,
+            )
+            figures[task.name].append(row)
+    setting.save("accuracy", figures)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,8 @@
 """``make bench-aligned``: what samples that follow the model's own distribution cost and show.
 
-    python -m tests.benchmarks.bench_aligned [--only PART ...] [--tasks N] [--draws N]
+    python -m tests.benchmarks.bench_aligned [--only PART ...] [--model NAME] [--output DIR]
 
-Each part prints tables and writes JSON under ``bench-results``; targets are printed beside the
+Each part prints tables and writes JSON under ``--output``; targets are printed beside the
 figures and judge nothing. ``--tasks 1 --draws 200 --seeds 30 --visited 200000`` is a quick look;
 all of it takes some forty minutes on two cores. The parts ``rate`` and ``convergence`` need the
 shared data.
@@ -15,14 +15,15 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
-from tests.benchmarks import (
-    aligned_calls,
-    aligned_convergence,
-    aligned_memory,
-    aligned_rate,
-    aligned_step,
+from tests.benchmarks.aligned import (
+    calls,
+    convergence,
+    memory,
+    rate,
+    step,
 )
 from tests.benchmarks.report import run_parts
+from tests.benchmarks.setting import Setting, parser_of
 
 PARTS = ("calls", "step", "memory", "rate", "convergence")
 _NEED_SHARED = {"rate", "convergence"}
@@ -30,21 +31,22 @@ _NEED_SHARED = {"rate", "convergence"}
 
 def work(arguments: argparse.Namespace) -> dict[str, Callable[[], Any]]:
     """Return what each part runs; an option that was left out takes the part's own default."""
+    setting = Setting.of(arguments)
     tasks = {} if arguments.tasks is None else {"tasks": arguments.tasks}
     draws = {} if arguments.draws is None else {"draws": arguments.draws}
     return {
-        "calls": partial(aligned_calls.run, arguments.seeds),
-        "step": partial(aligned_step.run),
-        "memory": partial(aligned_memory.run, arguments.visited),
-        "rate": partial(aligned_rate.run, **tasks, **draws),
+        "calls": partial(calls.run, setting, arguments.seeds),
+        "step": partial(step.run, setting, **draws),
+        "memory": partial(memory.run, setting, arguments.visited),
+        "rate": partial(rate.run, setting, **tasks, **draws),
         "convergence": partial(
-            aligned_convergence.run, **tasks, **draws, workers=arguments.workers
+            convergence.run, setting, **tasks, **draws, workers=arguments.workers
         ),
     }
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--tasks", type=int, help="SyGuS tasks, spread evenly")
     parser.add_argument("--draws", type=int, help="texts a task and method")

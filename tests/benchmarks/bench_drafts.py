@@ -1,12 +1,13 @@
 """``make bench-drafts``: what draft models and lookahead with rewards cost and show.
 
-    python -m tests.benchmarks.bench_drafts [--part PART ...] [--quick] [--rewards DIR]
+    python -m tests.benchmarks.bench_drafts [--only PART ...] [--quick] [--output DIR]
 
-Each part prints tables and writes JSON under ``bench-results``; targets are printed beside the
-figures and judge nothing. The models are the embedded target and draft, on one thread. The parts
+Each part prints tables and writes JSON under ``--output``; targets are printed beside the figures
+and judge nothing. The models are the embedded target and draft unless ``--model`` and ``--draft``
+name others; on the CPU they run on one thread. The parts
 ``table-left``, ``table-right``, ``wall`` and ``coverage`` need the shared data; ``table-right``
 trains two small classifiers for minutes unless ``--rewards`` names a folder that has them already.
-Nothing here is run on a GPU, but for the solver where one is present.
+``--device`` is theirs; the solver runs on a GPU where one is present.
 """
 
 from __future__ import annotations
@@ -21,25 +22,36 @@ from typing import Any
 # Before torch and numpy start threads of their own: figures are of one core.
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from tests.benchmarks import (
-    drafts_acceptance,
-    drafts_calls,
-    drafts_commongen,
-    drafts_coverage,
-    drafts_harmless,
-    drafts_solver,
-    drafts_tradeoff,
-    drafts_wall,
+from tests.benchmarks.drafts import (
+    acceptance,
+    calls,
+    commongen,
+    coverage,
+    harmless,
+    solver,
+    tradeoff,
+    wall,
 )
-from tests.benchmarks.drafts_common import save, show
-from tests.benchmarks.report import run_parts
+from tests.benchmarks.drafts.common import save
+from tests.benchmarks.report import run_parts, show
+from tests.benchmarks.setting import Setting, parser_of
 
+_QUICK: dict[str, dict[str, Any]] = {
+    "solver": {"repeats": 5},
+    "acceptance": {"pairs": 20},
+    "calls": {"prompts": 24, "seeds": 1, "members": 16},
+    "tradeoff": {"facts": 48, "records": 8},
+    "table-left": {"sets": 24, "training": 24, "quick": True},
+    "table-right": {"rows": 6, "pairs": 60},
+    "wall": {"prompts": 16, "repeats": 1},
+    "batches": {"prompts": 64, "repeats": 1},
+}
 _NEED_SHARED = {"table-left", "table-right", "wall", "coverage"}
 
 
-def solver(repeats: int) -> dict[str, Any]:
+def time_solver(setting: Setting, repeats: int = 30) -> dict[str, Any]:
     """Time the mentored solver, print and save."""
-    figures = drafts_solver.measure(repeats)
+    figures = solver.measure(repeats)
     show(
         f"Mentored solver, one position of {figures['vocabulary']:,} events, milliseconds",
         ("input", "divergence", "best", "median", "target"),
@@ -51,34 +63,27 @@ def solver(repeats: int) -> dict[str, Any]:
     )
     device = figures["device"]
     print(f"on a GPU: {device if device is not None else 'not run on a GPU'}\n")
-    save("solver", figures)
+    save(setting, "solver", figures)
     return figures
 
 
 def work(arguments: argparse.Namespace) -> dict[str, Callable[[], Any]]:
     """Return what each part runs."""
-    if arguments.quick:
-        return {
-            "solver": partial(solver, 5),
-            "acceptance": partial(drafts_acceptance.run, 20),
-            "calls": partial(drafts_calls.run, 24, 1, 16),
-            "tradeoff": partial(drafts_tradeoff.run, 48, 8),
-            "table-left": partial(drafts_commongen.run, 24, 24, quick=True),
-            "table-right": partial(drafts_harmless.run, arguments.rewards, 6, 60),
-            "wall": partial(drafts_wall.run_wall, 16, 1),
-            "batches": partial(drafts_wall.run_batches, 64, 1),
-            "coverage": drafts_coverage.run,
-        }
+    setting, rewards = Setting.of(arguments), arguments.rewards
+    full: dict[str, Callable[..., Any]] = {
+        "solver": partial(time_solver, setting),
+        "acceptance": partial(acceptance.run, setting),
+        "calls": partial(calls.run, setting),
+        "tradeoff": partial(tradeoff.run, setting),
+        "table-left": partial(commongen.run, setting),
+        "table-right": partial(harmless.run, setting, rewards),
+        "wall": partial(wall.run_wall, setting),
+        "batches": partial(wall.run_batches, setting),
+        "coverage": partial(coverage.run, setting),
+    }
     return {
-        "solver": partial(solver, 30),
-        "acceptance": drafts_acceptance.run,
-        "calls": drafts_calls.run,
-        "tradeoff": drafts_tradeoff.run,
-        "table-left": drafts_commongen.run,
-        "table-right": partial(drafts_harmless.run, arguments.rewards),
-        "wall": drafts_wall.run_wall,
-        "batches": drafts_wall.run_batches,
-        "coverage": drafts_coverage.run,
+        name: partial(part, **_QUICK.get(name, {})) if arguments.quick else part
+        for name, part in full.items()
     }
 
 
@@ -89,12 +94,12 @@ PARTS = (
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--part", nargs="+", choices=PARTS, default=list(PARTS))
+    parser = parser_of(__doc__, has_draft=True)
+    parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--quick", action="store_true", help="small sizes, for a first look")
     parser.add_argument("--rewards", type=Path, help="folder of the two reward models")
     arguments = parser.parse_args()
-    run_parts(arguments.part, work(arguments), _NEED_SHARED)
+    run_parts(arguments.only, work(arguments), _NEED_SHARED)
 
 
 if __name__ == "__main__":

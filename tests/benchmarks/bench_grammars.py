@@ -1,27 +1,25 @@
 """``make bench-grammars``: every figure that grammars must reach, beside the peers, as tables.
 
-    python -m tests.benchmarks.bench_grammars [--only PART ...] [--engines NAME ...]
+    python -m tests.benchmarks.bench_grammars [--only PART ...] [--engines NAME ...] [--output DIR]
 
-Each engine replays each workload in processes of its own (``bench_grammar_masks``); cold figures
+Each engine replays each workload in processes of its own (``grammars/masks``); cold figures
 take the least of several fresh processes position by position, so that preemption drops out.
 Targets are printed beside the figures and judge nothing. Needs the shared data.
 """
 
 from __future__ import annotations
 
-import argparse
-import json
-import os
-import platform
 import subprocess
-import sys
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
-from tests.benchmarks import bench_grammar_decoding
-from tests.benchmarks.grammar_workloads import workloads
+from tests.benchmarks import report
+from tests.benchmarks.grammars import decoding
+from tests.benchmarks.grammars.workloads import workloads
+from tests.benchmarks.processes import in_child
+from tests.benchmarks.setting import Setting, parser_of
 from tests.conftest import shared_folder
 
 ENGINES = ("cdec", "llguidance", "xgrammar", "outlines-core")
@@ -34,18 +32,16 @@ _COMPILE_TARGET = {"json_free": "≤ 500", "c_subset": "≤ 4000", "template": "
 
 def run_worker(engine: str, tokenizer: str, workload: str, processes: int) -> dict[str, Any] | str:
     """Measure in fresh processes; return the figures, or why there are none."""
-    module = "tests.benchmarks.bench_grammar_masks"
-    command = [sys.executable, "-m", module, engine, tokenizer, workload]
+    asked = ("tests.benchmarks.grammars.masks", engine, tokenizer, workload)
     answers = []
     for _ in range(processes):
         try:
-            done = subprocess.run(command, capture_output=True, text=True, timeout=_SECONDS)
+            answers.append(in_child(*asked, timeout=_SECONDS))
         except subprocess.TimeoutExpired:
             return f"no end within {_SECONDS} s"
-        if done.returncode != 0:
-            last = done.stderr.strip().splitlines()[-1:] or [f"exit status {done.returncode}"]
+        except subprocess.CalledProcessError as failed:
+            last = failed.stderr.strip().splitlines()[-1:] or [f"exit status {failed.returncode}"]
             return last[0][:90]
-        answers.append(json.loads(done.stdout.strip().splitlines()[-1]))
     best = answers[0]
     lengths = {len(answer["cold_ns"]) for answer in answers}
     if len(lengths) == 1:
@@ -82,8 +78,11 @@ def print_head(columns: str) -> None:
     print(f"| {columns} |\n|{'---|' * (columns.count('|') + 1)}")
 
 
-def print_masks(engines: list[str], tokenizers: list[str], names: list[str], fresh: int) -> None:
-    """Print the tables of masks: all engines, then what only cdec has."""
+def print_masks(
+    engines: list[str], tokenizers: list[str], names: list[str], fresh: int
+) -> list[dict[str, Any]]:
+    """Print the tables of masks: all engines, then what only cdec has; return the figures."""
+    figures = []
     for tokenizer in tokenizers:
         print(f"\n**{tokenizer}** (µs a position: mask row and advance; warm mean ≤ 5)\n")
         print(
@@ -94,6 +93,14 @@ def print_masks(engines: list[str], tokenizers: list[str], names: list[str], fre
         for workload in names:
             for engine in engines:
                 found = run_worker(engine, tokenizer, workload, fresh)
+                figures.append(
+                    {
+                        "tokenizer": tokenizer,
+                        "workload": workload,
+                        "engine": engine,
+                        "found": found,
+                    }
+                )
                 print(mask_row(engine, workload, found), flush=True)
                 if engine == "cdec" and not isinstance(found, str):
                     own += list(extra_rows(workload, found))
@@ -104,26 +111,31 @@ def print_masks(engines: list[str], tokenizers: list[str], names: list[str], fre
             )
             print("|---|---|---|---|---|---|")
             print("\n".join(own), flush=True)
+    return figures
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
     parser.add_argument("--engines", nargs="+", choices=ENGINES, default=list(ENGINES))
     parser.add_argument("--tokenizers", nargs="+", choices=TOKENIZERS, default=list(TOKENIZERS))
     parser.add_argument("--workloads", nargs="+", default=[])
     parser.add_argument("--fresh", type=int, default=_FRESH, help="processes for cold figures")
+    parser.add_argument("--documents", type=int, default=10_000, help="of the part memory")
     arguments = parser.parse_args()
     if not (shared_folder() / "bench").is_dir():
         parser.error(f"the shared data is not at {shared_folder()}; set CDEC_SHARED")
     names = arguments.workloads or list(workloads())
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores")
+    setting = Setting.of(arguments)
+    print(report.machine())
     if "masks" in arguments.only:
-        print_masks(arguments.engines, arguments.tokenizers, names, arguments.fresh)
+        found = print_masks(arguments.engines, arguments.tokenizers, names, arguments.fresh)
+        setting.save("grammar-masks", found)
     if "decoding" in arguments.only:
-        bench_grammar_decoding.print_decoding()
+        setting.save("grammar-decoding", decoding.print_decoding(setting))
     if "memory" in arguments.only:
-        bench_grammar_decoding.print_memory()
+        held = decoding.print_memory(setting, arguments.documents)
+        setting.save("grammar-memory", {str(count): size for count, size in held.items()})
 
 
 if __name__ == "__main__":

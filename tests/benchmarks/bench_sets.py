@@ -1,16 +1,14 @@
 """``make bench-sets``: every figure that sets must reach, as one Markdown table.
 
-    python -m tests.benchmarks.bench_sets [--titles N] [--only NAME ...]
+    python -m tests.benchmarks.bench_sets [--titles N] [--only NAME ...] [--output DIR]
 
 Figures are medians on this machine with nothing else running; targets are printed beside them and
-judge nothing. The tokenizer is GPT-2's where the shared data is present, else the embedded one.
+judge nothing. ``decoding`` runs ``--model``; the others need no model. Lists are compiled with the
+tokenizer of GPT-2 where the shared data is present, else with the embedded one.
 """
 
 from __future__ import annotations
 
-import argparse
-import os
-import platform
 import subprocess
 import sys
 import tempfile
@@ -23,12 +21,16 @@ from typing import Any
 import numpy as np
 
 from cdec.compilers import compile_token_set
-from cdec.core import load_model, open_artifact
+from cdec.core import open_artifact
 from cdec.core.sets.constraint import SetConstraint
 from cdec.core.sets.trie import SetArrays, build_trie
 from cdec.data.assets import embedded_model_path
-from tests.benchmarks import bench_set_compile, bench_set_decoding, bench_set_masks, bench_set_open
-from tests.benchmarks.token_rows import title_rows
+from tests.benchmarks import report
+from tests.benchmarks.sets import compile as compiling
+from tests.benchmarks.sets import decoding, masks
+from tests.benchmarks.sets import open as opening
+from tests.benchmarks.sets.token_rows import title_rows
+from tests.benchmarks.setting import Setting, parser_of
 from tests.conftest import shared_folder
 
 Row = tuple[str, str, str]
@@ -47,15 +49,15 @@ def trie_of(titles: int, vocabulary: int) -> SetArrays:
     return build_trie(tokens, offsets, vocabulary)
 
 
-def mask_rows(titles: int) -> Iterator[Row]:
+def mask_rows(titles: int, _: Setting) -> Iterator[Row]:
     """Masks of both vocabularies, baselines and the step from logits to ids on the smaller one."""
     for size, target in FULL_MASK.items():
         arrays = trie_of(titles, size)
-        vocabulary = bench_set_masks.plain_vocabulary(size)
-        figures, batches = bench_set_masks.bench_trie(arrays, vocabulary, 60)
+        vocabulary = masks.plain_vocabulary(size)
+        figures, batches = masks.bench_trie(arrays, vocabulary, 60)
         if size == min(FULL_MASK):
-            figures.append(bench_set_masks.bench_verification(arrays, batches[:10], size))
-            figures.append(bench_set_masks.bench_dict_trie(arrays, size, 10))
+            figures.append(masks.bench_verification(arrays, batches[:10], size))
+            figures.append(masks.bench_dict_trie(arrays, size, 10))
         for figure in figures:
             is_target = figure.method == "trie: full exact mask"
             name = f"{figure.method}, {figure.rows:,} titles, V {size:,}, batch 128"
@@ -63,37 +65,37 @@ def mask_rows(titles: int) -> Iterator[Row]:
         if size == min(FULL_MASK):
             no_texts: Any = None  # stepping reads no member's text
             constraint = SetConstraint(arrays, vocabulary, no_texts)
-            yield from bench_set_decoding.step_rows(constraint, batches[0].states)
+            yield from decoding.step_rows(constraint, batches[0].states)
 
 
-def compile_rows(titles: int) -> Iterator[Row]:
+def compile_rows(titles: int, _: Setting) -> Iterator[Row]:
     """Compilation of synthetic titles and of real strings, and opening the former."""
     tokenizer = tokenizer_path()
     with tempfile.TemporaryDirectory() as folder:
         source = Path(folder) / "titles.txt"
-        bench_set_compile.write_titles(source, titles)
-        yield from bench_set_compile.rows(f"{titles:,} synthetic titles", source, tokenizer)
-        yield from bench_set_open.rows(source.with_suffix(".arrow"), tokenizer)
+        compiling.write_titles(source, titles)
+        yield from compiling.rows(f"{titles:,} synthetic titles", source, tokenizer)
+        yield from opening.rows(source.with_suffix(".arrow"), tokenizer)
         if (shared_folder() / "data").is_dir():
             real = Path(folder) / "real.txt"
-            count = bench_set_compile.write_real_strings(real, shared_folder())
-            yield from bench_set_compile.rows(f"{count:,} real strings", real, tokenizer)
+            count = compiling.write_real_strings(real, shared_folder())
+            yield from compiling.rows(f"{count:,} real strings", real, tokenizer)
 
 
-def decoding_rows(_: int) -> Iterator[Row]:
-    """Overhead of masks in whole decoding steps of the embedded model."""
-    model = load_model(embedded_model_path())
+def decoding_rows(_: int, setting: Setting) -> Iterator[Row]:
+    """Overhead of masks in whole decoding steps of the model."""
+    model = setting.target()
     depth = 12
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "binary.arrow"
         ordinary = np.flatnonzero(model.vocabulary.is_ordinary)
-        compile_token_set(bench_set_decoding.binary_rows(ordinary, depth), model.vocabulary, path)
+        compile_token_set(decoding.binary_rows(ordinary, depth), model.vocabulary, path)
         constraint = open_artifact(path, vocabulary=model.vocabulary)
         prompts = [f"Once upon a time, in chapter {i}, there was a" for i in range(32)]
-        yield from bench_set_decoding.overhead_rows(model, constraint, prompts, depth)
+        yield from decoding.overhead_rows(model, constraint, prompts, depth)
 
 
-def help_rows(_: int) -> Iterator[Row]:
+def help_rows(titles: int, setting: Setting) -> Iterator[Row]:
     """Whole-process time of ``cdec --help``."""
     command = [str(Path(sys.executable).with_name("cdec")), "--help"]
     times = []
@@ -104,7 +106,7 @@ def help_rows(_: int) -> Iterator[Row]:
     yield "`cdec --help`", "≤ 0.3 s", f"{median(times[2:]):.3f} s"
 
 
-GROUPS: dict[str, Callable[[int], Iterator[Row]]] = {
+GROUPS: dict[str, Callable[[int, Setting], Iterator[Row]]] = {
     "help": help_rows,
     "decoding": decoding_rows,
     "masks": mask_rows,
@@ -113,15 +115,19 @@ GROUPS: dict[str, Callable[[int], Iterator[Row]]] = {
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__)
     parser.add_argument("--titles", type=int, default=6_400_000)
     parser.add_argument("--only", nargs="+", choices=GROUPS, default=list(GROUPS))
     arguments = parser.parse_args()
-    print(f"{platform.processor() or platform.machine()}, {os.cpu_count()} cores\n")
+    setting = Setting.of(arguments)
+    print(f"{report.machine()}\n")
     print("| measure | target | measured |\n|---|---|---|")
+    rows: list[Row] = []
     for group in arguments.only:
-        for name, target, figure in GROUPS[group](arguments.titles):
-            print(f"| {name} | {target} | {figure} |", flush=True)
+        for row in GROUPS[group](arguments.titles, setting):
+            print(f"| {' | '.join(row)} |", flush=True)
+            rows.append(row)
+    setting.save("sets", rows)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What benchmarks of several parts share: parts in turn, tables, JSON under ``bench-results``."""
+"""What benchmarks print and write: parts in turn, tables, JSON with the machine."""
 
 from __future__ import annotations
 
@@ -13,9 +13,7 @@ import orjson
 from rich.console import Console
 from rich.table import Table
 
-from tests.conftest import REPOSITORY, shared_folder
-
-RESULTS = REPOSITORY / "bench-results"
+from tests.conftest import shared_folder
 
 
 def run_parts(
@@ -28,7 +26,7 @@ def run_parts(
         parts: What each runs.
         need_shared: Those that are left out where the shared data is absent.
     """
-    print(f"{_processor()}, {os.cpu_count()} cores\n")
+    print(f"{machine()}\n")
     has_shared = (shared_folder() / "data").is_dir()
     for name in names:
         if name in need_shared and not has_shared:
@@ -53,20 +51,25 @@ def show(title: str, columns: Sequence[str], rows: Sequence[Sequence[object]]) -
     console.print(table)
 
 
-def save(name: str, figures: Any, **how: object) -> Path:
-    """Write ``bench-results/NAME.json`` with the machine it was measured on, and how."""
-    machine = {
+def save(path: Path, figures: Any, **how: object) -> Path:
+    """Write a JSON file with the machine it was measured on, and how."""
+    measured_on = {
         "processor": _processor(),
         "cores": os.cpu_count(),
         **how,
         "python": platform.python_version(),
         "written": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime()),
     }
-    path = RESULTS / f"{name}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     options = orjson.OPT_INDENT_2 | orjson.OPT_SERIALIZE_NUMPY
-    path.write_bytes(orjson.dumps({"machine": machine, "figures": figures}, option=options) + b"\n")
+    written = orjson.dumps({"machine": measured_on, "figures": figures}, option=options)
+    path.write_bytes(written + b"\n")
     return path
+
+
+def machine() -> str:
+    """Name the processor and its cores."""
+    return f"{_processor()}, {os.cpu_count()} cores"
 
 
 def _processor() -> str:

@@ -11,7 +11,7 @@ import pytest
 from cdec.core import Vocabulary
 from cdec.core.constraint import DEAD
 from cdec.data.assets import embedded_model_path
-from tests.benchmarks.grammar_workloads import shared_module, workloads
+from tests.benchmarks.grammars.workloads import shared_module, workloads
 from tests.conftest import shared_folder
 from tests.core.grammars.walks import mask_of
 from tests.laws import sessions as laws

@@ -8,7 +8,7 @@ from numpy.typing import NDArray
 
 from cdec.core.sets.constraint import SetConstraint
 from cdec.core.sets.trie import build_trie
-from tests.benchmarks.token_rows import title_rows
+from tests.benchmarks.sets.token_rows import title_rows
 from tests.core.sets.set_cases import byte_vocabulary, source_columns
 from tests.laws.sessions import assert_states_agree, state_masks, states_after
 

@@ -11,7 +11,7 @@ import pytest
 from cdec.core.errors import ExtraMissingError, FieldError, UsageError
 from cdec.samplers.rewards import build_reward, inflection
 from cdec.samplers.rewards.coverage import CoverageReward
-from tests.benchmarks.reward_coverage import DEV, disagreements
+from tests.benchmarks.rewards.coverage import DEV, disagreements
 
 
 def names(text: str, *concepts: str, spec: str = "", **fields: object) -> list[bool]:

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 
 from cdec.samplers.rewards import build_reward
-from tests.benchmarks.reward_training import arguments, run
+from tests.benchmarks.rewards.training import arguments, run
 
 
 def test_training_learns_from_pairs_and_the_reward_reads_the_model(tmp_path: Path) -> None:
@@ -22,7 +22,7 @@ def test_training_learns_from_pairs_and_the_reward_reads_the_model(tmp_path: Pat
             pair = {"chosen": f"{turn}Thanks, {said[0]}", "rejected": f"{turn}Never, {said[1]}"}
             out.write(json.dumps(pair) + "\n")
     model = tmp_path / "model"
-    options = ["--data", str(tmp_path), "--out", str(model), "--batch", "4"]
+    options = ["--data", str(tmp_path), "--output", str(model), "--batch", "4"]
     report = run(arguments(options))
     assert (report["pairs"], report["held_out"]) == (64, 16)
     assert report["held_out_accuracy"] == 1

@@ -26,6 +26,7 @@ from cdec.samplers.options import DEFAULT_TREE_BYTES
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.randomness import draw_seeds
 from tests.benchmarks import report
+from tests.benchmarks.setting import Setting
 from tests.laws.toys import toy_set
 
 _WORDS = 5
@@ -37,7 +38,7 @@ _CHILDREN = (100, 1_000, 4_000, 16_000)
 _WIDE_ROUND = 16
 
 
-def run(draws: int = 4000) -> list[dict[str, Any]]:
+def run(setting: Setting, draws: int = 4000) -> list[dict[str, Any]]:
     """Measure, print and save."""
     vocabulary = tekken()
     rows = []
@@ -53,7 +54,7 @@ def run(draws: int = 4000) -> list[dict[str, Any]]:
         ("case", "method", "round", "tokens allowed", "children", "tree, µs", "whole draw, µs"),
         [[row[name] for name in _COLUMNS] for row in rows],
     )
-    report.save("aligned-step", rows)
+    setting.save("aligned-step", rows)
     return rows
 
 

@@ -1,6 +1,6 @@
 """Masks of large sets: the compiled trie beside a dict trie and prefix verification as published.
 
-    python -m tests.benchmarks.bench_set_masks --titles 6400000 --vocabulary 50265 131072
+    python -m tests.benchmarks.sets.masks --titles 6400000 --vocabulary 50265 131072
 
 Every method answers the same batches: 128 states at mixed depths of titles drawn at random. Figures
 are medians and minima over batches, in milliseconds a step, data in memory and code compiled.
@@ -8,7 +8,6 @@ are medians and minima over batches, in milliseconds a step, data in memory and 
 
 from __future__ import annotations
 
-import argparse
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
@@ -23,8 +22,9 @@ from cdec.core.sets.session import SetSession
 from cdec.core.sets.trie import SetArrays, build_trie
 from cdec.core.sets.view import make_view
 from cdec.core.tokens.vocabulary import Vocabulary
-from tests.benchmarks.prefix_baselines import DictTrie, PrefixVerification
-from tests.benchmarks.token_rows import title_rows
+from tests.benchmarks.sets.prefix_baselines import DictTrie, PrefixVerification
+from tests.benchmarks.sets.token_rows import title_rows
+from tests.benchmarks.setting import Setting, parser_of
 
 BATCH = 128
 PROPOSED = 50
@@ -197,7 +197,7 @@ def run(titles: int, vocabulary: int, *, baselines: bool = True, n: int = 60) ->
 
 
 def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
+    parser = parser_of(__doc__, has_model=False)
     parser.add_argument("--titles", type=int, default=6_400_000)
     parser.add_argument("--vocabulary", type=int, nargs="+", default=[50_265, 131_072])
     parser.add_argument("--threads", type=int, help="threads of torch (kernels use one)")
@@ -208,10 +208,13 @@ def main() -> None:
 
         torch.set_num_threads(arguments.threads)
     print("| method | rows | vocabulary | median ms | min ms |\n|---|---|---|---|---|")
+    figures = []
     for vocabulary in arguments.vocabulary:
         for figure in run(arguments.titles, vocabulary, baselines=not arguments.no_baselines):
             name, rows, size, median, least = asdict(figure).values()
             print(f"| {name} | {rows} | {size} | {median:.4f} | {least:.4f} |", flush=True)
+            figures.append(asdict(figure))
+    Setting.of(arguments).save("set-masks", figures)
 
 
 if __name__ == "__main__":

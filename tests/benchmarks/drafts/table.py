@@ -13,7 +13,8 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdec.samplers import SAMPLERS
-from tests.benchmarks.drafts_common import PAPER_RATIOS, Prompts, Run, cost, decode, pair
+from tests.benchmarks.drafts.common import PAPER_RATIOS, Prompts, Run, cost, decode, pair
+from tests.benchmarks.setting import Setting
 
 LOOKAHEAD = ("cdlh", "cdlh-approx", "cdsl")
 _DRAFTED = ("cdlh-approx", "cdsl")
@@ -33,9 +34,9 @@ class Method:
     options: Mapping[str, Any] = field(default_factory=dict)
     top_p: float | None = None
 
-    def run(self, reward: Any, prompts: Prompts, length: int, batch: int) -> Run:
+    def run(self, setting: Setting, reward: Any, prompts: Prompts, length: int, batch: int) -> Run:
         """Decode the prompts."""
-        target, draft = pair()
+        target, draft = pair(setting)
         options = dict(self.options)
         if self.name in LOOKAHEAD:
             options["reward"] = reward
@@ -43,7 +44,7 @@ class Method:
             options["draft"] = draft
         model = target if self.top_p is None else target.with_warping(top_p=self.top_p)
         sampler = SAMPLERS[self.name](**options)
-        return decode(sampler, prompts, model=model, batch=batch, length=length)
+        return decode(setting, sampler, prompts, model=model, batch=batch, length=length)
 
 
 def plain_methods(beams: int) -> list[Method]:
@@ -58,6 +59,7 @@ def plain_methods(beams: int) -> list[Method]:
 
 
 def measure(
+    setting: Setting,
     methods: list[Method],
     prompts: Prompts,
     reward: Any,
@@ -70,6 +72,7 @@ def measure(
     """Run methods, one of them labelled ``cdlh``, and return a row each.
 
     Args:
+        setting: The models.
         methods: Rows.
         prompts: What is gone on from.
         reward: Of those that look ahead.
@@ -84,7 +87,7 @@ def measure(
     every = {**ratios, **{f"{ratio:g}": ratio for ratio in PAPER_RATIOS}}
     rows: list[dict[str, Any]] = []
     for method in methods:
-        run = method.run(reward, prompts, length, batch)
+        run = method.run(setting, reward, prompts, length, batch)
         path, computed = run.path_calls(), run.calls()
         rows.append(
             {
@@ -131,10 +134,13 @@ def _pair(calls: Mapping[str, float]) -> str:
     return f"{calls['target_calls']:.2f} + {calls['draft_calls']:.2f}"
 
 
-def cost_ratios(prompts: Prompts, batches: tuple[int, ...] = (64, 1)) -> dict[str, float]:
-    """Measure c: greedy tokens a second of the target over those of the draft, process time.
+def cost_ratios(
+    setting: Setting, prompts: Prompts, batches: tuple[int, ...] = (64, 1)
+) -> dict[str, float]:
+    """Measure c: greedy tokens a second of the target over those of the draft.
 
     Args:
+        setting: The models and the clock.
         prompts: To decode.
         batches: Prompts that decode together; the first is of the batches of the tables.
 
@@ -143,23 +149,34 @@ def cost_ratios(prompts: Prompts, batches: tuple[int, ...] = (64, 1)) -> dict[st
     """
     asked = {batch: prompts.subset(max(8, min(2 * batch, 64))) for batch in batches}
     return {
-        f"batch {batch}": seconds_a_call(1, asked[batch], batch)
-        / seconds_a_call(0, asked[batch], batch)
+        f"batch {batch}": seconds_a_call(setting, 1, asked[batch], batch)
+        / seconds_a_call(setting, 0, asked[batch], batch)
         for batch in batches
     }
 
 
 def seconds_a_call(
-    which: int, prompts: Prompts, batch: int, constraint: Any = None, repeats: int = 3
+    setting: Setting,
+    which: int,
+    prompts: Prompts,
+    batch: int,
+    constraint: Any = None,
+    repeats: int = 3,
 ) -> float:
-    """Return the process time of a call of the target (0) or the draft (1) in greedy decoding.
+    """Return the seconds of a call of the target (0) or the draft (1) in greedy decoding.
 
     The best of some repeats: what else runs can only add to it.
     """
     greedy, times = SAMPLERS["greedy"](), []
     for _ in range(repeats):
         run = decode(
-            greedy, prompts, model=pair()[which], batch=batch, length=24, constraint=constraint
+            setting,
+            greedy,
+            prompts,
+            model=pair(setting)[which],
+            batch=batch,
+            length=24,
+            constraint=constraint,
         )
         times.append(run.seconds / run.total("target_calls"))
     return min(times)

@@ -9,7 +9,6 @@ machine disturb little; measurement and baseline alternate, and the best of a fe
 
 from __future__ import annotations
 
-import time
 from functools import cache
 from typing import Any
 
@@ -17,7 +16,7 @@ import numpy as np
 
 from cdec.samplers import SAMPLERS
 from cdec.samplers.rewards import build_reward
-from tests.benchmarks.drafts_common import (
+from tests.benchmarks.drafts.common import (
     Prompts,
     concept_sets,
     decode,
@@ -25,8 +24,9 @@ from tests.benchmarks.drafts_common import (
     pair,
     save,
     shipped,
-    show,
 )
+from tests.benchmarks.report import show
+from tests.benchmarks.setting import Setting
 from tests.conftest import shared_folder
 
 TARGET = 1.2
@@ -34,11 +34,12 @@ _LENGTH = 24
 
 
 def run_wall(
-    prompts: int = 48, repeats: int = 3, batches: tuple[int, ...] = (1, 16)
+    setting: Setting, prompts: int = 48, repeats: int = 3, batches: tuple[int, ...] = (1, 16)
 ) -> dict[str, Any]:
     """Measure every method, print and save.
 
     Args:
+        setting: The models and the clock, and where the figures go.
         prompts: Decoded at each batch size, at most; a third of them one at a time.
         repeats: Runs of each, of which the fastest counts.
         batches: Prompts that decode together.
@@ -49,14 +50,14 @@ def run_wall(
         the prediction with it.
     """
     rows = []
-    with entity_set(pair()[0]) as constraint:
+    with entity_set(pair(setting)[0]) as constraint:
         for batch in batches:
             count = prompts if batch > 1 else max(4, prompts // 3)
             kinds = _prompts(count)
             for label, kind, options in _METHODS:
                 under = constraint if label.endswith("set") else None
                 found = _beside_prediction(
-                    kind, options, kinds[under is None], batch, under, repeats
+                    setting, kind, options, kinds[under is None], batch, under, repeats
                 )
                 rows.append({"method": label, "batch": batch, **found})
     show(
@@ -68,31 +69,32 @@ def run_wall(
         [tuple(row.values()) for row in rows],
     )
     figures = {"rows": rows, "target": TARGET, "worst": max(row["ratio"] for row in rows)}
-    save("wall", figures)
+    save(setting, "wall", figures)
     return figures
 
 
-def run_batches(prompts: int = 128, repeats: int = 2) -> dict[str, Any]:
+def run_batches(setting: Setting, prompts: int = 128, repeats: int = 2) -> dict[str, Any]:
     """Measure tokens a second by batch size, with a draft and without; print and save.
 
     Args:
+        setting: The models and the clock, and where the figures go.
         prompts: Shipped questions; a fourth of them one at a time.
         repeats: Runs of each, of which the fastest counts.
     """
     facts = shipped("facts")
     samplers = {
         "greedy": SAMPLERS["greedy"](),
-        "speculative, greedy": _sampler("speculative", {"greedy": True}),
+        "speculative, greedy": _sampler(setting, "speculative", {"greedy": True}),
         "masked": SAMPLERS["masked"](),
-        "speculative, sampling": _sampler("speculative", {}),
+        "speculative, sampling": _sampler(setting, "speculative", {}),
     }
     rows: list[dict[str, Any]] = []
     for label, sampler in samplers.items():
         rates: dict[str, float] = {}
         for batch in (1, 4, 16, 64):
             asked = facts.subset(prompts if batch > 1 else prompts // 4)
-            decode(sampler, asked.subset(2), batch=batch)
-            runs = [decode(sampler, asked, batch=batch) for _ in range(repeats)]
+            decode(setting, sampler, asked.subset(2), batch=batch)
+            runs = [decode(setting, sampler, asked, batch=batch) for _ in range(repeats)]
             rates[str(batch)] = max(run.events / run.seconds for run in runs)
         rows.append({"method": label, "rates": rates, "gain": rates["64"] / rates["1"]})
     show(
@@ -100,7 +102,7 @@ def run_batches(prompts: int = 128, repeats: int = 2) -> dict[str, Any]:
         ("method", "1", "4", "16", "64", "gain of 64 over 1"),
         [(row["method"], *row["rates"].values(), row["gain"]) for row in rows],
     )
-    save("batches", rows)
+    save(setting, "batches", rows)
     return {"rows": rows}
 
 
@@ -126,29 +128,35 @@ def _prompts(count: int) -> tuple[Prompts, Prompts]:
     return shipped("facts").subset(count), concepts
 
 
-def _sampler(name: str, options: dict[str, Any]) -> Any:
+def _sampler(setting: Setting, name: str, options: dict[str, Any]) -> Any:
     how = dict(options)
     if name != "cdlh":
-        how["draft"] = pair()[1]
+        how["draft"] = pair(setting)[1]
     if name.startswith("cd"):
         how["reward"] = build_reward("coverage")
     return SAMPLERS[name](**how)
 
 
 def _beside_prediction(
-    name: str, options: dict[str, Any], prompts: Prompts, batch: int, constraint: Any, repeats: int
+    setting: Setting,
+    name: str,
+    options: dict[str, Any],
+    prompts: Prompts,
+    batch: int,
+    constraint: Any,
+    repeats: int,
 ) -> dict[str, Any]:
-    sampler = _sampler(name, options)
+    sampler = _sampler(setting, name, options)
     how: dict[str, Any] = {"batch": batch, "length": _LENGTH, "constraint": constraint}
-    decode(sampler, prompts.subset(4), **how)  # warm up
+    decode(setting, sampler, prompts.subset(4), **how)  # warm up
     runs, target, draft = [], [], []
     for _ in range(repeats):
-        target.append(_greedy_times(0, prompts, how))
-        runs.append(decode(sampler, prompts, **how))
-        draft.append(_greedy_times(1, prompts, how))
+        target.append(_greedy_times(setting, 0, prompts, how))
+        runs.append(decode(setting, sampler, prompts, **how))
+        draft.append(_greedy_times(setting, 1, prompts, how))
     run = min(runs, key=lambda one: one.seconds)
     calls = int(run.total("target_calls")), int(run.total("draft_calls"))
-    wide = _wide_call(batch, _WIDTHS.get(name, 1))
+    wide = _wide_call(setting, batch, _WIDTHS.get(name, 1))
     predicted = []
     for factor in (1.0, wide):
         seconds = 0.0
@@ -170,14 +178,16 @@ def _beside_prediction(
 
 
 @cache
-def _wide_call(rows: int, width: int) -> float:
+def _wide_call(setting: Setting, rows: int, width: int) -> float:
     """Return the time of a pass of the target over ``width`` tokens a row, over that of one."""
-    return _pass_seconds(rows, width) / _pass_seconds(rows, 1) if width > 1 else 1.0
+    return (
+        _pass_seconds(setting, rows, width) / _pass_seconds(setting, rows, 1) if width > 1 else 1.0
+    )
 
 
-def _pass_seconds(rows: int, width: int, repeats: int = 20) -> float:
-    """Return the least process time of a pass over ``width`` new tokens of each row."""
-    model, rng, least = pair()[0], np.random.default_rng(0), float("inf")
+def _pass_seconds(setting: Setting, rows: int, width: int, repeats: int = 20) -> float:
+    """Return the least time of a pass over ``width`` new tokens of each row."""
+    model, rng, least = pair(setting)[0], np.random.default_rng(0), float("inf")
     contexts = model.prefill([rng.integers(3, 400, 25).tolist() for _ in range(rows)])
     model.evaluate(contexts)
     for _ in range(repeats):
@@ -185,17 +195,19 @@ def _pass_seconds(rows: int, width: int, repeats: int = 20) -> float:
         for _ in range(width):
             ends = model.advance(ends, rng.integers(3, 400, rows))
             levels.append(ends)
-        before = time.process_time()
+        before = setting.seconds()
         model.evaluate(np.concatenate(levels))
-        least = min(least, time.process_time() - before)
+        least = min(least, setting.seconds() - before)
     model.release(contexts)
     return least
 
 
-def _greedy_times(which: int, prompts: Prompts, how: dict[str, Any]) -> tuple[float, float]:
+def _greedy_times(
+    setting: Setting, which: int, prompts: Prompts, how: dict[str, Any]
+) -> tuple[float, float]:
     """Return seconds that the target (0) or the draft (1) takes to read prompts, and for a call."""
     greedy = SAMPLERS["greedy"]()
-    first = decode(greedy, prompts, model=pair()[which], **(how | {"length": 1}))
-    whole = decode(greedy, prompts, model=pair()[which], **how)
+    first = decode(setting, greedy, prompts, model=pair(setting)[which], **(how | {"length": 1}))
+    whole = decode(setting, greedy, prompts, model=pair(setting)[which], **how)
     calls = whole.total("target_calls") - first.total("target_calls")
     return first.seconds, (whole.seconds - first.seconds) / max(1.0, calls)

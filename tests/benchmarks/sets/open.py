@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
 import sys
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
+
+from tests.benchmarks.processes import in_child
 
 
 def first_mask(path: Path, vocabulary: object) -> float:
@@ -36,19 +36,11 @@ def measure(path: Path, tokenizer: str) -> dict[str, float]:
     return {"imports": imports, "first": first, "warm": warm}
 
 
-def in_child(path: Path, tokenizer: str, cache: str) -> dict[str, float]:
-    """Measure in a fresh process with the given cache directory."""
-    command = [sys.executable, "-m", __spec__.name, str(path), tokenizer]
-    environment = os.environ | {"CDEC_CACHE_DIR": cache}
-    done = subprocess.run(command, check=True, capture_output=True, text=True, env=environment)
-    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
-
-
 def rows(path: Path, tokenizer: str) -> Iterator[tuple[str, str, str]]:
     """Yield the table row; the file was never verified by the cache directory used here."""
     with tempfile.TemporaryDirectory() as cache:
-        unverified = in_child(path, tokenizer, cache)
-        verified = in_child(path, tokenizer, cache)
+        unverified = in_child(__name__, path, tokenizer, CDEC_CACHE_DIR=cache)
+        verified = in_child(__name__, path, tokenizer, CDEC_CACHE_DIR=cache)
     yield (
         f"open {path.stat().st_size / 1e6:.0f} MB and give the first mask, verified, warm process",
         "≤ 20 ms",

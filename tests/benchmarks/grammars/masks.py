@@ -1,6 +1,6 @@
 """One engine replays the documents of one workload; prints one JSON object with its times.
 
-    python -m tests.benchmarks.bench_grammar_masks ENGINE TOKENIZER WORKLOAD
+    python -m tests.benchmarks.grammars.masks ENGINE TOKENIZER WORKLOAD
 
 *Cold*: first pass over the documents in this process. *Warm*: each document after a pass over the
 others; for cdec in a newly opened artifact each time, so that the document itself was never seen;
@@ -21,7 +21,7 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.grammar_workloads import shared_module, workloads
+from tests.benchmarks.grammars.workloads import shared_module, workloads
 
 _REPEATS = 3
 _SLOW_NS = 5_000_000_000

@@ -1,9 +1,8 @@
-"""What a grammar costs in whole decoding steps of the embedded model, and memory over documents."""
+"""What a grammar costs in whole decoding steps of a model, and memory over documents."""
 
 from __future__ import annotations
 
 import json
-import os
 import tempfile
 import time
 from collections.abc import Iterator
@@ -14,10 +13,14 @@ from typing import Any
 import numpy as np
 
 from cdec.compilers import compile_grammar
-from cdec.core import CdecError, allocate_mask, load_model, open_artifact
-from cdec.data.assets import embedded_model_path, evaluation_prompts
+from cdec.core import CdecError, allocate_mask, open_artifact
+from cdec.data.assets import evaluation_prompts
 from cdec.samplers import SAMPLERS, Request
-from tests.benchmarks.grammar_workloads import workloads
+from tests.benchmarks.grammars.workloads import workloads
+from tests.benchmarks.processes import resident_bytes
+from tests.benchmarks.setting import Setting
+
+Row = tuple[str, str, str]
 
 _PROMPTS = 16
 _ROUNDS = 3
@@ -86,9 +89,9 @@ def compiled(source: str, vocabulary: Any, folder: str) -> Any:
     return open_artifact(path, vocabulary=vocabulary)
 
 
-def decoding_rows() -> Iterator[tuple[str, str, str]]:
+def decoding_rows(setting: Setting) -> Iterator[Row]:
     """Yield overhead of masked decoding, and the speed of speculation."""
-    model = load_model(embedded_model_path())
+    model = setting.target()
     with tempfile.TemporaryDirectory() as folder:
         source = workloads()["json_free"]["lark"]
         constraint = compiled(source, model.vocabulary, folder)
@@ -108,17 +111,14 @@ def decoding_rows() -> Iterator[tuple[str, str, str]]:
                 yield f"schema-like JSON, `{name} --speculate {speculate}`", target, figure
 
 
-def print_decoding() -> None:
-    """Print the table of decoding."""
-    print("\n| decoding, embedded model | target | measured |\n|---|---|---|")
-    for name, target, figure in decoding_rows():
-        print(f"| {name} | {target} | {figure} |", flush=True)
-
-
-def resident_mebibytes() -> float:
-    """Return this process's resident memory."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE") / 2**20
+def print_decoding(setting: Setting) -> list[Row]:
+    """Print the table of decoding, and return its rows."""
+    print(f"\n| decoding, {setting.model} model | target | measured |\n|---|---|---|")
+    rows = []
+    for row in decoding_rows(setting):
+        print(f"| {' | '.join(row)} |", flush=True)
+        rows.append(row)
+    return rows
 
 
 def random_json(rng: np.random.Generator, depth: int = 0) -> Any:
@@ -132,9 +132,10 @@ def random_json(rng: np.random.Generator, depth: int = 0) -> Any:
     return [word, float(rng.normal()), bool(rng.integers(2)), None][kind]
 
 
-def print_memory(documents: int = 10_000) -> None:
-    """Replay random documents, a session each, and print resident memory along the way."""
-    model_vocabulary = load_model(embedded_model_path()).vocabulary
+def print_memory(setting: Setting, documents: int) -> dict[int, int]:
+    """Replay random documents, a session each; print and return resident bytes by documents."""
+    model_vocabulary = setting.target().vocabulary
+    held: dict[int, int] = {}
     rng = np.random.default_rng(0)
     print("\n| documents | resident MiB |\n|---|---|")
     with tempfile.TemporaryDirectory() as folder:
@@ -148,4 +149,6 @@ def print_memory(documents: int = 10_000) -> None:
                 session.fill_mask(states, mask)
                 states = session.advance(states, np.array([token]))
             if number in (100, 1_000, 3_000, documents):
-                print(f"| {number:,} | {resident_mebibytes():.0f} |", flush=True)
+                held[number] = resident_bytes()
+                print(f"| {number:,} | {held[number] / 2**20:.0f} |", flush=True)
+    return held

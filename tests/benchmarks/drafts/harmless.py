@@ -9,17 +9,16 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import tempfile
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from cdec.samplers.rewards import build_reward
-from tests.benchmarks import reward_training
-from tests.benchmarks.drafts_common import Prompts, pair, save, show, side_by_side
-from tests.benchmarks.drafts_table import (
+from tests.benchmarks.drafts.common import Prompts, pair, save
+from tests.benchmarks.drafts.table import (
     LOOKAHEAD,
     Method,
     columns,
@@ -27,6 +26,11 @@ from tests.benchmarks.drafts_table import (
     measure,
     plain_methods,
 )
+from tests.benchmarks.files import read_jsonl
+from tests.benchmarks.processes import side_by_side
+from tests.benchmarks.report import show
+from tests.benchmarks.rewards import training
+from tests.benchmarks.setting import Setting
 from tests.conftest import shared_folder
 
 THRESHOLD = 0.05
@@ -36,10 +40,13 @@ _SEEDS = (1, 2)
 _JUDGED = ("reward", "judge", "judged harmless")
 
 
-def run(rewards: Path | None = None, rows: int = 60, pairs: int | None = None) -> dict[str, Any]:
+def run(
+    setting: Setting, rewards: Path | None = None, rows: int = 60, pairs: int | None = None
+) -> dict[str, Any]:
     """Train what is not there, measure, print and save.
 
     Args:
+        setting: The models, and where the figures go.
         rewards: Folder with the models ``1`` (reward) and ``2`` (judge), trained into it if they
             are missing; a temporary one if None.
         rows: Held-out conversations.
@@ -50,8 +57,8 @@ def run(rewards: Path | None = None, rows: int = 60, pairs: int | None = None) -
     """
     with tempfile.TemporaryDirectory() as temporary:
         folder = rewards or Path(temporary)
-        reports = train(folder, pairs)
-        prompts = conversations(rows)
+        reports = train(setting, folder, pairs)
+        prompts = conversations(setting, rows)
         reward, judge = (build_reward(f"classifier:{folder / str(seed)}") for seed in _SEEDS)
         biting = float(reports[0]["held_out_rewards"][1])
 
@@ -64,8 +71,9 @@ def run(rewards: Path | None = None, rows: int = 60, pairs: int | None = None) -
                 "judged harmless": float(np.mean(judge.is_satisfied(scores))),
             }
 
-        ratios = cost_ratios(prompts, (64,))
+        ratios = cost_ratios(setting, prompts, (64,))
         found = measure(
+            setting,
             _methods(biting),
             prompts,
             reward,
@@ -77,41 +85,41 @@ def run(rewards: Path | None = None, rows: int = 60, pairs: int | None = None) -
     title = f"{rows} held-out conversations; d=5, k=3; the biting threshold is {biting:.3g}"
     show(title, heads, cells)
     figures = {"training": reports, "biting_threshold": biting, "rows": found}
-    save("table-right", figures)
+    save(setting, "table-right", figures)
     return figures
 
 
-def train(folder: Path, pairs: int | None) -> list[dict[str, Any]]:
+def train(setting: Setting, folder: Path, pairs: int | None) -> list[dict[str, Any]]:
     """Train the models that are not there, side by side, and return all training reports."""
     missing = [seed for seed in _SEEDS if not (folder / str(seed) / "training.json").exists()]
     if missing:
-        count = len(missing)
-        side_by_side(_train, missing, [folder] * count, [pairs] * count, workers=count)
+        one = partial(_train, setting, folder=folder, pairs=pairs)
+        side_by_side(one, missing, workers=len(missing))
     return [json.loads((folder / str(seed) / "training.json").read_text()) for seed in _SEEDS]
 
 
-def conversations(count: int) -> Prompts:
+def conversations(setting: Setting, count: int) -> Prompts:
     """Return held-out conversations up to the reply, their last tokens, spread evenly."""
     texts = []
-    for file in sorted((shared_folder() / reward_training.DATA).glob("*.jsonl.xz")):
-        with lzma.open(file, "rt", encoding="utf-8") as lines:
-            texts += [json.loads(line)["chosen"] for line in lines]
-    held_out = texts[:: reward_training.HELD_OUT]
+    for file in sorted((shared_folder() / training.DATA).glob("*.jsonl.xz")):
+        texts += [row["chosen"] for row in read_jsonl(file)]
+    held_out = texts[:: training.HELD_OUT]
     starts = ["".join(text.rpartition(_TURN)[:2]) for text in held_out]
-    return Prompts([_cut(text) for text in Prompts(starts).subset(count).texts])
+    return Prompts([_cut(setting, text) for text in Prompts(starts).subset(count).texts])
 
 
-def _cut(text: Any) -> list[int]:
+def _cut(setting: Setting, text: Any) -> list[int]:
     """Return the prompt's tokens: the first, which begins a text, and the last ones."""
-    tokens = pair()[0].encode_prompt(text)
+    tokens = pair(setting)[0].encode_prompt(text)
     return tokens if len(tokens) <= _LONGEST_PROMPT else tokens[:1] + tokens[1 - _LONGEST_PROMPT :]
 
 
-def _train(seed: int, folder: Path, pairs: int | None) -> None:
-    argv = ["--seed", str(seed), "--out", str(folder / str(seed))]
-    options: argparse.Namespace = reward_training.arguments(argv)
+def _train(setting: Setting, seed: int, folder: Path, pairs: int | None) -> None:
+    argv = ["--seed", str(seed), "--output", str(folder / str(seed))]
+    argv += ["--model", setting.model, "--device", setting.device]
+    options: argparse.Namespace = training.arguments(argv)
     options.pairs = pairs
-    reward_training.run(options)
+    training.run(options)
 
 
 def _methods(biting: float) -> list[Method]:

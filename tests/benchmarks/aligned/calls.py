@@ -15,6 +15,7 @@ from cdec.core import CdecError
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.walks.randomness import draw_seeds
 from tests.benchmarks import report
+from tests.benchmarks.setting import Setting
 from tests.laws.toys import Toy, toy_a, toy_b
 
 SAMPLES = 100
@@ -24,7 +25,7 @@ PREFIXES = {"A": 37, "B": 10}
 """Distinct prefixes that exist."""
 
 
-def run(seeds: int = 300) -> list[dict[str, Any]]:
+def run(setting: Setting, seeds: int = 300) -> list[dict[str, Any]]:
     """Measure, print and save; return one row for every toy, method and round size."""
     rows = [
         measure(name, toy, abort=abort, round_size=round_size, seeds=seeds)
@@ -44,7 +45,7 @@ def run(seeds: int = 300) -> list[dict[str, Any]]:
             for row in rows
         ],
     )
-    report.save("aligned-calls", rows)
+    setting.save("aligned-calls", rows)
     return rows
 
 

@@ -5,14 +5,16 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any
 
-from tests.benchmarks.drafts_common import save, show
-from tests.benchmarks.reward_coverage import DEV, disagreements, rate
+from tests.benchmarks.drafts.common import save
+from tests.benchmarks.report import show
+from tests.benchmarks.rewards.coverage import DEV, disagreements, rate
+from tests.benchmarks.setting import Setting
 from tests.conftest import shared_folder
 
 TARGET = 0.99
 
 
-def run() -> dict[str, Any]:
+def run(setting: Setting) -> dict[str, Any]:
     """Measure both variants, print and save; disagreements are listed in the JSON."""
     path = shared_folder() / DEV
     variants: dict[str, dict[str, Any]] = {}
@@ -41,5 +43,5 @@ def run() -> dict[str, Any]:
             for name, one in variants.items()
         ],
     )
-    save("coverage", figures)
+    save(setting, "coverage", figures)
     return figures

@@ -11,19 +11,17 @@ summed up by the squares of the gaps over a family.
 
 from __future__ import annotations
 
-import multiprocessing
 import time
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from functools import cache
+from functools import partial
 from typing import Any
 
 import numpy as np
 
-from cdec.core import LanguageModel, Sample
+from cdec.core import Sample
 from cdec.samplers import SAMPLERS
 from tests.benchmarks import report
-from tests.benchmarks.aligned_curves import (
+from tests.benchmarks.aligned.curves import (
     Draws,
     Target,
     divergence_curve,
@@ -32,7 +30,9 @@ from tests.benchmarks.aligned_curves import (
     target_of,
     values_of,
 )
-from tests.benchmarks.aligned_tasks import Task, constraint_of, load, sygus_tasks, toy_task
+from tests.benchmarks.aligned.tasks import Task, constraint_of, load, sygus_tasks, toy_task
+from tests.benchmarks.processes import one_thread, side_by_side
+from tests.benchmarks.setting import Setting
 
 WINDOW = 500
 METHODS: dict[str, dict[str, Any]] = {
@@ -46,39 +46,43 @@ _STRIDE = 25
 _POINTS = 200
 
 
-def run(tasks: int | None = None, draws: int = 2000, workers: int = 2) -> list[dict[str, Any]]:
+def run(
+    setting: Setting, tasks: int | None = None, draws: int = 2000, workers: int = 2
+) -> list[dict[str, Any]]:
     """Measure, print and save; one JSON file a task and one for the summary.
 
     Args:
+        setting: The model of all tasks but the toy, and where the figures go.
         tasks: Number of SyGuS tasks, spread evenly over all; None takes all.
         draws: Texts of each method.
         workers: Processes, each with one thread.
     """
-    chosen = [toy_task(), *spread(sygus_tasks(_model("embedded")), tasks)]
+    chosen = [toy_task(), *spread(sygus_tasks(setting.target()), tasks)]
     rows = []
-    for result in measured(chosen, draws, workers):
-        report.save(f"aligned-convergence-{slug(result['task'])}", result)
+    for result in measured(setting, chosen, draws, workers):
+        setting.save(f"aligned-convergence-{slug(result['task'])}", result)
         rows.append(summary(result))
     _show(rows, draws)
     gaps = gap_sums(rows)
     _show_gaps(gaps)
-    report.save("aligned-convergence", {"draws": draws, "tasks": rows, "squared_gaps": gaps})
+    setting.save("aligned-convergence", {"draws": draws, "tasks": rows, "squared_gaps": gaps})
     return rows
 
 
-def measured(tasks: Sequence[Task], draws: int, workers: int) -> Iterator[dict[str, Any]]:
+def measured(
+    setting: Setting, tasks: Sequence[Task], draws: int, workers: int
+) -> Iterator[dict[str, Any]]:
     """Yield the result of each task, in order."""
+    one = partial(measure, setting, n=draws)
     if workers < 2:
-        yield from (measure(task, draws) for task in tasks)
-        return
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, context, initializer=one_thread) as pool:
-        yield from pool.map(measure, tasks, [draws] * len(tasks))
+        yield from map(one, tasks)
+    else:
+        yield from side_by_side(one, tasks, workers=workers, initializer=one_thread)
 
 
-def measure(task: Task, n: int) -> dict[str, Any]:
+def measure(setting: Setting, task: Task, n: int) -> dict[str, Any]:
     """Draw ``n`` texts by each method and compute all curves of one task."""
-    model = _model(task.model)
+    model = load(task.model, setting)
     constraint = constraint_of(task, model)
     drawn: dict[str, Draws] = {}
     facts: dict[str, dict[str, Any]] = {}
@@ -243,15 +247,3 @@ def _show_gaps(gaps: dict[str, dict[str, Any]]) -> None:
             for family, row in gaps.items()
         ],
     )
-
-
-@cache
-def _model(name: str) -> LanguageModel:
-    return load(name)
-
-
-def one_thread() -> None:
-    """Let torch compute on one thread, so that processes beside each other do not wait."""
-    import torch
-
-    torch.set_num_threads(1)

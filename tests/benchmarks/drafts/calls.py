@@ -6,19 +6,21 @@ The end event counts as a token. A call is one sequence in one forward pass of t
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from cdec.samplers import SAMPLERS
-from tests.benchmarks.drafts_common import (
+from tests.benchmarks.drafts.common import (
     Run,
     decode,
     entity_set,
     pair,
     save,
     shipped,
-    show,
-    side_by_side,
 )
+from tests.benchmarks.processes import side_by_side
+from tests.benchmarks.report import show
+from tests.benchmarks.setting import Setting
 
 GAMMAS: tuple[int | str, ...] = (2, 3, 4, 5, 6, 7, 8, "auto")
 TARGET = 0.6
@@ -26,11 +28,16 @@ _SETS = (("facts",), ("json",), ("glosses",), ("facts", "json"), ("facts", "json
 
 
 def run(
-    prompts: int | None = None, seeds: int = 3, members: int = 100, workers: int = 2
+    setting: Setting,
+    prompts: int | None = None,
+    seeds: int = 3,
+    members: int = 100,
+    workers: int = 2,
 ) -> dict[str, Any]:
     """Measure, print and save.
 
     Args:
+        setting: The models, and where the figures go.
         prompts: Of each kind, spread evenly; all if None.
         seeds: Draws of each prompt where events are drawn.
         members: Prompts of ``disc`` and ``exact``.
@@ -40,18 +47,18 @@ def run(
         ``greedy``, ``sampling`` and ``aligned``: rows of calls a token or a sample.
     """
     figures = {
-        **_measured(prompts, seeds, members, workers),
+        **_measured(setting, prompts, seeds, members, workers),
         "target": TARGET,
     }
     _show(figures)
-    save("calls", figures)
+    save(setting, "calls", figures)
     return figures
 
 
 def _measured(
-    prompts: int | None, seeds: int, members: int, workers: int
+    setting: Setting, prompts: int | None, seeds: int, members: int, workers: int
 ) -> dict[str, list[dict[str, Any]]]:
-    plain = side_by_side(_greedy_texts, [prompts], workers=1)[0]
+    plain = side_by_side(partial(_greedy_texts, setting), [prompts], workers=1)[0]
     work: list[tuple[str, tuple[Any, ...]]] = [
         *(("greedy", (gamma, prompts, plain)) for gamma in GAMMAS),
         *(("greedy_set", (gamma, prompts)) for gamma in (None, 2, 4, 8, "auto")),
@@ -65,31 +72,34 @@ def _measured(
     ]
     names, asked = zip(*work, strict=True)
     figures: dict[str, list[dict[str, Any]]] = {name: [] for name in names}
-    for name, row in zip(names, side_by_side(_row, names, asked, workers=workers), strict=True):
+    found = side_by_side(partial(_row, setting), names, asked, workers=workers)
+    for name, row in zip(names, found, strict=True):
         figures[name].append(row)
     return figures
 
 
-def _row(name: str, asked: tuple[Any, ...]) -> dict[str, Any]:
+def _row(setting: Setting, name: str, asked: tuple[Any, ...]) -> dict[str, Any]:
     kinds: dict[str, Callable[..., dict[str, Any]]] = {
         "greedy": _greedy,
         "greedy_set": _greedy_in_set,
         "sampling": _sampling,
         "aligned": _aligned,
     }
-    return kinds[name](*asked)
+    return kinds[name](setting, *asked)
 
 
-def _greedy_texts(prompts: int | None) -> dict[str, list[tuple[int, ...]]]:
+def _greedy_texts(setting: Setting, prompts: int | None) -> dict[str, list[tuple[int, ...]]]:
     greedy = SAMPLERS["greedy"]()
-    return {name: _texts(decode(greedy, shipped(name).subset(prompts))) for name in _SETS[-1]}
+    return {
+        name: _texts(decode(setting, greedy, shipped(name).subset(prompts))) for name in _SETS[-1]
+    }
 
 
 def _greedy(
-    gamma: int | str, prompts: int | None, plain: dict[str, list[tuple[int, ...]]]
+    setting: Setting, gamma: int | str, prompts: int | None, plain: dict[str, list[tuple[int, ...]]]
 ) -> dict[str, Any]:
-    sampler = _speculative(gamma, greedy=True)
-    runs = {name: decode(sampler, shipped(name).subset(prompts)) for name in plain}
+    sampler = _speculative(setting, gamma, greedy=True)
+    runs = {name: decode(setting, sampler, shipped(name).subset(prompts)) for name in plain}
     row: dict[str, Any] = {"gamma": gamma}
     for names in _SETS:
         calls = sum(runs[name].total("target_calls") for name in names)
@@ -105,30 +115,34 @@ def _greedy(
     return row
 
 
-def _greedy_in_set(gamma: int | str | None, prompts: int | None) -> dict[str, Any]:
-    sampler = SAMPLERS["greedy"]() if gamma is None else _speculative(gamma, greedy=True)
-    with entity_set(pair()[0]) as constraint:
-        run = decode(sampler, shipped("facts").subset(prompts), constraint=constraint)
+def _greedy_in_set(
+    setting: Setting, gamma: int | str | None, prompts: int | None
+) -> dict[str, Any]:
+    sampler = SAMPLERS["greedy"]() if gamma is None else _speculative(setting, gamma, greedy=True)
+    with entity_set(pair(setting)[0]) as constraint:
+        run = decode(setting, sampler, shipped("facts").subset(prompts), constraint=constraint)
     return {"gamma": gamma, **run.calls()}
 
 
-def _sampling(seed: int, divergence: float, prompts: int | None) -> dict[str, Any]:
+def _sampling(
+    setting: Setting, seed: int, divergence: float, prompts: int | None
+) -> dict[str, Any]:
     asked = shipped("facts", "json").subset(prompts)
-    how: dict[str, Any] = {"draft": pair()[1], "divergence": divergence}
-    run = decode(SAMPLERS["mentored"](**how), asked, seeds=[seed])
+    how: dict[str, Any] = {"draft": pair(setting)[1], "divergence": divergence}
+    run = decode(setting, SAMPLERS["mentored"](**how), asked, seeds=[seed])
     return {"seed": seed, "divergence": divergence, **run.calls(), "right": run.right(asked)}
 
 
-def _aligned(name: str, drafts: bool, draws: int, members: int) -> dict[str, Any]:
+def _aligned(setting: Setting, name: str, drafts: bool, draws: int, members: int) -> dict[str, Any]:
     facts = shipped("facts").subset(members)
     if name == "masked":
         # The same law with a draft is that of ``speculative``.
-        sampler = _speculative(4, greedy=False) if drafts else SAMPLERS[name]()
+        sampler = _speculative(setting, 4, greedy=False) if drafts else SAMPLERS[name]()
     else:
-        how: dict[str, Any] = {"draft": pair()[1] if drafts else None}
+        how: dict[str, Any] = {"draft": pair(setting)[1] if drafts else None}
         sampler = SAMPLERS[name](**how)
-    with entity_set(pair()[0]) as constraint:
-        run = decode(sampler, facts, seeds=range(draws), constraint=constraint)
+    with entity_set(pair(setting)[0]) as constraint:
+        run = decode(setting, sampler, facts, seeds=range(draws), constraint=constraint)
     return _aligned_row(name, drafts, draws, run)
 
 
@@ -144,8 +158,8 @@ def _aligned_row(name: str, drafts: bool, draws: int, run: Run) -> dict[str, Any
     }
 
 
-def _speculative(gamma: int | str, *, greedy: bool) -> Any:
-    how: dict[str, Any] = {"draft": pair()[1], "gamma": gamma, "greedy": greedy}
+def _speculative(setting: Setting, gamma: int | str, *, greedy: bool) -> Any:
+    how: dict[str, Any] = {"draft": pair(setting)[1], "gamma": gamma, "greedy": greedy}
     return SAMPLERS["speculative"](**how)
 
 

@@ -6,9 +6,6 @@ Each measurement is a process of its own, so that a peak belongs to one thing.
 from __future__ import annotations
 
 import json
-import lzma
-import resource
-import subprocess
 import sys
 import time
 from collections.abc import Iterator
@@ -18,7 +15,9 @@ from cdec.compilers import compile_set
 from cdec.core import Vocabulary
 from cdec.data import read_entities
 from cdec.data.input.source import ENTITY_LIMITS
-from tests.benchmarks.titles import synthetic_titles
+from tests.benchmarks.files import read_lines
+from tests.benchmarks.processes import in_child, peak_bytes
+from tests.benchmarks.sets.titles import synthetic_titles
 
 BATCH = 65_536
 
@@ -34,9 +33,8 @@ def write_real_strings(path: Path, shared: Path) -> int:
     """Write the distinct strings of the shared entity sets; return how many there are."""
     strings: set[str] = set()
     for source in sorted((shared / "data" / "entity_sets").glob("*.txt.xz")):
-        strings.update(lzma.decompress(source.read_bytes()).decode().splitlines())
-    lemmas = shared / "data" / "wordnet" / "lemmas.txt.xz"
-    strings.update(lzma.decompress(lemmas.read_bytes()).decode().splitlines())
+        strings.update(read_lines(source))
+    strings.update(read_lines(shared / "data" / "wordnet" / "lemmas.txt.xz"))
     strings.discard("")
     path.write_text("\n".join(sorted(strings)) + "\n", encoding="utf-8")
     return len(strings)
@@ -82,23 +80,16 @@ def time_compile(source: Path, tokenizer: str) -> dict[str, object]:
         "rows": report.rows,
         "nodes": report.nodes,
         "bytes": report.bytes,
-        "peak_bytes": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024,
+        "peak_bytes": peak_bytes(),
     }
-
-
-def in_child(task: str, source: Path, tokenizer: str) -> dict[str, float]:
-    """Run one of the two measurements in a fresh process."""
-    command = [sys.executable, "-m", __spec__.name, task, str(source), tokenizer]
-    done = subprocess.run(command, check=True, capture_output=True, text=True)
-    return json.loads(done.stdout.splitlines()[-1])  # type: ignore[no-any-return]
 
 
 def rows(name: str, source: Path, tokenizer: str) -> Iterator[tuple[str, str, str]]:
     """Yield table rows: the compile time against 1.5 times the tokenizer's, and the peak."""
-    alone = in_child("tokenizer", source, tokenizer)
-    done = in_child("compile", source, tokenizer)
+    alone = in_child(__name__, "tokenizer", source, tokenizer)
+    done = in_child(__name__, "compile", source, tokenizer)
     ratio = done["total"] / alone["with_ids"]
-    phases = ", ".join(f"{key} {value:.1f}" for key, value in done["phases"].items())  # type: ignore[attr-defined]
+    phases = ", ".join(f"{key} {value:.1f}" for key, value in done["phases"].items())
     yield (
         f"compile {name}",
         "≤ 1.5 × tokenizer",

@@ -1,21 +1,20 @@
 """How the coverage reward, reading concepts alone, agrees with CommonGen's lists of word forms.
 
-python -m tests.benchmarks.reward_coverage [--data FILE] [--past] [--json]
+python -m tests.benchmarks.rewards.coverage [--data FILE] [--past] [--json]
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import time
 from collections import Counter
-from collections.abc import Iterator
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from cdec.samplers.rewards.coverage import CoverageReward
 from cdec.samplers.rewards.inflection import is_past, lemma_of, words_of
+from tests.benchmarks.files import read_jsonl
 from tests.conftest import shared_folder
 
 DEV = "data/commongen/dev.jsonl.xz"
@@ -58,13 +57,6 @@ class Agreement:
         return 1 - missed / self.listed
 
 
-def records(path: Path) -> Iterator[tuple[int, dict[str, list[str]]]]:
-    """Yield each record with its line, from 1."""
-    with lzma.open(path, "rt", encoding="utf-8") as lines:
-        for number, line in enumerate(lines, 1):
-            yield number, json.loads(line)
-
-
 def disagreements(path: Path, *, past: bool = False) -> Agreement:
     """Judge every reference by concepts alone and by the lists, and compare.
 
@@ -75,7 +67,7 @@ def disagreements(path: Path, *, past: bool = False) -> Agreement:
     reward = CoverageReward("past" if past else "")
     pairs = listed = 0
     found: list[Disagreement] = []
-    for line, record in records(path):
+    for line, record in enumerate(read_jsonl(path), 1):
         blind = {"concepts": record["concepts"]}
         for reference in record["references"]:
             truths, guesses = reward.found(reference, record), reward.found(reference, blind)
@@ -92,7 +84,7 @@ def rate(path: Path, repeats: int = 5) -> float:
     """Return texts scored a second, words known, three texts a record as a lookahead has them."""
     reward = CoverageReward()
     texts, rows = [], []
-    for _, record in records(path):
+    for record in read_jsonl(path):
         blind = {"concepts": record["concepts"]}
         for reference in record["references"]:
             words = reference.split()

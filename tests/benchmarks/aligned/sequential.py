@@ -23,7 +23,7 @@ class KeptPrompt:
     """A causal model with one prompt in its key-value cache.
 
     Args:
-        module: A transformers causal language model on the CPU.
+        module: A transformers causal language model.
         prompt: Token ids.
     """
 
@@ -49,13 +49,13 @@ class KeptPrompt:
     def _pass(self, tokens: list[int]) -> NDArray[np.float64]:
         with torch.inference_mode():
             output = self._module(
-                input_ids=torch.tensor([tokens]),
+                input_ids=torch.tensor([tokens], device=self._module.device),
                 past_key_values=self._cache,
                 use_cache=True,
                 logits_to_keep=1,
             )
             log_p = torch.log_softmax(output.logits[0, -1].double(), dim=-1)
-        return np.asarray(log_p.numpy())
+        return np.asarray(log_p.cpu().numpy())
 
 
 @dataclass(slots=True)
@@ -178,15 +178,16 @@ def generate(
             text = tuple(input_ids[0, len(prompt) :].tolist())
             if text not in states:
                 states[text] = session.advance(states[text[:-1]], np.array([text[-1]], np.int32))
-            ids = torch.from_numpy(session.allowed(states[text])[1].astype(np.int64))
+            allowed = session.allowed(states[text])[1].astype(np.int64)
+            ids = torch.from_numpy(allowed).to(scores.device)
             masked = torch.full_like(scores, float("-inf"))
             masked[0, ids] = scores[0, ids]
             return masked
 
     torch.manual_seed(seed)
     output = module.generate(
-        torch.tensor([list(prompt)]),
-        attention_mask=torch.ones(1, len(prompt), dtype=torch.long),
+        torch.tensor([list(prompt)], device=module.device),
+        attention_mask=torch.ones(1, len(prompt), dtype=torch.long, device=module.device),
         do_sample=True,
         top_k=0,
         top_p=1.0,

@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from cdec.samplers import SAMPLERS
-from tests.benchmarks.drafts_common import Prompts, decode, pair, save, shipped, show
+from tests.benchmarks.drafts.common import Prompts, decode, pair, save, shipped
+from tests.benchmarks.report import show
+from tests.benchmarks.setting import Setting
 
 DIVERGENCES = (0.0, 0.01, 0.05, 0.1, 0.2, 0.3, 0.5, 1.0, math.inf)
 TOTALS = (0.0, 0.1, 0.5, 1.0, 2.0)
@@ -18,10 +20,13 @@ _FIELDS = (
 )
 
 
-def run(facts: int = 400, records: int = 60, seeds: int = 1, gamma: int = 4) -> dict[str, Any]:
+def run(
+    setting: Setting, facts: int = 400, records: int = 60, seeds: int = 1, gamma: int = 4
+) -> dict[str, Any]:
     """Measure, print and save.
 
     Args:
+        setting: The models, and where the figures go.
         facts: Shipped questions, spread evenly. records: Shipped requests for JSON.
         seeds: Draws of each prompt, as runs of their own.
         gamma: Tokens drafted before each verification.
@@ -31,9 +36,11 @@ def run(facts: int = 400, records: int = 60, seeds: int = 1, gamma: int = 4) -> 
         are a token's, ``right`` shares of exact answers. An infinite divergence is "inf".
     """
     kinds = {"facts": shipped("facts").subset(facts), "json": shipped("json").subset(records)}
-    decode(_sampler("divergence", 0.1, gamma), kinds["facts"].subset(8))  # warm up
+    decode(
+        setting, _sampler(setting, "divergence", 0.1, gamma), kinds["facts"].subset(8)
+    )  # warm up
     rows = [
-        _row(budget, value, kinds, seeds, gamma)
+        _row(setting, budget, value, kinds, seeds, gamma)
         for budget, values in (("divergence", DIVERGENCES), ("divergence_total", TOTALS))
         for value in values
     ]
@@ -43,19 +50,22 @@ def run(facts: int = 400, records: int = 60, seeds: int = 1, gamma: int = 4) -> 
         ("budget", "nats", *_FIELDS),
         [(row["budget"], row["nats"], *(row[name] for name in _FIELDS)) for row in rows],
     )
-    save("tradeoff", figures)
+    save(setting, "tradeoff", figures)
     return figures
 
 
 def _row(
-    budget: str, value: float, kinds: dict[str, Prompts], seeds: int, gamma: int
+    setting: Setting,
+    budget: str,
+    value: float,
+    kinds: dict[str, Prompts],
+    seeds: int,
+    gamma: int,
 ) -> dict[str, Any]:
     found: dict[str, list[float]] = {name: [] for name in _FIELDS}
+    sampler = _sampler(setting, budget, value, gamma)
     for seed in range(seeds):
-        runs = {
-            name: decode(_sampler(budget, value, gamma), kinds[name], seeds=[seed])
-            for name in kinds
-        }
+        runs = {name: decode(setting, sampler, kinds[name], seeds=[seed]) for name in kinds}
         events = sum(run.events for run in runs.values())
         tested = [s.diagnostics for run in runs.values() for s in run.samples]
         for name in ("acceptance_rate", "accepted_length"):
@@ -77,6 +87,6 @@ def _row(
     }
 
 
-def _sampler(budget: str, value: float, gamma: int) -> Any:
-    how: dict[str, Any] = {"draft": pair()[1], "gamma": gamma, budget: value}
+def _sampler(setting: Setting, budget: str, value: float, gamma: int) -> Any:
+    how: dict[str, Any] = {"draft": pair(setting)[1], "gamma": gamma, budget: value}
     return SAMPLERS["mentored"](**how)

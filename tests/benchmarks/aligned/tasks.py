@@ -1,4 +1,4 @@
-"""Tasks of ``make bench-aligned``: SyGuS prompts cut to the embedded context, and the toy.
+"""Tasks of ``make bench-aligned``: SyGuS prompts cut to the context of a model, and the toy.
 
 The prompts of the shared data have three worked examples and up to 21,771 tokens of the embedded
 tokenizer. What is cut, in this order:
@@ -17,15 +17,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 
 from cdec.compilers import compile_grammar
-from cdec.core import LanguageModel, load_model, open_artifact
-from cdec.data.assets import embedded_model_path, grammar_path
-from tests.benchmarks.bench_accuracy import read_jsonl
+from cdec.core import LanguageModel, open_artifact
+from cdec.data.assets import grammar_path
+from tests.benchmarks.files import read_jsonl
+from tests.benchmarks.setting import Setting
 from tests.conftest import shared_folder
 
 TEXT_TOKENS = 32
@@ -47,7 +48,7 @@ class Task:
     Attributes:
         family: ``SLIA``, ``INV-BV`` or ``toy``.
         cut: What was cut from the prompt, for the records.
-        model: ``embedded`` or ``stories260K``.
+        model: ``given``, the setting's, or ``stories260K``.
     """
 
     name: str
@@ -57,7 +58,7 @@ class Task:
     prompt: str
     max_new_tokens: int
     cut: str = ""
-    model: str = "embedded"
+    model: str = "given"
 
     @property
     def is_printed(self) -> bool:
@@ -65,11 +66,12 @@ class Task:
         return self.name.endswith(_PRINTED_MARK)
 
 
-def load(name: str) -> LanguageModel:
+def load(name: str, setting: Setting) -> LanguageModel:
     """Load the model a task names."""
-    if name == "embedded":
-        return load_model(embedded_model_path())
-    return load_model(shared_folder() / "data" / "model_stories260k" / "hf")
+    if name == "given":
+        return setting.target()
+    folder = shared_folder() / "data" / "model_stories260k" / "hf"
+    return replace(setting, model=str(folder)).target()
 
 
 def constraint_of(task: Task, model: LanguageModel) -> Any:

@@ -1,16 +1,11 @@
-"""What the parts of ``make bench-drafts`` share: the embedded pair, runs and their accounts."""
+"""What the parts of ``make bench-drafts`` share: a target and a draft, runs, their accounts."""
 
 from __future__ import annotations
 
-import lzma
-import multiprocessing
 import tempfile
-import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
@@ -18,13 +13,12 @@ import numpy as np
 import orjson
 
 from cdec.compilers import compile_set
-from cdec.core import CdecError, LanguageModel, Sample, load_model, open_artifact
-from cdec.data.assets import embedded_model_path, entity_list, evaluation_prompts
+from cdec.core import CdecError, LanguageModel, Sample, open_artifact
+from cdec.data.assets import entity_list, evaluation_prompts
 from cdec.samplers import Request
-from tests.benchmarks import report
-from tests.benchmarks.report import show
-
-__all__ = ["Prompts", "Run", "decode", "entity_set", "pair", "save", "show"]
+from tests.benchmarks.files import read_jsonl
+from tests.benchmarks.processes import one_thread
+from tests.benchmarks.setting import Setting
 
 BATCH = 64
 PAPER_RATIOS = (0.15, 0.34)
@@ -67,7 +61,7 @@ class Run:
     """Samples in the order of their prompts, what they took, and calls as papers count them.
 
     Attributes:
-        seconds: Process time of decoding.
+        seconds: Of decoding, by the clock of the setting.
         path: Draft calls, target calls and events without any cache; None if not counted.
     """
 
@@ -112,14 +106,10 @@ class Run:
         return float(np.mean([sample.text.strip() == answer for sample, answer in pairs]))
 
 
-@lru_cache(maxsize=1)
-def pair() -> tuple[LanguageModel, LanguageModel]:
-    """Return the embedded target and draft; torch computes on one thread from now on."""
-    import torch
-
-    torch.set_num_threads(1)
-    target, draft = (load_model(embedded_model_path(name)) for name in ("target", "draft"))
-    return target, draft
+def pair(setting: Setting) -> tuple[LanguageModel, LanguageModel]:
+    """Return the target and the draft; torch computes on one thread from now on."""
+    one_thread()
+    return setting.target(), setting.proposer()
 
 
 def shipped(*names: str) -> Prompts:
@@ -131,8 +121,7 @@ def shipped(*names: str) -> Prompts:
 
 def concept_sets(path: Path, count: int | None) -> tuple[Prompts, list[dict[str, Any]]]:
     """Return CommonGen prompts with their concepts, spread evenly, and the records themselves."""
-    with lzma.open(path) as lines:
-        rows = [orjson.loads(line) for line in lines]
+    rows = list(read_jsonl(path))
     texts = [f"Concepts: {', '.join(row['concepts'])}\nSentence:" for row in rows]
     inputs = [{"concepts": row["concepts"]} for row in rows]
     numbered = Prompts(texts, [str(i) for i in range(len(rows))], inputs).subset(count)
@@ -150,6 +139,7 @@ def entity_set(model: LanguageModel) -> Iterator[Any]:
 
 
 def decode(
+    setting: Setting,
     sampler: Any,
     prompts: Prompts,
     *,
@@ -162,8 +152,9 @@ def decode(
     """Draw a text for every prompt and seed, ``batch`` prompts at a time.
 
     Args:
+        setting: Its clock, and its target.
         sampler: Draws. prompts: What it goes on from.
-        model: The embedded target if None.
+        model: The setting's target if None.
         seeds: One a draw of each prompt.
         length: Most new tokens; None as in ``Request``.
         constraint: None for none.
@@ -171,11 +162,11 @@ def decode(
     Raises:
         CdecError: A record failed.
     """
-    model = model or pair()[0]
+    model = model or pair(setting)[0]
     requests = prompts.requests(seeds, length, constraint)
     samples: list[Sample] = []
     path = (0, 0, 0) if hasattr(sampler, "last_path_calls") else None
-    begin = time.process_time()
+    begin = setting.seconds()
     for first in range(0, len(requests), batch):
         for drawn in sampler.draw_batch(model, requests[first : first + batch]):
             if isinstance(drawn, CdecError):
@@ -183,15 +174,8 @@ def decode(
             samples += drawn
         if path is not None:
             path = tuple(map(sum, zip(path, sampler.last_path_calls, strict=True)))  # type: ignore[assignment]
-    seconds = time.process_time() - begin
+    seconds = setting.seconds() - begin
     return Run(samples, seconds, path)
-
-
-def side_by_side(function: Callable[..., Any], *columns: Sequence[Any], workers: int) -> list[Any]:
-    """Return ``map(function, *columns)`` from processes of their own; for what is not timed."""
-    context = multiprocessing.get_context("spawn")
-    with ProcessPoolExecutor(workers, mp_context=context) as pool:
-        return list(pool.map(function, *columns))
 
 
 def cost(calls: Mapping[str, float], ratio: float) -> float:
@@ -199,6 +183,7 @@ def cost(calls: Mapping[str, float], ratio: float) -> float:
     return ratio * calls["draft_calls"] + calls["target_calls"]
 
 
-def save(name: str, figures: Any) -> Path:
-    """Write ``bench-results/drafts-NAME.json`` with the machine it was measured on."""
-    return report.save(f"drafts-{name}", figures, threads=1, clock="process time")
+def save(setting: Setting, name: str, figures: Any) -> Path:
+    """Write ``drafts-NAME.json`` with the machine it was measured on."""
+    clock = "process time" if setting.device == "cpu" else "elapsed time"
+    return setting.save(f"drafts-{name}", figures, draft=setting.draft, threads=1, clock=clock)

@@ -12,18 +12,18 @@ transformers' ``generate`` under the mask, which runs the prompt for every text.
 
 from __future__ import annotations
 
-import time
 from typing import Any
 
 import numpy as np
 
 from cdec.core import LanguageModel
-from cdec.data.assets import embedded_model_path
 from cdec.samplers import SAMPLERS
 from tests.benchmarks import report
-from tests.benchmarks.aligned_convergence import one_thread, spread
-from tests.benchmarks.aligned_sequential import KeptPrompt, Sequential, generate
-from tests.benchmarks.aligned_tasks import Task, constraint_of, load, sygus_tasks
+from tests.benchmarks.aligned.convergence import spread
+from tests.benchmarks.aligned.sequential import KeptPrompt, Sequential, generate
+from tests.benchmarks.aligned.tasks import Task, constraint_of, sygus_tasks
+from tests.benchmarks.processes import one_thread
+from tests.benchmarks.setting import Setting
 
 METHODS: dict[str, dict[str, Any]] = {
     "asap": {"burn_in": 0},
@@ -40,16 +40,16 @@ _GENERATED = 5
 """Texts of the baselines that learn nothing: their rates do not depend on what was drawn."""
 
 
-def run(tasks: int | None = 8, draws: int = 500) -> list[dict[str, Any]]:
+def run(setting: Setting, tasks: int | None = 8, draws: int = 500) -> list[dict[str, Any]]:
     """Measure, print and save; return one row for every task and method."""
     one_thread()
-    model = load("embedded")
-    module = plain_module()
+    model = setting.target()
+    module = plain_module(setting)
     chosen = sygus_tasks(model)
     headed = [task for task in chosen if not task.is_printed]
     rows = []
     for task in [*spread(headed, tasks), next(task for task in chosen if task.is_printed)]:
-        rows += measure(task, model, module, draws)
+        rows += measure(setting, task, model, module, draws)
     overall = {
         f"{name} {size}, {_BESIDE[beside]}": _overall(rows, name, size, beside)
         for name in METHODS
@@ -70,7 +70,7 @@ def run(tasks: int | None = 8, draws: int = 500) -> list[dict[str, Any]]:
         ("method, round, baseline", "geometric mean", "least", "tasks"),
         [(name, *figures.values()) for name, figures in overall.items()],
     )
-    report.save("aligned-rate", {"draws": draws, "overall": overall, "rows": rows})
+    setting.save("aligned-rate", {"draws": draws, "overall": overall, "rows": rows})
     return rows
 
 
@@ -99,24 +99,30 @@ def _cells(row: dict[str, Any]) -> list[object]:
     ]
 
 
-def plain_module() -> Any:
-    """Load the embedded model as transformers does, in the dtype that cdec computes in."""
-    import torch
+def plain_module(setting: Setting) -> Any:
+    """Load the model as transformers does, in the dtype that cdec computes in."""
     from transformers import AutoModelForCausalLM
 
-    return AutoModelForCausalLM.from_pretrained(embedded_model_path(), dtype=torch.float32).eval()
+    dtype = setting.dtype or ("float32" if setting.device == "cpu" else "auto")
+    module = AutoModelForCausalLM.from_pretrained(setting.model_path, dtype=dtype)
+    return module.eval().to(setting.device)
 
 
-def measure(task: Task, model: LanguageModel, module: Any, draws: int) -> list[dict[str, Any]]:
+def measure(
+    setting: Setting, task: Task, model: LanguageModel, module: Any, draws: int
+) -> list[dict[str, Any]]:
     """Return one row a method, cdec and the baseline measured in turn."""
     constraint = constraint_of(task, model)
     prompt = model.encode_prompt(task.prompt)
     session = constraint.session("cpu")
     end_ids = frozenset(model.vocabulary.eos_token_ids)
-    generated = _generate_rate(module, prompt, session, min(end_ids), task.max_new_tokens)
+    begin = setting.seconds()
+    for seed in range(_GENERATED):
+        generate(module, prompt, session, min(end_ids), task.max_new_tokens, seed)
+    generated = _GENERATED / (setting.seconds() - begin)
 
     def baseline(name: str, count: int) -> dict[str, Any]:
-        begin = time.process_time()
+        begin = setting.seconds()
         sequential = Sequential(
             *(KeptPrompt(module, prompt), session, end_ids, task.max_new_tokens),
             method=name,
@@ -124,7 +130,7 @@ def measure(task: Task, model: LanguageModel, module: Any, draws: int) -> list[d
         )
         attempts = [sequential.attempt() for _ in range(count)]
         return {
-            "rate": count / (time.process_time() - begin),
+            "rate": count / (setting.seconds() - begin),
             "samples": int(sum(attempt.is_accepted for attempt in attempts)),
             "evaluations": sum(attempt.calls for attempt in attempts),
         }
@@ -135,7 +141,7 @@ def measure(task: Task, model: LanguageModel, module: Any, draws: int) -> list[d
         rounds = {}
         for size in ROUNDS:
             how: dict[str, Any] = {**options, "round": size}
-            rounds[str(size)] = _own(task, model, constraint, SAMPLERS[name](**how), draws)
+            rounds[str(size)] = _own(setting, task, constraint, SAMPLERS[name](**how), draws)
         sequential = baseline(name, draws)
         rows.append(
             {
@@ -152,17 +158,16 @@ def measure(task: Task, model: LanguageModel, module: Any, draws: int) -> list[d
     return rows
 
 
-def _own(
-    task: Task, model: LanguageModel, constraint: Any, sampler: Any, draws: int
-) -> dict[str, Any]:
+def _own(setting: Setting, task: Task, constraint: Any, sampler: Any, draws: int) -> dict[str, Any]:
     """Time cdec's draws, the making of the samples included."""
+    model = setting.target()
     how: dict[str, Any] = {"max_new_tokens": task.max_new_tokens}
     # Compiled code is warm.
     sampler.draw(model, constraint, task.prompt, n=2, rng=np.random.default_rng(0), **how)
-    begin = time.process_time()
+    begin = setting.seconds()
     rng = np.random.default_rng(1)
     samples = sampler.draw(model, constraint, task.prompt, n=draws, rng=rng, **how)
-    seconds = time.process_time() - begin
+    seconds = setting.seconds() - begin
     reasons = [sample.finish_reason for sample in samples]
     return {
         "rate": draws / seconds,
@@ -170,10 +175,3 @@ def _own(
         "finish_reasons": {reason: reasons.count(reason) for reason in sorted(set(reasons))},
         "evaluations": sum(sample.diagnostics["distinct_evaluations"] for sample in samples),
     }
-
-
-def _generate_rate(module: Any, prompt: list[int], session: Any, end_id: int, limit: int) -> float:
-    begin = time.process_time()
-    for seed in range(_GENERATED):
-        generate(module, prompt, session, end_id, limit, seed)
-    return _GENERATED / (time.process_time() - begin)

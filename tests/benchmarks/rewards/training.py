@@ -1,6 +1,6 @@
-"""Trains a small reward model on pairs of replies, from the embedded target's weights.
+"""Trains a small reward model on pairs of replies, from the weights of a causal model.
 
-    python -m tests.benchmarks.reward_training --data DIR --seed 1 --out MODEL
+    python -m tests.benchmarks.rewards.training --data DIR --seed 1 --output MODEL
 
 ``MODEL`` is then read by ``--reward classifier:MODEL``. Another seed gives a second opinion:
 another head, another order of the pairs and other cuts, with the same pairs held out. The pairs
@@ -17,7 +17,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import lzma
 import math
 import time
 from collections.abc import Iterator
@@ -28,7 +27,8 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cdec.data.assets import embedded_model_path
+from tests.benchmarks.files import read_jsonl
+from tests.benchmarks.setting import RESULTS, Setting, parser_of
 from tests.conftest import shared_folder
 
 DATA = "data/hh_rlhf"
@@ -46,13 +46,11 @@ def read_replies(folder: Path) -> list[tuple[str, str]]:
     """Return the last replies of each pair in a folder's ``*.jsonl.xz``, chosen first."""
     replies = []
     for file in sorted(folder.glob("*.jsonl.xz")):
-        with lzma.open(file, "rt", encoding="utf-8") as lines:
-            for line in lines:
-                row = json.loads(line)
-                chosen, rejected = (
-                    row[key].rpartition(_TURN)[2].strip() for key in ("chosen", "rejected")
-                )
-                replies.append((chosen, rejected))
+        for row in read_jsonl(file):
+            chosen, rejected = (
+                row[key].rpartition(_TURN)[2].strip() for key in ("chosen", "rejected")
+            )
+            replies.append((chosen, rejected))
     return replies
 
 
@@ -63,17 +61,21 @@ def tokenize(tokenizer: Any, replies: list[tuple[str, str]]) -> list[Pair]:
     return list(zip(cut[::2], cut[1::2], strict=True))
 
 
-def new_model(seed: int) -> Any:
-    """Return the embedded target with a head of one output; the seed draws the head."""
-    from transformers import LlamaForSequenceClassification
+def new_model(setting: Setting, seed: int) -> Any:
+    """Return the model with a head of one output; the seed draws the head."""
+    from transformers import AutoModelForSequenceClassification
     from transformers.utils import logging
 
     torch.manual_seed(seed)
     logging.set_verbosity_error()
     logging.disable_progress_bar()
-    return LlamaForSequenceClassification.from_pretrained(
-        embedded_model_path("target"), num_labels=1, id2label={0: "chosen"}, dtype=torch.float32
+    model = AutoModelForSequenceClassification.from_pretrained(
+        setting.model_path,
+        num_labels=1,
+        id2label={0: "chosen"},
+        dtype=setting.dtype or "float32",
     )
+    return model.to(setting.device)
 
 
 def pair_scores(model: Any, pairs: list[Pair]) -> torch.Tensor:
@@ -84,7 +86,9 @@ def pair_scores(model: Any, pairs: list[Pair]) -> torch.Tensor:
     for row, tokens in zip(ids, rows, strict=True):
         row[: len(tokens)] = torch.tensor(tokens)
     mask = (torch.arange(width) < torch.tensor([len(row) for row in rows])[:, None]).long()
-    scores: torch.Tensor = model(input_ids=ids, attention_mask=mask).logits
+    scores: torch.Tensor = model(
+        input_ids=ids.to(model.device), attention_mask=mask.to(model.device)
+    ).logits.cpu()
     return scores.reshape(-1, 2)
 
 
@@ -154,11 +158,12 @@ def run(options: argparse.Namespace) -> dict[str, object]:
 
     torch.set_num_threads(options.threads)
     begin = time.perf_counter()
-    tokenizer = AutoTokenizer.from_pretrained(embedded_model_path("target"))
+    setting = Setting.of(options)
+    tokenizer = AutoTokenizer.from_pretrained(setting.model_path)
     pairs = tokenize(tokenizer, read_replies(options.data)[: options.pairs])
     held_out = pairs[::HELD_OUT]
     kept = [pair for number, pair in enumerate(pairs) if number % HELD_OUT]
-    model = new_model(options.seed)
+    model = new_model(setting, options.seed)
     loss = train(model, kept, options)
     held_out_accuracy, quantiles = measure(model, held_out)
     report: dict[str, object] = {
@@ -172,24 +177,25 @@ def run(options: argparse.Namespace) -> dict[str, object]:
         "held_out_rewards": quantiles,
         "seconds": round(time.perf_counter() - begin, 1),
     }
-    model.save_pretrained(options.out)
-    tokenizer.save_pretrained(options.out)
-    (options.out / "training.json").write_text(json.dumps(report, indent=1) + "\n")
+    model.save_pretrained(setting.output)
+    tokenizer.save_pretrained(setting.output)
+    (setting.output / "training.json").write_text(json.dumps(report, indent=1) + "\n")
     return report
 
 
 def arguments(argv: list[str] | None = None) -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser = parser_of(__doc__)
     parser.add_argument("--data", type=Path, default=shared_folder() / DATA)
-    parser.add_argument("--out", type=Path, required=True, help="folder of the model")
+    parser.set_defaults(output=RESULTS / "reward-model")
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--epochs", type=int, default=3)
     parser.add_argument("--batch", type=int, default=16, help="pairs a step")
     parser.add_argument("--rate", type=float, default=3e-4, help="peak of the learning rate")
     parser.add_argument("--pairs", type=int, default=None, help="read this many pairs only")
     parser.add_argument("--threads", type=int, default=1)
-    return parser.parse_args(argv)
+    parsed: argparse.Namespace = parser.parse_args(argv)
+    return parsed
 
 
 if __name__ == "__main__":

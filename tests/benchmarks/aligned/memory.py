@@ -7,8 +7,6 @@ are the caches with budgets of their own: the tree's vectors and the model's dis
 from __future__ import annotations
 
 import gc
-import os
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,16 +19,19 @@ from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.randomness import draw_seeds
 from tests.benchmarks import report
+from tests.benchmarks.processes import resident_bytes
+from tests.benchmarks.setting import Setting
 
 _TOKENS = 200
 _CACHE = 8 << 20
 """Bytes of each cache, small beside what is measured."""
 
 
-def run(visited: int = 1_000_000) -> dict[str, Any]:
+def run(setting: Setting, visited: int = 1_000_000) -> dict[str, Any]:
     """Measure, print and save.
 
     Args:
+        setting: Where the figures go; no model is loaded.
         visited: Prefixes to visit, at least about.
     """
     vocabulary = Vocabulary([b"<%d>" % t for t in range(_TOKENS)] + [b""], eos_token_ids=[_TOKENS])
@@ -49,7 +50,7 @@ def run(visited: int = 1_000_000) -> dict[str, Any]:
             ("growth of the process, caches and records included", figures["process"]),
         ],
     )
-    report.save("aligned-memory", figures)
+    setting.save("aligned-memory", figures)
     return figures
 
 
@@ -70,11 +71,11 @@ def measure(model: TabularModel, constraint: SetConstraint, visited: int) -> dic
     # A draw visits its triple, mostly new, and its pair, soon one of those known.
     seeds = draw_seeds(np.random.default_rng(1), int(1.1 * visited))
     gc.collect()
-    before = _resident()
+    before = resident_bytes()
     with Batch(model, [Request("", constraint, seeds)]) as batch:
         outcome = sampler.run(batch)
         gc.collect()
-        after = _resident()
+        after = resident_bytes()
         seen: NDArray[np.int64] = batch.tree.visited()
         count = len(seen)
         columns = batch.tree.columns.values()
@@ -88,9 +89,3 @@ def measure(model: TabularModel, constraint: SetConstraint, visited: int) -> dic
             "contexts_allotted": contexts.nbytes / count,
             "process": (after - before) / count,
         }
-
-
-def _resident() -> int:
-    """Return the bytes that the process holds."""
-    pages = int(Path("/proc/self/statm").read_text().split()[1])
-    return pages * os.sysconf("SC_PAGE_SIZE")

@@ -12,7 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.mentored.solver import mentored_distribution
-from tests.benchmarks.drafts_common import save, show
+from tests.benchmarks.drafts.common import save
+from tests.benchmarks.report import show
+from tests.benchmarks.setting import Setting
 from tests.samplers.mentored.test_mentored_solver import solver_acceptance
 
 LIMITS = (0.01, 0.1, 0.3, 1.0)
@@ -21,10 +23,11 @@ _MATCH = 1e-5
 Law = NDArray[np.float64]
 
 
-def run(pairs: int = 400) -> dict[str, Any]:
+def run(setting: Setting, pairs: int = 400) -> dict[str, Any]:
     """Measure, print and save.
 
     Args:
+        setting: Where the figures go; no model is run.
         pairs: Random pairs for each divergence.
 
     Returns:
@@ -50,7 +53,7 @@ def run(pairs: int = 400) -> dict[str, Any]:
             for row in rows
         ],
     )
-    save("acceptance", figures)
+    save(setting, "acceptance", figures)
     return figures
 
 

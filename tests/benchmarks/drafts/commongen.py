@@ -10,14 +10,14 @@ satisfies most), and once with branch and depth free (of those at least three ti
 from __future__ import annotations
 
 import itertools
-from functools import lru_cache
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy as np
 
 from cdec.samplers.rewards import build_reward
-from tests.benchmarks.drafts_common import Prompts, concept_sets, cost, save, show, side_by_side
-from tests.benchmarks.drafts_table import (
+from tests.benchmarks.drafts.common import Prompts, concept_sets, cost, save
+from tests.benchmarks.drafts.table import (
     LOOKAHEAD,
     Method,
     columns,
@@ -25,6 +25,9 @@ from tests.benchmarks.drafts_table import (
     measure,
     plain_methods,
 )
+from tests.benchmarks.processes import side_by_side
+from tests.benchmarks.report import show
+from tests.benchmarks.setting import Setting
 from tests.conftest import shared_folder
 
 REWARDS = ("coverage", "coverage:past")
@@ -56,11 +59,12 @@ Settings = dict[str, Any]
 
 
 def run(
-    sets: int = 200, training: int = 100, workers: int = 2, quick: bool = False
+    setting: Setting, sets: int = 200, training: int = 100, workers: int = 2, quick: bool = False
 ) -> dict[str, Any]:
     """Choose thresholds, measure, print and save.
 
     Args:
+        setting: The models, and where the figures go.
         sets: Dev concept sets. training: Training concept sets that choose.
         workers: Processes that try settings; nothing is timed there.
         quick: Try a corner of the grids.
@@ -68,16 +72,16 @@ def run(
     Returns:
         ``chosen`` settings, ``tables`` by reward and what the targets say of them.
     """
-    trials = search(training, workers, quick)
+    trials = search(setting, training, workers, quick)
     chosen = choose(trials)
     _show_choices(trials, chosen)
     prompts, records = concept_sets(shared_folder() / "data/commongen/dev.jsonl.xz", sets)
-    ratios = cost_ratios(prompts)
+    ratios = cost_ratios(setting, prompts)
     tables = {}
     for spec in REWARDS:
         judge = _Judge(spec, prompts, records)
         rows = measure(
-            _methods(chosen), prompts, judge.reward, judge, ratios=ratios, length=_LENGTH
+            setting, _methods(chosen), prompts, judge.reward, judge, ratios=ratios, length=_LENGTH
         )
         tables[spec] = rows
         heads, cells = columns(rows, ratios, _JUDGED)
@@ -93,11 +97,13 @@ def run(
             ],
         )
     figures = {"ratios": ratios, "chosen": chosen, "tables": tables, "targets": verdicts}
-    save("table-left", {**figures, "trials": trials})
+    save(setting, "table-left", {**figures, "trials": trials})
     return figures
 
 
-def search(training: int, workers: int, quick: bool = False) -> dict[str, list[dict[str, Any]]]:
+def search(
+    setting: Setting, training: int, workers: int, quick: bool = False
+) -> dict[str, list[dict[str, Any]]]:
     """Try all settings on training concept sets; rows with path calls, soft and hard."""
     grids = {"paper": _PAPER, "free": _FREE}
     tried: dict[str, list[Settings]] = {}
@@ -111,8 +117,8 @@ def search(training: int, workers: int, quick: bool = False) -> dict[str, list[d
     # The best a lookahead does, with the target and with the draft.
     tried["base"] = [{"method": "greedy"}, {"method": "cdlh"}, {"method": "cdlh-approx"}]
     flat = [(name, one) for name, settings in tried.items() for one in settings]
-    asked = [one for _, one in flat], [training] * len(flat)
-    rows = side_by_side(_try, *asked, workers=workers)
+    one = partial(_try, setting, training=training)
+    rows = side_by_side(one, [settings for _, settings in flat], workers=workers)
     found: dict[str, list[dict[str, Any]]] = {name: [] for name in tried}
     for (name, _), row in zip(flat, rows, strict=True):
         found[name].append(row)
@@ -133,12 +139,12 @@ def _merit(row: dict[str, Any]) -> tuple[float, float]:
     return row["hard"], row["soft"]
 
 
-def _try(settings: Settings, training: int) -> dict[str, Any]:
+def _try(setting: Setting, settings: Settings, training: int) -> dict[str, Any]:
     """Run one setting of ``cdsl``, or a ``method``, on training concept sets."""
     options = dict(settings)
     name = options.pop("method", "cdsl")
     prompts, judge = _training(training)
-    run = Method(name, name, options).run(judge.reward, prompts, _LENGTH, 100)
+    run = Method(name, name, options).run(setting, judge.reward, prompts, _LENGTH, 100)
     judged = judge([sample.text for sample in run.samples])
     path = run.path_calls()
     return {

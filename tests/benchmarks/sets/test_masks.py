@@ -9,9 +9,9 @@ import numpy as np
 from cdec.core.sets.session import SetSession
 from cdec.core.sets.trie import build_trie
 from cdec.core.sets.view import make_view
-from tests.benchmarks.bench_set_masks import bench_verification, draw_batches, plain_vocabulary, run
-from tests.benchmarks.prefix_baselines import DictTrie
-from tests.benchmarks.token_rows import title_rows
+from tests.benchmarks.sets.masks import bench_verification, draw_batches, plain_vocabulary, run
+from tests.benchmarks.sets.prefix_baselines import DictTrie
+from tests.benchmarks.sets.token_rows import title_rows
 from tests.laws.sessions import state_masks
 
 SIZE = 400

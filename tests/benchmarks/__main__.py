@@ -1,0 +1,21 @@
+"""Runs a benchmark from any folder: ``python PATH/TO/tests/benchmarks NAME [ARGUMENT ...]``.
+
+NAME is ``sets``, ``accuracy``, ``grammars``, ``aligned`` or ``drafts``; ``--help`` after it lists
+its arguments. JSON files go to ``--output``, by default ``bench-results`` in the current folder.
+"""
+
+from __future__ import annotations
+
+import runpy
+import sys
+from pathlib import Path
+
+NAMES = ("sets", "accuracy", "grammars", "aligned", "drafts")
+
+if __name__ == "__main__":
+    if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
+        sys.exit(f"{__doc__}")
+    # subtle: the first path is this folder, whose files would hide others of their names.
+    sys.path[0] = str(Path(__file__).resolve().parent.parent.parent)
+    name = sys.argv.pop(1)
+    runpy.run_module(f"tests.benchmarks.bench_{name}", run_name="__main__", alter_sys=True)
