@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
-    from cdec.samplers.base import Request
+    from cdec.samplers.request import Request
 
 Table = tuple[Sequence[str], list[Sequence[str]]]
 

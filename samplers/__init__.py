@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 from cdec.core.lazy import exports
 
 if TYPE_CHECKING:
-    from cdec.samplers.base import Request as Request
     from cdec.samplers.base import Sampler as Sampler
     from cdec.samplers.mentored.solver import mentored_distribution as mentored_distribution
     from cdec.samplers.registry import SAMPLERS as SAMPLERS
+    from cdec.samplers.request import Request as Request
     from cdec.samplers.rewards import build_reward as build_reward
 
 __all__ = ["SAMPLERS", "Request", "Sampler", "build_reward", "mentored_distribution"]
@@ -22,7 +22,7 @@ __getattr__ = exports(
     __name__,
     {
         "SAMPLERS": "registry",
-        "Request": "base",
+        "Request": "request",
         "Sampler": "base",
         "build_reward": "rewards",
         "mentored_distribution": "mentored.solver",

@@ -21,7 +21,7 @@ from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
 
 if TYPE_CHECKING:
-    from cdec.samplers.learning.tree.file import TreeFile
+    from cdec.samplers.learning.saved.file import TreeFile
 
 OPEN = np.iinfo(np.int32).max
 """More candidates than are ever drawn."""

@@ -5,12 +5,12 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.options import Option
 from cdec.samplers.options import Method
+from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome, build_samples
 from cdec.samplers.walks.randomness import draw_seeds
@@ -23,30 +23,6 @@ if TYPE_CHECKING:
     from cdec.core.sample import Sample
 
 _DRAWS = Option(name="n", type=int, default=1, unit="texts", at_least=1)
-
-
-@dataclass(frozen=True, slots=True)
-class Request:
-    """One prompt, its constraint and its draws.
-
-    Attributes:
-        prompt: Text, token ids or chat messages.
-        constraint: What samples must belong to; None for the model alone.
-        seeds: One seed a draw, so ``len(seeds)`` samples are asked for.
-        id: Copied into the samples.
-        indices: Number of each draw within its record; ``0..n-1`` if None.
-        max_new_tokens: Most tokens of a text, end event not counted; None takes the constraint's
-            longest member, or 256.
-        input: Fields passed through to the samples.
-    """
-
-    prompt: Prompt
-    constraint: Constraint | None
-    seeds: Sequence[int]
-    id: object = None
-    indices: Sequence[int] | None = None
-    max_new_tokens: int | None = None
-    input: Mapping[str, object] | None = None
 
 
 class Sampler(ABC):

@@ -19,7 +19,7 @@ class BeamSampler(Sampler):
     """Returns the n best distinct texts of one beam search a prompt.
 
     A text's score is its log P, end event included, over events ** length_penalty. Where fewer
-    than n texts exist, the rest are records that ended as ``dead_end`` (or ``length``).
+    than n texts exist, the others are records that ended as ``dead_end`` (or ``length``).
 
     Args:
         beams: Live hypotheses of a prompt; at least the number of draws.

@@ -1,4 +1,4 @@
-"""Speculative lookahead: a draft runs ahead, the target verifies it, a reward judges the rest.
+"""Speculative lookahead: a draft runs ahead, the target verifies it, a reward judges the text.
 
 "Constrained Decoding with Speculative Lookaheads", Algorithm 1 (design, ALGORITHMS section 4); what
 the listing leaves open is named in ``lookahead/rounds``.

@@ -29,7 +29,7 @@ from cdec.samplers.walks.outcome import Outcome
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
-    from cdec.samplers.learning.tree.file import TreeFile
+    from cdec.samplers.learning.saved.file import TreeFile
 
 FALLBACKS = {"disc": "asymptotic", "asap": "asymptotic", "none": "exact"}
 """What a sample past the budget becomes, and its exactness: one of K more candidates, taken in

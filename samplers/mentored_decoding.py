@@ -17,9 +17,10 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
+from cdec.samplers.drafts.levels import Level, Verdict
 from cdec.samplers.drafts.run import DraftOptions, DraftRun, require_options
 from cdec.samplers.drafts.speculate import decode
-from cdec.samplers.drafts.verify import Level, Verdict, Verifier
+from cdec.samplers.drafts.verify import Verifier
 from cdec.samplers.mentored.solver import mentored_distribution
 from cdec.samplers.options import COUNTS, Method
 from cdec.samplers.registry import METHODS

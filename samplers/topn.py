@@ -38,7 +38,7 @@ class TopnSampler(Sampler):
     many small tokenisations together may lift a text above its rank, or one unseen into the list.
     So exactness is ``exact`` only where all the mass left could not change the rank.
 
-    Where fewer than n members exist the rest are records that ended as ``dead_end`` (``length``
+    Where fewer than n members exist the others are records that ended as ``dead_end`` (``length``
     where the limit cut texts off), and proved. Past the budget, what is not proved has
     ``finish_reason`` "budget", with the best text found or none. Without a constraint the members
     are the model's texts, and Q is P.

@@ -23,15 +23,6 @@ CIRCLES: list[list[str]] = [
         "cdec.core.sets.report",
     ],
     ["cdec.core.grammars.session", "cdec.core.grammars.state_view"],
-    [
-        "cdec.samplers.base",
-        "cdec.samplers.learning.tree.prefix_tree",
-        "cdec.samplers.walks.batch",
-        "cdec.samplers.walks.frontier",
-        "cdec.samplers.walks.outcome",
-    ],
-    ["cdec.samplers.drafts.run", "cdec.samplers.drafts.speculate"],
-    ["cdec.samplers.drafts.verify", "cdec.samplers.drafts.verify_torch"],
 ]
 """Groups of files that still import each other; a group that is cut open leaves the list."""
 

@@ -34,7 +34,7 @@ def _refuse_tree(path: Path) -> None:
         UsageError: It is one.
     """
     from cdec.core.artifacts.read import ArtifactLimits, map_verified
-    from cdec.samplers.learning.tree.file import KINDS
+    from cdec.samplers.learning.saved.file import KINDS
 
     try:
         tree = map_verified(path, KINDS, ArtifactLimits())

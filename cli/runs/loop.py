@@ -16,7 +16,8 @@ if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
     from cdec.data.output.writer import RecordWriter
-    from cdec.samplers.base import Request, Sampler
+    from cdec.samplers.base import Sampler
+    from cdec.samplers.request import Request
 
     Result: TypeAlias = Sequence[Sample] | CdecError
 

@@ -83,7 +83,7 @@ def _check_options(options: Options, typed: frozenset[str]) -> None:
 
 
 def _estimator(options: Options) -> MassEstimator:
-    from cdec.samplers.learning.tree.file import TreeFile
+    from cdec.samplers.learning.saved.file import TreeFile
     from cdec.samplers.scoring.mass_estimator import MassEstimator
 
     return MassEstimator(
@@ -108,7 +108,7 @@ def _task(
     """
     from cdec.data.prompts.read import BadRecord
     from cdec.data.prompts.seeds import derive_seed
-    from cdec.samplers.base import Request
+    from cdec.samplers.request import Request
 
     if isinstance(record, BadRecord):
         return Task(record.id, record.error)

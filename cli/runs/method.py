@@ -16,7 +16,7 @@ from cdec.core.errors import UsageError
 if TYPE_CHECKING:
     from cdec.cli.options.sampling import SampleOptions
     from cdec.samplers.base import Sampler
-    from cdec.samplers.learning.tree.file import TreeFile
+    from cdec.samplers.learning.saved.file import TreeFile
 
 METHOD_OPTIONS = {
     "max_tries": "--K",
@@ -174,7 +174,7 @@ def _checked(field: str, flag: str, value: Any) -> Any:
     if field == "tree_bytes":
         return parse_size(value, flag)
     if field == "tree":
-        from cdec.samplers.learning.tree.file import TreeFile
+        from cdec.samplers.learning.saved.file import TreeFile
 
         return TreeFile(value)
     if field == "gamma":

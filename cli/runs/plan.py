@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.samplers.base import Sampler
     from cdec.samplers.drafts.counts import Counts
-    from cdec.samplers.learning.tree.file import TreeFile
+    from cdec.samplers.learning.saved.file import TreeFile
 
 
 @dataclass(frozen=True)

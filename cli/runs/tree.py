@@ -13,7 +13,7 @@ from cdec.core.errors import UsageError
 if TYPE_CHECKING:
     from cdec.cli.options.constraint import ConstraintOptions
     from cdec.data.prompts.read import BadRecord, PromptRecord
-    from cdec.samplers.learning.tree.file import TreeFile
+    from cdec.samplers.learning.saved.file import TreeFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +52,7 @@ class RunConstraint:
 
     def names(self, record: PromptRecord) -> dict[str, str]:
         """Return what tells a record's constraint from others, by the words of messages."""
-        from cdec.samplers.learning.tree.key import hash_of
+        from cdec.samplers.learning.saved.key import hash_of
 
         own = {"grammar": record.grammar, "candidates": record.candidates}
         narrowed = {"--and": sorted(self.also), "--deny": sorted(set(self.denied))}

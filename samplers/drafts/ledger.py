@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +20,30 @@ TARGET_CALLS = "target_calls"
 """The account of what ``evaluate`` noted."""
 PASSED_OVER = "passed_over"
 """The account of the tokens that passes read where nothing was asked."""
+
+
+@dataclass(frozen=True, slots=True)
+class Tested:
+    """What a round of W walks put to the test.
+
+    Attributes:
+        start: Where they stood. candidates: int64[W] their rows in the record.
+        verified, accepted: int64[W] proposals of the draft that were put to the test and taken.
+        refused: bool[W] whether a walk's last proposal was refused.
+    """
+
+    start: Frontier
+    candidates: NDArray[np.int64]
+    verified: NDArray[np.int64]
+    accepted: NDArray[np.int64]
+    refused: NDArray[np.bool_]
+
+    @classmethod
+    def nothing(cls, start: Frontier, candidates: NDArray[np.int64]) -> Tested:
+        """Begin a round of walks that stand at ``start``."""
+        n = len(candidates)
+        none, zeros = np.zeros(n, np.bool_), np.zeros(n, np.int64)
+        return cls(start, candidates, zeros, zeros.copy(), none)
 
 
 class Ledger:

@@ -13,7 +13,7 @@ from cdec.core.errors import UsageError
 from cdec.core.models.base import LanguageModel
 from cdec.samplers.drafts.counts import Counts
 from cdec.samplers.drafts.guesses import CountsDrafting, LookupDrafting
-from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger
+from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger, Tested
 from cdec.samplers.drafts.model_draft import ModelDrafting
 from cdec.samplers.drafts.proposals import Drafting
 from cdec.samplers.options import ADAPTIVE, COUNTS, LOOKUP
@@ -21,7 +21,6 @@ from cdec.samplers.options import ADAPTIVE, COUNTS, LOOKUP
 if TYPE_CHECKING:
     from typing import Self
 
-    from cdec.samplers.drafts.speculate import Following
     from cdec.samplers.walks.batch import Batch
     from cdec.samplers.walks.outcome import Outcome
 
@@ -165,7 +164,7 @@ class DraftRun:
         """Return how many proposals each candidate gets now, int64[n]."""
         return self._gamma[alive]
 
-    def close_round(self, walks: Following) -> None:
+    def close_round(self, walks: Tested) -> None:
         """Book what a round gave to each of its walks."""
         owner = walks.start.request, walks.start.draw
         tested, alive = walks.verified > 0, walks.candidates

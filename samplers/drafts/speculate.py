@@ -9,13 +9,15 @@ choice of events: lengths, ends, dead ends and the visited tree are the same.
 from __future__ import annotations
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.samplers.drafts.ledger import Tested
+from cdec.samplers.drafts.levels import Judge, Level
 from cdec.samplers.drafts.proposals import Proposal, propose
-from cdec.samplers.drafts.verify import Level, Verdict, Verifier
+from cdec.samplers.drafts.verify import Verifier
 from cdec.samplers.walks.candidates import Candidates, Recorder
 from cdec.samplers.walks.decoding import step_on
 from cdec.samplers.walks.frontier import Frontier
@@ -27,13 +29,6 @@ if TYPE_CHECKING:
     from cdec.samplers.walks.events import SampledEvents
     from cdec.samplers.walks.randomness import CandidateUniforms
     from cdec.samplers.walks.step import Step
-
-
-class Judge(Protocol):
-    """Chooses the events of a step of which some were proposed."""
-
-    def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
-        """Return the events of the walks ``alive`` (int64[W]), and which proposals they took."""
 
 
 def speculate_on(
@@ -94,7 +89,7 @@ def decode(
 
 def _round(record: Recorder, walks: Following, uniforms: CandidateUniforms | None) -> None:
     """Draft, evaluate, and follow what the target accepts."""
-    frontier, run = walks.start, walks.run
+    frontier, run = walks.tested.start, walks.run
     open_ones = np.flatnonzero(~frontier.is_overlong())
     started = frontier.take(open_ones)
     alive = walks.alive[open_ones]
@@ -110,18 +105,16 @@ def _round(record: Recorder, walks: Following, uniforms: CandidateUniforms | Non
             proposal = replace(levels[at], walks=open_ones[levels[at].walks])
         walks.level(record, proposal)
         at += 1
-    run.close_round(walks)
+    run.close_round(walks.tested)
 
 
 class Following:
     """The walks of a round while they follow what was proposed, W at first.
 
     Attributes:
-        start: Where they stood. candidates: int64[W] their rows in the record.
+        tested: What was put to the test so far.
         run: The draft at work.
         alive: int64[n] candidates that still follow.
-        verified, accepted: int64[W] proposals of the draft that were put to the test and taken.
-        refused: bool[W] whether a walk's last proposal was refused.
     """
 
     def __init__(
@@ -132,29 +125,27 @@ class Following:
         run: DraftRun,
         weighed: bool,
     ) -> None:
-        self.start, self.candidates, self.run = frontier, alive, run
+        self.tested, self.run = Tested.nothing(frontier, alive), run
         self._judge, self._weighed = judge, weighed
         self.alive, self._frontier = alive, frontier
         self._stopped: list[tuple[NDArray[np.int64], Frontier]] = []
-        self.verified = np.zeros(len(alive), np.int64)
-        self.accepted = np.zeros(len(alive), np.int64)
-        self.refused = np.zeros(len(alive), np.bool_)
 
     def level(self, record: Recorder, proposal: Proposal | None) -> None:
         """Take one event a walk; those whose event was not the proposed one stop following."""
-        took = np.zeros(len(self.candidates), np.bool_)
+        tally = self.tested
+        took = np.zeros(len(tally.candidates), np.bool_)
 
         def choose(step: Step, alive: NDArray[np.int64]) -> SampledEvents:
-            walks = np.searchsorted(self.candidates, alive)
+            walks = np.searchsorted(tally.candidates, alive)
             level = Level.of(proposal, walks)
             verdict = self._judge.judge(step, alive, level)
             # A law of another aim is weighed back to the target's, before anything is cut off.
             record.log_x[alive] += verdict.log_ratio
             tested = walks[(level.kinds > 0) & ~level.forced]
-            self.verified[tested] += 1
+            tally.verified[tested] += 1
             took[walks] = verdict.accepted
-            self.accepted[tested] += took[tested]
-            self.refused[tested] = ~took[tested]
+            tally.accepted[tested] += took[tested]
+            tally.refused[tested] = ~took[tested]
             self.run.drafting.learn(step, verdict.chosen)
             return verdict.chosen
 
@@ -162,7 +153,7 @@ class Following:
         start = replace(self._frontier, in_run=covered)
         how = {"look_ahead": False, "weighed": self._weighed}
         alive, frontier = step_on(record, self.alive, start, choose, **how)
-        goes_on = took[np.searchsorted(self.candidates, alive)]
+        goes_on = took[np.searchsorted(tally.candidates, alive)]
         stops = np.flatnonzero(~goes_on)
         if stops.size:
             self._stopped.append((alive[stops], frontier.take(stops)))

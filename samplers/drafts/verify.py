@@ -16,70 +16,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.drafts import verify_kernels as kernels
-from cdec.samplers.drafts.proposals import DRAWN, GUESSED, Proposal
+from cdec.samplers.drafts.levels import Level, Verdict
 from cdec.samplers.mentored import kernels as mentored_kernels
 from cdec.samplers.walks import events
 from cdec.samplers.walks.allowed import AllowedIds, allowed_ids, host_scores
 from cdec.samplers.walks.decoding import Chooser, chooser
-from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.randomness import TEST, CandidateUniforms
 from cdec.samplers.walks.step import Step
-
-
-@dataclass(frozen=True, slots=True)
-class Level:
-    """The proposals to the W walks of a step, in their order; none where ``kinds`` is PLAIN.
-
-    Attributes:
-        kinds: int64[W] PLAIN, ONE_HOT (a guess) or DRAWN. events: int64[W]. rows: int64[W].
-        scores, log_normalizer: Of the draft, as in ``Proposal``.
-        forced: bool[W] whether the constraint leaves nothing else.
-    """
-
-    kinds: NDArray[np.int64]
-    events: NDArray[np.int64]
-    rows: NDArray[np.int64]
-    scores: Any
-    log_normalizer: Any
-    forced: NDArray[np.bool_]
-
-    @classmethod
-    def of(cls, proposal: Proposal | None, walks: NDArray[np.int64]) -> Level:
-        """Line a proposal up with the walks (int64[W] of the round, ascending) of a step."""
-        n = len(walks)
-        kinds, said = np.full(n, kernels.PLAIN), np.full(n, events.NONE)
-        rows, forced = np.full(n, -1), np.zeros(n, np.bool_)
-        scores, log_normalizer = np.zeros((0, 1)), np.zeros(0)
-        if proposal is not None and n:
-            place = np.searchsorted(proposal.walks, walks)
-            place = np.minimum(place, len(proposal.walks) - 1)
-            at = np.flatnonzero(proposal.walks[place] == walks)
-            place = place[at]
-            own = proposal.kinds[place]
-            kinds[at] = np.where(own == DRAWN, kernels.DRAWN, kernels.ONE_HOT)
-            forced[at] = own < GUESSED
-            said[at], rows[at] = proposal.events[place], proposal.rows[place]
-            scores, log_normalizer = proposal.scores, proposal.log_normalizer
-        return cls(kinds, said, rows, scores, log_normalizer, forced)
-
-
-@dataclass(frozen=True, slots=True)
-class Verdict:
-    """What became of a level, W walks at N nodes.
-
-    Attributes:
-        chosen: The events taken.
-        accepted: bool[W] whether the walk's proposal was taken.
-        log_ratio: float64[W] log of the target's law over the law aimed at, at the event.
-        spent: float64[W] min(limit, KL(target || draft)) in nats where a proposal was verified.
-        charged: float64[W] KL(target || law aimed at) there.
-    """
-
-    chosen: SampledEvents
-    accepted: NDArray[np.bool_]
-    log_ratio: NDArray[np.float64]
-    spent: NDArray[np.float64]
-    charged: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,6 +16,7 @@ import torch
 from numpy.typing import NDArray
 from torch.nn import functional
 
+from cdec.samplers.drafts.levels import Level, Verdict
 from cdec.samplers.drafts.verify_kernels import DRAWN, PLAIN, SPENT
 from cdec.samplers.mentored.torch_solver import measure, solve_rows, values
 from cdec.samplers.walks.categorical_kernels import END
@@ -23,7 +24,6 @@ from cdec.samplers.walks.events import SampledEvents
 from cdec.samplers.walks.events_torch import Options, invert, masked_log_p, slices
 
 if TYPE_CHECKING:
-    from cdec.samplers.drafts.verify import Level, Verdict
     from cdec.samplers.walks.step import Step
 
 _WORKSPACE_BYTES = 1 << 30
@@ -244,8 +244,6 @@ def _verdict(
     judged: list[NDArray[Any]],
 ) -> Verdict:
     """Put the answers for the tested walks (int64[T]) in place of plain draws."""
-    from cdec.samplers.drafts.verify import Verdict
-
     count = len(step.walk_order)
     tokens, log_p = np.empty(count, np.int64), np.empty(count)
     tokens[step.walk_order], log_p[step.walk_order] = drawn[:2]

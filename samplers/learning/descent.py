@@ -19,7 +19,7 @@ from cdec.samplers.learning.descent_kernels import DRY, ENDED, LEFT, MISSING
 from cdec.samplers.learning.descent_kernels import STUCK as NO_MASS
 from cdec.samplers.learning.tree.kernels import EVALUATED, EXACT, NIL, TERMINAL, VISITED
 from cdec.samplers.learning.tree.prefix_tree import NOBODY
-from cdec.samplers.learning.tree.vectors import Vectors
+from cdec.samplers.learning.vectors import Vectors
 from cdec.samplers.walks.allowed import allowed_ids, host_scores
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Recorder

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.drafts.rest import LearningVerifier
+from cdec.samplers.drafts.residual import LearningVerifier
 from cdec.samplers.drafts.speculate import speculate_on
 from cdec.samplers.learning.descent import Descent
 from cdec.samplers.walks import events
@@ -28,7 +28,7 @@ from cdec.samplers.walks.step import Step
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.run import DraftRun
-    from cdec.samplers.learning.tree.file import TreeFile
+    from cdec.samplers.learning.saved.file import TreeFile
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,7 +178,7 @@ class Rounds:
     def _chooser(self, uniforms: CandidateUniforms) -> Chooser:
         def choose(step: Step, alive: NDArray[np.int64]) -> SampledEvents:
             numbers = uniforms.at(step.depth, alive)
-            chosen = events.sample(step, numbers, aborting=self.aborting, rest=True)
+            chosen = events.sample(step, numbers, aborting=self.aborting, residual=True)
             if not self.aborting:
                 return chosen
             # Aborting is the acceptance test: nothing is left to weigh.

@@ -24,7 +24,7 @@ from cdec.core.errors import CdecError, UsageError
 from cdec.core.options import Option
 from cdec.samplers.asap import width
 from cdec.samplers.learning.rounds import Rounds
-from cdec.samplers.learning.tree.file import TreeFile
+from cdec.samplers.learning.saved.file import TreeFile
 from cdec.samplers.learning.tree.kernels import EVALUATED, IN_RUN
 from cdec.samplers.options import (
     DEFAULT_MAX_WALKS,
@@ -41,7 +41,7 @@ from cdec.samplers.walks.selection import candidate_uniforms, draw_candidates
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
-    from cdec.samplers.base import Request
+    from cdec.samplers.request import Request
 
 _Weights: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
 """Of some candidates: log x, and log of the weight that the length limit cut off."""

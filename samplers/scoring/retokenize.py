@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Any
 from cdec.core.combine.healing import SortedTokens
 from cdec.core.errors import CdecError, ContextLengthError, EncodingError, UntokenizableError
 from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH
-from cdec.samplers.base import Request
 from cdec.samplers.greedy import GreedySampler
+from cdec.samplers.request import Request
 from cdec.samplers.scoring.spelling import Ways, WaysConstraint, one_way, ways_to_spell
 
 if TYPE_CHECKING:

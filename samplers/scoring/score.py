@@ -14,7 +14,7 @@ import numpy as np
 
 from cdec.core.errors import CdecError, ContextLengthError, UsageError
 from cdec.core.options import Option
-from cdec.samplers.base import Request
+from cdec.samplers.request import Request
 from cdec.samplers.scoring.bracket import mass_brackets
 from cdec.samplers.scoring.paths import CHUNK_BYTES, PathScores, score_paths
 from cdec.samplers.scoring.result import Score, ScoreRequest

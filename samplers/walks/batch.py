@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
     from cdec.core.constraint import Constraint, Session
     from cdec.core.models.base import LanguageModel
-    from cdec.samplers.base import Request
+    from cdec.samplers.request import Request
 
 DEFAULT_MAX_NEW_TOKENS = 256
 FREE = -1

@@ -86,7 +86,7 @@ def sample_ragged(  # type: ignore[no-untyped-def]
     log_p,
     log_z,
     log_end,
-    log_rest,
+    log_residual,
 ):
     """Draw one event for every walk at the nodes ``which``, among each node's allowed ids.
 
@@ -102,8 +102,8 @@ def sample_ragged(  # type: ignore[no-untyped-def]
             event under the model, all end ids together. log_z: float64[N], written: log of the
             allowed mass, -inf at dead ends, NaN where the scores hold NaN. log_end: float64[N],
             written: log of the allowed end ids' mass.
-        log_rest: float64[N], written: log of the allowed mass but for the drawn tokens, a sum of
-            what is left; or empty, not asked for.
+        log_residual: float64[N], written: log of the allowed mass without the drawn tokens, summed
+            from their neighbours; or empty, not asked for.
     """
     longest = 1
     for number in lists:
@@ -120,8 +120,8 @@ def sample_ragged(  # type: ignore[no-untyped-def]
         walks = walk_order[walk_starts[node] : walk_starts[node + 1]]
         log_z[node] = min(0.0, shift + math.log(total)) if total == total else np.nan
         log_end[node] = -np.inf
-        if len(log_rest):
-            log_rest[node] = -np.inf
+        if len(log_residual):
+            log_residual[node] = -np.inf
         if not total > 0.0:
             tokens[walks] = NONE
             log_p[walks] = -np.inf
@@ -143,13 +143,13 @@ def sample_ragged(  # type: ignore[no-untyped-def]
             else:
                 tokens[walk] = token
                 log_p[walk] = np.float64(scores[row, token]) - normalizer
-        if len(log_rest):
+        if len(log_residual):
             for walk in walks:
                 if tokens[walk] >= 0:
                     values[np.searchsorted(ids[start : start + n], tokens[walk])] = 0.0
             left = positive_sum(values, n)
             if left > 0.0:
-                log_rest[node] = shift + math.log(left)
+                log_residual[node] = shift + math.log(left)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")

@@ -101,7 +101,7 @@ def walk_on(
     Args:
         record: Written.
         alive: int64[n] rows of ``record``. frontier: The n walks.
-        choose: Draws the events of a step; with ``log_rest`` if the tree is to be walked again.
+        choose: Draws the events of a step; with ``log_residual`` if the tree is to be walked again.
         weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
         look_ahead: Evaluate forced runs ahead, for walks that will surely follow them.
     """
@@ -149,8 +149,8 @@ def note_step(
         log_beyond: float64[N] log of the mass that the length limit cuts off at each node.
     """
     exact = False
-    if isinstance(chosen, SampledEvents) and chosen.log_rest.size:
-        exact, mass = True, chosen.log_rest
+    if isinstance(chosen, SampledEvents) and chosen.log_residual.size:
+        exact, mass = True, chosen.log_residual
     else:
         # Under top-M the allowed mass is at most what was verified plus all that was not looked at.
         with np.errstate(divide="ignore"):
@@ -167,7 +167,7 @@ def _beyond_limit(step: Step, log_end: NDArray[np.float64]) -> NDArray[np.float6
         with np.errstate(divide="ignore", invalid="ignore"):
             share = -np.expm1(np.minimum(0.0, log_end[nodes] - unlimited.log_z))
             log_mass = unlimited.log_z + np.log(share)
-        # subtle: a mask that allows only the end must not leave a rest made of rounding.
+        # subtle: a mask that allows only the end must not leave a mass made of rounding.
         beyond[nodes] = np.where(unlimited.tokens[:, 0] == NONE, -np.inf, log_mass)
     return beyond
 
@@ -179,7 +179,7 @@ def follow_events(
     step: Step,
     chosen: SampledEvents,
 ) -> tuple[NDArray[np.int64], Frontier]:
-    """Apply one event a walk: record what ended, advance the rest."""
+    """Apply one event a walk: record what ended, advance the others."""
     batch = frontier.batch
     stuck = chosen.tokens == NONE
     ended = chosen.tokens == END

@@ -31,7 +31,7 @@ class SampledEvents:
         log_z: float64[N] log of the allowed mass at each node, -inf at dead ends.
         missed: float64[N] mass outside the top M; 0 under a full mask.
         log_end: float64[N] of the end event, -inf where the text may not end.
-        log_rest: float64[N] log of the allowed mass but for the drawn tokens, or empty.
+        log_residual: float64[N] log of the allowed mass but for the drawn tokens, or empty.
     """
 
     tokens: NDArray[np.int64]
@@ -39,7 +39,7 @@ class SampledEvents:
     log_z: NDArray[np.float64]
     missed: NDArray[np.float64]
     log_end: NDArray[np.float64]
-    log_rest: NDArray[np.float64]
+    log_residual: NDArray[np.float64]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +70,7 @@ def sample(
     top_m: int | None = None,
     masked: bool = True,
     aborting: bool = False,
-    rest: bool = False,
+    residual: bool = False,
 ) -> SampledEvents:
     """Draw one event for every walk, by inversion of the cumulative mass in id order.
 
@@ -80,7 +80,7 @@ def sample(
         top_m: Verify the model's M most probable ids only.
         masked: Whether constraints forbid events; if not, they are not even asked.
         aborting: Draw among all events of constrained nodes; NONE where it is not allowed.
-        rest: Whether ``log_rest`` is asked for (of constrained nodes).
+        residual: Whether ``log_residual`` is asked for (of constrained nodes).
 
     Raises:
         ModelError: The model's scores hold NaN.
@@ -88,11 +88,11 @@ def sample(
     if not step.nodes.batch.on_host:
         from cdec.samplers.walks import events_torch
 
-        options = events_torch.Options(top_m, masked, aborting, rest)
+        options = events_torch.Options(top_m, masked, aborting, residual)
         return require_numbers(SampledEvents(*events_torch.sample(step, uniforms, options)))
     known = host_scores(step)
     allowed = allowed_ids(step, *known, top_m, masked)
-    return sample_allowed(step, known, allowed, uniforms, aborting=aborting, rest=rest)
+    return sample_allowed(step, known, allowed, uniforms, aborting=aborting, residual=residual)
 
 
 def sample_allowed(
@@ -102,12 +102,12 @@ def sample_allowed(
     uniforms: NDArray[np.float64],
     *,
     aborting: bool = False,
-    rest: bool = False,
+    residual: bool = False,
 ) -> SampledEvents:
     """Draw as ``sample`` on the host, from scores and lists of allowed ids that are known.
 
     Args:
-        step, uniforms, aborting, rest: As in ``sample``.
+        step, uniforms, aborting, residual: As in ``sample``.
         known: From ``host_scores``. allowed: From ``allowed_ids``.
 
     Raises:
@@ -119,18 +119,20 @@ def sample_allowed(
     log_p = np.empty(len(tokens))
     log_z = np.empty(len(step.rows))
     log_end = np.full(len(step.rows), -np.inf)
-    log_rest = np.full(len(step.rows) if rest else 0, -np.inf)
+    log_residual = np.full(len(step.rows) if residual else 0, -np.inf)
     drawing = (step.walk_starts, step.walk_order, uniforms)
     written = (tokens, log_p, log_z)
     if allowed.which.size:
         ragged = (allowed.which, allowed.lists, allowed.offsets, allowed.ids)
         how = (batch.end_ids, batch.is_end, *drawing, aborting)
-        out = (*written, log_end, log_rest)
+        out = (*written, log_end, log_residual)
         kernels.sample_ragged(scores, log_normalizer, step.rows, *ragged, *how, *out)
     if allowed.free.size:
         dense = (allowed.free, batch.end_ids, batch.is_end)
         kernels.sample_dense(scores, log_normalizer, step.rows, *dense, *drawing, *written, log_end)
-    return require_numbers(SampledEvents(tokens, log_p, log_z, allowed.missed, log_end, log_rest))
+    return require_numbers(
+        SampledEvents(tokens, log_p, log_z, allowed.missed, log_end, log_residual)
+    )
 
 
 def most_probable(step: Step, *, top_m: int | None = None, masked: bool = True) -> SampledEvents:

@@ -30,7 +30,7 @@ class Options:
     top_m: int | None
     constrained: bool = True
     aborting: bool = False
-    rest: bool = False
+    residual: bool = False
 
 
 def sample(step: Step, uniforms: NDArray[np.float64], options: Options) -> tuple[NDArray[Any], ...]:
@@ -45,8 +45,8 @@ def sample(step: Step, uniforms: NDArray[np.float64], options: Options) -> tuple
         nodes = step.walk_node[step.walk_order[first:last]] - start
         at = step.nodes.batch.index(nodes)
         tokens, log_p, log_z, log_end = invert(step, masked, draws[first:last], at, options)
-        log_rest = _without(masked, at, tokens) if options.rest else log_z[:0]
-        parts.append((tokens, log_p, log_z, lost, log_end, log_rest))
+        log_residual = _without(masked, at, tokens) if options.residual else log_z[:0]
+        parts.append((tokens, log_p, log_z, lost, log_end, log_residual))
     place = np.empty(len(step.walk_order), np.int64)
     place[step.walk_order] = np.arange(len(place))
     host = [torch.cat(column).cpu().numpy() for column in zip(*parts, strict=True)]
@@ -75,7 +75,7 @@ def best(step: Step, k: int, options: Options) -> tuple[NDArray[Any], ...]:
     return tuple(columns)
 
 
-def log_rest(step: Step, nodes: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[Any]:
+def log_residual(step: Step, nodes: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[Any]:
     """Return log of the allowed mass but for some tokens, float64[N], on the host.
 
     Args:

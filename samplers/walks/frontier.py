@@ -127,6 +127,10 @@ class Frontier:
             ahead=np.maximum(self.ahead[rows] - 1, 0),
         )
 
+    def host_states(self) -> NDArray[np.int64]:
+        """Return the constraint states as numpy, int64[W]."""
+        return self.batch.to_host(self.state)
+
     def is_done(self) -> NDArray[np.bool_]:
         """Say which walks their constraint has ended, bool[W]."""
         return self.batch.is_done(self.request, self.state)

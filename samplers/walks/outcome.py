@@ -19,7 +19,7 @@ from cdec.samplers.walks.candidates import COMPLETE, FINISH_REASONS, Candidates
 
 if TYPE_CHECKING:
     from cdec.core.errors import CdecError
-    from cdec.samplers.base import Request
+    from cdec.samplers.request import Request
     from cdec.samplers.walks.batch import Batch
 
 

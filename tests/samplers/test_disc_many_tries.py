@@ -9,10 +9,10 @@ import pytest
 from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError, UsageError
-from cdec.samplers.base import Request
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.drafts import speculate
 from cdec.samplers.exact import MOST_TRIES, ExactSampler
+from cdec.samplers.request import Request
 from cdec.samplers.walks.decoding import decode
 from tests.samplers.drafts.draft_toys import pairs
 

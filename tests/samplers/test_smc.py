@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdec.samplers.base import Request
 from cdec.samplers.masked import MaskedSampler
+from cdec.samplers.request import Request
 from cdec.samplers.smc import SmcSampler
 from tests.laws.gtest import g_test
 from tests.laws.toys import Row, Toy, random_toy, toy_a, toy_b

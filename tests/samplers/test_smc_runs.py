@@ -11,8 +11,8 @@ import pytest
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
-from cdec.samplers.base import Request
 from cdec.samplers.masked import MaskedSampler
+from cdec.samplers.request import Request
 from cdec.samplers.smc import SmcSampler
 from tests.laws.toys import Row, Toy, random_toy, toy_b, toy_set
 from tests.samplers.enumeration import log_prob

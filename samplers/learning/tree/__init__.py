@@ -1,5 +1,5 @@
-"""Prefix trees: the prefixes a run visited, bounds on what follows each, and tree files.
+"""Prefix trees: the prefixes a run visited, what they cost, and bounds on what follows each.
 
-Read ``prefix_tree``, ``kernels`` and ``vectors``; then ``file``, ``columns`` and ``key``, which
-keep a tree on disk. ``walks`` and ``learning`` import from here.
+Read ``prefix_tree`` and ``kernels``. ``walks`` and ``learning`` import from here; it imports
+nothing of samplers.
 """

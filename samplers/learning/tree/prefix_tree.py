@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,8 +22,9 @@ from cdec.samplers.learning.tree import kernels
 from cdec.samplers.learning.tree.kernels import EVALUATED, EXACT, IN_RUN, NIL, TERMINAL, VISITED
 
 if TYPE_CHECKING:
+    from typing import Self
+
     from cdec.core.models.context_tree import ContextTree
-    from cdec.samplers.walks.frontier import Frontier
 
 _COLUMNS: dict[str, tuple[Any, float]] = {
     "request": (np.int32, NIL),
@@ -38,6 +39,48 @@ _COLUMNS: dict[str, tuple[Any, float]] = {
 """Columns of a node with their dtypes and the value of unused rows: 41 bytes."""
 NOBODY = np.iinfo(np.int32).max
 """``draw`` of a prefix that an earlier run visited, and this one has not paid for yet."""
+
+
+class Prefixes(Protocol):
+    """Prefixes that are visited together, W of them: the columns of a frontier that count here."""
+
+    @property
+    def request(self) -> NDArray[np.int64]:
+        """int64[W] number of each one's record."""
+
+    @property
+    def draw(self) -> NDArray[np.int64]:
+        """int64[W] position of the draw in its record."""
+
+    @property
+    def context(self) -> NDArray[np.int64]:
+        """int64[W] nodes of the model's tree."""
+
+    @property
+    def parent(self) -> NDArray[np.int64]:
+        """int64[W] the nodes before, -1 at the root."""
+
+    @property
+    def token(self) -> NDArray[np.int64]:
+        """int64[W] the last tokens, -1 at the root."""
+
+    @property
+    def log_edge(self) -> NDArray[np.float64]:
+        """float64[W] log P of the last token."""
+
+    @property
+    def log_prefix(self) -> NDArray[np.float64]:
+        """float64[W] log P of all tokens."""
+
+    @property
+    def in_run(self) -> NDArray[np.bool_]:
+        """bool[W] whether the pass of a prefix above evaluated this one."""
+
+    def host_states(self) -> NDArray[np.int64]:
+        """Return the constraint states, int64[W]."""
+
+    def take(self, rows: NDArray[np.int64]) -> Self:
+        """Return some of the prefixes, in the given order."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +143,7 @@ class PrefixTree:
         """Bytes of all columns, those of the model's tree left out."""
         return sum(column.nbytes for column in self.columns.values())
 
-    def visit(self, nodes: Frontier, seen: Visit) -> None:
+    def visit(self, nodes: Prefixes, seen: Visit) -> None:
         """Record the prefixes of ``nodes``; the lowest draw that comes to a prefix owns its cost.
 
         Cost: O(W), one compiled pass; a sort before it where the tree is walked again.
@@ -125,7 +168,7 @@ class PrefixTree:
         )
         self._stale.append(nodes.context)
         if "state" in self.columns:
-            self["state"][nodes.context] = nodes.batch.to_host(nodes.state)
+            self["state"][nodes.context] = nodes.host_states()
         ends = np.zeros(n) if seen.terminal else seen.log_end
         for total, shares in ((self.log_found, ends), (self.log_beyond, seen.log_beyond)):
             if shares is not None:

@@ -17,7 +17,8 @@ import numpy as np
 import pytest
 
 from cdec.core.models.base import LanguageModel
-from cdec.samplers.base import Request, Sampler
+from cdec.samplers.base import Sampler
+from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import FINISH_REASONS
 from cdec.samplers.walks.randomness import CandidateUniforms, draw_seeds

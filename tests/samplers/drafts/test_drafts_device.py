@@ -11,9 +11,10 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
 from cdec.core.models.tabular import TabularModel
-from cdec.samplers.base import Request, Sampler
+from cdec.samplers.base import Sampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.mentored_decoding import MentoredSampler
+from cdec.samplers.request import Request
 from cdec.samplers.speculative import SpeculativeSampler
 from tests.laws.toys import toy_set
 from tests.samplers.device_tables import DEVICES, Tables, table

@@ -10,9 +10,9 @@ import pytest
 from cdec.core.errors import ModelError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.models.warping import Warping, normalizers
-from cdec.samplers.base import Request
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.drafts.ledger import PASSED_OVER, TARGET_CALLS, Ledger
+from cdec.samplers.request import Request
 from cdec.samplers.speculative import SpeculativeSampler
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.frontier import Frontier

@@ -7,8 +7,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.samplers.base import Request
 from cdec.samplers.drafts.guesses import LONGEST_MATCH, LookupDrafting
+from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.frontier import Frontier
 from tests.samplers.drafts.draft_toys import ENDS, pairs

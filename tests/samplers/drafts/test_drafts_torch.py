@@ -12,11 +12,12 @@ import pytest
 from numpy.typing import NDArray
 
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.samplers.base import Request
 from cdec.samplers.drafts import verify_torch
-from cdec.samplers.drafts.verify import Level, Verdict, on_host
+from cdec.samplers.drafts.levels import Level, Verdict
+from cdec.samplers.drafts.verify import on_host
 from cdec.samplers.drafts.verify_kernels import DRAWN, ONE_HOT, PLAIN
 from cdec.samplers.mentored.kernels import make_workspace
+from cdec.samplers.request import Request
 from cdec.samplers.walks import events_torch
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.categorical_kernels import END, NONE

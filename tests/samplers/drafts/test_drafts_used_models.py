@@ -13,8 +13,8 @@ import pytest
 
 from cdec.core.errors import CdecError
 from cdec.core.models.tabular import TabularModel
-from cdec.samplers.base import Request
 from cdec.samplers.exact import ExactSampler
+from cdec.samplers.request import Request
 from tests.laws.toys import Row, toy_set
 from tests.samplers.drafts.draft_toys import pairs, random_law
 

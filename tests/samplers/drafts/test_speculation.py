@@ -10,10 +10,10 @@ import pytest
 from cdec.core.errors import TokenizerMismatchError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.samplers.base import Request
 from cdec.samplers.drafts.counts import Counts
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
+from cdec.samplers.request import Request
 from tests.laws.gtest import g_test
 from tests.laws.toys import Row, Toy, random_toy, toy_b
 from tests.samplers.enumeration import masked

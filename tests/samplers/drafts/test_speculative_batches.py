@@ -10,8 +10,9 @@ import pytest
 from cdec.core.errors import CdecError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
-from cdec.samplers.base import Request, Sampler
+from cdec.samplers.base import Sampler
 from cdec.samplers.mentored_decoding import MentoredSampler
+from cdec.samplers.request import Request
 from cdec.samplers.speculative import SpeculativeSampler
 from tests.laws.toys import Row, Toy
 from tests.samplers.drafts.draft_toys import ENDS, PADDING, Pair, made_pair, pairs, random_law

@@ -11,8 +11,8 @@ import pytest
 from cdec.core.errors import ContextLengthError, TokenizerMismatchError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.samplers.base import Request
 from cdec.samplers.mentored_decoding import MentoredSampler
+from cdec.samplers.request import Request
 from cdec.samplers.speculative import SpeculativeSampler
 from tests.laws.toys import Row
 from tests.samplers.drafts.draft_laws import Rounds, drawn, hasten, p_value

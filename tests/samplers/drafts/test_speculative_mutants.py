@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 
 from cdec.samplers import speculative
 from cdec.samplers.drafts import verify_kernels as kernels
+from cdec.samplers.drafts.levels import Level, Verdict
 from cdec.samplers.drafts.model_draft import ModelDrafting
 from cdec.samplers.drafts.proposals import DRAWN, Guess
 from cdec.samplers.drafts.speculate import decode
-from cdec.samplers.drafts.verify import Level, Verdict, Verifier
+from cdec.samplers.drafts.verify import Verifier
 from cdec.samplers.speculative import SpeculativeSampler
 from cdec.samplers.walks import events
 from cdec.samplers.walks.randomness import TEST, CandidateUniforms

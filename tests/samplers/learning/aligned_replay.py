@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.samplers.base import Request
 from cdec.samplers.learning.rounds import Round, Rounds
+from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
 from tests.laws.toys import Row, Toy
 from tests.samplers.enumeration import Law

@@ -16,10 +16,10 @@ from cdec.core.errors import CdecError, OutputError, TreeMismatchError, UsageErr
 from cdec.core.models.base import LanguageModel
 from cdec.core.models.tabular import TabularModel
 from cdec.samplers.asap import AsapSampler
-from cdec.samplers.base import Request
 from cdec.samplers.disc import DiscSampler
 from cdec.samplers.exact import ExactSampler
-from cdec.samplers.learning.tree.file import TreeFile
+from cdec.samplers.learning.saved.file import TreeFile
+from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
 from cdec.samplers.walks.batch import Batch
 from tests.laws.gtest import g_test

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.samplers import SAMPLERS
-from cdec.samplers.base import Request
 from cdec.samplers.lookahead import sampler as lookahead_sampler
 from cdec.samplers.lookahead.run import Lookahead
+from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
 from tests.laws.toys import random_toy, toy_set
 from tests.samplers.lookahead.lookahead_reference import TextReward, drafts_of, hashed

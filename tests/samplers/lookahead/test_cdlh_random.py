@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.samplers import SAMPLERS
-from cdec.samplers.base import Request
+from cdec.samplers.request import Request
 from tests.laws.toys import Toy, random_toy
 from tests.samplers.lookahead.lookahead_reference import (
     Options,

@@ -12,7 +12,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
-from cdec.samplers.base import Request
+from cdec.samplers.request import Request
 from cdec.samplers.rewards import build_reward
 from cdec.samplers.rewards.base import Record
 from tests.laws.toys import Row, Toy, random_toy

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.samplers.base import Request
 from cdec.samplers.mentored_decoding import MentoredSampler
+from cdec.samplers.request import Request
 from tests.samplers.device_tables import table
 from tests.samplers.drafts.draft_toys import MEMBERS, WIDTH, Pair, made_pair, random_law
 

@@ -11,8 +11,8 @@ import pytest
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.models.tabular import TabularModel
-from cdec.samplers.base import Request
-from cdec.samplers.learning.tree.file import TreeFile
+from cdec.samplers.learning.saved.file import TreeFile
+from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
 from tests.laws.toys import Toy, random_toy, toy_a, toy_b, toy_set
 from tests.samplers.enumeration import masked, mass

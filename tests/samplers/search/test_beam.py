@@ -11,7 +11,7 @@ from cdec.core.errors import UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
-from cdec.samplers.base import Request
+from cdec.samplers.request import Request
 from tests.laws.toys import toy_a, toy_b, toy_set
 from tests.samplers.enumeration import log_prob, masked
 

@@ -15,7 +15,7 @@ from cdec.core.errors import UsageError
 from cdec.core.models.base import LanguageModel
 from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
-from cdec.samplers.base import Request
+from cdec.samplers.request import Request
 from cdec.samplers.topn import TopnSampler
 from tests.laws.toys import Row, Toy, random_toy, toy_a, toy_b, toy_set
 from tests.samplers.enumeration import mass, target

@@ -12,7 +12,8 @@ from cdec.core.sample import Sample
 from cdec.core.sets.constraint import SetConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
-from cdec.samplers.base import Request, Sampler
+from cdec.samplers.base import Sampler
+from cdec.samplers.request import Request
 from tests.laws.toys import Row, Toy, random_toy, toy_b, toy_set
 from tests.samplers.made import NEEDS_DRAFT, flat_draft, made
 

@@ -12,7 +12,7 @@ from cdec.core.errors import ModelError
 from cdec.core.models.base import LanguageModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
-from cdec.samplers.base import Request
+from cdec.samplers.request import Request
 from cdec.samplers.walks import events
 from cdec.samplers.walks import sum_kernels as kernels
 from cdec.samplers.walks.batch import Batch

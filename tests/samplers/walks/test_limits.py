@@ -10,7 +10,7 @@ import pytest
 from cdec.core.errors import ContextLengthError
 from cdec.core.models.tabular import TabularModel
 from cdec.samplers import SAMPLERS
-from cdec.samplers.base import Request
+from cdec.samplers.request import Request
 from tests.laws.gtest import g_test
 from tests.laws.toys import Toy, toy_b, toy_set
 from tests.samplers.enumeration import disc, log_prob, masked

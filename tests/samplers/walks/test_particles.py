@@ -7,7 +7,7 @@ import math
 import numpy as np
 import pytest
 
-from cdec.samplers.base import Request
+from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.particles import Populations, effective_sample_size, log_mean, stratified
 from tests.laws.toys import toy_a, toy_b

@@ -15,7 +15,7 @@ from cdec.core.models.transformers.causal import CausalModel
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
-from cdec.samplers.base import Request
+from cdec.samplers.request import Request
 from cdec.samplers.walks import step
 from tests.laws.toys import toy_set
 from tests.samplers.made import NEEDS_DRAFT, made

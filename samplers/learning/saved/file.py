@@ -24,9 +24,9 @@ from cdec.core.artifacts.write import refuse_existing, write_artifact
 from cdec.core.constraint import DEAD
 from cdec.core.errors import ArtifactError, ArtifactInvalidError, OutputError, UsageError
 from cdec.core.mask import allocate_mask
-from cdec.samplers.learning.tree import columns as tree_columns
+from cdec.samplers.learning.saved import columns as tree_columns
+from cdec.samplers.learning.saved.key import mismatch, require_same_key, tree_key
 from cdec.samplers.learning.tree.kernels import EVALUATED
-from cdec.samplers.learning.tree.key import mismatch, require_same_key, tree_key
 from cdec.samplers.walks.batch import FREE
 
 if TYPE_CHECKING:

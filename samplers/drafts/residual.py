@@ -1,7 +1,9 @@
-"""What is left at a prefix beside the tokens that were drawn there, for trees walked again.
+"""Residual mass of prefixes: the allowed mass but for the tokens drawn there, for learning trees.
 
-Without a draft, all walks that come to a prefix come in the same step. With one they may come in
-different passes, so what earlier ones drew is remembered until the candidates are finished.
+A tree whose later draws walk down it (``learning``) gives each drawn token a node of its own, and
+keeps the mass of all others. Without a draft, all walks that come to a prefix come in the same
+step. With one they may come in different passes, so what earlier ones drew is remembered until the
+candidates are finished.
 """
 
 from __future__ import annotations
@@ -14,7 +16,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cdec.samplers.drafts.verify import Level, Verdict, Verifier
+from cdec.samplers.drafts.levels import Level, Verdict
+from cdec.samplers.drafts.verify import Verifier
 from cdec.samplers.walks.allowed import allowed_ids, host_scores
 from cdec.samplers.walks.categorical_kernels import weigh
 from cdec.samplers.walks.randomness import CandidateUniforms
@@ -23,7 +26,7 @@ from cdec.samplers.walks.sum_kernels import BLOCK, positive_sum
 
 
 class LearningVerifier:
-    """Verifies proposals without loss, and says what mass the drawn tokens leave.
+    """Verifies proposals without loss, and says the residual mass of every prefix.
 
     Args:
         uniforms: Of the candidates that walk now; their constraints must be known.
@@ -34,7 +37,7 @@ class LearningVerifier:
         self._taken: dict[int, set[int]] = {}
 
     def judge(self, step: Step, alive: NDArray[np.int64], level: Level) -> Verdict:
-        """Choose the next events; ``log_rest`` leaves out all that was drawn so far."""
+        """Choose the next events; ``log_residual`` leaves out all tokens drawn there so far."""
         verdict = self._verifier.judge(step, alive, level)
         contexts = step.nodes.context.tolist()
         pairs = zip(step.walk_node.tolist(), verdict.chosen.tokens.tolist(), strict=True)
@@ -42,11 +45,11 @@ class LearningVerifier:
             if token >= 0:
                 self._taken.setdefault(contexts[node], set()).add(token)
         taken = [sorted(self._taken.get(context, ())) for context in contexts]
-        chosen = replace(verdict.chosen, log_rest=log_rest(step, taken))
+        chosen = replace(verdict.chosen, log_residual=log_residual(step, taken))
         return replace(verdict, chosen=chosen)
 
 
-def log_rest(step: Step, taken: list[list[int]]) -> NDArray[np.float64]:
+def log_residual(step: Step, taken: list[list[int]]) -> NDArray[np.float64]:
     """Return log of the allowed mass but for some tokens at constrained nodes, float64[N].
 
     Args:
@@ -60,20 +63,20 @@ def log_rest(step: Step, taken: list[list[int]]) -> NDArray[np.float64]:
         from cdec.samplers.walks import events_torch
 
         nodes = np.repeat(np.arange(len(taken)), counts)
-        return events_torch.log_rest(step, nodes, flat)
+        return events_torch.log_residual(step, nodes, flat)
     scores, log_normalizer = host_scores(step)
     allowed = allowed_ids(step, scores, log_normalizer)
-    rest = np.full(len(step.rows), -np.inf)
+    residual = np.full(len(step.rows), -np.inf)
     lists = allowed.which, allowed.lists, allowed.offsets, allowed.ids
-    _rest(scores, log_normalizer, step.rows, lists, starts, flat, rest)
-    return rest
+    _residual(scores, log_normalizer, step.rows, lists, starts, flat, residual)
+    return residual
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def _rest(  # type: ignore[no-untyped-def]
-    scores, log_normalizer, rows, lists, starts, taken, rest
+def _residual(  # type: ignore[no-untyped-def]
+    scores, log_normalizer, rows, lists, starts, taken, residual
 ) -> Any:
-    """Write ``rest`` of the nodes ``which``; a sum of what is left, never a difference."""
+    """Write ``residual`` of the nodes ``which``: sums over the other tokens, never differences."""
     which, list_of, offsets, ids = lists
     longest = 1
     for number in list_of:
@@ -91,6 +94,6 @@ def _rest(  # type: ignore[no-untyped-def]
             place = np.searchsorted(ids[start : start + n], token)
             if place < n and ids[start + place] == token:
                 values[place] = 0.0
-        left = positive_sum(values, n)
-        if left > 0.0:
-            rest[node] = min(0.0, shift + math.log(left))
+        others = positive_sum(values, n)
+        if others > 0.0:
+            residual[node] = min(0.0, shift + math.log(others))

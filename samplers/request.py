@@ -1,0 +1,35 @@
+"""Request: one prompt, its constraint and its draws, as samplers and scorers take them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from cdec.core.constraint import Constraint
+    from cdec.core.models.base import Prompt
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One prompt, its constraint and its draws.
+
+    Attributes:
+        prompt: Text, token ids or chat messages.
+        constraint: What samples must belong to; None for the model alone.
+        seeds: One seed a draw, so ``len(seeds)`` samples are asked for.
+        id: Copied into the samples.
+        indices: Number of each draw within its record; ``0..n-1`` if None.
+        max_new_tokens: Most tokens of a text, end event not counted; None takes the constraint's
+            longest member, or 256.
+        input: Fields passed through to the samples.
+    """
+
+    prompt: Prompt
+    constraint: Constraint | None
+    seeds: Sequence[int]
+    id: object = None
+    indices: Sequence[int] | None = None
+    max_new_tokens: int | None = None
+    input: Mapping[str, object] | None = None
