@@ -16,7 +16,7 @@ from cdec.compilers.sets.runs import RowBatch, RowStore
 from cdec.core.errors import OutputError
 from cdec.core.sets.entities import EntityBatch
 from tests.compilers.sets.small_tokenizers import byte_level
-from tests.corpus_helpers import byte_vocabulary
+from tests.core.artifacts.hostile_files import byte_vocabulary
 
 
 def entities(count: int, *, ids: bool) -> list[EntityBatch]:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.corpus_helpers import GOOD
+from tests.core.artifacts.hostile_files import GOOD
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,7 @@ from cdec.core.errors import (
     TokenizerMismatchError,
 )
 from cdec.core.tokens.vocabulary import Vocabulary
-from tests.corpus_helpers import (
+from tests.core.artifacts.hostile_files import (
     byte_vocabulary,
     good_rows,
     metadata_of,

@@ -31,7 +31,7 @@ from cdec.core.errors import (
     LimitError,
 )
 from cdec.core.mask import allocate_mask
-from tests.corpus_helpers import (
+from tests.core.artifacts.hostile_files import (
     META,
     MUTANTS,
     REBUILD,

@@ -16,7 +16,7 @@ import pytest
 from cdec.core.artifacts.kinds import CONSTRAINTS, open_artifact, read_artifact
 from cdec.core.artifacts.read import verify_bytes
 from cdec.core.errors import CdecError
-from tests.corpus_helpers import (
+from tests.core.artifacts.hostile_files import (
     DROP,
     META,
     MUTANTS,

@@ -18,7 +18,7 @@ from cdec.core.errors import (
     ArtifactError,
     ArtifactInvalidError,
 )
-from tests.corpus_helpers import (
+from tests.core.artifacts.hostile_files import (
     REBUILD,
     arrays_of,
 )

@@ -19,7 +19,7 @@ from cdec.core.errors import (
     OutputError,
     OutputExistsError,
 )
-from tests.corpus_helpers import (
+from tests.core.artifacts.hostile_files import (
     arrays_of,
     metadata_of,
 )

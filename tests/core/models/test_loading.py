@@ -17,9 +17,10 @@ from cdec.core.models.loading import load_model
 from cdec.core.models.transformers.causal import CausalModel
 from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
 from cdec.core.tokens.vocabulary import Vocabulary
+from tests.conftest import REPOSITORY
 from tests.core.models.tiny_models import VOCABULARY, WIDTH, tiny_module
 
-EMBEDDED = Path(__file__).resolve().parents[2] / "data" / "embedded"
+EMBEDDED = REPOSITORY / "data" / "embedded"
 
 
 @pytest.fixture
@@ -36,8 +37,6 @@ def change_config(folder: Path, **fields: Any) -> None:
 
 @pytest.mark.parametrize("name", ["target", "draft"])
 def test_the_embedded_models_load_with_their_tokenizer(name: str) -> None:
-    if not (EMBEDDED / name / "model.safetensors").is_file():
-        pytest.skip(f"no embedded model {name}")
     model = load_model(EMBEDDED / name)
     assert isinstance(model, CausalModel)
     assert model.device == "cpu"

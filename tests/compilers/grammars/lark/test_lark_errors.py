@@ -10,7 +10,7 @@ import pytest
 from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.source import read_grammar
 from cdec.core.errors import CdecError, UsageError
-from tests.cli.corpus import Case, cases
+from tests.cli.corpus.cases import Case, cases
 from tests.compilers.grammars.lark.test_lark_equality import GRAMMARS
 
 LATER = {"gr-untokenizable-literal"}

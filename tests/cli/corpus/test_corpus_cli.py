@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from cdec.cli.app import main
+from tests.cli.conftest import Runner
 
-from .conftest import Runner
-from .corpus import cases
+from .cases import cases
 
 CASES = {case.id: case for case in cases("cli")}
 

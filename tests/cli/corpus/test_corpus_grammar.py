@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from cdec.compilers import ChildCompiler
+from tests.cli.conftest import Result, Runner
 
-from .conftest import Result, Runner
-from .corpus import Case, cases
+from .cases import Case, cases
 
 CASES = cases("grammar")
 BY_ID = {case.id: case for case in CASES}

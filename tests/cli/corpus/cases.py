@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import ast
 import json
-import os
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any
 
-REPOSITORY = Path(__file__).resolve().parents[2]
+from tests.conftest import shared_folder
 
 
 @dataclass(frozen=True)
@@ -33,8 +31,7 @@ class Case:
 
 def cases(kind: str) -> list[Case]:
     """Return the cases of one kind; empty where the shared file is absent."""
-    shared = Path(os.environ.get("CDEC_SHARED", REPOSITORY.parent / "shared"))
-    path = shared / "corpus" / "bad_inputs.jsonl"
+    path = shared_folder() / "corpus" / "bad_inputs.jsonl"
     if not path.is_file():
         return []
     rows = [json.loads(line) for line in path.read_text(encoding="utf-8").splitlines()]

@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Runner
-from .corpus import Case, cases
+from tests.cli.conftest import Runner
+
+from .cases import Case, cases
 
 WAITING = {
     "pr-batch-format": "batch files are not read yet: refused with E_FIELD",

@@ -12,8 +12,9 @@ from typing import Any
 
 import pytest
 
-from .conftest import Runner
-from .corpus import Case, cases
+from tests.cli.conftest import Runner
+
+from .cases import Case, cases
 
 CASES = cases("set")
 BY_ID = {case.id: case for case in CASES}
