@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import Declared
@@ -13,10 +13,12 @@ from cdec.cli.frame.tables import print_json, print_table
 from cdec.cli.frame.typed import notice_objects
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions
-from cdec.cli.options.grammar_limits import GrammarLimitOptions, grammar_limits
+from cdec.cli.options.grammar_limits import GrammarLimitOptions
 from cdec.cli.options.shared import require_utf8
 from cdec.cli.runs.compiling import GrammarSource, output_path, read_source
 from cdec.cli.runs.models import load_vocabulary
+from cdec.compilers.grammars.definition import Lexer
+from cdec.compilers.grammars.options import Dialect
 from cdec.core.errors import InputMissingError
 
 if TYPE_CHECKING:
@@ -36,7 +38,7 @@ class SourceOptions(CompileOptions):
         ),
     ]
     format: Annotated[
-        Literal["auto", "lark", "ebnf", "gbnf"],
+        Dialect,
         Declared(
             "Dialect; auto goes by the file's ending, and is lark where that says nothing.",
             shared.INPUT,
@@ -47,7 +49,7 @@ class SourceOptions(CompileOptions):
         Declared("Start rule; `start` (ebnf: `root`) if not given.", shared.INPUT, metavar="NAME"),
     ] = None
     lexer: Annotated[
-        Literal["contextual", "basic", "dynamic"] | None,
+        Lexer | None,
         Declared(
             "How text is cut into terminals; contextual where the grammar is LALR(1), else "
             "dynamic.",
@@ -80,8 +82,7 @@ def execute(options: Options, run: Run) -> int:
       cdec compile-grammar chess.gbnf --model ./my-model
       cat g.ebnf | cdec compile-grammar - --format ebnf -o g.arrow
     """
-    limits = grammar_limits(options)
-    source = read_source(options.source, limits.max_grammar_bytes)
+    source = read_source(options.source, options.grammar_limits.max_grammar_bytes)
     output = output_path(source, options.output, force=options.force)
     report = _compile(options, run, source, output, _grammar_options(options, source))
     run.console.warn(report.notices)
@@ -104,7 +105,7 @@ def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
         start=None if options.start is None else require_utf8(options.start, "--start"),
         lexer=options.lexer,
         dialect=source.dialect if options.format == "auto" else options.format,
-        limits=grammar_limits(options),
+        limits=options.grammar_limits,
         import_folder=None if folder is None else folder.absolute(),
         name=source.name,
     )

@@ -14,7 +14,6 @@ from cdec.cli.options.compiling import require_output, unnamed_output
 from cdec.cli.options.shared import parse_size, refuse_unused, require_utf8
 
 if TYPE_CHECKING:
-    from cdec.compilers import SetLimits
     from cdec.data.input.source import InputLimits
 
 
@@ -47,7 +46,7 @@ def execute(options: Options, run: Run) -> int:
         output=output_path(options.source, options.output, force=options.force),
         prefix=require_utf8(options.prefix, "--prefix"),
         suffix=require_utf8(options.suffix, "--suffix"),
-        limits=_limits(options),
+        limits=_input_limits(options),
         memory_limit=parse_size(options.memory_limit, "--memory-limit"),
     )
     run.console.warn(report.notices)
@@ -58,27 +57,11 @@ def execute(options: Options, run: Run) -> int:
     return 0
 
 
-def _limits(options: Options) -> tuple[InputLimits, SetLimits]:
-    """Return the limits of the reader and of the compiler: the defaults, and what was given."""
-    from cdec.compilers import SetLimits
-    from cdec.data.input.source import ENTITY_LIMITS
-
-    reading = {
-        "max_line_bytes": options.max_line_bytes,
-        "max_input_bytes": parse_size(options.max_input_bytes, "--max-input-bytes"),
-    }
-    compiling = {
-        "max_entities": options.max_entities,
-        "max_entry_tokens": options.max_entry_tokens,
-    }
-    return (
-        dataclasses.replace(ENTITY_LIMITS, **_given(reading)),
-        dataclasses.replace(SetLimits(), **_given(compiling)),
-    )
-
-
-def _given(values: dict[str, int | None]) -> dict[str, int]:
-    return {name: value for name, value in values.items() if value is not None}
+def _input_limits(options: Options) -> InputLimits:
+    largest = parse_size(options.max_input_bytes, "--max-input-bytes")
+    if largest is None:
+        return options.input_limits
+    return dataclasses.replace(options.input_limits, max_input_bytes=largest)
 
 
 def output_path(source: str, output: Path | None, *, force: bool) -> Path:

@@ -15,7 +15,7 @@ from cdec.cli.options import shared
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.shared import refuse_terminal, require_utf8
 from cdec.cli.options.texts import TextRecordOptions
-from cdec.cli.runs.inputs import line_limits, require_input
+from cdec.cli.runs.inputs import require_input
 from cdec.cli.runs.models import refuse_revision
 
 if TYPE_CHECKING:
@@ -108,7 +108,7 @@ def _batches(options: Options, stats: SourceStats) -> Iterator[list[TextRecord |
     records = read_texts(
         options.input,
         field=options.field,
-        limits=line_limits(options.max_line_bytes),
+        limits=options.input_limits,
         stats=stats,
     )
     while batch := list(islice(records, options.batch_size)):

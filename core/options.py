@@ -1,10 +1,11 @@
-"""Option: a parameter, declared once: its type, default, bounds, unit and help."""
+"""Option: a parameter, declared once: its type, default, bounds, unit and help; limits are such."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field, fields
+from functools import cache
+from typing import Any, get_type_hints
 
 from cdec.core.errors import UsageError
 
@@ -156,3 +157,36 @@ class Option:
         return UsageError(
             f"`{self.name}` is {value!r}, expected {expected}", hint=hint, option=self.name
         )
+
+
+def limit(default: float, help: str, **declared: Any) -> Any:
+    """Return the field of a dataclass of limits: an option with the field's name and type.
+
+    Args:
+        default: The limit where nothing is given.
+        help: What it bounds; ``{default}`` stands for the default.
+        declared: Of the ``Option``, where it is more than a number of 1 or more.
+    """
+    usual = {"at_least": 1, "at_most": math.inf, "infinite": True, "decides": False}
+    return field(default=default, metadata=usual | {"help": help} | declared)
+
+
+@cache
+def limits_of(declaring: Any) -> tuple[Option, ...]:
+    """Return the options that the fields of a dataclass of limits declare."""
+    types = get_type_hints(declaring)
+    return tuple(
+        Option(name=found.name, type=types[found.name], default=found.default, **found.metadata)
+        for found in fields(declaring)
+    )
+
+
+def check_limits(limits: object) -> None:
+    """Check an instance of a dataclass of limits.
+
+    Raises:
+        UsageError: One is out of bounds.
+    """
+    kind: Any = type(limits)
+    for declared in limits_of(kind):
+        declared.check(getattr(limits, declared.name))

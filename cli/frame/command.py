@@ -8,7 +8,7 @@ import os
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Annotated, Any, TypeVar, get_args
+from typing import Annotated, Any, get_args
 
 import typer
 from typer.core import TyperCommand
@@ -16,10 +16,10 @@ from typer.core import TyperCommand
 from cdec.cli.frame.config import Config
 from cdec.cli.frame.console import Console
 from cdec.cli.frame.declaration import (
-    CommonOptions,
     NumberOrWord,
+    OptionsT,
     Parameter,
-    check_ranges,
+    options_from,
     parameters_of,
 )
 from cdec.cli.frame.signals import Signals
@@ -42,8 +42,6 @@ class Run:
     typed: frozenset[str] = frozenset()
     started: float = dataclasses.field(default_factory=time.monotonic)
 
-
-OptionsT = TypeVar("OptionsT", bound=CommonOptions)
 
 SOME_RECORDS_FAILED = 3
 """Exit status of a run that went on past records that became error objects."""
@@ -94,8 +92,7 @@ def as_command(
         run: Run = ctx.obj
         run.typed = frozenset(field for field in values if _was_typed(ctx, field))
         values |= Config.load().values(name, options_class, skip=run.typed)
-        options = options_class(**values)
-        check_ranges(options)
+        options = options_from(options_class, values)
         progress = getattr(options, "progress", None)
         run.console = Console(quiet=options.quiet, debug=options.debug, progress=progress)
         if os.environ.get("CDEC_FAULT") == "raise":

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass
 from functools import cache
-from typing import Annotated, Any, get_args, get_type_hints
+from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from cdec.cli.frame.spellings import flag_of
 from cdec.core.errors import UsageError
+from cdec.core.options import limits_of
 
 GENERAL = "General"
 LARGEST_COUNT = 2**31 - 1
@@ -49,20 +50,33 @@ class Declared:
 
 
 @dataclass(frozen=True)
+class Limits:
+    """Says that a field is a dataclass of limits, each of which is an option.
+
+    Attributes:
+        panel: The section of the help in which they stand.
+    """
+
+    panel: str
+
+
+@dataclass(frozen=True)
 class Parameter:
     """An option or argument of a command.
 
     Attributes:
-        name: Of the field.
+        name: Of the field, or of the limit within it.
         type: Of its values.
         default: ``MISSING`` where it must be given.
         declared: All else.
+        within: The field of the limits that it is one of; None for a field of its own.
     """
 
     name: str
     type: Any
     default: Any
     declared: Declared
+    within: str | None = None
 
     @property
     def key(self) -> str:
@@ -87,6 +101,9 @@ class CommonOptions:
     debug: Annotated[bool, Declared("Print tracebacks.", typed_only=True)] = False
 
 
+OptionsT = TypeVar("OptionsT", bound=CommonOptions)
+
+
 def parameters_of(options_class: type[CommonOptions]) -> Mapping[str, Parameter]:
     """Return the options and arguments of a command, by the names of their fields."""
     return _parameters_of(options_class)  # type: ignore[arg-type]  # a class is hashable
@@ -95,24 +112,60 @@ def parameters_of(options_class: type[CommonOptions]) -> Mapping[str, Parameter]
 @cache
 def _parameters_of(options_class: type[Any]) -> dict[str, Parameter]:
     hints = get_type_hints(options_class, include_extras=True)
-    found = {}
+    found: dict[str, Parameter] = {}
     for field in dataclasses.fields(options_class):
         default = field.default
         if field.default_factory is not MISSING:
             default = field.default_factory()
         kind, declared = get_args(hints[field.name])
-        found[field.name] = Parameter(field.name, kind, default, declared)
+        if isinstance(declared, Limits):
+            found |= {p.name: p for p in _limits(field.name, kind, default, declared.panel)}
+        else:
+            found[field.name] = Parameter(field.name, kind, default, declared)
     return found
 
 
-def check_ranges(options: CommonOptions) -> None:
-    """Refuse numbers out of range, of any option.
+def _limits(field: str, kind: Any, default: Any, panel: str) -> Iterator[Parameter]:
+    """Yield the options of a dataclass of limits; one that is not given is that of ``default``."""
+    for limit in limits_of(kind):
+        if not limit.python_only:
+            shown = _shown(getattr(default, limit.name), limit.unit)
+            declared = Declared(limit.help.format(default=shown), panel)
+            yield Parameter(limit.name, limit.type | None, None, declared, field)
+
+
+def _shown(limit: float, unit: str) -> str:
+    """Return a limit for people: ``4 MiB``, ``20 million``, ``500``."""
+    if unit == "bytes":
+        return f"{limit / (1 << 20):g} MiB"
+    return f"{limit / 1e6:g} million" if limit % 1e6 == 0 else f"{limit:.0f}"
+
+
+def options_from(options_class: type[OptionsT], values: Mapping[str, Any]) -> OptionsT:
+    """Return a command's options, limits put together in their fields.
+
+    Args:
+        options_class: The dataclass.
+        values: By the names of ``parameters_of``.
 
     Raises:
-        UsageError: One is too small or too large.
+        UsageError: A number is too small or too large.
     """
-    for name, parameter in parameters_of(type(options)).items():
-        parameter.check(getattr(options, name))
+    options = options_class(
+        **{p.name: values[p.name] for p in parameters_of(options_class).values() if not p.within}
+    )
+    given: dict[str, dict[str, Any]] = {}
+    for parameter in parameters_of(options_class).values():
+        value = values[parameter.name]
+        if parameter.within is None:
+            parameter.check(value)
+        elif value is not None:
+            given.setdefault(parameter.within, {})[parameter.name] = value
+    limits = {
+        field: dataclasses.replace(getattr(options, field), **changed)
+        for field, changed in given.items()
+    }
+    return dataclasses.replace(options, **limits)
 
 
 def deciding(options: CommonOptions) -> dict[str, object]:

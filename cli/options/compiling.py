@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
-from cdec.cli.frame.declaration import CommonOptions, Declared
+from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.options import shared
 from cdec.cli.options.texts import TextFormatOptions
+from cdec.compilers.sets.report import BadLines, LeadingSpace, Normalization, SetLimits
 from cdec.core.errors import OutputExistsError, UsageError
+from cdec.data.input.source import ENTITY_LIMITS, InputLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,7 +95,7 @@ class SetOptions(TextFormatOptions, CompileOptions):
         Declared("FILE holds one JSON array of token ids a line.", shared.INPUT),
     ] = False
     bad_lines: Annotated[
-        Literal["error", "skip"],
+        BadLines,
         Declared("What to do with lines that cannot be read or tokenised.", shared.INPUT),
     ] = "error"
     keep_empty: Annotated[
@@ -114,41 +115,19 @@ class SetOptions(TextFormatOptions, CompileOptions):
         Declared("Text forced after every member; it ends the sample.", shared.TOKENS),
     ] = ""
     leading_space: Annotated[
-        Literal["auto", "always", "never", "both"],
+        LeadingSpace,
         Declared("Whether a member begins with a space when tokenised.", shared.TOKENS),
     ] = "auto"
     normalize: Annotated[
-        Literal["none", "nfc", "nfkc"],
+        Normalization,
         Declared("Unicode normalisation first.", shared.TOKENS),
     ] = "none"
-    max_line_bytes: Annotated[
-        int | None,
-        Declared(
-            "Longest input line, bytes; 1 MiB if not given.",
-            shared.LIMITS,
-            at_least=1,
-            at_most=math.inf,
-        ),
-    ] = None
+    input_limits: Annotated[InputLimits, Limits(shared.LIMITS)] = ENTITY_LIMITS
     max_input_bytes: Annotated[
         str | None,
         Declared("Largest input after decompression, such as 64GB.", shared.LIMITS, metavar="SIZE"),
     ] = None
-    max_entities: Annotated[
-        int | None,
-        Declared(
-            "Most entities; 2147483647 if not given.", shared.LIMITS, at_least=1, at_most=math.inf
-        ),
-    ] = None
-    max_entry_tokens: Annotated[
-        int | None,
-        Declared(
-            "Most tokens of one entity; 4096 if not given.",
-            shared.LIMITS,
-            at_least=1,
-            at_most=math.inf,
-        ),
-    ] = None
+    set_limits: Annotated[SetLimits, Limits(shared.LIMITS)] = field(default_factory=SetLimits)
     memory_limit: Annotated[
         str | None,
         Declared(

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from cdec.cli.frame.declaration import CommonOptions, Declared
+from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.options.shared import PROMPTS, TemplateOption
+from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,12 +23,4 @@ class PromptOptions(CommonOptions):
         Declared("A prompt; repeatable.", PROMPTS, metavar="TEXT"),
     ] = field(default_factory=list)
     template: TemplateOption = None
-    max_line_bytes: Annotated[
-        int | None,
-        Declared(
-            "Longest prompt line, bytes; 16 MiB if not given.",
-            PROMPTS,
-            at_least=1,
-            at_most=math.inf,
-        ),
-    ] = None
+    input_limits: Annotated[InputLimits, Limits(PROMPTS)] = PROMPT_LIMITS

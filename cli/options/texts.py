@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass
 from typing import Annotated, Literal
 
-from cdec.cli.frame.declaration import CommonOptions, Declared
+from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.options.shared import INPUT
+from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,10 +19,7 @@ class TextRecordOptions(CommonOptions):
         Declared("Texts or samples: lines or JSONL; `-` is stdin.", INPUT, metavar="FILE"),
     ] = "-"
     field: Annotated[str, Declared("Field with the text (JSONL).", INPUT)] = "text"
-    max_line_bytes: Annotated[
-        int | None,
-        Declared("Longest line, bytes; 16 MiB if not given.", INPUT, at_least=1, at_most=math.inf),
-    ] = None
+    input_limits: Annotated[InputLimits, Limits(INPUT)] = PROMPT_LIMITS
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.frame.progress import Progress
     from cdec.cli.options.compiling import SetOptions
-    from cdec.compilers import SetLimits, SetProgress, SetReport
+    from cdec.compilers import SetProgress, SetReport
     from cdec.compilers.grammars.options import Dialect
     from cdec.data.input.source import InputLimits, SourceStats
 
@@ -135,7 +135,7 @@ def compile_set_file(
     output: Path,
     prefix: str,
     suffix: str,
-    limits: tuple[InputLimits, SetLimits],
+    limits: InputLimits,
     memory_limit: int | None,
 ) -> SetReport:
     """Read entities (or token rows), compile them, and return the report with all notices."""
@@ -145,7 +145,7 @@ def compile_set_file(
     require_input(options.source)
     deny = read_denied(options.deny)
     stats = SourceStats()
-    source = _begun(_source(options, limits[0], stats))
+    source = _begun(_source(options, limits, stats))
     vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
     run.console.note(f"tokenizer: {name}")
     with run.console.progress("entities") as progress:
@@ -154,7 +154,7 @@ def compile_set_file(
             "keep_empty": options.keep_empty,
             "bad_lines": options.bad_lines,
             "memory_limit": memory_limit,
-            "limits": limits[1],
+            "limits": options.set_limits,
             "source": "stdin" if options.source == "-" else options.source,
             "force": options.force,
             "progress": _progress(progress),

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 import itertools
 import os
 import stat
@@ -86,7 +85,7 @@ class Prompts:
             self.options.input,
             template=self.template,
             max_n=DEFAULT_MAX_N if self.max_n is None else self.max_n,
-            limits=line_limits(self.options.max_line_bytes),
+            limits=self.options.input_limits,
             stats=self.stats,
         )
 
@@ -193,11 +192,3 @@ def read_denied(path: Path | None) -> list[str]:
 
     batches = () if path is None else read_entities(path, format="text")
     return [text for batch in batches for text in batch.texts if text]
-
-
-def line_limits(longest: int | None) -> InputLimits:
-    """Return the limits of records' inputs with ``--max-line-bytes``, None for the default."""
-    from cdec.data.input.source import PROMPT_LIMITS
-
-    longest = PROMPT_LIMITS.max_line_bytes if longest is None else longest
-    return dataclasses.replace(PROMPT_LIMITS, max_line_bytes=longest)

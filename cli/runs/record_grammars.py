@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cdec.cli.options.grammar_limits import RecordGrammarOptions, grammar_limits
+from cdec.cli.options.grammar_limits import RecordGrammarOptions
 from cdec.cli.options.shared import parse_size
 from cdec.core.errors import CdecError, Notice
 
@@ -48,7 +48,7 @@ class CacheLimits:
             UsageError: One is out of range.
         """
         size = parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1
-        return cls(grammar_limits(options), options.grammar_cache, size)
+        return cls(options.grammar_limits, options.grammar_cache, size)
 
 
 class _Entry(NamedTuple):

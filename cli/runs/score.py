@@ -12,7 +12,7 @@ from cdec.cli.runs import models
 from cdec.cli.runs.adaptation import Adaptation
 from cdec.cli.runs.checks import check_warping, parse_fields, warping_of
 from cdec.cli.runs.constraints import Constraints, artifact_paths, verify_artifacts
-from cdec.cli.runs.inputs import ScorePrompts, line_limits, read_denied, require_input
+from cdec.cli.runs.inputs import ScorePrompts, read_denied, require_input
 from cdec.cli.runs.loop import by_temperature
 from cdec.cli.runs.narrowing import conjoined_paths
 from cdec.core.errors import CdecError, UsageError
@@ -79,7 +79,7 @@ def scored(options: Options, run: Run) -> Iterator[dict[str, object]]:
 
     paths = artifact_paths(options.artifact, options.constraint)
     denied = read_denied(options.deny)
-    limits = line_limits(options.max_line_bytes)
+    limits = options.input_limits
     prompts = ScorePrompts.read(
         None if options.prompt is None else require_utf8(options.prompt, "--prompt"),
         options.prompts,

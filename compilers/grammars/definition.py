@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cdec.core.errors import Notice
+from cdec.core.options import check_limits, limit
 
 Lexer = Literal["contextual", "basic", "dynamic"]
 LEXERS: tuple[Lexer, ...] = ("contextual", "basic", "dynamic")
@@ -81,27 +82,36 @@ class Grammar:
 
 @dataclass(frozen=True, slots=True)
 class GrammarLimits:
-    """What compiling a grammar may cost; passing one is E_LIMIT with the limit's name.
+    """What compiling a grammar may cost; passing one is a ``LimitError`` that names it.
 
-    Attributes:
-        max_grammar_bytes: Of the source text.
-        max_rules: Rules after expansion, and named rules before it.
-        max_nesting: Brackets within brackets, in rules and in regular expressions.
-        max_repeat: The largest count in ``~n``, ``{m,n}``.
-        max_states: States of the scanner, and of one terminal's automaton.
-        max_tree_nodes: Nodes and groups of all subterminal trees together.
-        seconds: CPU time of the limited child process.
-        megabytes: Memory of the limited child process, above what it needs when idle.
+    ``max_rules`` also bounds the named rules before repetitions are written out, ``max_nesting``
+    and ``max_repeat`` hold in regular expressions, too, and ``max_states`` for the automaton of one
+    terminal. ``seconds`` and ``megabytes`` (above what an idle process needs) bound the child
+    process of ``compile_in_child``.
+
+    Raises:
+        UsageError: One is out of bounds.
     """
 
-    max_grammar_bytes: int = 4 << 20
-    max_rules: int = 50_000
-    max_nesting: int = 500
-    max_repeat: int = 100_000
-    max_states: int = 500_000
-    max_tree_nodes: int = 20_000_000
-    seconds: float = 300.0
-    megabytes: int = 4096
+    max_grammar_bytes: int = limit(
+        4 << 20, "Longest grammar text, bytes; {default} if not given.", unit="bytes"
+    )
+    max_rules: int = limit(
+        50_000, "Most rules, once repetitions are written out; {default} if not given."
+    )
+    max_nesting: int = limit(500, "Brackets within brackets; {default} if not given.")
+    max_repeat: int = limit(100_000, "Largest count of a repetition; {default} if not given.")
+    max_states: int = limit(500_000, "Most states of scanner or parser; {default} if not given.")
+    max_tree_nodes: int = limit(
+        20_000_000, "Most nodes of all subterminal trees; {default} if not given."
+    )
+    seconds: float = limit(
+        300.0, "CPU seconds for one grammar; {default} if not given.", unit="seconds", at_least=0.1
+    )
+    megabytes: int = limit(4096, "Memory for one grammar; {default} if not given.", unit="MiB")
+
+    def __post_init__(self) -> None:
+        check_limits(self)
 
 
 @dataclass(slots=True)

@@ -29,7 +29,7 @@ class GrammarOptions:
         name: Name of the source, recorded and shown, never opened.
 
     Raises:
-        UsageError: A lexer or dialect that does not exist, a limit below 1.
+        UsageError: A lexer or dialect that does not exist.
     """
 
     start: str | None = None
@@ -47,10 +47,6 @@ class GrammarOptions:
             if value not in choices:
                 known = ", ".join(filter(None, choices))
                 raise UsageError(f"{what} is {value!r}, expected one of {known}", field=what)
-        for limit in dataclasses.fields(GrammarLimits):
-            value = getattr(self.limits, limit.name)
-            if not value > 0:
-                raise UsageError(f"{limit.name} is {value}, expected more than 0", field=limit.name)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as one JSON-ready object."""

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Literal, TypeAlias
 
 from cdec.core.errors import Notice
+from cdec.core.options import check_limits, limit
 
 Normalization: TypeAlias = Literal["none", "nfc", "nfkc"]
 LeadingSpace: TypeAlias = Literal["auto", "always", "never", "both"]
@@ -19,13 +20,19 @@ Phase: TypeAlias = Literal["tokenize", "sort", "trie", "index", "write"]
 class SetLimits:
     """Limits of a set compilation; passing one is a ``LimitError`` that names it.
 
-    Attributes:
-        max_entities: Entities of the source, duplicates included; at most 2**31 - 1.
-        max_entry_tokens: Tokens of one row, prefix and suffix included.
+    Duplicates count as entities; the tokens of an entity include prefix and suffix.
+
+    Raises:
+        UsageError: One is out of bounds.
     """
 
-    max_entities: int = 2**31 - 1
-    max_entry_tokens: int = 4096
+    max_entities: int = limit(2**31 - 1, "Most entities; {default} if not given.")
+    max_entry_tokens: int = limit(
+        4096, "Most tokens of one entity; {default} if not given.", unit="tokens"
+    )
+
+    def __post_init__(self) -> None:
+        check_limits(self)
 
 
 @dataclass(frozen=True, slots=True)

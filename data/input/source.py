@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from cdec.core.errors import EncodingError, InputMissingError, LimitError, Notice
+from cdec.core.options import check_limits, limit
 from cdec.data.input.decompress import COMPRESSIONS, compression_of, decompress
 
 CHUNK_BYTES = 1 << 20
@@ -29,17 +30,24 @@ Source = str | Path | BinaryIO
 
 @dataclass(frozen=True, slots=True)
 class InputLimits:
-    """What an input may cost before it is refused.
+    """What an input may cost before it is refused; the newline of a line does not count.
 
-    Attributes:
-        max_line_bytes: Longest line, newline not counted, bytes.
-        max_input_bytes: Longest input after decompression, bytes.
-        max_expansion: Largest ratio of decompressed to compressed bytes (after 16 MiB).
+    Raises:
+        UsageError: One is out of bounds.
     """
 
-    max_line_bytes: int = 1 << 20
-    max_input_bytes: int = 64 << 30
-    max_expansion: int = 200
+    max_line_bytes: int = limit(
+        1 << 20, "Longest input line, bytes; {default} if not given.", unit="bytes"
+    )
+    max_input_bytes: int = limit(
+        64 << 30, "Longest input after decompression, bytes.", unit="bytes", python_only=True
+    )
+    max_expansion: int = limit(
+        200, "Largest ratio of decompressed to compressed bytes, after 16 MiB.", python_only=True
+    )
+
+    def __post_init__(self) -> None:
+        check_limits(self)
 
 
 ENTITY_LIMITS = InputLimits()

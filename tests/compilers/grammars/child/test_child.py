@@ -140,7 +140,7 @@ def test_a_child_that_hangs_is_ended(vocabulary: Vocabulary, tmp_path: Path) -> 
             for pid in _children(child.pid):
                 os.kill(pid, signal.SIGSTOP)
 
-        limits = GrammarLimits(seconds=0.01)
+        limits = GrammarLimits(seconds=0.1)
         with pytest.raises(LimitError) as caught:
             options = GrammarOptions(limits=limits)
             child.compile(SLOW, vocabulary, tmp_path / "y.arrow", options, progress=stop)
