@@ -30,6 +30,12 @@ LONG_FILES: dict[str, int] = {
     "core/sets/constraint.py": 357,
     "samplers/registry.py": 306,
 }
+"""Files with more lines of code than the limit, and how many: these numbers may only shrink."""
+
+LONG_FUNCTIONS: dict[str, int] = {
+    "samplers/learning/descent_kernels.py:descend": 78,
+    "samplers/walks/categorical_kernels.py:sample_ragged": 65,
+}
 """Functions with more lines of code than the limit, and how many: these may only shrink."""
 
 
