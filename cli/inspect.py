@@ -11,7 +11,7 @@ from cdec.cli.frame.console import escape
 from cdec.cli.frame.tables import flatten, print_json, print_table
 from cdec.cli.options.reading import InspectOptions as Options
 from cdec.cli.options.shared import refuse_unused
-from cdec.cli.runs.artifact_files import read_artifact
+from cdec.cli.runs.artifacts import read_artifact
 
 if TYPE_CHECKING:
     from cdec.core.sets.report import TreeNode
@@ -57,10 +57,10 @@ def describe_artifact(
     options: Options,
 ) -> tuple[dict[str, Any], dict[str, Any] | None]:
     """Return what is known of an artifact and, if asked for, part of its tree."""
-    from cdec.core.artifacts.kinds import open_artifact
+    from cdec.core.artifacts.kinds import bind_artifact
 
     file = read_artifact(options.artifact)
-    constraint: Any = open_artifact(options.artifact)
+    constraint: Any = bind_artifact(file)
     metadata: dict[str, Any] = {
         key.removeprefix("cdec."): _json_or_text(value)
         for key, value in file.metadata.items()

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Sequence
 from dataclasses import dataclass
-from itertools import islice
+from functools import partial
 from typing import TYPE_CHECKING, Annotated
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import Declared
-from cdec.cli.frame.results import print_results
-from cdec.cli.frame.typed import record_error
+from cdec.cli.frame.tables import print_json
 from cdec.cli.options import shared
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.shared import refuse_terminal, require_utf8
@@ -19,9 +18,11 @@ from cdec.cli.runs.inputs import require_input
 from cdec.cli.runs.models import refuse_revision
 
 if TYPE_CHECKING:
-    from cdec.data.input.source import SourceStats
+    from cdec.cli.runs.loop import Task
+    from cdec.core.errors import CdecError
     from cdec.data.prompts.record import BadRecord
     from cdec.data.prompts.text_records import TextRecord
+    from cdec.samplers.scoring.retokenize import Retokenized
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,48 +69,53 @@ def execute(options: Options, run: Run) -> int:
     if options.input == "-":
         refuse_terminal("texts (text or JSONL lines)", "give -i FILE, or pipe them in")
     require_input(options.input)
-    return print_results(run, retokenized(options, prompt, run))
+    return _retokenize(options, prompt, run)
 
 
-def retokenized(options: Options, prompt: str, run: Run) -> Iterator[dict[str, object]]:
-    """Yield the result of each text, or its error object, in the order of the input.
+def _retokenize(options: Options, prompt: str, run: Run) -> int:
+    """Carry out one run; returns the exit status.
 
     Raises:
         CdecError: With ``--strict`` the first bad record's own error.
     """
     from cdec.cli.runs import models
-    from cdec.core.errors import CdecError
+    from cdec.cli.runs.loop import Loop, batches
     from cdec.data.input.source import SourceStats
-    from cdec.data.prompts.record import BadRecord
+    from cdec.data.prompts.text_records import read_texts
     from cdec.samplers.scoring.retokenize import Retokenizer
 
     retokenizer = Retokenizer(models.open_model(options), end=options.end)
+
+    def work(tasks: Sequence[Task]) -> Sequence[Retokenized | CdecError]:
+        texts, prompts = zip(*(task.request for task in tasks), strict=True)
+        return retokenizer.run(texts, prompts)
+
     stats = SourceStats()
-    for batch in _batches(options, stats):
-        texts = [record for record in batch if not isinstance(record, BadRecord)]
-        prompts = [prompt if record.prompt is None else record.prompt for record in texts]
-        results = iter(retokenizer.run([record.text for record in texts], prompts))
-        for record in batch:
-            found = record.error if isinstance(record, BadRecord) else next(results)
-            if not isinstance(found, CdecError):
-                yield ({} if record.id is None else {"id": record.id}) | found.to_json()
-            elif options.strict:
-                raise found
-            else:
-                yield record_error(found, f"line {record.line}" if record.id is None else record.id)
-        run.signals.checkpoint()
-    run.console.warn(stats.notices)
-
-
-def _batches(options: Options, stats: SourceStats) -> Iterator[list[TextRecord | BadRecord]]:
-    """Yield the input's records, ``--batch-size`` at a time."""
-    from cdec.data.prompts.text_records import read_texts
-
     records = read_texts(
         options.input,
         field=options.field,
         limits=options.input_limits,
         stats=stats,
     )
-    while batch := list(islice(records, options.batch_size)):
-        yield batch
+    loop = Loop(
+        work=work,
+        records=lambda task, result: [{**task.head, **result.to_json()}],
+        write=partial(print_json, run.console),
+        strict=options.strict,
+    )
+    tasks = (_task(record, prompt) for record in records)
+    status = loop.over(batches(tasks, options.batch_size), run)
+    run.console.warn(stats.notices)
+    return status
+
+
+def _task(record: TextRecord | BadRecord, prompt: str) -> Task:
+    """Return what to rewrite: a text, and what stands before it where the record does not say."""
+    from cdec.cli.runs.loop import Task
+    from cdec.data.prompts.record import BadRecord
+
+    name = f"line {record.line}" if record.id is None else record.id
+    if isinstance(record, BadRecord):
+        return Task(name, record.error)
+    request = (record.text, prompt if record.prompt is None else record.prompt)
+    return Task(name, request, head={} if record.id is None else {"id": record.id})

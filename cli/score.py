@@ -2,12 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.results import print_results
 from cdec.cli.options.scoring import ScoreOptions as Options
-from cdec.cli.runs.models import refuse_revision
 
 
 def execute(options: Options, run: Run) -> int:
@@ -33,18 +29,6 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -a set.arrow -i q.jsonl | cdec score -a set.arrow --prompts q.jsonl
       cdec score -m gpt2 -i texts.txt --prompt "A text: " --no-end | jq .perplexity
     """
-    from cdec.cli.runs.score import check_options, scored
+    from cdec.cli.runs.score import score
 
-    refuse_revision(options.model, run.typed)
-    fields = check_options(options, run.typed)
-    results = scored(options, run)
-    if fields is not None:
-        results = (_kept(record, fields) for record in results)
-    return print_results(run, results)
-
-
-def _kept(record: dict[str, object], fields: Sequence[str]) -> dict[str, object]:
-    """Return a record with these fields alone; an error object stays whole."""
-    if "error" in record:
-        return record
-    return {name: record[name] for name in fields if name in record}
+    return score(options, run)

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import math
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.options import shared
 from cdec.compilers.grammars.definition import GrammarLimits
+
+if TYPE_CHECKING:
+    from cdec.compilers.grammars.child.cache import CacheLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,3 +41,15 @@ class RecordGrammarOptions(GrammarLimitOptions):
         str,
         Declared("Most bytes of grammars kept compiled.", shared.CONSTRAINT, metavar="SIZE"),
     ] = "1GiB"
+
+
+def cache_limits(options: RecordGrammarOptions) -> CacheLimits:
+    """Return the limits on the grammars of records.
+
+    Raises:
+        UsageError: The size is none.
+    """
+    from cdec.compilers.grammars.child.cache import CacheLimits
+
+    size = shared.parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1
+    return CacheLimits(options.grammar_limits, options.grammar_cache, size)

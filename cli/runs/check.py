@@ -6,12 +6,13 @@ from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.shared import refuse_unused
-from cdec.cli.runs.artifact_files import read_artifact
+from cdec.cli.runs.artifacts import read_artifact
 from cdec.cli.texts.verdicts import Checker
 from cdec.core.errors import DataError, EncodingError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.options.reading import CheckOptions as Options
+    from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.constraint import Constraint
 
 _GRAMMAR_ONLY = ("explain", "lookahead")
@@ -23,15 +24,16 @@ def verdicts(options: Options, typed: frozenset[str]) -> Iterator[dict[str, Any]
     Raises:
         UsageError: An option that this kind of artifact has no use for.
     """
-    if read_artifact(options.artifact).kind == "set":
+    file = read_artifact(options.artifact)
+    if file.kind == "set":
         refuse_unused(_GRAMMAR_ONLY, typed, "to a set artifact")
-        checker = Checker.open(options.artifact, options.allowed)
+        checker = Checker.open(file, options.allowed)
         if options.token_ids:
             return checker.token_rows(_token_rows(options))
         return checker.texts(_decoded(text) for text in _texts(options))
     from cdec.cli.texts.grammar_verdicts import GrammarChecker
 
-    grammar = GrammarChecker(_constraint(options), options.allowed)
+    grammar = GrammarChecker(_constraint(file, options), options.allowed)
     if options.token_ids:
         return grammar.token_rows(_token_rows(options))
     return grammar.texts(_texts(options))
@@ -45,9 +47,10 @@ def explanation(options: Options, typed: frozenset[str]) -> Iterator[dict[str, A
     """
     from cdec.cli.texts.explain import explain, longest_tokens
 
-    if read_artifact(options.artifact).kind == "set":
+    file = read_artifact(options.artifact)
+    if file.kind == "set":
         refuse_unused(_GRAMMAR_ONLY, typed | {"explain"}, "to a set artifact")
-    constraint = _constraint(options)
+    constraint = _constraint(file, options)
     if options.token_ids:
         row = _only(_token_rows(options), "row of token ids")
     else:
@@ -59,14 +62,14 @@ def explanation(options: Options, typed: frozenset[str]) -> Iterator[dict[str, A
     return explain(constraint, row, options.allowed)
 
 
-def _constraint(options: Options) -> Constraint:
+def _constraint(file: ArtifactFile, options: Options) -> Constraint:
     from cdec.cli.runs.models import load_vocabulary
-    from cdec.core.artifacts.kinds import open_artifact
+    from cdec.core.artifacts.kinds import bind_artifact
 
     vocabulary = None
     if options.tokenizer is not None:
         vocabulary, _ = load_vocabulary(options.tokenizer, None, None)
-    constraint: Any = open_artifact(options.artifact, vocabulary=vocabulary)
+    constraint: Any = bind_artifact(file, vocabulary)
     if options.lookahead is not None:
         constraint = constraint.with_lookahead(options.lookahead)
     opened: Constraint = constraint

@@ -1,25 +1,28 @@
-"""The loop of a sampling run: tasks in, batches through a sampler, results out, in order."""
+"""The one loop of a run: records become tasks, batches go through a function, results come out.
+
+What goes wrong with one record becomes an error object in its place; results stand in the order of
+the input, each written whole before a signal takes effect.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Protocol, TypeAlias, TypeVar
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, nullcontext
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, Any, TypeAlias
 
+from cdec.cli.frame.command import SOME_RECORDS_FAILED
+from cdec.cli.frame.progress import NoProgress, Progress
 from cdec.cli.frame.typed import record_error
 from cdec.core.errors import CdecError, ChatTemplateMissingError, UsageError
-from cdec.core.models.warping import IDENTITY, Warping
 
 if TYPE_CHECKING:
-    from cdec.cli.frame.console import Console
-    from cdec.cli.frame.signals import Signals
+    from cdec.cli.frame.command import Run
     from cdec.core.models.base import LanguageModel
-    from cdec.core.sample import Sample
-    from cdec.data.output.writer import RecordWriter
-    from cdec.samplers.base import Sampler
-    from cdec.samplers.request import Request
+    from cdec.core.models.warping import Warping
 
-    Result: TypeAlias = Sequence[Sample] | CdecError
+Work: TypeAlias = Callable[[Sequence["Task"]], Sequence[Any]]
+"""Returns a result, or the ``CdecError`` it met, for each task; none has an error for a request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,51 +30,133 @@ class Task:
     """One record on its way.
 
     Attributes:
-        id: The record's id.
-        request: What to draw, all draws of the record; an error where nothing can be drawn.
+        name: What an error object calls the record: its id, or its line.
+        request: What is to be done; an error where nothing can be done.
         temperature: The record's own; None takes the run's.
-        is_plain: Whether all its options are the run's, so that a usage error is the run's too.
-        missing: Indices to write; None writes all.
+        head: Fields that its results begin with.
+        missing: Indices of the draws to write; None writes all.
+        ends_run: Whether a usage error of it is the run's, as all its options are.
     """
 
-    id: object
-    request: Request | CdecError
+    name: object
+    request: Any
     temperature: float | None = None
-    is_plain: bool = True
+    head: Mapping[str, object] = field(default_factory=dict)
     missing: frozenset[int] | None = None
+    ends_run: bool = False
 
 
-@dataclass(frozen=True, slots=True)
-class Decoder:
-    """Draws for batches of tasks.
+@dataclass(frozen=True, kw_only=True)
+class Loop:
+    """What a command does with its tasks.
 
     Attributes:
-        sampler: The method.
-        model: What to draw from.
-        warping: Of the run; records may have a temperature of their own.
+        work: Done batch by batch.
+        records: The records of a task's result.
+        write: Takes each record, and each error object.
+        strict: Stop at the first bad record.
+        phase: What progress calls the work; None shows no progress.
     """
 
-    sampler: Sampler
-    model: LanguageModel
-    warping: Warping = IDENTITY
+    work: Work
+    records: Callable[[Task, Any], Iterable[Mapping[str, object]]]
+    write: Callable[[Mapping[str, object]], None]
+    strict: bool
+    phase: str | None = None
 
-    def results(self, tasks: Sequence[Task]) -> list[Result]:
-        """Return samples or an error for each task.
+    def over(self, batches: Iterable[Sequence[Task]], run: Run) -> int:
+        """Carry out batches of tasks.
+
+        Args:
+            batches: In the order of the input.
+            run: Console and signals.
+
+        Returns:
+            The exit status.
 
         Raises:
-            ChatTemplateMissingError: One is missing, and so it is for all records.
+            CdecError: With ``strict`` the first bad record's own error, after what stands before
+                it; in any case a usage error that is the run's, and a missing chat template, which
+                all records would miss.
         """
-        return by_temperature(tasks, self.model, self.warping, self.sampler.draw_batch)
+        failed = done = 0
+        is_traced = False
+        with self._progress(run) as progress:
+            for batch in batches:
+                for task, result in zip(batch, self._results(batch), strict=True):
+                    if isinstance(result, CdecError):
+                        if self.strict or (task.ends_run and isinstance(result, UsageError)):
+                            raise result
+                        failed += 1
+                        # Said once a run: how an error came about that other code raised.
+                        if result.__cause__ is not None and not is_traced:
+                            run.console.traceback(result)
+                            is_traced = True
+                    for record in self._records(task, result):
+                        with run.signals.shield():
+                            self.write(record)
+                run.signals.checkpoint()
+                done += len(batch)
+                progress.update(self.phase or "", done, None)
+        return SOME_RECORDS_FAILED if failed else 0
+
+    def _progress(self, run: Run) -> AbstractContextManager[Progress]:
+        return nullcontext(NoProgress()) if self.phase is None else run.console.progress("records")
+
+    def _results(self, batch: Sequence[Task]) -> list[Any]:
+        """Return a result or an error for each task."""
+        doable = [task for task in batch if not isinstance(task.request, CdecError)]
+        found = iter(self.work(doable) if doable else ())
+        results = [
+            task.request if isinstance(task.request, CdecError) else next(found) for task in batch
+        ]
+        for result in results:
+            if isinstance(result, ChatTemplateMissingError):
+                raise result
+        return results
+
+    def _records(self, task: Task, result: Any) -> Iterable[Mapping[str, object]]:
+        if isinstance(result, CdecError):
+            return [record_error(result, task.name)]
+        return self.records(task, result)
+
+
+def at_temperatures(
+    model: LanguageModel,
+    warping: Warping,
+    work: Callable[[LanguageModel, list[Any]], Sequence[Any]],
+) -> Work:
+    """Return work on tasks that may ask for temperatures of their own, done together where equal.
+
+    Args:
+        model: As it was loaded.
+        warping: The run's; a task's own temperature stands in the place of its temperature.
+        work: Returns the results of requests, in their order, under a warped model.
+    """
+
+    def done(tasks: Sequence[Task]) -> list[Any]:
+        groups: dict[float, list[int]] = {}
+        for i, task in enumerate(tasks):
+            own = task.temperature
+            groups.setdefault(warping.temperature if own is None else own, []).append(i)
+        results: dict[int, Any] = {}
+        for temperature, members in groups.items():
+            view = model.with_warping(temperature, warping.top_k, warping.top_p)
+            found = work(view, [tasks[i].request for i in members])
+            results.update(zip(members, found, strict=True))
+        return [results[i] for i in range(len(tasks))]
+
+    return done
 
 
 def batches(tasks: Iterable[Task], size: int) -> Iterator[list[Task]]:
-    """Cut tasks into batches of ``size`` drawable ones; errors travel with their neighbours.
+    """Cut tasks into batches of ``size`` that can be done; errors travel with their neighbours.
 
     Raises:
         CdecError: What the input raised, after the batch that stands before it.
     """
     batch: list[Task] = []
-    drawable = 0
+    doable = 0
     failure: CdecError | None = None
     iterator = iter(tasks)
     while failure is None:
@@ -83,116 +168,11 @@ def batches(tasks: Iterable[Task], size: int) -> Iterator[list[Task]]:
         if task is None:
             break
         batch.append(task)
-        drawable += not isinstance(task.request, CdecError)
-        if drawable >= size or len(batch) >= 4 * size:
+        doable += not isinstance(task.request, CdecError)
+        if doable >= size or len(batch) >= 4 * size:
             yield batch
-            batch, drawable = [], 0
+            batch, doable = [], 0
     if batch:
         yield batch
     if failure is not None:
         raise failure
-
-
-@dataclass(slots=True)
-class Output:
-    """Writes results in the order of the input and counts what failed.
-
-    Attributes:
-        writer: Where records go.
-        signals: A record is written whole before a signal takes effect.
-        fields: Keys to keep of each sample; None keeps all.
-        strict: Stop at the first bad record.
-        console: Told, once a run, how an error came about that other code raised; None for none.
-        failed: Records that became error objects.
-    """
-
-    writer: RecordWriter
-    signals: Signals
-    fields: Sequence[str] | None = None
-    strict: bool = False
-    console: Console | None = None
-    failed: int = 0
-    _is_traced: bool = False
-
-    def write(self, tasks: Sequence[Task], results: Sequence[Result]) -> None:
-        """Write one batch.
-
-        Raises:
-            CdecError: With ``strict`` the first bad record's own error, after what stands before
-                it; in any case a usage error that is the run's.
-        """
-        for task, result in zip(tasks, results, strict=True):
-            if not isinstance(result, CdecError):
-                self._write_samples(task, result)
-                continue
-            if self.strict or (isinstance(result, UsageError) and task.is_plain):
-                raise result
-            self.failed += 1
-            record = record_error(result, task.id)
-            self._trace(result)
-            self._write_record(record)
-
-    def _trace(self, error: CdecError) -> None:
-        if self.console is not None and error.__cause__ is not None and not self._is_traced:
-            self._is_traced = True
-            self.console.traceback(error)
-
-    def _write_samples(self, task: Task, samples: Sequence[Sample]) -> None:
-        for sample in samples:
-            if task.missing is None or sample.index in task.missing:
-                self._write_record(sample.to_json(self.fields))
-
-    def _write_record(self, record: dict[str, object]) -> None:
-        with self.signals.shield():
-            self.writer.write(record)
-
-
-ResultT = TypeVar("ResultT")
-
-
-class WarmTask(Protocol):
-    """A record on its way."""
-
-    @property
-    def request(self) -> object:
-        """What a sampler or scorer takes, or the error that the record met."""
-
-    @property
-    def temperature(self) -> float | None:
-        """The record's own; None takes the run's."""
-
-
-def by_temperature(
-    tasks: Sequence[WarmTask],
-    model: LanguageModel,
-    warping: Warping,
-    work: Callable[[LanguageModel, list[Any]], Sequence[ResultT | CdecError]],
-) -> list[ResultT | CdecError]:
-    """Return a result or an error for each task; tasks of one temperature are done together.
-
-    Args:
-        tasks: In any order.
-        model: As it was loaded.
-        warping: The run's; a task's own temperature stands in the place of its temperature.
-        work: Returns the results of requests, in their order, under a warped model.
-
-    Raises:
-        ChatTemplateMissingError: One is missing, and so it is for all records.
-    """
-    results: dict[int, ResultT | CdecError] = {}
-    groups: dict[float, list[int]] = {}
-    for i, task in enumerate(tasks):
-        if isinstance(task.request, CdecError):
-            results[i] = task.request
-        else:
-            warmth = warping.temperature if task.temperature is None else task.temperature
-            groups.setdefault(warmth, []).append(i)
-    for warmth, members in groups.items():
-        view = model.with_warping(warmth, warping.top_k, warping.top_p)
-        found = work(view, [tasks[i].request for i in members])
-        results.update(zip(members, found, strict=True))
-    ordered = [results[i] for i in range(len(tasks))]
-    for result in ordered:
-        if isinstance(result, ChatTemplateMissingError):
-            raise result
-    return ordered

@@ -2,36 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.tables import print_columns, print_json
-from cdec.cli.frame.typed import record_error
 from cdec.cli.runs import models
-from cdec.cli.runs.adaptation import Adaptation
-from cdec.cli.runs.checks import check_prompts, check_warping, warping_of
-from cdec.cli.runs.constraints import (
-    Constraints,
-    artifact_paths,
+from cdec.cli.runs.artifacts import (
+    ArtifactPaths,
+    RunConstraint,
     needs_artifact,
     refuse_unconstrained,
-    verify_artifacts,
 )
+from cdec.cli.runs.checks import check_prompts, check_warping, warping_of
 from cdec.cli.runs.inputs import Prompts, read_denied
-from cdec.cli.runs.loop import Task, batches, by_temperature
+from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
 from cdec.cli.runs.models import refuse_revision
-from cdec.cli.runs.narrowing import conjoined_paths
-from cdec.cli.runs.tree import RunConstraint, for_tree, tree_of
+from cdec.cli.runs.requirements import Requirements
+from cdec.cli.runs.tree import for_tree, tree_of
 from cdec.core.errors import CdecError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.frame.console import Console
     from cdec.cli.options.scoring import MassOptions as Options
-    from cdec.data.prompts.read import BadRecord, PromptRecord
-    from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
+    from cdec.data.prompts.record import BadRecord, PromptRecord
+    from cdec.samplers.scoring.mass_estimator import MassEstimator
 
 _COMMAND = "cdec mass"
 _ANY_N = 2**63 - 1
@@ -43,33 +38,30 @@ def measure(options: Options, run: Run) -> int:
     _check_options(options, run.typed)
     estimator = _estimator(options)
     tree = tree_of(estimator)
-    paths = artifact_paths(options.artifact, options.constraint)
-    conjoined = conjoined_paths(options.conjoined)
+    paths = ArtifactPaths.of(options.artifact, options)
     prompts = Prompts.open(options, max_n=_ANY_N)
     records = prompts.records()
-    if not (paths or conjoined):
+    if not paths:
         records = refuse_unconstrained(records, needs_artifact(_COMMAND, _COMMAND))
-    denied = read_denied(options.deny)
-    digests = verify_artifacts(paths)
-    also = list(verify_artifacts(conjoined).values())
-    records = for_tree(records, tree, RunConstraint.of(options, digests, also, denied))
+    held = RunConstraint.read(paths, read_denied(options.deny), options)
+    records = for_tree(records, tree, held)
     warping = warping_of(options)
     model = models.open_model(options)
-    adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
-    output = _Output(options, run.console, is_strict=options.strict or tree is not None)
-    with Constraints(paths, model.vocabulary, denied, None, conjoined) as constraints:
-        run.console.warn(constraints.notices)
-        tasks = (_task(options, record, constraints, adaptation) for record in records)
-        with run.console.progress("records") as progress:
-            for batch in batches(tasks, options.batch_size):
-                results = by_temperature(batch, model, warping, estimator.run)
-                with run.signals.shield():
-                    output.write(batch, results)
-                run.signals.checkpoint()
-                progress.update("measuring", output.written, None)
-        output.finish()
-        run.console.warn([*constraints.take_notices(), *prompts.stats.notices])
-    return SOME_RECORDS_FAILED if output.failed else 0
+    shown = _Shown(options, run.console)
+    with Requirements(held, model, required=not options.conjoined) as requirements:
+        run.console.warn(requirements.take_notices())
+        tasks = (_task(options, record, requirements) for record in records)
+        loop = Loop(
+            work=at_temperatures(model, warping, estimator.run),
+            records=lambda task, mass: [{"id": task.name, **mass.to_json()}],
+            write=shown.write,
+            strict=options.strict or tree is not None,
+            phase="measuring",
+        )
+        status = loop.over(batches(tasks, options.batch_size), run)
+        shown.finish()
+        run.console.warn([*requirements.take_notices(), *prompts.stats.notices])
+    return status
 
 
 def _check_options(options: Options, typed: frozenset[str]) -> None:
@@ -95,27 +87,20 @@ def _estimator(options: Options) -> MassEstimator:
     )
 
 
-def _task(
-    options: Options,
-    record: PromptRecord | BadRecord,
-    constraints: Constraints,
-    adaptation: Adaptation,
-) -> Task:
+def _task(options: Options, record: PromptRecord | BadRecord, requirements: Requirements) -> Task:
     """Return what to measure of one record.
 
     Raises:
         UsageError: An option that does not go with the constraint.
     """
-    from cdec.data.prompts.read import BadRecord
+    from cdec.data.prompts.record import BadRecord
     from cdec.data.prompts.seeds import derive_seed
     from cdec.samplers.request import Request
 
     if isinstance(record, BadRecord):
         return Task(record.id, record.error)
     try:
-        prompt, constraint = adaptation.of_record(
-            record, constraints, required=not options.conjoined
-        )
+        prompt, constraint = requirements.of(record)
     except UsageError:
         raise
     except CdecError as error:
@@ -128,47 +113,26 @@ def _task(
     return Task(record.id, request, record.temperature)
 
 
-@dataclass(slots=True)
-class _Output:
-    """Prints results in the order of the input: JSON lines, or on a terminal a table at the end."""
+class _Shown:
+    """Results on stdout: JSON lines, or on a terminal a table at the end."""
 
-    options: Options
-    console: Console
-    is_strict: bool
-    failed: int = 0
-    written: int = 0
-    rows: list[list[str]] | None = None
+    def __init__(self, options: Options, console: Console) -> None:
+        self._console = console
+        self._rows: list[list[str]] | None = None
+        if console.stdout.isatty() and not options.json:
+            self._rows = []
 
-    def __post_init__(self) -> None:
-        if self.console.stdout.isatty() and not self.options.json:
-            self.rows = []
-
-    def write(self, tasks: Sequence[Task], results: Sequence[Mass | CdecError]) -> None:
-        """Print one batch.
-
-        Raises:
-            CdecError: When strict the first bad record's own error.
-        """
-        for task, result in zip(tasks, results, strict=True):
-            self.written += 1
-            if isinstance(result, CdecError):
-                if self.is_strict:
-                    raise result
-                self.failed += 1
-                self._print(record_error(result, task.id))
-            else:
-                self._print({"id": task.id, **result.to_json()})
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Print one record, or note it for the table."""
+        if self._rows is None:
+            print_json(self._console, record)
+        else:
+            self._rows.append(_row(record))
 
     def finish(self) -> None:
         """Print the table, if it is one."""
-        if self.rows:
-            print_columns(self.console, _HEADER, self.rows)
-
-    def _print(self, record: Mapping[str, Any]) -> None:
-        if self.rows is None:
-            print_json(self.console, record)
-        else:
-            self.rows.append(_row(record))
+        if self._rows:
+            print_columns(self._console, _HEADER, self._rows)
 
 
 _HEADER = ("id", "mass", "error", "lower", "upper", "candidates", "evaluations")

@@ -2,31 +2,31 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.runs.adaptation import require_grammars
-from cdec.cli.runs.checks import check_prompts, check_warping, parse_fields
-from cdec.cli.runs.constraints import (
-    artifact_paths,
+from cdec.cli.options.grammar_limits import cache_limits
+from cdec.cli.runs.artifacts import (
+    ArtifactPaths,
+    RunConstraint,
     needs_artifact,
     refuse_unconstrained,
-    verify_artifacts,
 )
+from cdec.cli.runs.checks import check_prompts, check_warping, parse_fields
 from cdec.cli.runs.draft_loading import check_speculation, load_counts
 from cdec.cli.runs.inputs import Prompts, read_denied
 from cdec.cli.runs.method import WITHOUT_CONSTRAINT, method_of
 from cdec.cli.runs.models import refuse_revision
-from cdec.cli.runs.narrowing import conjoined_paths
 from cdec.cli.runs.partners import Partners, with_typed_budget
-from cdec.cli.runs.record_grammars import CacheLimits
-from cdec.cli.runs.tree import RunConstraint, for_tree, tree_of
+from cdec.cli.runs.requirements import require_grammars
+from cdec.cli.runs.tree import for_tree, tree_of
 from cdec.core.errors import OutputExistsError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.options.sampling import SampleOptions as Options
+    from cdec.compilers.grammars.child.cache import CacheLimits
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.samplers.base import Sampler
     from cdec.samplers.drafts.counts import Counts
@@ -59,8 +59,7 @@ class Plan:
         sampler: None where it waits for a draft or a reward.
         tree: Where the draws of a single record are kept.
         fields: Of the samples; None keeps all.
-        paths: Artifacts, by name.
-        conjoined: Artifacts of ``--and``.
+        paths: Of the artifacts.
         cache: Limits on the grammars of records.
     """
 
@@ -70,8 +69,7 @@ class Plan:
     sampler: Sampler | None
     tree: TreeFile | None
     fields: Sequence[str] | None
-    paths: Mapping[str, Path]
-    conjoined: Mapping[str, Path]
+    paths: ArtifactPaths
     cache: CacheLimits
 
     @classmethod
@@ -98,9 +96,8 @@ class Plan:
             sampler=partners.early_sampler(counts),
             tree=tree_of(method, output=options.output, resume=options.resume),
             fields=kept_fields(options),
-            paths=artifact_paths(options.artifact, options.constraint),
-            conjoined=conjoined_paths(options.conjoined),
-            cache=CacheLimits.of(options),
+            paths=ArtifactPaths.of(options.artifact, options),
+            cache=cache_limits(options),
         )
 
     def open_files(self) -> Files:
@@ -112,17 +109,14 @@ class Plan:
         options = self.options
         prompts = Prompts.open(options, max_n=options.max_n)
         records = prompts.records()
-        if not self.paths and options.method not in WITHOUT_CONSTRAINT:
+        if not self.paths.named and options.method not in WITHOUT_CONSTRAINT:
             records = refuse_unconstrained(records, needs_constraint(options))
         denied = read_denied(options.deny)
         refuse_output(options)
-        digests = verify_artifacts(self.paths)
-        also = sorted(verify_artifacts(self.conjoined).values())
-        named = {**self.paths, **self.conjoined}
-        require_grammars(options, named, guessing=self.partners.guessing)
-        held = RunConstraint.of(options, digests, also, denied)
+        held = RunConstraint.read(self.paths, denied, options)
+        require_grammars(options, held, guessing=self.partners.guessing)
         has_file = options.counts is not None and self.partners.keeps_counts
-        self.counts.require_artifacts(digests.values() if has_file else ())
+        self.counts.require_artifacts(held.digests.values() if has_file else ())
         return Files(prompts, for_tree(records, self.tree, held), held)
 
 

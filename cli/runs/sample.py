@@ -6,19 +6,18 @@ import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TYPE_CHECKING
 
-from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
-from cdec.cli.runs.adaptation import Adaptation, nothing_guessed
 from cdec.cli.runs.checks import warping_of
-from cdec.cli.runs.constraints import Constraints
 from cdec.cli.runs.draft_loading import save_counts
-from cdec.cli.runs.loop import Decoder, Output, Task, batches
+from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
 from cdec.cli.runs.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, WITHOUT_EFFECT
 from cdec.cli.runs.models import shown_model
 from cdec.cli.runs.plan import Plan, inputs
+from cdec.cli.runs.requirements import Requirements, nothing_guessed
 from cdec.core.errors import CdecError
 
 if TYPE_CHECKING:
@@ -27,8 +26,10 @@ if TYPE_CHECKING:
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.cli.runs.plan import Files
     from cdec.core.models.base import LanguageModel
+    from cdec.core.sample import Sample
     from cdec.data.output.resume import FinishedRecords
     from cdec.data.prompts.read import BadRecord, PromptRecord
+    from cdec.samplers.base import Sampler
     from cdec.samplers.rewards import Reward
 
 
@@ -45,37 +46,40 @@ def sample(options: Options, run: Run) -> int:
     files = plan.open_files()
     loaded = _load(plan, files, run.console)
     with (
-        loaded.constraints,
+        loaded.requirements,
         open_writer(
             options.output,
-            config=manifest(plan, files, loaded.decoder.model),
+            config=manifest(plan, files, loaded.model),
             inputs=inputs(options),
             force=options.force,
             resume=options.resume,
         ) as writer,
     ):
         run.console.warn(writer.notices)
-        # With a tree there is one record: its error is the run's.
-        strict = options.strict or plan.tree is not None
-        output = Output(writer, run.signals, plan.fields, strict, run.console)
-        tasks = Tasks(
-            options, loaded.constraints, writer.finished, loaded.adaptation, loaded.reward
+        tasks = Tasks(options, loaded.requirements, writer.finished, loaded.reward)
+        loop = Loop(
+            work=at_temperatures(loaded.model, warping_of(options), loaded.sampler.draw_batch),
+            records=partial(_records, plan.fields),
+            write=writer.write,
+            # With a tree there is one record: its error is the run's.
+            strict=options.strict or plan.tree is not None,
+            phase="sampling",
         )
-        _draw(batches(tasks.of(files.records), options.batch_size), loaded.decoder, output, run)
+        status = loop.over(batches(tasks.of(files.records), options.batch_size), run)
         save_counts(options, plan.counts, guesses=plan.partners.keeps_counts)
-        run.console.warn([*loaded.constraints.take_notices(), *files.prompts.stats.notices])
+        run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.partners.guessing, tasks.kinds))
         run.console.warn(getattr(loaded.reward, "notices", ()))
-    return SOME_RECORDS_FAILED if output.failed else 0
+    return status
 
 
 @dataclass(frozen=True)
 class _Loaded:
     """What a run works with once its models are there."""
 
-    decoder: Decoder
-    constraints: Constraints
-    adaptation: Adaptation
+    sampler: Sampler
+    model: LanguageModel
+    requirements: Requirements
     reward: Reward | None
 
 
@@ -85,28 +89,25 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
     Raises:
         CdecError: One of them cannot be had, or they do not fit each other.
     """
-    options, partners, held = plan.options, plan.partners, files.held
+    options, partners = plan.options, plan.partners
     reward = partners.reward()
     draft = partners.early_draft()
     model = models.open_model(options)
     sampler = plan.sampler or partners.sampler(model, draft, reward, plan.counts, console)
     plan.counts.require_vocabulary(model.vocabulary.vocabulary_hash)
-    adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
-    constraints = Constraints(plan.paths, model.vocabulary, held.denied, plan.cache, plan.conjoined)
-    console.warn(constraints.notices)
-    decoder = Decoder(sampler, model, warping_of(options))
-    return _Loaded(decoder, constraints, adaptation, reward)
+    required = options.method not in WITHOUT_CONSTRAINT
+    requirements = Requirements(files.held, model, required=required, limits=plan.cache)
+    console.warn(requirements.take_notices())
+    return _Loaded(sampler, model, requirements, reward)
 
 
-def _draw(tasks: Iterable[Sequence[Task]], decoder: Decoder, output: Output, run: Run) -> None:
-    """Draw and write, batch by batch."""
-    with run.console.progress("records") as progress:
-        done = 0
-        for batch in tasks:
-            output.write(batch, decoder.results(batch))
-            run.signals.checkpoint()
-            done += len(batch)
-            progress.update("sampling", done, None)
+def _records(
+    fields: Sequence[str] | None, task: Task, samples: Sequence[Sample]
+) -> Iterator[dict[str, object]]:
+    """Yield the samples that are missing in the output, with these fields; None keeps all."""
+    for sample in samples:
+        if task.missing is None or sample.index in task.missing:
+            yield sample.to_json(fields)
 
 
 @dataclass(frozen=True)
@@ -118,9 +119,8 @@ class Tasks:
     """
 
     options: Options
-    constraints: Constraints
+    requirements: Requirements
     finished: FinishedRecords
-    adaptation: Adaptation
     reward: Reward | None = None
     kinds: set[str | None] = field(default_factory=set)
 
@@ -131,7 +131,7 @@ class Tasks:
         for record in records:
             if isinstance(record, BadRecord):
                 if self.finished.missing(record.id, 1):
-                    yield Task(record.id, record.error)
+                    yield Task(record.id, record.error, ends_run=True)
                 continue
             n = self.options.n if record.n is None else record.n
             missing = self.finished.missing(record.id, n)
@@ -142,16 +142,13 @@ class Tasks:
         from cdec.data.prompts.seeds import derive_seed
         from cdec.samplers import Request
 
-        required = self.options.method not in WITHOUT_CONSTRAINT
         try:
-            prompt, constraint = self.adaptation.of_record(
-                record, self.constraints, required=required
-            )
+            prompt, constraint = self.requirements.of(record)
             self.kinds.add(None if constraint is None else constraint.kind)
             if self.reward is not None:
                 self.reward.check(record.input)
         except CdecError as error:
-            return Task(record.id, error, is_plain=False)
+            return Task(record.id, error)
         seed = self.options.seed if record.seed is None else record.seed
         longest = record.max_tokens
         own = (record.n, longest, record.temperature)
@@ -163,8 +160,8 @@ class Tasks:
             max_new_tokens=self.options.max_new_tokens if longest is None else longest,
             input=record.input,
         )
-        is_plain = all(value is None for value in own)
-        return Task(record.id, request, record.temperature, is_plain, missing)
+        ends_run = all(value is None for value in own)
+        return Task(record.id, request, record.temperature, missing=missing, ends_run=ends_run)
 
 
 def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object]:
@@ -181,7 +178,7 @@ def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object
         "model": shown_model(options.model),
         "vocabulary": model.vocabulary.vocabulary_hash,
         "artifacts": dict(sorted(held.digests.items())),
-        **({"and": list(held.also)} if held.also else {}),
+        **({"and": held.other_digests} if held.others else {}),
         "deny": _hash(held.denied) if held.denied else None,
         "template": None if template is None else _hash([template.texts, template.fields]),
         **({} if options.tree is None else {"tree": str(options.tree)}),

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
+from functools import partial
 from typing import TYPE_CHECKING
 
-from cdec.cli.frame.typed import record_error
+from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import refuse_terminal, refuse_unused, require_utf8
 from cdec.cli.runs import models
-from cdec.cli.runs.adaptation import Adaptation
+from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
 from cdec.cli.runs.checks import check_warping, parse_fields, warping_of
-from cdec.cli.runs.constraints import Constraints, artifact_paths, verify_artifacts
 from cdec.cli.runs.inputs import ScorePrompts, read_denied, require_input
-from cdec.cli.runs.loop import by_temperature
-from cdec.cli.runs.narrowing import conjoined_paths
+from cdec.cli.runs.loop import Loop, Task, at_temperatures
+from cdec.cli.runs.models import refuse_revision
+from cdec.cli.runs.requirements import Requirements
 from cdec.core.errors import CdecError, UsageError
 
 if TYPE_CHECKING:
@@ -68,16 +69,17 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
     return fields
 
 
-def scored(options: Options, run: Run) -> Iterator[dict[str, object]]:
-    """Yield the score of each record, or its error object, in the order of the input.
+def score(options: Options, run: Run) -> int:
+    """Carry out one run; returns the exit status.
 
     Raises:
-        CdecError: With ``--strict`` the first bad record's own error; in any case one that every
-            record would meet.
+        CdecError: What every record would meet; with ``--strict`` the first bad record's own error.
     """
     from cdec.data.input.source import SourceStats
 
-    paths = artifact_paths(options.artifact, options.constraint)
+    refuse_revision(options.model, run.typed)
+    fields = check_options(options, run.typed)
+    paths = ArtifactPaths.of(options.artifact, options)
     denied = read_denied(options.deny)
     limits = options.input_limits
     prompts = ScorePrompts.read(
@@ -86,51 +88,41 @@ def scored(options: Options, run: Run) -> Iterator[dict[str, object]]:
         options.template,
         limits,
     )
-    conjoined = conjoined_paths(options.conjoined)
-    verify_artifacts({**paths, **conjoined})
+    held = RunConstraint.read(paths, denied, options)
     model = models.open_model(options)
-    adaptation = Adaptation(model, lookahead=options.lookahead, heal=options.heal)
     stats = SourceStats()
-    with Constraints(paths, model.vocabulary, denied, None, conjoined) as constraints:
-        run.console.warn(constraints.notices)
-        tasks = Tasks(options, prompts, constraints, adaptation)
-        records = _records(options, limits, stats)
-        is_pooled = bool(paths or conjoined) or prompts.by_id is not None
-        for batch in batches(map(tasks.of, records), options.batch_size, is_pooled=is_pooled):
-            yield from _results(options, model, batch)
-            run.signals.checkpoint()
-        run.console.warn([*constraints.take_notices(), *prompts.notices, *stats.notices])
+    with Requirements(held, model, required=False) as requirements:
+        run.console.warn(requirements.take_notices())
+        tasks = map(Tasks(options, prompts, requirements).of, _records(options, limits, stats))
+        is_pooled = bool(paths) or prompts.by_id is not None
+        loop = Loop(
+            work=at_temperatures(model, warping_of(options), partial(_scores, options)),
+            records=lambda task, result: [_kept({**task.head, **result.to_json()}, fields)],
+            write=partial(print_json, run.console),
+            strict=options.strict,
+        )
+        status = loop.over(pooled(tasks, options.batch_size, is_pooled=is_pooled), run)
+        run.console.warn([*requirements.take_notices(), *prompts.notices, *stats.notices])
+    return status
 
 
-@dataclass(frozen=True, slots=True)
-class Task:
-    """One record on its way.
+def _scores(
+    options: Options, model: LanguageModel, requests: list[ScoreRequest]
+) -> Sequence[Score | CdecError]:
+    from cdec.samplers.scoring.score import Scorer
 
-    Attributes:
-        head: ``id`` and ``index``, where the record has them.
-        name: What an error object calls it.
-        request: What to score, or the error it met.
-        temperature: Of the prompt's record; None takes the run's.
-    """
+    scorer = Scorer(
+        model,
+        candidates=options.candidates,
+        max_new_tokens=options.max_new_tokens,
+        end=options.end,
+    )
+    return scorer.run(requests)
 
-    head: dict[str, object]
-    name: object
-    request: ScoreRequest | CdecError
-    temperature: float | None = None
 
-    def in_pool(self, pool: int) -> Task:
-        """Return this task with its request in a pool."""
-        if isinstance(self.request, CdecError):
-            return self
-        return replace(self, request=replace(self.request, pool=pool))
-
-    def shares_bounds(self, other: Task) -> bool:
-        """Whether both were drawn from one prompt under one constraint."""
-        mine, its = self.request, other.request
-        if isinstance(mine, CdecError) or isinstance(its, CdecError):
-            return False
-        same = mine.constraint is its.constraint and self.temperature == other.temperature
-        return same and mine.prompt == its.prompt
+def _kept(record: dict[str, object], fields: Sequence[str] | None) -> dict[str, object]:
+    """Return a record with these fields alone; None keeps all."""
+    return record if fields is None else {name: record[name] for name in fields if name in record}
 
 
 class Tasks:
@@ -140,13 +132,11 @@ class Tasks:
         self,
         options: Options,
         prompts: ScorePrompts,
-        constraints: Constraints,
-        adaptation: Adaptation,
+        requirements: Requirements,
     ) -> None:
         self._seed = options.seed
         self._prompts = prompts
-        self._constraints = constraints
-        self._adaptation = adaptation
+        self._requirements = requirements
         self._last: tuple[PromptRecord, Prompt, Constraint | None] | None = None
 
     def of(self, record: ScoreRecord | BadRecord) -> Task:
@@ -160,7 +150,7 @@ class Tasks:
         from cdec.samplers.scoring.score import ScoreRequest
 
         if isinstance(record, BadRecord):
-            return Task({}, record.id, record.error)
+            return Task(record.id, record.error)
         given: dict[str, object] = {"id": record.id, "index": record.index}
         head = {name: value for name, value in given.items() if value is not None}
         name = f"line {record.line}" if record.id is None else record.id
@@ -170,21 +160,21 @@ class Tasks:
         except UsageError:
             raise
         except CdecError as error:
-            return Task(head, name, error)
+            return Task(name, error)
         seed = derive_seed(self._seed, record.id, 0)
         request = ScoreRequest(prompt, constraint, record.text, record.token_ids, seed)
-        return Task(head, name, request, source.temperature)
+        return Task(name, request, source.temperature, head)
 
     def _opened(self, source: PromptRecord) -> tuple[Prompt, Constraint | None]:
         """Return the prompt and the constraint of a prompt's record."""
         # Samples of one record share its constraint, so that they share its bounds.
         if self._last is None or self._last[0] is not source:
-            opened = self._adaptation.of_record(source, self._constraints, required=False)
+            opened = self._requirements.of(source)
             self._last = (source, *opened)
         return self._last[1:]
 
 
-def batches(tasks: Iterable[Task], size: int, *, is_pooled: bool) -> Iterator[list[Task]]:
+def pooled(tasks: Iterable[Task], size: int, *, is_pooled: bool) -> Iterator[list[Task]]:
     """Cut tasks into batches of ``size`` or more.
 
     Args:
@@ -196,39 +186,31 @@ def batches(tasks: Iterable[Task], size: int, *, is_pooled: bool) -> Iterator[li
     batch: list[Task] = []
     run = pool = 0
     for task in tasks:
-        belongs = is_pooled and bool(batch) and task.shares_bounds(batch[-1]) and run < MAX_POOL
+        belongs = is_pooled and bool(batch) and _share_bounds(task, batch[-1]) and run < MAX_POOL
         if not belongs and (len(batch) >= size or run >= MAX_POOL):
             yield batch
             batch = []
         run = run + 1 if belongs else 1
         pool += is_pooled and not belongs
-        batch.append(task.in_pool(pool))
+        batch.append(_in_pool(task, pool))
     if batch:
         yield batch
 
 
-def _results(
-    options: Options, model: LanguageModel, tasks: Sequence[Task]
-) -> Iterator[dict[str, object]]:
-    from cdec.samplers.scoring.score import Scorer
+def _in_pool(task: Task, pool: int) -> Task:
+    """Return a task with its request in a pool."""
+    if isinstance(task.request, CdecError):
+        return task
+    return replace(task, request=replace(task.request, pool=pool))
 
-    def score(view: LanguageModel, requests: list[ScoreRequest]) -> Sequence[Score | CdecError]:
-        scorer = Scorer(
-            view,
-            candidates=options.candidates,
-            max_new_tokens=options.max_new_tokens,
-            end=options.end,
-        )
-        return scorer.run(requests)
 
-    found = by_temperature(tasks, model, warping_of(options), score)
-    for task, result in zip(tasks, found, strict=True):
-        if not isinstance(result, CdecError):
-            yield task.head | result.to_json()
-        elif options.strict:
-            raise result
-        else:
-            yield record_error(result, task.name)
+def _share_bounds(one: Task, other: Task) -> bool:
+    """Whether both were drawn from one prompt under one constraint."""
+    mine, its = one.request, other.request
+    if isinstance(mine, CdecError) or isinstance(its, CdecError):
+        return False
+    same = mine.constraint is its.constraint and one.temperature == other.temperature
+    return same and bool(mine.prompt == its.prompt)
 
 
 def _records(

@@ -2,67 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.runs.constraints import DEFAULT
 from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
-    from cdec.cli.options.constraint import ConstraintOptions
+    from cdec.cli.runs.artifacts import RunConstraint
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.samplers.learning.saved.file import TreeFile
-
-
-@dataclass(frozen=True, kw_only=True)
-class RunConstraint:
-    """What all records of a run are held to.
-
-    Attributes:
-        digests: Of the artifacts, by name.
-        also: Digests of the artifacts of ``--and``.
-        denied: Texts of ``--deny``.
-        lookahead: As typed. heal: As typed.
-    """
-
-    digests: Mapping[str, str] = field(default_factory=dict)
-    also: Sequence[str] = ()
-    denied: Sequence[str] = ()
-    lookahead: int | None = None
-    heal: bool = False
-
-    @classmethod
-    def of(
-        cls,
-        options: ConstraintOptions,
-        digests: Mapping[str, str],
-        also: Sequence[str],
-        denied: Sequence[str],
-    ) -> RunConstraint:
-        """Return what a run's options and files say."""
-        return cls(
-            digests=digests,
-            also=also,
-            denied=denied,
-            lookahead=options.lookahead,
-            heal=options.heal,
-        )
-
-    def names(self, record: PromptRecord) -> dict[str, str]:
-        """Return what tells a record's constraint from others, by the words of messages."""
-        from cdec.samplers.learning.saved.key import hash_of
-
-        own = {"grammar": record.grammar, "candidates": record.candidates}
-        narrowed = {"--and": sorted(self.also), "--deny": sorted(set(self.denied))}
-        names = {"artifact": self.digests.get(record.constraint or DEFAULT, "")}
-        if record.grammar is not None:
-            names = {}
-        names |= {name: hash_of(value) for name, value in (own | narrowed).items() if value}
-        if self.lookahead is not None:
-            names["--lookahead"] = str(self.lookahead)
-        return names | ({"--heal": "yes"} if self.heal else {})
 
 
 def for_tree(

@@ -5,13 +5,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.texts.rejection import Rejection, first_rejected_byte
 from cdec.core.constraint import DEAD
 
 if TYPE_CHECKING:
+    from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.constraint import Constraint
 
 
@@ -32,14 +32,14 @@ class Checker:
     shown: int
 
     @classmethod
-    def open(cls, path: Path, shown: int) -> Checker:
+    def open(cls, file: ArtifactFile, shown: int) -> Checker:
         """Open an artifact with the token bytes it holds; no tokenizer is needed."""
-        from cdec.core.artifacts.kinds import open_artifact, read_artifact
+        from cdec.core.artifacts.kinds import bind_artifact
 
-        settings = json.loads(read_artifact(path).metadata.get("cdec.options", "{}"))
+        settings = json.loads(file.metadata.get("cdec.options", "{}"))
         heads = [bytes.fromhex(head) for head in settings.get("heads", [""])]
         tail = bytes.fromhex(settings.get("suffix_bytes", ""))
-        return cls(open_artifact(path), heads, tail, shown)
+        return cls(bind_artifact(file), heads, tail, shown)
 
     def texts(self, texts: Iterable[str]) -> Iterator[dict[str, Any]]:
         """Return one verdict a text."""

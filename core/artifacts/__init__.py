@@ -2,5 +2,5 @@
 
 Read ``write``, then ``frame`` (what is checked before Arrow sees a byte), ``digest``, ``read``,
 and ``kinds``, the one table that says which constraint a kind of artifact opens as. Others import
-``write_artifact``, ``read_artifact`` and ``open_artifact``.
+``write_artifact``, ``read_artifact``, ``bind_artifact`` and ``open_artifact``, which is both.
 """

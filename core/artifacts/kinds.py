@@ -1,7 +1,7 @@
 """Artifacts: one Arrow IPC file each, verified, memory-mapped and opened as a constraint.
 
-Writing is ``artifact_write``, reading ``artifact_read``; what the columns of a kind must hold is
-one file a kind, named in ``CONSTRAINTS``.
+Writing is ``write``, reading and verifying ``read``; what the columns of a kind must hold is one
+file a kind, named in ``CONSTRAINTS``. ``open_artifact`` is ``bind_artifact`` of ``read_artifact``.
 """
 
 from __future__ import annotations
@@ -26,6 +26,7 @@ __all__ = [
     "ArtifactFile",
     "ArtifactKind",
     "ArtifactLimits",
+    "bind_artifact",
     "open_artifact",
     "read_artifact",
     "write_artifact",
@@ -62,12 +63,7 @@ def open_artifact(
         TokenizerMismatchError: Compiled for another vocabulary, tokenisation or end of sequence.
         LimitError: Larger than the limits, or compressed.
     """
-    file = read_artifact(path, limits=limits)
-    recorded_eos = _recorded_eos(file)
-    if vocabulary is None:
-        vocabulary = _stored_vocabulary(file, recorded_eos)
-    _check_fingerprints(file, vocabulary, recorded_eos)
-    return CONSTRAINTS[file.kind].open(file, vocabulary)
+    return bind_artifact(read_artifact(path, limits=limits), vocabulary)
 
 
 def read_artifact(path: str | Path, *, limits: ArtifactLimits | None = None) -> ArtifactFile:
@@ -85,6 +81,29 @@ def read_artifact(path: str | Path, *, limits: ArtifactLimits | None = None) -> 
         As ``open_artifact``, but for the mismatch.
     """
     return map_verified(Path(path), CONSTRAINTS, limits or ArtifactLimits())
+
+
+def bind_artifact(file: ArtifactFile, vocabulary: Vocabulary | None = None) -> Constraint:
+    """Open a verified artifact for a vocabulary; the file is not read again.
+
+    So an artifact can be refused before a model loads, and opened for the model's vocabulary after.
+
+    Args:
+        file: As ``read_artifact`` gives it.
+        vocabulary: As in ``open_artifact``.
+
+    Returns:
+        The constraint. Cost: independent of the size of the artifact.
+
+    Raises:
+        ArtifactInvalidError: Its end-of-sequence ids are no token ids.
+        TokenizerMismatchError: Compiled for another vocabulary, tokenisation or end of sequence.
+    """
+    recorded_eos = _recorded_eos(file)
+    if vocabulary is None:
+        vocabulary = _stored_vocabulary(file, recorded_eos)
+    _check_fingerprints(file, vocabulary, recorded_eos)
+    return CONSTRAINTS[file.kind].open(file, vocabulary)
 
 
 def _recorded_eos(file: ArtifactFile) -> tuple[int, ...]:

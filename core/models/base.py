@@ -46,9 +46,11 @@ class LanguageModel(ABC):
         context_length: Tokens of prompt and text together; None where unbounded.
         warping: What ``prefill`` applies to new prompts by default.
         rounding: Bound of the relative error of a sum of probabilities, such as the whole of them.
+        continues_prompt: Whether a text goes on where its prompt ends, rather than beginning anew.
     """
 
     rounding: float = 1e-6
+    continues_prompt: bool = True
 
     def __init__(
         self,

@@ -22,6 +22,7 @@ from cdec.samplers.scoring.texts import Reading, read, token_ids_of
 from cdec.samplers.walks.batch import FREE, Batch
 
 if TYPE_CHECKING:
+    from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel
 
 __all__ = ["Score", "ScoreRequest", "Scorer"]
@@ -202,12 +203,12 @@ class Scorer:
 
 def _groups(requests: Sequence[ScoreRequest]) -> list[list[int]]:
     """Group texts that share prompt, constraint and pool, in the order of their first ones."""
-    groups: dict[tuple[str, int, int], list[int]] = {}
+    groups: dict[tuple[str, Constraint | None, int], list[int]] = {}
     for i, request in enumerate(requests):
         prompt = request.prompt
         # subtle: texts get a mark, so that none is taken for the tokens or messages it spells.
         shown = "t" + prompt if isinstance(prompt, str) else "r" + repr(list(prompt))
-        groups.setdefault((shown, id(request.constraint), request.pool), []).append(i)
+        groups.setdefault((shown, request.constraint, request.pool), []).append(i)
     return list(groups.values())
 
 

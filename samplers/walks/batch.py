@@ -161,7 +161,7 @@ class Batch:
         ]
 
     def _open(self) -> None:
-        numbers: dict[int, int] = {}
+        numbers: dict[Constraint, int] = {}
         for i, request in enumerate(self.requests):
             try:
                 self._open_session(i, request.constraint, numbers)
@@ -170,15 +170,17 @@ class Batch:
                 self.errors[i] = error
         self._prefill([i for i in range(len(self.requests)) if i not in self.errors])
 
-    def _open_session(self, i: int, constraint: Constraint | None, numbers: dict[int, int]) -> None:
+    def _open_session(
+        self, i: int, constraint: Constraint | None, numbers: dict[Constraint, int]
+    ) -> None:
         if constraint is None:
             return
-        if id(constraint) not in numbers:
+        if constraint not in numbers:
             _require_same_vocabulary(self.model, constraint)
             self.sessions.append(constraint.session(self.model.device))
             # subtle: numbered last; one that cannot be opened must not lend its place to the next.
-            numbers[id(constraint)] = len(self.sessions) - 1
-        self.session_of[i] = numbers[id(constraint)]
+            numbers[constraint] = len(self.sessions) - 1
+        self.session_of[i] = numbers[constraint]
 
     def _prefill(self, numbers: list[int]) -> None:
         try:

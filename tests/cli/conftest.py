@@ -144,7 +144,8 @@ def _kept_child() -> Iterator[ChildCompiler]:
 @pytest.fixture
 def grammar_child(_kept_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> ChildCompiler:
     """Let runs in this process share one child that compiles grammars."""
-    from cdec.compilers.grammars.child import compiler as child
+    from cdec.compilers.grammars.child import cache, compiler
 
-    monkeypatch.setattr(child, "ChildCompiler", lambda: _kept_child)
+    for module in (compiler, cache):
+        monkeypatch.setattr(module, "ChildCompiler", lambda: _kept_child)
     return _kept_child

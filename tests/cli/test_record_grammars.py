@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.runs.record_grammars import CacheLimits, RecordGrammars
 from cdec.compilers import ChildCompiler, GrammarLimits
+from cdec.compilers.grammars.child import cache
+from cdec.compilers.grammars.child.cache import CacheLimits, GrammarCache
 from cdec.core.errors import CdecError
 from tests.laws.grammar_cases import byte_vocabulary
 
@@ -122,15 +123,13 @@ class _Counter:
 @pytest.fixture
 def counted(grammar_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> _Counter:
     """Count the compilations."""
-    from cdec.compilers.grammars.child import compiler as child
-
     counter = _Counter(grammar_child)
-    monkeypatch.setattr(child, "ChildCompiler", lambda: counter)
+    monkeypatch.setattr(cache, "ChildCompiler", lambda: counter)
     return counter
 
 
-def _grammars(embedded_model: Any, **limits: int) -> RecordGrammars:
-    return RecordGrammars(embedded_model.vocabulary, CacheLimits(GrammarLimits(), **limits))
+def _grammars(embedded_model: Any, **limits: int) -> GrammarCache:
+    return GrammarCache(embedded_model.vocabulary, CacheLimits(GrammarLimits(), **limits))
 
 
 def test_equal_texts_share_a_constraint(counted: _Counter, embedded_model: Any) -> None:
@@ -164,25 +163,26 @@ def test_the_cache_is_bounded_in_bytes(counted: _Counter, embedded_model: Any) -
 def test_nothing_is_left_behind(
     counted: _Counter, embedded_model: Any, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    cache = tmp_path / "cache"
+    remembered = tmp_path / "cache"
     temporary = tmp_path / "temporary"
     temporary.mkdir()
-    monkeypatch.setenv("CDEC_CACHE_DIR", str(cache))
+    monkeypatch.setenv("CDEC_CACHE_DIR", str(remembered))
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
     constraint = _grammars(embedded_model).of(WORDS)
     assert constraint.session("cpu").start(1) is not None
     assert list(temporary.iterdir()) == []
-    assert not (cache / "verified").exists()
+    assert not (remembered / "verified").exists()
 
 
 def test_warnings_of_many_grammars_are_counted_not_repeated(grammar_child: object) -> None:
     limits = CacheLimits(count=4, size=1 << 20, compiling=GrammarLimits())
-    grammars = RecordGrammars(byte_vocabulary(), limits)
+    grammars = GrammarCache(byte_vocabulary(), limits)
     try:
         for letter in "abc":
             grammars.of(f'start: "{letter}"\nWS: " "+\n%ignore WS\n')
     finally:
         grammars.close()
-    codes = [notice.code for notice in grammars.notices]
-    assert codes.count("W_UNBOUNDED_WHITESPACE") == 1
-    assert "(and 2 more grammars)" in grammars.notices[0].message
+    notices = grammars.take_notices()
+    assert [notice.code for notice in notices].count("W_UNBOUNDED_WHITESPACE") == 1
+    assert "(and 2 more grammars)" in notices[0].message
+    assert grammars.take_notices() == []

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.runs.score import batches
+from cdec.cli.runs.loop import Task
+from cdec.cli.runs.score import pooled
 from cdec.compilers import compile_grammar
 
 from .conftest import Runner
@@ -208,17 +209,16 @@ def test_batches_change_no_result(cdec: Runner, letters: Path) -> None:
 
 def test_pools_are_cut_where_the_limit_says(monkeypatch: pytest.MonkeyPatch) -> None:
     from cdec.cli.runs import score
-    from cdec.cli.runs.score import Task
     from cdec.samplers.scoring.score import ScoreRequest
 
     monkeypatch.setattr(score, "MAX_POOL", 4)
-    tasks = [Task({}, i, ScoreRequest("x", None, "a")) for i in range(10)]
+    tasks = [Task(i, ScoreRequest("x", None, "a")) for i in range(10)]
     for size in (1, 3, 20):
-        cut = list(batches(tasks, size, is_pooled=True))
-        pools = [task.request.pool for batch in cut for task in batch]  # type: ignore[union-attr]
+        cut = list(pooled(tasks, size, is_pooled=True))
+        pools = [task.request.pool for batch in cut for task in batch]
         assert pools == [1] * 4 + [2] * 4 + [3] * 2
         assert [task.name for batch in cut for task in batch] == list(range(10))
-    assert [len(batch) for batch in batches(tasks, 3, is_pooled=False)] == [3, 3, 3, 1]
+    assert [len(batch) for batch in pooled(tasks, 3, is_pooled=False)] == [3, 3, 3, 1]
 
 
 def test_candidates_and_limits(cdec: Runner, letters: Path) -> None:

@@ -34,6 +34,8 @@ class EncoderDecoderModel(CausalModel):
     one, the forced first token: the distribution is that of what ``generate`` would go on with.
     """
 
+    continues_prompt = False
+
     def __init__(self, module: Any, *args: Any, **options: Any) -> None:
         super().__init__(module, *args, **options)
         self._first = _first_tokens(module)

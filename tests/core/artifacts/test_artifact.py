@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from cdec.core.artifacts.kinds import (
+    bind_artifact,
     open_artifact,
+    read_artifact,
 )
 from cdec.core.errors import (
     TokenizerMismatchError,
@@ -56,6 +58,15 @@ def test_artifact_opens_without_a_tokenizer(good_path: Path) -> None:
     for row in good_rows():
         assert constraint.accepts(constraint.member_text(row))
     assert not constraint.accepts(b"t3;t4")
+
+
+def test_an_artifact_that_was_read_opens_without_its_file(good_path: Path) -> None:
+    file = read_artifact(good_path)
+    good_path.unlink()
+    for constraint in (bind_artifact(file), bind_artifact(file, byte_vocabulary())):
+        assert all(constraint.accepts(constraint.member_text(row)) for row in good_rows())
+    with pytest.raises(TokenizerMismatchError):
+        bind_artifact(file, Vocabulary([b"x"] * 320 + [b""], eos_token_ids=[320]))
 
 
 def test_counts_are_recorded(good: bytes) -> None:

@@ -1,21 +1,26 @@
-"""Grammars that records bring: compiled in the limited child, kept in a bounded cache."""
+"""Grammar texts as constraints: compiled in the limited child, kept in a bounded cache."""
 
 from __future__ import annotations
 
 import mmap
 import re
 import tempfile
-from collections import Counter, OrderedDict
-from dataclasses import dataclass, replace
+from collections import OrderedDict
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cdec.cli.options.grammar_limits import RecordGrammarOptions
-from cdec.cli.options.shared import parse_size
+from cdec.compilers.grammars.child.compiler import ChildCompiler
+from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.options import GrammarOptions
+from cdec.core.artifacts.kinds import CONSTRAINTS, bind_artifact
+from cdec.core.artifacts.read import verify_bytes
 from cdec.core.errors import CdecError, Notice
+from cdec.core.notices import FirstOfEach
 
 if TYPE_CHECKING:
-    from cdec.compilers import ChildCompiler, GrammarLimits
+    from typing import Self
+
     from cdec.core.constraint import Constraint
     from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -23,12 +28,12 @@ _EBNF_HEAD = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*[A-Za-z_][\w.-]*\s*::="
 """A text whose first rule has such a head is ``::=`` EBNF; Lark's rules have a colon alone."""
 
 _MEMO_BYTES = 32 << 20
-"""Of each: many of them are open at once, and each serves few records."""
+"""Of each: many of them are open at once, and each serves few texts."""
 
 
 @dataclass(frozen=True, slots=True)
 class CacheLimits:
-    """What grammars of records may cost.
+    """What grammars given as texts may cost.
 
     Attributes:
         compiling: For each compilation.
@@ -36,19 +41,9 @@ class CacheLimits:
         size: Bytes of their artifacts together; the newest is kept whatever its size.
     """
 
-    compiling: GrammarLimits
+    compiling: GrammarLimits = field(default_factory=GrammarLimits)
     count: int = 64
     size: int = 1 << 30
-
-    @classmethod
-    def of(cls, options: RecordGrammarOptions) -> CacheLimits:
-        """Return the limits that options name.
-
-        Raises:
-            UsageError: One is out of range.
-        """
-        size = parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1
-        return cls(options.grammar_limits, options.grammar_cache, size)
 
 
 class _Entry(NamedTuple):
@@ -58,25 +53,35 @@ class _Entry(NamedTuple):
     size: int
 
 
-class RecordGrammars:
-    """Grammar text → constraint; equal texts share one, so that their records decode together.
+class GrammarCache:
+    """Grammar text → constraint; equal texts share one, so that their draws share sessions.
 
     The child process starts with the first grammar. A grammar that could not be compiled is
     remembered as well: a thousand records with one bad grammar cost one compilation.
 
-    Args:
-        vocabulary: The model's.
-        limits: Of the cache and of each compilation.
+    A context manager: the child process ends with it, and what was compiled stays usable.
 
+    Args:
+        vocabulary: Of the model that will draw.
+        limits: Of the cache and of each compilation.
+        name: What errors call a grammar.
     """
 
-    def __init__(self, vocabulary: Vocabulary, limits: CacheLimits) -> None:
-        self._notices: dict[str, Notice] = {}
-        self._noted: Counter[str] = Counter()
+    def __init__(
+        self, vocabulary: Vocabulary, limits: CacheLimits | None = None, *, name: str = "grammar"
+    ) -> None:
+        self._notices = FirstOfEach("grammars")
         self._vocabulary = vocabulary
-        self._limits = limits
+        self._limits = limits or CacheLimits()
+        self._name = name
         self._entries: OrderedDict[str, _Entry] = OrderedDict()
         self._child: ChildCompiler | None = None
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def of(self, text: str) -> Constraint:
         """Return the constraint of a grammar.
@@ -97,15 +102,9 @@ class RecordGrammars:
             raise entry.constraint
         return entry.constraint
 
-    @property
-    def notices(self) -> list[Notice]:
-        """Warnings about grammars compiled so far: the first of each code, with their number."""
-        counted = []
-        for code, first in self._notices.items():
-            more = self._noted[code] - 1
-            message = f"{first.message} (and {more} more grammars)" if more else first.message
-            counted.append(replace(first, message=message))
-        return counted
+    def take_notices(self) -> list[Notice]:
+        """Return the warnings since the last call: the first of each code, with their number."""
+        return self._notices.take()
 
     def close(self) -> None:
         """End the child process; what was compiled stays usable."""
@@ -114,15 +113,11 @@ class RecordGrammars:
             self._child = None
 
     def _compiled(self, text: str) -> _Entry:
-        from cdec.compilers import ChildCompiler, GrammarOptions
-
         if self._child is None:
             self._child = ChildCompiler()
         is_ebnf = _EBNF_HEAD.match(text.removeprefix("\ufeff")) is not None
         options = GrammarOptions(
-            dialect="ebnf" if is_ebnf else "lark",
-            limits=self._limits.compiling,
-            name="field 'grammar'",
+            dialect="ebnf" if is_ebnf else "lark", limits=self._limits.compiling, name=self._name
         )
         # subtle: the file goes once it is mapped, so nothing is left even by a killed run.
         with tempfile.TemporaryDirectory(prefix="cdec-") as folder:
@@ -132,8 +127,7 @@ class RecordGrammars:
             except CdecError as error:
                 return _Entry(error, len(text))
             for notice in report.notices:
-                self._notices.setdefault(notice.code, notice)
-                self._noted[notice.code] += 1
+                self._notices.add(notice)
             return _Entry(_open(path, self._vocabulary), report.bytes)
 
     def _make_room(self) -> None:
@@ -148,13 +142,9 @@ class RecordGrammars:
 
 def _open(path: Path, vocabulary: Vocabulary) -> Constraint:
     """Open an artifact that nobody else will: verified, but not remembered in the user's cache."""
-    from cdec.core.artifacts.kinds import CONSTRAINTS
-    from cdec.core.artifacts.read import verify_bytes
-
     with path.open("rb") as file:
         mapped: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    verified = verify_bytes(mapped, CONSTRAINTS)
-    constraint: Any = CONSTRAINTS[verified.kind].open(verified, vocabulary)
+    constraint: Any = bind_artifact(verify_bytes(mapped, CONSTRAINTS), vocabulary)
     constraint.memo_bytes = _MEMO_BYTES
     opened: Constraint = constraint
     return opened

@@ -1,0 +1,208 @@
+"""The artifacts that a run names: read and verified once, before a model loads."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdec.core.errors import ArtifactVersionError, CdecError, UsageError
+
+if TYPE_CHECKING:
+    from cdec.cli.options.constraint import ConstraintOptions
+    from cdec.core.artifacts.read import ArtifactFile
+    from cdec.data.prompts.record import BadRecord, PromptRecord
+
+DEFAULT = ""
+"""Stands for the artifact of the records that name none."""
+HOW_TO_NAME_ONE = "-a ARTIFACT (make one with cdec compile-set FILE or cdec compile-grammar FILE)"
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactPaths:
+    """Where the artifacts of a run are.
+
+    Attributes:
+        named: By name; DEFAULT names the one of ``--artifact``.
+        others: Those of ``--and``, by the words that name them.
+    """
+
+    named: Mapping[str, Path]
+    others: Mapping[str, Path]
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.named or self.others)
+
+    @classmethod
+    def of(cls, artifact: Path | None, options: ConstraintOptions) -> ArtifactPaths:
+        """Return what was typed.
+
+        Raises:
+            UsageError: A ``--constraint`` that is no NAME=ARTIFACT, or an artifact given twice.
+        """
+        named = parse_named(options.constraint)
+        default = {} if artifact is None else {DEFAULT: artifact}
+        return cls(named=default | named, others=_others(options.conjoined))
+
+
+def parse_named(pairs: Sequence[str]) -> dict[str, Path]:
+    """Return name → path for every ``--constraint NAME=ARTIFACT``.
+
+    Raises:
+        UsageError: No ``=``, an empty part, or a name given twice.
+    """
+    named: dict[str, Path] = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        if not (name and equals and path):
+            raise UsageError(
+                f"--constraint is {pair!r}, expected NAME=ARTIFACT",
+                hint="write for example --constraint cities=cities.arrow",
+            )
+        if name in named:
+            raise UsageError(f"--constraint names {name!r} twice", hint="give each its own name")
+        named[name] = Path(path)
+    return named
+
+
+def _others(paths: Sequence[Path]) -> dict[str, Path]:
+    named = {f"--and {path}": path for path in paths}
+    if len(named) < len(paths):
+        twice = next(path for path in paths if paths.count(path) > 1)
+        raise UsageError(f"--and names {twice} twice", hint="leave one of them out")
+    return named
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunConstraint:
+    """What all records of a run are held to; its artifacts are read, and wait for a model.
+
+    Attributes:
+        named: Artifacts by name, as in ``ArtifactPaths``.
+        others: Those of ``--and``, by the words that name them.
+        denied: Texts of ``--deny``.
+        lookahead: As typed. heal: As typed.
+    """
+
+    named: Mapping[str, ArtifactFile] = field(default_factory=dict)
+    others: Mapping[str, ArtifactFile] = field(default_factory=dict)
+    denied: Sequence[str] = ()
+    lookahead: int | None = None
+    heal: bool = False
+
+    @classmethod
+    def read(
+        cls, paths: ArtifactPaths, denied: Sequence[str], options: ConstraintOptions
+    ) -> RunConstraint:
+        """Read and verify the artifacts.
+
+        Args:
+            paths: Of the run.
+            denied: Texts never to emit.
+            options: As typed.
+
+        Raises:
+            CdecError: One is missing or damaged, or no constraint.
+        """
+        return cls(
+            named={name: read_artifact(path) for name, path in paths.named.items()},
+            others={words: read_artifact(path) for words, path in paths.others.items()},
+            denied=denied,
+            lookahead=options.lookahead,
+            heal=options.heal,
+        )
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digests of the artifacts, by name."""
+        return {name: file.metadata["cdec.digest"] for name, file in self.named.items()}
+
+    @property
+    def other_digests(self) -> list[str]:
+        """Digests of the artifacts of ``--and``, sorted: their order makes no difference."""
+        return sorted(file.metadata["cdec.digest"] for file in self.others.values())
+
+    def names(self, record: PromptRecord) -> dict[str, str]:
+        """Return what tells a record's constraint from others, by the words of messages."""
+        from cdec.samplers.learning.saved.key import hash_of
+
+        own = {"grammar": record.grammar, "candidates": record.candidates}
+        restricted = {"--and": self.other_digests, "--deny": sorted(set(self.denied))}
+        names = {"artifact": self.digests.get(record.constraint or DEFAULT, "")}
+        if record.grammar is not None:
+            names = {}
+        names |= {name: hash_of(value) for name, value in (own | restricted).items() if value}
+        if self.lookahead is not None:
+            names["--lookahead"] = str(self.lookahead)
+        return names | ({"--heal": "yes"} if self.heal else {})
+
+
+def read_artifact(path: Path) -> ArtifactFile:
+    """Map and verify the artifact of a constraint.
+
+    Raises:
+        UsageError: It is what ``--tree`` keeps.
+        CdecError: It is missing or damaged.
+    """
+    from cdec.core.artifacts import kinds
+
+    try:
+        return kinds.read_artifact(path)
+    except ArtifactVersionError:
+        _refuse_tree(path)
+        raise
+
+
+def _refuse_tree(path: Path) -> None:
+    """Refuse a tree of prefixes, which is kept as an artifact is.
+
+    Raises:
+        UsageError: It is one.
+    """
+    from cdec.core.artifacts.read import ArtifactLimits, map_verified
+    from cdec.samplers.learning.saved.file import KINDS
+
+    try:
+        tree = map_verified(path, KINDS, ArtifactLimits())
+    except CdecError:
+        return
+    raise UsageError(
+        f"{path} is no constraint: it is a tree that --tree kept, "
+        f"{len(tree.arrays['parent']):,} prefixes that the draws of one record have met",
+        hint="give it to --tree of cdec sample or cdec mass, with that record's model, prompt and "
+        "artifact",
+    )
+
+
+def needs_artifact(who: str, command: str) -> UsageError:
+    """Return the error of a run without an artifact, where ``who`` needs one.
+
+    Args:
+        who: The method, or the command.
+        command: The command, such as ``cdec sample``.
+    """
+    hint = f"name the artifact: {command} {HOW_TO_NAME_ONE}"
+    return UsageError(f"{who} needs an artifact", hint=hint)
+
+
+def refuse_unconstrained(
+    records: Iterator[PromptRecord | BadRecord], needed: UsageError
+) -> Iterator[PromptRecord | BadRecord]:
+    """Look at the first record of a run without artifacts: it must bring a grammar of its own.
+
+    Later records without a constraint become error objects in their places.
+
+    Args:
+        records: Of the input.
+        needed: The error of a run that needs an artifact.
+
+    Raises:
+        UsageError: ``needed``; it does not.
+    """
+    first = next(records, None)
+    if first is None or getattr(first, "grammar", None) is None:
+        raise needed
+    return itertools.chain([first], records)

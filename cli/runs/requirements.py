@@ -1,0 +1,284 @@
+"""What each record must satisfy: its own words, and what the run asks of all of them."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable, Set
+from typing import TYPE_CHECKING, Any
+
+from cdec.cli.runs.artifacts import DEFAULT, HOW_TO_NAME_ONE
+from cdec.core.errors import FieldError, Notice, UsageError
+
+if TYPE_CHECKING:
+    from cdec.cli.options.sampling import SampleOptions as Options
+    from cdec.cli.runs.artifacts import RunConstraint
+    from cdec.compilers.grammars.child.cache import CacheLimits
+    from cdec.core.combine.healing import SortedTokens
+    from cdec.core.constraint import Constraint
+    from cdec.core.models.base import LanguageModel, Prompt
+    from cdec.data.prompts.record import PromptRecord
+
+_WITHOUT_COMPILER = ("regex", "schema")
+_ADAPTED = 64
+"""Constraints kept with a lookahead, and for prompts with the same end cut off."""
+_REASONS = {
+    "--lookahead": "a set's members have one tokenisation each, so there is nothing to look ahead",
+    "--heal": "a set's members have one tokenisation each, which begins at a token boundary",
+    "--speculate": "a set has no scanner states to count by, and its forced tokens are evaluated "
+    "ahead anyway",
+}
+_REASONS["--draft counts"] = _REASONS["--speculate"]
+
+
+class Requirements:
+    """The constraints of a run's records, opened for its model.
+
+    Records that ask for the same get the same constraint, so that they share sessions. A context
+    manager: the child process that compiles records' grammars ends with it.
+
+    Args:
+        held: What all records are held to.
+        model: Its vocabulary must be the artifacts'; it encodes the prompts to heal.
+        required: Whether every record needs a constraint.
+        limits: Of the grammars that records bring; None takes the defaults.
+
+    Raises:
+        UsageError: Healing, and a model whose prompt is not what its text continues.
+        CdecError: An artifact is of another vocabulary, or nothing is left of one.
+    """
+
+    def __init__(
+        self,
+        held: RunConstraint,
+        model: LanguageModel,
+        *,
+        required: bool,
+        limits: CacheLimits | None = None,
+    ) -> None:
+        from cdec.compilers.grammars.child.cache import CacheLimits, GrammarCache
+        from cdec.core.artifacts.kinds import bind_artifact
+        from cdec.core.combine.restriction import Restriction
+
+        if held.heal and not model.continues_prompt:
+            raise UsageError(
+                "--heal continues the prompt's last word, and this model's texts begin anew",
+                hint="leave --heal out, or take a causal model",
+            )
+        limits = limits or CacheLimits()
+        vocabulary = model.vocabulary
+        others = {words: bind_artifact(file, vocabulary) for words, file in held.others.items()}
+        self._held = held
+        self._model = model
+        self._required = required
+        self._restriction = Restriction(others, held.denied)
+        self._opened = {name: bind_artifact(file, vocabulary) for name, file in held.named.items()}
+        self._restricted = {
+            name: self._left(self._opened[name], str(file.path))
+            for name, file in held.named.items()
+        }
+        self._grammars = GrammarCache(vocabulary, limits, name="field 'grammar'")
+        self._recent = _Recent(limits.count)
+        self._adapted = _Recent(_ADAPTED)
+        self._tokens: SortedTokens | None = None
+
+    def __enter__(self) -> Requirements:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._grammars.close()
+
+    def take_notices(self) -> list[Notice]:
+        """Return the warnings since the last call."""
+        return [*self._grammars.take_notices(), *self._restriction.take_notices()]
+
+    def of(self, record: PromptRecord) -> tuple[Prompt, Constraint | None]:
+        """Return what to prompt with for a record, and what its texts must belong to.
+
+        Args:
+            record: Its prompt, and what it says of its constraint.
+
+        Raises:
+            FieldError: An unknown name, unknown candidates, a kind without a compiler here, or no
+                constraint although one is required.
+            UsageError: An option needs a grammar, and the constraint is none.
+            CdecError: Its grammar cannot be compiled, or the prompt cannot be encoded.
+        """
+        prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
+        asked = (record.constraint, record.candidates, record.grammar)
+        constraint = self._asked(record)
+        if self._held.lookahead is not None:
+            grammar, look = _grammar(constraint, "--lookahead"), self._held.lookahead
+            constraint = self._adapted.get((asked, b""), lambda: grammar.with_lookahead(look))
+        if not self._held.heal:
+            return prompt, constraint
+        return self._heal(prompt, _grammar(constraint, "--heal"), asked)
+
+    def _asked(self, record: PromptRecord) -> Constraint | None:
+        """Return the constraint that a record asks for, with what is asked of all of them."""
+        for field in _WITHOUT_COMPILER:
+            if getattr(record, field) is not None:
+                raise FieldError(
+                    f"the record brings a {field}, and this version compiles sets and grammars",
+                    hint="write it as a grammar, or compile the allowed texts: cdec compile-set",
+                    field=field,
+                )
+        if record.grammar is not None:
+            return self._of_grammar(record.grammar)
+        constraint = self._named(record.constraint)
+        if constraint is None:
+            if self._required or record.candidates is not None:
+                raise FieldError(
+                    "the record names no constraint and the run has no artifact",
+                    hint=f"name the artifact: {HOW_TO_NAME_ONE}",
+                    field="constraint",
+                )
+            return self._recent.get(None, self._others_alone) if self._restriction else None
+        name, texts = record.constraint or DEFAULT, record.candidates
+        if texts is None:
+            return self._restricted[name]
+        return self._recent.get((name, texts), lambda: self._candidates(name, texts))
+
+    def _of_grammar(self, text: str) -> Constraint:
+        if not self._restriction:
+            return self._grammars.of(text)
+        return self._recent.get(
+            text, lambda: self._left(self._grammars.of(text), "the record's grammar")
+        )
+
+    def _others_alone(self) -> Constraint:
+        """Return what is asked of a record without a constraint of its own."""
+        try:
+            return self._restriction.of(None, "the record")
+        except UsageError as error:
+            error.hint = "leave --deny out, or name the artifact with -a ARTIFACT"
+            raise
+
+    def _candidates(self, name: str, texts: tuple[str, ...]) -> Constraint:
+        """Return the set of some members of a record's artifact."""
+        constraint: Any = self._opened[name]
+        restricted: Any = self._restricted[name]
+        if constraint.kind != "set":
+            raise FieldError(
+                f"candidates choose among the members of a set, the artifact is a "
+                f"{constraint.kind}",
+                hint="compile the texts with cdec compile-set and name that artifact",
+                field="candidates",
+            )
+        if hasattr(restricted, "candidates"):
+            chosen: Constraint = restricted.candidates(texts)
+            return chosen
+        # The set is too large to be held to the others row by row; its candidates are not.
+        few = constraint.candidates(texts)
+        return self._restriction.of(few, "the record's candidates", warn=False)
+
+    def _left(self, constraint: Constraint, name: str) -> Constraint:
+        return self._restriction.of(constraint, name) if self._restriction else constraint
+
+    def _named(self, name: str | None) -> Constraint | None:
+        if name is None:
+            return self._opened.get(DEFAULT)
+        if name == DEFAULT or name not in self._opened:
+            known = ", ".join(repr(known) for known in self._opened if known != DEFAULT)
+            raise FieldError(
+                f"no constraint is named {name!r}; known: {known or 'none'}",
+                hint="give it with --constraint NAME=ARTIFACT",
+                field="constraint",
+            )
+        return self._opened[name]
+
+    def _heal(
+        self, prompt: Prompt, constraint: Any, asked: Hashable
+    ) -> tuple[Prompt, Constraint | None]:
+        """Cut a prompt back to a token boundary, and let texts begin with what was cut off."""
+        from cdec.core.combine.healing import HealedConstraint, SortedTokens
+
+        if self._tokens is None:
+            self._tokens = SortedTokens(self._model.vocabulary)
+        tokens = self._tokens
+        kept, prefix = tokens.cut(self._model.encode_prompt(prompt))
+        if not prefix:
+            return prompt, constraint
+        healed = self._adapted.get(
+            (asked, prefix), lambda: HealedConstraint(constraint, prefix, tokens)
+        )
+        return kept, healed
+
+
+class _Recent:
+    """Constraints by what was asked for, the most recently used of them.
+
+    Args:
+        most: How many to keep.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[Hashable, Constraint] = OrderedDict()
+
+    def get(self, asked: Hashable, make: Callable[[], Constraint]) -> Constraint:
+        """Return the constraint that was asked for; ``make`` makes it if it is not there."""
+        if asked not in self._kept:
+            self._kept[asked] = make()
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(asked)
+        return self._kept[asked]
+
+
+def require_grammars(options: Options, held: RunConstraint, *, guessing: str | None = None) -> None:
+    """Refuse options that need a grammar where the run has none, before a model loads.
+
+    Args:
+        options: All options.
+        held: What all records are held to.
+        guessing: The option by which tokens are guessed from counts, if they are.
+
+    Raises:
+        UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
+            for a method without masks.
+    """
+    asked = {"--lookahead": held.lookahead is not None, "--heal": held.heal}
+    flags = [flag for flag, is_asked in asked.items() if is_asked]
+    flags += [] if guessing is None else [guessing]
+    if not flags:
+        return
+    if held.lookahead is not None and options.method == "unconstrained":
+        raise UsageError(
+            "--lookahead means nothing to --method unconstrained, which has no masks",
+            hint="leave it out",
+        )
+    files = [*held.named.values(), *held.others.values()]
+    if options.prompt and not files:
+        raise _needs_grammar(flags[0], "there is no artifact")
+    for file in files:
+        if file.kind == "set":
+            raise _needs_grammar(flags[0], f"{file.path} is a set")
+
+
+def nothing_guessed(guessing: str | None, kinds: Set[str | None]) -> list[Notice]:
+    """Return a warning if tokens were to be guessed from counts, and no record had a grammar.
+
+    Args:
+        guessing: The option by which tokens are guessed; None where they are not.
+        kinds: Of the records' constraints, None for no constraint; empty if nothing was drawn.
+    """
+    if guessing is None or not kinds or "grammar" in kinds:
+        return []
+    message = f"{guessing} guessed nothing: no record has a grammar, whose states are counted"
+    return [Notice("W_NOTHING_GUESSED", message)]
+
+
+def _grammar(constraint: Any, flag: str) -> Any:
+    if constraint is None:
+        raise _needs_grammar(flag, "there is no constraint")
+    if constraint.kind != "grammar":
+        raise _needs_grammar(flag, f"the record's constraint is a {constraint.kind}")
+    return constraint
+
+
+def _needs_grammar(flag: str, found: str) -> UsageError:
+    reason = f": {_REASONS[flag]}" if found.endswith("set") else ""
+    return UsageError(
+        f"{flag} needs a grammar, and {found}{reason}",
+        hint=f"leave {flag} out, or compile a grammar with cdec compile-grammar FILE",
+    )

@@ -1,0 +1,86 @@
+"""What is asked of many constraints alike: other constraints to satisfy too, texts to leave out."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
+from cdec.core.combine.denial import deny
+from cdec.core.combine.denial_trie import DeniedTexts
+from cdec.core.errors import Notice, UsageError
+from cdec.core.notices import FirstOfEach
+
+if TYPE_CHECKING:
+    from cdec.core.constraint import Constraint
+
+_DEAD_ENDS = (
+    "whether every beginning that both allow has an end that both allow is not known; "
+    "a text that gets stuck has finish_reason dead_end"
+)
+
+
+class Restriction:
+    """Conjoins constraints with others, then leaves denied texts out.
+
+        restriction = Restriction({"short.arrow": open_artifact("short.arrow")}, ["Paris"])
+        smaller = restriction.of(open_artifact("cities.arrow"), "cities.arrow")
+
+    Args:
+        others: Constraints that texts must satisfy as well, by the words that notices call them.
+        denied: Texts never to emit, as ``member_text`` gives them.
+    """
+
+    def __init__(
+        self, others: Mapping[str, Constraint] | None = None, denied: Sequence[str] = ()
+    ) -> None:
+        self._others = dict(others or {})
+        self._denied = list(dict.fromkeys(text.encode() for text in denied))
+        self._trie: DeniedTexts | None = None
+        self._notices = FirstOfEach("constraints")
+
+    def __bool__(self) -> bool:
+        """Whether anything is asked."""
+        return bool(self._others or self._denied)
+
+    def of(self, constraint: Constraint | None, name: str, *, warn: bool = True) -> Constraint:
+        """Return what is left of a constraint.
+
+        Args:
+            constraint: None stands for all texts: what is left are those of the others.
+            name: What notices call it.
+            warn: Whether to take note of dead ends, and of denied texts that are no members.
+
+        Returns:
+            A constraint; the one given where nothing is asked. Cost: as ``conjoin`` and ``deny``.
+
+        Raises:
+            EmptySetError: Nothing is left.
+            UsageError: Denied texts, and no constraint to leave them out of.
+        """
+        chosen: Any = constraint
+        for other in self._others.values():
+            chosen = other if chosen is None else conjoin(chosen, other)
+        if chosen is None:
+            raise UsageError(
+                f"`deny` leaves texts of a constraint out, and {name} has none",
+                hint="leave `deny` out, or give a constraint",
+            )
+        if warn and isinstance(chosen, ConjunctionConstraint):
+            others = ", ".join(self._others)
+            self._notices.add(Notice("W_DEAD_ENDS", f"{name} and {others}: {_DEAD_ENDS}", {}))
+        if not self._denied:
+            return chosen  # type: ignore[no-any-return]
+        if chosen.kind != "set" and self._trie is None:
+            self._trie = DeniedTexts(self._denied, chosen.vocabulary)
+        left: Any = deny(chosen, self._denied, denied=self._trie)
+        unknown = left.denied_unknown if warn else 0
+        if unknown:
+            message = f"{name}: {unknown} of {len(self._denied)} denied texts are no members"
+            self._notices.add(Notice("W_DENY_UNKNOWN", message, {"unknown": unknown}))
+        restricted: Constraint = left
+        return restricted
+
+    def take_notices(self) -> list[Notice]:
+        """Return the warnings since the last call: the first of each code, with their number."""
+        return self._notices.take()
