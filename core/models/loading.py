@@ -1,6 +1,6 @@
 """load_model: from a folder or hub name to a LanguageModel; device, dtype and options.
 
-What a repository may do is decided in ``model_trust``; nothing of it runs before that.
+What a repository may do is decided in ``trust``; nothing of it runs before that.
 """
 
 from __future__ import annotations

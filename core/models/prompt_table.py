@@ -1,4 +1,4 @@
-"""PromptTable: what a model keeps once a prompt: lengths, warping, what was computed for it."""
+"""What a model keeps for each prompt: its length, its warping, and what was computed for it."""
 
 from __future__ import annotations
 

@@ -18,7 +18,7 @@ CHUNK = 4096
 
 
 class Tokenization:
-    """A tokenizer set up for continuation text (see ``tokenizer_spec``).
+    """A tokenizer set up for continuation text (see ``spec``).
 
     Encoding uses all cores, as the ``tokenizers`` library does unless the environment variable
     ``TOKENIZERS_PARALLELISM`` says otherwise, and releases the interpreter lock meanwhile.

@@ -1,7 +1,7 @@
 """Vocabulary: token id <-> bytes, special and end-of-sequence ids, logits width, fingerprints.
 
 Only what holds for every tokenizer lives here; ``tokenization`` encodes text, ``token_bytes`` finds
-the bytes of a tokenizer's tokens, ``tokenizer_files`` and its neighbours read tokenizers.
+the bytes of a tokenizer's tokens, ``sources`` and ``files`` read tokenizers.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """What the mentored solver costs a position at vocabulary 131,072, on one core, by kind of input.
 
 Times are of one call of the compiled solver, warm: the best of several and their median. The public
-function adds the checks of its input; the batched solver of ``mentored_torch`` is timed as well
+function adds the checks of its input; the batched solver of ``torch_solver`` is timed as well
 where a GPU is present (there a position is a row of a batch of 16).
 """
 
