@@ -165,7 +165,7 @@ class LanguageModel(ABC):
         return self._distributions.collect(nodes)
 
     def scores_of(self, contexts: ArrayLike) -> list[BlockRows]:
-        """Return what ``evaluate`` does as the blocks where it lies: nothing is copied.
+        """Return the next-token distributions of ``contexts`` block by block; no score is copied.
 
         A batch of contexts that were evaluated at different times lies in several blocks, whose
         rows ``evaluate`` copies together; with 131k tokens that is half a megabyte a context.

@@ -46,12 +46,12 @@ class Distributions:
 
 
 class BlockRows(NamedTuple):
-    """Those of n contexts whose distributions lie in one block, which is not copied.
+    """The next-token distributions of some contexts, as rows of the block that holds them.
 
     ``log P(t | context positions[i]) = scores[rows[i], t] - log_normalizer[rows[i]]``.
 
     Attributes:
-        positions: int64[k] ascending, which of the contexts these are.
+        positions: int64[k] ascending, which of the contexts asked for these are.
         scores, log_normalizer: float[M, V] and float64[M], as in ``Distributions``.
         rows: int64[k], numpy.
     """
