@@ -46,7 +46,7 @@ class GrammarOptions:
         ):
             if value not in choices:
                 known = ", ".join(filter(None, choices))
-                raise UsageError(f"{what} is {value!r}, expected one of {known}", field=what)
+                raise UsageError(f"`{what}` is {value!r}, expected one of {known}", field=what)
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as one JSON-ready object."""

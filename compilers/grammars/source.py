@@ -53,7 +53,8 @@ def read_grammar(
             grammar = read_lark(source, start=start, limits=limits, import_folder=import_folder)
         else:
             raise UsageError(
-                f"there is no grammar dialect {dialect!r}", hint="use auto, lark, ebnf or gbnf"
+                f"there is no grammar dialect {dialect!r}",
+                hint="give `dialect` auto, lark, ebnf or gbnf",
             )
     except CdecError as error:
         if name != UNNAMED:

@@ -84,8 +84,8 @@ def resolve_options(
             text.encode()
         except UnicodeEncodeError:
             raise EncodingError(
-                f"the {name} {text!r} has a lone surrogate, which no text can hold",
-                hint=f"give a {name} of valid Unicode text",
+                f"`{name}` {text!r} has a lone surrogate, which no text can hold",
+                hint=f"give `{name}` valid Unicode text",
                 field=name,
             ) from None
     resolved = leading_space
@@ -97,7 +97,7 @@ def resolve_options(
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:
     if value not in choices:
-        raise UsageError(f"{name} is {value!r}, expected one of {', '.join(choices)}", field=name)
+        raise UsageError(f"`{name}` is {value!r}, expected one of {', '.join(choices)}", field=name)
 
 
 def _takes_space(prefix: str) -> bool:

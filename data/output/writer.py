@@ -162,7 +162,7 @@ def open_writer(
     path = Path(path)
     _refuse_input(path, inputs)
     if resume and config is None:
-        raise UsageError("resuming needs the configuration of the run", hint="give config")
+        raise UsageError("resuming needs the configuration of the run", hint="give `config`")
     existed = path.exists()
     file = _open_file(path, may_exist=force or resume or (existed and not path.is_file()))
     status = os.fstat(file.fileno())

@@ -118,7 +118,7 @@ def _check_nesting(terminal: Terminal, limits: GrammarLimits) -> None:
 def _nesting_error(terminal: Terminal, limits: GrammarLimits) -> LimitError:
     return LimitError(
         f"{where(terminal)} nests brackets deeper than {limits.max_nesting}",
-        hint="write it with fewer brackets, or raise the limit max_nesting",
+        hint="write it with fewer brackets, or raise `max_nesting`",
         limit="max_nesting",
         **place(terminal),
     )
@@ -157,7 +157,7 @@ class _Builder:
             raise LimitError(
                 f"{where(self._terminal)} has more than {self._limits.max_states} states when its "
                 "repetitions are written out",
-                hint="repeat fewer times, or raise the limit max_states",
+                hint="repeat fewer times, or raise `max_states`",
                 limit="max_states",
                 **place(self._terminal),
             )
@@ -234,7 +234,7 @@ class _Builder:
             raise LimitError(
                 f"{where(self._terminal)} repeats {count} times, more than "
                 f"{self._limits.max_repeat}",
-                hint="repeat fewer times, or raise the limit max_repeat",
+                hint="repeat fewer times, or raise `max_repeat`",
                 limit="max_repeat",
                 **place(self._terminal),
             )

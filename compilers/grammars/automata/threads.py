@@ -142,7 +142,7 @@ def too_many_states(terminal: Terminal, limits: GrammarLimits) -> LimitError:
     """Return the error of an automaton with more than max_states states."""
     return LimitError(
         f"the automaton of {where(terminal)} has more than {limits.max_states} states",
-        hint="make the terminal simpler, repeat fewer times, or raise the limit max_states",
+        hint="make the terminal simpler, repeat fewer times, or raise `max_states`",
         limit="max_states",
         **place(terminal),
     )

@@ -177,8 +177,7 @@ def _construct(
         if store.exceeds(limits.max_states):
             raise LimitError(
                 f"the scanner has more than {limits.max_states} states",
-                hint="make the terminals simpler, repeat fewer times, or raise the limit "
-                "max_states",
+                hint="make the terminals simpler, repeat fewer times, or raise `max_states`",
                 limit="max_states",
             )
     return delta[: int(store.used[0])]
