@@ -1,5 +1,6 @@
 """What every command shares: parsing, configuration, streams, signals, progress, tables.
 
-Read ``registry`` (the list of commands), ``command`` (from declared options to Typer), ``config``,
-``console`` and ``signals``. Every other room of cli imports from here.
+Read ``registry`` (the list of commands), ``declaration`` (what is said of an option), ``command``
+(from options to Typer), ``config``, ``console``, ``typed`` (the library's parameters as they are
+typed) and ``signals``. Every other room of cli imports from here.
 """

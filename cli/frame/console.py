@@ -1,4 +1,4 @@
-"""What people see: notices, errors, progress and tables on stderr; data on stdout."""
+"""The two streams: notices, errors and progress on stderr, data on stdout."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import os
 import sys
 import traceback
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import TextIO
 
@@ -37,13 +37,12 @@ def _escape_character(character: str) -> str:
 
 
 class Console:
-    """The two streams of one run.
+    """The two streams of one run; ``NO_COLOR`` and ``TERM`` are looked at.
 
     Args:
         quiet: Print errors only: no notices, no progress, no summary lines on stderr.
         progress: True and False force progress on and off; None shows it on a terminal.
         debug: Show tracebacks.
-        environment: Environment variables; ``NO_COLOR`` and ``TERM`` are looked at.
         stdout: Where data goes.
         stderr: Where all else goes.
     """
@@ -98,12 +97,6 @@ class Console:
         if self.debug:
             written = redact("".join(traceback.format_exception(error)))
             self._print("\n".join(map(escape, written.rstrip("\n").split("\n"))))
-
-    def table(self, rows: Sequence[tuple[str, str]]) -> None:
-        """Write aligned ``name  value`` lines to stdout, control characters escaped."""
-        width = max((len(name) for name, _ in rows), default=0)
-        for name, value in rows:
-            self.data(f"{escape(name):<{width}}  {escape(value)}".rstrip())
 
     @contextmanager
     def progress(self, unit: str) -> Iterator[Progress]:

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from cdec.cli.frame.console import Console
+from cdec.cli.frame.console import Console, escape
 
 _CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 """DEL, the C1 controls, line separators and marks of direction."""
@@ -25,13 +23,13 @@ def print_json(console: Console, value: object) -> None:
 
 def print_table(console: Console, rows: Sequence[tuple[str, str]]) -> None:
     """Write ``name  value`` lines, names aligned, control characters escaped."""
-    console.table(rows)
+    width = max((len(name) for name, _ in rows), default=0)
+    for name, value in rows:
+        console.data(f"{escape(name):<{width}}  {escape(value)}".rstrip())
 
 
 def print_columns(console: Console, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:
     """Write a table with a header line, columns aligned, control characters escaped."""
-    from cdec.cli.frame.console import escape
-
     escaped = [[escape(cell) for cell in row] for row in (header, *rows)]
     widths = [max(len(row[i]) for row in escaped) for i in range(len(header))]
     for row in escaped:
