@@ -1,8 +1,8 @@
 """Bytes in and out: inputs, entity lists, prompt records, output records, shipped files.
 
 Read ``input`` first, which opens and limits every input, then ``entities``, ``prompts`` and
-``output``; ``assets`` finds what ships with the package. Names are imported on first use,
-so that ``import cdec.data`` costs nothing.
+``output``; ``ids`` tells records apart, ``assets`` finds what ships with the package. Names are
+imported on first use, so that ``import cdec.data`` costs nothing.
 """
 
 from __future__ import annotations

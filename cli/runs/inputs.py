@@ -126,8 +126,8 @@ class ScorePrompts:
         """
         if path is None:
             return cls(text)
+        from cdec.data.ids import id_key
         from cdec.data.input.source import SourceStats
-        from cdec.data.prompts.ids import id_key
         from cdec.data.prompts.read import read_prompts
         from cdec.data.prompts.templates import read_template
 
@@ -144,7 +144,7 @@ class ScorePrompts:
         Raises:
             CdecError: It has none, or the prompt's own record is bad.
         """
-        from cdec.data.prompts.ids import id_key
+        from cdec.data.ids import id_key
         from cdec.data.prompts.read import BadRecord, PromptRecord
 
         if record.prompt is not None or record.messages is not None:

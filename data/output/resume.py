@@ -8,9 +8,9 @@ from typing import BinaryIO
 import orjson
 
 from cdec.core.errors import FieldError, JsonError
+from cdec.data.ids import id_key
 from cdec.data.input.lines import LineBlocks, LongLine
 from cdec.data.input.source import InputLimits
-from cdec.data.prompts.ids import id_key
 
 _LIMITS = InputLimits(max_line_bytes=1 << 28)
 _CHUNK_BYTES = 1 << 20

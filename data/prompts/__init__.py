@@ -1,5 +1,5 @@
 """Records that come in: prompts to be sampled, texts to be scored; their ids and seeds.
 
-Read ``read``, ``record`` and ``fields``; ``templates`` fills prompts, ``ids`` and ``seeds`` make
-draws repeatable. Others import ``read``, ``record``, ``seeds`` and ``templates``.
+Read ``read``, ``record`` and ``fields``; ``templates`` fills prompts, ``seeds`` makes draws
+repeatable. Others import ``read``, ``record``, ``seeds`` and ``templates``.
 """

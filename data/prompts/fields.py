@@ -9,7 +9,7 @@ from typing import TypeVar
 import orjson
 
 from cdec.core.errors import FieldError, LimitError
-from cdec.data.prompts.ids import RecordId
+from cdec.data.ids import RecordId
 
 ValueT = TypeVar("ValueT")
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator
 from typing import BinaryIO, cast
 
 from cdec.core.errors import CdecError, FieldError
+from cdec.data.ids import IdRegistry, RecordId
 from cdec.data.input.json_text import field_with_changed_integer, parse_json
 from cdec.data.input.lines import LineBlocks, LongLine, decode_line, numbered_lines
 from cdec.data.input.source import (
@@ -20,7 +21,6 @@ from cdec.data.input.source import (
     source_name,
 )
 from cdec.data.prompts.fields import RecordFields
-from cdec.data.prompts.ids import IdRegistry, RecordId
 from cdec.data.prompts.record import OWN_FIELDS, BadRecord, PromptRecord
 from cdec.data.prompts.templates import PromptTemplate
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from cdec.core.errors import CdecError
-from cdec.data.prompts.ids import RecordId
+from cdec.data.ids import RecordId
 
 OWN_FIELDS = frozenset(
     {

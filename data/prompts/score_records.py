@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from functools import partial
 
 from cdec.core.errors import CdecError, FieldError
+from cdec.data.ids import RecordId
 from cdec.data.input.json_text import parse_json
 from cdec.data.input.lines import decode_line
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
 from cdec.data.prompts.fields import RecordFields, shown
-from cdec.data.prompts.ids import RecordId
 from cdec.data.prompts.record import BadRecord
 from cdec.data.prompts.text_records import read_lines
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from cdec.core.errors import CdecError, FieldError
+from cdec.data.ids import RecordId
 from cdec.data.input.json_text import parse_json
 from cdec.data.input.lines import LineBlocks, LongLine, decode_line, numbered_lines
 from cdec.data.input.source import (
@@ -19,7 +20,6 @@ from cdec.data.input.source import (
     read_chunks,
     source_name,
 )
-from cdec.data.prompts.ids import RecordId
 from cdec.data.prompts.record import BadRecord
 
 RecordT = TypeVar("RecordT")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from cdec.core.errors import DuplicateIdError
-from cdec.data.prompts.ids import IdRegistry, content_id, id_key
+from cdec.data.ids import IdRegistry, content_id, id_key
 
 
 def test_content_id_ignores_order_of_keys() -> None:

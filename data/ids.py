@@ -1,4 +1,4 @@
-"""Ids of prompt records: a hash of the content where a record has none; duplicates are found."""
+"""Ids of records: a hash of the content where a record has none; duplicates are found."""
 
 from __future__ import annotations
 
