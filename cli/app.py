@@ -15,7 +15,6 @@ from cdec.cli.frame.command import Run, SectionedCommand, as_command
 from cdec.cli.frame.console import Console
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
 from cdec.cli.frame.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
-from cdec.cli.frame.typed import typed_error
 from cdec.core.errors import CdecError, LimitError, OutputError, UsageError
 
 SUMMARY = """Constrained decoding of language models.
@@ -104,8 +103,8 @@ def _report(error: BaseException, run: Run) -> int:
         return BROKEN_PIPE_STATUS
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 0
-    known = typed_error(_as_cdec_error(error))
     run.console.traceback(error)
+    known = _as_cdec_error(error)
     run.console.error(known)
     if isinstance(error, OSError):
         _drop_stdout()

@@ -164,7 +164,7 @@ def limit(default: float, help: str, **declared: Any) -> Any:
 
     Args:
         default: The limit where nothing is given.
-        help: What it bounds; ``{default}`` stands for the default.
+        help: What it bounds, one sentence.
         declared: Of the ``Option``, where it is more than a number of 1 or more.
     """
     usual = {"at_least": 1, "at_most": math.inf, "infinite": True, "decides": False}

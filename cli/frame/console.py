@@ -12,7 +12,7 @@ from typing import TextIO
 
 from cdec.cli.frame.progress import NoProgress, PlainProgress, Progress, bar_progress
 from cdec.cli.frame.redaction import redact
-from cdec.cli.frame.typed import typed_notice
+from cdec.cli.frame.typed import typed_error, typed_notice
 from cdec.core.errors import CdecError, Notice
 
 # Control, format (bidirectional marks among them), surrogate, private use, line and paragraph
@@ -88,6 +88,7 @@ class Console:
 
     def error(self, error: CdecError) -> None:
         """Print an error as ``error CODE: message`` and, on a second line, its hint."""
+        error = typed_error(error)
         self._print(f"error {error.code}: {escape(redact(error.message))}")
         if error.hint:
             self._print(f"hint: {escape(redact(error.hint))}")
@@ -95,6 +96,8 @@ class Console:
     def traceback(self, error: BaseException) -> None:
         """Print how an error came about, if tracebacks are wanted."""
         if self.debug:
+            if isinstance(error, CdecError):
+                typed_error(error)
             written = redact("".join(traceback.format_exception(error)))
             self._print("\n".join(map(escape, written.rstrip("\n").split("\n"))))
 

@@ -130,7 +130,7 @@ def _limits(field: str, kind: Any, default: Any, panel: str) -> Iterator[Paramet
     for limit in limits_of(kind):
         if not limit.python_only:
             shown = _shown(getattr(default, limit.name), limit.unit)
-            declared = Declared(limit.help.format(default=shown), panel)
+            declared = Declared(f"{limit.help.removesuffix('.')}; {shown} if not given.", panel)
             yield Parameter(limit.name, limit.type | None, None, declared, field)
 
 

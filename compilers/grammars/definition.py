@@ -93,22 +93,14 @@ class GrammarLimits:
         UsageError: One is out of bounds.
     """
 
-    max_grammar_bytes: int = limit(
-        4 << 20, "Longest grammar text, bytes; {default} if not given.", unit="bytes"
-    )
-    max_rules: int = limit(
-        50_000, "Most rules, once repetitions are written out; {default} if not given."
-    )
-    max_nesting: int = limit(500, "Brackets within brackets; {default} if not given.")
-    max_repeat: int = limit(100_000, "Largest count of a repetition; {default} if not given.")
-    max_states: int = limit(500_000, "Most states of scanner or parser; {default} if not given.")
-    max_tree_nodes: int = limit(
-        20_000_000, "Most nodes of all subterminal trees; {default} if not given."
-    )
-    seconds: float = limit(
-        300.0, "CPU seconds for one grammar; {default} if not given.", unit="seconds", at_least=0.1
-    )
-    megabytes: int = limit(4096, "Memory for one grammar; {default} if not given.", unit="MiB")
+    max_grammar_bytes: int = limit(4 << 20, "Longest grammar text, bytes.", unit="bytes")
+    max_rules: int = limit(50_000, "Most rules, once repetitions are written out.")
+    max_nesting: int = limit(500, "Brackets within brackets.")
+    max_repeat: int = limit(100_000, "Largest count of a repetition.")
+    max_states: int = limit(500_000, "Most states of scanner or parser.")
+    max_tree_nodes: int = limit(20_000_000, "Most nodes of all subterminal trees.")
+    seconds: float = limit(300.0, "CPU seconds for one grammar.", unit="seconds", at_least=0.1)
+    megabytes: int = limit(4096, "Memory for one grammar.", unit="MiB")
 
     def __post_init__(self) -> None:
         check_limits(self)

@@ -26,10 +26,8 @@ class SetLimits:
         UsageError: One is out of bounds.
     """
 
-    max_entities: int = limit(2**31 - 1, "Most entities; {default} if not given.")
-    max_entry_tokens: int = limit(
-        4096, "Most tokens of one entity; {default} if not given.", unit="tokens"
-    )
+    max_entities: int = limit(2**31 - 1, "Most entities.")
+    max_entry_tokens: int = limit(4096, "Most tokens of one entity.", unit="tokens")
 
     def __post_init__(self) -> None:
         check_limits(self)

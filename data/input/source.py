@@ -36,9 +36,7 @@ class InputLimits:
         UsageError: One is out of bounds.
     """
 
-    max_line_bytes: int = limit(
-        1 << 20, "Longest input line, bytes; {default} if not given.", unit="bytes"
-    )
+    max_line_bytes: int = limit(1 << 20, "Longest input line, bytes.", unit="bytes")
     max_input_bytes: int = limit(
         64 << 30, "Longest input after decompression, bytes.", unit="bytes", python_only=True
     )

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from cdec.core.errors import UsageError
-from cdec.core.options import LARGEST_COUNT, Option
+from cdec.core.options import LARGEST_COUNT, Option, check_limits, limit, limits_of
 
 COUNT = Option(name="rounds", type=int, default=4, at_least=1)
 SHARE = Option(name="share", type=float, default=0.5, at_least=0, at_most=1)
@@ -115,3 +116,25 @@ def test_a_value_of_another_type_is_refused_by_name(option: Option, value: Any) 
     with pytest.raises(UsageError) as caught:
         option.check(value)
     assert f"`{option.name}` is {value!r}, expected" in caught.value.message
+
+
+@dataclass(frozen=True)
+class Bounds:
+    most: int = limit(5, "Most of them.", unit="tokens")
+    share: float = limit(0.5, "Share of them.", at_least=0.1)
+
+    def __post_init__(self) -> None:
+        check_limits(self)
+
+
+def test_limits_are_options_with_the_names_types_and_defaults_of_their_fields() -> None:
+    most, share = limits_of(Bounds)
+    assert (most.name, most.type, most.default, most.unit) == ("most", int, 5, "tokens")
+    assert (share.name, share.type, share.default, share.at_least) == ("share", float, 0.5, 0.1)
+
+
+def test_a_limit_may_be_as_large_as_one_likes_but_not_nothing() -> None:
+    assert Bounds(most=2**40, share=math.inf) == Bounds(2**40, math.inf)
+    for given in ({"most": 0}, {"share": 0.05}, {"most": 1.5}):
+        with pytest.raises(UsageError, match="^`(most|share)` is "):
+            Bounds(**given)  # type: ignore[arg-type]

@@ -68,6 +68,19 @@ def test_the_error_object_of_a_record_names_options() -> None:
     }
 
 
+def test_errors_and_tracebacks_name_options_on_stderr() -> None:
+    stream = io.StringIO()
+    console = Console(stderr=stream, debug=True)
+    try:
+        raise LimitError("`max_rules` is passed", hint="raise `max_rules`")
+    except LimitError as error:
+        console.traceback(error)
+        console.error(error)
+    shown = stream.getvalue()
+    assert "LimitError: --max-rules is passed\n" in shown
+    assert shown.endswith("error E_LIMIT: --max-rules is passed\nhint: raise --max-rules\n")
+
+
 def test_notices_name_options_on_stderr_and_in_summaries() -> None:
     notice = Notice("W_X", "`lexer` dynamic takes it", {"count": 1})
     stream = io.StringIO()

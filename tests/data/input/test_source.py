@@ -13,7 +13,13 @@ from typing import BinaryIO, cast
 
 import pytest
 
-from cdec.core.errors import DataError, EncodingError, InputMissingError, LimitError
+from cdec.core.errors import (
+    DataError,
+    EncodingError,
+    InputMissingError,
+    LimitError,
+    UsageError,
+)
 from cdec.data.input.decompress import GZIP, decompress
 from cdec.data.input.source import InputLimits, SourceStats, open_source, read_chunks
 
@@ -157,3 +163,9 @@ def test_fifo_is_read_to_its_end(tmp_path: Path) -> None:
         chunks = read_chunks(stream, "fifo", limits=InputLimits(), stats=SourceStats())
         assert b"".join(chunks) == b"a\nb\n"
     feeder.join()
+
+
+@pytest.mark.parametrize("name", ["max_line_bytes", "max_input_bytes", "max_expansion"])
+def test_limits_of_inputs_are_checked_where_they_are_made(name: str) -> None:
+    with pytest.raises(UsageError, match=f"^`{name}` is 0, expected at least 1"):
+        InputLimits(**{name: 0})
