@@ -90,7 +90,7 @@ class MentoredSampler(Sampler):
         if options["divergence"] is not None and options["divergence_total"] is not None:
             raise UsageError(
                 "`divergence` and `divergence_total` were both given",
-                hint="Give a budget for each position or for the whole text, not both.",
+                hint="give the budget of a token or that of a text",
                 option="divergence_total",
             )
 

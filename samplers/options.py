@@ -88,7 +88,7 @@ MAX_WALKS = Option(
 TOP_M = Option(
     name="top_m",
     type=int,
-    help="masked, disc: verify the model's M best tokens instead of masking all.",
+    help="Verify the model's M best tokens instead of masking all.",
     unit="tokens",
     at_least=1,
 )
@@ -96,24 +96,22 @@ OPPORTUNISTIC = Option(
     name="opportunistic",
     type=bool,
     default=False,
-    help="greedy, masked: compute a mask only where the model's own choice is refused; weights are "
-    "then null.",
+    help="Compute a mask only where the model's own choice is refused; weights are then null.",
 )
 MAX_TRIES = Option(
     name="max_tries",
     type=int,
     default=4,
-    help="disc (up to 4,194,304), and exact past its budget (65,536): candidates tried.",
+    help="Candidates tried, at most 4,194,304 by disc, and 65,536 by exact past its budget.",
     unit="candidates",
     at_least=1,
 )
-BEAMS = Option(name="beams", type=int, help="beam, disc: width.", unit="prefixes", at_least=1)
+BEAMS = Option(name="beams", type=int, help="Width.", unit="prefixes", at_least=1)
 ROUND = Option(
     name="round",
     type=int,
     default=DEFAULT_ROUND,
-    help="asap, exact, topn: candidates of a record that are drawn before it learns from them; "
-    "decides results.",
+    help="Candidates of a record that are drawn before it learns from them; decides results.",
     unit="candidates",
     metavar="N",
     at_least=1,
@@ -122,8 +120,7 @@ MAX_DRAWS = Option(
     name="max_draws",
     type=int,
     default=1000,
-    help="exact, asap: budget, candidates per sample; past it a sample of exact has the "
-    'finish_reason "budget".',
+    help='Budget, candidates per sample; past it a sample of exact has the finish_reason "budget".',
     unit="candidates",
     metavar="N",
     at_least=1,
@@ -131,7 +128,7 @@ MAX_DRAWS = Option(
 UNTIL_CONVERGED = Option(
     name="until_converged",
     type=float,
-    help="asap: go on teaching until the certified bounds of the constraint's mass are W apart, as "
+    help="Go on teaching until the certified bounds of the constraint's mass are W apart, as "
     "probabilities.",
     metavar="W",
     above=0,
@@ -143,7 +140,7 @@ TREE_BYTES = Option(
     name="tree_bytes",
     type=int,
     default=DEFAULT_TREE_BYTES,
-    help="asap, exact: memory for what a tree may draw from; changes no result.",
+    help="Memory for what a tree may draw from; changes no result.",
     unit="bytes",
     metavar="SIZE",
     at_least=1,
@@ -153,7 +150,7 @@ TREE_BYTES = Option(
 TREE = Option(
     name="tree",
     type=Path,
-    help="asap, exact: keep what a single record's draws learnt in this file, and begin with what "
+    help="Keep what a single record's draws learnt in this file, and begin with what "
     "it holds; refused where model, warping, prompt or constraint differ. Written when all is "
     "drawn: an interrupted run leaves it as it was.",
     metavar="FILE.arrow",
@@ -163,7 +160,7 @@ TREE = Option(
 DRAFT = Option(
     name="draft",
     type=str,
-    help="speculative, mentored, cdlh-approx, cdsl, disc, exact: what proposes tokens: a model of "
+    help="What proposes tokens: a model of "
     "the same vocabulary, 'embedded', 'counts' (what a grammar's states were followed by) or "
     "'prompt-lookup' (what the last tokens were followed by). The embedded draft if the model is "
     "the embedded one; disc and exact have none if not given.",
@@ -207,7 +204,7 @@ SPECULATE = Option(
     name="speculate",
     type=int,
     default=0,
-    help="greedy, masked: guess up to S tokens of a grammar's text from counts, and evaluate them "
+    help="Guess up to S tokens of a grammar's text from counts, and evaluate them "
     "in one forward pass; changes no text. 0 is off. speculative: short for `draft` counts `gamma` "
     "S.",
     unit="tokens",
@@ -226,7 +223,7 @@ SPECULATE_THRESHOLD = Option(
 REWARD = Option(
     name="reward",
     type=str,
-    help="cdlh, cdlh-approx, cdsl: what texts are scored by: coverage (share of a record's "
+    help="What texts are scored by: coverage (share of a record's "
     "`concepts`, in any inflected form, or in those of the record's `inflections`, a list of "
     "lists; coverage:past counts simple pasts, too), classifier:NAME_OR_PATH (probability of its "
     "last label), regex:PATTERN (1 if it is found, within a second) or module:function (a function "
@@ -239,7 +236,7 @@ BRANCH = Option(
     name="branch",
     type=int,
     default=3,
-    help="cdlh, cdlh-approx, cdsl: candidates for a token, the most probable ones.",
+    help="Candidates for a token, the most probable ones.",
     unit="tokens",
     metavar="K",
     at_least=1,
@@ -248,7 +245,7 @@ DEPTH = Option(
     name="depth",
     type=int,
     default=3,
-    help="cdlh, cdlh-approx, cdsl: tokens looked ahead before the reward is asked; also how many "
+    help="Tokens looked ahead before the reward is asked; also how many "
     "the draft of cdsl proposes.",
     unit="tokens",
     metavar="D",

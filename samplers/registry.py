@@ -66,7 +66,7 @@ _TABLE = (
                 name="recycle",
                 type=bool,
                 default=False,
-                help="disc: resample the rejected candidates instead of drawing new ones.",
+                help="Resample the rejected candidates instead of drawing new ones.",
             ),
             shared.TOP_M,
             shared.BEAMS,
@@ -83,7 +83,7 @@ _TABLE = (
                 name="burn_in",
                 type=int,
                 default=100,
-                help="asap: candidates that only teach; the first of all is masked decoding.",
+                help="Candidates that only teach; the first of all is masked decoding.",
                 unit="candidates",
                 metavar="N",
                 at_least=0,
@@ -101,14 +101,14 @@ _TABLE = (
                 name="fallback",
                 type=("disc", "asap", "none"),
                 default="disc",
-                help="exact: what a sample past the budget is: disc, asap or none.",
+                help="What a sample past the budget is: disc, asap or none.",
                 metavar="METHOD",
             ),
             Option(
                 name="abort",
                 type=bool,
                 default=False,
-                help="exact: draw without masks where nothing is known yet, and give a candidate "
+                help="Draw without masks where nothing is known yet, and give a candidate "
                 "up at its first forbidden token; the same law.",
             ),
             *_LEARNING,
@@ -124,7 +124,7 @@ _TABLE = (
                 name="particles",
                 type=int,
                 default=16,
-                help="smc: texts that grow together for each sample.",
+                help="Texts that grow together for each sample.",
                 unit="texts",
                 metavar="N",
                 at_least=1,
@@ -133,7 +133,7 @@ _TABLE = (
                 name="resample_below",
                 type=float,
                 default=0.5,
-                help="smc: resample where the effective sample size falls below this share of the "
+                help="Resample where the effective sample size falls below this share of the "
                 "particles.",
                 metavar="SHARE",
                 at_least=0,
@@ -150,7 +150,7 @@ _TABLE = (
                 name="by",
                 type=("sequence", "text"),
                 default="sequence",
-                help="topn: rank token sequences (sequence), or texts by the summed probability of "
+                help="Rank token sequences (sequence), or texts by the summed probability of "
                 "their tokenisations found (text).",
                 metavar="KIND",
                 hint="Leave it out to rank token sequences.",
@@ -159,7 +159,7 @@ _TABLE = (
             Option(
                 name="max_evaluations",
                 type=int,
-                help="topn: budget, prefixes per prompt; what is not proved by then has the "
+                help="Budget, prefixes per prompt; what is not proved by then has the "
                 'finish_reason "budget".',
                 unit="prefixes",
                 metavar="N",
@@ -177,7 +177,7 @@ _TABLE = (
                 name="greedy",
                 type=bool,
                 default=False,
-                help="speculative: the most probable allowed tokens, the texts of `method` greedy.",
+                help="The most probable allowed tokens, the texts of `method` greedy.",
             ),
             shared.SPECULATE_THRESHOLD,
             shared.SAVED_COUNTS,
@@ -195,7 +195,7 @@ _TABLE = (
             Option(
                 name="divergence",
                 type=float,
-                help="mentored: how far each token's law may go from the model's towards the "
+                help="How far each token's law may go from the model's towards the "
                 "draft's, KL in nats; 0 is speculative, inf takes all that the constraint and the "
                 "model allow. 0.1 if neither this nor `divergence_total` is given.",
                 unit="nats",
@@ -206,7 +206,7 @@ _TABLE = (
             Option(
                 name="divergence_total",
                 type=float,
-                help="mentored: the same for a whole text, KL in nats.",
+                help="The same for a whole text, KL in nats.",
                 unit="nats",
                 metavar="T",
                 at_least=0,
@@ -244,7 +244,7 @@ _TABLE = (
                 name="target_tries",
                 type=int,
                 default=1,
-                help="cdsl: tokens of the model tried where too few of the draft's were accepted.",
+                help="Tokens of the model tried where too few of the draft's were accepted.",
                 unit="tokens",
                 metavar="B",
                 at_least=0,
@@ -253,7 +253,7 @@ _TABLE = (
                 name="accept_threshold",
                 type=float,
                 default=0.3,
-                help="cdsl: share of the draft's tokens that is enough.",
+                help="Share of the draft's tokens that is enough.",
                 metavar="SHARE",
                 at_least=0,
                 at_most=1,
@@ -264,14 +264,14 @@ _TABLE = (
                 name="reward_threshold",
                 type=float,
                 default=0.3,
-                help="cdsl: reward that is enough.",
+                help="Reward that is enough.",
                 metavar="R",
             ),
             Option(
                 name="verify",
                 type=("hard", "speculative"),
                 default="hard",
-                help="cdsl: keep a token of the draft if it is the model's most probable one "
+                help="Keep a token of the draft if it is the model's most probable one "
                 "(hard), or with the model's probability of it (speculative: else `n` above 1 "
                 "gives equal texts).",
             ),
@@ -279,7 +279,7 @@ _TABLE = (
                 name="on_reject",
                 type=("keep", "discard"),
                 default="keep",
-                help="cdsl: what becomes of accepted tokens where acceptance or reward is too low.",
+                help="What becomes of accepted tokens where acceptance or reward is too low.",
             ),
         ),
         needs_constraint=False,

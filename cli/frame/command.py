@@ -91,8 +91,9 @@ def as_command(
     def function(ctx: typer.Context, **values: Any) -> int:
         run: Run = ctx.obj
         run.typed = frozenset(field for field in values if _was_typed(ctx, field))
-        values |= Config.load().values(name, options_class, skip=run.typed)
-        options = options_from(options_class, values)
+        given = {field: values[field] for field in run.typed}
+        given |= Config.load().values(name, options_class, skip=run.typed)
+        options = options_from(options_class, given)
         progress = getattr(options, "progress", None)
         run.console = Console(quiet=options.quiet, debug=options.debug, progress=progress)
         if os.environ.get("CDEC_FAULT") == "raise":

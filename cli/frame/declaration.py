@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import KW_ONLY, MISSING, dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
@@ -61,15 +61,26 @@ class Limits:
 
 
 @dataclass(frozen=True)
+class Several:
+    """Says that a field is a mapping of the options that were given, of those listed.
+
+    Attributes:
+        parameters: Returns the options, by name.
+    """
+
+    parameters: Callable[[], Mapping[str, Parameter]]
+
+
+@dataclass(frozen=True)
 class Parameter:
     """An option or argument of a command.
 
     Attributes:
-        name: Of the field, or of the limit within it.
+        name: Of the field, or of the option within it.
         type: Of its values.
         default: ``MISSING`` where it must be given.
         declared: All else.
-        within: The field of the limits that it is one of; None for a field of its own.
+        within: The field that holds it beside others; None for a field of its own.
     """
 
     name: str
@@ -120,6 +131,9 @@ def _parameters_of(options_class: type[Any]) -> dict[str, Parameter]:
         kind, declared = get_args(hints[field.name])
         if isinstance(declared, Limits):
             found |= {p.name: p for p in _limits(field.name, kind, default, declared.panel)}
+        elif isinstance(declared, Several):
+            several = declared.parameters().items()
+            found |= {name: dataclasses.replace(p, within=field.name) for name, p in several}
         else:
             found[field.name] = Parameter(field.name, kind, default, declared)
     return found
@@ -142,36 +156,38 @@ def _shown(limit: float, unit: str) -> str:
 
 
 def options_from(options_class: type[OptionsT], values: Mapping[str, Any]) -> OptionsT:
-    """Return a command's options, limits put together in their fields.
+    """Return a command's options, with what fields hold together put there.
 
     Args:
         options_class: The dataclass.
-        values: By the names of ``parameters_of``.
+        values: What was typed or stands in ``cdec.toml``, by the names of ``parameters_of``.
 
     Raises:
         UsageError: A number is too small or too large.
     """
-    options = options_class(
-        **{p.name: values[p.name] for p in parameters_of(options_class).values() if not p.within}
-    )
-    given: dict[str, dict[str, Any]] = {}
-    for parameter in parameters_of(options_class).values():
-        value = values[parameter.name]
-        if parameter.within is None:
-            parameter.check(value)
-        elif value is not None:
-            given.setdefault(parameter.within, {})[parameter.name] = value
-    limits = {
-        field: dataclasses.replace(getattr(options, field), **changed)
-        for field, changed in given.items()
-    }
-    return dataclasses.replace(options, **limits)
+    known = parameters_of(options_class)
+    own: dict[str, Any] = {}
+    within: dict[str, dict[str, Any]] = {}
+    for name in filter(values.__contains__, known):
+        field = known[name].within
+        if field is None:
+            known[name].check(values[name])
+            own[name] = values[name]
+        else:
+            within.setdefault(field, {})[name] = values[name]
+    options = options_class(**own)
+    held: dict[str, Any] = {}
+    for field, given in within.items():
+        before = getattr(options, field)
+        is_mapping = isinstance(before, Mapping)
+        held[field] = given if is_mapping else dataclasses.replace(before, **given)
+    return dataclasses.replace(options, **held)
 
 
 def deciding(options: CommonOptions) -> dict[str, object]:
     """Return the values of the options that decide what records say, by name."""
-    parameters = parameters_of(type(options)).values()
-    return {p.name: getattr(options, p.name) for p in parameters if p.declared.decides}
+    own = [p for p in parameters_of(type(options)).values() if p.within is None]
+    return {p.name: getattr(options, p.name) for p in own if p.declared.decides}
 
 
 def require_range(flag: str, value: float | None, least: float, most: float | None = None) -> None:

@@ -6,62 +6,18 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-from cdec.cli.frame.declaration import CommonOptions, Declared
+from cdec.cli.frame.declaration import Declared
 from cdec.cli.options import shared
-from cdec.cli.options.aligned import AlignedOptions
 from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
 from cdec.cli.options.decoding import DecodingOptions
-from cdec.cli.options.drafts import DraftOptions, RewardOptions
 from cdec.cli.options.grammar_limits import RecordGrammarOptions
+from cdec.cli.options.methods import ChoiceOptions, MethodOptions
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.prompts import PromptOptions
-from cdec.cli.options.speculation import SpeculationOptions
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodOptions(CommonOptions):
-    """Which method, what disc, beam and masked take, and how many samples."""
-
-    method: Annotated[
-        str,
-        Declared(
-            "unconstrained, greedy, masked, beam, disc, asap, exact, smc or topn; with two "
-            "models speculative or mentored; with a reward cdlh, cdlh-approx or cdsl.",
-            shared.METHOD,
-            decides=True,
-        ),
-    ] = "disc"
-    max_tries: Annotated[
-        int,
-        Declared(
-            "disc (up to 4,194,304), and exact past its budget (65,536): candidates tried.",
-            shared.METHOD,
-        ),
-    ] = 4
-    recycle: Annotated[
-        bool,
-        Declared(
-            "disc: resample the rejected candidates instead of drawing new ones.", shared.METHOD
-        ),
-    ] = False
-    top_m: Annotated[
-        int | None,
-        Declared(
-            "masked, disc: verify the model's M best tokens instead of masking all.", shared.METHOD
-        ),
-    ] = None
-    beams: Annotated[
-        int | None,
-        Declared("beam, disc: width.", shared.METHOD),
-    ] = None
-    n: Annotated[
-        int,
-        Declared("Samples a prompt.", shared.METHOD, at_least=1, decides=True),
-    ] = 1
-
-
-@dataclass(frozen=True, kw_only=True)
-class DrawingOptions(DecodingOptions, MethodOptions, PromptOptions, ConstraintOptions):
+class DrawingOptions(DecodingOptions, ChoiceOptions, PromptOptions, ConstraintOptions):
     """What is drawn: constraint, prompts, method."""
 
     max_n: Annotated[
@@ -73,9 +29,7 @@ class DrawingOptions(DecodingOptions, MethodOptions, PromptOptions, ConstraintOp
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawnOptions(
-    RewardOptions, DraftOptions, AlignedOptions, SpeculationOptions, ModelOptions, DrawingOptions
-):
+class DrawnOptions(MethodOptions, ModelOptions, DrawingOptions):
     """Method, model and output."""
 
     output: Annotated[

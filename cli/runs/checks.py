@@ -6,7 +6,6 @@ from collections.abc import Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING
 
-from cdec.cli.options.names import in_typed_words
 from cdec.cli.options.shared import refuse_terminal
 from cdec.core.errors import UsageError
 
@@ -15,7 +14,6 @@ if TYPE_CHECKING:
     from cdec.cli.options.prompts import PromptOptions
     from cdec.core.models.warping import Warping
 
-_WARPING = {"temperature": "--temperature", "top_k": "--top-k", "top_p": "--top-p"}
 _NEARLY_GREEDY = (
     "give a small one such as 0.01, which leaves nearly all mass to the most probable tokens"
 )
@@ -34,8 +32,7 @@ def check_warping(options: WarpingOptions, *, instead: str = _NEARLY_GREEDY) -> 
     if options.temperature == 0:
         raise UsageError("--temperature is 0, which gives no distribution", hint=instead)
     try:
-        with in_typed_words(_WARPING):
-            warping_of(options)
+        warping_of(options)
     except UsageError as error:
         error.hint = error.hint or "leave it out for the model's own distribution"
         raise

@@ -1,220 +1,169 @@
-"""From options to a sampler: which option belongs to which method is read off the samplers."""
+"""Which method a run uses, and with which options: what ``METHODS`` declares, checked."""
 
 from __future__ import annotations
 
-import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 from difflib import get_close_matches
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.frame.declaration import LARGEST_COUNT, require_range
-from cdec.cli.options.names import in_typed_words
+from cdec.cli.frame.declaration import NumberOrWord
+from cdec.cli.frame.spellings import flag_of
+from cdec.cli.options.methods import MEASURE
 from cdec.cli.options.shared import parse_size
+from cdec.cli.runs.cost_ratio import parse_cost_ratio
 from cdec.core.errors import UsageError
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
-    from cdec.cli.options.sampling import SampleOptions
+    from cdec.cli.options.sampling import DrawnOptions
     from cdec.samplers.base import Sampler
     from cdec.samplers.learning.saved.file import TreeFile
 
-METHOD_OPTIONS = {
-    "max_tries": "--K",
-    "recycle": "--recycle",
-    "top_m": "--top-m",
-    "beams": "--beams",
-    "opportunistic": "--opportunistic",
-    "speculate": "--speculate",
-    "speculate_threshold": "--speculate-threshold",
-    "round": "--round",
-    "burn_in": "--burn-in",
-    "until_converged": "--until-converged",
-    "max_draws": "--max-draws",
-    "fallback": "--fallback",
-    "abort": "--abort",
-    "particles": "--particles",
-    "resample_below": "--resample-below",
-    "tree_bytes": "--tree-cache",
-    "by": "--by",
-    "max_evaluations": "--max-evaluations",
-    "tree": "--tree",
-    "draft": "--draft",
-    "gamma": "--gamma",
-    "draft_temperature": "--draft-temperature",
-    "greedy": "--greedy",
-    "divergence": "--divergence",
-    "divergence_total": "--divergence-total",
-    "cost_ratio": "--cost-ratio",
-    "reward": "--reward",
-    "branch": "--branch",
-    "depth": "--depth",
-    "target_tries": "--target-tries",
-    "accept_threshold": "--accept-threshold",
-    "reward_threshold": "--reward-threshold",
-    "verify": "--verify",
-    "on_reject": "--on-reject",
-}
-"""Field of the options, which is also a keyword of the samplers that use it → option typed."""
-
-_LEAST = dict.fromkeys(
-    (
-        *("speculate", "burn_in", "resample_below", "speculate_threshold"),
-        *("draft_temperature", "divergence", "divergence_total", "target_tries"),
-        "accept_threshold",
-    ),
-    0,
-)
-"""Smallest values that are not 1."""
-_CHECKED_ELSEWHERE = frozenset(
-    {"until_converged", "fallback", "by", "reward_threshold", "verify", "on_reject"}
-)
-"""Fields whose values the samplers or Typer check."""
-_PARTNERS = frozenset({"draft", "reward", "cost_ratio"})
-"""Fields that name what a sampler works with: see ``cli/runs/partners.py``."""
-
-WITHOUT_EFFECT = frozenset({"tree_bytes", "tree"})
-"""Fields that change no record; ``tree`` does, and is not resumed."""
-
-WITHOUT_CONSTRAINT = frozenset(
-    {"unconstrained", "greedy", "speculative", "mentored", "cdlh", "cdlh-approx", "cdsl"}
-)
-"""Methods that make sense for the model alone."""
+_EITHER = frozenset({"divergence", "divergence_total"})
+"""Of these, what is typed wins over the other in ``cdec.toml``."""
 
 
 @dataclass(frozen=True)
-class Method:
-    """A method and its checked options: a sampler, but for what must be opened first.
+class ChosenMethod:
+    """A method and the values of its options, which are in range and go together.
 
     Attributes:
-        name: As in ``--method``.
-        sampler_class: Its sampler.
-        keywords: Arguments that the options gave.
+        declared: Its entry in ``METHODS``.
+        values: Of all its options; drafts, rewards and files by name, until they are opened.
+        is_measured: Whether the cost ratio is to be measured.
     """
 
-    name: str
-    sampler_class: Any
-    keywords: Mapping[str, Any]
+    declared: Method
+    values: Mapping[str, Any]
+    is_measured: bool
+
+    @classmethod
+    def of(cls, options: DrawnOptions, typed: frozenset[str]) -> ChosenMethod:
+        """Return the method that ``--method`` names.
+
+        Args:
+            options: Of the run.
+            typed: Options that stood on the command line; one that the method does not use is
+                refused, while ``cdec.toml`` may set options of several methods.
+
+        Raises:
+            UsageError: No such method, an option that it does not use, one that it needs and that
+                is not given, a value out of range, or values that do not go together.
+        """
+        method = _named(options.method)
+        _refuse_unused(method, options.given, typed)
+        beside = _EITHER - typed if _EITHER & typed else frozenset()
+        given = {
+            name: _read(name, value)
+            for name, value in options.given.items()
+            if method.option(name) is not None and name not in beside
+        }
+        if method.needs_reward and "reward" not in given:
+            raise UsageError(
+                f"--method {method.name} needs a reward",
+                hint="give --reward coverage, classifier:PATH, regex:PATTERN or module:function",
+            )
+        values = method.checked(given)
+        _sampler_class(method).require_consistent(values)
+        _require_beams(method, options.n, values)
+        return cls(method, values, options.given.get("cost_ratio") == MEASURE)
+
+    def uses(self, name: str) -> bool:
+        """Whether the method has an option."""
+        return self.declared.option(name) is not None
 
     @property
     def tree(self) -> TreeFile | None:
-        """Where the draws of a single record are kept."""
-        tree: TreeFile | None = self.keywords.get("tree")
-        return tree
+        """The file of the draws of a single record."""
+        from cdec.samplers.learning.saved.file import TreeFile
 
-    def uses(self, field: str) -> bool:
-        """Whether an option of this name means something to the method."""
-        return _uses(self.name, self.sampler_class, field)
+        path: Path | None = self.values.get("tree")
+        return None if path is None else TreeFile(path)
 
-    def sampler(self, **partners: Any) -> Sampler:
+    def sampler(self, **opened: Any) -> Sampler:
         """Construct the sampler.
 
         Args:
-            partners: Further arguments; those that the method does not take, or that are None, are
-                left out.
-
-        Raises:
-            UsageError: A value out of range.
+            opened: What its options name; what it has no option for is left out.
         """
-        given = {name: value for name, value in partners.items() if value is not None}
-        takes = inspect.signature(self.sampler_class).parameters
-        own = {name: value for name, value in given.items() if name in takes}
-        with in_typed_words(METHOD_OPTIONS):
-            sampler: Sampler = self.sampler_class(**{**self.keywords, **own})
+        own = {name: value for name, value in opened.items() if self.uses(name)}
+        sampler: Sampler = _sampler_class(self.declared)(**{**self.values, **own})
         return sampler
 
+    def manifest(self) -> dict[str, object]:
+        """Return the values that decide what records say, by what is typed for them."""
+        deciding = [option for option in self.declared.options if option.decides]
+        shown = {option.name: _shown(self.values[option.name]) for option in deciding}
+        if self.is_measured and "cost_ratio" in shown:
+            shown["cost_ratio"] = MEASURE
+        return {flag_of(name).strip("-"): value for name, value in shown.items()}
 
-def method_of(options: SampleOptions, typed: frozenset[str]) -> Method:
-    """Return the method that ``--method`` names.
 
-    Args:
-        options: All options.
-        typed: Fields that stood on the command line; one that the method does not use is refused,
-            while ``cdec.toml`` may set options of several methods.
+def _named(name: str) -> Method:
+    method = METHODS.get(name)
+    if method is None:
+        close = get_close_matches(name, METHODS, n=1)
+        raise UsageError(
+            f"no method {name!r}",
+            hint=f"did you mean {close[0]!r}?" if close else f"methods: {', '.join(METHODS)}",
+        )
+    return method
+
+
+def _sampler_class(method: Method) -> Any:
+    from cdec.samplers.registry import SAMPLERS
+
+    return SAMPLERS[method.name]
+
+
+def _refuse_unused(method: Method, given: Mapping[str, Any], typed: frozenset[str]) -> None:
+    """Refuse options of other methods that were typed.
 
     Raises:
-        UsageError: No such method, an option that it does not use, or a value out of range.
+        UsageError: One was.
     """
-    from cdec.samplers import SAMPLERS
-
-    sampler_class: Any = SAMPLERS.get(options.method)
-    if sampler_class is None:
-        close = get_close_matches(options.method, SAMPLERS, n=1)
-        raise UsageError(
-            f"no method {options.method!r}",
-            hint=f"did you mean {close[0]!r}?" if close else f"methods: {', '.join(SAMPLERS)}",
-        )
-    takes = inspect.signature(sampler_class).parameters
-    keywords: dict[str, Any] = {}
-    for field, flag in METHOD_OPTIONS.items():
-        value = getattr(options, field)
-        if not _uses(options.method, sampler_class, field):
-            if field in typed:
-                raise _unused(flag, field, options.method, SAMPLERS)
-        elif field not in _PARTNERS and value is not None:
-            checked = _checked(field, flag, value)
-            keywords |= {field: checked} if field in takes else {}
-    if "reward" in takes and options.reward is None:
-        raise UsageError(
-            f"--method {options.method} needs a reward",
-            hint="give --reward coverage, classifier:PATH, regex:PATTERN or module:function",
-        )
-    _check_beams(options, keywords.get("beams", takes["beams"].default if "beams" in takes else 0))
-    return Method(options.method, sampler_class, keywords)
+    for name in given:
+        if name in typed and method.option(name) is None:
+            users = [each.name for each in METHODS.values() if each.option(name) is not None]
+            raise UsageError(
+                f"{flag_of(name)} means nothing to --method {method.name}",
+                hint=f"leave it out, or take --method {' or '.join(users)}",
+            )
 
 
-def _check_beams(options: SampleOptions, widest: int | None) -> None:
-    if options.method == "beam" and widest is not None and options.n > widest:
-        raise UsageError(
-            f"-n is {options.n}, and a search of {widest} beams finds no more than {widest} texts",
-            hint=f"give --beams {options.n} or more",
-        )
-
-
-def _checked(field: str, flag: str, value: Any) -> Any:
-    if field == "tree_bytes":
-        return parse_size(value, flag)
-    if field == "tree":
-        from cdec.samplers.learning.saved.file import TreeFile
-
-        return TreeFile(value)
-    if field == "gamma":
-        return parse_gamma(value)
-    if not isinstance(value, bool) and field not in _CHECKED_ELSEWHERE:
-        require_range(flag, value, _LEAST.get(field, 1))
-    if field == "accept_threshold" and value > 1:
-        raise UsageError(
-            f"{flag} is {value}, expected a share from 0 to 1", hint=f"give for example {flag} 0.3"
-        )
+def _read(name: str, value: Any) -> Any:
+    """Return what an option's text says, where the command line takes a text for it."""
+    if name == "cost_ratio":
+        return parse_cost_ratio(value)
+    if name == "tree_bytes":
+        return parse_size(value, flag_of(name))
+    if isinstance(value, NumberOrWord):
+        # subtle: Python refuses to read a number of thousands of digits, and 0 is none here.
+        is_number = value.isascii() and value.isdigit() and 0 < len(value.lstrip("0")) <= 10
+        return int(value) if is_number else str(value)
     return value
 
 
-def parse_gamma(text: str) -> int | str:
-    """Return what ``--gamma`` says: tokens, or ``auto``.
+def _require_beams(method: Method, n: int, values: Mapping[str, Any]) -> None:
+    """Refuse to ask a beam search for more texts than it can find.
 
     Raises:
-        UsageError: Neither.
+        UsageError: The method is one, and is asked for more.
     """
-    if text == "auto":
-        return text
-    is_number = text.isascii() and text.isdigit()
-    # subtle: Python refuses to read a number of thousands of digits.
-    if not is_number or len(text) > 10 or not 1 <= int(text) <= LARGEST_COUNT:
+    widest = values.get("beams")
+    if method.name == "beam" and widest is not None and n > widest:
         raise UsageError(
-            f"--gamma is {text!r}, expected a number of tokens from 1 to {LARGEST_COUNT}, or auto",
-            hint="give for example --gamma 4",
+            f"-n is {n}, and a search of {widest} beams finds no more than {widest} texts",
+            hint=f"give --beams {n} or more",
         )
-    return int(text)
 
 
-def _uses(method: str, sampler_class: Any, field: str) -> bool:
-    # The samplers know nothing of this: --speculate S is --draft counts --gamma S there.
-    is_short = field == "speculate" and method == "speculative"
-    return is_short or field in inspect.signature(sampler_class).parameters
-
-
-def _unused(flag: str, field: str, method: str, samplers: Any) -> UsageError:
-    users = [name for name, other in samplers.items() if _uses(name, other, field)]
-    return UsageError(
-        f"{flag} means nothing to --method {method}",
-        hint=f"leave it out, or take --method {' or '.join(users)}",
-    )
+def _shown(value: Any) -> object:
+    """Return a value as JSON has it; it has no infinity, which would read as not given."""
+    if isinstance(value, Path):
+        return str(value)
+    return "inf" if isinstance(value, float) and math.isinf(value) else value

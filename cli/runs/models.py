@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.options.names import in_typed_words, named_by
-from cdec.core.errors import UsageError
+from cdec.core.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.options.model import ModelOptions
@@ -64,8 +65,7 @@ def open_model(options: ModelOptions) -> LanguageModel:
     """Load the model that the options name."""
     from cdec.core import load_model
 
-    words = {"dtype": "--dtype", "quantization": "--quantization"}
-    with in_typed_words(words), named_by("--model", options.model):
+    with named_by("--model", options.model):
         return load_model(
             resolve_model(options.model),
             device=options.device,
@@ -101,3 +101,20 @@ def refuse_revision(name: str | None, typed: frozenset[str], *, field: str = "re
             f"{flag} chooses a version on the hub, and {found} has one version",
             hint=f"leave {flag} out, or name a model on the hub",
         )
+
+
+@contextmanager
+def named_by(flag: str, name: str | None) -> Iterator[None]:
+    """Let a ``ModelError`` raised inside begin with the option that named the model.
+
+    Args:
+        flag: The option.
+        name: The model as typed; None where nobody named it.
+    """
+    try:
+        yield
+    except ModelError as error:
+        if name is not None:
+            error.message = f"{flag}: {error.message}"
+            error.args = (error.message,)
+        raise

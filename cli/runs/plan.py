@@ -15,20 +15,20 @@ from cdec.cli.runs.artifacts import (
     refuse_unconstrained,
 )
 from cdec.cli.runs.checks import check_prompts, check_warping, parse_fields
-from cdec.cli.runs.draft_loading import check_speculation, load_counts
+from cdec.cli.runs.draft import Draft
 from cdec.cli.runs.inputs import Prompts, read_denied
-from cdec.cli.runs.method import WITHOUT_CONSTRAINT, method_of
+from cdec.cli.runs.method import ChosenMethod
 from cdec.cli.runs.models import refuse_revision
-from cdec.cli.runs.partners import Partners, with_typed_budget
 from cdec.cli.runs.requirements import require_grammars
+from cdec.cli.runs.reward import refuse_code
 from cdec.cli.runs.tree import for_tree, tree_of
 from cdec.core.errors import OutputExistsError, UsageError
+from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.compilers.grammars.child.cache import CacheLimits
     from cdec.data.prompts.read import BadRecord, PromptRecord
-    from cdec.samplers.base import Sampler
     from cdec.samplers.drafts.counts import Counts
     from cdec.samplers.learning.saved.file import TreeFile
 
@@ -54,9 +54,9 @@ class Plan:
 
     Attributes:
         options: As typed, and as ``cdec.toml`` says.
-        partners: What the method works with beside the model.
+        method: The method with its options.
+        draft: Its draft, not yet opened.
         counts: What guesses begin with.
-        sampler: None where it waits for a draft or a reward.
         tree: Where the draws of a single record are kept.
         fields: Of the samples; None keeps all.
         paths: Of the artifacts.
@@ -64,9 +64,9 @@ class Plan:
     """
 
     options: Options
-    partners: Partners
+    method: ChosenMethod
+    draft: Draft
     counts: Counts
-    sampler: Sampler | None
     tree: TreeFile | None
     fields: Sequence[str] | None
     paths: ArtifactPaths
@@ -83,17 +83,15 @@ class Plan:
         Raises:
             CdecError: It makes no sense.
         """
-        options = with_typed_budget(options, typed)
-        method = method_of(options, typed)
+        method = ChosenMethod.of(options, typed)
         check_options(options, typed)
-        partners = Partners.of(options, typed, method)
-        check_speculation(options, typed, guesses=partners.keeps_counts)
-        counts = load_counts(options, guesses=partners.keeps_counts)
+        refuse_code(options, typed)
+        draft = Draft.of(options, typed, method)
         return cls(
             options=options,
-            partners=partners,
-            counts=counts,
-            sampler=partners.early_sampler(counts),
+            method=method,
+            draft=draft,
+            counts=draft.load_counts(),
             tree=tree_of(method, output=options.output, resume=options.resume),
             fields=kept_fields(options),
             paths=ArtifactPaths.of(options.artifact, options),
@@ -109,13 +107,13 @@ class Plan:
         options = self.options
         prompts = Prompts.open(options, max_n=options.max_n)
         records = prompts.records()
-        if not self.paths.named and options.method not in WITHOUT_CONSTRAINT:
+        if not self.paths.named and self.method.declared.needs_constraint:
             records = refuse_unconstrained(records, needs_constraint(options))
         denied = read_denied(options.deny)
         refuse_output(options)
         held = RunConstraint.read(self.paths, denied, options)
-        require_grammars(options, held, guessing=self.partners.guessing)
-        has_file = options.counts is not None and self.partners.keeps_counts
+        require_grammars(options, held, guessing=self.draft.guessing)
+        has_file = self.draft.keeps_counts and self.method.values["counts"] is not None
         self.counts.require_artifacts(held.digests.values() if has_file else ())
         return Files(prompts, for_tree(records, self.tree, held), held)
 
@@ -151,7 +149,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         raise UsageError("--resume continues a file, --force replaces it", hint="give one of them")
     if options.resume and options.output is None:
         raise UsageError("--resume needs an output file", hint="name it with -o FILE")
-    is_free = options.artifact or options.constraint or options.method in WITHOUT_CONSTRAINT
+    is_free = options.artifact or options.constraint or not METHODS[options.method].needs_constraint
     needed = None if is_free else needs_constraint(options)
     check_prompts(options, typed, unconstrained=needed)
 
@@ -163,7 +161,7 @@ def needs_constraint(options: Options) -> UsageError:
 
 def _greedily(options: Options) -> str:
     """Say how the most probable tokens are had."""
-    if options.greedy or options.method in _PROBABLE:
+    if options.given.get("greedy") or options.method in _PROBABLE:
         return "leave --temperature out: the most probable tokens are taken at any temperature"
     instead = {"speculative": "--greedy", "mentored": "--method speculative --greedy"}
     words = instead.get(options.method, "--method greedy")
@@ -211,7 +209,7 @@ def refuse_output(options: Options) -> None:
 def inputs(options: Options) -> list[str]:
     """Return the files that a run reads."""
     named = [pair.partition("=")[2] for pair in options.constraint]
-    optional = (options.artifact, options.template, options.deny, options.counts)
+    optional = (options.artifact, options.template, options.deny, options.given.get("counts"))
     return [
         *([] if options.prompt else [options.input]),
         *named,

@@ -24,10 +24,9 @@ _ADAPTED = 64
 _REASONS = {
     "--lookahead": "a set's members have one tokenisation each, so there is nothing to look ahead",
     "--heal": "a set's members have one tokenisation each, which begins at a token boundary",
-    "--speculate": "a set has no scanner states to count by, and its forced tokens are evaluated "
+    "--draft counts": "a set has no scanner states to count by, and its forced tokens are evaluated "
     "ahead anyway",
 }
-_REASONS["--draft counts"] = _REASONS["--speculate"]
 
 
 class Requirements:

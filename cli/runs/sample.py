@@ -12,12 +12,11 @@ from typing import TYPE_CHECKING
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
 from cdec.cli.runs.checks import warping_of
-from cdec.cli.runs.draft_loading import save_counts
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
-from cdec.cli.runs.method import METHOD_OPTIONS, WITHOUT_CONSTRAINT, WITHOUT_EFFECT
 from cdec.cli.runs.models import shown_model
 from cdec.cli.runs.plan import Plan, inputs
 from cdec.cli.runs.requirements import Requirements, nothing_guessed
+from cdec.cli.runs.reward import build_reward
 from cdec.core.errors import CdecError
 
 if TYPE_CHECKING:
@@ -66,9 +65,9 @@ def sample(options: Options, run: Run) -> int:
             phase="sampling",
         )
         status = loop.over(batches(tasks.of(files.records), options.batch_size), run)
-        save_counts(options, plan.counts, guesses=plan.partners.keeps_counts)
+        plan.draft.save_counts(plan.counts)
         run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
-        run.console.warn(nothing_guessed(plan.partners.guessing, tasks.kinds))
+        run.console.warn(nothing_guessed(plan.draft.guessing, tasks.kinds))
         run.console.warn(getattr(loaded.reward, "notices", ()))
     return status
 
@@ -89,13 +88,14 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
     Raises:
         CdecError: One of them cannot be had, or they do not fit each other.
     """
-    options, partners = plan.options, plan.partners
-    reward = partners.reward()
-    draft = partners.early_draft()
+    options = plan.options
+    reward = build_reward(options, plan.method)
+    draft = plan.draft.load_early()
     model = models.open_model(options)
-    sampler = plan.sampler or partners.sampler(model, draft, reward, plan.counts, console)
+    opened = plan.draft.opened(model, draft, console)
+    sampler = plan.method.sampler(**opened, reward=reward, counts=plan.counts, tree=plan.tree)
     plan.counts.require_vocabulary(model.vocabulary.vocabulary_hash)
-    required = options.method not in WITHOUT_CONSTRAINT
+    required = plan.method.declared.needs_constraint
     requirements = Requirements(files.held, model, required=required, limits=plan.cache)
     console.warn(requirements.take_notices())
     return _Loaded(sampler, model, requirements, reward)
@@ -168,12 +168,8 @@ def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object
     """Return all that decides what the records are: devices and batch sizes do not."""
     options, held, template = plan.options, files.held, files.prompts.template
     return {
-        **{
-            flag.strip("-"): getattr(options, name)
-            for name, flag in METHOD_OPTIONS.items()
-            if name not in WITHOUT_EFFECT
-        },
-        **plan.partners.manifest(),
+        **plan.method.manifest(),
+        **plan.draft.manifest(),
         **deciding(options),
         "model": shown_model(options.model),
         "vocabulary": model.vocabulary.vocabulary_hash,
@@ -181,7 +177,7 @@ def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object
         **({"and": held.other_digests} if held.others else {}),
         "deny": _hash(held.denied) if held.denied else None,
         "template": None if template is None else _hash([template.texts, template.fields]),
-        **({} if options.tree is None else {"tree": str(options.tree)}),
+        **({} if plan.tree is None else {"tree": str(plan.tree.path)}),
     }
 
 

@@ -227,7 +227,7 @@ def _quantization(quantization: str | Mapping[str, Any] | None) -> Any:
     if quantization is None or not isinstance(quantization, str):
         return None if quantization is None else dict(quantization)
     if quantization not in ("8bit", "4bit"):
-        raise UsageError(f"quantization {quantization!r} is neither 8bit nor 4bit")
+        raise UsageError(f"`quantization` {quantization!r} is neither 8bit nor 4bit")
     from importlib.util import find_spec
 
     if find_spec("bitsandbytes") is None:
@@ -242,7 +242,7 @@ def _quantization(quantization: str | Mapping[str, Any] | None) -> Any:
 
 def _check_options(dtype: str | None, *counts: int) -> None:
     if dtype is not None and dtype not in _DTYPES:
-        raise UsageError(f"dtype {dtype!r} is none of {', '.join(_DTYPES)}")
+        raise UsageError(f"`dtype` {dtype!r} is none of {', '.join(_DTYPES)}")
     rows, tokens, cache, keys = counts
     if rows < 1 or tokens < 1 or cache < 0 or keys < 0:
         raise UsageError("batch sizes must be at least 1 and cache sizes not negative")

@@ -40,22 +40,22 @@ class Warping:
 
     def __post_init__(self) -> None:
         if isinstance(self.temperature, bool) or not isinstance(self.temperature, (int, float)):
-            raise UsageError(f"temperature must be a number, not {self.temperature!r}")
+            raise UsageError(f"`temperature` must be a number, not {self.temperature!r}")
         if self.temperature == 0:
             raise UsageError(
-                "temperature 0 is not a distribution",
+                "`temperature` 0 is not a distribution",
                 hint="Use the greedy method for the most probable token at each step.",
             )
         if not (math.isfinite(self.temperature) and self.temperature > 0):
-            raise UsageError(f"temperature must be positive and finite, not {self.temperature!r}")
+            raise UsageError(f"`temperature` must be positive and finite, not {self.temperature!r}")
         if self.top_k is not None and (
             isinstance(self.top_k, bool) or not isinstance(self.top_k, int) or self.top_k < 1
         ):
-            raise UsageError(f"top_k must be an integer of at least 1, not {self.top_k!r}")
+            raise UsageError(f"`top_k` must be an integer of at least 1, not {self.top_k!r}")
         if self.top_p is not None and not (
             isinstance(self.top_p, (int, float)) and 0 < self.top_p <= 1
         ):
-            raise UsageError(f"top_p must lie in (0, 1], not {self.top_p!r}")
+            raise UsageError(f"`top_p` must lie in (0, 1], not {self.top_p!r}")
 
     @property
     def is_identity(self) -> bool:

@@ -62,7 +62,7 @@ def jsonl(*records: dict[str, Any]) -> bytes:
         ("masked",),
         ("masked", "--top-m", "20"),
         ("masked", "--opportunistic"),
-        ("masked", "--speculate", "4", "--speculate-threshold", "0.1"),
+        ("masked", "--draft", "counts", "--gamma", "4"),
         ("disc", "--K", "2"),
     ],
 )
@@ -184,7 +184,7 @@ def test_candidates_of_a_set_too_large_to_walk_are_held_to_the_others(
         ("greedy",),
         ("masked", "--opportunistic"),
         ("masked", "--top-m", "20"),
-        ("masked", "--speculate", "4", "--speculate-threshold", "0.1"),
+        ("masked", "--draft", "counts", "--gamma", "4"),
         ("disc", "--K", "2"),
         ("beam", "--beams", "2"),
     ],
@@ -247,7 +247,7 @@ def test_wrong_words_are_refused_before_the_model_loads(
     Path("text.arrow").write_text("no artifact")
     assert cdec(*words, "--and", "text.arrow").error_code == "E_ARTIFACT_FORMAT"
     grammar = ("sample", "-a", artifacts / "words.arrow", *MASKED, *PROMPT, "--and", cities)
-    for flag in (("--lookahead", "1"), ("--heal",), ("--speculate", "2")):
+    for flag in (("--lookahead", "1"), ("--heal",), ("--draft", "counts")):
         refused = cdec(*grammar, *flag)
         assert (refused.status, refused.error_code) == (2, "E_USAGE")
         assert "is a set" in refused.stderr

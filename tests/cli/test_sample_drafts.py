@@ -8,7 +8,8 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.runs import cost_ratio, partners
+from cdec.cli.runs import cost_ratio
+from cdec.cli.runs import draft as draft_of_run
 from cdec.compilers import compile_grammar
 from cdec.core.models.tabular import TabularModel
 from cdec.data.assets import embedded_model_path
@@ -91,24 +92,17 @@ def test_greedy_with_any_draft_gives_the_texts_of_greedy(cdec: Runner, shape: Pa
     assert {r["exactness"] for r in drawn} == {"biased"}
 
 
-def test_speculate_is_short_for_a_draft_of_counts(
-    cdec: Runner, shape: Path, tmp_path: Path
-) -> None:
-    words = ("-a", shape, *PROMPT, "--method", "speculative", "-n", 4, "--max-new-tokens", 30)
+def test_counts_that_were_kept_save_calls(cdec: Runner, shape: Path, tmp_path: Path) -> None:
+    words = ("-a", shape, *PROMPT, "--method", "speculative", "--max-new-tokens", 30)
+    words = (*words, "--draft", "counts", "--gamma", 8, "-n")
     kept = tmp_path / "counts.json"
-    long = records(cdec, *words, "--draft", "counts", "--gamma", 8, "--save-counts", kept)
-    assert records(cdec, *words, "--speculate", 8) == long
-    (again,) = records(cdec, *words, "--speculate", 8, "--counts", kept, "-n", 1)
-    (timid,) = records(
-        cdec, *words, "-n", 1, "--speculate", 8, "--counts", kept, "--speculate-threshold", 0.999
-    )
-    assert again["target_calls"] < long[0]["target_calls"] <= timid["target_calls"] + 1
-    for other in (("--gamma", 2), ("--draft", "embedded")):
-        said = refused(cdec("sample", *words, "--speculate", 8, *other))
-        assert "beside --speculate S" in said
-    Path("cdec.toml").write_text("speculate = 8\n")
-    assert records(cdec, *words) == long
-    assert records(cdec, *words, "--draft", "embedded")[0]["draft_calls"] > 0
+    first = records(cdec, *words, 4, "--save-counts", kept)
+    (again,) = records(cdec, *words, 1, "--counts", kept)
+    assert again["target_calls"] < first[0]["target_calls"]
+    Path("cdec.toml").write_text('draft = "counts"\ngamma = 8\n')
+    plain = ("-a", shape, *PROMPT, "--method", "speculative", "--max-new-tokens", 30, "-n", 4)
+    assert records(cdec, *plain) == first
+    assert records(cdec, *plain, "--draft", "embedded")[0]["draft_calls"] > 0
 
 
 def test_counts_need_a_grammar(cdec: Runner, cities: Path) -> None:
@@ -173,7 +167,7 @@ def test_a_cost_ratio_gives_the_cost_of_a_token(
     assert measured.records[0]["cost_per_token"] > typed["target_calls"] / events
     assert "a call of the draft costs" in measured.stderr
     assert "costs" not in cdec(*words, "measure", "--quiet").stderr
-    monkeypatch.setattr(partners, "measure_cost_ratio", lambda model, draft: 0.25)
+    monkeypatch.setattr(draft_of_run, "measure_cost_ratio", lambda model, draft: 0.25)
     assert cdec(*words, "measure").records == [typed]
 
 

@@ -77,9 +77,10 @@ def test_speculation_changes_calls_and_no_text(
     words = ("sample", "-a", person, *PROMPT, "--prompt", "Another:", "--method", method, "-n", "3")
     words += ("--max-new-tokens", "60", "--batch-size", "1")
     plain = cdec(*words)
-    guessed = cdec(*words, "--speculate", "8", "--save-counts", counts)
-    again = cdec(*words, "--speculate", "8", "--counts", counts, "--save-counts", counts)
-    timid = cdec(*words, "--speculate", "8", "--counts", counts, "--speculate-threshold", "0.99")
+    guess = ("--draft", "counts", "--gamma")
+    guessed = cdec(*words, *guess, "8", "--save-counts", counts)
+    again = cdec(*words, *guess, "8", "--counts", counts, "--save-counts", counts)
+    timid = cdec(*words, *guess, "1", "--counts", counts)
     assert bare(guessed)[0]["text"] == bare(plain)[0]["text"]
     for result in (guessed, again, timid):
         assert [r["token_ids"] for r in bare(result)] == [r["token_ids"] for r in bare(plain)]
@@ -94,7 +95,7 @@ def test_speculation_changes_calls_and_no_text(
 def test_a_place_where_counts_cannot_be_written_is_refused_before_the_run(
     cdec: Runner, person: Path, tmp_path: Path
 ) -> None:
-    words = ("--method", "greedy", "--speculate", "4", "--max-new-tokens", "4")
+    words = ("--method", "greedy", "--draft", "counts", "--max-new-tokens", "4")
     for place in (tmp_path / "no" / "counts.json", tmp_path):
         run = cdec("sample", "-a", person, *PROMPT, *words, "--save-counts", place, "--force")
         assert (run.status, run.error_code, run.stdout) == (74, "E_IO", b"")
@@ -104,7 +105,7 @@ def test_counts_are_bound_to_artifact_and_file(
     cdec: Runner, person: Path, word: Path, tmp_path: Path
 ) -> None:
     counts = tmp_path / "counts.json"
-    words = ("--method", "greedy", "--speculate", "4", "--max-new-tokens", "20")
+    words = ("--method", "greedy", "--draft", "counts", "--max-new-tokens", "20")
     assert cdec("sample", "-a", person, *PROMPT, *words, "--save-counts", counts).status == 0
     other = cdec("sample", "-a", word, *PROMPT, *words, "--counts", counts)
     assert (other.status, other.error_code) == (65, "E_DATA")
@@ -126,7 +127,7 @@ def test_counts_named_in_the_configuration_wait_for_speculation(
     cdec: Runner, person: Path, word: Path
 ) -> None:
     words = ("--method", "greedy", "--max-new-tokens", "20")
-    guess = ("--speculate", "4")
+    guess = ("--draft", "counts", "--gamma", "4")
     cdec("sample", "-a", word, *PROMPT, *words, *guess, "--save-counts", "counts.json")
     Path("cdec.toml").write_text('[sample]\ncounts = "counts.json"\n')
     assert cdec("sample", "-a", person, *PROMPT, *words).status == 0
@@ -188,7 +189,7 @@ def test_healing_lets_a_longer_token_bridge_the_prompts_end(
     [
         (("--lookahead", "1"), "one tokenisation"),
         (("--heal",), "token boundary"),
-        (("--speculate", "4"), "evaluated ahead"),
+        (("--draft", "counts"), "evaluated ahead"),
     ],
 )
 def test_sets_refuse_what_needs_a_grammar(
@@ -216,13 +217,13 @@ def test_records_without_a_grammar_are_errors_beside_healed_ones(cdec: Runner) -
     "words",
     [
         ("--method", "disc", "--opportunistic"),
-        ("--method", "beam", "--speculate", "3"),
+        ("--method", "beam", "--draft", "counts"),
         ("--method", "unconstrained", "--lookahead", "1"),
         ("--method", "masked", "--opportunistic", "--top-m", "4"),
-        ("--method", "masked", "--speculate", "-1"),
-        ("--method", "masked", "--speculate", "3", "--speculate-threshold", "1"),
-        ("--method", "masked", "--speculate", "3", "--speculate-threshold", "-0.1"),
-        ("--method", "masked", "--speculate-threshold", "0.3"),
+        ("--method", "masked", "--draft", "counts", "--gamma", "0"),
+        ("--method", "masked", "--gamma", "4"),
+        ("--method", "masked", "--draft", "counts", "--draft-temperature", "1"),
+        ("--method", "masked", "--speculate", "4"),
         ("--method", "masked", "--save-counts", "x.json"),
         ("--method", "masked", "--counts", "x.json"),
         ("--method", "masked", "--lookahead", "-1"),

@@ -11,12 +11,13 @@ from typing import Any
 import pytest
 
 from cdec.cli.frame.signals import Interrupted
-from cdec.cli.options.names import in_typed_words
+from cdec.cli.frame.spellings import flag_of
+from cdec.cli.frame.typed import typed_error
 from cdec.cli.runs import models
 from cdec.core.errors import UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.data.assets import embedded_model_path
-from cdec.samplers import SAMPLERS
+from cdec.samplers.registry import METHODS
 
 from . import light
 from .conftest import Result, Runner
@@ -46,7 +47,6 @@ def refused(result: Result, code: str = "E_USAGE", status: int = 2) -> str:
 FLOATS = (
     (("--method", "speculative"), "--draft-temperature"),
     (("--method", "speculative", "--draft", "prompt-lookup"), "--temperature"),
-    (("--method", "speculative", "--draft", "counts"), "--speculate-threshold"),
     (("--method", "speculative"), "--cost-ratio"),
     (("--method", "mentored"), "--divergence"),
     (("--method", "mentored"), "--divergence-total"),
@@ -81,7 +81,6 @@ def test_numbers_out_of_range_are_refused_by_the_name_that_was_typed(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("speculative", "--draft", "counts", "--speculate-threshold", "1"), "below 1"),
         (("speculative", "--top-p", "nan"), "--top-p must lie"),
         (("speculative", "--top-k", "0"), "--top-k must be"),
         (("speculative", "--temperature", "0"), "give --greedy in its place"),
@@ -93,11 +92,11 @@ def test_numbers_out_of_range_are_refused_by_the_name_that_was_typed(
         (("exact", "--draft", "embedded", "--abort", "-a", "x.arrow"), "one of --abort and"),
         (("cdsl", "--reward", "regex:a", "--branch", "0"), "give --branch a number of 1 or more"),
         (("cdsl", "--reward", "coverage"), "give JSON records with -i FILE"),
-        (("masked", "--gamma", "2"), "or take --method disc or exact or speculative or mentored"),
+        (("beam", "--gamma", "2"), "or take --method greedy or masked or disc or exact or spec"),
         (("cdlh", "--reward", "regex:a", "--cost-ratio", "1"), "--cost-ratio means nothing to"),
         (
             ("cdlh", "--reward", "regex:a", "--cost-ratio", "measure"),
-            "take --method disc or exact or speculative or mentored or cdlh-approx or cdsl",
+            "take --method greedy or masked or disc or exact or speculative or mentored or cdlh-a",
         ),
         (("speculative", "--draft-revision", "v2"), "the embedded model has one version"),
         (("speculative", "--revision", "v2"), "leave --revision out"),
@@ -128,33 +127,16 @@ def test_a_revision_in_the_config_is_for_models_of_the_hub(cdec: Runner, letters
 
 
 def test_every_option_of_a_sampler_is_named_as_it_is_typed() -> None:
-    with pytest.raises(UsageError) as caught, in_typed_words({"burn_in": "--burn-in"}):
-        SAMPLERS["asap"](burn_in=-1)
-    error = caught.value
-    assert "--burn-in is -1" in error.message == str(error)
-    assert error.hint is not None and "give --burn-in" in error.hint
-
-
-@pytest.mark.parametrize(
-    ("message", "expected"),
-    [
-        ("round is 0", "--round is 0"),
-        ("draft 'x' is none", "--draft 'x' is none"),
-        ("Give round a value.", "Give --round a value."),
-        (
-            "draft and round were both given, and a draft",
-            "--draft and --round were both given, and a",
-        ),
-        ("a round is long", "a round is long"),
-        ("a draft and round were meant", "a draft and round were meant"),
-        ("there is no draft to propose tokens", "there is no draft to propose tokens"),
-    ],
-)
-def test_words_that_only_look_like_options_stay(message: str, expected: str) -> None:
-    words = {"draft": "--draft", "round": "--round"}
-    with pytest.raises(UsageError) as caught, in_typed_words(words):
-        raise UsageError(message)
-    assert caught.value.message.startswith(expected)
+    for method in METHODS.values():
+        for option in method.options:
+            if option.at_least is None or option.python_only:
+                continue
+            with pytest.raises(UsageError) as caught:
+                option.check(int(option.at_least) - 1)
+            error = typed_error(caught.value)
+            flag = flag_of(option.name)
+            assert error.message.startswith(f"{flag} is ") and error.message == str(error)
+            assert error.hint is not None and flag in error.hint
 
 
 def test_a_dtype_is_refused_by_the_option_that_named_it(cdec: Runner) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from cdec.cli.frame.config import Config
-from cdec.cli.frame.declaration import parameters_of
+from cdec.cli.frame.declaration import CommonOptions, parameters_of
 from cdec.cli.frame.registry import options_class_of
 from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
@@ -32,7 +32,7 @@ USERS = {
 
 
 @pytest.mark.parametrize("shared", USERS, ids=lambda shared: shared.__name__)
-def test_a_shared_option_is_the_same_in_every_command(shared: type) -> None:
+def test_a_shared_option_is_the_same_in_every_command(shared: type[CommonOptions]) -> None:
     expected = parameters_of(shared)
     for name in USERS[shared]:
         found = parameters_of(options_class_of(name))

@@ -1,0 +1,248 @@
+"""The draft of a run: which it is, how it is opened, and the file that keeps its counts."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from difflib import get_close_matches
+from typing import TYPE_CHECKING, Any
+
+from cdec.cli.options.shared import refuse_unused
+from cdec.cli.runs.cost_ratio import measure_cost_ratio
+from cdec.cli.runs.models import EMBEDDED, named_by, refuse_revision, shown_model
+from cdec.core.errors import ModelError, OutputError, OutputExistsError, TrustError, UsageError
+from cdec.samplers.options import COUNTS, LOOKUP
+
+if TYPE_CHECKING:
+    from cdec.cli.frame.console import Console
+    from cdec.cli.options.sampling import SampleOptions
+    from cdec.cli.runs.method import ChosenMethod
+    from cdec.core.models.base import LanguageModel
+    from cdec.samplers.drafts.counts import Counts
+
+NO_MODELS = (COUNTS, LOOKUP)
+"""Drafts that are no models."""
+_OF_A_MODEL = ("draft_temperature", "draft_revision", "draft_dtype")
+_OF_A_DRAFT = ("gamma", "cost_ratio", *_OF_A_MODEL)
+_OF_COUNTS = ("counts", "save_counts")
+
+
+@dataclass(frozen=True)
+class Draft:
+    """The draft that a run was asked for, not yet opened.
+
+    Attributes:
+        name: ``embedded``, ``counts``, ``prompt-lookup``, a name or a path; None for no draft.
+        options: Of the run.
+        method: Of the run.
+    """
+
+    name: str | None
+    options: SampleOptions
+    method: ChosenMethod
+
+    @classmethod
+    def of(cls, options: SampleOptions, typed: frozenset[str], method: ChosenMethod) -> Draft:
+        """Return the draft that was named, or the embedded one where a method needs one.
+
+        Raises:
+            UsageError: There is none and one is needed, or an option has no effect.
+            OutputError: The counts could not be written.
+        """
+        name = method.values.get("draft")
+        if name is None and method.declared.needs_draft:
+            name = _default(options, method)
+        draft = cls(name, options, method)
+        draft._check(typed)
+        draft._check_counts(typed)
+        return draft
+
+    @property
+    def is_model(self) -> bool:
+        """Whether it is a model."""
+        return self.name is not None and self.name not in NO_MODELS
+
+    @property
+    def keeps_counts(self) -> bool:
+        """Whether its counts may be read from a file and written to one."""
+        return self.name == COUNTS and self.method.uses("counts")
+
+    @property
+    def guessing(self) -> str | None:
+        """What was typed to guess tokens from counts; None where none are guessed."""
+        return "--draft counts" if self.name == COUNTS else None
+
+    def load_early(self) -> LanguageModel | None:
+        """Load a draft model before the model, which is larger, if its device is known.
+
+        Raises:
+            CdecError: It cannot be loaded.
+        """
+        options = self.options
+        # Where the model will be is then decided when it is loaded.
+        is_placed = options.device_map is not None or options.quantization is not None
+        return self._load(options.device) if self.is_model and not is_placed else None
+
+    def opened(
+        self, model: LanguageModel, loaded: LanguageModel | None, console: Console
+    ) -> dict[str, Any]:
+        """Return the draft as a sampler takes it, with what its calls cost.
+
+        Args:
+            model: Of the run.
+            loaded: The draft, if it is a model and was loaded; it is loaded here if not.
+            console: Told what was measured.
+
+        Raises:
+            CdecError: The draft cannot be loaded, or has another vocabulary.
+        """
+        if not self.is_model:
+            return {"draft": self.name}
+        from cdec.samplers.drafts.view import require_draft
+
+        draft = self._load(str(model.device)) if loaded is None else loaded
+        require_draft(model, draft)
+        if not (self.method.is_measured and self.method.uses("cost_ratio")):
+            return {"draft": draft}
+        ratio = measure_cost_ratio(model, draft)
+        console.note(f"a call of the draft costs {ratio:.3g} calls of the model")
+        return {"draft": draft, "cost_ratio": ratio}
+
+    def manifest(self) -> dict[str, object]:
+        """Return what decides the records, in place of what was typed."""
+        if not self.method.uses("draft"):
+            return {}
+        shown: dict[str, object] = {"draft": self.name and shown_model(self.name)}
+        if self.is_model:
+            options = self.options
+            shown |= {"draft_revision": options.draft_revision, "draft_dtype": options.draft_dtype}
+        return shown
+
+    def load_counts(self) -> Counts:
+        """Return the counts that ``--counts`` names, or new ones.
+
+        Raises:
+            CdecError: As ``Counts.load``.
+        """
+        from cdec.samplers.drafts.counts import Counts
+
+        path = self.method.values.get("counts")
+        return Counts.load(path) if path is not None and self.keeps_counts else Counts()
+
+    def save_counts(self, counts: Counts) -> None:
+        """Write the counts where ``--save-counts`` names a file.
+
+        Raises:
+            OutputError: It cannot be written.
+        """
+        if self.options.save_counts is not None and self.keeps_counts:
+            counts.save(self.options.save_counts)
+
+    def _load(self, device: str) -> LanguageModel:
+        return _load(self.options, str(self.name), device)
+
+    def _check(self, typed: frozenset[str]) -> None:
+        """Refuse options without effect, and drafts that are no models where one is needed."""
+        name, method = self.name, self.method.declared
+        if name == "":
+            raise UsageError("--draft is empty", hint="give a name or a path, or leave it out")
+        if not self.method.uses("draft"):
+            refuse_unused(_OF_A_MODEL, typed, f"to --method {method.name}")
+        elif name is None:
+            refuse_unused(_OF_A_DRAFT, typed, "without --draft")
+        elif name in NO_MODELS:
+            refuse_unused((*_OF_A_MODEL, "cost_ratio"), typed, f"with --draft {name}")
+        else:
+            refuse_revision(name, typed, field="draft_revision")
+        if name in NO_MODELS and not method.named_drafts:
+            raise UsageError(
+                f"--draft {name} proposes what was seen before, and --method {method.name} looks "
+                "ahead with a model",
+                hint="give --draft NAME_OR_PATH, a smaller model of the same vocabulary",
+            )
+        if self.is_model and self.method.is_measured and self.options.resume:
+            raise UsageError(
+                "--cost-ratio measure gives another number each time, and --resume continues",
+                hint="give the number that the first run told on stderr",
+            )
+
+    def _check_counts(self, typed: frozenset[str]) -> None:
+        """Refuse counts that nothing is guessed from, and a file that cannot be written.
+
+        Asked before the run: at its end, what was learnt would be lost.
+        """
+        path, force = self.options.save_counts, self.options.force
+        if not self.keeps_counts:
+            refuse_unused(_OF_COUNTS, typed, "without --draft counts")
+        elif path is not None:
+            folder = path.absolute().parent
+            if path.is_dir() or not folder.is_dir():
+                why = "it is a folder" if path.is_dir() else f"there is no folder {folder}"
+                raise OutputError(
+                    f"cannot write the counts to {path}: {why}",
+                    hint="create the folder, or name another file with --save-counts",
+                    path=str(path),
+                )
+            begun = self.method.values["counts"]
+            goes_on = begun is not None and begun.exists() and path.exists()
+            if path.exists() and not force and not (goes_on and path.samefile(begun)):
+                raise OutputExistsError(
+                    f"{path} exists",
+                    hint="go on with it (--counts FILE), replace it (--force), or name another "
+                    "file",
+                    path=str(path),
+                )
+
+
+def _default(options: SampleOptions, method: ChosenMethod) -> str:
+    """Return the embedded draft, which belongs to the embedded model.
+
+    Raises:
+        UsageError: The run has another model.
+    """
+    if shown_model(options.model) == EMBEDDED:
+        return EMBEDDED
+    hint = "give --draft NAME_OR_PATH, a smaller model of the same vocabulary"
+    if LOOKUP in method.declared.named_drafts:
+        hint += ", or --draft prompt-lookup"
+    raise UsageError(
+        f"--method {options.method} needs a draft, and {options.model} brings none",
+        hint=hint,
+    )
+
+
+def _load(options: SampleOptions, name: str, device: str) -> LanguageModel:
+    """Load a draft model onto a device; its own code is never run.
+
+    Raises:
+        ModelError: It cannot be loaded.
+        TrustError: It wants to run code, or has pickled weights only.
+        UsageError: No such dtype or device.
+    """
+    from cdec.core import load_model
+    from cdec.data.assets import embedded_model_path
+
+    try:
+        with named_by("--draft", name):
+            return load_model(
+                embedded_model_path("draft") if name == EMBEDDED else name,
+                device=device,
+                dtype=options.draft_dtype or options.dtype,
+                revision=options.draft_revision,
+            )
+    except UsageError as error:
+        if options.draft_dtype is not None:
+            error.message = error.message.replace("`dtype`", "`draft_dtype`")
+        raise
+    except TrustError as error:
+        # The hint names options that are for the model alone.
+        raise TrustError(
+            error.message,
+            hint="Name a draft with .safetensors weights and no code of its own.",
+            **error.details,
+        ) from error
+    except ModelError as error:
+        close = get_close_matches(name, (EMBEDDED, *NO_MODELS), n=1)
+        if not close:
+            raise
+        hint = f"did you mean --draft {close[0]}?"
+        raise ModelError(error.message, hint=hint, **error.details) from error
