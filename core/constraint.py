@@ -18,17 +18,22 @@ Laws, beside those of ``cdec.core.session`` (``tests/laws/sessions.py`` checks b
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdec.core.errors import FieldError, UsageError
 from cdec.core.session import DEAD, DONE, Session, States
+from cdec.core.verdicts import TokenRefusal, first_refused_token, first_rejected_byte
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["DEAD", "DONE", "Constraint", "Session", "States", "needs_grammar"]
+
+_Item = TypeVar("_Item")
+_ITEMS_A_SESSION = 100
+"""Texts whose verdicts share a session."""
 
 
 class Constraint(ABC):
@@ -104,6 +109,11 @@ class Constraint(ABC):
     def metadata(self) -> Mapping[str, str]:
         """The artifact's metadata; counts and trees are kept by its ``cdec.digest``."""
         return {}
+
+    @cached_property
+    def frames(self) -> Sequence[tuple[bytes, bytes]]:
+        """What may be forced before and after a member, as (head, tail) pairs; verdicts try all."""
+        return [(b"", b"")]
 
     @cached_property
     def denied_unknown(self) -> int:
@@ -216,6 +226,71 @@ class Constraint(ABC):
             UsageError: Texts are not read as terminals.
         """
         raise self.needs_grammar("lookahead")
+
+    def verdicts(self, texts: Iterable[bytes], *, shown: int = 10) -> Iterator[dict[str, Any]]:
+        """Say of each text whether it is a member, and if not, where it ceases to be one.
+
+        Args:
+            texts: Without forced parts.
+            shown: How many continuations a refusal lists.
+
+        Yields:
+            JSON-ready: ``text`` and ``valid``, with the ``annotations`` of a member; else ``byte``
+            (the first at which no member goes on, from 0), ``allowed`` (what could have stood
+            there), ``allowed_count`` and ``may_end``. Kinds may add to it.
+        """
+        for session, text in self._with_sessions(texts):
+            refusal = self._refusal(session, text, shown)
+            said = self.annotations(text) if refusal is None else refusal
+            yield {"text": text.decode("utf-8", "replace"), "valid": refusal is None, **said}
+
+    def token_verdicts(
+        self, rows: Iterable[Sequence[int]], *, shown: int = 10
+    ) -> Iterator[dict[str, Any]]:
+        """Say of each row of token ids, which end ids may close, whether it is a member.
+
+        Yields:
+            As ``verdicts``, with ``token_ids``; a member with its ``text``, a refusal with
+            ``position`` (of the first token that is not allowed), ``byte`` and ``allowed_ids``.
+        """
+        for session, row in self._with_sessions(rows):
+            refusal = first_refused_token(session, self.vocabulary, row)
+            if refusal is None:
+                text = self.member_text(row)
+                said = {"text": text.decode("utf-8", "replace"), **self.annotations(text)}
+            else:
+                said = self._token_refusal(session, refusal, shown)
+            yield {"token_ids": list(row), "valid": refusal is None, **said}
+
+    def explain(self, token_ids: Sequence[int], *, shown: int = 10) -> Iterator[dict[str, Any]]:
+        """Step through the tokens of a text: what each was read as, and what it left open.
+
+        Raises:
+            UsageError: Texts are not read as terminals.
+        """
+        raise UsageError(f"`explain` means nothing to a {self.kind} artifact", hint="leave it out")
+
+    def _refusal(self, session: Session, text: bytes, shown: int) -> dict[str, Any] | None:
+        """Return where a text is refused, JSON-ready; None for members."""
+        is_accepted = self.accepts(text)
+        if is_accepted:
+            return None
+        where = first_rejected_byte(session, self.vocabulary, text, self.frames)
+        if is_accepted is None and where.byte == len(text) and where.may_end:
+            return None
+        return where.to_json(shown)
+
+    def _token_refusal(self, session: Session, refusal: TokenRefusal, shown: int) -> dict[str, Any]:
+        """Return where a row of tokens is refused, JSON-ready."""
+        return refusal.to_json(session, shown)
+
+    def _with_sessions(self, items: Iterable[_Item]) -> Iterator[tuple[Session, _Item]]:
+        """Pair items with a session, renewed now and then: it remembers the states of its texts."""
+        session = self.session("cpu")
+        for number, item in enumerate(items, 1):
+            yield session, item
+            if number % _ITEMS_A_SESSION == 0:
+                session = self.session("cpu")
 
     def needs_grammar(self, parameter: str) -> UsageError:
         """Return the error of a parameter that this constraint has no use for."""

@@ -7,15 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact
-from cdec.cli.texts.verdicts import Checker
 from cdec.core.errors import DataError, EncodingError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.options.reading import CheckOptions as Options
-    from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.constraint import Constraint
 
-_GRAMMAR_ONLY = ("explain", "lookahead")
+_TERMINALS_ONLY = ("explain", "lookahead")
 
 
 def verdicts(options: Options, typed: frozenset[str]) -> Iterator[dict[str, Any]]:
@@ -24,33 +22,25 @@ def verdicts(options: Options, typed: frozenset[str]) -> Iterator[dict[str, Any]
     Raises:
         UsageError: An option that this kind of artifact has no use for.
     """
-    file = read_artifact(options.artifact)
-    if file.kind == "set":
-        refuse_unused(_GRAMMAR_ONLY, typed, "to a set artifact")
-        checker = Checker.open(file, options.allowed)
-        if options.token_ids:
-            return checker.token_rows(_token_rows(options))
-        return checker.texts(_decoded(text) for text in _texts(options))
-    from cdec.cli.texts.grammar_verdicts import GrammarChecker
-
-    grammar = GrammarChecker(_constraint(file, options), options.allowed)
+    constraint = _constraint(options, typed)
     if options.token_ids:
-        return grammar.token_rows(_token_rows(options))
-    return grammar.texts(_texts(options))
+        return constraint.token_verdicts(_token_rows(options), shown=options.allowed)
+    texts = _texts(options)
+    if constraint.lists_members:
+        # Members are texts, so bytes that are none have no place where they are refused.
+        texts = (_decoded(text).encode() for text in texts)
+    return constraint.verdicts(texts, shown=options.allowed)
 
 
 def explanation(options: Options, typed: frozenset[str]) -> Iterator[dict[str, Any]]:
     """Yield the steps of the input's one text through a grammar.
 
     Raises:
-        UsageError: A set artifact, or an input of no or several texts.
+        UsageError: An artifact without terminals, or an input of no or several texts.
     """
-    from cdec.cli.texts.explain import explain, longest_tokens
+    from cdec.core.tokens.longest_tokens import longest_tokens
 
-    file = read_artifact(options.artifact)
-    if file.kind == "set":
-        refuse_unused(_GRAMMAR_ONLY, typed | {"explain"}, "to a set artifact")
-    constraint = _constraint(file, options)
+    constraint = _constraint(options, typed | {"explain"})
     if options.token_ids:
         row = _only(_token_rows(options), "row of token ids")
     else:
@@ -59,21 +49,23 @@ def explanation(options: Options, typed: frozenset[str]) -> Iterator[dict[str, A
             row = longest_tokens(constraint.vocabulary, text)
         else:
             (row,) = constraint.vocabulary.encode([_decoded(text)])
-    return explain(constraint, row, options.allowed)
+    return constraint.explain(row, shown=options.allowed)
 
 
-def _constraint(file: ArtifactFile, options: Options) -> Constraint:
+def _constraint(options: Options, typed: frozenset[str]) -> Constraint:
     from cdec.cli.runs.models import load_vocabulary
-    from cdec.core.artifacts.kinds import bind_artifact
+    from cdec.core.artifacts.kinds import bind_artifact, constraint_class
 
+    file = read_artifact(options.artifact)
+    if not constraint_class(file.kind).has_terminals:
+        refuse_unused(_TERMINALS_ONLY, typed, f"to a {file.kind} artifact")
     vocabulary = None
     if options.tokenizer is not None:
         vocabulary, _ = load_vocabulary(options.tokenizer, None, None)
-    constraint: Any = bind_artifact(file, vocabulary)
-    if options.lookahead is not None:
-        constraint = constraint.with_lookahead(options.lookahead)
-    opened: Constraint = constraint
-    return opened
+    constraint = bind_artifact(file, vocabulary)
+    if options.lookahead is None:
+        return constraint
+    return constraint.with_lookahead(options.lookahead)
 
 
 def _token_rows(options: Options) -> Iterator[Any]:

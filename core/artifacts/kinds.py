@@ -1,42 +1,64 @@
-"""Artifacts: one Arrow IPC file each, verified, memory-mapped and opened as a constraint.
+"""The table of kinds of artifact: which constraint a file opens as.
 
-Writing is ``write``, reading and verifying ``read``; what the columns of a kind must hold is one
-file a kind, named in ``CONSTRAINTS``. ``open_artifact`` is ``bind_artifact`` of ``read_artifact``.
+A new kind is a subclass of ``StoredConstraint`` in its own file, a line in ``CONSTRAINTS``, and a
+compiler that writes its columns.
 """
 
 from __future__ import annotations
 
+import importlib
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
-from cdec.core.artifacts.read import ArtifactFile, ArtifactKind, ArtifactLimits, map_verified
-from cdec.core.artifacts.write import write_artifact
-from cdec.core.constraint import Constraint
+from cdec.core.artifacts.read import (
+    ArtifactFile,
+    ArtifactKind,
+    ArtifactLimits,
+    map_verified,
+    verify_bytes,
+)
+from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError
-from cdec.core.grammars import artifact as grammar
-from cdec.core.sets.artifact import COLUMNS, check_set, open_set
 from cdec.core.tokens.vocabulary import Vocabulary
 
-__all__ = [
-    "CONSTRAINTS",
-    "ArtifactFile",
-    "ArtifactKind",
-    "ArtifactLimits",
-    "bind_artifact",
-    "open_artifact",
-    "read_artifact",
-    "write_artifact",
-]
-
-CONSTRAINTS: Mapping[str, ArtifactKind] = {
-    "set": ArtifactKind(COLUMNS, check_set, 1, open_set),
-    "grammar": ArtifactKind(grammar.COLUMNS, grammar.check_grammar, 1, grammar.open_grammar),
+CONSTRAINTS: dict[str, str] = {
+    "set": "cdec.core.sets.constraint:SetConstraint",
+    "grammar": "cdec.core.grammars.constraint:GrammarConstraint",
 }
-"""Every kind of artifact this version reads."""
+"""Every kind of artifact that this version reads: module and class, imported on first use."""
+
+
+def constraint_class(kind: str) -> type[StoredConstraint]:
+    """Return the class that artifacts of a kind open as.
+
+    Raises:
+        KeyError: There is no such kind.
+    """
+    module, name = CONSTRAINTS[kind].split(":")
+    found: type[StoredConstraint] = vars(importlib.import_module(module))[name]
+    return found
+
+
+class _Kinds(Mapping[str, ArtifactKind]):
+    """What the files of each kind hold, read off its class."""
+
+    def __getitem__(self, kind: str) -> ArtifactKind:
+        return constraint_class(kind).artifact
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(CONSTRAINTS)
+
+    def __len__(self) -> int:
+        return len(CONSTRAINTS)
+
+
+KINDS: Mapping[str, ArtifactKind] = _Kinds()
+"""Columns and checks of every kind in ``CONSTRAINTS``."""
 
 
 def open_artifact(
@@ -44,7 +66,7 @@ def open_artifact(
     *,
     vocabulary: Vocabulary | None = None,
     limits: ArtifactLimits | None = None,
-) -> Constraint:
+) -> StoredConstraint:
     """Open an artifact as a constraint.
 
     Args:
@@ -66,24 +88,7 @@ def open_artifact(
     return bind_artifact(read_artifact(path, limits=limits), vocabulary)
 
 
-def read_artifact(path: str | Path, *, limits: ArtifactLimits | None = None) -> ArtifactFile:
-    """Map and verify an artifact file, whatever its vocabulary.
-
-    Args:
-        path: The file.
-        limits: What reading may cost.
-
-    Returns:
-        Kind, schema metadata and arrays (read-only views of the map). Cost: a read of the file the
-        first time, milliseconds afterwards.
-
-    Raises:
-        As ``open_artifact``, but for the mismatch.
-    """
-    return map_verified(Path(path), CONSTRAINTS, limits or ArtifactLimits())
-
-
-def bind_artifact(file: ArtifactFile, vocabulary: Vocabulary | None = None) -> Constraint:
+def bind_artifact(file: ArtifactFile, vocabulary: Vocabulary | None = None) -> StoredConstraint:
     """Open a verified artifact for a vocabulary; the file is not read again.
 
     So an artifact can be refused before a model loads, and opened for the model's vocabulary after.
@@ -103,7 +108,37 @@ def bind_artifact(file: ArtifactFile, vocabulary: Vocabulary | None = None) -> C
     if vocabulary is None:
         vocabulary = _stored_vocabulary(file, recorded_eos)
     _check_fingerprints(file, vocabulary, recorded_eos)
-    return CONSTRAINTS[file.kind].open(file, vocabulary)
+    return constraint_class(file.kind).from_file(file, vocabulary)
+
+
+def open_bytes(data: Any, vocabulary: Vocabulary) -> StoredConstraint:
+    """Open an artifact that nobody else will: verified, but not remembered in the user's cache.
+
+    Args:
+        data: The whole file, bytes or a map of it.
+        vocabulary: Of the model that will draw.
+
+    Raises:
+        As ``open_artifact``.
+    """
+    return bind_artifact(verify_bytes(data, KINDS), vocabulary)
+
+
+def read_artifact(path: str | Path, *, limits: ArtifactLimits | None = None) -> ArtifactFile:
+    """Map and verify an artifact file, whatever its vocabulary.
+
+    Args:
+        path: The file.
+        limits: What reading may cost.
+
+    Returns:
+        Kind, schema metadata and arrays (read-only views of the map). Cost: a read of the file the
+        first time, milliseconds afterwards.
+
+    Raises:
+        As ``open_artifact``, but for the mismatch.
+    """
+    return map_verified(Path(path), KINDS, limits or ArtifactLimits())
 
 
 def _recorded_eos(file: ArtifactFile) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ import stat
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pyarrow as pa
 from numpy.typing import NDArray
@@ -28,10 +28,6 @@ from cdec.core.errors import (
     InputMissingError,
     LimitError,
 )
-
-if TYPE_CHECKING:
-    from cdec.core.constraint import Constraint
-    from cdec.core.tokens.vocabulary import Vocabulary
 
 _AGAIN = "compile the artifact again"
 
@@ -61,13 +57,11 @@ class ArtifactKind:
         columns: Column name -> element type, as numpy names it.
         check: Checks the ranges of every index; raises ``ArtifactInvalidError``.
         checks_version: Changes when ``check`` does, so that remembered files are checked again.
-        open: Makes the constraint; imports what it needs itself.
     """
 
     columns: Mapping[str, str]
     check: Callable[[Mapping[str, NDArray[Any]], Mapping[str, str]], None]
     checks_version: int
-    open: Callable[[ArtifactFile, Vocabulary], Constraint]
 
 
 def map_verified(

@@ -1,32 +1,20 @@
-"""The artifact kind ``grammar``: the invariants of its columns, and how it opens."""
+"""The artifact kind ``grammar``: the invariants of its columns."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ArtifactInvalidError
-from cdec.core.grammars.columns import COLUMNS, GrammarArrays, arrays_from
+from cdec.core.grammars.columns import GrammarArrays, arrays_from
 
-if TYPE_CHECKING:
-    from cdec.core.artifacts.read import ArtifactFile
-    from cdec.core.constraint import Constraint
-    from cdec.core.tokens.vocabulary import Vocabulary
-
-__all__ = ["COLUMNS", "check_grammar", "open_grammar"]
+__all__ = ["check_grammar"]
 
 _LEXERS = ("contextual", "basic", "dynamic")
-
-
-def open_grammar(file: ArtifactFile, vocabulary: Vocabulary) -> Constraint:
-    """Open a verified grammar artifact as a constraint."""
-    from cdec.core.grammars.constraint import GrammarConstraint
-
-    return GrammarConstraint(arrays_from(file.arrays), vocabulary, file.metadata)
 
 
 def check_grammar(columns: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:

@@ -3,28 +3,35 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING
+from typing import Any
 
 import numpy as np
 
-from cdec.core.constraint import Constraint
+from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
+from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
+from cdec.core.grammars.artifact import check_grammar
+from cdec.core.grammars.columns import COLUMNS, GrammarArrays, arrays_from
 from cdec.core.grammars.engine.engine import DEFAULT_BUDGET, Engine
+from cdec.core.grammars.explain import explain
+from cdec.core.grammars.names import Names
 from cdec.core.grammars.session import GrammarSession
-from cdec.core.grammars.state_view import Names
+from cdec.core.grammars.tree_report import TreeView, describe_subterminal_tree
+from cdec.core.grammars.verdicts import text_refusal, token_refusal
 from cdec.core.session import Session
-
-if TYPE_CHECKING:
-    from cdec.core.grammars.columns import GrammarArrays
-    from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.verdicts import TokenRefusal
 
 __all__ = ["GrammarConstraint"]
 
+_FOR_MACHINES = ("names", "characters")
+"""Metadata as long as a grammar that say nothing its source does not."""
 
-class GrammarConstraint(Constraint):
+
+class GrammarConstraint(StoredConstraint):
     """The texts of a grammar.
 
     Args:
@@ -41,6 +48,8 @@ class GrammarConstraint(Constraint):
     """
 
     kind = "grammar"
+    artifact = ArtifactKind(COLUMNS, check_grammar, 1)
+    tree_parameters = frozenset({"state", "width"})
     has_terminals = True
     takes_bytes = True
     has_speculation_keys = True
@@ -74,6 +83,11 @@ class GrammarConstraint(Constraint):
         self.lexer = str(json.loads(metadata.get("cdec.options", "{}")).get("lexer", "contextual"))
         self._engine: Engine | None = None
 
+    @classmethod
+    def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> GrammarConstraint:
+        """Open a verified grammar artifact."""
+        return cls(arrays_from(file.arrays), vocabulary, file.metadata)
+
     @cached_property
     def is_sound(self) -> bool:
         """Whether every allowed token is proved to have a completion.
@@ -103,6 +117,9 @@ class GrammarConstraint(Constraint):
             other sessions. When these have filled the memory budget, new sessions begin with new
             ones, and the old ones go with the last session that uses them.
         """
+        return on_device(self._on_host(), device)
+
+    def _on_host(self) -> GrammarSession:
         if self._engine is None or self._engine.is_worn:
             self._engine = Engine(
                 self.arrays,
@@ -111,7 +128,7 @@ class GrammarConstraint(Constraint):
                 budget=self.memo_bytes,
                 lookahead=self.lookahead,
             )
-        return on_device(GrammarSession(self._engine, self.vocabulary.width, self.names), device)
+        return GrammarSession(self._engine, self.vocabulary.width)
 
     def with_lookahead(self, lookahead: int | None) -> GrammarConstraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""
@@ -133,8 +150,38 @@ class GrammarConstraint(Constraint):
         """Check a finished text by lark's own parser on the stored source; None if out of time."""
         return self._checker(text)
 
+    def explain(self, token_ids: Sequence[int], *, shown: int = 10) -> Iterator[dict[str, Any]]:
+        """Step through the tokens of a text, as ``cdec.core.grammars.explain.explain``."""
+        return explain(self._on_host(), self.vocabulary, self.names, token_ids, shown)
+
+    def verdicts(self, texts: Iterable[bytes], *, shown: int = 10) -> Iterator[dict[str, Any]]:
+        """Say of each text whether it is a member, by following its bytes.
+
+        Yields:
+            As ``Constraint.verdicts``; a refusal also with ``line`` and ``column`` (from 1),
+            ``terminals`` that were awaited, the parser's ``stack`` and the ``rules`` under way.
+        """
+        return super().verdicts(texts, shown=shown)
+
+    def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
+        return text_refusal(session, self.vocabulary, self.names, text, shown)
+
+    def _token_refusal(self, session: Any, refusal: TokenRefusal, shown: int) -> dict[str, Any]:
+        return token_refusal(session, self.vocabulary, self.names, refusal, shown)
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the artifact's metadata say, the source as it was written."""
+        said = super().summary()
+        for name in _FOR_MACHINES:
+            said.pop(name, None)
+        return said | {"sound": self.is_sound, "grammar": self.metadata["cdec.grammar"]}
+
+    def tree(self, **parameters: int) -> TreeView:
+        """Return one subterminal tree, as ``describe_subterminal_tree``: ``state``, ``width``."""
+        return describe_subterminal_tree(self.arrays, self.vocabulary, self.names, **parameters)
+
     def statistics(self) -> dict[str, int | float]:
-        """Return sizes of scanner, parser and trees, for ``inspect``."""
+        """Return sizes of scanner, parser and trees."""
         arrays = self.arrays
         groups = np.diff(arrays.tree_groups)
         return {

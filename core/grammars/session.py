@@ -18,7 +18,6 @@ from cdec.core.session_arguments import integers, require_mask, require_rows
 
 if TYPE_CHECKING:
     from cdec.core.grammars.engine.engine import Engine
-    from cdec.core.grammars.state_view import Names, StateView
 
 __all__ = ["GrammarSession"]
 
@@ -35,14 +34,12 @@ class GrammarSession(Session):
     Args:
         engine: Of the grammar and its lookahead.
         width: Logits width.
-        names: Of terminals and rules, for ``describe``.
     """
 
     device = "cpu"
 
-    def __init__(self, engine: Engine, width: int, names: Names) -> None:
+    def __init__(self, engine: Engine, width: int) -> None:
         self._engine = engine
-        self._names = names
         self.words = mask_words(width)
         self._memory = memory = Memory(f.SESSION_FIELDS)
         self._header = memory.header
@@ -187,21 +184,6 @@ class GrammarSession(Session):
         out = np.empty(len(at), np.int64)
         kernels.speculation_keys(self._header, at, out)
         return out
-
-    def describe(self, state: int) -> StateView:
-        """Return a state as plain data, for messages: readings, stacks and what may come next."""
-        from cdec.core.grammars.state_view import describe_state
-
-        return describe_state(self, int(state), self._names)
-
-    def viable_terminals(self, state: int) -> list[int]:
-        """Return the terminals that may be under way, or begin, at a state; ascending.
-
-        Reading: not only that the scanner could complete them, but that the parser takes them.
-        """
-        from cdec.core.grammars.state_view import viable_terminals
-
-        return viable_terminals(self, int(state))
 
     def can_shift(self, stack: int, terminal: int) -> bool:
         """Say whether the parser takes a terminal on a stack of a state's reading."""

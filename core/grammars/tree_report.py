@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
+from cdec.core.grammars.columns import GrammarArrays
+from cdec.core.grammars.names import Names
 from cdec.core.mask import mask_words, unpack_mask
-
-if TYPE_CHECKING:
-    from cdec.core.grammars.constraint import GrammarConstraint
+from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["BranchView", "GroupView", "TreeView", "describe_subterminal_tree"]
+
+_SHOWN_LIVE = 6
+"""Terminals under way that a line names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,6 +36,11 @@ class BranchView:
     path: list[str]
     live: list[str] | None
     depth: int
+
+    def line(self) -> str:
+        """Return what ends in the tokens, then what is under way after them."""
+        done = " ".join(self.path)
+        return f"{done} |" if self.live is None else f"{done} | inside {_some(self.live)}".strip()
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,21 +82,60 @@ class TreeView:
     hidden: int
     verified: int
 
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-ready data; bytes that are no UTF-8 are escaped."""
+        described = asdict(self)
+        for group in described["groups"]:
+            group["samples"] = [_text(piece) for piece in group["samples"]]
+        return described
+
+    def lines(self) -> list[str]:
+        """Return it as indented lines: groups of tokens, and under each the ways to read them."""
+        ended = f", completes {' '.join(self.completes)}" if self.completes else ""
+        lines = [
+            f"scanner state {self.state}{ended}: inside {_some(self.live) or 'nothing'}",
+            f"tree {self.tree}, of {self.shared_by:,} scanner states",
+        ]
+        for group in self.groups:
+            samples = ", ".join(f'"{_text(sample)}"' for sample in group.samples)
+            more = ", ..." if group.tokens > len(group.samples) else ""
+            lines.append(f"  {group.tokens:,} tokens: {samples}{more}")
+            lines += [f"    {branch.line()}" for branch in group.branches]
+        if self.hidden:
+            lines.append(f"  ... {self.hidden:,} more groups")
+        if self.verified:
+            lines.append(f"  {self.verified:,} tokens are read byte by byte")
+        return lines
+
+
+def _text(piece: bytes) -> str:
+    return piece.decode("utf-8", "backslashreplace")
+
+
+def _some(names: Sequence[str]) -> str:
+    hidden = len(names) - _SHOWN_LIVE
+    return " ".join(names[:_SHOWN_LIVE]) + (f" and {hidden} more" if hidden > 0 else "")
+
 
 def describe_subterminal_tree(
-    constraint: GrammarConstraint, state: int = 0, width: int = 8
+    arrays: GrammarArrays,
+    vocabulary: Vocabulary,
+    names: Names,
+    state: int = 0,
+    width: int = 8,
 ) -> TreeView:
     """Return the tree of a scanner state.
 
     Args:
-        constraint: The grammar.
+        arrays: The compiled grammar.
+        vocabulary: Of the model.
+        names: Of terminals and rules.
         state: Scanner state, 0 <= state < C.
         width: Groups, and samples a group, to show.
 
     Raises:
         UsageError: There is no such state.
     """
-    arrays = constraint.arrays
     states = len(arrays.live_row)
     if not 0 <= state < states:
         raise UsageError(
@@ -95,25 +143,26 @@ def describe_subterminal_tree(
         )
     tree = int(arrays.tree_of_state[state])
     first, stop = arrays.tree_groups[tree : tree + 2].tolist()
-    members = [_members(constraint, group) for group in range(first, stop)]
+    members = [_members(arrays, group) for group in range(first, stop)]
     largest = sorted(range(stop - first), key=lambda i: -len(members[i]))
-    terminals = constraint.names.terminal
+    terminals = names.terminal
     completed = arrays.match_terminals[slice(*arrays.match_offsets[state : state + 2])]
     return TreeView(
         state=state,
         tree=tree,
         shared_by=int((arrays.tree_of_state == tree).sum()),
         completes=[terminals(t) for t in completed.tolist()],
-        live=_live(constraint, int(arrays.live_row[state])),
-        groups=[_group(constraint, tree, first + i, members[i], width) for i in largest[:width]],
+        live=_live(names, int(arrays.live_row[state])),
+        groups=[
+            _group(vocabulary, names, tree, first + i, members[i], width) for i in largest[:width]
+        ],
         hidden=max(stop - first - width, 0),
         verified=int(np.diff(arrays.tree_verify[tree : tree + 2])[0]),
     )
 
 
-def _members(constraint: GrammarConstraint, group: int) -> NDArray[np.int32]:
+def _members(arrays: GrammarArrays, group: int) -> NDArray[np.int32]:
     """Return the token ids of a group, ascending."""
-    arrays = constraint.arrays
     dense = int(arrays.group_dense[group])
     if dense < 0:
         return arrays.tokens[slice(*arrays.group_tokens[group : group + 2])]
@@ -124,17 +173,22 @@ def _members(constraint: GrammarConstraint, group: int) -> NDArray[np.int32]:
 
 
 def _group(
-    constraint: GrammarConstraint, tree: int, group: int, members: NDArray[np.int32], width: int
+    vocabulary: Vocabulary,
+    names: Names,
+    tree: int,
+    group: int,
+    members: NDArray[np.int32],
+    width: int,
 ) -> GroupView:
-    arrays = constraint.arrays
-    table = constraint.vocabulary.token_bytes
+    arrays = names.arrays
+    table = vocabulary.token_bytes
     pieces = sorted((table[i] for i in members.tolist()), key=lambda piece: (len(piece), piece))
     first, stop = arrays.group_branches[group : group + 2].tolist()
     base = int(arrays.tree_paths[tree])
     branches = [
         BranchView(
-            path=_path(constraint, base, int(arrays.branch_path[branch])),
-            live=_live(constraint, live) if live >= 0 else None,
+            path=_path(names, base, int(arrays.branch_path[branch])),
+            live=_live(names, live) if live >= 0 else None,
             depth=int(arrays.branch_depth[branch]),
         )
         for branch, live in zip(
@@ -144,19 +198,19 @@ def _group(
     return GroupView(len(members), pieces[:width], branches)
 
 
-def _path(constraint: GrammarConstraint, base: int, node: int) -> list[str]:
+def _path(names: Names, base: int, node: int) -> list[str]:
     """Return what stands between a tree's root and one of its path nodes."""
-    arrays = constraint.arrays
+    arrays = names.arrays
     labels = []
     while node >= 0:
         terminal = int(arrays.path_terminal[base + node])
         entered = f">{arrays.path_next[base + node]}"
-        labels.append(entered if terminal < 0 else constraint.names.terminal(terminal))
+        labels.append(entered if terminal < 0 else names.terminal(terminal))
         node = int(arrays.path_parent[base + node])
     return labels[::-1]
 
 
-def _live(constraint: GrammarConstraint, row: int) -> list[str]:
-    arrays = constraint.arrays
+def _live(names: Names, row: int) -> list[str]:
+    arrays = names.arrays
     live = arrays.live_terminals[slice(*arrays.live_offsets[row : row + 2])]
-    return [constraint.names.terminal(t) for t in live.tolist()]
+    return [names.terminal(t) for t in live.tolist()]

@@ -8,9 +8,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.errors import EmptySetError
 from cdec.core.session import DEAD, DONE, Session
-from cdec.core.sets.filter import RowFilter
-from cdec.core.sets.trie import END, SetArrays
+from cdec.core.sets.rows import SetRows
+from cdec.core.sets.trie import END
 
 _CHUNK = 1 << 16
 """Walks that step together."""
@@ -33,19 +34,51 @@ class _Spent(Exception):  # noqa: N818 - it says that a budget is spent, which i
     """More steps than the walk may take."""
 
 
+def restriction(
+    rows: SetRows, ends_itself: bool, session: Session, max_steps: int, max_states: int
+) -> NDArray[np.bool_] | None:
+    """Return the rows that another constraint accepts, bool[R].
+
+    Args:
+        rows, session, max_steps, max_states: As in ``accepted_rows``.
+        ends_itself: Whether the last token of a row gives DONE.
+
+    Returns:
+        None where they are too many to walk, and where the other ends a row itself that the set
+        ends with an end id.
+
+    Raises:
+        EmptySetError: It accepts none.
+    """
+    found = accepted_rows(rows, session, max_steps, max_states)
+    if found is None:
+        return None
+    if not found.kept.any():
+        raise EmptySetError(
+            f"none of the set's {rows.n_kept} members is accepted by the other constraint, the "
+            f"first being {rows.spelled(rows.first_kept()).decode('utf-8', 'replace')!r}",
+            hint="Whole texts are judged, with leading space, forced prefix and suffix: compile "
+            "the set without (`leading_space` never), or allow them in the other constraint.",
+        )
+    ends = _rows_that_end(rows) if ends_itself else np.zeros(rows.arrays.n_rows, np.bool_)
+    return None if (found.ended & found.kept & ~ends).any() else found.kept
+
+
+def _rows_that_end(rows: SetRows) -> NDArray[np.bool_]:
+    """Return which rows no other continues, bool[R]: their last tokens give DONE."""
+    arrays = rows.arrays
+    ends: NDArray[np.bool_] = np.diff(arrays.row_offsets) > 0
+    ends[arrays.node_row[1:][arrays.node_token[1:] == END]] = False
+    return ends
+
+
 def accepted_rows(
-    arrays: SetArrays,
-    row_filter: RowFilter | None,
-    session: Session,
-    *,
-    max_steps: int,
-    max_states: int,
+    rows: SetRows, session: Session, max_steps: int, max_states: int
 ) -> AcceptedRows | None:
     """Walk a session along the rows of a set; rows that share a prefix share the walk.
 
     Args:
-        arrays: The set.
-        row_filter: Its rows that are kept; None for all.
+        rows: Of the set.
         session: Of the other constraint, on the CPU.
         max_steps: Most tokens to follow; branches end where the session refuses a token.
         max_states: Most states that the session may come to hold (``Session.statistics``).
@@ -55,7 +88,7 @@ def accepted_rows(
         some 30 nanoseconds where states come again, a microsecond and a few hundred bytes where
         every prefix is a state of its own.
     """
-    walk = _Walk(arrays, row_filter, session, max_steps, max_states)
+    walk = _Walk(rows, session, max_steps, max_states)
     try:
         walk.run()
     except _Spent:
@@ -66,16 +99,10 @@ def accepted_rows(
 class _Walk:
     """One walk: nodes of the trie by level, then the tails of rows that are alone."""
 
-    def __init__(
-        self,
-        arrays: SetArrays,
-        row_filter: RowFilter | None,
-        session: Session,
-        max_steps: int,
-        max_states: int,
-    ) -> None:
+    def __init__(self, rows: SetRows, session: Session, max_steps: int, max_states: int) -> None:
+        arrays = rows.arrays
         self._arrays = arrays
-        self._filter = row_filter
+        self._filter = rows.row_filter
         self._session = session
         self._left = max_steps
         self._max_states = max_states

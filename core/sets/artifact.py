@@ -1,21 +1,16 @@
-"""The artifact kind ``set``: its columns, the invariants of their contents, and how it opens."""
+"""The artifact kind ``set``: its columns, and the invariants of their contents."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ArtifactInvalidError
 from cdec.core.mask import mask_words
-
-if TYPE_CHECKING:
-    from cdec.core.artifacts.read import ArtifactFile
-    from cdec.core.constraint import Constraint
-    from cdec.core.tokens.vocabulary import Vocabulary
 
 COLUMNS: Mapping[str, str] = {
     "tokens": "int32",
@@ -48,27 +43,6 @@ artifact can be read without its tokenizer.
 DENSE_DEGREE = 256
 CHUNK = 1 << 20
 """Elements checked at a time: temporary arrays stay in the cache."""
-
-
-def open_set(file: ArtifactFile, vocabulary: Vocabulary) -> Constraint:
-    """Open a verified set artifact as a constraint."""
-    from cdec.core.sets.constraint import SetConstraint
-    from cdec.core.sets.text_index import TextIndex
-    from cdec.core.sets.trie import SetArrays
-
-    arrays = SetArrays.from_mapping(file.arrays)
-    options = json.loads(file.metadata["cdec.options"])
-    index = TextIndex(
-        file.arrays["text_hash"],
-        file.arrays["text_row"],
-        arrays.tokens,
-        arrays.row_offsets,
-        vocabulary,
-        heads=[bytes.fromhex(head) for head in options["heads"]],
-        tail=bytes.fromhex(options["suffix_bytes"]),
-        empty_head=bytes.fromhex(options["prefix_bytes"]),
-    )
-    return SetConstraint.from_file(file, arrays, index, vocabulary)
 
 
 def check_set(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:

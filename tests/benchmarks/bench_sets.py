@@ -23,6 +23,7 @@ import numpy as np
 from cdec.compilers import compile_token_set
 from cdec.core import open_artifact
 from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.rows import SetRows
 from cdec.core.sets.trie import SetArrays, build_trie
 from cdec.data.assets import embedded_model_path
 from tests.benchmarks import report
@@ -64,7 +65,7 @@ def mask_rows(titles: int, _: Setting) -> Iterator[Row]:
             yield name, target if is_target else "", f"{figure.median_ms:.3f} ms"
         if size == min(FULL_MASK):
             no_texts: Any = None  # stepping reads no member's text
-            constraint = SetConstraint(arrays, vocabulary, no_texts)
+            constraint = SetConstraint(SetRows(arrays, vocabulary, no_texts))
             yield from decoding.step_rows(constraint, batches[0].states)
 
 

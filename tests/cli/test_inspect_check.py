@@ -121,7 +121,7 @@ def _row(artifact: Path, text: str) -> list[int]:
     from cdec.core import open_artifact
 
     constraint = open_artifact(artifact)
-    (row,) = constraint.row_of_text(text.encode())
+    (row,) = constraint.rows.of_text(text.encode())
     ids: list[int] = constraint.arrays.row(int(row)).tolist()
     return ids
 

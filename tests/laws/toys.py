@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sets.constraint import SetConstraint
 from cdec.core.sets.members import SetMembers
+from cdec.core.sets.rows import SetRows
 from cdec.core.sets.trie import build_trie
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -62,7 +63,7 @@ def toy_set(
     members = SetMembers.from_mapping(columns, table, "none")
     flat = np.array([token for row in ordered for token in row], np.int32)
     arrays = build_trie(flat, offsets, vocabulary.size)
-    return SetConstraint(arrays, vocabulary, members, ends_itself=ends_itself)
+    return SetConstraint(SetRows(arrays, vocabulary, members), ends_itself=ends_itself)
 
 
 @dataclass(frozen=True)

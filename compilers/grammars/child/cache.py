@@ -8,13 +8,12 @@ import tempfile
 from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from cdec.compilers.grammars.child.compiler import ChildCompiler
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import GrammarOptions
-from cdec.core.artifacts.kinds import CONSTRAINTS, bind_artifact
-from cdec.core.artifacts.read import verify_bytes
+from cdec.core.artifacts.kinds import open_bytes
 from cdec.core.errors import CdecError, Notice
 from cdec.core.notices import FirstOfEach
 
@@ -141,10 +140,8 @@ class GrammarCache:
 
 
 def _open(path: Path, vocabulary: Vocabulary) -> Constraint:
-    """Open an artifact that nobody else will: verified, but not remembered in the user's cache."""
     with path.open("rb") as file:
-        mapped: Any = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
-    constraint: Any = bind_artifact(verify_bytes(mapped, CONSTRAINTS), vocabulary)
+        mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+    constraint = open_bytes(mapped, vocabulary)
     constraint.memo_bytes = _MEMO_BYTES
-    opened: Constraint = constraint
-    return opened
+    return constraint

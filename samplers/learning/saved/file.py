@@ -14,7 +14,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -45,13 +45,9 @@ _MAX_CANDIDATES = 1 << 53
 _ELSEWHERE = "Name a file in a folder that can be written to with --tree."
 
 
-def _no_constraint(file: ArtifactFile, vocabulary: object) -> NoReturn:
-    raise UsageError(f"{file.path} is a tree of prefixes, no constraint", hint="Give it to --tree.")
-
-
 KIND = "tree"
 KINDS: Mapping[str, ArtifactKind] = {
-    KIND: ArtifactKind(tree_columns.COLUMNS, tree_columns.check, 1, _no_constraint)
+    KIND: ArtifactKind(tree_columns.COLUMNS, tree_columns.check, 1)
 }
 
 

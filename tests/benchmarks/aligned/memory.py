@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 
 from cdec.core import TabularModel, Vocabulary
 from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.rows import SetRows
 from cdec.core.sets.trie import build_trie
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.walks.batch import Batch
@@ -59,9 +60,8 @@ def all_triples(vocabulary: Vocabulary) -> SetConstraint:
     tokens = np.indices((_TOKENS,) * 3).reshape(3, -1).T.astype(np.int32)
     offsets = 3 * np.arange(len(tokens) + 1, dtype=np.int64)
     no_texts: Any = None
-    return SetConstraint(
-        build_trie(tokens.reshape(-1), offsets, vocabulary.size), vocabulary, no_texts
-    )
+    trie = build_trie(tokens.reshape(-1), offsets, vocabulary.size)
+    return SetConstraint(SetRows(trie, vocabulary, no_texts))
 
 
 def measure(model: TabularModel, constraint: SetConstraint, visited: int) -> dict[str, Any]:

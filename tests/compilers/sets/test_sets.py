@@ -154,7 +154,7 @@ def test_both_forms_are_one_entity(tmp_path: Path) -> None:
     report, constraint = compiled(tmp_path, ["Paris", "Rome", "Paris"], leading_space="both")
     assert sorted(row_bytes(constraint)) == [b" Paris", b" Rome", b"Paris", b"Rome"]
     assert (report.entities, report.rows, report.duplicates) == (2, 4, 1)
-    assert len(constraint.row_of_text(b"Paris")) == 2
+    assert len(constraint.rows.of_text(b"Paris")) == 2
     assert constraint.annotations(b"Paris") == {"entity_ids": ["1", "3"]}
 
 

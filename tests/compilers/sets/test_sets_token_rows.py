@@ -37,7 +37,7 @@ def test_rows_are_kept_as_given_sorted_and_distinct(tmp_path: Path) -> None:
 def test_two_tokenisations_of_one_text_are_two_rows(tmp_path: Path) -> None:
     constraint = compiled(tmp_path, [[0, 1], [2]])
     assert rows_of(constraint) == [[0, 1], [2]]
-    assert constraint.row_of_text(b"ab").tolist() == [0, 1]
+    assert constraint.rows.of_text(b"ab").tolist() == [0, 1]
     assert constraint.annotations(b"ab") == {"entity_ids": ["1", "2"]}
 
 

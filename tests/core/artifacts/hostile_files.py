@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from cdec.compilers import compile_token_set
 from cdec.core.artifacts.digest import DIGEST_CHARACTERS, DIGEST_KEY, compute_digest
 from cdec.core.artifacts.frame import read_frame
-from cdec.core.artifacts.kinds import CONSTRAINTS
+from cdec.core.artifacts.kinds import KINDS
 from cdec.core.artifacts.read import verify_bytes
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -45,7 +45,7 @@ def GOOD(folder: Path) -> bytes:  # noqa: N802
 
 def metadata_of(artifact: bytes) -> dict[str, str]:
     """Return the metadata of an artifact, verified."""
-    return verify_bytes(artifact, CONSTRAINTS).metadata
+    return verify_bytes(artifact, KINDS).metadata
 
 
 def seal(data: bytes) -> bytes:

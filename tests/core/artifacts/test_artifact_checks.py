@@ -11,13 +11,8 @@ import pyarrow as pa
 import pytest
 
 from cdec.core.artifacts import digest as artifact_digest
-from cdec.core.artifacts.kinds import (
-    CONSTRAINTS,
-    ArtifactLimits,
-    open_artifact,
-    read_artifact,
-)
-from cdec.core.artifacts.read import verify_bytes
+from cdec.core.artifacts.kinds import KINDS, open_artifact, read_artifact
+from cdec.core.artifacts.read import ArtifactLimits, verify_bytes
 from cdec.core.constraint import Constraint
 from cdec.core.errors import (
     ArtifactChecksumError,
@@ -49,7 +44,7 @@ def test_damage_in_either_copy_of_the_metadata_is_found(good: bytes) -> None:
         damaged = bytearray(good)
         damaged[place + len(name) - 1] ^= 1
         with pytest.raises(ArtifactError):
-            verify_bytes(bytes(damaged), CONSTRAINTS)
+            verify_bytes(bytes(damaged), KINDS)
 
 
 def test_damage_in_either_copy_of_the_digest_is_found(good: bytes) -> None:
@@ -60,7 +55,7 @@ def test_damage_in_either_copy_of_the_digest_is_found(good: bytes) -> None:
         damaged = bytearray(good)
         damaged[place] = ord("0") if damaged[place] != ord("0") else ord("1")
         with pytest.raises(ArtifactChecksumError):
-            verify_bytes(bytes(damaged), CONSTRAINTS)
+            verify_bytes(bytes(damaged), KINDS)
 
 
 def test_digest_does_not_depend_on_how_the_file_is_chunked(
@@ -130,7 +125,7 @@ BROKEN = {
 @pytest.mark.parametrize("name", sorted(BROKEN))
 def test_broken_invariant_is_found(good: bytes, name: str) -> None:
     with pytest.raises(ArtifactInvalidError):
-        verify_bytes(BROKEN[name](good), CONSTRAINTS)
+        verify_bytes(BROKEN[name](good), KINDS)
 
 
 @pytest.mark.parametrize(
@@ -138,7 +133,7 @@ def test_broken_invariant_is_found(good: bytes, name: str) -> None:
 )
 def test_broken_options_are_found(good: bytes, options: str) -> None:
     with pytest.raises(ArtifactInvalidError):
-        verify_bytes(META(good, {"cdec.options": options}), CONSTRAINTS)
+        verify_bytes(META(good, {"cdec.options": options}), KINDS)
 
 
 @pytest.mark.parametrize("eos", ["", "7", "[[", '["x"]', "null", "[321]", "[-1]", "[1.0]"])
@@ -161,7 +156,7 @@ def test_schema_differences_are_schema_errors(good: bytes) -> None:
     ]
     for case in cases:
         with pytest.raises(ArtifactSchemaError):
-            verify_bytes(case, CONSTRAINTS)
+            verify_bytes(case, KINDS)
 
 
 def test_arrow_file_of_another_origin_is_a_format_error(tmp_path: Path) -> None:
@@ -174,7 +169,7 @@ def test_arrow_file_of_another_origin_is_a_format_error(tmp_path: Path) -> None:
 
 def test_unknown_kind_is_a_version_error(good: bytes) -> None:
     with pytest.raises(ArtifactVersionError, match="kind 'future'"):
-        verify_bytes(META(good, {"cdec.kind": "future"}), CONSTRAINTS)
+        verify_bytes(META(good, {"cdec.kind": "future"}), KINDS)
 
 
 def test_size_limit_is_checked_before_anything_else(tmp_path: Path) -> None:

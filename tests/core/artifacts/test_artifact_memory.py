@@ -10,9 +10,7 @@ import pytest
 
 from cdec.core.artifacts import digest as artifact_digest
 from cdec.core.artifacts import read as artifact_read
-from cdec.core.artifacts.kinds import (
-    read_artifact,
-)
+from cdec.core.artifacts.kinds import read_artifact
 from cdec.core.errors import (
     ArtifactChecksumError,
     ArtifactError,

@@ -9,7 +9,8 @@ import pytest
 
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.options import GrammarOptions
-from cdec.core.artifacts.kinds import open_artifact, write_artifact
+from cdec.core.artifacts.kinds import open_artifact
+from cdec.core.artifacts.write import write_artifact
 from cdec.core.constraint import Constraint
 from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError
 from cdec.core.grammars.artifact import check_grammar

@@ -9,6 +9,7 @@ from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import UsageError
 from cdec.core.grammars.columns import GrammarArrays
 from cdec.core.grammars.engine import fields
+from cdec.core.grammars.state_view import describe_state
 from cdec.core.mask import allocate_mask
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.grammars.engine.engine_cases import JSON, byte_vocabulary, case, constraint_of, walk
@@ -112,16 +113,17 @@ def test_speculation_keys_are_stable_and_local():
 
 
 def test_description_shows_readings_and_rules():
-    session = case("json", "contextual").session()
-    view = session.describe(walk(session, b'{"a": [1'))
+    session, names = case("json", "contextual").session(), case("json", "contextual").names
+    view = describe_state(session, walk(session, b'{"a": [1'), names)
     assert not view.complete
     assert view.readings[0].under_way == ["NUMBER"] and view.readings[0].viable == ["NUMBER"]
     assert view.readings[1].stack[-1] == "NUMBER" and view.readings[1].under_way == []
     assert '"]"' in view.readings[1].viable and '"}"' not in view.readings[1].viable
     assert any("•" in item for item in view.readings[0].items)
-    assert session.describe(DONE).readings == [] and session.describe(DONE).complete
-    names = case("json", "contextual").names
-    viable = {names.terminal(t) for t in session.viable_terminals(walk(session, b'{"a"'))}
+    done = describe_state(session, DONE, names)
+    assert done.readings == [] and done.complete
+    after_key = describe_state(session, walk(session, b'{"a"'), names)
+    viable = {name for reading in after_key.readings for name in reading.viable}
     assert viable == {'":"', "WS"}
 
 

@@ -134,7 +134,7 @@ def test_candidates_may_be_entity_ids_of_the_whole_set() -> None:
     assert sorted(map(tuple, rows_of(smaller))) == [(1,), (1, 2), (1, 3), (4,)]
     assert rows_of(constraint.candidates(["Q2"])) == [[1, 2], [4]]
     assert smaller.annotations(b"<1>") == {"entity_ids": ["Q1", "Q9"]}
-    assert constraint.candidates(["Q2"]).entity_ids(1) == ["Q2"]
+    assert constraint.candidates(["Q2"]).rows.entity_ids(np.array([1])) == ["Q2"]
 
 
 def test_candidates_without_ids_are_named_by_line() -> None:

@@ -55,7 +55,7 @@ def test_leading_space_of_either_kind_is_cut() -> None:
     assert constraint.member_text(ids_of(b" ab")) == b"ab"
     assert constraint.member_text(ids_of(b"ab")) == b"ab"
     assert constraint.accepts(b"ab") and not constraint.accepts(b" ab")
-    assert len(constraint.row_of_text(b"ab")) == 2
+    assert len(constraint.rows.of_text(b"ab")) == 2
 
 
 def test_members_are_looked_up_as_they_were_normalised() -> None:
@@ -67,14 +67,14 @@ def test_members_are_looked_up_as_they_were_normalised() -> None:
 def test_entity_ids_come_in_source_order_without_repeats() -> None:
     ids = [["Q7", "Q1", "Q7"], ["x"]]
     constraint = make_set([[1], [2]], byte_vocabulary(9), ids=ids)
-    assert constraint.entity_ids(0) == ["Q7", "Q1"]
+    assert constraint.rows.entity_ids(np.array([0])) == ["Q7", "Q1"]
     assert constraint.annotations(b"<1>") == {"entity_ids": ["Q7", "Q1"]}
     assert constraint.annotations(b"<3>") == {"entity_ids": []}
 
 
 def test_line_numbers_serve_where_there_are_no_ids() -> None:
     constraint = make_set([[1], [2]], byte_vocabulary(9))
-    assert constraint.entity_ids(1) == ["2"]
+    assert constraint.rows.entity_ids(np.array([1])) == ["2"]
 
 
 @pytest.mark.parametrize("name", ["0", "3", "-1", "²", "9" * 30, ""])
@@ -98,7 +98,7 @@ def test_statistics_count_what_is_there() -> None:
 
 def test_tree_shows_the_largest_children_first() -> None:
     constraint = make_set([[6, 2], [5], [5, 7], [5, 8, 9]], byte_vocabulary(10))
-    tree = constraint.describe_tree(depth=2, width=5)
+    tree = constraint.tree(depth=2, width=5)
     assert (tree.rows, tree.is_member, tree.hidden) == (4, False, 0)
     five, six = tree.children
     assert (five.text, five.rows, five.is_member) == (b"<5>", 3, True)
@@ -108,7 +108,7 @@ def test_tree_shows_the_largest_children_first() -> None:
 
 def test_tree_is_cut_at_depth_and_width_and_says_so() -> None:
     constraint = make_set([[6, 2], [6, 3], [5], [5, 7], [5, 8, 9]], byte_vocabulary(10))
-    tree = constraint.describe_tree(depth=1, width=1)
+    tree = constraint.tree(depth=1, width=1)
     assert [child.text for child in tree.children] == [b"<5>"] and tree.hidden == 1
     assert tree.children[0].children == [] and tree.children[0].hidden == 2
 
@@ -116,6 +116,6 @@ def test_tree_is_cut_at_depth_and_width_and_says_so() -> None:
 def test_tree_leaves_filtered_rows_out() -> None:
     constraint = make_set([[5], [5, 7], [5, 8, 9], [6, 2]], byte_vocabulary(10))
     smaller = constraint.deny_texts([b"<5>", b"<5><7>"])
-    tree = smaller.describe_tree(depth=3, width=5)
+    tree = smaller.tree(depth=3, width=5)
     assert tree.rows == 2 and not tree.children[0].is_member
     assert [child.text for child in tree.children[0].children] == [b"<8><9>"]

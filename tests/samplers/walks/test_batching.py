@@ -232,7 +232,7 @@ def test_a_constraint_that_cannot_be_opened_never_lends_its_place_to_another() -
 
     toy = toy_b()
     whole = toy.constraint
-    broken = Broken(whole.arrays, whole.vocabulary, whole.members)
+    broken = Broken(whole.rows)
     requests = [Request("", constraint, [1, 2]) for constraint in (broken, broken, whole)]
     first, second, third = SAMPLERS["masked"]().draw_batch(toy.model(), requests)
     assert isinstance(first, UsageError) and isinstance(second, UsageError)

@@ -1,16 +1,17 @@
-"""Where a text leaves a grammar: how far its bytes can be followed, and what was allowed there."""
+"""Where a text leaves a grammar: how far its bytes can be followed, and what may stand there."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
-from cdec.core.constraint import DEAD
-
-if TYPE_CHECKING:
-    from cdec.core.constraint import Constraint
+from cdec.core.grammars.names import Names
+from cdec.core.grammars.session import GrammarSession
+from cdec.core.grammars.state_view import StateView, describe_state
+from cdec.core.session import DEAD
+from cdec.core.tokens.vocabulary import Vocabulary
 
 _STRIDE = 1024
 _SHOWN_SYMBOLS = 12
@@ -30,7 +31,7 @@ class Place:
     byte: int
 
 
-def follow(session: Any, state: int, data: bytes) -> Place:
+def follow(session: GrammarSession, state: int, data: bytes) -> Place:
     """Follow bytes as far as the language goes.
 
     Args:
@@ -54,18 +55,19 @@ def follow(session: Any, state: int, data: bytes) -> Place:
     return Place(state, min(at, len(data)))
 
 
-def _step(session: Any, state: int, data: bytes) -> int:
+def _step(session: GrammarSession, state: int, data: bytes) -> int:
     return int(session.advance_bytes(np.array([state], np.int64), [data])[0])
 
 
 def describe_place(
-    constraint: Constraint, session: Any, place: Place, shown: int
+    session: GrammarSession, vocabulary: Vocabulary, names: Names, place: Place, shown: int
 ) -> dict[str, Any]:
     """Return what a state allows, as JSON-ready data.
 
     Args:
-        constraint: The grammar.
-        session: Of it.
+        session: Of a grammar.
+        vocabulary: Of the model.
+        names: Of terminals and rules.
         place: A state of the session.
         shown: How many example tokens to list, the shortest first.
 
@@ -75,20 +77,20 @@ def describe_place(
     """
     states = np.array([place.state], np.int64)
     ids = session.allowed(states)[1]
-    table = constraint.vocabulary.token_bytes
-    ends = frozenset(constraint.vocabulary.eos_token_ids)
+    table = vocabulary.token_bytes
+    ends = frozenset(vocabulary.eos_token_ids)
     pieces = sorted({table[i] for i in ids.tolist() if i not in ends}, key=lambda b: (len(b), b))
-    view = session.describe(place.state)
+    view = describe_state(session, place.state, names)
     return {
         "allowed": [piece.decode("utf-8", "replace") for piece in pieces[:shown]],
         "allowed_count": len(ids),
         "may_end": bool(session.is_complete(states)[0]),
-        "terminals": unique([name for reading in view.readings for name in reading.viable]),
+        "terminals": _unique([name for reading in view.readings for name in reading.viable]),
         **shown_stack(view),
     }
 
 
-def shown_stack(view: Any) -> dict[str, list[str]]:
+def shown_stack(view: StateView) -> dict[str, list[str]]:
     """Return the stack and the rules under way of a state's first reading."""
     if not view.readings:
         return {"stack": [], "rules": []}
@@ -96,10 +98,10 @@ def shown_stack(view: Any) -> dict[str, list[str]]:
     stack = first.stack[-_SHOWN_SYMBOLS:]
     if first.hidden or len(first.stack) > len(stack):
         stack = ["...", *stack]
-    return {"stack": stack, "rules": unique(first.items)[:_SHOWN_ITEMS]}
+    return {"stack": stack, "rules": _unique(first.items)[:_SHOWN_ITEMS]}
 
 
-def unique(names: list[str]) -> list[str]:
+def _unique(names: list[str]) -> list[str]:
     """Return names without repetitions, in their order."""
     return list(dict.fromkeys(names))
 
