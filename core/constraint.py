@@ -3,16 +3,18 @@
 Any constraint meets any sampler here. A kind overrides what it can do better than the defaults;
 nothing else is asked of it, and nobody asks what kind it is. Its decoding runs are ``Session``s.
 
-Laws, beside those of ``cdec.core.session`` (``tests/laws/sessions.py`` checks both):
+Laws, beside those of ``cdec.core.session`` (``tests/laws`` checks both for every kind):
 
 1.  ``member_text`` of a member's tokens is a text that ``accepts`` does not refuse, and is among
-    what ``content`` leaves of ``whole_texts`` of it.
-2.  ``whole_texts`` of a member holds the bytes of the member's tokens.
+    what ``content`` leaves of ``whole_texts`` of it; these hold the bytes of the member's tokens.
+2.  ``token_ids_of`` a member's text is None or a member; its bytes are among ``whole_texts``.
 3.  No member has more than ``max_tokens`` tokens, if that is given.
 4.  Without ``ends_itself``, no token but an end id leads to DONE.
-5.  Where ``lists_members``, ``candidates`` of one member's text allows that member and no other
-    text, and ``deny_texts`` of it allows all but that. Where not, both have no answer.
-6.  ``with_lookahead(None)`` of a constraint that ``has_terminals`` allows what it allows itself.
+5.  Where ``lists_members``, ``candidates`` of a member's text allows that member and no member with
+    another text, and ``deny_texts`` of it allows these and not that; else ``candidates`` raises.
+6.  Where ``has_terminals``, ``with_lookahead`` of its own ``lookahead`` changes nothing; else it
+    raises, and so does ``explain``.
+7.  ``verdicts`` and ``token_verdicts`` call members valid, and no row valid that is none.
 """
 
 from __future__ import annotations

@@ -115,6 +115,11 @@ class HealedConstraint(WrappedConstraint):
         self.prefix = prefix
         self._tokens = tokens
 
+    @cached_property
+    def frames(self) -> Sequence[tuple[bytes, bytes]]:
+        """The prefix, before what is forced within."""
+        return [(self.prefix + head, tail) for head, tail in self.inner.frames]
+
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run on ``cpu`` or a torch device.
 

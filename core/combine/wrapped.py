@@ -65,6 +65,11 @@ class WrappedConstraint(Constraint):
         return self.inner.metadata
 
     @cached_property
+    def frames(self) -> Sequence[tuple[bytes, bytes]]:
+        """What may be forced before and after a member."""
+        return self.inner.frames
+
+    @cached_property
     def denied_unknown(self) -> int:
         """How many of the texts that were denied are no members."""
         return self.inner.denied_unknown

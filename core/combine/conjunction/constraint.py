@@ -112,6 +112,11 @@ class ConjunctionConstraint(Constraint):
         return min((limit for limit in limits if limit is not None), default=None)
 
     @cached_property
+    def frames(self) -> Sequence[tuple[bytes, bytes]]:
+        """What may be forced before and after a member, by the side that shows texts."""
+        return self._shown.frames
+
+    @cached_property
     def denied_unknown(self) -> int:
         """How many denied texts the side that shows texts does not hold."""
         return self._shown.denied_unknown
