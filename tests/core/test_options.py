@@ -136,5 +136,5 @@ def test_limits_are_options_with_the_names_types_and_defaults_of_their_fields() 
 def test_a_limit_may_be_as_large_as_one_likes_but_not_nothing() -> None:
     assert Bounds(most=2**40, share=math.inf) == Bounds(2**40, math.inf)
     for given in ({"most": 0}, {"share": 0.05}, {"most": 1.5}):
-        with pytest.raises(UsageError, match="^`(most|share)` is "):
+        with pytest.raises(UsageError, match=r"^`(most|share)` is "):
             Bounds(**given)  # type: ignore[arg-type]
