@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import ast
 import re
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 ROOT = Path(__file__).parents[1]
+ROOMS = ("core", "compilers", "samplers", "data")
 FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*|(?<= )-[oaiK]\b")
-TRAINING = ROOT / "data" / "training"
-"""A program of its own, with options of its own."""
-
+PARAMETER = re.compile(r"(?<!`)`([a-z_]+)`(?!`)")
 
 REMAINING = {
     "samplers/drafts/run.py",
@@ -27,14 +28,38 @@ REMAINING = {
 """Files that still name flags: this list may only shrink."""
 
 
+def files_of(room: str) -> list[Path]:
+    """Return a room's files; the training scripts are a program with options of its own."""
+    training = ROOT / "data" / "training"
+    return [path for path in (ROOT / room).rglob("*.py") if not path.is_relative_to(training)]
+
+
 def flags_in(path: Path) -> list[str]:
     return FLAG.findall(path.read_text())
 
 
-@pytest.mark.parametrize("room", ["core", "compilers", "samplers", "data"])
+def named_in(tree: ast.Module) -> set[str]:
+    """Return the parameters of functions and the fields of classes that a file declares."""
+    nodes = list(ast.walk(tree))
+    fields = {node.target for node in nodes if isinstance(node, ast.AnnAssign)}
+    return {node.arg for node in nodes if isinstance(node, ast.arg)} | {
+        target.id for target in fields if isinstance(target, ast.Name)
+    }
+
+
+def said_in(tree: ast.Module) -> Iterator[str]:
+    """Yield the words in backquotes of a file's messages: not of docstrings and of helps."""
+    helps = [n.value for n in ast.walk(tree) if isinstance(n, ast.keyword) and n.arg == "help"]
+    docstrings = [n.value for n in ast.walk(tree) if isinstance(n, ast.Expr)]
+    left_out = {inner for node in (*helps, *docstrings) for inner in ast.walk(node)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and node not in left_out:
+            yield from PARAMETER.findall(node.value)
+
+
+@pytest.mark.parametrize("room", ROOMS)
 def test_no_flag_is_named_in_library_code(room: str) -> None:
-    files = [path for path in (ROOT / room).rglob("*.py") if not path.is_relative_to(TRAINING)]
-    named = {str(path.relative_to(ROOT)): flags_in(path) for path in files}
+    named = {str(path.relative_to(ROOT)): flags_in(path) for path in files_of(room)}
     assert not {path: flags for path, flags in named.items() if flags and path not in REMAINING}
 
 
@@ -42,3 +67,11 @@ def test_flags_are_found_where_they_stand(tmp_path: Path) -> None:
     file = tmp_path / "said.py"
     file.write_text('hint = "raise --max-rules, or name another file with -o; jq -c --"\n')
     assert flags_in(file) == ["--max-rules", "-o"]
+
+
+def test_messages_name_parameters_that_exist() -> None:
+    trees = {path: ast.parse(path.read_text()) for room in ROOMS for path in files_of(room)}
+    named = set().union(*map(named_in, trees.values()))
+    said = {word: path for path, tree in trees.items() for word in said_in(tree)}
+    assert "max_rules" in said
+    assert not {word: path for word, path in said.items() if word not in named}
