@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.options import Option
+from cdec.samplers.drafts.run import DraftOptions, DraftRun
 from cdec.samplers.options import Method
 from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
@@ -29,7 +30,7 @@ class Sampler(ABC):
     """Draws texts from a model under a constraint.
 
     A subclass names its ``method``, whose options are the keywords of its constructor and become
-    attributes, and implements ``run``.
+    attributes, and implements ``run``. What runs it opens its draft and accounts for it.
 
     Args:
         options: By name; those left out have their defaults.
@@ -37,6 +38,7 @@ class Sampler(ABC):
     Attributes:
         method: What is declared of it, in ``METHODS``.
         name: As in ``METHODS``.
+        drafting: The draft; None for none.
         tree: File of the tree of one record, for methods that keep one; None for none.
 
     Raises:
@@ -59,6 +61,7 @@ class Sampler(ABC):
         self.require_consistent(values)
         for name, value in values.items():
             setattr(self, name, value)
+        self.drafting = self.draft_of(values)
 
     @classmethod
     def require_consistent(cls, options: Mapping[str, Any]) -> None:
@@ -72,6 +75,26 @@ class Sampler(ABC):
         """
         return
 
+    @classmethod
+    def draft_of(cls, options: Mapping[str, Any]) -> DraftOptions | None:
+        """Return the draft that options name; None for none.
+
+        Args:
+            options: The value of every option.
+
+        Raises:
+            UsageError: It is none, or there is none and the method needs one.
+        """
+        draft = DraftOptions.of(options)
+        if draft is None and cls.method.needs_draft:
+            raise UsageError(
+                "there is no draft to propose tokens",
+                hint="Give `draft` a smaller model of the same vocabulary, 'counts' or "
+                "'prompt-lookup'.",
+                option="draft",
+            )
+        return draft
+
     @property
     @abstractmethod
     def exactness(self) -> str:
@@ -81,8 +104,15 @@ class Sampler(ABC):
         """
 
     @abstractmethod
-    def run(self, batch: Batch) -> Outcome:
-        """Draw one text for every draw of ``batch``."""
+    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+        """Draw one text for every draw of ``batch``, with the draft opened for it."""
+
+    def outcome_of(self, batch: Batch) -> Outcome:
+        """Open the draft for ``batch``, if there is one, run, and account for it."""
+        if self.drafting is None:
+            return self.run(batch, None)
+        with self.drafting.on(batch) as draft:
+            return draft.account(self.run(batch, draft))
 
     def draw(
         self,
@@ -142,7 +172,7 @@ class Sampler(ABC):
             with Batch(model, requests, masks=self.method.masks) as batch:
                 if not batch.seeds:
                     return [batch.errors.get(i, []) for i in range(len(requests))]
-                return build_samples(self.name, batch, self.run(batch))
+                return build_samples(self.name, batch, self.outcome_of(batch))
         except CdecError as error:
             if len(requests) == 1:
                 return [error]

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.drafts.ledger import TARGET_CALLS
-from cdec.samplers.lookahead.options import require_draft_model
+from cdec.samplers.drafts.run import DraftRun, opened
 from cdec.samplers.lookahead.plan import Plan
 from cdec.samplers.lookahead.rollout import forced_chain
 from cdec.samplers.lookahead.sampler import RewardSampler
@@ -23,9 +23,7 @@ from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.context_columns import with_room
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
     from cdec.samplers.drafts.ledger import Ledger
-    from cdec.samplers.drafts.run import DraftRun
     from cdec.samplers.lookahead.run import Lookahead, Planner
     from cdec.samplers.walks.batch import Batch
     from cdec.samplers.walks.frontier import Frontier
@@ -52,13 +50,13 @@ class CdlhSampler(RewardSampler):
     method: ClassVar[Method] = METHODS["cdlh"]
 
     def planner(
-        self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
+        self, ahead: Lookahead, draft: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
     ) -> Planner:
         """Return what plans one event a walk."""
         return EventPlanner(ahead)
 
     def fields(
-        self, run: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
+        self, draft: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
     ) -> dict[str, list[Any]]:
         """Return the cost: target calls an event."""
         calls = ledger.totals(TARGET_CALLS).tolist()
@@ -79,25 +77,18 @@ class CdlhApproxSampler(RewardSampler):
     """
 
     method: ClassVar[Method] = METHODS["cdlh-approx"]
-    draft: LanguageModel
-    cost_ratio: float | None
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.options = require_draft_model(self.draft, self.depth, self.cost_ratio)
 
     def planner(
-        self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
+        self, ahead: Lookahead, draft: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
     ) -> Planner:
         """Return what plans one event a walk."""
         return EventPlanner(ahead)
 
     def fields(
-        self, run: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
+        self, draft: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
     ) -> dict[str, list[Any]]:
         """Return the draft's calls, and the cost of both models."""
-        found = {} if run is None else run.fields(events)
-        return {name: found[name] for name in ("draft_calls", "cost_per_token")}
+        return opened(draft).fields(events)
 
 
 class EventPlanner:

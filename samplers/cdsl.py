@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.lookahead.options import require_draft_model
+from cdec.samplers.drafts.run import DraftRun, opened
 from cdec.samplers.lookahead.rounds import SCENARIOS, DraftedPlanner, Thresholds
 from cdec.samplers.lookahead.sampler import RewardSampler
 from cdec.samplers.options import Method
@@ -20,9 +20,7 @@ from cdec.samplers.walks.randomness import TEST
 from cdec.samplers.walks.selection import candidate_uniforms
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
     from cdec.samplers.drafts.ledger import Ledger
-    from cdec.samplers.drafts.run import DraftRun
     from cdec.samplers.lookahead.run import Lookahead, Planner
     from cdec.samplers.walks.batch import Batch
 
@@ -56,8 +54,7 @@ class CdslSampler(RewardSampler):
     """
 
     method: ClassVar[Method] = METHODS["cdsl"]
-    draft: LanguageModel
-    cost_ratio: float | None
+    verifies: ClassVar[bool] = True
     target_tries: int
     accept_threshold: float
     reward_threshold: float
@@ -66,7 +63,6 @@ class CdslSampler(RewardSampler):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.options = require_draft_model(self.draft, self.depth, self.cost_ratio)
         self.thresholds = Thresholds(
             tries=self.target_tries,
             accept=self.accept_threshold,
@@ -75,21 +71,18 @@ class CdslSampler(RewardSampler):
         )
 
     def planner(
-        self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
+        self, ahead: Lookahead, draft: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
     ) -> Planner:
         """Return what plans a round of events a walk."""
-        if run is None:
-            raise RuntimeError("speculative lookahead without a draft")
         tests = None
         if self.verify == "speculative":
             tests = candidate_uniforms(batch, draws, 1).stream(TEST)
-        return DraftedPlanner(ahead, self.thresholds, run.ledger, tests)
+        return DraftedPlanner(ahead, self.thresholds, opened(draft).ledger, tests)
 
     def fields(
-        self, run: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
+        self, draft: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
     ) -> dict[str, list[Any]]:
         """Return what drafting cost and gained, and how often each scenario came up."""
         counts = np.stack([ledger.totals(name) for name in SCENARIOS], 1).astype(np.int64)
-        found = {} if run is None else run.fields(events)
         scenarios = [dict(zip(SCENARIOS, row, strict=True)) for row in counts.tolist()]
-        return {**found, "scenario_counts": scenarios}
+        return {**opened(draft).fields(events), "scenario_counts": scenarios}

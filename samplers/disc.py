@@ -9,14 +9,15 @@ which changes no law.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.run import DraftOptions, DraftRun
+from cdec.samplers.drafts.run import DraftRun
+from cdec.samplers.drafts.speculate import draw_drafted
 from cdec.samplers.options import DEFAULT_MAX_WALKS, Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.search.beam_search import beam_search
@@ -25,9 +26,6 @@ from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import CandidateUniforms, single_uniform
 from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks, draw_candidates
-
-if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
 
 MOST_TOGETHER = DEFAULT_MAX_WALKS
 """Most candidates of one draw that decode together, each with as many walks as it has beams."""
@@ -49,8 +47,8 @@ class DiscSampler(Sampler):
         beams: Make each candidate the best text of a beam search of this width whose first step
             that has a choice is drawn; a heuristic.
         draft: Proposes the candidates' tokens: fewer passes of the target, the same law; as in
-            ``SpeculativeSampler``, which has ``gamma``, ``draft_temperature`` and ``cost_ratio``
-            too. With full masks only.
+            ``SpeculativeSampler``, which has ``gamma``, ``draft_temperature``, ``counts`` and
+            ``cost_ratio`` too. With full masks only.
         max_walks: Candidates that decode together, unless one draw has more; those of a draw go in
             parts of ``MOST_TOGETHER``. Bounds memory, changes no result.
 
@@ -63,17 +61,7 @@ class DiscSampler(Sampler):
     recycle: bool
     top_m: int | None
     beams: int | None
-    draft: LanguageModel | str | None
-    gamma: int | str
-    draft_temperature: float | None
-    cost_ratio: float | None
     max_walks: int
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.drafting = DraftOptions.of(
-            self.draft, self.gamma, self.draft_temperature, cost_ratio=self.cost_ratio
-        )
 
     @classmethod
     def require_consistent(cls, options: Mapping[str, Any]) -> None:
@@ -94,14 +82,8 @@ class DiscSampler(Sampler):
             return "heuristic"
         return "asymptotic" if self.top_m is None else "biased"
 
-    def run(self, batch: Batch) -> Outcome:
+    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        if self.drafting is None:
-            return self._run(batch, None)
-        with self.drafting.on(batch) as run:
-            return run.account(self._run(batch, run))
-
-    def _run(self, batch: Batch, run: DraftRun | None) -> Outcome:
         unbiased = self.exactness == "asymptotic"
         tally = Tally(batch, unbiased=unbiased)
         is_free = batch.session_of[batch.draw_request] == FREE
@@ -112,7 +94,7 @@ class DiscSampler(Sampler):
             (np.flatnonzero(is_free), 1),
         ):
             for chunk in chunks(len(rows), self.max_walks // (tries * (self.beams or 1))):
-                chosen, drawn, taken = self._choose(batch, tally, rows[chunk], tries, run)
+                chosen, drawn, taken = self._choose(batch, tally, rows[chunk], tries, draft)
                 order.append(rows[chunk])
                 parts.append(chosen)
                 counts.append(drawn)
@@ -142,10 +124,10 @@ class DiscSampler(Sampler):
         tally: Tally,
         draws: NDArray[np.int64],
         tries: int,
-        run: DraftRun | None,
+        draft: DraftRun | None,
     ) -> tuple[Candidates, NDArray[np.int64], NDArray[np.bool_]]:
         """Return one candidate a draw, how many were drawn for it, and whether it was accepted."""
-        first, numbers = self._drawn(batch, draws, tries, 0, run)
+        first, numbers = self._drawn(batch, draws, tries, 0, draft)
         tests = numbers.reshape(-1, tries)
         owners = np.repeat(draws, tries)
         tally.weigh(owners, first.log_x, first.log_beyond)
@@ -166,7 +148,7 @@ class DiscSampler(Sampler):
             picked = resample(weights - np.log(-np.expm1(weights)), picks)
             taken = first.take(rejected * tries + picked)
         else:
-            fresh, _ = self._drawn(batch, draws[rejected], tries, tries, run)
+            fresh, _ = self._drawn(batch, draws[rejected], tries, tries, draft)
             picked = resample(fresh.log_x.reshape(-1, tries), picks)
             taken = fresh.take(np.arange(len(rejected)) * tries + picked)
         return chosen.replaced(rejected, taken), counts, accepted
@@ -177,7 +159,7 @@ class DiscSampler(Sampler):
         draws: NDArray[np.int64],
         tries: int,
         first: int,
-        run: DraftRun | None,
+        draft: DraftRun | None,
     ) -> tuple[Candidates, NDArray[np.float64]]:
         """Return candidates ``first..first+tries-1`` of each draw, and their tests' uniforms.
 
@@ -189,7 +171,7 @@ class DiscSampler(Sampler):
         for some in chunks(tries, MOST_TOGETHER // (self.beams or 1)):
             uniforms = candidate_uniforms(batch, draws, len(some), first + int(some[0]))
             tests.append(uniforms.acceptance())
-            parts.append(self._candidates(batch, draws, uniforms, run))
+            parts.append(self._candidates(batch, draws, uniforms, draft))
             owners.append(np.repeat(np.arange(len(draws)), len(some)))
         if len(parts) == 1:
             return parts[0], tests[0]
@@ -202,10 +184,12 @@ class DiscSampler(Sampler):
         batch: Batch,
         draws: NDArray[np.int64],
         uniforms: CandidateUniforms,
-        run: DraftRun | None,
+        draft: DraftRun | None,
     ) -> Candidates:
+        if draft is not None:
+            return draw_drafted(batch, draws, uniforms, draft)
         if self.beams is None:
-            return draw_candidates(batch, draws, uniforms, self.top_m, run)
+            return draw_candidates(batch, draws, uniforms, self.top_m)
         walks = np.repeat(draws, len(uniforms) // len(draws))
         return beam_search(
             batch,

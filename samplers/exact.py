@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.disc import resample
-from cdec.samplers.drafts.run import DraftOptions, DraftRun
+from cdec.samplers.drafts.run import DraftRun
 from cdec.samplers.learning.bookkeeping import Learning, wanted_of
 from cdec.samplers.learning.rounds import Rounds
 from cdec.samplers.options import MAX_TRIES, Method
@@ -28,7 +28,6 @@ from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
     from cdec.samplers.learning.saved.file import TreeFile
 
 FALLBACKS = {"disc": "asymptotic", "asap": "asymptotic", "none": "exact"}
@@ -57,7 +56,7 @@ class ExactSampler(Sampler):
         tree: Keeps the tree of a single record between runs; a budget is a run's own.
         draft: Proposes the tokens of candidates where the tree knows nothing: fewer passes of the
             target, the same law; as in ``SpeculativeSampler``, which has ``gamma``,
-            ``draft_temperature`` and ``cost_ratio`` too. Not with ``abort``.
+            ``draft_temperature``, ``counts`` and ``cost_ratio`` too. Not with ``abort``.
 
     Raises:
         UsageError: An option out of range.
@@ -73,16 +72,6 @@ class ExactSampler(Sampler):
     tree_bytes: int
     max_walks: int
     tree: TreeFile | None
-    draft: LanguageModel | str | None
-    gamma: int | str
-    draft_temperature: float | None
-    cost_ratio: float | None
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.drafting = DraftOptions.of(
-            self.draft, self.gamma, self.draft_temperature, cost_ratio=self.cost_ratio
-        )
 
     @classmethod
     def require_consistent(cls, options: Mapping[str, Any]) -> None:
@@ -97,20 +86,14 @@ class ExactSampler(Sampler):
                 option="abort",
             )
 
-    def run(self, batch: Batch) -> Outcome:
+    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        if self.drafting is None:
-            return self._run(batch, None)
-        with self.drafting.on(batch) as run:
-            return run.account(self._run(batch, run))
-
-    def _run(self, batch: Batch, run: DraftRun | None) -> Outcome:
-        rounds = self._rounds(batch, run)
+        rounds = self._rounds(batch, draft)
         wanted = wanted_of(batch)
         # The first candidates, rounds being whole: as many as the samples, which are drawn anyway.
         estimated = np.minimum(-(-wanted // self.round) * self.round, wanted * self.max_draws)
         learning = Learning(batch, rounds, estimated)
-        learning.draw_free(self.max_walks, run)
+        learning.draw_free(self.max_walks, draft)
         budget = wanted * self.max_draws
         active = learning.constrained
         while active.size:
@@ -125,7 +108,7 @@ class ExactSampler(Sampler):
         rounds.save()
         return self._outcome(learning, accepted, over_budget)
 
-    def _rounds(self, batch: Batch, run: DraftRun | None) -> Rounds:
+    def _rounds(self, batch: Batch, draft: DraftRun | None) -> Rounds:
         return Rounds(
             batch,
             size=self.round,
@@ -133,7 +116,7 @@ class ExactSampler(Sampler):
             tree_bytes=self.tree_bytes,
             aborting=self.abort,
             file=self.tree,
-            draft=run,
+            draft=draft,
         )
 
     def _fill(self, batch: Batch, learning: Learning, rounds: Rounds) -> NDArray[np.bool_]:

@@ -7,16 +7,16 @@ known, so weighted records target Q (``opportunistic`` does without the masks an
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.run import DraftOptions, DraftRun
+from cdec.samplers.drafts.run import DraftRun
 from cdec.samplers.drafts.speculate import decode as decode_drafted
-from cdec.samplers.drafts.verify import Comparer
+from cdec.samplers.drafts.verify import Comparer, Verifier
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
@@ -25,9 +25,6 @@ from cdec.samplers.walks.decoding import chooser, decode
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import AGAIN
 from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks
-
-if TYPE_CHECKING:
-    from cdec.samplers.drafts.counts import Counts
 
 
 class MaskedSampler(Sampler):
@@ -39,10 +36,11 @@ class MaskedSampler(Sampler):
             model's mass outside the top M.
         opportunistic: Draw from the unmasked model and ask for the mask only where that is not
             allowed: the same law; ``log_weight`` and the mass are then null.
-        speculate: Most tokens guessed in a row and evaluated ahead; 0 is off. Changes no text.
-        speculate_threshold: A token is guessed while its estimated probability is above this.
-        counts: What guesses are learnt from, and added to; None begins with none.
-        max_walks: Texts that decode together; bounds memory, changes no result.
+        draft: Proposes tokens, several of which one pass of the target verifies: fewer passes, the
+            same law; as in ``SpeculativeSampler``, which has ``gamma``, ``draft_temperature``,
+            ``counts`` and ``cost_ratio`` too. With ``top_m`` or ``opportunistic`` a proposal is
+            taken where the target draws the same.
+        max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Raises:
         UsageError: An option out of range, or ``top_m`` with ``opportunistic``.
@@ -52,16 +50,7 @@ class MaskedSampler(Sampler):
     exactness = "biased"
     top_m: int | None
     opportunistic: bool
-    speculate: int
-    speculate_threshold: float
-    counts: Counts | None
     max_walks: int
-
-    def __init__(self, **options: Any) -> None:
-        super().__init__(**options)
-        self.guessing = DraftOptions.of_counts(
-            self.speculate, self.speculate_threshold, self.counts
-        )
 
     @classmethod
     def require_consistent(cls, options: Mapping[str, Any]) -> None:
@@ -73,18 +62,13 @@ class MaskedSampler(Sampler):
                 option="opportunistic",
             )
 
-    def run(self, batch: Batch) -> Outcome:
+    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        if self.guessing is None:
-            return self._run(batch, None)
-        with self.guessing.on(batch) as run:
-            return run.account(self._run(batch, run))
-
-    def _run(self, batch: Batch, run: DraftRun | None) -> Outcome:
         tally = Tally(batch, unbiased=self.top_m is None and not self.opportunistic)
+        together = self.max_walks // (1 if draft is None else draft.rows)
         parts = []
-        for draws in chunks(len(batch.seeds), self.max_walks):
-            drawn = self._draw(batch, draws, run)
+        for draws in chunks(len(batch.seeds), together):
+            drawn = self._draw(batch, draws, draft)
             tally.weigh(draws, drawn.log_x, drawn.log_beyond)
             parts.append(drawn)
         chosen = concatenate(parts)
@@ -101,14 +85,15 @@ class MaskedSampler(Sampler):
             per_request=tally.fields(weights=not self.opportunistic),
         )
 
-    def _draw(self, batch: Batch, draws: NDArray[np.int64], run: DraftRun | None) -> Candidates:
+    def _draw(self, batch: Batch, draws: NDArray[np.int64], draft: DraftRun | None) -> Candidates:
         uniforms = candidate_uniforms(batch, draws, 1)
         options: dict[str, Any] = {"top_m": self.top_m}
         if self.opportunistic:
             options["retries"] = uniforms.stream(AGAIN)
         where = batch, batch.draw_request[draws], batch.draw_index[draws], uniforms
-        if run is None:
+        if draft is None:
             return decode(*where, **options)
-        # Guesses only say what to evaluate ahead: the texts are those of decoding without them.
-        choose = chooser(uniforms, **options)
-        return decode_drafted(*where, run, Comparer(choose), weighed=not self.opportunistic)
+        # Laws are compared where the target's is known under full masks, else the tokens drawn.
+        is_plain = self.top_m is None and not self.opportunistic
+        judge = Verifier(uniforms) if is_plain else Comparer(chooser(uniforms, **options))
+        return decode_drafted(*where, draft, judge, weighed=not self.opportunistic)

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.levels import Level, Verdict
-from cdec.samplers.drafts.run import DraftOptions, DraftRun, require_options
+from cdec.samplers.drafts.run import DraftRun, opened
 from cdec.samplers.drafts.speculate import decode
 from cdec.samplers.drafts.verify import Verifier
 from cdec.samplers.mentored.solver import mentored_distribution
@@ -31,7 +31,6 @@ from cdec.samplers.walks.randomness import CandidateUniforms
 from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
     from cdec.samplers.walks.step import Step
 
 __all__ = ["MentoredSampler", "mentored_distribution"]
@@ -59,21 +58,12 @@ class MentoredSampler(Sampler):
 
     method: ClassVar[Method] = METHODS["mentored"]
     exactness = "divergence"
-    draft: LanguageModel | str
-    gamma: int | str
-    draft_temperature: float | None
     divergence: float | None
     divergence_total: float | None
-    cost_ratio: float | None
     max_walks: int
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.options = require_options(
-            DraftOptions.of(
-                self.draft, self.gamma, self.draft_temperature, cost_ratio=self.cost_ratio
-            )
-        )
         if self.divergence_total is None and self.divergence is None:
             self.divergence = DEFAULT_DIVERGENCE
 
@@ -94,19 +84,19 @@ class MentoredSampler(Sampler):
                 option="divergence_total",
             )
 
-    def run(self, batch: Batch) -> Outcome:
+    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         tally = Tally(batch, unbiased=self._covers_target)
+        draft = opened(draft)
         parts, spent = [], []
-        with self.options.on(batch) as run:
-            for draws in chunks(len(batch.seeds), self.max_walks // self.options.rows):
-                drawn, budget = self._draw(batch, draws, run)
-                tally.weigh(draws, drawn.log_x, drawn.log_beyond)
-                parts.append(drawn)
-                spent.append(budget.spent)
+        for draws in chunks(len(batch.seeds), self.max_walks // draft.rows):
+            drawn, budget = self._draw(batch, draws, draft)
+            tally.weigh(draws, drawn.log_x, drawn.log_beyond)
+            parts.append(drawn)
+            spent.append(budget.spent)
         chosen = concatenate(parts)
         log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
-        outcome = Outcome(
+        return Outcome(
             chosen=chosen,
             exactness=self.exactness,
             log_weight=log_x,
@@ -114,7 +104,6 @@ class MentoredSampler(Sampler):
             per_draw={"kl_spent": np.concatenate(spent).tolist()},
             per_request=tally.fields(),
         )
-        return run.account(outcome)
 
     @property
     def _covers_target(self) -> bool:
@@ -122,12 +111,12 @@ class MentoredSampler(Sampler):
         return math.inf not in (self.divergence, self.divergence_total)
 
     def _draw(
-        self, batch: Batch, draws: NDArray[np.int64], run: DraftRun
+        self, batch: Batch, draws: NDArray[np.int64], draft: DraftRun
     ) -> tuple[Candidates, Budget]:
         uniforms = candidate_uniforms(batch, draws, 1)
         budget = Budget(uniforms, self.divergence, self.divergence_total)
         request, draw = batch.draw_request[draws], batch.draw_index[draws]
-        return decode(batch, request, draw, uniforms, run, budget), budget
+        return decode(batch, request, draw, uniforms, draft, budget), budget
 
 
 class Budget:

@@ -160,10 +160,10 @@ TREE = Option(
 DRAFT = Option(
     name="draft",
     type=str,
-    help="What proposes tokens: a model of "
-    "the same vocabulary, 'embedded', 'counts' (what a grammar's states were followed by) or "
-    "'prompt-lookup' (what the last tokens were followed by). The embedded draft if the model is "
-    "the embedded one; disc and exact have none if not given.",
+    help="What proposes tokens, which one pass of the model verifies: a model of the same "
+    "vocabulary, 'embedded', 'counts' (what a grammar's states were followed by) or "
+    "'prompt-lookup' (what the last tokens were followed by). Methods that need one take the "
+    "embedded draft if the model is the embedded one.",
     metavar="NAME_OR_PATH",
     opened=True,
 )
@@ -199,26 +199,6 @@ SAVED_COUNTS = Option(
     help="Begin with the counts that `save_counts` wrote.",
     metavar="FILE",
     opened=True,
-)
-SPECULATE = Option(
-    name="speculate",
-    type=int,
-    default=0,
-    help="Guess up to S tokens of a grammar's text from counts, and evaluate them "
-    "in one forward pass; changes no text. 0 is off. speculative: short for `draft` counts `gamma` "
-    "S.",
-    unit="tokens",
-    metavar="S",
-    at_least=0,
-)
-SPECULATE_THRESHOLD = Option(
-    name="speculate_threshold",
-    type=float,
-    default=0.4,
-    help="Guess tokens whose estimated probability is above P.",
-    metavar="P",
-    at_least=0,
-    below=1,
 )
 REWARD = Option(
     name="reward",

@@ -18,8 +18,8 @@ from cdec.samplers.options import COUNTS, LOOKUP, Method
 if TYPE_CHECKING:
     from cdec.samplers.base import Sampler
 
-_COUNTED = (shared.SPECULATE, shared.SPECULATE_THRESHOLD, shared.SAVED_COUNTS)
-_DRAFTED = (shared.DRAFT, shared.GAMMA, shared.DRAFT_TEMPERATURE, shared.COST_RATIO)
+_PROPOSING = (shared.DRAFT, shared.GAMMA, shared.DRAFT_TEMPERATURE, shared.COST_RATIO)
+_DRAFTED = (*_PROPOSING, shared.SAVED_COUNTS)
 _LEARNING = (shared.ROUND, shared.MAX_DRAWS, shared.TREE_BYTES, shared.TREE, shared.MAX_WALKS)
 _REWARDED = (shared.REWARD, shared.BRANCH, shared.DEPTH, shared.MAX_WALKS)
 
@@ -34,13 +34,15 @@ _TABLE = (
     Method(
         name="greedy",
         home="cdec.samplers.greedy:GreedySampler",
-        options=(shared.OPPORTUNISTIC, *_COUNTED, shared.MAX_WALKS),
+        options=(shared.OPPORTUNISTIC, *_DRAFTED, shared.MAX_WALKS),
         needs_constraint=False,
+        named_drafts=(COUNTS, LOOKUP),
     ),
     Method(
         name="masked",
         home="cdec.samplers.masked:MaskedSampler",
-        options=(shared.TOP_M, shared.OPPORTUNISTIC, *_COUNTED, shared.MAX_WALKS),
+        options=(shared.TOP_M, shared.OPPORTUNISTIC, *_DRAFTED, shared.MAX_WALKS),
+        named_drafts=(COUNTS, LOOKUP),
     ),
     Method(
         name="beam",
@@ -179,8 +181,6 @@ _TABLE = (
                 default=False,
                 help="The most probable allowed tokens, the texts of `method` greedy.",
             ),
-            shared.SPECULATE_THRESHOLD,
-            shared.SAVED_COUNTS,
             shared.MAX_WALKS,
         ),
         needs_constraint=False,
@@ -191,7 +191,7 @@ _TABLE = (
         name="mentored",
         home="cdec.samplers.mentored_decoding:MentoredSampler",
         options=(
-            *_DRAFTED,
+            *_PROPOSING,
             Option(
                 name="divergence",
                 type=float,

@@ -18,6 +18,7 @@ from numpy.typing import NDArray
 
 from cdec.samplers.base import Sampler
 from cdec.samplers.disc import resample
+from cdec.samplers.drafts.run import DraftRun
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import FREE, Batch
@@ -57,7 +58,7 @@ class SmcSampler(Sampler):
     resample_below: float
     max_walks: int
 
-    def run(self, batch: Batch) -> Outcome:
+    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         tally = Tally(batch, unbiased=True)
         is_free = batch.session_of[batch.draw_request] == FREE
@@ -131,7 +132,7 @@ def _joined(parts: list[_Drawn]) -> _Drawn:
 
 def _sample_model(batch: Batch, tally: Tally, draws: NDArray[np.int64]) -> _Drawn:
     """Draw from the model itself, where no constraint weighs anything: one particle a draw."""
-    drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1), None)
+    drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1))
     tally.weigh(draws, drawn.log_x)
     return _Drawn(
         chosen=drawn,

@@ -7,24 +7,16 @@ and its weight is the same sum of log Z, which the target's scores give for free
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, ClassVar
-
-import numpy as np
-from numpy.typing import NDArray
+from typing import Any, ClassVar
 
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.run import DraftOptions, DraftRun, require_options
-from cdec.samplers.drafts.speculate import decode
+from cdec.samplers.drafts.run import DraftRun
+from cdec.samplers.greedy import GreedySampler
+from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.outcome import Outcome
-from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks
-
-if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
-    from cdec.samplers.drafts.counts import Counts
 
 
 class SpeculativeSampler(Sampler):
@@ -36,7 +28,6 @@ class SpeculativeSampler(Sampler):
         gamma: Tokens proposed before each verification, or ``auto``, which adapts it to each text.
         draft_temperature: Of a draft model, instead of the target's warping; 0 is a greedy draft.
         greedy: Take the most probable events: the texts of ``greedy``.
-        speculate_threshold: ``counts``: a token is guessed while its probability is above this.
         counts: ``counts``: what it is learnt from, and added to; None begins with none.
         cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
         max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
@@ -46,53 +37,19 @@ class SpeculativeSampler(Sampler):
     """
 
     method: ClassVar[Method] = METHODS["speculative"]
-    draft: LanguageModel | str
-    gamma: int | str
-    draft_temperature: float | None
     greedy: bool
-    speculate_threshold: float
-    counts: Counts | None
-    cost_ratio: float | None
     max_walks: int
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        self.options = require_options(
-            DraftOptions.of(
-                self.draft,
-                self.gamma,
-                self.draft_temperature,
-                self.counts,
-                self.speculate_threshold,
-                self.cost_ratio,
-            )
-        )
+        plain = GreedySampler if self.greedy else MaskedSampler
+        self._plain: Sampler = plain(max_walks=self.max_walks)
 
     @property
     def exactness(self) -> str:
-        """Biased, as masked decoding is; greedy texts follow no law."""
-        return "heuristic" if self.greedy else "biased"
+        """That of the method without a draft."""
+        return self._plain.exactness
 
-    def run(self, batch: Batch) -> Outcome:
+    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        tally = Tally(batch, unbiased=True)
-        with self.options.on(batch) as run:
-            parts = []
-            for draws in chunks(len(batch.seeds), self.max_walks // self.options.rows):
-                drawn = self._draw(batch, draws, run)
-                tally.weigh(draws, drawn.log_x, drawn.log_beyond)
-                parts.append(drawn)
-        chosen = concatenate(parts)
-        log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
-        outcome = Outcome(
-            chosen=chosen,
-            exactness=self.exactness,
-            log_weight=np.full_like(log_x, np.nan) if self.greedy else log_x,
-            log_candidate_weight=log_x,
-            per_request={} if self.greedy else tally.fields(),
-        )
-        return run.account(outcome)
-
-    def _draw(self, batch: Batch, draws: NDArray[np.int64], run: DraftRun) -> Candidates:
-        uniforms = None if self.greedy else candidate_uniforms(batch, draws, 1)
-        return decode(batch, batch.draw_request[draws], batch.draw_index[draws], uniforms, run)
+        return self._plain.run(batch, draft)

@@ -12,6 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from cdec.samplers.base import Sampler
+from cdec.samplers.drafts.run import DraftRun
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
@@ -37,12 +38,12 @@ class UnconstrainedSampler(Sampler):
     exactness = "exact"
     max_walks: int
 
-    def run(self, batch: Batch) -> Outcome:
+    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         tally = Tally(batch, unbiased=True)
         parts = []
         for draws in chunks(len(batch.seeds), self.max_walks):
-            drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1), None)
+            drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1))
             # The indicator of S has mean P(S) under P.
             tally.weigh(draws, np.where(drawn.is_text, 0.0, -np.inf))
             parts.append(drawn)

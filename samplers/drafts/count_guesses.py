@@ -27,16 +27,15 @@ class CountGuesses:
     Args:
         batch: The open requests.
         counts: Used and added to.
-        threshold: A token is guessed while its estimated probability is above this.
 
     Raises:
         TokenizerMismatchError: The counts were learnt with another vocabulary.
     """
 
-    def __init__(self, batch: Batch, counts: Counts, threshold: float) -> None:
+    def __init__(self, batch: Batch, counts: Counts) -> None:
         counts.require_vocabulary(batch.model.vocabulary.vocabulary_hash)
         self._batch = batch
-        self._threshold = threshold
+        self._threshold = counts.threshold
         self._tables: dict[int, CountTable] = {}
         for request, number in zip(batch.requests, batch.session_of.tolist(), strict=True):
             constraint = request.constraint

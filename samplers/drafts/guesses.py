@@ -26,8 +26,8 @@ LONGEST_MATCH = 4
 class CountsDrafting(Drafting):
     """Guesses what a grammar's states were followed by before (``CountGuesses``)."""
 
-    def __init__(self, batch: Batch, counts: Counts, threshold: float) -> None:
-        self._guesses = CountGuesses(batch, counts, threshold)
+    def __init__(self, batch: Batch, counts: Counts) -> None:
+        self._guesses = CountGuesses(batch, counts)
 
     def guess(self, walks: Frontier, uniforms: NDArray[np.float64] | None) -> Guess:
         """Propose the likeliest token of each walk's state, if it is likely enough."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -25,10 +25,6 @@ if TYPE_CHECKING:
     from cdec.samplers.walks.outcome import Outcome
 
 DEFAULT_GAMMA = 4
-DEFAULT_THRESHOLD = 0.4
-"""Estimated probability above which counts guess a token. Below a half, so that what was seen once
-is tried: on JSON of a fixed shape twice as many tokens a pass as with 0.5 at first, no more later;
-lower still, and the guesses that fail cost what the others save (measured)."""
 LONGEST = 16
 """Most proposals of an adaptive draft."""
 
@@ -42,51 +38,45 @@ class DraftOptions:
         gamma: Proposals before each verification; ``auto`` adapts it to every walk: one more after
             all were accepted, one more than were accepted after a refusal, at most ``LONGEST``.
         temperature: Of a draft model, instead of the target's warping; 0 is a greedy draft.
-        counts: What ``counts`` begins with and adds to.
-        threshold: ``counts`` guesses a token while its estimated probability is above this.
+        counts: What ``counts`` guesses from and adds to.
         cost_ratio: c, the cost of a draft call in target calls; None leaves ``cost_per_token``
             unknown.
+        is_verified: Whether the target verifies proposals; else a draft only looks ahead, and no
+            acceptance is told.
     """
 
     draft: LanguageModel | str
     gamma: int | str = DEFAULT_GAMMA
     temperature: float | None = None
-    counts: Counts | None = None
-    threshold: float = DEFAULT_THRESHOLD
+    counts: Counts = field(default_factory=Counts)
     cost_ratio: float | None = None
+    is_verified: bool = True
 
     @classmethod
-    def of(
-        cls,
-        draft: LanguageModel | str | None,
-        gamma: int | str = DEFAULT_GAMMA,
-        temperature: float | None = None,
-        counts: Counts | None = None,
-        threshold: float = DEFAULT_THRESHOLD,
-        cost_ratio: float | None = None,
-    ) -> DraftOptions | None:
-        """Check the options of a sampler; None where there is no draft.
+    def of(cls, options: Mapping[str, Any]) -> DraftOptions | None:
+        """Return the draft that a sampler's options name; None where they name none.
 
         Raises:
-            UsageError: A value out of range, or a name that is no kind of draft.
+            UsageError: It is neither a language model nor a kind of draft.
         """
+        draft = options.get("draft")
         if draft is None:
             return None
-        _require_kind(draft)
+        if not isinstance(draft, LanguageModel) and draft not in (COUNTS, LOOKUP):
+            raise UsageError(
+                f"`draft` is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
+                hint="Load the draft with cdec.core.load_model.",
+                option="draft",
+            )
         # subtle: counts that hold nothing yet are false.
-        learnt = Counts() if counts is None else counts
-        return cls(draft, gamma, temperature, learnt, threshold, cost_ratio)
-
-    @classmethod
-    def of_counts(cls, steps: int, threshold: float, counts: Counts | None) -> DraftOptions | None:
-        """Return the options of ``speculate``: up to ``steps`` guesses from counts; None for 0."""
-        options = cls.of(COUNTS, max(1, steps), counts=counts, threshold=threshold)
-        return options if steps else None
-
-    @property
-    def rows(self) -> int:
-        """Most prefixes of a walk that one pass of the target evaluates."""
-        return 1 + (LONGEST if self.gamma == ADAPTIVE else int(self.gamma))
+        counts = options.get("counts")
+        return cls(
+            draft,
+            options["gamma"],
+            options["draft_temperature"],
+            Counts() if counts is None else counts,
+            options["cost_ratio"],
+        )
 
     def on(self, batch: Batch) -> DraftRun:
         """Open the draft for a batch.
@@ -98,37 +88,17 @@ class DraftOptions:
 
     def _drafting(self, batch: Batch) -> Drafting:
         if self.draft == COUNTS:
-            counts = Counts() if self.counts is None else self.counts
-            return CountsDrafting(batch, counts, self.threshold)
+            return CountsDrafting(batch, self.counts)
         if isinstance(self.draft, str):
             return LookupDrafting(batch)
         return ModelDrafting(batch, self.draft, self.temperature)
 
 
-def _require_kind(draft: object) -> None:
-    if isinstance(draft, LanguageModel) or draft in (COUNTS, LOOKUP):
-        return
-    raise UsageError(
-        f"`draft` is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
-        hint="Load the draft with cdec.core.load_model.",
-        option="draft",
-    )
-
-
-def require_options(options: DraftOptions | None) -> DraftOptions:
-    """Return the options of a draft.
-
-    Raises:
-        UsageError: There is none.
-    """
-    if options is None:
-        raise UsageError(
-            "there is no draft to propose tokens",
-            hint="Give draft=load_model(...) with a smaller model of the same vocabulary, "
-            "'counts' or 'prompt-lookup'; on the command line --draft PATH.",
-            option="draft",
-        )
-    return options
+def opened(draft: DraftRun | None) -> DraftRun:
+    """Return the draft of a method that needs one: its constructor has seen to it."""
+    if draft is None:
+        raise RuntimeError("a method that needs a draft runs without one")
+    return draft
 
 
 class DraftRun:
@@ -152,6 +122,12 @@ class DraftRun:
 
     def __exit__(self, *_: object) -> None:
         self.drafting.__exit__()
+
+    @property
+    def rows(self) -> int:
+        """Most prefixes of a walk that one pass of the target evaluates."""
+        gamma = self._options.gamma
+        return 1 + (LONGEST if gamma == ADAPTIVE else int(gamma))
 
     def begin(self, n: int) -> None:
         """Start with ``n`` new candidates."""
@@ -200,14 +176,18 @@ class DraftRun:
             ``acceptance_rate``, the share accepted of the proposals that were put to the test;
             ``accepted_length``, accepted proposals a verification; ``draft_calls``; and
             ``cost_per_token``, (c draft calls + target calls) / events, null where c is not known.
+            Of a draft that is not verified, the last two.
         """
         self.ledger.replace("draft_calls", *self.drafting.calls())
         names = ("verified", "accepted", "rounds", "draft_calls", TARGET_CALLS)
         totals = [self.ledger.totals(name, owners) for name in names]
         verified, accepted, rounds, drafts, calls = totals
+        acceptance: dict[str, list[Any]] = {}
+        if self._options.is_verified:
+            acceptance["acceptance_rate"] = _ratios(accepted, verified)
+            acceptance["accepted_length"] = _ratios(accepted, rounds)
         return {
-            "acceptance_rate": _ratios(accepted, verified),
-            "accepted_length": _ratios(accepted, rounds),
+            **acceptance,
             "draft_calls": drafts.astype(np.int64).tolist(),
             "cost_per_token": self.costs(drafts, calls, events),
         }

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.samplers.drafts.speculate import draw_drafted
 from cdec.samplers.learning.rounds import Round, Rounds
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import LENGTH, STUCK, Candidates, Recorder, concatenate
@@ -88,14 +89,17 @@ class Learning:
         self._rows.append(draws)
         return draws
 
-    def draw_free(self, max_walks: int, run: DraftRun | None = None) -> None:
+    def draw_free(self, max_walks: int, draft: DraftRun | None = None) -> None:
         """Draw the samples of the requests without a constraint, from the model itself."""
         batch = self._batch
         rows = np.flatnonzero(batch.session_of[batch.draw_request] == FREE)
         for chunk in chunks(len(rows), max_walks):
             draws = rows[chunk]
             uniforms = candidate_uniforms(batch, draws, 1)
-            self._parts.append(draw_candidates(batch, draws, uniforms, None, run))
+            if draft is None:
+                self._parts.append(draw_candidates(batch, draws, uniforms))
+            else:
+                self._parts.append(draw_drafted(batch, draws, uniforms, draft))
             self._rows.append(draws)
             self.iteration[draws] = 1
 

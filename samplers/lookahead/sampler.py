@@ -3,25 +3,25 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from contextlib import nullcontext
-from typing import TYPE_CHECKING, Any
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.errors import UsageError
+from cdec.core.models.base import LanguageModel
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.ledger import PASSED_OVER, TARGET_CALLS, Ledger
 from cdec.samplers.drafts.model_draft import ModelDrafting
-from cdec.samplers.lookahead.options import require_reward
+from cdec.samplers.drafts.run import DraftOptions, DraftRun
 from cdec.samplers.lookahead.run import Lookahead, Planner
+from cdec.samplers.options import COUNTS, LOOKUP
+from cdec.samplers.rewards.base import Reward
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.selection import chunks
-
-if TYPE_CHECKING:
-    from cdec.samplers.drafts.run import DraftOptions, DraftRun
-    from cdec.samplers.rewards.base import Reward
 
 
 class RewardSampler(Sampler):
@@ -33,6 +33,7 @@ class RewardSampler(Sampler):
         max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
     Attributes:
+        verifies: Whether the target verifies what a draft proposes; else a draft only rolls out.
         last_path_calls: Of the last run, over all its draws: draft calls, target calls and events
             (tokens and ends), where no cache spares a call, as papers count them.
 
@@ -42,45 +43,76 @@ class RewardSampler(Sampler):
 
     exactness = "heuristic"
 
+    verifies: ClassVar[bool] = False
     reward: Reward
     branch: int
     depth: int
     max_walks: int
-    options: DraftOptions | None = None
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        require_reward(self.reward)
+        if not isinstance(self.reward, Reward):
+            raise UsageError(
+                f"`reward` is {self.reward!r}, expected a Reward",
+                hint="Build one with cdec.samplers.rewards.build_reward('coverage').",
+                option="reward",
+            )
         self.last_path_calls = (0, 0, 0)
+
+    @classmethod
+    def require_consistent(cls, options: Mapping[str, Any]) -> None:
+        """Refuse drafts that cannot look ahead."""
+        draft = options.get("draft")
+        if draft in (COUNTS, LOOKUP):
+            raise UsageError(
+                f"`draft` is {draft!r}: it proposes a token here and there, and a lookahead needs "
+                "the most probable next token after any text, which only a language model knows",
+                hint="Load a smaller model of the same vocabulary with cdec.core.load_model.",
+                option="draft",
+            )
+
+    @classmethod
+    def draft_of(cls, options: Mapping[str, Any]) -> DraftOptions | None:
+        """Return the greedy draft model that runs ``depth`` tokens ahead, if the method has one."""
+        if not cls.method.needs_draft:
+            return None
+        draft = options["draft"]
+        if not isinstance(draft, LanguageModel):
+            raise UsageError(
+                f"`draft` is {draft!r}, expected a language model",
+                hint="Load a smaller model of the same vocabulary with cdec.core.load_model.",
+                option="draft",
+            )
+        ratio, depth = options["cost_ratio"], options["depth"]
+        return DraftOptions(draft, depth, 0.0, cost_ratio=ratio, is_verified=cls.verifies)
 
     @abstractmethod
     def planner(
-        self, ahead: Lookahead, run: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
+        self, ahead: Lookahead, draft: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
     ) -> Planner:
         """Return what plans the next events of the walks of ``draws`` (int64[n], batch rows)."""
 
     @abstractmethod
     def fields(
-        self, run: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
+        self, draft: DraftRun | None, ledger: Ledger, events: NDArray[np.int64]
     ) -> dict[str, list[Any]]:
         """Return the sampler's own fields; D values each, for texts of ``events`` int64[D]."""
 
-    def run(self, batch: Batch) -> Outcome:
+    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
         """Decode one text for every draw of ``batch``."""
-        with nullcontext() if self.options is None else self.options.on(batch) as run:
-            ledger = Ledger(batch) if run is None else run.ledger
-            drafting = None if run is None else run.drafting
-            if drafting is not None and not isinstance(drafting, ModelDrafting):
-                raise RuntimeError("a lookahead by a draft that is no model")
-            branch = min(self.branch, batch.model.vocabulary.width)
-            sizes = branch, self.depth, self.max_walks
-            ahead = Lookahead(batch, self.reward, ledger, *sizes, drafting)
-            together = chunks(len(batch.seeds), self.max_walks // self._rows(batch))
-            parts = [self._decode(batch, ahead, run, draws) for draws in together]
-            chosen = concatenate(parts)
-            fields = self.fields(run, ledger, chosen.events)
-            fields |= ahead.satisfaction(self.reward, chosen)
-            calls = ledger.totals(TARGET_CALLS).astype(np.int64)
+        ledger = Ledger(batch) if draft is None else draft.ledger
+        drafting = None if draft is None else draft.drafting
+        if drafting is not None and not isinstance(drafting, ModelDrafting):
+            raise RuntimeError("a lookahead by a draft that is no model")
+        branch = min(self.branch, batch.model.vocabulary.width)
+        sizes = branch, self.depth, self.max_walks
+        ahead = Lookahead(batch, self.reward, ledger, *sizes, drafting)
+        together = chunks(len(batch.seeds), self.max_walks // self._rows(batch))
+        parts = [self._decode(batch, ahead, draft, draws) for draws in together]
+        chosen = concatenate(parts)
+        fields = self.fields(draft, ledger, chosen.events)
+        fields |= ahead.satisfaction(self.reward, chosen)
+        calls = ledger.totals(TARGET_CALLS).astype(np.int64)
         self.last_path_calls = (*ahead.path_calls(), int(chosen.events.sum()))
         return Outcome(
             chosen=chosen,
@@ -99,7 +131,7 @@ class RewardSampler(Sampler):
         return max(min(self.branch, batch.model.vocabulary.width), min(self.depth, longest) + 1)
 
     def _decode(
-        self, batch: Batch, ahead: Lookahead, run: DraftRun | None, draws: NDArray[np.int64]
+        self, batch: Batch, ahead: Lookahead, draft: DraftRun | None, draws: NDArray[np.int64]
     ) -> Candidates:
-        planner = self.planner(ahead, run, batch, draws)
+        planner = self.planner(ahead, draft, batch, draws)
         return ahead.decode(batch.draw_request[draws], batch.draw_index[draws], planner)

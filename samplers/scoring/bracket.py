@@ -34,7 +34,7 @@ def mass_brackets(
         # A chunk's walks decode together; they write what they see into the tree.
         for numbers in chunks(candidates, DEFAULT_MAX_WALKS // len(draws)):
             uniforms = candidate_uniforms(batch, draws, len(numbers), int(numbers[0]))
-            draw_candidates(batch, draws, uniforms, None)
+            draw_candidates(batch, draws, uniforms)
     return {
         number: batch.tree.bracket(number, int(batch.roots[number]))
         for number in constrained.tolist()

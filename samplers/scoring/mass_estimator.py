@@ -226,7 +226,7 @@ class _Run:
             draws = self._first_draw[requests]
             first = int(self._drawn[requests[0]])
             uniforms = candidate_uniforms(batch, draws, number, first)
-            candidates = draw_candidates(batch, draws, uniforms, None)
+            candidates = draw_candidates(batch, draws, uniforms)
             for i, r in enumerate(requests.tolist()):
                 rows = slice(i * number, (i + 1) * number)
                 self._weigh(r, candidates.log_x[rows], candidates.log_beyond[rows])

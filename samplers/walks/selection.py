@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.drafts import speculate
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates
 from cdec.samplers.walks.decoding import decode
 from cdec.samplers.walks.mass import estimate, length_mass
 from cdec.samplers.walks.randomness import CandidateUniforms
-
-if TYPE_CHECKING:
-    from cdec.samplers.drafts.run import DraftRun
 
 
 def chunks(n: int, size: int) -> Iterator[NDArray[np.int64]]:
@@ -42,25 +37,22 @@ def draw_candidates(
     batch: Batch,
     draws: NDArray[np.int64],
     uniforms: CandidateUniforms,
-    top_m: int | None,
-    run: DraftRun | None = None,
-    **options: Any,
+    top_m: int | None = None,
 ) -> Candidates:
     """Decode the candidates that ``uniforms`` belong to, the same number for each draw.
 
     Args:
+        batch: The open requests.
         draws: int64[n] rows of the batch's draws.
-        run: A draft at work, which changes no law; with full masks only.
-        options: Passed to ``decode``.
+        uniforms: Of n * K candidates.
+        top_m: As in ``events``.
 
     Returns:
         n * K candidates, those of one draw adjacent.
     """
     walks = np.repeat(draws, len(uniforms) // max(1, len(draws)))
     request, draw = batch.draw_request[walks], batch.draw_index[walks]
-    if run is not None:
-        return speculate.decode(batch, request, draw, uniforms, run)
-    return decode(batch, request, draw, uniforms, top_m=top_m, **options)
+    return decode(batch, request, draw, uniforms, top_m=top_m)
 
 
 class Tally:

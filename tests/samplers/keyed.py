@@ -65,6 +65,6 @@ def learnt(toy: Toy, constraint: Any, digest: str = "toy") -> Counts:
     """Return counts of many draws of a toy."""
     from cdec.samplers.masked import MaskedSampler
 
-    sampler = MaskedSampler(speculate=1)
+    sampler = MaskedSampler(draft="counts", gamma=1)
     sampler.draw(toy.model(), constraint, "", n=200, rng=np.random.default_rng(9))
-    return sampler.guessing.counts
+    return sampler.drafting.counts

@@ -73,7 +73,7 @@ def measure(model: TabularModel, constraint: SetConstraint, visited: int) -> dic
     gc.collect()
     before = resident_bytes()
     with Batch(model, [Request("", constraint, seeds)]) as batch:
-        outcome = sampler.run(batch)
+        outcome = sampler.outcome_of(batch)
         gc.collect()
         after = resident_bytes()
         seen: NDArray[np.int64] = batch.tree.visited()

@@ -103,12 +103,14 @@ def decoding_rows(setting: Setting) -> Iterator[Row]:
             yield f"JSON, `masked` over `unconstrained`, a token, batch {batch}", "≤ 3 %", figure
         schema = compiled(_SCHEMA_LIKE, model.vocabulary, folder)
         for name in ("greedy", "masked"):
-            for speculate in (0, 8):
-                sampler = SAMPLERS[name](speculate=speculate)
+            for gamma in (0, 8):
+                draft = {"draft": "counts", "gamma": gamma} if gamma else {}
+                sampler = SAMPLERS[name](**draft)
                 ratio, own, free = compare(sampler, model, schema, 1, schema_prompts())
                 figure = f"{1 / ratio:.2f} × ({1000 / own:.0f} against {1000 / free:.0f} tokens/s)"
-                target = "≥ 1.5 ×" if speculate else ""
-                yield f"schema-like JSON, `{name} --speculate {speculate}`", target, figure
+                target = "≥ 1.5 ×" if gamma else ""
+                guessed = f" --draft counts --gamma {gamma}" if gamma else ""
+                yield f"schema-like JSON, `{name}{guessed}`", target, figure
 
 
 def print_decoding(setting: Setting) -> list[Row]:

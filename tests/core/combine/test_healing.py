@@ -104,7 +104,7 @@ def test_a_longer_token_bridges_the_prompts_end() -> None:
     assert sample.logprob == pytest.approx(math.log(first * ends))
 
 
-@pytest.mark.parametrize("options", [{}, {"opportunistic": True}, {"speculate": 3}])
+@pytest.mark.parametrize("options", [{}, {"opportunistic": True}, {"draft": "counts", "gamma": 3}])
 def test_every_text_is_a_member_and_every_tokenisation_is_drawn(options: dict[str, object]) -> None:
     constraint = healed(b"ab", [b"", b"c"])
     samples = MaskedSampler(**options).draw(  # type: ignore[arg-type]

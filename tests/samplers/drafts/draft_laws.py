@@ -248,7 +248,7 @@ def drawn(
     seeds = draw_seeds(np.random.default_rng(seed), n)
     request = Request(prompt, pair.constraint, seeds, max_new_tokens=pair.limit)
     with Batch(model or pair.toy.model(), [request]) as batch:
-        outcome = sampler.run(batch)
+        outcome = sampler.outcome_of(batch)
     chosen = outcome.chosen
     rows = [tuple(row[:k]) for row, k in zip(chosen.tokens.tolist(), chosen.lengths, strict=True)]
     reasons = [FINISH_REASONS[code] for code in chosen.finish.tolist()]

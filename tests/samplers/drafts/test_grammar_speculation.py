@@ -67,7 +67,7 @@ def model(seed: int = 3) -> TabularModel:
 
 @pytest.mark.parametrize(
     "options",
-    [{}, {"speculate": 3, "speculate_threshold": 0.1}, {"opportunistic": True}],
+    [{}, {"draft": "counts", "gamma": 3, "counts": Counts(threshold=0.1)}, {"opportunistic": True}],
     ids=["plain", "speculate", "opportunistic"],
 )
 def test_draws_follow_the_masked_law(binary: Any, options: dict[str, Any]) -> None:
@@ -104,7 +104,7 @@ def test_guesses_change_no_text(objects: Any, make: Any, seed: int) -> None:
     draw: dict[str, Any] = {"n": 20, "max_new_tokens": 40}
     rng = np.random.default_rng
     plain = make().draw(model(seed), objects, "", rng=rng(seed), **draw)
-    sampler = make(speculate=4, speculate_threshold=0.2)
+    sampler = make(draft="counts", gamma=4, counts=Counts(threshold=0.2))
     for _ in range(2):
         guessed = sampler.draw(model(seed), objects, "", rng=rng(seed), **draw)
         assert [bare(sample) for sample in guessed] == [bare(sample) for sample in plain]
@@ -113,16 +113,18 @@ def test_guesses_change_no_text(objects: Any, make: Any, seed: int) -> None:
 
 
 def test_saved_counts_serve_another_session(objects: Any, tmp_path: Path) -> None:
-    sampler = GreedySampler(speculate=6)
+    sampler = GreedySampler(draft="counts", gamma=6)
     options: dict[str, Any] = {"rng": np.random.default_rng(0), "max_new_tokens": 40}
     sampler.draw(model(), objects, "", **options)
-    sampler.guessing.counts.save(tmp_path / "counts.json")
+    sampler.drafting.counts.save(tmp_path / "counts.json")
     objects.session()
     again = open_artifact(tmp_path / "grammar.arrow", vocabulary=VOCABULARY)
     counts = Counts.load(tmp_path / "counts.json")
     counts.require_artifacts([again.metadata["cdec.digest"]])  # type: ignore[attr-defined]
-    (cold,) = GreedySampler(speculate=6).draw(model(), again, "", **options)
-    (warm,) = GreedySampler(speculate=6, counts=counts).draw(model(), again, "", **options)
+    (cold,) = GreedySampler(draft="counts", gamma=6).draw(model(), again, "", **options)
+    (warm,) = GreedySampler(draft="counts", gamma=6, counts=counts).draw(
+        model(), again, "", **options
+    )
     assert warm.token_ids == cold.token_ids
     assert warm.diagnostics["target_calls"] < cold.diagnostics["target_calls"]
 

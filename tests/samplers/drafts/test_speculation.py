@@ -54,7 +54,7 @@ def test_texts_and_weights_do_not_change(make: Any, seed: int, fold: int) -> Non
     toy = random_toy(seed, ends_itself=seed % 2 == 1)
     constraint = keyed(toy, fold=fold)
     plain = make().draw(toy.model(), constraint, "", n=30, rng=np.random.default_rng(seed))
-    sampler = make(speculate=3, speculate_threshold=0.0)
+    sampler = make(draft="counts", gamma=3, counts=Counts(threshold=0.0))
     for _ in range(2):  # The second time with all that was learnt.
         guessed = sampler.draw(toy.model(), constraint, "", n=30, rng=np.random.default_rng(seed))
         assert [bare(sample) for sample in guessed] == [bare(sample) for sample in plain]
@@ -64,7 +64,7 @@ def test_texts_and_weights_do_not_change(make: Any, seed: int, fold: int) -> Non
 
 def test_draws_follow_the_masked_law() -> None:
     toy = toy_b()
-    sampler = MaskedSampler(speculate=2, speculate_threshold=0.1)
+    sampler = MaskedSampler(draft="counts", gamma=2, counts=Counts(threshold=0.1))
     rows = [
         tuple(sample.token_ids)
         for seed in range(200)
@@ -81,7 +81,7 @@ def test_good_guesses_save_forward_passes_and_calls() -> None:
     slow, fast = counting(toy), counting(toy)
     rng = np.random.default_rng
     (plain,) = GreedySampler().draw(slow, constraint, "", rng=rng(0))
-    sampler = GreedySampler(speculate=4, counts=learnt(toy, constraint))
+    sampler = GreedySampler(draft="counts", gamma=4, counts=learnt(toy, constraint))
     (guessed,) = sampler.draw(fast, constraint, "", rng=rng(0))
     assert guessed.token_ids == plain.token_ids == [0] * 20
     assert slow.passes == 21
@@ -99,7 +99,7 @@ def test_wrong_guesses_are_paid_for_and_counted() -> None:
     for _ in range(5):  # Always the rare token.
         counts.table("toy").add(int(constraint.session().speculation_keys(states)[0]), 1)
     model = counting(toy)
-    (sample,) = GreedySampler(speculate=4, counts=counts).draw(
+    (sample,) = GreedySampler(draft="counts", gamma=4, counts=counts).draw(
         model, constraint, "", rng=np.random.default_rng(0)
     )
     assert sample.token_ids == [0] * 20
@@ -114,9 +114,9 @@ def test_the_threshold_decides_what_is_guessed() -> None:
     constraint = keyed(toy)
     calls = []
     for threshold in (0.5, 0.999):
-        sampler = GreedySampler(
-            speculate=4, speculate_threshold=threshold, counts=learnt(toy, constraint)
-        )
+        counts = learnt(toy, constraint)
+        counts.threshold = threshold
+        sampler = GreedySampler(draft="counts", gamma=4, counts=counts)
         (sample,) = sampler.draw(toy.model(), constraint, "", rng=np.random.default_rng(0))
         calls.append((sample.diagnostics["target_calls"], sample.diagnostics["acceptance_rate"]))
     assert calls == [(5, 1.0), (21, None)]
@@ -124,7 +124,7 @@ def test_the_threshold_decides_what_is_guessed() -> None:
 
 def test_counts_are_learnt_online_from_draw_to_draw() -> None:
     toy = chain_toy()
-    sampler = GreedySampler(speculate=8)
+    sampler = GreedySampler(draft="counts", gamma=8)
     calls = [
         sampler.draw(toy.model(), keyed(toy), "", rng=np.random.default_rng(0))[0].diagnostics[
             "target_calls"
@@ -139,8 +139,10 @@ def test_texts_do_not_depend_on_the_batch() -> None:
     toy = toy_b()
     constraint = keyed(toy)
     requests = [Request("", constraint, [seed, seed + 50], id=seed) for seed in range(12)]
-    together = MaskedSampler(speculate=3, speculate_threshold=0.2).draw_batch(toy.model(), requests)
-    one_by_one = MaskedSampler(speculate=3, speculate_threshold=0.2)
+    samplers = [
+        MaskedSampler(draft="counts", gamma=3, counts=Counts(threshold=0.2)) for _ in range(2)
+    ]
+    together, one_by_one = samplers[0].draw_batch(toy.model(), requests), samplers[1]
     for request, samples in zip(requests, together, strict=True):
         (alone,) = one_by_one.draw_batch(toy.model(), [request])
         assert [bare(s) for s in alone] == [bare(s) for s in samples]  # type: ignore[union-attr]
@@ -149,7 +151,7 @@ def test_texts_do_not_depend_on_the_batch() -> None:
 def test_walks_decoded_in_chunks_draw_the_same_texts() -> None:
     toy = toy_b()
     drawn = [
-        MaskedSampler(speculate=3, max_walks=size).draw(
+        MaskedSampler(draft="counts", gamma=3, max_walks=size).draw(
             toy.model(), keyed(toy), "", n=40, rng=np.random.default_rng(1)
         )
         for size in (1, 7, 1000)
@@ -160,7 +162,7 @@ def test_walks_decoded_in_chunks_draw_the_same_texts() -> None:
 
 def test_sets_are_drawn_as_ever_and_count_nothing() -> None:
     toy = toy_b()
-    sampler = MaskedSampler(speculate=4)
+    sampler = MaskedSampler(draft="counts", gamma=4)
     samples = sampler.draw(toy.model(), toy.constraint, "", n=20, rng=np.random.default_rng(0))
     plain = MaskedSampler().draw(
         toy.model(), toy.constraint, "", n=20, rng=np.random.default_rng(0)
@@ -172,7 +174,7 @@ def test_sets_are_drawn_as_ever_and_count_nothing() -> None:
 def test_length_limits_hold() -> None:
     toy = chain_toy()
     constraint = keyed(toy)
-    sampler = GreedySampler(speculate=8, counts=learnt(toy, constraint))
+    sampler = GreedySampler(draft="counts", gamma=8, counts=learnt(toy, constraint))
     model = counting(toy)
     (sample,) = sampler.draw(model, constraint, "", rng=np.random.default_rng(0), max_new_tokens=5)
     assert (sample.finish_reason, len(sample.token_ids)) == ("length", 5)
@@ -181,14 +183,14 @@ def test_length_limits_hold() -> None:
 
 def test_counts_of_another_vocabulary_are_refused() -> None:
     toy = toy_b()
-    sampler = MaskedSampler(speculate=1, counts=Counts("another"))
+    sampler = MaskedSampler(draft="counts", gamma=1, counts=Counts("another"))
     with pytest.raises(TokenizerMismatchError, match="another"):
         sampler.draw(toy.model(), keyed(toy), "", rng=np.random.default_rng(0))
 
 
 @pytest.mark.parametrize(
     "options",
-    [{"speculate": -1}, {"speculate": 1.5}, {"speculate": 1, "speculate_threshold": 1.0}],
+    [{"draft": "counts", "gamma": 0}, {"draft": "counts", "gamma": 1.5}, {"draft": "guesses"}],
 )
 def test_options_out_of_range_are_usage_errors(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError):

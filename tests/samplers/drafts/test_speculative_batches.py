@@ -11,6 +11,7 @@ from cdec.core.errors import CdecError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 from cdec.samplers.base import Sampler
+from cdec.samplers.drafts.counts import Counts
 from cdec.samplers.mentored_decoding import MentoredSampler
 from cdec.samplers.request import Request
 from cdec.samplers.speculative import SpeculativeSampler
@@ -26,7 +27,7 @@ KINDS: dict[str, dict[str, Any]] = {
     "greedy model": {"gamma": 3, "draft_temperature": 0.0},
     "warm model": {"gamma": 3, "draft_temperature": 2.0},
     "prompt-lookup": {"draft": "prompt-lookup", "gamma": 2},
-    "counts": {"draft": "counts", "gamma": 2, "speculate_threshold": 0.0},
+    "counts": {"draft": "counts", "gamma": 2},
     "greedy texts": {"greedy": True, "gamma": 3},
     "mentored": {"divergence": 0.2, "gamma": 2},
     "mentored, total": {"divergence_total": 0.3, "gamma": "auto"},
@@ -39,6 +40,8 @@ RATES = ("acceptance_rate", "accepted_length")
 def make(kind: str, max_walks: int = 1000, pair: Pair = PAIR, **more: Any) -> Sampler:
     """Return the sampler of a kind, with a fresh draft."""
     options: dict[str, Any] = {"draft": pair.draft_model(), "cost_ratio": 0.25} | KINDS[kind] | more
+    if kind == "counts":
+        options["counts"] = Counts(threshold=0.0)
     make_one = MentoredSampler if kind.startswith("mentored") else SpeculativeSampler
     return make_one(max_walks=max_walks, **options)
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from cdec.samplers.drafts.counts import Counts
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.speculative import SpeculativeSampler
@@ -79,7 +80,7 @@ def test_a_draft_that_is_the_target_is_always_accepted() -> None:
 def test_guesses_without_a_law_draw_what_masked_draws(name: str, kind: str) -> None:
     pair = PAIRS[name]
     prompt = [0, 1, 2, 0, 3, 1, 0, 0]
-    options: dict[str, Any] = {"draft": kind, "speculate_threshold": 0.1, "max_walks": 50}
+    options: dict[str, Any] = {"draft": kind, "counts": Counts(threshold=0.1), "max_walks": 50}
     if kind == "greedy model":
         options = {"draft": pair.draft_model(), "draft_temperature": 0}
     constraint = keyed(pair.toy, fold=2) if pair.is_masked else None
@@ -160,7 +161,7 @@ def test_greedy_with_a_draft_is_greedy(kind: str) -> None:
             limit=(3 + seed % 4) if not is_masked or seed % 4 == 0 else None,
             ends_itself=ends,
         )
-        options: dict[str, Any] = {"draft": kind, "speculate_threshold": 0.0}
+        options: dict[str, Any] = {"draft": kind, "counts": Counts(threshold=0.0)}
         if kind.endswith("model"):
             warm = None if kind == "model" else 0.0
             options = {"draft": pair.draft_model(), "draft_temperature": warm}

@@ -112,10 +112,10 @@ def test_length_limits_hold() -> None:
 def test_it_speculates_too() -> None:
     toy = toy_b()
     drawn = [
-        MaskedSampler(opportunistic=True, speculate=steps).draw(
+        MaskedSampler(opportunistic=True, **options).draw(
             toy.model(), toy.constraint, "", n=100, rng=np.random.default_rng(3)
         )
-        for steps in (0, 4)
+        for options in ({}, {"draft": "counts", "gamma": 4})
     ]
     assert [s.token_ids for s in drawn[0]] == [s.token_ids for s in drawn[1]]
 
