@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 SCHEMA_VERSION = 1
 
@@ -17,6 +18,8 @@ FINISH_BUDGET = "budget"
 @dataclass(slots=True)
 class Sample:
     """One drawn text and what is known of its faithfulness to the model.
+
+    Diagnostics and annotations are attributes, too: ``sample.log_mass``, ``sample.entity_ids``.
 
     Attributes:
         id: The record's id, as given.
@@ -54,6 +57,28 @@ class Sample:
     diagnostics: Mapping[str, object] = field(default_factory=dict)
     annotations: Mapping[str, object] = field(default_factory=dict)
     input: Mapping[str, object] | None = None
+
+    def __getattr__(self, name: str) -> Any:
+        """Return a diagnostic or an annotation; what applies to the method is there.
+
+        Raises:
+            AttributeError: It does not apply; the message names what does.
+        """
+        # subtle: a copy or a pickle asks for fields before they are set.
+        if not name.startswith("_") and name not in Sample.__slots__:
+            for known in (self.diagnostics, self.annotations):
+                if name in known:
+                    return known[name]
+            applying = ", ".join([*self.diagnostics, *self.annotations]) or "none"
+            raise AttributeError(
+                f"a sample has no {name!r}; what applies to {self.method} beside its fields: "
+                f"{applying}"
+            )
+        raise AttributeError(f"a sample has no {name!r}")
+
+    def __dir__(self) -> list[str]:
+        """Return all names, those of diagnostics and annotations included."""
+        return sorted({*object.__dir__(self), *self.diagnostics, *self.annotations})
 
     def to_json(self, fields: Sequence[str] | None = None) -> dict[str, object]:
         """Return the record as one JSON-ready object.

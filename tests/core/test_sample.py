@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import copy
 import math
+import pickle
 
 import orjson
+import pytest
 
 from cdec.core.sample import SCHEMA_VERSION, Sample
 
@@ -54,3 +57,20 @@ def test_absent_input_is_left_out_and_null_is_kept() -> None:
     record = a_sample(input=None, valid=None).to_json()
     assert "input" not in record
     assert record["valid"] is None
+
+
+def test_diagnostics_and_annotations_are_attributes() -> None:
+    sample = a_sample()
+    assert (sample.draws, sample.accepted, sample.entity_ids) == (2, True, ["Q4761"])
+    assert {"draws", "entity_ids", "text"} <= set(dir(sample))
+
+
+def test_a_diagnostic_that_does_not_apply_is_an_attribute_error_that_names_those_that_do() -> None:
+    with pytest.raises(AttributeError, match=r"'log_mass'.*disc.*draws, accepted, entity_ids"):
+        a_sample().log_mass  # noqa: B018
+    assert not hasattr(a_sample(), "kl_spent")
+
+
+def test_a_sample_is_copied_and_pickled_whole() -> None:
+    sample = a_sample()
+    assert copy.copy(sample) == sample == pickle.loads(pickle.dumps(sample))
