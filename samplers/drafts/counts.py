@@ -161,7 +161,7 @@ class Counts:
             raise TokenizerMismatchError(
                 f"the counts belong to vocabulary {self.vocabulary_hash[:16]}, the model has "
                 f"{vocabulary_hash[:16]}",
-                hint="Learn counts with this model: leave out --counts and give --save-counts.",
+                hint="Learn counts with this model: leave out `counts` and give `save_counts`.",
                 found=self.vocabulary_hash,
                 expected=vocabulary_hash,
             )
@@ -177,7 +177,7 @@ class Counts:
             raise DataError(
                 f"the counts belong to the artifacts {_shown(self._tables)}, the run has "
                 f"{_shown(expected)}",
-                hint="Learn counts with this artifact: leave out --counts, give --save-counts.",
+                hint="Learn counts with this artifact: leave out `counts`, give `save_counts`.",
                 found=sorted(self._tables),
                 expected=expected,
             )
@@ -205,7 +205,7 @@ class Counts:
         except OSError as error:
             raise OutputError(
                 f"cannot write the counts to {path}: {error.strerror}",
-                hint="Make room, or name another file with --save-counts.",
+                hint="Make room, or name another file with `save_counts`.",
                 path=str(path),
             ) from error
 
@@ -229,19 +229,19 @@ class Counts:
             if path.stat().st_size > MAX_FILE_BYTES:
                 raise LimitError(
                     f"{path} has more than {MAX_FILE_BYTES >> 20} MiB: counts are smaller",
-                    hint="Give a file that --save-counts wrote.",
+                    hint="Give a file that `save_counts` wrote.",
                     limit="max_file_bytes",
                 )
             body = json.loads(path.read_bytes())
         except OSError as error:
             raise InputMissingError(
                 f"cannot read the counts {path}: {error.strerror}",
-                hint="Give a file that --save-counts wrote.",
+                hint="Give a file that `save_counts` wrote.",
                 path=str(path),
             ) from error
         except (ValueError, RecursionError) as error:
             raise JsonError(
-                f"{path} is no JSON: {error}", hint="Give a file that --save-counts wrote."
+                f"{path} is no JSON: {error}", hint="Give a file that `save_counts` wrote."
             ) from error
         return cls._from_json(body, path)
 
@@ -281,7 +281,7 @@ def _fill(table: CountTable, rows: Any, path: Path) -> None:
 def _malformed(path: Path, what: str) -> DataError:
     return DataError(
         f"{path} holds no counts: {what}",
-        hint="Give a file that --save-counts wrote.",
+        hint="Give a file that `save_counts` wrote.",
         path=str(path),
     )
 

@@ -175,7 +175,7 @@ class Retokenizer:
         if best.finish_reason != FINISH_COMPLETE:
             return UntokenizableError(
                 f"the model gives the text no probability after {best.text!r}",
-                hint="Leave --top-k and --top-p out.",
+                hint="Leave `top_k` and `top_p` out.",
             )
         table = self._model.vocabulary.token_bytes
         tokens = [table[token].decode("utf-8", "backslashreplace") for token in best.token_ids]

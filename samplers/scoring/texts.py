@@ -162,7 +162,7 @@ def _require_agreement(
     if not agree:
         raise FieldError(
             f"the token_ids spell {whole[:60]!r}, the text is {text[:60]!r}",
-            hint="Leave one of the two out, or score with the model, artifact and --heal that the "
+            hint="Leave one of the two out, or score with the model, artifact and `heal` that the "
             "sample was drawn with.",
             field="text",
         )

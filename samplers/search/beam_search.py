@@ -1,8 +1,8 @@
 """Beam search of many groups at once, over distinct texts, with exact stopping.
 
-A *group* is one search: a prompt, or one candidate of ``disc --beams``. Hypotheses of all groups
-take their step together. An end event finishes a hypothesis and never uses up beam width; a search
-stops when no live hypothesis can still beat its worst kept text.
+A *group* is one search: a prompt, or one candidate of ``disc`` with ``beams``. Hypotheses of all
+groups take their step together. An end event finishes a hypothesis and never uses up beam width; a
+search stops when no live hypothesis can still beat its worst kept text.
 """
 
 from __future__ import annotations

@@ -215,7 +215,7 @@ def _text_limit(request: Request) -> int:
         limit = DEFAULT_MAX_NEW_TOKENS
     if limit < 0:
         raise UsageError(
-            f"max_new_tokens is {limit}, expected 0 or more", hint="Raise --max-new-tokens."
+            f"`max_new_tokens` is {limit}, expected 0 or more", hint="Raise `max_new_tokens`."
         )
     return limit
 

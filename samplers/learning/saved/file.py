@@ -42,7 +42,7 @@ _NOISE = {8: 1e-6, 4: 0.25}
 """How far a log P may be from the stored one, by the bytes of a score: batching changes the last
 digits of bfloat16 weights' scores."""
 _MAX_CANDIDATES = 1 << 53
-_ELSEWHERE = "Name a file in a folder that can be written to with --tree."
+_ELSEWHERE = "Name a file in a folder that can be written to with `tree`."
 
 
 KIND = "tree"
@@ -94,7 +94,7 @@ class TreeFile:
             try:
                 self.candidates = self._load(batch)
             except ArtifactError as error:
-                error.hint = "Name another file with --tree; a damaged tree cannot be mended."
+                error.hint = "Name another file with `tree`; a damaged tree cannot be mended."
                 raise
         return self.candidates
 

@@ -71,7 +71,7 @@ def mismatch(path: str, what: str, differing: list[str]) -> TreeMismatchError:
     """Return the error of a tree that is not the run's."""
     return TreeMismatchError(
         f"{path} holds a tree {what}; its bounds would not be true here",
-        hint="Name another file with --tree, or give the run what the tree was grown with.",
+        hint="Name another file with `tree`, or give the run what the tree was grown with.",
         path=path,
         differing=differing,
     )

@@ -14,12 +14,11 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cdec.samplers import speculative
+from cdec.samplers import masked
 from cdec.samplers.drafts import verify_kernels as kernels
 from cdec.samplers.drafts.levels import Level, Verdict
 from cdec.samplers.drafts.model_draft import ModelDrafting
 from cdec.samplers.drafts.proposals import DRAWN, Guess
-from cdec.samplers.drafts.speculate import decode
 from cdec.samplers.drafts.verify import Verifier
 from cdec.samplers.speculative import SpeculativeSampler
 from cdec.samplers.walks import events
@@ -118,10 +117,7 @@ def judged_by(
 ) -> Callable[..., Any]:
     """Return a way to draw with another verifier."""
 
-    def other(batch: Any, request: Any, draw: Any, uniforms: Any, run: Any) -> Any:
-        return decode(batch, request, draw, uniforms, run, make(uniforms))
-
-    patch.setattr(speculative, "decode", other)
+    patch.setattr(masked, "Verifier", make)
 
     def draw(n: int = DRAWS, **options: Any) -> Any:
         sampler = SpeculativeSampler(
