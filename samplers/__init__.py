@@ -1,5 +1,7 @@
 """Samplers draw texts from a model under a constraint; one algorithm a file, listed in SAMPLERS.
 
+Read ``registry`` (the table of methods and what each takes), ``base`` (from options to records) and
+``masked``; then ``walks`` (how texts grow), and of the other rooms what a method names.
 Names are imported on first use, so that ``import cdec.samplers`` costs nothing that is not needed.
 """
 

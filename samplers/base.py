@@ -1,4 +1,4 @@
-"""What every sampler shares: the request, options by declaration, one batch, records."""
+"""Sampler, the base of all: checked options, one batch for many requests, its draft, records."""
 
 from __future__ import annotations
 

@@ -44,7 +44,7 @@ class ModelDrafting(Drafting):
     ) -> None:
         self._is_greedy = temperature == 0.0
         self.view = DraftView(batch, draft, None if self._is_greedy else temperature)
-        self._twins = Twins(batch, self.view)
+        self._contexts = ContextMap(batch, self.view)
         self._width = batch.model.vocabulary.width
         # By draft context: request and draw that pay for its call.
         self._owner = np.full((1024, 2), -1, np.int64)
@@ -58,7 +58,7 @@ class ModelDrafting(Drafting):
         asked = walks if len(able) == len(walks.request) else walks.take(able)
         if not able.size:
             return Guess.of(np.full(len(walks.request), NONE, np.int64))
-        step = self.evaluate(in_view(asked, self.view.batch, self._twins.of(asked.context)))
+        step = self.evaluate(in_view(asked, self.view.batch, self._contexts.of(asked.context)))
         chosen = self._chosen(step, None if uniforms is None else uniforms[able])
         n = len(walks.request)
         found, law = np.full(n, NONE, np.int64), np.full(n, -1, np.int64)
@@ -95,7 +95,7 @@ class ModelDrafting(Drafting):
         able = np.flatnonzero(self.view.can_follow(walks.request, walks.depth))
         if able.size:
             nodes = walks.take(able).nodes()
-            self._count(replace(nodes, context=self._twins.of(nodes.context)))
+            self._count(replace(nodes, context=self._contexts.of(nodes.context)))
 
     def calls(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the request and draw of every draft call so far, int64[n] each."""
@@ -132,7 +132,7 @@ def widened(step: Step, width: int) -> Step:
     return replace(step, scores=functional.pad(step.scores, (0, missing), value=-np.inf))
 
 
-class Twins:
+class ContextMap:
     """The draft's contexts of the target's: equal prefixes of the two trees.
 
     Args:
@@ -143,24 +143,24 @@ class Twins:
         self._target: Any = batch.model.tree
         self._draft = view.batch.model
         self._last = view.batch.model.vocabulary.width - 1
-        self._twin = np.full(len(self._target.parent), -1, np.int64)
+        self._mapped = np.full(len(self._target.parent), -1, np.int64)
         open_ones = np.flatnonzero(view.batch.roots >= 0)
-        self._twin[batch.roots[open_ones]] = view.batch.roots[open_ones]
+        self._mapped[batch.roots[open_ones]] = view.batch.roots[open_ones]
 
     def of(self, contexts: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the draft's contexts of the prefixes ``contexts`` (int64[n]) of open requests."""
-        self._twin = with_room(self._twin, contexts, -1)
-        missing = np.unique(contexts[self._twin[contexts] < 0])
+        self._mapped = with_room(self._mapped, contexts, -1)
+        missing = np.unique(contexts[self._mapped[contexts] < 0])
         levels = []
         while missing.size:
             levels.append(missing)
             above = self._target.parent[missing].astype(np.int64)
             # subtle: ids are used again once freed, so a parent's may be the larger one.
-            self._twin = with_room(self._twin, above, -1)
-            missing = np.unique(above[self._twin[above] < 0])
+            self._mapped = with_room(self._mapped, above, -1)
+            missing = np.unique(above[self._mapped[above] < 0])
         for nodes in reversed(levels):
             above = self._target.parent[nodes].astype(np.int64)
             # An output that only the target has reads as another token: a worse guess, same law.
             tokens = np.minimum(self._target.token[nodes].astype(np.int64), self._last)
-            self._twin[nodes] = self._draft.advance(self._twin[above], tokens)
-        return self._twin[contexts]
+            self._mapped[nodes] = self._draft.advance(self._mapped[above], tokens)
+        return self._mapped[contexts]

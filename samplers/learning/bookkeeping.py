@@ -1,4 +1,4 @@
-"""Learning: the book-keeping of samplers whose draws share a tree: what was drawn, taken, spent."""
+"""Learning: which candidates of a shared tree became samples, and what they cost."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The queue of a best-first search: visited prefixes of one record by the bound of what is left.
+"""The queue of a best-first search: visited prefixes of one record by the bound of what can follow.
 
 A prefix lists its most probable next tokens, best first, and waits in the queue under the next one
 that nobody took; so it has one place however many children it has. Where the list is used up the

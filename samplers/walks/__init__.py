@@ -2,6 +2,6 @@
 
 Read ``batch`` (requests opened against a model), ``frontier`` (where the walks stand), ``step``,
 ``events`` (which event is next), ``decoding`` (the loop), ``candidates`` and ``outcome`` (what
-came of it). Every sampler imports from here; it imports only ``learning.tree`` of the rooms beside
-it.
+came of it). Every sampler imports from here; of samplers it imports only ``request`` and
+``learning.tree``.
 """

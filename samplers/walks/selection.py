@@ -1,4 +1,4 @@
-"""Helpers that samplers share: chunks of draws, rounds of candidates, record-level mass fields."""
+"""Candidates of draws, in parts that fit in memory, and the mass fields of a record."""
 
 from __future__ import annotations
 
