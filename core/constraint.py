@@ -304,12 +304,14 @@ def needs_grammar(parameter: str, found: str, reason: str | None = None) -> Usag
     """Return the error of a parameter that only grammars have a use for.
 
     Args:
-        parameter: Its name, perhaps with a value.
+        parameter: Its name, perhaps with a value, as ``draft counts``.
         found: What there is instead, as a clause.
         reason: Why that has no use for it.
     """
+    name, _, value = parameter.partition(" ")
+    shown = f"`{name}` {value}".rstrip()
     because = "" if reason is None else f": {reason}"
     return UsageError(
-        f"`{parameter}` needs a grammar, and {found}{because}",
-        hint=f"leave `{parameter}` out, or compile a grammar with cdec compile-grammar FILE",
+        f"{shown} needs a grammar, and {found}{because}",
+        hint=f"leave {shown} out, or compile a grammar with cdec compile-grammar FILE",
     )

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Set
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdec.cli.runs.artifacts import DEFAULT, HOW_TO_NAME_ONE
 from cdec.core.errors import FieldError, Notice, UsageError
+from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
-    from cdec.cli.options.sampling import SampleOptions as Options
+    from cdec.cli.options.sampling import SampleOptions
     from cdec.cli.runs.artifacts import RunConstraint
     from cdec.compilers.grammars.child.cache import CacheLimits
     from cdec.core.combine.healing import SortedTokens
@@ -21,12 +22,6 @@ if TYPE_CHECKING:
 _WITHOUT_COMPILER = ("regex", "schema")
 _ADAPTED = 64
 """Constraints kept with a lookahead, and for prompts with the same end cut off."""
-_REASONS = {
-    "--lookahead": "a set's members have one tokenisation each, so there is nothing to look ahead",
-    "--heal": "a set's members have one tokenisation each, which begins at a token boundary",
-    "--draft counts": "a set has no scanner states to count by, and its forced tokens are evaluated "
-    "ahead anyway",
-}
 
 
 class Requirements:
@@ -106,11 +101,11 @@ class Requirements:
         asked = (record.constraint, record.candidates, record.grammar)
         constraint = self._asked(record)
         if self._held.lookahead is not None:
-            grammar, look = _grammar(constraint, "--lookahead"), self._held.lookahead
-            constraint = self._adapted.get((asked, b""), lambda: grammar.with_lookahead(look))
+            inner, look = _some(constraint, "lookahead"), self._held.lookahead
+            constraint = self._adapted.get((asked, b""), lambda: inner.with_lookahead(look))
         if not self._held.heal:
             return prompt, constraint
-        return self._heal(prompt, _grammar(constraint, "--heal"), asked)
+        return self._heal(prompt, _some(constraint, "heal"), asked)
 
     def _asked(self, record: PromptRecord) -> Constraint | None:
         """Return the constraint that a record asks for, with what is asked of all of them."""
@@ -153,22 +148,10 @@ class Requirements:
             raise
 
     def _candidates(self, name: str, texts: tuple[str, ...]) -> Constraint:
-        """Return the set of some members of a record's artifact."""
-        constraint: Any = self._opened[name]
-        restricted: Any = self._restricted[name]
-        if constraint.kind != "set":
-            raise FieldError(
-                f"candidates choose among the members of a set, the artifact is a "
-                f"{constraint.kind}",
-                hint="compile the texts with cdec compile-set and name that artifact",
-                field="candidates",
-            )
-        if hasattr(restricted, "candidates"):
-            chosen: Constraint = restricted.candidates(texts)
-            return chosen
-        # The set is too large to be held to the others row by row; its candidates are not.
-        few = constraint.candidates(texts)
-        return self._restriction.of(few, "the record's candidates", warn=False)
+        """Return the constraint of some members of a record's artifact."""
+        # What a record chooses among are the members of its artifact, not those of another.
+        lists_members = self._opened[name].lists_members
+        return (self._restricted if lists_members else self._opened)[name].candidates(texts)
 
     def _left(self, constraint: Constraint, name: str) -> Constraint:
         return self._restriction.of(constraint, name) if self._restriction else constraint
@@ -186,11 +169,13 @@ class Requirements:
         return self._opened[name]
 
     def _heal(
-        self, prompt: Prompt, constraint: Any, asked: Hashable
-    ) -> tuple[Prompt, Constraint | None]:
+        self, prompt: Prompt, constraint: Constraint, asked: Hashable
+    ) -> tuple[Prompt, Constraint]:
         """Cut a prompt back to a token boundary, and let texts begin with what was cut off."""
         from cdec.core.combine.healing import HealedConstraint, SortedTokens
 
+        if not constraint.takes_bytes:
+            raise constraint.needs_grammar("heal")
         if self._tokens is None:
             self._tokens = SortedTokens(self._model.vocabulary)
         tokens = self._tokens
@@ -224,7 +209,9 @@ class _Recent:
         return self._kept[asked]
 
 
-def require_grammars(options: Options, held: RunConstraint, *, guessing: str | None = None) -> None:
+def require_grammars(
+    options: SampleOptions, held: RunConstraint, *, guessing: str | None = None
+) -> None:
     """Refuse options that need a grammar where the run has none, before a model loads.
 
     Args:
@@ -236,48 +223,44 @@ def require_grammars(options: Options, held: RunConstraint, *, guessing: str | N
         UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
             for a method without masks.
     """
-    asked = {"--lookahead": held.lookahead is not None, "--heal": held.heal}
-    flags = [flag for flag, is_asked in asked.items() if is_asked]
-    flags += [] if guessing is None else [guessing]
-    if not flags:
+    from cdec.core.constraint import needs_grammar
+    from cdec.core.sets.constraint import SetConstraint
+
+    asked = {"lookahead": held.lookahead is not None, "heal": held.heal}
+    parameters = [name for name, is_asked in asked.items() if is_asked]
+    parameters += [] if guessing is None else ["draft counts"]
+    if not parameters:
         return
-    if held.lookahead is not None and options.method == "unconstrained":
+    if held.lookahead is not None and not METHODS[options.method].masks:
         raise UsageError(
-            "--lookahead means nothing to --method unconstrained, which has no masks",
+            f"--lookahead means nothing to --method {options.method}, which has no masks",
             hint="leave it out",
         )
     files = [*held.named.values(), *held.others.values()]
     if options.prompt and not files:
-        raise _needs_grammar(flags[0], "there is no artifact")
+        raise needs_grammar(parameters[0], "there is no artifact")
     for file in files:
-        if file.kind == "set":
-            raise _needs_grammar(flags[0], f"{file.path} is a set")
+        if file.kind == SetConstraint.kind:
+            reason = SetConstraint.reasons.get(parameters[0].split()[0])
+            raise needs_grammar(parameters[0], f"{file.path} is a {file.kind}", reason)
 
 
-def nothing_guessed(guessing: str | None, kinds: Set[str | None]) -> list[Notice]:
+def nothing_guessed(guessing: str | None, has_keys: Set[bool]) -> list[Notice]:
     """Return a warning if tokens were to be guessed from counts, and no record had a grammar.
 
     Args:
         guessing: The option by which tokens are guessed; None where they are not.
-        kinds: Of the records' constraints, None for no constraint; empty if nothing was drawn.
+        has_keys: Whether records' constraints have what is counted by; empty if nothing was drawn.
     """
-    if guessing is None or not kinds or "grammar" in kinds:
+    if guessing is None or not has_keys or True in has_keys:
         return []
     message = f"{guessing} guessed nothing: no record has a grammar, whose states are counted"
     return [Notice("W_NOTHING_GUESSED", message)]
 
 
-def _grammar(constraint: Any, flag: str) -> Any:
+def _some(constraint: Constraint | None, parameter: str) -> Constraint:
+    from cdec.core.constraint import needs_grammar
+
     if constraint is None:
-        raise _needs_grammar(flag, "there is no constraint")
-    if constraint.kind != "grammar":
-        raise _needs_grammar(flag, f"the record's constraint is a {constraint.kind}")
+        raise needs_grammar(parameter, "there is no constraint")
     return constraint
-
-
-def _needs_grammar(flag: str, found: str) -> UsageError:
-    reason = f": {_REASONS[flag]}" if found.endswith("set") else ""
-    return UsageError(
-        f"{flag} needs a grammar, and {found}{reason}",
-        hint=f"leave {flag} out, or compile a grammar with cdec compile-grammar FILE",
-    )

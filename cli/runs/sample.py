@@ -67,7 +67,7 @@ def sample(options: Options, run: Run) -> int:
         status = loop.over(batches(tasks.of(files.records), options.batch_size), run)
         plan.draft.save_counts(plan.counts)
         run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
-        run.console.warn(nothing_guessed(plan.draft.guessing, tasks.kinds))
+        run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
         run.console.warn(getattr(loaded.reward, "notices", ()))
     return status
 
@@ -115,14 +115,14 @@ class Tasks:
     """Turns records into tasks, leaving out what an output to resume holds already.
 
     Attributes:
-        kinds: Of the constraints of all tasks so far; None for a task without one.
+        has_keys: Whether the constraints of tasks so far have what tokens are guessed by.
     """
 
     options: Options
     requirements: Requirements
     finished: FinishedRecords
     reward: Reward | None = None
-    kinds: set[str | None] = field(default_factory=set)
+    has_keys: set[bool] = field(default_factory=set)
 
     def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task]:
         """Yield a task for each record that is not finished."""
@@ -144,7 +144,7 @@ class Tasks:
 
         try:
             prompt, constraint = self.requirements.of(record)
-            self.kinds.add(None if constraint is None else constraint.kind)
+            self.has_keys.add(constraint is not None and constraint.has_speculation_keys)
             if self.reward is not None:
                 self.reward.check(record.input)
         except CdecError as error:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
 from cdec.core.combine.denial import deny
@@ -43,13 +43,12 @@ class Restriction:
         """Whether anything is asked."""
         return bool(self._others or self._denied)
 
-    def of(self, constraint: Constraint | None, name: str, *, warn: bool = True) -> Constraint:
+    def of(self, constraint: Constraint | None, name: str) -> Constraint:
         """Return what is left of a constraint.
 
         Args:
             constraint: None stands for all texts: what is left are those of the others.
             name: What notices call it.
-            warn: Whether to take note of dead ends, and of denied texts that are no members.
 
         Returns:
             A constraint; the one given where nothing is asked. Cost: as ``conjoin`` and ``deny``.
@@ -58,7 +57,7 @@ class Restriction:
             EmptySetError: Nothing is left.
             UsageError: Denied texts, and no constraint to leave them out of.
         """
-        chosen: Any = constraint
+        chosen = constraint
         for other in self._others.values():
             chosen = other if chosen is None else conjoin(chosen, other)
         if chosen is None:
@@ -66,20 +65,18 @@ class Restriction:
                 f"`deny` leaves texts of a constraint out, and {name} has none",
                 hint="leave `deny` out, or give a constraint",
             )
-        if warn and isinstance(chosen, ConjunctionConstraint):
+        if isinstance(chosen, ConjunctionConstraint):
             others = ", ".join(self._others)
             self._notices.add(Notice("W_DEAD_ENDS", f"{name} and {others}: {_DEAD_ENDS}", {}))
         if not self._denied:
-            return chosen  # type: ignore[no-any-return]
-        if chosen.kind != "set" and self._trie is None:
+            return chosen
+        if not chosen.lists_members and self._trie is None:
             self._trie = DeniedTexts(self._denied, chosen.vocabulary)
-        left: Any = deny(chosen, self._denied, denied=self._trie)
-        unknown = left.denied_unknown if warn else 0
-        if unknown:
+        left = deny(chosen, self._denied, denied=self._trie)
+        if unknown := left.denied_unknown:
             message = f"{name}: {unknown} of {len(self._denied)} denied texts are no members"
             self._notices.add(Notice("W_DENY_UNKNOWN", message, {"unknown": unknown}))
-        restricted: Constraint = left
-        return restricted
+        return left
 
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call: the first of each code, with their number."""

@@ -162,15 +162,17 @@ def test_candidates_of_a_set_too_large_to_walk_are_held_to_the_others(
     cdec: Runner, artifacts: Path, cities: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     from cdec.core.combine import restriction
-    from cdec.core.combine.conjunction.constraint import conjoin as plain
+    from cdec.core.combine.conjunction import constraint as conjunction
 
+    plain = conjunction.conjoin
     steps: list[int] = []
 
     def hurried(first: Any, second: Any) -> Any:
         steps.append(first.n_rows)
         return plain(first, second, max_steps=100 if first.n_rows == 2 else 1)
 
-    monkeypatch.setattr(restriction, "conjoin", hurried)
+    for module in (conjunction, restriction):
+        monkeypatch.setattr(module, "conjoin", hurried)
     data = jsonl({"id": 0, "candidates": ["Rome", "Paris"]}, {"id": 1, "n": 20})
     result = cdec("sample", "-a", cities, "--and", artifacts / "p.arrow", *MASKED, stdin=data)
     assert steps == [len(MEMBERS), 2]

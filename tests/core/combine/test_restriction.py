@@ -35,7 +35,6 @@ def test_warnings_name_what_they_are_about_and_are_counted() -> None:
     restriction = Restriction({"short": SHORT}, ["zzz"])
     for name in ("one", "two", "three"):
         restriction.of(FiniteLanguage([b"a"], VOCABULARY), name)
-    restriction.of(FiniteLanguage([b"a"], VOCABULARY), "unseen", warn=False)
     notices = {notice.code: notice.message for notice in restriction.take_notices()}
     assert notices.keys() == {"W_DEAD_ENDS", "W_DENY_UNKNOWN"}
     assert notices["W_DEAD_ENDS"].startswith("one and short: ")
