@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options.reading import CheckOptions as Options
@@ -23,7 +26,7 @@ def execute(options: Options, run: Run) -> int:
       cdec check json.arrow --whole -i document.json
       echo '{"a": [1, 2}' | cdec check json.arrow --explain
     """
-    from cdec.cli.runs.check import explanation, verdicts
+    from cdec.cli.runs.check import check, explanation
 
     if options.token_ids:
         refuse_unused(("format", "field", "whole", "tokenizer"), run.typed, "with --token-ids")
@@ -33,13 +36,45 @@ def execute(options: Options, run: Run) -> int:
         refuse_unused(("tokenizer", "json"), run.typed, "without --explain")
     if options.input == "-":
         refuse_terminal("texts", "give -i FILE, or pipe them in")
-    if options.explain and not options.json:
-        from cdec.cli.texts.explain import HEADER, explained_row
-
-        rows = [explained_row(step) for step in explanation(options, run.typed)]
-        print_columns(run.console, HEADER, rows)
+    if not options.explain:
+        return check(options, run)
+    steps = explanation(options, run.typed)
+    if not options.json:
+        print_columns(run.console, _HEADER, [_explained_row(step) for step in steps])
         return 0
-    chosen = explanation if options.explain else verdicts
-    for line in chosen(options, run.typed):
-        print_json(run.console, line)
+    for step in steps:
+        print_json(run.console, step)
     return 0
+
+
+_HEADER = ("byte", "token", "allowed", "forced", "ends", "reading", "stack")
+_SHOWN_TERMINALS = 4
+
+
+def _explained_row(step: Mapping[str, Any]) -> list[str]:
+    """Return a step as cells under ``_HEADER``."""
+    cells = [str(step["byte"]), f'"{step["token"]}"', f"{step['allowed_count']:,}"]
+    cells += ["yes" if step["forced"] else "", "yes" if step["may_end"] else ""]
+    if not step["is_allowed"]:
+        allowed = ", ".join(f'"{piece}"' for piece in step["allowed"])
+        wanted = " ".join(step["terminals"])
+        reading = f"refused at byte {step['refused_byte']}; expected {wanted}; such as {allowed}"
+    else:
+        reading = " | ".join(_shown_reading(reading) for reading in step["readings"])
+        hidden = step["readings_count"] - len(step["readings"])
+        if hidden:
+            reading += f" | ... {hidden} more"
+    return [*cells, reading, " ".join(step["stack"])]
+
+
+def _shown_reading(reading: Mapping[str, Any]) -> str:
+    """Return the terminals that a reading may be inside of; those that begin next, if none."""
+    names = _unique(reading["under_way"])
+    lead = "in" if names else "before"
+    names = _unique([name for name in reading["viable"] if not names or name in names])
+    more = " ..." if len(names) > _SHOWN_TERMINALS else ""
+    return f"{lead} {' '.join(names[:_SHOWN_TERMINALS]) or '(end)'}{more}"
+
+
+def _unique(names: list[str]) -> list[str]:
+    return list(dict.fromkeys(names))

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING
 from cdec.core.lazy import exports
 
 if TYPE_CHECKING:
+    from cdec.compilers.grammars.child.cache import CacheLimits as CacheLimits
+    from cdec.compilers.grammars.child.cache import GrammarCache as GrammarCache
     from cdec.compilers.grammars.child.compiler import ChildCompiler as ChildCompiler
     from cdec.compilers.grammars.child.compiler import compile_in_child as compile_in_child
     from cdec.compilers.grammars.compile import compile_grammar as compile_grammar
@@ -24,7 +26,9 @@ if TYPE_CHECKING:
     from cdec.compilers.sets.report import SetReport as SetReport
 
 __all__ = [
+    "CacheLimits",
     "ChildCompiler",
+    "GrammarCache",
     "GrammarLimits",
     "GrammarOptions",
     "GrammarReport",
@@ -40,7 +44,9 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
+        "CacheLimits": "grammars.child.cache",
         "ChildCompiler": "grammars.child.compiler",
+        "GrammarCache": "grammars.child.cache",
         "GrammarLimits": "grammars.definition",
         "GrammarOptions": "grammars.options",
         "GrammarReport": "grammars.report",

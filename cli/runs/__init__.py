@@ -1,4 +1,10 @@
-"""One run: records are read, worked on in batches, and written; errors become records.
+"""The runs of ``sample``, ``mass``, ``score`` and ``check``: records in, records out, in order.
 
-Commands import from here; it imports ``options`` and ``frame``.
+The way of a record: ``inputs`` reads it, ``artifacts`` has read what the run names, before
+``models`` opens the model; ``requirements`` says what the record's texts must belong to; ``loop``
+carries batches of records through a function, and turns a failure into an error object in its
+place. What each command does with these is ``sample`` (planned by ``plan``, with ``method``,
+``draft`` and ``reward``), ``mass``, ``score`` and ``check``; read ``mass`` first, it is the
+shortest. ``checks`` and ``tree`` hold what several commands refuse; ``compiling`` reads for the
+compile commands. Commands import from here; it imports ``options`` and ``frame``.
 """

@@ -202,7 +202,9 @@ def refuse_unconstrained(
     Raises:
         UsageError: ``needed``; it does not.
     """
+    from cdec.data.prompts.record import PromptRecord
+
     first = next(records, None)
-    if first is None or getattr(first, "grammar", None) is None:
+    if not isinstance(first, PromptRecord) or first.grammar is None:
         raise needed
     return itertools.chain([first], records)

@@ -3,25 +3,42 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact
+from cdec.cli.runs.loop import Loop, Task, batches
 from cdec.core.errors import DataError, EncodingError, UsageError
 
 if TYPE_CHECKING:
+    from cdec.cli.frame.command import Run
     from cdec.cli.options.reading import CheckOptions as Options
     from cdec.core.constraint import Constraint
 
 _TERMINALS_ONLY = ("explain", "lookahead")
 
 
-def verdicts(options: Options, typed: frozenset[str]) -> Iterator[dict[str, Any]]:
-    """Yield what the artifact says of each text, or token row, of the input.
+def check(options: Options, run: Run) -> int:
+    """Carry out one run; returns the exit status.
 
     Raises:
         UsageError: An option that this kind of artifact has no use for.
     """
+    verdicts = _verdicts(options, run.typed)
+    loop = Loop(
+        # A verdict is made when its task is: sessions go on from text to text.
+        work=lambda tasks: [task.request for task in tasks],
+        records=lambda task, verdict: [verdict],
+        write=partial(print_json, run.console),
+        strict=True,
+    )
+    return loop.over(batches((Task(None, verdict) for verdict in verdicts), 1), run)
+
+
+def _verdicts(options: Options, typed: frozenset[str]) -> Iterator[dict[str, Any]]:
+    """Yield what the artifact says of each text, or token row, of the input."""
     constraint = _constraint(options, typed)
     if options.token_ids:
         return constraint.token_verdicts(_token_rows(options), shown=options.allowed)

@@ -18,7 +18,7 @@ from cdec.cli.runs.inputs import Prompts, read_denied
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
 from cdec.cli.runs.models import refuse_revision
 from cdec.cli.runs.requirements import Requirements
-from cdec.cli.runs.tree import for_tree, tree_of
+from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import CdecError, UsageError
 
 if TYPE_CHECKING:
@@ -37,7 +37,7 @@ def measure(options: Options, run: Run) -> int:
     """Carry out one run; returns the exit status."""
     _check_options(options, run.typed)
     estimator = _estimator(options)
-    tree = tree_of(estimator)
+    tree = checked_tree(estimator.tree)
     paths = ArtifactPaths.of(options.artifact, options)
     prompts = Prompts.open(options, max_n=_ANY_N)
     records = prompts.records()

@@ -21,7 +21,7 @@ from cdec.cli.runs.method import ChosenMethod
 from cdec.cli.runs.models import refuse_revision
 from cdec.cli.runs.requirements import require_grammars
 from cdec.cli.runs.reward import refuse_code
-from cdec.cli.runs.tree import for_tree, tree_of
+from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import OutputExistsError, UsageError
 from cdec.samplers.registry import METHODS
 
@@ -92,7 +92,7 @@ class Plan:
             method=method,
             draft=draft,
             counts=draft.load_counts(),
-            tree=tree_of(method, output=options.output, resume=options.resume),
+            tree=checked_tree(method.tree, output=options.output, resume=options.resume),
             fields=kept_fields(options),
             paths=ArtifactPaths.of(options.artifact, options),
             cache=cache_limits(options),

@@ -19,7 +19,6 @@ if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.data.prompts.record import PromptRecord
 
-_WITHOUT_COMPILER = ("regex", "schema")
 _ADAPTED = 64
 """Constraints kept with a lookahead, and for prompts with the same end cut off."""
 
@@ -109,8 +108,8 @@ class Requirements:
 
     def _asked(self, record: PromptRecord) -> Constraint | None:
         """Return the constraint that a record asks for, with what is asked of all of them."""
-        for field in _WITHOUT_COMPILER:
-            if getattr(record, field) is not None:
+        for field, text in (("regex", record.regex), ("schema", record.schema)):
+            if text is not None:
                 raise FieldError(
                     f"the record brings a {field}, and this version compiles sets and grammars",
                     hint="write it as a grammar, or compile the allowed texts: cdec compile-set",
@@ -223,8 +222,8 @@ def require_grammars(
         UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
             for a method without masks.
     """
+    from cdec.core.artifacts.kinds import constraint_class
     from cdec.core.constraint import needs_grammar
-    from cdec.core.sets.constraint import SetConstraint
 
     asked = {"lookahead": held.lookahead is not None, "heal": held.heal}
     parameters = [name for name, is_asked in asked.items() if is_asked]
@@ -240,8 +239,9 @@ def require_grammars(
     if options.prompt and not files:
         raise needs_grammar(parameters[0], "there is no artifact")
     for file in files:
-        if file.kind == SetConstraint.kind:
-            reason = SetConstraint.reasons.get(parameters[0].split()[0])
+        kind = constraint_class(file.kind)
+        if not kind.has_terminals:
+            reason = kind.reasons.get(parameters[0].split()[0])
             raise needs_grammar(parameters[0], f"{file.path} is a {file.kind}", reason)
 
 

@@ -68,7 +68,7 @@ def sample(options: Options, run: Run) -> int:
         plan.draft.save_counts(plan.counts)
         run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
-        run.console.warn(getattr(loaded.reward, "notices", ()))
+        run.console.warn(() if loaded.reward is None else loaded.reward.notices)
     return status
 
 

@@ -39,13 +39,14 @@ def for_tree(
     return iter([] if first is None else [first])
 
 
-def tree_of(keeper: object, *, output: Path | None = None, resume: bool = False) -> TreeFile | None:
-    """Return the tree that a method or sampler keeps, if it keeps one.
+def checked_tree(
+    tree: TreeFile | None, *, output: Path | None = None, resume: bool = False
+) -> TreeFile | None:
+    """Return the tree of a run, if it keeps one.
 
     Raises:
         UsageError: ``--resume``, or a tree in the place of the output or of standard output.
     """
-    tree: TreeFile | None = getattr(keeper, "tree", None)
     if tree is None:
         return None
     if str(tree.path) == "-":

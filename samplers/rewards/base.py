@@ -10,7 +10,7 @@ from typing import ClassVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import CdecError, RewardError
+from cdec.core.errors import CdecError, Notice, RewardError
 
 Record = Mapping[str, object] | None
 """The other fields of a prompt's record: ``Request.input``."""
@@ -34,11 +34,13 @@ class Reward(ABC):
 
     Attributes:
         name: Kind, as in ``REWARDS``.
+        notices: Warnings of what was scored so far.
     """
 
     name: ClassVar[str]
 
     def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
+        self.notices: list[Notice] = []
         self.argument = argument
         self.hard_threshold = hard_threshold
 

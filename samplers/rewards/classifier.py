@@ -66,7 +66,6 @@ class ClassifierReward(Reward):
                 hint="Give as many tokens as a forward pass can take, or leave it out.",
                 option="max_batch_tokens",
             )
-        self.notices: list[Notice] = []
         self._max_batch_tokens = max_batch_tokens
         self._model: ClassifierModel = load_classifier(argument, device, dtype, revision)
         self._label = label_index(self._model, label)

@@ -1,1 +1,0 @@
-"""What is said of given texts: accepted, or refused at which byte."""
