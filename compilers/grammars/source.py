@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+from cdec.compilers.grammars.decoding import decode_source
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Lexer
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.options import UNNAMED, Dialect
-from cdec.core.errors import CdecError, EncodingError, LimitError, UsageError
-from cdec.core.grammars.errors import GrammarSyntaxError
+from cdec.core.errors import CdecError, UsageError
 
 
 def read_grammar(
@@ -61,55 +61,3 @@ def read_grammar(
             error.details.setdefault("path", name)
         raise
     return grammar if lexer is None else replace(grammar, lexer=lexer)
-
-
-def decode_source(text: bytes | str, limits: GrammarLimits) -> str:
-    """Return a grammar's text without byte order mark, its line ends as line feeds.
-
-    Args:
-        text: The source.
-        limits: Limits.
-
-    Returns:
-        The text.
-
-    Raises:
-        EncodingError: Bytes that are no UTF-8, a lone surrogate in a string.
-        GrammarSyntaxError: A NUL byte.
-        LimitError: More bytes than ``max_grammar_bytes``.
-    """
-    if len(text) > limits.max_grammar_bytes:
-        raise _too_long(len(text), limits)
-    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    if len(data) > limits.max_grammar_bytes:
-        raise _too_long(len(data), limits)
-    try:
-        source = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise EncodingError(
-            f"line {line}: byte {error.start + 1} of the grammar is not valid UTF-8",
-            hint="save the grammar as UTF-8",
-            line=line,
-            byte_offset=error.start + 1,
-        ) from None
-    source = source.removeprefix("\ufeff").replace("\r\n", "\n")
-    zero = source.find("\0")
-    if zero >= 0:
-        line = source.count("\n", 0, zero) + 1
-        column = zero - source.rfind("\n", 0, zero)
-        raise GrammarSyntaxError(
-            f"line {line}, column {column}: a NUL byte",
-            hint="write it as \\x00 inside a literal",
-            line=line,
-            column=column,
-        )
-    return source
-
-
-def _too_long(size: int, limits: GrammarLimits) -> LimitError:
-    return LimitError(
-        f"the grammar has {size:,} bytes, the limit is {limits.max_grammar_bytes:,}",
-        hint="raise `max_grammar_bytes`",
-        limit="max_grammar_bytes",
-    )

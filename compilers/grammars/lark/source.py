@@ -14,6 +14,7 @@ from typing import Any
 from lark.exceptions import LarkError, VisitError
 from lark.load_grammar import GrammarBuilder
 
+from cdec.compilers.grammars.decoding import decode_source
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits
 from cdec.compilers.grammars.lark.assemble import assemble
 from cdec.compilers.grammars.lark.definitions import loaded_definitions
@@ -115,8 +116,6 @@ def _importer(limits: GrammarLimits, import_folder: Path | None) -> Any:
     """Return the check of an imported file: the same as of the grammar itself."""
 
     def check(data: bytes, path: str) -> str:
-        from cdec.compilers.grammars.source import decode_source
-
         try:
             text = decode_source(data, limits)
             _checked_outline(text, limits, import_folder)
