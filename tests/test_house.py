@@ -14,16 +14,13 @@ FILES_A_ROOM = 18
 LINES_A_FILE = 300
 LINES_A_FUNCTION = 60
 
-CIRCLES: list[list[str]] = [
-    ["cdec.compilers.grammars.lark.source", "cdec.compilers.grammars.source"],
-]
+CIRCLES: list[list[str]] = []
 """Groups of files that still import each other; a group that is cut open leaves the list."""
 
 CROWDED: dict[str, int] = {}
 """Rooms with more files than the limit, and how many: these numbers may only shrink."""
 
 LONG_FILES: dict[str, int] = {
-    "core/sets/constraint.py": 357,
     "samplers/registry.py": 306,
 }
 """Files with more lines of code than the limit, and how many: these numbers may only shrink."""

@@ -7,6 +7,7 @@ import warnings
 
 import pytest
 
+from cdec.cli.frame.typed import in_typed_words
 from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.source import read_grammar
 from cdec.core.errors import CdecError, UsageError
@@ -29,7 +30,7 @@ def test_corpus_of_bad_grammars(case: Case) -> None:
     error = caught.value
     assert (error.code, error.exit_status) == (expect["error"], expect["exit"])
     assert error.hint
-    assert expect.get("hint", "") in error.hint
+    assert expect.get("hint", "") in in_typed_words(error.hint)
     for key, name in (("line", "line"), ("col", "column"), ("name", "name"), ("limit", "limit")):
         assert error.details.get(name) == expect.get(key, error.details.get(name))
     assert error.details.get("feature") == expect.get("feature", error.details.get("feature"))
