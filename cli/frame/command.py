@@ -102,25 +102,26 @@ def as_command(
         return execute(options, run)
 
     parameters = parameters_of(options_class).values()
+    types = {parameter.name: _typer_type(parameter) for parameter in parameters}
     function.__signature__ = inspect.Signature(  # type: ignore[attr-defined]
         [
             inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
-            *map(_signature_parameter, parameters),
+            *(_signature_parameter(p, types[p.name]) for p in parameters),
         ]
     )
-    function.__annotations__ = {p.name: _typer_type(p) for p in parameters} | {"ctx": typer.Context}
+    function.__annotations__ = types | {"ctx": typer.Context}
     function.__name__ = name.replace("-", "_")
     function.__doc__ = execute.__doc__
     return function
 
 
-def _signature_parameter(parameter: Parameter) -> inspect.Parameter:
+def _signature_parameter(parameter: Parameter, annotation: Any) -> inspect.Parameter:
     default = parameter.default
     return inspect.Parameter(
         parameter.name,
         inspect.Parameter.KEYWORD_ONLY,
         default=inspect.Parameter.empty if default is dataclasses.MISSING else default,
-        annotation=_typer_type(parameter),
+        annotation=annotation,
     )
 
 
