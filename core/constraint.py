@@ -297,21 +297,24 @@ class Constraint(ABC):
     def needs_grammar(self, parameter: str) -> UsageError:
         """Return the error of a parameter that this constraint has no use for."""
         found = f"the record's constraint is a {self.kind}"
-        return needs_grammar(parameter, found, self.reasons.get(parameter))
+        return needs_grammar(parameter, found, self.reasons)
 
 
-def needs_grammar(parameter: str, found: str, reason: str | None = None) -> UsageError:
+def needs_grammar(
+    parameter: str, found: str, reasons: Mapping[str, str] | None = None
+) -> UsageError:
     """Return the error of a parameter that only grammars have a use for.
 
     Args:
-        parameter: Its name, perhaps with a value, as ``draft counts``.
+        parameter: Its name, and perhaps its value after a space.
         found: What there is instead, as a clause.
-        reason: Why that has no use for it.
+        reasons: ``Constraint.reasons`` of what there is.
     """
-    name, _, value = parameter.partition(" ")
-    shown = f"`{name}` {value}".rstrip()
+    name, space, value = parameter.partition(" ")
+    reason = (reasons or {}).get(name)
     because = "" if reason is None else f": {reason}"
+    typed = f"`{name}`{space}{value}"
     return UsageError(
-        f"{shown} needs a grammar, and {found}{because}",
-        hint=f"leave {shown} out, or compile a grammar with cdec compile-grammar FILE",
+        f"{typed} needs a grammar, and {found}{because}",
+        hint=f"leave {typed} out, or compile a grammar with cdec compile-grammar FILE",
     )

@@ -240,9 +240,14 @@ def require_grammars(
         raise needs_grammar(parameters[0], "there is no artifact")
     for file in files:
         kind = constraint_class(file.kind)
-        if not kind.has_terminals:
-            reason = kind.reasons.get(parameters[0].split()[0])
-            raise needs_grammar(parameters[0], f"{file.path} is a {file.kind}", reason)
+        can = {
+            "lookahead": kind.has_terminals,
+            "heal": kind.takes_bytes,
+            "draft counts": kind.has_speculation_keys,
+        }
+        lacking = [parameter for parameter in parameters if not can[parameter]]
+        if lacking:
+            raise needs_grammar(lacking[0], f"{file.path} is a {file.kind}", kind.reasons)
 
 
 def nothing_guessed(guessing: str | None, has_keys: Set[bool]) -> list[Notice]:

@@ -1,4 +1,4 @@
-"""Reusable checks of the laws in ``cdec.core.constraint``, for every kind of constraint."""
+"""Reusable checks of the laws in ``cdec.core.session``, for every kind of constraint."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 
 from cdec.core.constraint import DEAD, DONE, Constraint, Session
 from cdec.core.mask import allocate_mask, mask_words, unpack_mask
+from tests.laws.constraints import assert_constraint_laws
 
 Allowed = Callable[[tuple[int, ...]], set[int]]
 """Plain reference: the allowed token ids after a prefix of tokens."""
@@ -163,7 +164,7 @@ def assert_session_laws(
     max_steps: int = 64,
     max_states: int = 200,
 ) -> None:
-    """Check every law of ``cdec.core.constraint`` on a constraint.
+    """Check every law of ``cdec.core.session`` and ``cdec.core.constraint`` on a constraint.
 
     Args:
         constraint: Any kind.
@@ -193,6 +194,7 @@ def assert_session_laws(
             np.testing.assert_array_equal(masks, reference, f"{device} differs from {devices[0]}")
         assert_batch_is_rows(session, states[-16:], vocabulary)
         reference = masks
+    assert_constraint_laws(constraint, members, prefixes[:16])
 
 
 def assert_allowed_is(

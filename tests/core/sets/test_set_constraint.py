@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -186,7 +187,7 @@ def test_damaged_arrays_never_crash(device: str) -> None:
 
 
 def make_damaged(whole: Any, arrays: SetArrays) -> Any:
-    return type(whole)(arrays, whole.vocabulary, whole.members)
+    return type(whole)(replace(whole.rows, arrays=arrays))
 
 
 def exercise(session: Any, width: int, nodes: int, rng: np.random.Generator) -> None:
