@@ -1,6 +1,7 @@
 """Constraints made of constraints: both of two, all but some texts, a prompt's cut end healed.
 
-Read ``conjunction/`` first, then ``denial`` and ``healing``, each with a session of its own, and
-``restriction``, which asks the same of many constraints. Others import ``conjunction.constraint``,
-``denial``, ``healing`` and ``restriction``.
+Read ``conjunction/`` first, then ``denial`` and ``healing``; each has a session of its own.
+``wrapped`` is a base for constraints that change another one; ``restriction`` applies conjunction
+and denial to many constraints alike. Others import ``conjunction.constraint``, ``denial``,
+``healing``, ``restriction`` and ``wrapped``.
 """

@@ -1,4 +1,4 @@
-"""DeniedSession: a decoding run over a constraint that leaves some texts out, and no dead ends.
+"""DeniedSession: a decoding run that leaves some texts of a constraint out, without dead ends.
 
 Along the beginnings of denied texts a state is a pair of the inner state and a place in the trie
 of denied texts; a text that steps off the trie goes on with the inner state as it is.
@@ -228,7 +228,7 @@ class DeniedSession(Session):
         return tokens.tolist(), list(zip(steps.nodes[is_allowed].tolist(), after, strict=True))
 
     def _resolve(self, fresh: Mapping[int, int]) -> None:
-        """Find out which nodes, with their inner states, are stuck: all that is ahead is.
+        """Find out which nodes are stuck, given with their inner states: no text ends from them.
 
         Only nodes from where no other way is left are followed, level by level; the answer is then
         read backwards, from the longest beginnings.
@@ -245,7 +245,7 @@ class DeniedSession(Session):
     def _only_ways(
         self, nodes: NDArray[np.int64], inside: NDArray[np.int64]
     ) -> dict[int, list[tuple[int, int]]]:
-        """Return what is ahead of the nodes (int64[n]) that have no way off the trie.
+        """Return the ways on from those nodes (int64[n]) from which every way stays in the trie.
 
         The others are noted as not stuck: their text may end, or a token leads off the trie. Tokens
         of one byte are asked first, since a mask may cost a thousand times as much.

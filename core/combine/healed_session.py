@@ -23,7 +23,7 @@ class PrefixPosition:
         ids: int32[n] allowed tokens, ascending.
         allowed: bool[V], the same; mask: int32[words], the same.
         ahead: The new position by token id; tokens that go beyond the prefix are not in it.
-        rest: How those go on, by token id.
+        beyond: The bytes of those after the prefix, by token id.
         key: Speculation key.
     """
 
@@ -31,7 +31,7 @@ class PrefixPosition:
     allowed: NDArray[np.bool_]
     mask: NDArray[np.int32]
     ahead: Mapping[int, int]
-    rest: Mapping[int, bytes]
+    beyond: Mapping[int, bytes]
     key: int
 
 
@@ -64,8 +64,8 @@ class HealedSession(Session):
 
     def _step(self, place: int, token: int) -> int:
         position = self._positions[place]
-        if token in position.rest:
-            begun = self._inner.advance_bytes(self._inner.start(1), [position.rest[token]])
+        if token in position.beyond:
+            begun = self._inner.advance_bytes(self._inner.start(1), [position.beyond[token]])
             return int(begun[0])
         ahead = position.ahead.get(token)
         if ahead is None:

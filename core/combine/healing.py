@@ -124,7 +124,7 @@ class HealedConstraint(WrappedConstraint):
         """Start a decoding run on ``cpu`` or a torch device.
 
         Cost: the first one finds the tokens allowed at each position: every token that begins with
-        the rest of the prefix is tried, about a microsecond each.
+        what is left of the prefix is tried, about a microsecond each.
         """
         return on_device(HealedSession(self.inner.session("cpu"), self._positions), device)
 
@@ -168,26 +168,26 @@ class HealedConstraint(WrappedConstraint):
                 if start + length in alive
                 for token in ids
             }
-            rest = _accepted(session, *tokens.longer(left))
-            positions.append(self._position(left, ahead, rest))
-            if ahead or rest:
+            beyond = _accepted(session, *tokens.longer(left))
+            positions.append(self._position(left, ahead, beyond))
+            if ahead or beyond:
                 alive.add(start)
         return positions[::-1]
 
     def _position(
-        self, left: bytes, ahead: Mapping[int, int], rest: Mapping[int, bytes]
+        self, left: bytes, ahead: Mapping[int, int], beyond: Mapping[int, bytes]
     ) -> PrefixPosition:
-        ids = np.array(sorted({*ahead, *rest}), np.int32)
+        ids = np.array(sorted({*ahead, *beyond}), np.int32)
         allowed = np.zeros(self.vocabulary.width, np.bool_)
         allowed[ids] = True
         digest = hashlib.blake2b(left, digest_size=8).digest()
         key = int.from_bytes(digest, "little", signed=True)
-        return PrefixPosition(ids, allowed, pack_mask(allowed[None])[0], ahead, rest, key)
+        return PrefixPosition(ids, allowed, pack_mask(allowed[None])[0], ahead, beyond, key)
 
 
-def _accepted(session: Session, ids: Sequence[int], rests: Sequence[bytes]) -> dict[int, bytes]:
-    """Return the tokens with whose rests a text may begin."""
+def _accepted(session: Session, ids: Sequence[int], onward: Sequence[bytes]) -> dict[int, bytes]:
+    """Return the tokens, and how they go on, if a text may begin as they go on."""
     if not ids:
         return {}
-    after = session.advance_bytes(session.start(len(ids)), list(rests))
-    return {ids[row]: rests[row] for row in np.flatnonzero(after != DEAD).tolist()}
+    after = session.advance_bytes(session.start(len(ids)), list(onward))
+    return {ids[row]: onward[row] for row in np.flatnonzero(after != DEAD).tolist()}

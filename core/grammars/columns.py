@@ -28,13 +28,13 @@ branches; a group is allowed if one of its branches is.
   leads to the right scanner state: ``delta[context_start[context], path_byte[p]] == path_next[p]``.
   Its parent is a SHIFT node. There are none in ``dynamic``: SHIFT nodes follow each other.
 
-**Chains** (``contextual``/``basic``). A decoding state is a list of (stack, scanner state): the
+**Readings** (``contextual``/``basic``). A decoding state is a list of (stack, scanner state): the
 reading under way, then its fallback, the reading in which the last completed terminal has ended
 and the bytes since then are read anew, then the fallback of that, and so on. Entering a state that
 completes t replaces all that follows by (stack after t, start of a terminal), or by nothing if t
 cannot be shifted; a reading whose scanner dies leaves its place to its fallback. So is ``1..2``
-read with NUMBER ``[0-9]+(\\.[0-9]+)?``: after ``1.`` the chain is (inside NUMBER, before a digit),
-(after NUMBER, one dot into ``..``). Only the last of a chain may be at the start of a terminal. The
+read with NUMBER ``[0-9]+(\\.[0-9]+)?``: after ``1.`` the list is (inside NUMBER, before a digit),
+(after NUMBER, one dot into ``..``). Only the last reading may be at the start of a terminal. The
 text is complete if the last one is and its stack accepts the end. In ``dynamic`` a decoding state
 is a set of such pairs, and every completed terminal adds one.
 """

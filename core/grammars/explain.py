@@ -37,7 +37,7 @@ def explain(
         One object a token. ``byte`` is where it begins, ``allowed_count`` and ``forced`` are those
         before it, all else holds after it: ``readings`` (terminals under way, those that the parser
         takes, the stack, the rules), ``may_end``. For a refused token ``is_allowed`` is false and
-        the rest says where in it the language was left.
+        the other fields say where in it the language was left.
     """
     state, byte = int(session.start(1)[0]), 0
     for index, token_id in enumerate(token_ids):

@@ -102,7 +102,7 @@ def shown_stack(view: StateView) -> dict[str, list[str]]:
 
 
 def _unique(names: list[str]) -> list[str]:
-    """Return names without repetitions, in their order."""
+    """Return names once each, in their order."""
     return list(dict.fromkeys(names))
 
 

@@ -60,7 +60,7 @@ class GroupView:
 
 @dataclass(frozen=True, slots=True)
 class TreeView:
-    """What every token means at one scanner state.
+    """The tokens of one scanner state, in groups that are read alike.
 
     Attributes:
         state: The scanner state.

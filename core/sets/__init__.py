@@ -1,7 +1,8 @@
 """Sets: a compiled list of token sequences, walked as a trie.
 
-Read ``trie`` (the arrays) and ``view`` (what kernels read of them), ``kernels`` and ``primitives``
-(the walks), ``session`` and ``torch_session`` (decoding runs), ``constraint``; ``members`` holds
-texts and ids, ``filter`` leaves rows out, ``artifact`` says what a file must satisfy. Others
+Read ``trie`` (the arrays), ``members`` (texts and ids), ``rows`` (those that may be emitted) and
+``filter`` (how rows are left out); ``view``, ``kernels`` and ``primitives`` (the walks),
+``session`` and ``torch_session`` (decoding runs); then ``constraint``. ``accepted_rows`` holds a
+set to another constraint, ``report`` shows it, ``artifact`` says what a file must satisfy. Others
 import ``constraint``, and the compiler ``trie``, ``build_kernels`` and ``artifact``.
 """

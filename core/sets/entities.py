@@ -1,4 +1,4 @@
-"""Entities on their way from a reader to a set compiler: batches of texts with ids and places."""
+"""Batches of entities, as readers give them to the compiler of sets: texts, ids and lines."""
 
 from __future__ import annotations
 

@@ -70,7 +70,7 @@ class RowFilter:
         return np.where(inside, partial, self.n_kept)
 
 
-def narrow(row_filter: RowFilter | None, kept: NDArray[np.bool_], n_rows: int) -> RowFilter:
+def intersect(row_filter: RowFilter | None, kept: NDArray[np.bool_], n_rows: int) -> RowFilter:
     """Return the filter that keeps what both keep.
 
     Raises:

@@ -1,4 +1,4 @@
-"""SetMembers: what stands around the rows of a set: member texts, entity ids, source lines."""
+"""SetMembers: the texts, entity ids and source lines of a set's rows."""
 
 from __future__ import annotations
 

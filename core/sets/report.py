@@ -1,4 +1,4 @@
-"""What ``inspect`` shows of a set: statistics, and part of the trie as plain data."""
+"""A set described: its sizes, and part of its trie as plain data."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class TreeNode:
     """A node of a trie as it is shown.
 
     Attributes:
-        token_ids: The tokens from the parent on: one, or the whole rest of a row that is alone.
+        token_ids: The tokens from the parent on: one, or all that follows in a row that is alone.
         text: Their bytes, not escaped.
         rows: Rows below, itself included.
         is_member: A row ends here.

@@ -9,7 +9,7 @@ from functools import cached_property
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.sets.filter import RowFilter, narrow
+from cdec.core.sets.filter import RowFilter, intersect
 from cdec.core.sets.members import SetMembers
 from cdec.core.sets.trie import SetArrays, build_trie
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -17,7 +17,7 @@ from cdec.core.tokens.vocabulary import Vocabulary
 
 @dataclass(frozen=True, eq=False)
 class SetRows:
-    """Rows of ``arrays``, by number; some may be left out, and all may be few of a compiled set's.
+    """Rows of a compiled set, or some of them, by their numbers in ``arrays``.
 
     Attributes:
         arrays: R rows and their trie.
@@ -67,7 +67,7 @@ class SetRows:
             EmptySetError: Nothing is left.
             UsageError: Another shape or type.
         """
-        return replace(self, row_filter=narrow(self.row_filter, kept, self.arrays.n_rows))
+        return replace(self, row_filter=intersect(self.row_filter, kept, self.arrays.n_rows))
 
     def without(self, texts: Iterable[bytes]) -> tuple[SetRows, int]:
         """Leave the members of texts out; return the rows and how many texts are no members.

@@ -278,7 +278,10 @@ class TorchSetSession(Session):
 
 
 def _require_tree(arrays: SetArrays) -> None:
-    """subtle: without this check, a damaged degree would ask the device for gigabytes of edges."""
+    """Require degrees that add up.
+
+    subtle: without this check, a damaged one would ask the device for gigabytes of edges.
+    """
     edges = int(arrays.node_degree.sum(dtype=np.int64))
     if arrays.node_degree.min() < 0 or edges != arrays.n_nodes - 1:
         raise ArtifactInvalidError(

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from cdec.core.errors import ModelError
-from cdec.core.tokens.parts import RawTokenizer
+from cdec.core.tokens.parts import UncheckedTokenizer
 from cdec.core.tokens.spec import Spec
 from cdec.core.tokens.token_bytes import byte_alphabet
 
@@ -36,7 +36,7 @@ TIKTOKEN_ENCODINGS: dict[str, tuple[str, int, tuple[int, ...]]] = {
 defines them."""
 
 
-def read_tiktoken(data: bytes, name: str) -> RawTokenizer:
+def read_tiktoken(data: bytes, name: str) -> UncheckedTokenizer:
     """Read a ``.tiktoken`` file, whose pattern and special tokens follow from its name.
 
     Args:
@@ -70,10 +70,10 @@ def read_tiktoken(data: bytes, name: str) -> RawTokenizer:
                 line=number,
             ) from error
     special = {end, *others}
-    return RawTokenizer(rank_spec(ranks, pattern, special), special, {end}, None, encoding)
+    return UncheckedTokenizer(rank_spec(ranks, pattern, special), special, {end}, None, encoding)
 
 
-def read_tekken(document: Mapping[str, Any], name: str) -> RawTokenizer:
+def read_tekken(document: Mapping[str, Any], name: str) -> UncheckedTokenizer:
     """Read a ``tekken.json`` document: rank r has the id r + number of special tokens.
 
     Raises:
@@ -99,7 +99,7 @@ def read_tekken(document: Mapping[str, Any], name: str) -> RawTokenizer:
     shifted = {token: rank + n_special for token, rank in ranks.items()}
     hidden = set(range(n_special))
     spec = rank_spec(shifted, pattern, hidden)
-    return RawTokenizer(spec, hidden, {end}, begin, Path(name).name)
+    return UncheckedTokenizer(spec, hidden, {end}, begin, Path(name).name)
 
 
 def rank_spec(ranks: Mapping[bytes, int], pattern: str, special_ids: Collection[int]) -> Spec:

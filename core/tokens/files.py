@@ -11,7 +11,7 @@ import orjson
 
 from cdec.core.errors import LimitError, ModelError
 from cdec.core.tokens.byte_pair_ranks import read_tekken, read_tiktoken
-from cdec.core.tokens.parts import RawTokenizer
+from cdec.core.tokens.parts import UncheckedTokenizer
 from cdec.core.tokens.sentencepiece_files import read_sentencepiece
 
 MAX_TOKENIZER_BYTES = 256 << 20
@@ -31,7 +31,7 @@ _ROLES = (
 )
 
 
-def read_tokenizer_file(path: Path) -> RawTokenizer:
+def read_tokenizer_file(path: Path) -> UncheckedTokenizer:
     """Read a tokenizer from one file (or GPT-2's two).
 
     Args:
@@ -119,7 +119,7 @@ def generation_eos(folder: Path) -> set[int]:
     return {entry for entry in entries if type(entry) is int and entry >= 0}
 
 
-def _read_tokenizer_json(document: Mapping[str, Any], path: Path) -> RawTokenizer:
+def _read_tokenizer_json(document: Mapping[str, Any], path: Path) -> UncheckedTokenizer:
     spec = check_spec(dict(document), path.name)
     ids = {t["content"]: t["id"] for t in spec["added_tokens"]}
     if isinstance(spec["model"]["vocab"], dict):
@@ -139,7 +139,7 @@ def _read_tokenizer_json(document: Mapping[str, Any], path: Path) -> RawTokenize
                 bos = min(found)
     if path.name != "tokenizer.json":
         eos = set()
-    return RawTokenizer(spec, special, eos, bos, path.name)
+    return UncheckedTokenizer(spec, special, eos, bos, path.name)
 
 
 def check_spec(spec: dict[str, Any], name: str) -> dict[str, Any]:
@@ -171,7 +171,7 @@ def check_spec(spec: dict[str, Any], name: str) -> dict[str, Any]:
     return spec
 
 
-def _read_two_files(path: Path, data: bytes) -> RawTokenizer:
+def _read_two_files(path: Path, data: bytes) -> UncheckedTokenizer:
     name = path.name.removesuffix(".xz")
     merges_path = path.with_name(_MERGES[name])
     packed = merges_path.with_name(merges_path.name + ".xz")
@@ -202,7 +202,7 @@ def _read_two_files(path: Path, data: bytes) -> RawTokenizer:
         },
     }
     eos = {end} if isinstance(end, int) else set()
-    return RawTokenizer(spec, set(eos), eos, end if eos else None, path.parent.name or name)
+    return UncheckedTokenizer(spec, set(eos), eos, end if eos else None, path.parent.name or name)
 
 
 def _beside(path: Path) -> dict[str, Any]:

@@ -16,7 +16,7 @@ BEGIN_NAMES = ("<s>", "<bos>", "<|begin_of_text|>")
 
 
 @dataclass(frozen=True, slots=True)
-class RawTokenizer:
+class UncheckedTokenizer:
     """A tokenizer as its source tells it.
 
     Attributes:
@@ -46,7 +46,7 @@ class TokenizerParts:
     name: str
 
 
-def assemble(raw: RawTokenizer) -> TokenizerParts:
+def assemble(given: UncheckedTokenizer) -> TokenizerParts:
     """Turn a tokenizer as read into bytes, special ids and an encoder of continuation text.
 
     Raises:
@@ -54,42 +54,42 @@ def assemble(raw: RawTokenizer) -> TokenizerParts:
             something that the ``tokenizers`` library never writes.
     """
     try:
-        return _assemble(raw)
+        return _assemble(given)
     except (KeyError, TypeError, ValueError, AttributeError) as error:
         raise ModelError(
-            f"{raw.name}: the tokenizer's file is damaged: {type(error).__name__}: {error}",
+            f"{given.name}: the tokenizer's file is damaged: {type(error).__name__}: {error}",
             hint="Fetch the file again, or save the tokenizer with a current transformers.",
         ) from error
 
 
-def _assemble(raw: RawTokenizer) -> TokenizerParts:
-    refuse_unfaithful(raw.spec)
-    hidden = raw.special_ids | flagged_special_ids(raw.spec)
-    eos = raw.eos_token_ids or _first_named(raw.spec, END_NAMES, hidden)
-    bos = raw.bos_token_id
+def _assemble(given: UncheckedTokenizer) -> TokenizerParts:
+    refuse_unfaithful(given.spec)
+    hidden = given.special_ids | flagged_special_ids(given.spec)
+    eos = given.eos_token_ids or _first_named(given.spec, END_NAMES, hidden)
+    bos = given.bos_token_id
     if bos is None:
-        bos = next(iter(_first_named(raw.spec, BEGIN_NAMES, hidden)), None)
+        bos = next(iter(_first_named(given.spec, BEGIN_NAMES, hidden)), None)
     # subtle: a generation configuration may end sequences with an ordinary token, say a newline.
     # It ends them, but how text is encoded, and so the hash, does not depend on it.
     special = hidden | eos | (set() if bos is None else {bos})
     wrong = [token_id for token_id in special if not 0 <= token_id < MAX_TOKENS]
     if wrong:
         raise ModelError(
-            f"{raw.name}: a special token has the id {wrong[0]}, expected 0 <= id < {MAX_TOKENS}",
+            f"{given.name}: a special token has the id {wrong[0]}, expected 0 <= id < {MAX_TOKENS}",
             hint="Check eos_token_id in generation_config.json and the tokenizer's files.",
             token_id=wrong[0],
         )
-    spec = continuation_spec(raw.spec, hidden)
+    spec = continuation_spec(given.spec, hidden)
     table = token_bytes(spec, special)
     if not any(table):
         # subtle: transformers builds a tokenizer of two special tokens, without a word, for a
         # folder that holds a model and no tokenizer.
         raise ModelError(
-            f"{raw.name}: the tokenizer has no token that is text",
+            f"{given.name}: the tokenizer has no token that is text",
             hint="Check that the tokenizer's files lie beside the model, or name another one.",
         )
     tokenization = Tokenization(spec, hidden)
-    return TokenizerParts(table, sorted(eos), special, bos, tokenization, raw.name)
+    return TokenizerParts(table, sorted(eos), special, bos, tokenization, given.name)
 
 
 def _first_named(spec: Spec, names: Iterable[str], special: set[int]) -> set[int]:

@@ -10,7 +10,7 @@ import base64
 from typing import Any
 
 from cdec.core.errors import ExtraMissingError, ModelError
-from cdec.core.tokens.parts import RawTokenizer
+from cdec.core.tokens.parts import UncheckedTokenizer
 from cdec.core.tokens.spec import SPACE_MARK, Spec
 
 _NORMAL, _UNKNOWN, _CONTROL, _USER_DEFINED, _UNUSED = 1, 2, 3, 4, 5
@@ -19,7 +19,7 @@ _UNIGRAM, _BPE = 1, 2
 """Model types of the file format."""
 
 
-def read_sentencepiece(data: bytes, name: str) -> RawTokenizer:
+def read_sentencepiece(data: bytes, name: str) -> UncheckedTokenizer:
     """Read a SentencePiece model.
 
     Args:
@@ -56,7 +56,7 @@ def read_sentencepiece(data: bytes, name: str) -> RawTokenizer:
     count = len(proto.pieces)
     eos = {trainer.eos_id} if 0 <= trainer.eos_id < count else set()
     bos = trainer.bos_id if 0 <= trainer.bos_id < count else None
-    return RawTokenizer(spec, special, eos, bos, name)
+    return UncheckedTokenizer(spec, special, eos, bos, name)
 
 
 def _parse(data: bytes, name: str) -> Any:

@@ -10,7 +10,7 @@ import orjson
 
 from cdec.core.errors import ModelError, TrustError, UsageError
 from cdec.core.tokens.files import check_spec, generation_eos, read_bounded, read_tokenizer_file
-from cdec.core.tokens.parts import RawTokenizer, TokenizerParts, assemble
+from cdec.core.tokens.parts import TokenizerParts, UncheckedTokenizer, assemble
 from cdec.core.tokens.sentencepiece_files import read_sentencepiece
 
 _HUGGING_FACE = ("tokenizer_config.json", "config.json")
@@ -40,11 +40,11 @@ def read_tokenizer(source: Any, *, revision: str | None = None) -> TokenizerPart
     return assemble(_from_hub(str(source), revision))
 
 
-def _from_object(tokenizer: Any) -> RawTokenizer:
+def _from_object(tokenizer: Any) -> UncheckedTokenizer:
     """Read a ``tokenizers.Tokenizer``, or a transformers tokenizer; neither is changed."""
     # A transformers tokenizer has no to_str of its own, but the tokenizers object it wraps has.
     if hasattr(tokenizer, "to_str"):
-        return RawTokenizer(_spec_of(tokenizer, "tokenizer"), set(), set(), None, "tokenizer")
+        return UncheckedTokenizer(_spec_of(tokenizer, "tokenizer"), set(), set(), None, "tokenizer")
     if not hasattr(tokenizer, "all_special_ids"):
         raise UsageError(
             f"a {type(tokenizer).__name__} is no tokenizer; expected a transformers or tokenizers "
@@ -60,9 +60,9 @@ def _from_object(tokenizer: Any) -> RawTokenizer:
         spec = _spec_of(backend, name)
         if pieces is not None:
             _take_merges(spec, pieces.spec)
-        return RawTokenizer(spec, special, eos, bos, name)
+        return UncheckedTokenizer(spec, special, eos, bos, name)
     if pieces is not None:
-        return RawTokenizer(pieces.spec, pieces.special_ids | special, eos, bos, name)
+        return UncheckedTokenizer(pieces.spec, pieces.special_ids | special, eos, bos, name)
     raise ModelError(
         f"{name}: the tokenizer of class {type(tokenizer).__name__} has no fast form",
         hint="Name its tokenizer.json, tokenizer.model or tekken.json instead.",
@@ -70,7 +70,7 @@ def _from_object(tokenizer: Any) -> RawTokenizer:
     )
 
 
-def _sentencepiece_origin(tokenizer: Any, name: str) -> RawTokenizer | None:
+def _sentencepiece_origin(tokenizer: Any, name: str) -> UncheckedTokenizer | None:
     """Return the SentencePiece model that transformers converted, None where it read a JSON."""
     named = getattr(tokenizer, "vocab_file", None)
     if not isinstance(named, str) or ".model" not in Path(named).name:
@@ -100,7 +100,7 @@ def _spec_of(backend: Any, name: str) -> dict[str, Any]:
         ) from error
 
 
-def _from_folder(folder: Path) -> RawTokenizer:
+def _from_folder(folder: Path) -> UncheckedTokenizer:
     vocabularies = [file for pattern in _VOCABULARIES for file in sorted(folder.glob(pattern))]
     if not vocabularies:
         raise ModelError(
@@ -109,11 +109,11 @@ def _from_folder(folder: Path) -> RawTokenizer:
             path=str(folder),
         )
     if any((folder / name).exists() for name in _HUGGING_FACE):
-        raw = _auto_tokenizer(str(folder), None)
+        given = _auto_tokenizer(str(folder), None)
     else:
-        raw = read_tokenizer_file(_only_one(folder, vocabularies))
-    eos = raw.eos_token_ids | generation_eos(folder)
-    return RawTokenizer(raw.spec, raw.special_ids, eos, raw.bos_token_id, str(folder))
+        given = read_tokenizer_file(_only_one(folder, vocabularies))
+    eos = given.eos_token_ids | generation_eos(folder)
+    return UncheckedTokenizer(given.spec, given.special_ids, eos, given.bos_token_id, str(folder))
 
 
 def _only_one(folder: Path, files: list[Path]) -> Path:
@@ -129,23 +129,23 @@ def _only_one(folder: Path, files: list[Path]) -> Path:
     return files[0]
 
 
-def _from_hub(name: str, revision: str | None) -> RawTokenizer:
+def _from_hub(name: str, revision: str | None) -> UncheckedTokenizer:
     if name.startswith(("/", ".", "~")) or name.count("/") > 1 or not name:
         raise ModelError(
             f"there is no tokenizer at {name!r}: neither a file nor a folder",
             hint="Check the path; a hub name has the form owner/name.",
             path=name,
         )
-    raw = _auto_tokenizer(name, revision)
-    eos = raw.eos_token_ids | _hub_eos(name, revision)
-    return RawTokenizer(raw.spec, raw.special_ids, eos, raw.bos_token_id, name)
+    given = _auto_tokenizer(name, revision)
+    eos = given.eos_token_ids | _hub_eos(name, revision)
+    return UncheckedTokenizer(given.spec, given.special_ids, eos, given.bos_token_id, name)
 
 
 def _is_offline() -> bool:
     return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
 
 
-def _auto_tokenizer(name: str, revision: str | None) -> RawTokenizer:
+def _auto_tokenizer(name: str, revision: str | None) -> UncheckedTokenizer:
     from transformers import AutoTokenizer
 
     try:

@@ -1,6 +1,6 @@
 """CausalModel: causal transformers with a key-value cache, kept in a pool of slots by context.
 
-One forward pass is a list of rows, a row is a chain of contexts: ``forward_plan`` chooses them,
+One forward pass is a list of rows, a row is a path of contexts: ``forward_plan`` chooses them,
 ``slot_table`` finds their slots, ``kv_pool`` is what the module sees. Import it lazily.
 """
 

@@ -15,7 +15,7 @@ class PlannedRow:
     """One sequence of a forward pass.
 
     Attributes:
-        nodes: The contexts it computes, a chain from just below what is cached to the head.
+        nodes: The contexts it computes, a path from just below what is cached to the head.
         length: Tokens of the head's whole prefix.
         new: Tokens that are computed; more than ``len(nodes)`` if the first node is a root.
     """
@@ -63,10 +63,10 @@ def plan_waves(
     while level:
         wave, below = [], []
         for top in level:
-            chain = [top]
-            while len(following := children.get(chain[-1], [])) == 1:
-                chain.append(following[0])
-            wave.append(_row(tree, chain, is_cached))
+            path = [top]
+            while len(following := children.get(path[-1], [])) == 1:
+                path.append(following[0])
+            wave.append(_row(tree, path, is_cached))
             below += following
         waves.append(wave)
         level = sorted(below)
@@ -100,13 +100,13 @@ def _fits(longest: PlannedRow, row: PlannedRow, exact: bool) -> bool:
 
 def _row(
     tree: ContextTree,
-    chain: list[int],
+    path: list[int],
     is_cached: NDArray[np.bool_],
 ) -> PlannedRow:
-    head, top = chain[-1], chain[0]
+    head, top = path[-1], path[0]
     start = int(tree.of_root("start", head))
     length = start + int(tree.depth[head])
     # A cached root of which only the distribution is gone repeats its last token alone.
     is_new_root = tree.parent[top] == NONE and not is_cached[top]
     above = start - 1 if is_new_root else 0
-    return PlannedRow(chain, length, len(chain) + above)
+    return PlannedRow(path, length, len(path) + above)
