@@ -22,7 +22,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import FieldError, UsageError
 from cdec.core.session import DEAD, DONE, Session, States
@@ -33,7 +33,6 @@ if TYPE_CHECKING:
 
 __all__ = ["DEAD", "DONE", "Constraint", "Session", "States", "needs_grammar"]
 
-_Item = TypeVar("_Item")
 _ITEMS_A_SESSION = 100
 """Texts whose verdicts share a session."""
 
@@ -286,7 +285,7 @@ class Constraint(ABC):
         """Return where a row of tokens is refused, JSON-ready."""
         return refusal.to_json(session, shown)
 
-    def _with_sessions(self, items: Iterable[_Item]) -> Iterator[tuple[Session, _Item]]:
+    def _with_sessions(self, items: Iterable[Any]) -> Iterator[tuple[Session, Any]]:
         """Pair items with a session, renewed now and then: it remembers the states of its texts."""
         session = self.session("cpu")
         for number, item in enumerate(items, 1):
@@ -311,8 +310,7 @@ def needs_grammar(
         reasons: ``Constraint.reasons`` of what there is.
     """
     name, space, value = parameter.partition(" ")
-    reason = (reasons or {}).get(name)
-    because = "" if reason is None else f": {reason}"
+    because = f": {reasons[name]}" if reasons and name in reasons else ""
     typed = f"`{name}`{space}{value}"
     return UsageError(
         f"{typed} needs a grammar, and {found}{because}",
