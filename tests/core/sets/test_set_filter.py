@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdec.core.errors import EmptySetError, FieldError, UsageError
-from cdec.core.sets.filter import RowFilter, narrow
+from cdec.core.sets.filter import RowFilter, intersect
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.sets.set_cases import PlainSet, Row, byte_vocabulary, make_set
 from tests.laws.sessions import assert_allowed_is, assert_session_laws, states_after
@@ -106,7 +106,7 @@ def test_denying_everything_is_an_empty_set() -> None:
 )
 def test_filter_of_another_shape_or_type_is_refused(kept: np.ndarray) -> None:
     with pytest.raises(UsageError, match="bool"):
-        narrow(None, kept, 2)
+        intersect(None, kept, 2)
 
 
 @given(ROWS, st.integers(0, 2**32 - 1))
