@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
+from collections.abc import Iterator
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.set_summary import set_rows, set_summary
@@ -12,9 +14,13 @@ from cdec.cli.frame.tables import print_json, print_table
 from cdec.cli.options.compiling import SetOptions as Options
 from cdec.cli.options.compiling import require_output, unnamed_output
 from cdec.cli.options.shared import parse_size, refuse_unused, require_utf8
+from cdec.cli.runs.inputs import read_denied, require_input
+from cdec.cli.runs.models import load_vocabulary
 
 if TYPE_CHECKING:
-    from cdec.data.input.source import InputLimits
+    from cdec.cli.frame.progress import Progress
+    from cdec.compilers import SetProgress, SetReport
+    from cdec.data.input.source import InputLimits, SourceStats
 
 
 _TEXT_ONLY = frozenset(
@@ -36,11 +42,9 @@ def execute(options: Options, run: Run) -> int:
       cdec compile-set items.jsonl --field name --id-field asin --bad-lines skip
       cut -f2 pages.tsv | cdec compile-set - -o pages.arrow --prefix " <" --suffix ">"
     """
-    from cdec.cli.runs.compiling import compile_set_file
-
     if options.token_ids:
         refuse_unused(_TEXT_ONLY, run.typed, "with --token-ids")
-    report = compile_set_file(
+    report = _compile(
         options,
         run,
         output=output_path(options.source, options.output, force=options.force),
@@ -77,3 +81,81 @@ def output_path(source: str, output: Path | None, *, force: bool) -> Path:
         path = Path(source.removesuffix(".gz").removesuffix(".xz"))
         output = path.with_suffix(".arrow") if path.name else path / ".arrow"
     return require_output(output, source, force=force)
+
+
+def _compile(
+    options: Options,
+    run: Run,
+    *,
+    output: Path,
+    prefix: str,
+    suffix: str,
+    limits: InputLimits,
+    memory_limit: int | None,
+) -> SetReport:
+    """Read entities (or token rows), compile them, and return the report with all notices."""
+    from cdec.compilers import compile_set, compile_token_set
+    from cdec.data.input.source import SourceStats
+
+    require_input(options.source)
+    deny = read_denied(options.deny)
+    stats = SourceStats()
+    source = _begun(_source(options, limits, stats))
+    vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
+    run.console.note(f"tokenizer: {name}")
+    with run.console.progress("entities") as progress:
+        shared: dict[str, Any] = {
+            "deny": deny,
+            "keep_empty": options.keep_empty,
+            "bad_lines": options.bad_lines,
+            "memory_limit": memory_limit,
+            "limits": options.set_limits,
+            "source": "stdin" if options.source == "-" else options.source,
+            "force": options.force,
+            "progress": _progress(progress),
+        }
+        if options.token_ids:
+            report = compile_token_set(source, vocabulary, output, **shared)
+        else:
+            shared |= {"leading_space": options.leading_space, "normalize": options.normalize}
+            shared |= {"prefix": prefix, "suffix": suffix}
+            report = compile_set(source, vocabulary, output, **shared)
+    return _with_reading(report, stats)
+
+
+def _source(options: Options, limits: InputLimits, stats: SourceStats) -> Any:
+    """Return the reader that the options ask for: batches of entities or of token rows."""
+    from cdec.data.entities.source import read_entities, read_token_rows
+
+    reading: dict[str, Any] = {"bad_lines": options.bad_lines, "limits": limits, "stats": stats}
+    if options.token_ids:
+        return read_token_rows(options.source, **reading)
+    return read_entities(
+        options.source,
+        format=options.format,
+        field=options.field,
+        id_field=options.id_field,
+        **reading,
+    )
+
+
+def _begun(batches: Iterator[Any]) -> Iterator[Any]:
+    """Read the first batch now: what is bad at once is refused before a tokenizer loads."""
+    first = list(itertools.islice(batches, 1))
+    return itertools.chain(first, batches)
+
+
+def _progress(progress: Progress) -> Any:
+    def update(state: SetProgress) -> None:
+        progress.update(state.phase, state.done, state.total)
+
+    return update
+
+
+def _with_reading(report: SetReport, stats: SourceStats) -> SetReport:
+    """Add what the reader skipped and warned of to the compiler's report."""
+    return dataclasses.replace(
+        report,
+        skipped=report.skipped + stats.skipped,
+        notices=[*stats.notices, *report.notices],
+    )

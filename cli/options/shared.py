@@ -5,7 +5,8 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Annotated
 
@@ -140,3 +141,29 @@ def refuse_unused(fields: Iterable[str], typed: frozenset[str], where: str) -> N
     if unused:
         flags = ", ".join("--" + name.replace("_", "-") for name in unused)
         raise UsageError(f"{flags} means nothing {where}", hint="leave it out")
+
+
+def parse_fields(text: str | None, known: Sequence[str], what: str) -> Sequence[str] | None:
+    """Return the names in ``--fields``; None keeps every field.
+
+    Args:
+        text: As typed.
+        known: Every name there is.
+        what: What has these fields, such as ``sample``.
+
+    Raises:
+        UsageError: An unknown name, or none.
+    """
+    if text is None:
+        return None
+    names = [name.strip() for name in text.split(",") if name.strip()]
+    for name in names:
+        if name not in known:
+            close = get_close_matches(name, known, n=1)
+            raise UsageError(
+                f"--fields has {name!r}, which no {what} has",
+                hint=f"did you mean {close[0]!r}?" if close else ", ".join(known),
+            )
+    if not names:
+        raise UsageError(f"--fields is {text!r}", hint="name the fields to keep")
+    return names

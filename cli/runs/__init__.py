@@ -5,6 +5,6 @@ The way of a record: ``inputs`` reads it, ``artifacts`` has read what the run na
 carries batches of records through a function, and turns a failure into an error object in its
 place. What each command does with these is ``sample`` (planned by ``plan``, with ``method``,
 ``draft`` and ``reward``), ``mass``, ``score`` and ``check``; read ``mass`` first, it is the
-shortest. ``checks`` and ``tree`` hold what several commands refuse; ``compiling`` reads for the
-compile commands. Commands import from here; it imports ``options`` and ``frame``.
+shortest. ``tree`` is what keeping a record's tree asks of a run. Commands import from here; it
+imports ``options`` and ``frame``.
 """

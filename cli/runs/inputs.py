@@ -10,8 +10,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.options.shared import require_utf8
-from cdec.core.errors import FieldError, Notice
+from cdec.cli.options.shared import refuse_terminal, require_utf8
+from cdec.core.errors import FieldError, Notice, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.options.prompts import PromptOptions
@@ -192,3 +192,27 @@ def read_denied(path: Path | None) -> list[str]:
 
     batches = () if path is None else read_entities(path, format="text")
     return [text for batch in batches for text in batch.texts if text]
+
+
+def check_prompts(
+    options: PromptOptions, typed: frozenset[str], *, unconstrained: UsageError | None
+) -> None:
+    """Refuse prompts from two places, from a terminal, or that nothing can hold to a constraint.
+
+    Args:
+        options: Where prompts come from.
+        typed: Fields that stood on the command line.
+        unconstrained: What is wrong with prompts that bring no constraint of their own, as those of
+            ``--prompt``; the first record of an input is looked at later.
+
+    Raises:
+        UsageError: One of these.
+    """
+    if options.prompt and "input" in typed:
+        raise UsageError("--prompt and --input were both given", hint="give one of them")
+    if options.prompt and unconstrained is not None:
+        raise unconstrained
+    if not options.prompt and options.input == "-":
+        refuse_terminal(
+            "prompts (text or JSONL lines)", "give --prompt TEXT or -i FILE, or pipe them in"
+        )

@@ -13,10 +13,9 @@ from cdec.cli.runs.artifacts import (
     needs_artifact,
     refuse_unconstrained,
 )
-from cdec.cli.runs.checks import check_prompts, check_warping, warping_of
-from cdec.cli.runs.inputs import Prompts, read_denied
+from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
-from cdec.cli.runs.models import refuse_revision
+from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.requirements import Requirements
 from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import CdecError, UsageError

@@ -1,4 +1,4 @@
-"""Opens the model, or the tokenizer alone, that options name; none names the embedded one."""
+"""Opens the model, or the tokenizer alone, that options name, and says how the model is warped."""
 
 from __future__ import annotations
 
@@ -10,12 +10,17 @@ from typing import TYPE_CHECKING
 from cdec.core.errors import ModelError, UsageError
 
 if TYPE_CHECKING:
+    from cdec.cli.options.decoding import WarpingOptions
     from cdec.cli.options.model import ModelOptions
     from cdec.core.models.base import LanguageModel
+    from cdec.core.models.warping import Warping
     from cdec.core.tokens.vocabulary import Vocabulary
 
 EMBEDDED = "embedded"
 """The name that stands for the model shipped with the package."""
+_NEARLY_GREEDY = (
+    "give a small one such as 0.01, which leaves nearly all mass to the most probable tokens"
+)
 
 
 def resolve_model(name: str | None) -> str:
@@ -118,3 +123,30 @@ def named_by(flag: str, name: str | None) -> Iterator[None]:
             error.message = f"{flag}: {error.message}"
             error.args = (error.message,)
         raise
+
+
+def check_warping(options: WarpingOptions, *, instead: str = _NEARLY_GREEDY) -> None:
+    """Refuse a distribution that the model would refuse, in the words that were typed.
+
+    Args:
+        options: Temperature, top-k and top-p.
+        instead: What to give in the place of a temperature of 0.
+
+    Raises:
+        UsageError: One of them is out of range.
+    """
+    if options.temperature == 0:
+        raise UsageError("--temperature is 0, which gives no distribution", hint=instead)
+    try:
+        warping_of(options)
+    except UsageError as error:
+        error.hint = error.hint or "leave it out for the model's own distribution"
+        raise
+
+
+def warping_of(options: WarpingOptions) -> Warping:
+    """Return how the options warp the model's distribution."""
+    # Imports numpy, which no help needs.
+    from cdec.core.models.warping import Warping
+
+    return Warping(options.temperature, options.top_k, options.top_p)

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.grammar_limits import cache_limits
+from cdec.cli.options.shared import parse_fields
 from cdec.cli.runs.artifacts import (
     ArtifactPaths,
     RunConstraint,
     needs_artifact,
     refuse_unconstrained,
 )
-from cdec.cli.runs.checks import check_prompts, check_warping, parse_fields
 from cdec.cli.runs.draft import Draft
-from cdec.cli.runs.inputs import Prompts, read_denied
+from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.method import ChosenMethod
-from cdec.cli.runs.models import refuse_revision
+from cdec.cli.runs.models import check_warping, refuse_revision
 from cdec.cli.runs.requirements import require_grammars
 from cdec.cli.runs.reward import refuse_code
 from cdec.cli.runs.tree import checked_tree, for_tree

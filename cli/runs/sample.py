@@ -11,9 +11,8 @@ from typing import TYPE_CHECKING
 
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
-from cdec.cli.runs.checks import warping_of
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
-from cdec.cli.runs.models import shown_model
+from cdec.cli.runs.models import shown_model, warping_of
 from cdec.cli.runs.plan import Plan, inputs
 from cdec.cli.runs.requirements import Requirements, nothing_guessed
 from cdec.cli.runs.reward import build_reward

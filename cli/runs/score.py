@@ -8,13 +8,12 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdec.cli.frame.tables import print_json
-from cdec.cli.options.shared import refuse_terminal, refuse_unused, require_utf8
+from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused, require_utf8
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
-from cdec.cli.runs.checks import check_warping, parse_fields, warping_of
 from cdec.cli.runs.inputs import ScorePrompts, read_denied, require_input
 from cdec.cli.runs.loop import Loop, Task, at_temperatures
-from cdec.cli.runs.models import refuse_revision
+from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.requirements import Requirements
 from cdec.core.errors import CdecError, UsageError
 
