@@ -1,7 +1,10 @@
-"""From a grammar's text to an artifact: definition, automata, parse tables, subterminal trees.
+"""The compiler of grammars: text -> Grammar -> scanner, parse tables, subterminal trees -> file.
 
-Read ``definition`` (what a grammar is), then ``compile``, the pipeline, which calls ``source``
-(``lark/`` or ``ebnf/``), ``analysis``, ``parser/``, ``scanner/`` (with ``automata/``),
-``soundness/``, ``trees/`` and ``assemble``; ``child/`` does all of it in a process that can be
-killed. Others import ``compile``, ``options``, ``report`` and ``child.compiler``.
+Read ``compile`` first: its ``build_grammar`` calls the stages in order. ``source`` reads a text in
+the dialect that ``options`` names (rooms ``lark`` and ``ebnf``) into a ``definition.Grammar``;
+``analysis`` removes rules that no text can use (``graphs``, ``nullable``); ``parser_choice`` builds
+the automata of terminals (``automata``) and the tables (``parser``); then ``scanner``,
+``soundness`` and ``trees``; ``assemble`` lays out the columns and ``report`` says what was done.
+``child`` runs all of it in a process with limits. Only ``core`` is imported from outside, and
+other folders import ``compile``, ``options``, ``definition``, ``report`` and ``child``.
 """

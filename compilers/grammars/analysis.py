@@ -1,4 +1,4 @@
-"""Analysis of a grammar: what it can never produce or reach is removed; facts for ``inspect``."""
+"""Remove the rules of a grammar that no text can use; describe its recursion."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from operator import and_, or_
 
 from cdec.compilers.grammars.definition import Grammar, Rule
 from cdec.compilers.grammars.graphs import components, longest_way, on_cycles, reachable
+from cdec.compilers.grammars.nullable import closed_nonterminals, nullable_nonterminals
 from cdec.core.errors import Notice
 from cdec.core.grammars.errors import EmptyLanguageError
 
@@ -53,7 +54,7 @@ def analyse(grammar: Grammar, *, keep_unproductive: bool = False) -> Grammar:
     Raises:
         EmptyLanguageError: The start produces no text.
     """
-    productive = _derivable(len(grammar.nonterminals), grammar.rules)
+    productive = closed_nonterminals(grammar.rules, None)
     if grammar.start not in productive:
         raise _empty(grammar)
     rules = [rule for rule in grammar.rules if all(s >= 0 or ~s in productive for s in rule.rhs)]
@@ -80,7 +81,7 @@ def analyse(grammar: Grammar, *, keep_unproductive: bool = False) -> Grammar:
             if rule.lhs in reached
         ),
         start=number[grammar.start],
-        notices=_merged(grammar.notices, _shown_names(dead), _shown_names(stray)),
+        notices=_with_warnings(grammar.notices, _shown_names(dead), _shown_names(stray)),
     )
 
 
@@ -128,34 +129,6 @@ def grammar_facts(grammar: Grammar) -> GrammarFacts:
         self_embedding=named(n for n in range(len(uses)) if component[n] in nested),
         nesting=None if nested else longest_way(grammar.start, uses),
     )
-
-
-def nullable_nonterminals(grammar: Grammar) -> set[int]:
-    """Return the nonterminals that can be empty; linear in the rules."""
-    rules = [rule for rule in grammar.rules if all(s < 0 for s in rule.rhs)]
-    return _derivable(len(grammar.nonterminals), rules)
-
-
-def _derivable(count: int, rules: Sequence[Rule]) -> set[int]:
-    """Return the nonterminals with a rule whose nonterminals are all derivable themselves."""
-    waiting: list[list[int]] = [[] for _ in range(count)]
-    missing = []
-    pending = []
-    for i, rule in enumerate(rules):
-        needed = {~symbol for symbol in rule.rhs if symbol < 0}
-        missing.append(len(needed))
-        for nonterminal in needed:
-            waiting[nonterminal].append(i)
-        if not needed:
-            pending.append(rule.lhs)
-    found = set(pending)
-    while pending:
-        for i in waiting[pending.pop()]:
-            missing[i] -= 1
-            if not missing[i] and rules[i].lhs not in found:
-                found.add(rules[i].lhs)
-                pending.append(rules[i].lhs)
-    return found
 
 
 def _visible(grammar: Grammar) -> set[int]:
@@ -209,19 +182,19 @@ def _unproductive_notice(names: Sequence[str]) -> Notice:
     )
 
 
-def _merged(
+def _with_warnings(
     notices: Sequence[Notice], dead: Sequence[str], stray: Sequence[str]
 ) -> tuple[Notice, ...]:
-    """Add the warnings; what the front end found unreachable is named in the same one."""
+    """Add the warnings; rules that the front end found unreachable are named in the same one."""
     earlier = [
         n for notice in notices if notice.code == "W_UNREACHABLE_RULE" for n in _names_of(notice)
     ]
-    merged = [notice for notice in notices if notice.code != "W_UNREACHABLE_RULE"]
+    kept = [notice for notice in notices if notice.code != "W_UNREACHABLE_RULE"]
     if dead:
-        merged.append(_unproductive_notice(dead))
+        kept.append(_unproductive_notice(dead))
     if earlier or stray:
-        merged.append(unreachable_notice([*dict.fromkeys([*earlier, *stray])]))
-    return tuple(merged)
+        kept.append(unreachable_notice([*dict.fromkeys([*earlier, *stray])]))
+    return tuple(kept)
 
 
 def _names_of(notice: Notice) -> Iterator[str]:
@@ -235,8 +208,8 @@ def _shown_names(names: Iterable[str]) -> list[str]:
 
 
 def _listed(names: Sequence[str]) -> str:
-    rest = len(names) - _SHOWN
-    return ", ".join(names[:_SHOWN]) + (f" and {rest} more" if rest > 0 else "")
+    more = len(names) - _SHOWN
+    return ", ".join(names[:_SHOWN]) + (f" and {more} more" if more > 0 else "")
 
 
 def _empty(grammar: Grammar) -> EmptyLanguageError:

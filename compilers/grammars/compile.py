@@ -1,11 +1,12 @@
-"""compile_grammar: source text -> artifact, stage by stage, in this process."""
+"""compile_grammar: the text of a grammar -> an artifact, stage by stage, in this process.
+
+``build_grammar`` is the table of contents: every stage is one call, and its room is named by the
+import.
+"""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -13,19 +14,24 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, grammar_metadata
-from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Lexer
+from cdec.compilers.grammars.definition import GrammarLimits, Lexer
 from cdec.compilers.grammars.options import UNNAMED, Dialect, GrammarOptions
-from cdec.compilers.grammars.parser_choice import choose_parser
-from cdec.compilers.grammars.report import GrammarReport, Phase, ProgressCallback
+from cdec.compilers.grammars.parser.characters import character_grammar
+from cdec.compilers.grammars.parser_choice import ParserChoice, choose_parser
+from cdec.compilers.grammars.report import Clock, GrammarReport, ProgressCallback
+from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
 from cdec.compilers.grammars.scanner.contexts import Contexts, find_contexts
+from cdec.compilers.grammars.scanner.reach import states_with_fallback
 from cdec.compilers.grammars.soundness.coverage import check_coverage, require_spellable
+from cdec.compilers.grammars.soundness.decide import decide
+from cdec.compilers.grammars.source import read_grammar
+from cdec.compilers.grammars.trees.build import build_trees
+from cdec.compilers.grammars.trees.token_trie import TokenTrie
 from cdec.core.artifacts.write import refuse_existing, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.grammars.errors import EmptyLanguageError
 
 if TYPE_CHECKING:
-    from cdec.compilers.grammars.parser_choice import ParserChoice
-    from cdec.compilers.grammars.scanner.build import Scanner
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
@@ -102,7 +108,7 @@ def compile_with(
             error.message = f"{options.name}: {error.message}"
             error.args = (error.message,)
         raise
-    with _Clock(report, progress).phase("write"):
+    with Clock(report, progress).phase("write"):
         write_artifact(path, "grammar", arrays, metadata, force=force)
     report.bytes = path.stat().st_size
     report.seconds["total"] = time.perf_counter() - started
@@ -121,156 +127,74 @@ def build_grammar(
     Returns:
         The columns, the metadata and the report of an artifact that is not written yet; ``path`` is
         only noted in the report.
+
+    Raises:
+        GrammarError, EncodingError, UntokenizableError, LimitError: As ``compile_grammar``.
     """
-    report = GrammarReport(path)
-    return _Job(vocabulary, options, report, _Clock(report, progress)).run(source)
-
-
-class _Clock:
-    """Measures phases and tells of them."""
-
-    def __init__(self, report: GrammarReport, progress: ProgressCallback | None) -> None:
-        self._report = report
-        self._progress = progress
-
-    @contextmanager
-    def phase(self, name: Phase) -> Iterator[None]:
-        if self._progress is not None:
-            self._progress(name)
-        started = time.perf_counter()
-        yield
-        taken = time.perf_counter() - started
-        self._report.seconds[name] = self._report.seconds.get(name, 0.0) + taken
-
-
-@dataclass(frozen=True, slots=True)
-class _Job:
-    """One compilation up to the arrays."""
-
-    vocabulary: Vocabulary
-    options: GrammarOptions
-    report: GrammarReport
-    clock: _Clock
-
-    def run(
-        self, source: str | bytes
-    ) -> tuple[dict[str, NDArray[Any]], dict[str, str], GrammarReport]:
-        options, report, limits = self.options, self.report, self.options.limits
-        with self.clock.phase("read"):
-            grammar = self._read(source)
-        with self.clock.phase("tables"):
-            parser = choose_parser(grammar, options.lexer or grammar.lexer, limits)
-            grammar = parser.grammar
-            require_spellable(grammar, parser.automata, self.vocabulary)
-        report.lexer, report.lexer_reason = parser.lexer, parser.reason
-        report.start = grammar.nonterminals[grammar.start]
-        report.dialect = grammar.dialect
-        report.notices += [*grammar.notices, *parser.notices]
-        contexts = find_contexts(grammar, parser.tables, parser.lexer)
-        scanner = self._scanner(grammar, parser, contexts)
-        with self.clock.phase("soundness"):
-            self._decide(grammar, parser, contexts, scanner)
-        trees = self._trees(grammar, parser, contexts, scanner)
-        tables = parser.tables
-        arrays = assemble_grammar(grammar, contexts, scanner, tables, trees, self.vocabulary)
-        report.counts = count_parts(grammar, tables, arrays)
-        metadata = grammar_metadata(grammar, tables, self.vocabulary, report, source=options.name)
-        if parser.lexer == "dynamic":
-            from cdec.compilers.grammars.parser.characters import character_grammar
-
-            metadata["cdec.characters"] = character_grammar(grammar)
-        return arrays, metadata, report
-
-    def _read(self, source: str | bytes) -> Grammar:
-        from cdec.compilers.grammars.source import read_grammar
-
-        options = self.options
-        return read_grammar(
-            source,
-            start=options.start,
-            lexer=options.lexer,
-            dialect=options.dialect,
-            limits=options.limits,
-            import_folder=options.import_folder,
-            name=options.name,
+    report, limits = GrammarReport(path), options.limits
+    clock = Clock(report, progress)
+    with clock.phase("read"):
+        written = read_grammar(source, options)
+    with clock.phase("tables"):
+        parser = choose_parser(written, written.lexer, limits)
+        grammar, tables, lexing = parser.grammar, parser.tables, parser.lexer != "dynamic"
+        require_spellable(grammar, parser.automata, vocabulary)
+    report.describe(grammar, parser.lexer, parser.reason, parser.notices)
+    contexts = find_contexts(grammar, tables, parser.lexer)
+    with clock.phase("scanner"):
+        scanner = build_scanner(
+            grammar, parser.automata, contexts.terminals, lexer=parser.lexer, limits=limits
         )
-
-    def _scanner(self, grammar: Grammar, parser: ParserChoice, contexts: Contexts) -> Scanner:
-        from cdec.compilers.grammars.scanner.build import build_scanner
-
-        with self.clock.phase("scanner"):
-            return build_scanner(
-                grammar,
-                parser.automata,
-                contexts.terminals,
-                lexer=parser.lexer,
-                limits=self.options.limits,
-            )
-
-    def _decide(
-        self, grammar: Grammar, parser: ParserChoice, contexts: Contexts, scanner: Scanner
-    ) -> None:
-        """Note whether every allowed token has a completion.
-
-        Raises:
-            EmptyLanguageError: No text is in the language.
-        """
-        from cdec.compilers.grammars.soundness.decide import decide
-
-        found = decide(
-            grammar,
+    with clock.phase("soundness"):
+        _prove(parser, contexts, scanner, vocabulary, report)
+    with clock.phase("trie"):
+        trie = TokenTrie.of(vocabulary)
+    with clock.phase("trees"):
+        trees = build_trees(
             scanner,
-            parser.tables,
-            lexer=parser.lexer,
-            contexts=contexts.terminals,
-            lr_context=contexts.of_state,
+            contexts.after,
+            trie,
+            vocabulary.size,
+            lexing=lexing,
+            fallback_states=states_with_fallback(scanner) if lexing else None,
+            limits=limits,
+            ignored=np.isin(np.arange(len(grammar.terminals)), sorted(grammar.ignored)),
         )
-        if found.empty:
-            raise EmptyLanguageError(
-                f"no text satisfies the grammar under `lexer` {parser.lexer}: {found.reason}",
-                hint="take `lexer` dynamic, or change the terminals that swallow each other",
-            )
-        lexing = parser.lexer != "dynamic"
-        coverage = check_coverage(grammar, scanner, self.vocabulary, lexing=lexing)
-        self.report.is_sound = found.is_sound and coverage.is_whole
-        self.report.sound_reason = coverage.reason if found.is_sound else found.reason
-        self.report.sound_reason = self.report.sound_reason or found.reason
-        self.report.notices += coverage.notices
-
-    def _trees(
-        self, grammar: Grammar, parser: ParserChoice, contexts: Contexts, scanner: Scanner
-    ) -> dict[str, NDArray[Any]]:
-        from cdec.compilers.grammars.trees.build import build_trees
-        from cdec.compilers.grammars.trees.token_trie import TokenTrie
-
-        lexing = parser.lexer != "dynamic"
-        with self.clock.phase("trie"):
-            trie = TokenTrie.of(self.vocabulary)
-        ignored = np.zeros(len(grammar.terminals), np.bool_)
-        ignored[sorted(grammar.ignored)] = True
-        with self.clock.phase("trees"):
-            return build_trees(
-                scanner,
-                contexts.after,
-                trie,
-                self.vocabulary.size,
-                lexing=lexing,
-                fallback_states=_states_with_fallback(scanner) if lexing else None,
-                limits=self.options.limits,
-                ignored=ignored,
-            )
+    arrays = assemble_grammar(grammar, contexts, scanner, tables, trees, vocabulary)
+    report.counts = count_parts(grammar, tables, arrays)
+    metadata = grammar_metadata(grammar, tables, vocabulary, report, source=options.name)
+    if not lexing:
+        metadata["cdec.characters"] = character_grammar(grammar)
+    return arrays, metadata, report
 
 
-def _states_with_fallback(scanner: Scanner) -> NDArray[np.bool_]:
-    """Return which states can be under way while an earlier end of the terminal is remembered.
+def _prove(
+    parser: ParserChoice,
+    contexts: Contexts,
+    scanner: Scanner,
+    vocabulary: Vocabulary,
+    report: GrammarReport,
+) -> None:
+    """Note in the report whether after every allowed token the text has a completion.
 
-    Those are the states that complete a terminal, and all that come after them, bool[C].
+    Raises:
+        EmptyLanguageError: No text is in the language.
     """
-    delta = np.asarray(scanner.delta)
-    has = np.diff(scanner.match_offsets) > 0
-    front: NDArray[Any] = np.flatnonzero(has)
-    while len(front):
-        reached = np.unique(delta[front])
-        front = reached[(reached >= 0) & ~has[reached]]
-        has[front] = True
-    return has
+    found = decide(
+        parser.grammar,
+        scanner,
+        parser.tables,
+        lexer=parser.lexer,
+        contexts=contexts.terminals,
+        lr_context=contexts.of_state,
+    )
+    if found.empty:
+        raise EmptyLanguageError(
+            f"no text satisfies the grammar under `lexer` {parser.lexer}: {found.reason}",
+            hint="take `lexer` dynamic, or change the terminals that swallow each other",
+        )
+    lexing = parser.lexer != "dynamic"
+    coverage = check_coverage(parser.grammar, scanner, vocabulary, lexing=lexing)
+    report.is_sound = found.is_sound and coverage.is_whole
+    report.sound_reason = (coverage.reason if found.is_sound else "") or found.reason
+    report.notices += coverage.notices

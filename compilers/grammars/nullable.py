@@ -1,11 +1,11 @@
-"""Fixpoints over rules: which symbols can be empty, which can produce anything, which are used."""
+"""Which symbols can be empty, which can produce a text at all, and which rules are used."""
 
 from __future__ import annotations
 
 from collections import deque
 from collections.abc import Sequence
 
-from cdec.compilers.grammars.definition import Rule
+from cdec.compilers.grammars.definition import Grammar, Rule
 
 
 def closed_nonterminals(rules: Sequence[Rule], terminals: frozenset[int] | None) -> frozenset[int]:
@@ -43,6 +43,11 @@ def closed_nonterminals(rules: Sequence[Rule], terminals: frozenset[int] | None)
             if not open_symbols[number]:
                 ready.append(rules[number].lhs)
     return frozenset(found)
+
+
+def nullable_nonterminals(grammar: Grammar) -> frozenset[int]:
+    """Return the nonterminals that can be empty; linear in the rules."""
+    return closed_nonterminals(grammar.rules, frozenset())
 
 
 def used_rules(rules: Sequence[Rule], start: int) -> tuple[Rule, ...]:

@@ -1,13 +1,15 @@
-"""What a grammar compilation reports: how far it is, and what it did."""
+"""What a grammar compilation reports: the phase it is in, and at the end what it did."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Literal, TypeAlias, cast
 
-from cdec.compilers.grammars.definition import Lexer
+from cdec.compilers.grammars.definition import Grammar, Lexer
 from cdec.core.errors import Notice
 
 Phase: TypeAlias = Literal["read", "tables", "scanner", "soundness", "trie", "trees", "write"]
@@ -46,6 +48,14 @@ class GrammarReport:
     bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
     notices: list[Notice] = field(default_factory=list)
+
+    def describe(
+        self, grammar: Grammar, lexer: Lexer, reason: str, notices: tuple[Notice, ...]
+    ) -> None:
+        """Note the grammar, the lexer that was chosen for it and why, and the warnings so far."""
+        self.lexer, self.lexer_reason = lexer, reason
+        self.start, self.dialect = grammar.nonterminals[grammar.start], grammar.dialect
+        self.notices += [*grammar.notices, *notices]
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as one JSON-ready object."""
@@ -95,3 +105,26 @@ class GrammarReport:
             seconds=dict(values["seconds"]),
             notices=notices,
         )
+
+
+class Clock:
+    """Tells a caller when a phase begins, and notes in a report how long it took.
+
+    Args:
+        report: Its ``seconds`` are written.
+        progress: Called with the name of every phase.
+    """
+
+    def __init__(self, report: GrammarReport, progress: ProgressCallback | None) -> None:
+        self._report = report
+        self._progress = progress
+
+    @contextmanager
+    def phase(self, name: Phase) -> Iterator[None]:
+        """Measure the block as one phase; one that raises is not noted."""
+        if self._progress is not None:
+            self._progress(name)
+        started = time.perf_counter()
+        yield
+        taken = time.perf_counter() - started
+        self._report.seconds[name] = self._report.seconds.get(name, 0.0) + taken

@@ -120,7 +120,7 @@ class GrammarConstraint(StoredConstraint):
         return on_device(self._on_host(), device)
 
     def _on_host(self) -> GrammarSession:
-        if self._engine is None or self._engine.is_worn:
+        if self._engine is None or self._engine.should_be_replaced:
             self._engine = Engine(
                 self.arrays,
                 general=self.lexer == "dynamic",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -10,6 +10,24 @@ from numpy.typing import NDArray
 
 END = -1
 """Token of the sentinel child that says: a member may end at the parent."""
+
+
+class Nodes(NamedTuple):
+    """The trie's N nodes, level by level; the root is node 0.
+
+    Attributes:
+        token: int32[N] token that leads to the node; END: a member ends at the parent.
+        link: int64[N] first child; of a leaf the place in the row's tokens where its tail begins.
+        degree: int32[N] children, which stand one after another; 0 for a leaf.
+        first_row: int32[N] first row of the subtree.
+        row_count: int32[N] rows of the subtree.
+    """
+
+    token: NDArray[np.int32]
+    link: NDArray[np.int64]
+    degree: NDArray[np.int32]
+    first_row: NDArray[np.int32]
+    row_count: NDArray[np.int32]
 
 
 @njit(cache=True, nogil=True)
@@ -60,17 +78,14 @@ def fill_nodes(
     tokens: NDArray[np.int32],
     row_offsets: NDArray[np.int64],
     shared: NDArray[np.int32],
-    token: NDArray[np.int32],
-    link: NDArray[np.int64],
-    degree: NDArray[np.int32],
-    first_row: NDArray[np.int32],
-    count: NDArray[np.int32],
+    nodes: Nodes,
 ) -> None:
-    """Write the nodes level by level; the five arrays have ``count_nodes(shared)`` entries.
+    """Write all ``count_nodes(shared)`` nodes.
 
     Rows under one parent at depth d share d tokens, so a child begins exactly where ``shared``
     is d. Each level reads ``shared`` in order: O(T) in all.
     """
+    token, link, degree, first_row, count = nodes
     token[0], first_row[0], count[0] = END, 0, len(shared)
     level_start, used, depth = 0, 1, 0
     while level_start < used:
@@ -100,13 +115,10 @@ def fill_nodes(
 
 @njit(cache=True, nogil=True)
 def fill_dense_masks(
-    token: NDArray[np.int32],
-    link: NDArray[np.int64],
-    degree: NDArray[np.int32],
-    dense_nodes: NDArray[np.int32],
-    masks: NDArray[np.uint32],
+    nodes: Nodes, dense_nodes: NDArray[np.int32], masks: NDArray[np.uint32]
 ) -> None:
-    """Set the bits of the children of ``dense_nodes`` in zeroed ``masks`` uint32[D, words]."""
+    """Set the bits of the children of ``dense_nodes`` int32[D] in zeroed ``masks`` [D, words]."""
+    token, link, degree = nodes.token, nodes.link, nodes.degree
     width = masks.shape[1] * 32
     for slot in range(len(dense_nodes)):
         node = dense_nodes[slot]

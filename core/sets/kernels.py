@@ -4,10 +4,9 @@ States, int64: ``0 <= s < TAIL`` is an inner node; from ``TAIL`` up it is a posi
 tail, ``(row + 1) << 32 | depth``; then DEAD and DONE. Leaves are never states: a step onto one
 gives the tail state, so equal prefixes have equal states.
 
-subtle: the arrays may be views of a damaged file, so whatever is read from them is checked before
-it is used as an index; a bad index means "no child here", never a crash.
-subtle: inner functions take the arrays they read, never the view: numba counts references to all
-arrays of a tuple at every call that takes it, which made walks 50 times slower.
+Arguments follow ``cdec.core.kernels``: the arrays may be views of a damaged file, so whatever is
+read from them is checked before it is used as an index, and a bad index means "no child here".
+subtle: inner functions take the arrays they read; taking the view made walks 50 times slower.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from typing import Any
 import numpy as np
 from numba import njit
 
+from cdec.core.kernels import inner
 from cdec.core.sets.primitives import clear_words, copy_words, is_end, is_kept, search, set_bit
 
 END = -1
@@ -28,7 +28,7 @@ _DEPTH_MASK = TAIL - 1
 _DENSE_DEGREE = 256
 
 
-@njit(nogil=True)
+@inner
 def _span(token: Any, link: Any, degree: Any, tokens: Any, row_offsets: Any, state: int) -> Any:
     """Return where the next tokens of ``state`` stand: (in_tail, first, stop, has_end).
 
@@ -54,8 +54,8 @@ def _span(token: Any, link: Any, degree: Any, tokens: Any, row_offsets: Any, sta
     return False, first, stop, token[first] == END
 
 
-@njit(nogil=True)
-def _land(row_offsets: Any, ends_itself: bool, row: int, depth: int) -> int:
+@inner
+def _land(row_offsets: Any, ends_itself: bool, row: Any, depth: Any) -> int:
     """Return the state ``depth`` tokens into a row: DONE after the last if members end there."""
     if row < 0 or row >= len(row_offsets) - 1 or depth < 0 or depth > _DEPTH_MASK:
         return DEAD
@@ -94,7 +94,7 @@ def advance(view: Any, states: Any, token_ids: Any, out: Any) -> None:
                 out[i] = _land(row_offsets, view.ends_itself, np.int64(row[child]), depth)
 
 
-@njit(nogil=True)
+@inner
 def _dense_slot(dense_nodes: Any, size: int, state: int) -> int:
     """Return the number of the packed mask of a node with ``size`` children, -1 if it has none."""
     return search(dense_nodes, 0, len(dense_nodes), state) if size >= _DENSE_DEGREE else -1
@@ -143,7 +143,7 @@ def is_complete(view: Any, states: Any, out: Any) -> None:
         out[i] = has_end or states[i] == DONE
 
 
-@njit(nogil=True)
+@inner
 def _set_bits(
     token: Any, row: Any, count: Any, kept: Any, kept_rank: Any, width: int, span: Any, bits: Any
 ) -> None:
@@ -244,8 +244,8 @@ def fill_allowed(view: Any, states: Any, offsets: Any, ids: Any) -> None:
                 end += 1
             ids[at] = t
             at += 1
-        for rest in range(end, ends):
-            ids[at + rest - end] = end_ids[rest]
+        for later in range(end, ends):
+            ids[at + later - end] = end_ids[later]
 
 
 @njit(cache=True, nogil=True)

@@ -1,19 +1,16 @@
-"""Compiled primitives of the set kernels: rank in a bitmap, search among siblings, bits of a mask.
-
-subtle: numba's cache watches only the file a kernel stands in: after an edit here, touch
-``set_kernels.py`` too, or its cached kernels keep the old code.
-"""
+"""Parts of the set kernels: the rows that a filter keeps, search among siblings, mask bits."""
 
 from __future__ import annotations
 
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from cdec.core.kernels import inner
 
 
-@njit(nogil=True)
-def rank(kept: Any, kept_rank: Any, row: int) -> int:
+@inner
+def rank(kept: Any, kept_rank: Any, row: Any) -> int:
     """Count the kept rows below ``row``, 0 <= row <= 64 * words."""
     word = row >> 6
     if word >= len(kept):
@@ -31,7 +28,7 @@ def rank(kept: Any, kept_rank: Any, row: int) -> int:
     return total
 
 
-@njit(nogil=True)
+@inner
 def is_kept(row: Any, count: Any, kept: Any, kept_rank: Any, n_rows: int, node: int) -> bool:
     """Say whether the filter, if there is one, keeps a row of the node's subtree."""
     if len(kept) == 0:
@@ -45,7 +42,7 @@ def is_kept(row: Any, count: Any, kept: Any, kept_rank: Any, n_rows: int, node: 
     return bool(rank(kept, kept_rank, stop) > rank(kept, kept_rank, first))
 
 
-@njit(nogil=True)
+@inner
 def search(token: Any, first: int, stop: int, sought: int) -> int:
     """Return the place of ``sought`` among sorted ``token[first:stop]``, else -1."""
     if first >= stop:
@@ -59,7 +56,7 @@ def search(token: Any, first: int, stop: int, sought: int) -> int:
     return first if token[first] == sought else -1
 
 
-@njit(nogil=True)
+@inner
 def is_end(end_ids: Any, token: int) -> bool:
     """Say whether the token is an end-of-sequence id."""
     found = False
@@ -68,20 +65,20 @@ def is_end(end_ids: Any, token: int) -> bool:
     return found
 
 
-@njit(nogil=True)
+@inner
 def set_bit(bits: Any, token: int) -> None:
     """Set one bit of a packed mask uint32[words]."""
     bits[token >> 5] |= np.uint32(1) << np.uint32(token & 31)
 
 
-@njit(nogil=True)
+@inner
 def clear_words(bits: Any) -> None:
     """Clear a packed mask uint32[words]."""
     for word in range(len(bits)):
         bits[word] = 0
 
 
-@njit(nogil=True)
+@inner
 def copy_words(source: Any, target: Any) -> None:
     """Copy a packed mask into another, cut to its length or filled up with zeros."""
     words = min(len(source), len(target))

@@ -27,6 +27,7 @@ from cdec.core.errors import EmptySetError, LimitError, UsageError
 from cdec.core.mask import mask_words
 from cdec.core.sets.build_kernels import (
     END,
+    Nodes,
     common_prefixes,
     count_nodes,
     fill_dense_masks,
@@ -161,23 +162,23 @@ def _fill(
     words: int,
 ) -> SetArrays:
     """Allocate and fill nodes and dense masks of checked rows; ``shared`` as measured."""
-    nodes = int(count_nodes(shared))
-    if nodes > _MAX_ROWS:
-        raise LimitError(f"the trie has {nodes} nodes, more than {_MAX_ROWS}", limit=_MAX_ROWS)
-    token, degree, first_row, count = (np.empty(nodes, np.int32) for _ in range(4))
-    link = np.empty(nodes, np.int64)
-    fill_nodes(tokens, row_offsets, shared, token, link, degree, first_row, count)
+    size = int(count_nodes(shared))
+    if size > _MAX_ROWS:
+        raise LimitError(f"the trie has {size} nodes, more than {_MAX_ROWS}", limit=_MAX_ROWS)
+    token, degree, first_row, count = (np.empty(size, np.int32) for _ in range(4))
+    nodes = Nodes(token, np.empty(size, np.int64), degree, first_row, count)
+    fill_nodes(tokens, row_offsets, shared, nodes)
     dense = np.flatnonzero(degree >= DENSE_DEGREE).astype(np.int32)
     masks = np.zeros((len(dense), words), np.uint32)
-    fill_dense_masks(token, link, degree, dense, masks)
+    fill_dense_masks(nodes, dense, masks)
     return SetArrays(
         tokens=tokens,
         row_offsets=row_offsets,
-        node_token=token,
-        node_link=link,
-        node_degree=degree,
-        node_row=first_row,
-        node_count=count,
+        node_token=nodes.token,
+        node_link=nodes.link,
+        node_degree=nodes.degree,
+        node_row=nodes.first_row,
+        node_count=nodes.row_count,
         dense_nodes=dense,
         dense_masks=masks.view(np.int32).reshape(-1),
     )

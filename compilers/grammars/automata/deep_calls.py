@@ -1,4 +1,4 @@
-"""Room for the standard library's recursive parser of regular expressions."""
+"""A higher recursion limit while the standard library parses a deeply nested pattern."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Smallest automata: states that can reach nothing go, states that behave alike become one."""
+"""Minimisation of automata: drop states that lead nowhere, merge states that behave alike."""
 
 from __future__ import annotations
 

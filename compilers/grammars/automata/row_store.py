@@ -1,8 +1,8 @@
-"""Rows of integers stored once each: what every subset construction numbers its states with."""
+"""Numbering of rows of integers, equal rows once: the states of every subset construction."""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
@@ -11,6 +11,23 @@ from numpy.typing import NDArray
 _LENGTH_ALLOWED = 64
 """Numbers in all rows together for each row that is allowed: a bound on memory."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
+
+
+class Rows(NamedTuple):
+    """Rows as kernels read and extend them.
+
+    Attributes:
+        pool: int32, the rows one after another.
+        offsets: int64[capacity + 1] where they begin.
+        table: int32, a power of two and at least twice the capacity, -1 where free: numbers of
+            rows by hash, open addressing.
+        used: int64[1] number of rows.
+    """
+
+    pool: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    table: NDArray[np.int32]
+    used: NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
@@ -24,15 +41,9 @@ def hash_row(row: Any, length: int) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def intern_row(row: Any, length: int, pool: Any, offsets: Any, table: Any, used: Any) -> int:
-    """Return the number of ``row[:length]``, adding it if it is new; the caller made room.
-
-    Args:
-        row: int32[>= length].
-        pool: int32, all rows one after another; ``offsets`` int64 where they begin.
-        table: int32, a power of two in size, -1 where free: open addressing.
-        used: int64[1], rows so far.
-    """
+def intern_row(row: Any, length: int, rows: Rows) -> int:
+    """Return the number of ``row[:length]`` int32, adding it if it is new; the caller made room."""
+    pool, offsets, table, used = rows
     mask = np.uint64(len(table) - 1)
     slot = hash_row(row, length) & mask
     while table[slot] >= 0:
@@ -83,50 +94,52 @@ def _fill_table(pool: Any, offsets: Any, count: int, table: Any) -> None:
 
 
 class RowStore:
-    """Growing storage for ``intern_row``, which kernels use on the bare arrays.
+    """Growing storage of rows.
 
     Attributes:
-        pool: int32, the rows one after another.
-        offsets: int64[capacity + 1].
-        table: int32, at least twice the capacity.
-        used: int64[1], number of rows.
+        rows: The arrays, replaced when they grow.
     """
 
-    __slots__ = ("offsets", "pool", "table", "used")
+    __slots__ = ("rows",)
 
     def __init__(self, rows: int = 256, values: int = 2048) -> None:
-        self.pool: NDArray[np.int32] = np.empty(values, np.int32)
-        self.offsets: NDArray[np.int64] = np.zeros(rows + 1, np.int64)
-        self.table: NDArray[np.int32] = np.full(_table_size(rows), -1, np.int32)
-        self.used: NDArray[np.int64] = np.zeros(1, np.int64)
+        self.rows = Rows(
+            np.empty(values, np.int32),
+            np.zeros(rows + 1, np.int64),
+            np.full(_table_size(rows), -1, np.int32),
+            np.zeros(1, np.int64),
+        )
+
+    def __len__(self) -> int:
+        return int(self.rows.used[0])
 
     def reserve(self, rows: int, values: int) -> None:
         """Make room for ``rows`` more rows with ``values`` numbers in all; amortised constant."""
-        count = int(self.used[0])
-        filled = int(self.offsets[count])
-        if filled + values > len(self.pool):
-            self.pool = _grown(self.pool, filled, max(2 * len(self.pool), filled + values))
-        if count + rows + 1 > len(self.offsets):
-            capacity = max(2 * len(self.offsets), count + rows + 1)
-            self.offsets = _grown(self.offsets, count + 1, capacity)
-            self.table = np.full(_table_size(capacity), -1, np.int32)
-            _fill_table(self.pool, self.offsets, count, self.table)
+        count, (pool, offsets, table, used) = len(self), self.rows
+        filled = int(offsets[count])
+        if filled + values > len(pool):
+            pool = _grown(pool, filled, max(2 * len(pool), filled + values))
+        if count + rows + 1 > len(offsets):
+            capacity = max(2 * len(offsets), count + rows + 1)
+            offsets = _grown(offsets, count + 1, capacity)
+            table = np.full(_table_size(capacity), -1, np.int32)
+            _fill_table(pool, offsets, count, table)
+        self.rows = Rows(pool, offsets, table, used)
 
     def exceeds(self, max_rows: int) -> bool:
         """Say whether there are more than ``max_rows`` rows, or as much data as very long ones."""
-        count = int(self.used[0])
-        return count > max_rows or int(self.offsets[count]) > _LENGTH_ALLOWED * max_rows
+        count = len(self)
+        return count > max_rows or int(self.rows.offsets[count]) > _LENGTH_ALLOWED * max_rows
 
     def add(self, row: NDArray[np.int32]) -> int:
         """Return the number of ``row`` int32[n], adding it if it is new."""
         self.reserve(1, len(row))
-        return int(intern_row(row, len(row), self.pool, self.offsets, self.table, self.used))
+        return int(intern_row(row, len(row), self.rows))
 
-    def rows(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    def content(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return (offsets int64[n + 1], values int32) of all rows."""
-        count = int(self.used[0])
-        offsets = self.offsets[: count + 1]
-        return offsets, self.pool[: int(offsets[-1])]
+        offsets = self.rows.offsets[: len(self) + 1]
+        return offsets, self.rows.pool[: int(offsets[-1])]
 
 
 def grown_rows(matrix: NDArray[np.int32], rows: int) -> NDArray[np.int32]:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program, place, where
 from cdec.compilers.grammars.automata.row_store import RowStore, grown_rows
-from cdec.compilers.grammars.automata.thread_kernels import FULL, step_threads
+from cdec.compilers.grammars.automata.thread_kernels import FULL, Threads, step_threads
 from cdec.compilers.grammars.automata.utf8 import Atoms
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.core.errors import LimitError
@@ -56,18 +56,16 @@ def determinise(
     store.add(_state_row(nodes[offsets[0] : offsets[1]], prioritised))
     delta = np.full((64, atoms.number), -1, np.int32)
     reads, progress = np.array(program.reads, np.int32), np.zeros(3, np.int64)
+    threads = Threads(reads, follow_of, offsets, nodes, atoms.offsets, atoms.members)
     stamps, row = np.zeros(len(reads), np.int64), np.empty(len(reads) + 1, np.int32)
     status = FULL
     while status == FULL:
         store.reserve(atoms.number + 1, int(progress[2]))
-        delta = grown_rows(delta, int(store.used[0]) + atoms.number + 1)
-        status = step_threads(
-            reads, follow_of, offsets, nodes, atoms.offsets, atoms.members, prioritised,
-            store.pool, store.offsets, store.table, store.used, delta, stamps, row, progress,
-        )  # fmt: skip
+        delta = grown_rows(delta, len(store) + atoms.number + 1)
+        status = step_threads(threads, prioritised, store.rows, delta, stamps, row, progress)
         if store.exceeds(limits.max_states):
             raise too_many_states(terminal, limits)
-    row_offsets, values = store.rows()
+    row_offsets, values = store.content()
     matches_before = np.concatenate([[0], np.cumsum(values == MATCH)])
     accepting = np.diff(matches_before[row_offsets]) > 0
     return CharacterAutomaton(delta[: len(accepting)], accepting)

@@ -38,7 +38,7 @@ class ServerFaultError(Exception):
 
 
 class ServerProcess:
-    """A running ``child_server``; it and its forks end with ``kill`` and with this process."""
+    """A running ``server``; it and its forks end with ``kill`` and with this process."""
 
     def __init__(self) -> None:
         self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # closed by kill

@@ -1,8 +1,8 @@
 """The limited child's own side: a preloaded server that forks one process for every grammar.
 
-Run by ``child.ChildCompiler`` and by nobody else. The server imports and warms up what compiling
-needs, reads the vocabulary once, and then forks: a grammar meets a process that is ready, and what
-it breaks, fills or exhausts ends with that process.
+Run by ``ChildCompiler`` alone. The server imports what compiling needs, compiles a first grammar so
+that all kernels are loaded, reads the vocabulary once, and then forks: a grammar meets a process
+that is ready, and what it breaks, fills or exhausts ends with that process.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
 _PIECE = 1 << 16
-_WARM_UP = r"""
+_FIRST_GRAMMAR = r"""
 start: A (B | "=" C | start)
 A: "ab"
 B: /\w+/i
@@ -68,9 +68,9 @@ def serve(requests: int, answers: int) -> None:
         requests: Descriptor to read ``vocabulary`` and ``compile`` messages from.
         answers: Descriptor to write ``ready``, ``phase``, ``report``, ``error`` and ``ended`` to.
     """
-    # The terminal's Ctrl-C is the parent's business: it closes the pipe or kills this process.
+    # The parent answers the terminal's Ctrl-C: it closes the pipe or kills this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _warm_up()
+    _load_kernels()
     write_all(answers, pack(Message({"kind": "ready"})))
     inbox, vocabulary = Inbox(), None
     while data := os.read(requests, _PIECE):
@@ -81,7 +81,7 @@ def serve(requests: int, answers: int) -> None:
                 _answer(message, vocabulary, requests, answers)
 
 
-def _warm_up() -> None:
+def _load_kernels() -> None:
     """Compile a small grammar, so that every kernel is loaded before the first fork."""
     import gc
 
@@ -93,7 +93,7 @@ def _warm_up() -> None:
     vocabulary = Vocabulary([*tokens, b"ab", b""], [257])
     for lexer in ("contextual", "dynamic"):
         options = GrammarOptions.from_json(GrammarOptions().to_json() | {"lexer": lexer})
-        build_grammar(_WARM_UP, vocabulary, options, Path("warm"))
+        build_grammar(_FIRST_GRAMMAR, vocabulary, options, Path("first"))
     # What is there stays there: collections in a fork would only copy its pages.
     gc.collect()
     gc.freeze()

@@ -1,8 +1,8 @@
 """read_lark: a grammar in Lark's dialect -> Grammar, as Lark itself would load it.
 
 Lark parses the text, resolves imports, terminals and templates; what it needs too long or too deep
-a stack for (the expansion of rules, unused rules) is done in ``lark_bnf`` and here, with the same
-result. Before that the outline of the text is checked, so that errors carry line and column.
+a stack for (the expansion of rules, unused rules) is done in ``bnf`` and ``assemble``, with the
+same result. Before that the outline of the text is checked, so that errors have line and column.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def read_lark(
         LimitError: A limit is passed.
     """
     with warnings.catch_warnings():
-        # What re or Lark says of a pattern's style is no business of a caller.
+        # A caller has no use for warnings of re or Lark about a pattern's style.
         warnings.simplefilter("ignore")
         outline = _checked_outline(text, limits, import_folder)
         if not outline.statements:

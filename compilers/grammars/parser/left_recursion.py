@@ -1,10 +1,10 @@
-"""Hidden left recursion, which deciding conflicts for shifting always cuts texts off from."""
+"""Hidden left recursion: rules that no deterministic LR parser reads, however it is resolved."""
 
 from __future__ import annotations
 
-from cdec.compilers.grammars.analysis import nullable_nonterminals
 from cdec.compilers.grammars.definition import Grammar
 from cdec.compilers.grammars.graphs import components
+from cdec.compilers.grammars.nullable import nullable_nonterminals
 
 
 def hidden_left_recursive(grammar: Grammar) -> list[str]:

@@ -85,7 +85,7 @@ def build_scanner(
     store = RowStore()
     starts = [store.add(row) for row in _start_rows(contexts, bases, keywords, edges, retyping)]
     delta = _construct(edges, retyping, competing, store, int(byte_class.max()) + 1, limits)
-    match_offsets, matches = completed(edges, retyping, competing, *store.rows()[::-1])
+    match_offsets, matches = completed(edges, retyping, competing, *store.content()[::-1])
     labels = _labels(match_offsets, matches)
     delta, old, context_start = minimised(delta, labels, np.array(starts, np.int32))
     byte_class, delta = merge_classes(byte_class, delta)
@@ -143,7 +143,7 @@ def _start_rows(
     edges: Edges,
     retyping: Retyping,
 ) -> Iterator[NDArray[np.int32]]:
-    """Yield the codes in which each context's terminals begin; embedded keywords ride along."""
+    """Yield the codes in which each context's terminals begin; embedded keywords do not compete."""
     nothing_ends = edges._replace(accepts=np.zeros_like(edges.accepts))
     present = np.zeros(len(retyping.result), np.int64)
     for stamp, context in enumerate(contexts, 1):
@@ -169,18 +169,15 @@ def _construct(
     status = FULL
     while status == FULL:
         store.reserve(num_classes + 1, int(progress[2]))
-        delta = grown_rows(delta, int(store.used[0]) + num_classes + 1)
-        status = step_scanner(
-            edges, retyping, competing, store.pool, store.offsets, store.table, store.used,
-            delta, present, progress,
-        )  # fmt: skip
+        delta = grown_rows(delta, len(store) + num_classes + 1)
+        status = step_scanner(edges, retyping, competing, store.rows, delta, present, progress)
         if store.exceeds(limits.max_states):
             raise LimitError(
                 f"the scanner has more than {limits.max_states} states",
                 hint="make the terminals simpler, repeat fewer times, or raise `max_states`",
                 limit="max_states",
             )
-    return delta[: int(store.used[0])]
+    return delta[: len(store)]
 
 
 def _labels(match_offsets: NDArray[np.int64], matches: NDArray[np.int32]) -> NDArray[np.int32]:

@@ -1,7 +1,7 @@
 """Compiled loops of the scanner's construction: competing terminals, byte by byte.
 
 A scanner state is a row of codes, ascending: ``2 * state`` of a terminal's automaton (states of all
-terminals are numbered through) where the terminal competes; plus 1 where it only rides along to
+terminals are numbered through) where the terminal competes; plus 1 where it is followed only to
 know whether a text is a keyword.
 """
 
@@ -13,7 +13,8 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.row_store import intern_row
+from cdec.compilers.grammars.automata.row_store import Rows, intern_row
+from cdec.core.kernels import inner
 
 DONE = 0
 FULL = 1
@@ -72,7 +73,7 @@ def union_edges(byte_classes: Any, bytes_of: Any, rows: Any, widths: Any, bases:
     return offsets, kinds, targets
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _successors(members: Any, edges: Any, begins: Any) -> Any:
     """Return the codes after each byte class, by class, ascending; ``begins`` int64[K + 1]."""
     begins[:] = 0
@@ -95,7 +96,7 @@ def compete(codes: Any, edges: Any, retyping: Any, present: Any, stamp: int) -> 
     """Cut what loses from ``codes``, in place; return how many are left.
 
     The first terminal that completes here beats all behind it for good, as in one large
-    alternation. A keyword rides along while an expression that becomes it competes.
+    alternation. A keyword is followed while an expression that becomes it competes.
     """
     accepts, owners = edges.accepts, edges.owners
     offsets, expressions = retyping.offsets, retyping.expressions
@@ -121,13 +122,20 @@ def compete(codes: Any, edges: Any, retyping: Any, present: Any, stamp: int) -> 
 
 @njit(cache=True, nogil=True)
 def step_scanner(
-    edges: Any, retyping: Any, competing: bool, pool: Any, offsets: Any, table: Any, used: Any,
-    delta: Any, present: Any, progress: Any,
-) -> int:  # fmt: skip
+    edges: Edges,
+    retyping: Retyping,
+    competing: bool,
+    rows: Rows,
+    delta: Any,
+    present: Any,
+    progress: Any,
+) -> int:
     """Compute the successors of every scanner state from ``progress[0]`` on.
 
     Args:
+        edges, retyping: The terminals.
         competing: Whether terminals compete; otherwise each goes its own way.
+        rows: Rows of codes: the scanner states.
         delta: int32[capacity, K], -1 before, filled row by row.
         present: int64[T], scratch.
         progress: int64[3]: next state, last stamp, codes that may be needed.
@@ -135,6 +143,7 @@ def step_scanner(
     Returns:
         DONE, or FULL where the arrays must grow before the next state; call again then.
     """
+    pool, offsets, _, used = rows
     num_classes = delta.shape[1]
     begins = np.zeros(num_classes + 1, np.int64)
     while progress[0] < used[0]:
@@ -152,7 +161,7 @@ def step_scanner(
                 progress[1] += 1
                 length = compete(row, edges, retyping, present, progress[1])
             if length > 0:
-                delta[state, kind] = intern_row(row, length, pool, offsets, table, used)
+                delta[state, kind] = intern_row(row, length, rows)
         progress[0] += 1
     return DONE
 
@@ -178,7 +187,7 @@ def completed(edges: Any, retyping: Any, competing: bool, pool: Any, offsets: An
     return match_offsets, matches[:count]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _retyped(members: Any, expression: int, edges: Any, retyping: Any) -> int:
     """Return the first keyword that the text of ``expression`` is, or ``expression``."""
     for code in members:

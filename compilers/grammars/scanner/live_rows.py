@@ -2,16 +2,37 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.row_store import RowStore, intern_row, sort_row
+from cdec.compilers.grammars.automata.row_store import Rows, RowStore, intern_row, sort_row
+from cdec.core.kernels import inner
 
 _DONE = 0
 _FULL = 1
+
+
+class _Graph(NamedTuple):
+    """Scanner states, what they complete, and their strongly connected components.
+
+    Attributes:
+        delta: int32[C, K], -1 dead.
+        match_offsets: int32[C + 1].
+        match_terminals: int32, terminals completed on entering a state.
+        component: int32[C]; edges lead to the same or a smaller number.
+        members: int32[C], states by component.
+        begins: int64[components + 1].
+    """
+
+    delta: NDArray[np.int32]
+    match_offsets: NDArray[np.int32]
+    match_terminals: NDArray[np.int32]
+    component: NDArray[np.int32]
+    members: NDArray[np.int32]
+    begins: NDArray[np.int64]
 
 
 def live_rows(
@@ -34,20 +55,15 @@ def live_rows(
         (live_row int32[C], live_offsets int32[L + 1], live_terminals int32): equal rows once,
         ascending within a row. Cost: edges between components x length of a row.
     """
-    component, members, begins = _components(delta)
+    graph = _Graph(delta, match_offsets, match_terminals, *_components(delta))
     store = RowStore()
-    row_of = np.zeros(len(begins) - 1, np.int32)
+    row_of = np.zeros(len(graph.begins) - 1, np.int32)
     progress = np.zeros(2, np.int64)
     seen = np.zeros(num_terminals, np.int64)
-    while (
-        _union_rows(
-            delta, match_offsets, match_terminals, component, members, begins, row_of, seen,
-            store.pool, store.offsets, store.table, store.used, progress,
-        ) == _FULL
-    ):  # fmt: skip
+    while _union_rows(graph, row_of, seen, store.rows, progress) == _FULL:
         store.reserve(1, int(progress[1]))
-    offsets, terminals = store.rows()
-    return row_of[component], offsets.astype(np.int32), terminals.copy()
+    offsets, terminals = store.content()
+    return row_of[graph.component], offsets.astype(np.int32), terminals.copy()
 
 
 @njit(cache=True, nogil=True)
@@ -92,7 +108,7 @@ def _components(delta: Any) -> Any:
     return component, members, begins[: count + 1]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _close(
     root: int, waiting: Any, num_waiting: int, count: int, component: Any, members: Any, begins: Any
 ) -> int:
@@ -108,7 +124,7 @@ def _close(
             return num_waiting
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _collect(values: Any, seen: Any, stamp: int, out: Any, count: int) -> int:
     """Append the terminals of ``values`` not yet seen under ``stamp`` to ``out``."""
     for terminal in values:
@@ -120,12 +136,10 @@ def _collect(values: Any, seen: Any, stamp: int, out: Any, count: int) -> int:
 
 
 @njit(cache=True, nogil=True)
-def _union_rows(
-    delta: Any, match_offsets: Any, match_terminals: Any, component: Any, members: Any,
-    begins: Any, row_of: Any, seen: Any, pool: Any, offsets: Any, table: Any, used: Any,
-    progress: Any,
-) -> int:  # fmt: skip
+def _union_rows(graph: _Graph, row_of: Any, seen: Any, rows: Rows, progress: Any) -> int:
     """Number the row of every component from ``progress[0]`` on; FULL: make room and call again."""
+    delta, match_offsets, match_terminals, component, members, begins = graph
+    pool, offsets, _, used = rows
     row = np.empty(len(seen), np.int32)
     visited = np.zeros(len(row_of), np.int64)
     while progress[0] < len(row_of):
@@ -149,6 +163,6 @@ def _union_rows(
             seen[:] = 0
             return _FULL
         sort_row(row, count)
-        row_of[here] = intern_row(row, count, pool, offsets, table, used)
+        row_of[here] = intern_row(row, count, rows)
         progress[0] += 1
     return _DONE

@@ -1,13 +1,18 @@
-"""Which of some scanner states lie ahead of others."""
+"""Which scanner states can come after others."""
 
 from __future__ import annotations
 
-import numba
+from typing import TYPE_CHECKING, Any
+
 import numpy as np
+from numba import njit
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from cdec.compilers.grammars.scanner.build import Scanner
 
-@numba.njit(cache=True)
+
+@njit(cache=True, nogil=True)
 def mark_ahead(
     delta: NDArray[np.int32],
     letter: NDArray[np.int32],
@@ -40,3 +45,18 @@ def mark_ahead(
                     found[letter[target]] = True
                 stack[size] = target
                 size += 1
+
+
+def states_with_fallback(scanner: Scanner) -> NDArray[np.bool_]:
+    """Return the states in which the lexer can still remember an earlier end of the terminal.
+
+    They are the states that complete a terminal and all that come after them: bool[C].
+    """
+    delta = np.asarray(scanner.delta)
+    found = np.diff(scanner.match_offsets) > 0
+    front: NDArray[Any] = np.flatnonzero(found)
+    while len(front):
+        reached = np.unique(delta[front])
+        front = reached[(reached >= 0) & ~found[reached]]
+        found[front] = True
+    return found

@@ -1,4 +1,4 @@
-"""Which terminal can come next: the product of a deterministic lexer's scanner with its ghosts."""
+"""Which terminals a deterministic lexer can read next, given the longer matches still pending."""
 
 from __future__ import annotations
 
@@ -10,37 +10,37 @@ import numpy as np
 from cdec.compilers.grammars.parser.conflicts import bits
 from cdec.compilers.grammars.parser.lalr import digraph
 from cdec.compilers.grammars.scanner.reach import mark_ahead
-from cdec.compilers.grammars.soundness.pending import NO_GHOST, TAKEN, Ghosts
+from cdec.compilers.grammars.soundness.pending import NOTHING_PENDING, TAKEN, PendingMatches
 from cdec.core.errors import LimitError
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.scanner.build import Scanner
 
 MAX_NODES = 200_000
-"""Nodes (scanner state, ghosts) before the question is left open."""
+"""Nodes (scanner state, set of pending matches) before the question is left open."""
 
 Node = tuple[int, int]
 
 
 class Letter(NamedTuple):
-    """A terminal that ends, and the ghosts that are there when it does."""
+    """A terminal that ends, and the set of matches that are pending when it does (``pending``)."""
 
     terminal: int
-    ghosts: int
+    pending: int
 
 
 class Adjacency:
-    """From (context, ghosts) at the end of a terminal: the letters that can follow.
+    """From (context, pending matches) at the end of a terminal: the letters that can follow.
 
     Attributes:
         letters: All letters met; sets of letters are bits over their numbers.
-        ghosts: The ghosts.
+        matches: The pending matches.
         ignored: Ignored terminals.
     """
 
     def __init__(self, scanner: Scanner, ignored: frozenset[int], shiftable: Sequence[int]) -> None:
-        """Prepare; ``ignored`` and ``shiftable`` as for ``Ghosts``."""
-        self.ghosts = Ghosts(scanner, ignored, shiftable)
+        """Prepare; ``ignored`` and ``shiftable`` as for ``PendingMatches``."""
+        self.matches = PendingMatches(scanner, ignored, shiftable)
         self.letters: list[Letter] = []
         self._numbers: dict[Letter, int] = {}
         self._scanner = scanner
@@ -49,11 +49,11 @@ class Adjacency:
         self._match = np.full(len(self._delta), -1, dtype=np.int32)
         completes = np.flatnonzero(np.diff(scanner.match_offsets))
         self._match[completes] = scanner.match_terminals[scanner.match_offsets[completes]]
-        # A letter of its own for every scanner state that completes a terminal without ghosts.
+        # A letter of its own for every scanner state that completes a terminal, nothing pending.
         self._letter = np.full(len(self._delta), -1, dtype=np.int32)
         for state in completes.tolist():
             terminal = int(self._match[state])
-            letter = Letter(terminal, self.ghosts.after(NO_GHOST, state, terminal))
+            letter = Letter(terminal, self.matches.after(NOTHING_PENDING, state, terminal))
             self._letter[state] = self._letter_number(letter)
         self._stamps = np.zeros(len(self._delta), dtype=np.int32)
         self._stamp = 0
@@ -70,12 +70,12 @@ class Adjacency:
             self.letters.append(letter)
         return number
 
-    def direct(self, context: int, ghosts: int) -> int:
-        """Return the letters that one terminal, begun in ``context`` with ``ghosts``, can be.
+    def direct(self, context: int, pending: int) -> int:
+        """Return the letters that one terminal, begun in ``context`` with ``pending``, can be.
 
         Args:
             context: Context number.
-            ghosts: Set of ghosts when it begins.
+            pending: Set of pending matches when it begins.
 
         Returns:
             Bits over ``letters``.
@@ -83,16 +83,16 @@ class Adjacency:
         Raises:
             LimitError: More than ``MAX_NODES`` nodes; the caller leaves the question open.
         """
-        key = (context, ghosts)
+        key = (context, pending)
         if key not in self._direct:
             start = int(self._scanner.context_start[context])
-            if ghosts == NO_GHOST:
-                self._direct[key] = self._without_ghosts((start,), begun=False)
+            if pending == NOTHING_PENDING:
+                self._direct[key] = self._with_nothing_pending((start,), begun=False)
             else:
-                self._direct[key] = self._with_ghosts((start, ghosts))
+                self._direct[key] = self._with_pending((start, pending))
         return self._direct[key]
 
-    def _without_ghosts(self, sources: tuple[int, ...], *, begun: bool) -> int:
+    def _with_nothing_pending(self, sources: tuple[int, ...], *, begun: bool) -> int:
         """Return the letters ahead of scanner states; of those themselves too if ``begun``."""
         if sources not in self._plain:
             self._stamp += 1
@@ -107,55 +107,55 @@ class Adjacency:
                     letters |= 1 << int(self._letter[state])
         return letters
 
-    def _with_ghosts(self, start: Node) -> int:
-        """Return the letters ahead of a node; without ghosts, those of the scanner alone."""
+    def _with_pending(self, start: Node) -> int:
+        """Return the letters ahead of a node, pending matches considered until they are over."""
         letters = 0
         exits = set()
         reached: set[Node] = set()
         ready = [start]
         while ready:
             for node in self.successors(ready.pop()):
-                state, ghosts = node
-                if ghosts == NO_GHOST:
+                state, pending = node
+                if pending == NOTHING_PENDING:
                     exits.add(state)
                     continue
                 if node not in reached:
                     reached.add(node)
                     ready.append(node)
                     letters |= self._completed(node)
-        return letters | self._without_ghosts(tuple(sorted(exits)), begun=True)
+        return letters | self._with_nothing_pending(tuple(sorted(exits)), begun=True)
 
     def _completed(self, node: Node) -> int:
         """Return the letter that ends at a node, as a bit."""
-        state, ghosts = node
+        state, pending = node
         terminal = int(self._match[state])
         if terminal < 0:
             return 0
-        letter = Letter(terminal, self.ghosts.after(ghosts, state, terminal))
+        letter = Letter(terminal, self.matches.after(pending, state, terminal))
         return 1 << self._letter_number(letter)
 
     def successors(self, node: Node) -> list[Node]:
-        """Return where one more byte leads that does not let a ghost complete."""
+        """Return where one more byte leads, unless it completes a pending match."""
         known = self._successors.get(node)
         if known is not None:
             return known
         if len(self._successors) >= MAX_NODES:
             raise LimitError(f"more than {MAX_NODES} pairs of readings", limit="max_states")
-        state, ghosts = node
+        state, pending = node
         row = self._delta[state]
-        after = self.ghosts.step(ghosts)
+        after = self.matches.step(pending)
         possible = (row >= 0) & (after != TAKEN)
         pairs = set(zip(row[possible].tolist(), after[possible].tolist(), strict=True))
         found = sorted(pairs)
         self._successors[node] = found
         return found
 
-    def left_by_ignored(self, context: int, ghosts: int) -> list[int]:
-        """Return the sets of ghosts that one ignored terminal after ``ghosts`` can leave."""
-        key = (context, ghosts)
+    def left_by_ignored(self, context: int, pending: int) -> list[int]:
+        """Return the sets of matches that can be pending after one ignored terminal."""
+        key = (context, pending)
         if key not in self._left:
-            letters = self.direct(context, ghosts) & self._ignored_letters()
-            self._left[key] = sorted({self.letters[number].ghosts for number in bits(letters)})
+            letters = self.direct(context, pending) & self._ignored_letters()
+            self._left[key] = sorted({self.letters[number].pending for number in bits(letters)})
         return self._left[key]
 
     def _ignored_letters(self) -> int:
@@ -167,23 +167,23 @@ class Adjacency:
         return self._skipped
 
     def closure(
-        self, context: int, ghosts: int, known: Mapping[tuple[int, int], int]
+        self, context: int, pending: int, known: Mapping[tuple[int, int], int]
     ) -> dict[tuple[int, int], int]:
         """Return the letters that can follow, ignored terminals between.
 
         Args:
             context: Context number.
-            ghosts: Set of ghosts to begin with.
-            known: Results for (context, ghosts) of earlier calls.
+            pending: Set of pending matches to begin with.
+            known: Results for (context, pending) of earlier calls.
 
         Returns:
-            Bits over ``letters`` for (context, ghosts), and for every set of ghosts that ignored
-            terminals lead to from there and that is not in ``known``.
+            Bits over ``letters`` for (context, pending), and for every set of pending matches that
+            ignored terminals lead to from there and that is not in ``known``.
         """
         order: dict[int, int] = {}
         own: list[int] = []
         edges: list[list[int]] = []
-        ready = [ghosts]
+        ready = [pending]
         while ready:
             current = ready.pop()
             if current in order:
@@ -201,25 +201,25 @@ class Adjacency:
         every = digraph(places, own)
         return {(context, current): every[place] for current, place in order.items()}
 
-    def blocked(self, context: int, ghosts: int) -> dict[Node, tuple[int, int]]:
-        """Return the nodes inside a terminal at which a ghost bars a terminal's every end.
+    def blocked(self, context: int, pending: int) -> dict[Node, tuple[int, int]]:
+        """Return the nodes inside a terminal from which pending matches bar a terminal's every end.
 
         Args:
-            context, ghosts: Where the terminal began.
+            context, pending: Where the terminal began.
 
         Returns:
-            Node -> (terminals that the scanner alone could complete and the ghosts forbid,
-            terminals that remain), as bits. Nodes whose ghosts are viable readings themselves are
-            left out: the text goes on as theirs.
+            Node -> (terminals that the scanner could complete and pending matches forbid, terminals
+            that remain), as bits. Nodes whose pending matches can all still end as terminals are
+            left out: there the text can go on as the longer match.
         """
-        start = (int(self._scanner.context_start[context]), ghosts)
+        start = (int(self._scanner.context_start[context]), pending)
         nodes = {start: 0}
         inside: set[Node] = set()
         ready = [start]
         while ready:
             for node in self.successors(ready.pop()):
                 inside.add(node)
-                if node[1] != NO_GHOST and node not in nodes:
+                if node[1] != NOTHING_PENDING and node not in nodes:
                     nodes[node] = len(nodes)
                     ready.append(node)
         values = []
@@ -229,13 +229,15 @@ class Adjacency:
             for state, left in self.successors(node):
                 if self._match[state] >= 0:
                     ahead |= 1 << int(self._match[state])
-                if left == NO_GHOST:
-                    ahead |= self.ghosts.live(state)
+                if left == NOTHING_PENDING:
+                    ahead |= self.matches.live(state)
             values.append(ahead)
-            edges.append([nodes[after] for after in self.successors(node) if after[1] != NO_GHOST])
+            edges.append(
+                [nodes[after] for after in self.successors(node) if after[1] != NOTHING_PENDING]
+            )
         found = {}
         for node, possible in zip(nodes, digraph(edges, values), strict=True):
-            barred = self.ghosts.live(node[0]) & ~possible
-            if node in inside and barred and not self.ghosts.viable[node[1]]:
+            barred = self.matches.live(node[0]) & ~possible
+            if node in inside and barred and not self.matches.viable[node[1]]:
                 found[node] = (barred, possible)
         return found

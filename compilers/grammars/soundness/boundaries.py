@@ -1,4 +1,4 @@
-"""Where terminals end: every pair of LR state after a shift and ghosts that can occur."""
+"""All situations in which a terminal ends: pairs of LR state and matches still pending."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from cdec.compilers.grammars.parser.conflicts import bits
 from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.soundness.adjacency import Adjacency
 from cdec.compilers.grammars.soundness.completions import Boundary
-from cdec.compilers.grammars.soundness.pending import NO_GHOST
+from cdec.compilers.grammars.soundness.pending import NOTHING_PENDING
 
 
 def find_boundaries(
@@ -21,7 +21,7 @@ def find_boundaries(
 
     Args:
         tables: LALR(1) tables.
-        adjacency: Letters and ghosts; it meets its letters here.
+        adjacency: Letters and pending matches; it meets its letters here.
         lr_context: Context of each LR state.
 
     Returns:
@@ -45,18 +45,18 @@ class _Search:
 
     def run(self) -> dict[Boundary, int]:
         found: dict[Boundary, int] = {}
-        pending: list[Boundary] = [(0, NO_GHOST)]
-        while pending:
-            boundary = pending.pop()
+        waiting: list[Boundary] = [(0, NOTHING_PENDING)]
+        while waiting:
+            boundary = waiting.pop()
             if boundary in found:
                 continue
-            state, ghosts = boundary
-            key = (self._context[state], ghosts)
+            state, pending = boundary
+            key = (self._context[state], pending)
             if key not in self._closures:
                 self._closures.update(self._adjacency.closure(*key, self._closures))
             found[boundary] = self._closures[key]
-            pending.extend((state, left) for left in self._adjacency.left_by_ignored(*key))
-            pending.extend(self._after(state, found[boundary]))
+            waiting.extend((state, left) for left in self._adjacency.left_by_ignored(*key))
+            waiting.extend(self._after(state, found[boundary]))
         return found
 
     def _after(self, state: int, ahead: int) -> list[Boundary]:
@@ -64,15 +64,15 @@ class _Search:
         letters = self._adjacency.letters
         shifts, shifted = self._shifts(state)
         after = [
-            (shifts[letters[number].terminal], letters[number].ghosts)
+            (shifts[letters[number].terminal], letters[number].pending)
             for number in bits(ahead & shifted)
         ]
         reduced = ahead & self._accepted_letters(state) & ~shifted & ~self._everywhere
         self._everywhere |= reduced
         for number in bits(reduced):
-            terminal, ghosts = letters[number]
+            terminal, pending = letters[number]
             after.extend(
-                (target, ghosts) for target in self._tables.contexts_after[terminal].tolist()
+                (target, pending) for target in self._tables.contexts_after[terminal].tolist()
             )
         return after
 

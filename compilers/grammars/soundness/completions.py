@@ -1,11 +1,12 @@
-"""How a stack can be got rid of: the ways in which a deterministic parser goes on from a state.
+"""Whether some text empties the parser's stack: how the rules under way can be completed.
 
 The parser is a pushdown system whose input is chosen letter by letter (``adjacency``), so whether
 some text completes a stack is a question of reachability (Bouajjani, Esparza and Maler 1997). For
-an LR parser the answer has a handy form: all that can happen to a state p on a stack is that the
-rest of one of its kernel items ``A -> x . y`` is parsed and the item reduced. So what is computed
-for every *boundary* (state after a shift, ghosts) and every *head* (state after a reduction, letter
-seen) is the set of its *ways*: kernel item, with the letters before which it may be reduced.
+an LR parser the answer has a simple form: a state p leaves the stack when what follows the dot in
+one of its kernel items ``A -> x . y`` has been parsed and the item is reduced. So for every
+*boundary* (state after a shift, pending matches) and every *head* (state after a reduction, next
+letter) the set of its *ways* is computed: kernel items, with the letters before which each may be
+reduced.
 
 All sets of letters are the bits of integers; ways are computed as a least fixpoint.
 """
@@ -25,7 +26,7 @@ ACCEPT: Way = (-1, 0)
 """The way in which the text ends and is complete."""
 Ways = dict[Way, int]
 Boundary = tuple[int, int]
-"""LR state reached by a shift (or 0), ghosts."""
+"""LR state reached by a shift (or 0), set of pending matches."""
 _BOUNDARY, _LETTER, _CROWD = range(3)
 _Head = tuple[int, int, int]
 """LR state after a shift and number of a set of letters, ``_BOUNDARY``; or LR state after a
@@ -69,7 +70,7 @@ class Completions:
         self._read_tables(tables, by_terminal)
         self._values: dict[_Head, Ways] = {}
         self._users: dict[_Head, set[_Head]] = {}
-        self._pending: deque[_Head] = deque()
+        self._waiting: deque[_Head] = deque()
         self._queued: set[_Head] = set()
         # States met last are deep in rules, and the others wait for them.
         for boundary in sorted(ahead, reverse=True):
@@ -127,7 +128,7 @@ class Completions:
             work = _Closure(self, state, None)
             work.add_ways(above)
             ways = work.run()
-            if not self._pending:
+            if not self._waiting:
                 return ways
             self._settle()  # heads that no boundary led to
 
@@ -152,7 +153,7 @@ class Completions:
         if head not in self._values:
             self._values[head] = {}
             self._users[head] = set()
-            self._pending.append(head)
+            self._waiting.append(head)
             self._queued.add(head)
         if user is not None:
             self._users[head].add(user)
@@ -160,15 +161,15 @@ class Completions:
 
     def _settle(self) -> None:
         """Compute until nothing grows, in rounds, so that a head waits for all that it reads."""
-        while self._pending:
-            head = self._pending.popleft()
+        while self._waiting:
+            head = self._waiting.popleft()
             self._queued.discard(head)
             ways = self._compute(head)
             if ways != self._values[head]:
                 self._values[head] = ways
                 fresh = self._users[head] - self._queued
                 self._queued |= fresh
-                self._pending.extend(fresh)
+                self._waiting.extend(fresh)
 
     def _compute(self, head: _Head) -> Ways:
         state, number, kind = head
@@ -190,9 +191,9 @@ class Completions:
             if letter == self._end:
                 work.add_way(ACCEPT, 1)
                 continue
-            terminal, ghosts = self._letters[letter]
+            terminal, pending = self._letters[letter]
             target = self._shift[state][terminal]
-            work.add_ways(self._ways_of(self._head((target, ghosts)), head))
+            work.add_ways(self._ways_of(self._head((target, pending)), head))
         return work.run()
 
 

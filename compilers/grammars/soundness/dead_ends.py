@@ -9,7 +9,7 @@ from cdec.compilers.grammars.parser.conflicts import bits
 from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.soundness.adjacency import Adjacency
 from cdec.compilers.grammars.soundness.completions import ACCEPT, Boundary, Completions
-from cdec.compilers.grammars.soundness.pending import NO_GHOST
+from cdec.compilers.grammars.soundness.pending import NOTHING_PENDING
 
 _MAX_STACKS = 3_000
 """Stacks to look at, shortest texts first."""
@@ -29,39 +29,39 @@ def find_dead_end(
 ) -> list[int] | None:
     """Return terminals after which no completion exists, or None if no such text was met.
 
-    Only stacks without ghosts count: with one, the text may still be completed as the ghost's.
+    Only stacks with nothing pending count: else the pending match may still complete the text.
 
     Args:
         tables: LALR(1) tables.
-        adjacency: Letters and ghosts.
+        adjacency: Letters and pending matches.
         ahead: Per boundary: the letters that can follow, ignored ones between.
         completions: Of the same tables.
         ignored: Ignored terminals.
     """
     parser = _Parser(tables)
-    start: tuple[_Stack, int] = ((0,), NO_GHOST)
+    start: tuple[_Stack, int] = ((0,), NOTHING_PENDING)
     seen = {start}
     ready: deque[tuple[_Stack, int, list[int]]] = deque([(*start, [])])
     while ready:
-        stack, ghosts, text = ready.popleft()
-        if ghosts == NO_GHOST and not _completes(stack, ghosts, completions):
+        stack, pending, text = ready.popleft()
+        if pending == NOTHING_PENDING and not _completes(stack, pending, completions):
             return text
-        for number in bits(ahead[stack[-1], ghosts]):
+        for number in bits(ahead[stack[-1], pending]):
             letter = adjacency.letters[number]
             if letter.terminal in ignored:
                 continue
             after = parser.shift(stack, letter.terminal)
-            if after is not None and (after, letter.ghosts) not in seen:
+            if after is not None and (after, letter.pending) not in seen:
                 if len(seen) >= _MAX_STACKS:
                     return None
-                seen.add((after, letter.ghosts))
-                ready.append((after, letter.ghosts, [*text, letter.terminal]))
+                seen.add((after, letter.pending))
+                ready.append((after, letter.pending, [*text, letter.terminal]))
     return None
 
 
-def _completes(stack: _Stack, ghosts: int, completions: Completions) -> bool:
+def _completes(stack: _Stack, pending: int, completions: Completions) -> bool:
     """Return whether some text completes this very stack."""
-    ways = completions.of((stack[-1], ghosts))
+    ways = completions.of((stack[-1], pending))
     for state in reversed(stack[:-1]):
         ways = completions.under(state, ways)
     return ACCEPT in ways

@@ -3,12 +3,12 @@
 *Sound* means: after every allowed token the text still has a completion. The generalised parser
 gives that by itself: it holds viable prefixes of a grammar without useless rules. A deterministic
 lexer does not: what it reads as one long terminal is not there as two short ones, and the next
-terminal may never come. So all pairs (LR state after a shift, ghosts) that can occur are collected
-(``adjacency``), the ways on from each are computed (``completions``), and every stack that such a
-pair can stand on is walked down: some way must lead through to the end of the text. The stacks
-walked are all paths of the LR automaton, a few more than the parser can build, so a proof holds,
-and a failure may be spurious: then the search for a real stack without completion decides whether
-the reason says "unsound" or "unproved".
+terminal may never come. So all pairs (LR state after a shift, pending matches) that can occur are
+collected (``boundaries``), for each the ways to go on are computed (``completions``), and every
+stack below such a pair is walked down: some way must lead to the end of the text. The stacks walked
+are all paths of the LR automaton, a few more than the parser can build. So a proof holds, and a
+failure may be spurious: a search for a real stack without completion then decides whether the
+reason says "unsound" or "unproved".
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ from cdec.compilers.grammars.soundness.adjacency import Adjacency
 from cdec.compilers.grammars.soundness.boundaries import find_boundaries
 from cdec.compilers.grammars.soundness.completions import ACCEPT, Completions, Ways
 from cdec.compilers.grammars.soundness.dead_ends import find_dead_end
-from cdec.compilers.grammars.soundness.letters import merge_letters
-from cdec.compilers.grammars.soundness.pending import NO_GHOST
+from cdec.compilers.grammars.soundness.letters import drop_dominated_letters
+from cdec.compilers.grammars.soundness.pending import NOTHING_PENDING
 from cdec.core.errors import LimitError
 
 if TYPE_CHECKING:
@@ -101,8 +101,8 @@ class _Lexing:
         self._adjacency = Adjacency(scanner, grammar.ignored, self._shiftable(len(contexts)))
         self._ahead = find_boundaries(tables, self._adjacency, self._context)
         letters = self._adjacency.letters
-        merged = merge_letters(tables, letters, self._ahead, grammar.ignored)
-        self._completions = Completions(tables, letters, merged)
+        ahead = drop_dominated_letters(tables, letters, self._ahead, grammar.ignored)
+        self._completions = Completions(tables, letters, ahead)
 
     def _shiftable(self, num_contexts: int) -> list[int]:
         """Return, per context, what is shifted without a reduction in all its states, as bits."""
@@ -118,7 +118,7 @@ class _Lexing:
         return [max(terminals, 0) for terminals in found]
 
     def decide(self) -> Soundness:
-        if ACCEPT not in self._completions.of((0, NO_GHOST)):
+        if ACCEPT not in self._completions.of((0, NOTHING_PENDING)):
             return Soundness(
                 True, False, "the lexer takes the longest terminals and the rules never complete"
             )
@@ -138,15 +138,15 @@ class _Lexing:
     def _stuck_stack(self) -> str | None:
         """Walk down the stacks under every boundary; return what is wrong, or None."""
         seen: list[list[Ways]] = [[] for _ in range(self._tables.num_states)]
-        pending: list[tuple[int, Ways]] = []
+        waiting: list[tuple[int, Ways]] = []
         for boundary in self._ahead:
             ways = self._completions.of(boundary)
             if not (ways if boundary[0] else ACCEPT in ways):
                 return f"nothing can follow {self._name_of(boundary[0])}"
-            pending.append((boundary[0], ways))
+            waiting.append((boundary[0], ways))
         visited = 0
-        while pending:
-            state, ways = pending.pop()
+        while waiting:
+            state, ways = waiting.pop()
             if any(_contains(ways, less) for less in seen[state]):
                 continue
             seen[state].append(ways)
@@ -158,16 +158,16 @@ class _Lexing:
                 if not (left if below else ACCEPT in left):
                     return f"{self._name_of(state)} after {self._name_of(below)} may be a dead end"
                 if below:
-                    pending.append((below, left))
+                    waiting.append((below, left))
         return None
 
     def _stuck_terminal(self) -> str | None:
-        """Return a terminal that may be begun and that ghosts keep from ending, or None."""
+        """Return a terminal that may begin and that a pending match bars from ending, or None."""
         contexts: dict[tuple[int, int], int] = {}
         examples: dict[tuple[int, int], int] = {}
-        for state, ghosts in self._ahead:
-            if ghosts != NO_GHOST:
-                key = (self._context[state], ghosts)
+        for state, pending in self._ahead:
+            if pending != NOTHING_PENDING:
+                key = (self._context[state], pending)
                 accepted = sum(1 << terminal for terminal in self._tables.accepts[state])
                 contexts[key] = contexts.get(key, 0) | accepted
                 examples.setdefault(key, state)

@@ -1,4 +1,4 @@
-"""Letters that make no difference: the same terminal with ghosts that bar nothing more."""
+"""Fewer letters for the same answer: of one terminal's letters only the least restricted count."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _MAX_RIVALS = 40
 """Letters of one terminal that are compared with each other."""
 
 
-def merge_letters(
+def drop_dominated_letters(
     tables: ParseTables,
     letters: Sequence[Letter],
     ahead: Mapping[Boundary, int],
@@ -23,8 +23,8 @@ def merge_letters(
     """Leave out letters in whose place a better one can stand.
 
     A letter is as good as another of its terminal if whatever can follow the other can follow it,
-    whichever state the shift leads to. Where white space is ignored it ends most ghosts, and of all
-    letters of a terminal one is left.
+    whichever state the shift leads to. White space that is ignored ends most pending matches, and
+    then one letter of each terminal is left.
 
     Args:
         tables: LALR(1) tables.
@@ -71,7 +71,7 @@ def _better(
     for group in rivals:
         after = tables.contexts_after[letters[group[0]].terminal].tolist()
         # subtle: where a boundary does not occur (-1), neither letter may be asked for it.
-        rows = [[ahead.get((state, letters[n].ghosts), -1) for state in after] for n in group]
+        rows = [[ahead.get((state, letters[n].pending), -1) for state in after] for n in group]
         for number, row in zip(group, rows, strict=True):
             dominating = 0
             equal = number

@@ -1,9 +1,9 @@
-"""Ghosts: what a deterministic lexer still has in hand after a terminal ends.
+"""Pending matches: longer matches that a deterministic lexer still waits for after a terminal ends.
 
 After ``1`` in ``1..2`` the lexer waits: ``.5`` would make the number longer. The reading in which
-NUMBER has ended is good only as long as the longer one fails. Seen from the terminals that follow,
-the longer reading is a *ghost*: a scanner state that runs along, and whose next completion takes
-the text away from them. It goes away when the scanner dies, or when the text ends.
+NUMBER has ended holds only if the longer match fails. Seen from the terminals that follow, that
+longer match is *pending*: a scanner state that moves along with them. If it completes a terminal,
+their reading of the text is void; it is over when the scanner has no next state, or the text ends.
 """
 
 from __future__ import annotations
@@ -20,32 +20,32 @@ from cdec.core.errors import LimitError
 if TYPE_CHECKING:
     from cdec.compilers.grammars.scanner.build import Scanner
 
-NO_GHOST = 0
-"""The empty set of ghosts; also the class of what can never complete anything."""
+NOTHING_PENDING = 0
+"""The empty set of pending matches; also the class of those that can never complete anything."""
 TAKEN = 1
-"""A ghost completes: the reading it runs along with is over."""
+"""A pending match completes: the reading that it moves along with is void."""
 
 _MAX_ROUNDS = 100
 _MAX_STEPS = 5_000_000
-"""Ghosts times byte classes before the question is left open."""
+"""Pending matches times byte classes before the question is left open."""
 _MAX_WORK = 500_000_000
 """Scanner transitions to follow in order to know which contexts lead where."""
 
 
-class Ghosts:
-    """Ghosts up to equal behaviour, and interned sets of them.
+class PendingMatches:
+    """Classes of pending matches that behave alike, and numbered sets of these classes.
 
-    A ghost is a scanner state in which more terminals can end, together with those of them that
-    the parser would certainly take. Two ghosts are alike if the same bytes make them complete
-    something; what they complete is of no interest.
+    A pending match is a scanner state in which more terminals can end, together with those of them
+    that the parser would certainly take. Two are alike if the same bytes make them complete
+    something, whatever that is.
 
     Attributes:
-        viable: Per set: every ghost in it can still end as a terminal that the parser would
-            certainly take there, so its reading is not over either.
+        viable: Per set: every match in it can still end as a terminal that the parser would
+            certainly take there, so the text can go on with it.
     """
 
     def __init__(self, scanner: Scanner, ignored: frozenset[int], shiftable: Sequence[int]) -> None:
-        """Find the ghosts of a scanner. Cost: rounds of O(ghosts x classes), at most 100.
+        """Find the pending matches of a scanner. Cost: at most 100 rounds of O(matches x classes).
 
         Args:
             scanner: Of a deterministic lexer.
@@ -71,40 +71,43 @@ class Ghosts:
         self._taken = self._taken_everywhere(scanner, shiftable)
         self._find(scanner)
         self._class_steps = self._refine()
-        self._sets: dict[frozenset[int], int] = {frozenset(): NO_GHOST, frozenset({TAKEN}): TAKEN}
+        self._sets: dict[frozenset[int], int] = {
+            frozenset(): NOTHING_PENDING,
+            frozenset({TAKEN}): TAKEN,
+        }
         self._members: list[frozenset[int]] = list(self._sets)
         self._steps: dict[int, NDArray[np.int64]] = {}
         self.viable: list[bool] = [True, False]
 
-    def step(self, ghosts: int) -> NDArray[np.int64]:
-        """Return the set of ghosts after each byte class: int64[K], ``TAKEN`` where one completes.
+    def step(self, pending: int) -> NDArray[np.int64]:
+        """Return the set after each byte class: int64[K], ``TAKEN`` where a match completes.
 
-        Rows are made when they are asked for: a ghost may have far to go, and rarely goes there.
+        Rows are made when they are asked for: most are never needed.
         """
-        if ghosts not in self._steps:
-            rows = [self._class_steps[member] for member in self._members[ghosts]]
+        if pending not in self._steps:
+            rows = [self._class_steps[member] for member in self._members[pending]]
             if not rows:
-                return self._class_steps[NO_GHOST]
+                return self._class_steps[NOTHING_PENDING]
             row = np.empty(rows[0].size, dtype=np.int64)
             known: dict[tuple[int, ...], int] = {}
             for place, targets in enumerate(zip(*(row.tolist() for row in rows), strict=True)):
                 if targets not in known:
-                    alive = frozenset(target for target in targets if target != NO_GHOST)
+                    alive = frozenset(target for target in targets if target != NOTHING_PENDING)
                     known[targets] = TAKEN if TAKEN in alive else self._intern(alive)
                 row[place] = known[targets]
-            self._steps[ghosts] = row
-        return self._steps[ghosts]
+            self._steps[pending] = row
+        return self._steps[pending]
 
     def live(self, state: int) -> int:
         """Return the terminals that can complete after more bytes, as bits."""
         return self._live_rows[int(self._live_row[state])]
 
-    def after(self, ghosts: int, state: int, terminal: int) -> int:
-        """Return ``ghosts`` and the one of a terminal that ends in a scanner state."""
+    def after(self, pending: int, state: int, terminal: int) -> int:
+        """Return ``pending`` and the match that a terminal ending in a scanner state leaves."""
         if not self._lives[state]:
-            return ghosts
+            return pending
         number = self._numbers[state, self._ends_of(state, terminal)]
-        return self._intern(self._members[ghosts] | {int(self._class_of[number])})
+        return self._intern(self._members[pending] | {int(self._class_of[number])})
 
     def _ends_of(self, state: int, terminal: int) -> int:
         """Return as what a terminal that ended in a state may end again, as bits: itself, what is
@@ -113,7 +116,7 @@ class Ghosts:
         return self.live(state) & everywhere
 
     def _taken_everywhere(self, scanner: Scanner, shiftable: Sequence[int]) -> dict[int, int]:
-        """Return, per state where ghosts begin: what all contexts shift that lead to it."""
+        """Return, per state where matches become pending, what all contexts leading there shift."""
         origins = np.flatnonzero(self._completes & self._lives)
         if not origins.size or self._delta.size * len(shiftable) > _MAX_WORK:
             return {}
@@ -139,7 +142,7 @@ class Ghosts:
         return number
 
     def _find(self, scanner: Scanner) -> None:
-        """Number all ghosts: where terminals end and may go on, and what that leads to."""
+        """Number all pending: where terminals end and may go on, and what that leads to."""
         for state in np.flatnonzero(self._completes & self._lives).tolist():
             terminal = int(scanner.match_terminals[scanner.match_offsets[state]])
             self._number(state, self._ends_of(state, terminal))
@@ -157,26 +160,27 @@ class Ghosts:
             self._ends.append(ends)
 
     def _plain_targets(self, state: int) -> list[int]:
-        """Return where a ghost can go without completing anything and without ending."""
+        """Return where a pending match can go without completing anything and without ending."""
         row = np.unique(self._delta[state])
         row = row[row >= 0]
         plain = row[~self._completes[row] & self._lives[row]]
         return [int(target) for target in plain]
 
     def _refine(self) -> list[NDArray[np.int64]]:
-        """Merge ghosts that behave alike (Moore's partition); return the steps of the classes.
+        """Find classes of matches that behave alike (Moore's partition); return their steps.
 
-        Classes begin at 2. Where that takes too many rounds, every ghost stays a class.
+        Classes begin at 2. Where that takes too many rounds, every match is a class of its own.
         """
         states = np.array(self._states, dtype=np.int64)
         width = self._delta.shape[1]
         if states.size * width > _MAX_STEPS:
-            raise LimitError(f"{states.size} ghosts, too many to compare", limit="max_states")
+            reason = f"{states.size} pending matches, too many to compare"
+            raise LimitError(reason, limit="max_states")
         targets = self._delta[states].astype(np.int64).reshape(-1, width)
-        fixed = np.where(targets < 0, NO_GHOST, -1)
+        fixed = np.where(targets < 0, NOTHING_PENDING, -1)
         alive = targets >= 0
         fixed[alive & self._completes[targets]] = TAKEN
-        fixed[alive & ~self._completes[targets] & ~self._lives[targets]] = NO_GHOST
+        fixed[alive & ~self._completes[targets] & ~self._lives[targets]] = NOTHING_PENDING
         follow = np.zeros_like(fixed)
         for row, place in zip(*np.nonzero(fixed < 0), strict=True):
             target = int(targets[row, place])

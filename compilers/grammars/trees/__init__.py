@@ -1,4 +1,4 @@
-"""Subterminal trees: what every token of the vocabulary means at every scanner state.
+"""Subterminal trees: how every token splits into terminals, from every state of the scanner.
 
 Read ``build``, ``token_trie``, then the compiled walk (``walk_kernels``, ``walk_steps``,
 ``arena``) and what it writes (``output``, ``tables``, ``assembly``). Others import ``build`` and

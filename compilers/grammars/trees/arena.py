@@ -1,12 +1,11 @@
-"""Arena of walks: what the walks from many scanner states share, interned by content.
+"""What walks of the vocabulary from many scanner states share, each thing stored once: the arena.
 
-*Path nodes* are those of ``cdec.core.grammars.columns``. A *walk state* is a list of branches,
-the readings of the bytes so far, in depth-first order of their paths; its transitions by byte class
-are filled when first taken. An *outcome* is what a list means for a token that ends there.
+*Path nodes* and *branches* are those of ``cdec.core.grammars.columns``. A *walk state* is a list of
+branches, the ways to read the bytes so far, in depth-first order of their paths; its transitions by
+byte class are filled when first taken. An *outcome* is the list as a token that ends there has it.
 
-subtle: numba's cache watches only the file a kernel stands in: after an edit here, delete the
-cached kernels of ``tree_output.py`` and ``tree_worker.py``. It also compiles a kernel anew for
-every literal argument, so constants that are passed on are NumPy integers.
+subtle: numba compiles a kernel anew for every literal argument, so constants that are passed on are
+NumPy integers.
 """
 
 from __future__ import annotations
@@ -16,6 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core import kernels
 
 # Columns of Arena.walks; Arena.outcomes has the first two.
 FIRST, COUNT, FLAGS, OUTCOME = 0, 1, 2, 3
@@ -37,8 +38,8 @@ PENDING = np.int64(-1)
 """STATE of a branch at the end of a terminal; in dynamic ``PENDING - x`` with the context x."""
 DEAD = np.int64(0)
 """The walk state without branches in which nothing was completed."""
-inner = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)
-"""Decorator of kernels that only kernels call: nothing is compiled for calls from Python."""
+inner: Any = kernels.inner
+"""Without types: these kernels mix integers of Python and of numpy."""
 _MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
 _MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
 _SHIFT = np.uint64(33)

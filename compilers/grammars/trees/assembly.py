@@ -27,6 +27,7 @@ from cdec.compilers.grammars.trees.tables import (
     VERIFY_END,
     TreeOutput,
 )
+from cdec.core.kernels import inner
 
 
 class _Joined(NamedTuple):
@@ -173,18 +174,18 @@ def _distinct_trees(
     return order[kept], tree_of_class
 
 
-@njit(nogil=True)
+@inner
 def _same_rows(table: Any, a: int, b: int, stop: int) -> bool:
     """Say whether the rows from a up to stop equal those from b on."""
     return bool((table[a:stop] == table[b : b + stop - a]).all())
 
 
-@njit(nogil=True)
+@inner
 def _same_sizes(offsets: Any, a: int, b: int) -> bool:
     return bool(offsets[a + 1] - offsets[a] == offsets[b + 1] - offsets[b])
 
 
-@njit(nogil=True)
+@inner
 def _same_tree(joined: _Joined, a: int, b: int) -> bool:
     """Say whether two trees are equal."""
     if joined.tree_taken[a] != joined.tree_taken[b]:

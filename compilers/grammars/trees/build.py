@@ -1,4 +1,4 @@
-"""Subterminal trees: what every token of the vocabulary means at every scanner state."""
+"""build_trees: the subterminal trees of all scanner states, by several threads."""
 
 from __future__ import annotations
 

@@ -1,8 +1,4 @@
-"""Tables of finished trees and the work space they are made in; writing masks and token lists.
-
-subtle: numba's cache watches only the file a kernel stands in: after an edit here, delete the
-cached kernels of ``tree_output.py``.
-"""
+"""Tables of finished trees and the work space they are made in; writing masks and token lists."""
 
 from __future__ import annotations
 

@@ -29,7 +29,7 @@ _FORMAT = 1
 _HEADER_WORDS = 11
 """Format, number of nodes, number of tokens, and the 32 bytes of a SHA-256."""
 _MAX_FILES = 16
-"""Tries kept in the cache directory; the ones written first are forgotten first."""
+"""Tries kept in the cache directory; the ones written first are removed first."""
 
 
 @dataclass(frozen=True, slots=True)

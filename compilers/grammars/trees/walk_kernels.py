@@ -1,4 +1,4 @@
-"""Compiled walk of the vocabulary trie from one scanner state: which tokens split into what.
+"""Compiled walk of the vocabulary's trie from one scanner state: how each token splits.
 
 The subterminal trees of "Guiding LLMs the right way" (DOMINO, arXiv 2403.06988, section 3), with
 two changes: readings are told apart by the parser's contexts, so that contextual lexing is exact,

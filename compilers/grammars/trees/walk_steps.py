@@ -1,8 +1,4 @@
-"""Compiled steps of a walk: the readings of a text after one more byte.
-
-subtle: numba's cache watches only the file a kernel stands in: after an edit here, delete the
-cached kernels of ``tree_output.py``.
-"""
+"""Compiled steps of a walk: the readings of a text after one more byte."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""One thread's share of the walks: its tables, enlarged when a kernel asks for it."""
+"""One thread's share of the trees; it enlarges its tables when the compiled walk asks for it."""
 
 from __future__ import annotations
 

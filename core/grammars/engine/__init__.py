@@ -1,7 +1,8 @@
-"""The engine: compiled kernels that move stacks of parser states and make exact masks.
+"""The engine: compiled functions that follow texts with a parser and make exact token masks.
 
-Read ``memory`` and ``fields`` (what the kernels share), ``stacks`` and ``shifts`` (the parsers),
-``readings`` (what the bytes so far can mean), ``trees``, ``masks`` and ``shapes`` (masks),
-``states``, and last ``kernels`` (the entry points) and ``engine`` (who calls them). Only the
-sessions of the room above import ``engine`` and ``kernels``.
+Read ``pointers``, ``fields`` and ``memory`` (the header that all functions share; why there is one:
+``cdec.core.kernels``); ``stacks``, ``unions``, ``shifts`` and ``stacks_general`` (the parsers);
+``readings`` (what the bytes so far can mean); ``mask_store``, ``trees``, ``shapes`` and ``masks``
+(masks); ``states``, ``kernels`` (what sessions call), ``addresses`` and ``engine`` (what owns the
+memory). Only the room above imports from here: ``engine``, ``kernels``, ``fields``, ``memory``.
 """

@@ -1,9 +1,9 @@
-"""Engine: the memory that the sessions of a grammar share: stacks, masks and memos.
+"""Engine: what the sessions of a grammar share: parser stacks, token masks and memos of results.
 
 What was computed for one document serves the next. Masks and memos are bounded by a byte budget:
-when it is reached they are all forgotten (a new *epoch*), and made again as needed. Stacks cannot
-be forgotten while states refer to them; the constraint gives new sessions a new engine when they
-have grown large (see ``is_worn``).
+when it is reached all of them are dropped (a new *epoch* begins) and computed again as needed.
+Stacks stay as long as decoding states refer to them; when they fill much of the budget, new
+sessions get a new engine (``should_be_replaced``).
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.compiled import ADDRESSES
+from cdec.core.grammars.engine.addresses import ADDRESSES
 from cdec.core.grammars.engine.memory import Memory
 from cdec.core.grammars.engine.pointers import NEED
 
@@ -30,7 +30,7 @@ _TABLES = {
     f.SET_TABLE: 64,
     f.SHIFT_TABLE: 1024,
     f.UNION_TABLE: 64,
-    f.READING_TABLE: 1024,
+    f.MEMO_TABLE: 1024,
     f.JOIN_TABLE: 64,
     f.JOINED_TABLE: 64,
     f.MASK_TABLE: 256,
@@ -39,13 +39,13 @@ _TABLES = {
 _MEMOS = (
     f.SHIFT_TABLE,
     f.UNION_TABLE,
-    f.READING_TABLE,
+    f.MEMO_TABLE,
     f.JOIN_TABLE,
     f.JOINED_TABLE,
     f.MASK_TABLE,
 )
-_COUNTED_MEMOS = (f.MASK_COUNT, f.READING_MASK, f.SHAPE_ITEMS)
-_LENGTHS = {f.VERTEX_STATE: 512, f.READING_MASK: 512}
+_COUNTED_MEMOS = (f.MASK_COUNT, f.MEMO_MASK, f.SHAPE_ITEMS)
+_LENGTHS = {f.VERTEX_STATE: 512, f.MEMO_MASK: 512}
 _STACKS = (f.VERTEX_STATE, f.VERTEX_TABLE, f.SET_OFFSETS, f.SET_ITEMS, f.SET_TABLE)
 
 
@@ -71,10 +71,9 @@ class Engine:
     ) -> None:
         self.memory = Memory(f.ENGINE_FIELDS)
         self.budget = budget
-        self.epochs = 0
         self._lock = Lock()
         self._chunks: list[NDArray[np.int32]] = []
-        self._at_epoch = 0
+        self._dropped_for: object = None
         for field, (name, array) in enumerate(zip(GrammarArrays._fields, arrays, strict=True)):
             self.memory.point(field, np.ascontiguousarray(array, COLUMNS[name]))
         self._set_scalars(arrays, general, lookahead)
@@ -131,36 +130,34 @@ class Engine:
             memory.allocate(field, rows * len(self._chunks), np.int32)
 
     def make_room(self, call: object) -> None:
-        """Make the room that the last kernel lacked, by growing or by forgetting.
+        """Make the room that the last kernel asked for: grow an array, or drop masks and memos.
 
         Args:
-            call: Identifies the work that is being done: memos are forgotten at most once for it,
-                then they grow past the budget, so that it ends.
+            call: Identifies the caller's work. Memos are dropped at most once for one ``call``;
+                after that they grow past the budget, so that the work ends.
         """
         with self._lock:
             field = int(self.memory.header[NEED]) - 1
             if field < 0:
                 return
-            forgettable = field in _MEMOS or field in _COUNTED_MEMOS
-            if forgettable and self._is_full(field) and self._forgot_for is not call:
-                self._forgot_for = call
-                self._forget()
+            droppable = field in _MEMOS or field in _COUNTED_MEMOS
+            if droppable and self._is_full(field) and self._dropped_for is not call:
+                self._dropped_for = call
+                self._drop()
             elif field == f.MASK_COUNT:
                 self._add_masks()
             else:
                 self.memory.grow(f.GROWING)
             self.memory.header[NEED] = 0
 
-    _forgot_for: object = None
-
     def _is_full(self, field: int) -> bool:
-        """Say whether growing by what is lacking would pass the budget."""
+        """Say whether the room that was asked for would pass the budget."""
         memory = self.memory
         more = self._chunks[-1].nbytes if field == f.MASK_COUNT else 16 * memory.size(field)
         return memory.bytes + more > self.budget
 
-    def _forget(self) -> None:
-        """Begin an epoch: no mask and no memo is known any more."""
+    def _drop(self) -> None:
+        """Begin an epoch: drop all masks and memos."""
         memory = self.memory
         for table in _MEMOS:
             memory.drop_table(table, _TABLES[table])
@@ -170,7 +167,7 @@ class Engine:
         memory.header[f.EPOCH] += 1
 
     @property
-    def is_worn(self) -> bool:
+    def should_be_replaced(self) -> bool:
         """Whether new sessions should have a new engine: stacks fill much of the budget."""
         held = sum(self.memory.arrays[field].nbytes for field in _STACKS)
         return self.memory.bytes > self.budget or 4 * held > self.budget

@@ -1,6 +1,7 @@
-"""Numbers of the engine's and the session's memory: fields, scalars and special values.
+"""Where everything stands in the headers of engines and sessions (``pointers``): numbers by name.
 
-The first fields of an engine are the arrays of ``GrammarArrays``, in its order.
+A header has *scalars* (one int64 each) and *fields* (arrays). The first fields of an engine are the
+arrays of ``GrammarArrays``, in its order.
 """
 
 from __future__ import annotations
@@ -54,7 +55,7 @@ from cdec.core.grammars.columns import GrammarArrays
     VOCABULARY_BYTES,
 ) = range(len(GrammarArrays._fields))
 
-# What an engine keeps besides them. A field with a second number after it is a table.
+# The other fields of an engine. A table takes two numbers: its keys, and after them its values.
 VERTEX_STATE = len(GrammarArrays._fields)
 VERTEX_BELOW = VERTEX_STATE + 1
 VERTEX_HEIGHT = VERTEX_STATE + 2
@@ -65,22 +66,22 @@ SET_ITEMS = SET_OFFSETS + 1
 SET_TABLE = SET_OFFSETS + 2  # hash of the items -> set
 SHIFT_TABLE = SET_TABLE + 2  # (stack, terminal) or (stack, T + 1 + live row) -> outcome
 UNION_TABLE = SHIFT_TABLE + 2  # (stack, stack) -> stack
-READING_TABLE = UNION_TABLE + 2  # (node of the tree of readings, LR state) -> node
-READING_MASK = READING_TABLE + 2  # mask of a node, -1: none yet
-JOIN_TABLE = READING_MASK + 1  # (mask, taken row) -> join
+MEMO_TABLE = UNION_TABLE + 2  # (memo node, LR state below) -> memo node
+MEMO_MASK = MEMO_TABLE + 2  # mask of a memo node, -1: none yet
+JOIN_TABLE = MEMO_MASK + 1  # (mask, taken row) -> join
 JOINED_TABLE = JOIN_TABLE + 2  # (join, mask) -> mask
 MASK_CHUNKS = JOINED_TABLE + 2
 MASK_COUNT = MASK_CHUNKS + 1
 MASK_ONLY = MASK_CHUNKS + 2
 MASK_TABLE = MASK_CHUNKS + 3  # hash of the words -> mask
-CHAIN = MASK_TABLE + 2
-CHAIN_NEXT = CHAIN + 1
-NODE_STACK = CHAIN + 2
-VIRTUAL = CHAIN + 3
-CHECKPOINTS = CHAIN + 4
-EDGE_STATE = CHAIN + 5
-EDGE_BASE = CHAIN + 6
-EDGE_TABLE = CHAIN + 7
+READINGS = MASK_TABLE + 2
+READINGS_NEXT = READINGS + 1
+NODE_STACK = READINGS + 2
+VIRTUAL = READINGS + 3
+CHECKPOINTS = READINGS + 4
+EDGE_STATE = READINGS + 5
+EDGE_BASE = READINGS + 6
+EDGE_TABLE = READINGS + 7
 FRONTIER = EDGE_TABLE + 2
 FRONTIER_NEXT = FRONTIER + 1
 UNION_WORK = FRONTIER + 2
@@ -92,7 +93,7 @@ NODE_MARK = FRONTIER + 7
 SHAPE_ITEMS = FRONTIER + 8
 ENGINE_FIELDS = FRONTIER + 9
 
-# Scalars of an engine, after those of ``raw``.
+# Scalars of an engine, after NEED, NEED_LENGTH and JOURNAL of ``pointers``.
 (
     CLASSES,
     SCANNER_STATES,
@@ -139,9 +140,9 @@ FAIL = -(1 << 31)
 SHIFTABLE = FAIL + 1
 UNDECIDED = FAIL + 2
 WHOLE = 0
-"""Lowest height where all of a stack counts as read."""
+"""Height that says: the parser read the whole stack."""
 FAR = 0x7FFFFFFF
-"""No vertex is that high: nothing of the stack was read."""
+"""Height that says: the parser read nothing of the stack (no vertex is that high)."""
 UNLIMITED = 1 << 30
 """Lookahead of a session that has none set."""
 NEXT_LIMIT = 1 << 18
@@ -156,9 +157,9 @@ GROWING: dict[int, tuple[tuple[int, type], ...]] = {
     ),
     SET_OFFSETS: ((SET_OFFSETS, np.int64),),
     SET_ITEMS: ((SET_ITEMS, np.int32),),
-    READING_MASK: ((READING_MASK, np.int32),),
+    MEMO_MASK: ((MEMO_MASK, np.int32),),
     SHAPE_ITEMS: ((SHAPE_ITEMS, np.int32),),
-    CHAIN: ((CHAIN, np.int32), (CHAIN_NEXT, np.int32)),
+    READINGS: ((READINGS, np.int32), (READINGS_NEXT, np.int32)),
     EDGE_STATE: ((EDGE_STATE, np.int32), (EDGE_BASE, np.int32)),
     FRONTIER: ((FRONTIER, np.int32), (FRONTIER_NEXT, np.int32)),
     UNION_WORK: ((UNION_WORK, np.int32),),

@@ -1,10 +1,8 @@
-"""Entry points of the engine's kernels: one header and small arrays in, states and masks out.
+"""What sessions call: compiled functions that step decoding states and fill their masks.
 
-Each returns how many rows it did; fewer than given means that something must grow first (see
-``raw``), -1 that the arrays do not fit together.
-
-subtle: numba's cache watches only the file of an entry point: after an edit of a file that these
-call, their cached code must be removed.
+All take a session's header (``pointers``), arrays, and the first row to work on. They return the
+number of rows that are done: fewer than given means that an array must grow first (the scalar
+NEED), -1 that the arrays' lengths do not match.
 """
 
 from __future__ import annotations
@@ -15,7 +13,7 @@ from numba import njit
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.mask_rows import count_tokens, mask_row
+from cdec.core.grammars.engine.mask_store import count_tokens, mask_row
 from cdec.core.grammars.engine.pointers import (
     NEED,
     get,
@@ -24,7 +22,6 @@ from cdec.core.grammars.engine.pointers import (
     int64s,
     lack,
     mixed,
-    native,
     size,
     used,
 )
@@ -41,9 +38,10 @@ from cdec.core.grammars.engine.states import (
     state_mask,
     step_token,
 )
+from cdec.core.kernels import inner
 
 
-@native
+@inner
 def _lacks(s: int, e: int) -> bool:
     return get(s, NEED) != 0 or get(e, NEED) != 0
 
@@ -55,14 +53,14 @@ def start(header: Any) -> Any:
     e = get(s, f.ENGINE)
     if used(e, f.VERTEX_STATE) == 0:
         vertex(e, 0, f.NONE)
-    if size(e, f.CHAIN) < 3:
-        lack(e, f.CHAIN, 3)
+    if size(e, f.READINGS) < 3:
+        lack(e, f.READINGS, 3)
         return -1
-    chain, context = int32s(e, f.CHAIN), int32s(e, f.LR_CONTEXT)[0]
+    readings, context = int32s(e, f.READINGS), int32s(e, f.LR_CONTEXT)[0]
     if context < 0 or context >= get(e, f.CONTEXTS):
         context = 0
-    chain[0] = int32s(e, f.CONTEXT_START)[context] + get(e, f.SCANNER_STATES)
-    chain[1], chain[2] = 0, 0
+    readings[0] = int32s(e, f.CONTEXT_START)[context] + get(e, f.SCANNER_STATES)
+    readings[1], readings[2] = 0, 0
     return intern_state(s, e, 1)
 
 
@@ -82,7 +80,7 @@ def advance(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
 
 @njit("int64(int64[::1], int64[::1], int64[:, ::1], boolean[:, ::1], int64)", cache=True)
 def check(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
-    """Say of ``tokens`` int64[n, M] in ``out`` bool[n, M] what is allowed; nothing is kept."""
+    """Say in ``out`` bool[n, M] which of ``tokens`` int64[n, M] are allowed; no state is made."""
     s = header.ctypes.data
     e = get(s, f.ENGINE)
     if len(states) != tokens.shape[0]:
@@ -106,7 +104,7 @@ def check(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
 
 @njit("int64(int64[::1], int64[::1], int32[:, ::1], int64)", cache=True)
 def fill_mask(header: Any, states: Any, mask: Any, first: Any) -> Any:
-    """Write the masks of ``states`` int64[n] to ``mask`` int32[n, words], from row ``first`` on."""
+    """Write the masks of ``states`` int64[n] to ``mask`` int32[n, words], i >= ``first``."""
     s = header.ctypes.data
     e = get(s, f.ENGINE)
     if len(states) != mask.shape[0]:
@@ -151,7 +149,7 @@ def is_complete(header: Any, states: Any, out: Any, first: Any) -> Any:
 
 @njit("int64(int64[::1], int64[::1], int64[::1], int32[::1], int64)", cache=True)
 def count_allowed(header: Any, states: Any, counts: Any, only: Any, first: Any) -> Any:
-    """Write how many tokens and end ids are allowed, and the only event (-1: none, or a choice)."""
+    """Write how many tokens and end ids are allowed, and the only one (-1: none, or several)."""
     s = header.ctypes.data
     e = get(s, f.ENGINE)
     ends = int64s(e, f.END_IDS)
@@ -177,7 +175,7 @@ def count_allowed(header: Any, states: Any, counts: Any, only: Any, first: Any) 
 def fill_allowed(header: Any, states: Any, offsets: Any, ids: Any, first: Any) -> Any:
     """Write the allowed tokens to ``ids``, ascending, end ids at their places.
 
-    subtle: masks may have been forgotten since they were counted; then they are made again.
+    subtle: masks may have been dropped since they were counted; then they are computed again.
     """
     s = header.ctypes.data
     e = get(s, f.ENGINE)
@@ -210,7 +208,7 @@ def fill_allowed(header: Any, states: Any, offsets: Any, ids: Any, first: Any) -
 
 @njit("int64(int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64)", cache=True)
 def advance_bytes(header: Any, states: Any, text: Any, offsets: Any, out: Any, first: Any) -> Any:
-    """Write the state after ``text[offsets[i]:offsets[i + 1]]``; none of the ends is meant."""
+    """Write the state after the bytes ``text[offsets[i]:offsets[i + 1]]``, int64[n]."""
     s = header.ctypes.data
     e = get(s, f.ENGINE)
     if len(states) != len(offsets) - 1 or len(states) != len(out):

@@ -1,44 +1,50 @@
 """Exact masks: of one reading from its subterminal tree, of a decoding state from its readings.
 
-DOMINO (arXiv 2403.06988, section 3.3) walks subterminal trees with the parser; here a tree's
-distinct ends are groups of tokens, and what the parser says of a tree's path is computed once.
-What the top of a stack decides is kept for all stacks with that top (``shapes``), and masks by the
-part of the stack that was read (``reading_nodes``).
+DOMINO (arXiv 2403.06988, section 3.3) walks subterminal trees with the parser. Here tokens with the
+same sequences of terminals are one group, and the parser is asked once for every path of a tree.
+What the top of a stack decides is kept for all stacks with that top (``shapes``), and masks are
+kept by the part of the stack that the parser read (``mask_store``).
 """
 
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.mask_rows import join, keep_row, new_row
+from cdec.core.grammars.engine.mask_store import (
+    is_single,
+    join,
+    keep_row,
+    known,
+    new_row,
+    remember,
+    shape_node,
+)
 from cdec.core.grammars.engine.pointers import (
     Pointer,
     call3,
     get,
     int32s,
-    native,
     put,
     size,
     use,
     used,
 )
-from cdec.core.grammars.engine.reading_nodes import is_single, known, remember, shape_node
 from cdec.core.grammars.engine.shapes import answer, combine, decide, has_open_steps
 from cdec.core.grammars.engine.stacks import begin_trial, end_trial, failed, member, members
 from cdec.core.grammars.engine.trees import verify_tokens
+from cdec.core.kernels import inner
 
-__all__ = ["chain_mask", "compute_mask"]
+__all__ = ["compute_mask", "readings_mask"]
 
 _DEPTH = 2
 """LR states from the top of a stack that a shape knows: on C, more share less, fewer ask more."""
 
 
-@native
-def chain_mask(e: int, items: Pointer, start: int, n: int) -> int:
+@inner
+def readings_mask(e: int, items: Pointer, start: int, n: int) -> int:
     """Return the mask of n readings (scanner state, stack): two int32 each from ``items[start]``.
 
-    A chain: a fallback sees only tokens in which nothing before it completes. A set, and a set
-    of stacks: the union.
-    Returns -1 after a lack of room.
+    Deterministic parser: a later reading allows only tokens within which no earlier reading
+    completes its terminal. Generalised parser: the union. -1 after a lack of room.
     """
     states, mask = get(e, f.SCANNER_STATES), -1
     for i in range(n - 1, -1, -1):
@@ -47,14 +53,14 @@ def chain_mask(e: int, items: Pointer, start: int, n: int) -> int:
         if mask >= 0:
             taken = int32s(e, f.TREE_TAKEN)[_tree(e, at)]
         for j in range(members(e, stack)):
-            own = _reading_mask(e, at, member(e, stack, j))
+            own = _mask_of_reading(e, at, member(e, stack, j))
             mask = own if mask < 0 or own < 0 else join(e, own, taken, mask)
             if mask < 0:
                 return -1
     return mask
 
 
-@native
+@inner
 def _tree(e: int, at: int) -> int:
     """Return the tree of a scanner state; 0 where the artifact is damaged."""
     if at < 0 or at >= get(e, f.SCANNER_STATES):
@@ -63,8 +69,8 @@ def _tree(e: int, at: int) -> int:
     return tree if 0 <= tree < size(e, f.TREE_TAKEN) else 0
 
 
-@native
-def _reading_mask(e: int, at: int, stack: int) -> int:
+@inner
+def _mask_of_reading(e: int, at: int, stack: int) -> int:
     """Return the mask of one reading, computed or known; -1 after a lack of room."""
     mask = known(e, at, stack)
     if mask >= 0:
@@ -73,7 +79,7 @@ def _reading_mask(e: int, at: int, stack: int) -> int:
     return call3(get(e, f.CALL_MASK), e, at, stack)
 
 
-@native
+@inner
 def compute_mask(e: int, at: int, stack: int) -> int:
     """Compute the mask of a reading that is not known, and note it; -1 after a lack of room."""
     outer, shape = get(e, f.LOW), known(e, at, stack)
@@ -93,7 +99,7 @@ def compute_mask(e: int, at: int, stack: int) -> int:
     return -1 if failed(e) else mask
 
 
-@native
+@inner
 def _decided(e: int, at: int, stack: int, limit: int) -> tuple[int, int]:
     """Ask the whole tree; return a new shape and -1, or -1 and the mask where nothing is open."""
     before = begin_trial(e)
@@ -110,11 +116,11 @@ def _decided(e: int, at: int, stack: int, limit: int) -> tuple[int, int]:
         return -1, -1
     int32s(e, f.SHAPE_ITEMS)[place] = mask
     use(e, f.SHAPE_ITEMS, get(e, f.SHAPE_END))
-    int32s(e, f.READING_MASK)[node] = -2 - place
+    int32s(e, f.MEMO_MASK)[node] = -2 - place
     return -2 - place, -1
 
 
-@native
+@inner
 def _stepped(e: int, at: int, stack: int) -> int:
     """Return the mask of the tokens that are stepped byte by byte; -1 after a lack of room."""
     row = new_row(e)

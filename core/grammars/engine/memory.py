@@ -1,4 +1,4 @@
-"""Memory: a header of the engine's kernels, and the numpy arrays that it points to."""
+"""Memory: a header as the compiled functions read it, and the numpy arrays that it points to."""
 
 from __future__ import annotations
 

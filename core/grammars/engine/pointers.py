@@ -1,28 +1,29 @@
-"""Raw memory for the engine's kernels: one block of addresses, pointers into numpy arrays, tables.
+"""The header that the engine's compiled functions take: scalars, pointers to arrays, hash tables.
 
-A compiled function with sixty array arguments spends microseconds on taking them apart, more than
-the work it does. So a kernel takes one *header*, int64: 64 scalars, then three numbers a *field*,
-(address, length, elements in use) of one array. Python owns the arrays (``Memory``) and replaces
-them when they grow; a kernel that lacks room says so in the scalars ``NEED`` and ``NEED_LENGTH``,
-gives up, and is called again.
+A *header* is int64[64 + 3 * fields]: 64 scalars, then for every *field*, which is one array, its
+address, length and elements in use. Why not a named tuple of arrays, as everywhere else: see
+``cdec.core.kernels``. Python owns the arrays (``Memory``) and replaces them when they grow. A
+function that lacks room says so in the scalars NEED and NEED_LENGTH, gives up, and is called again.
 
-subtle: after a lack of room, values may be wrong until the kernel returns; ``insert`` then stores
-nothing, so no memo keeps them.
+subtle: after a lack of room values may be wrong until the entry point returns; ``insert`` then
+stores nothing, so no memo keeps them.
 
 A *table* is a hash table of int64 keys and values in two fields, open addressing, a power of two
-long, at most half full. While a *journal* is kept (the scalar JOURNAL is its field), what tables
-store is noted there, and ``undo`` takes it all back: newest first, so that no probing is disturbed.
+long, at most half full. While a *journal* is kept (in the field that the scalar JOURNAL names),
+what tables store is noted there; ``undo`` takes it back, newest first, so that probing stays right.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Protocol, TypeVar
+from typing import Any, Protocol
 
 import numpy as np
 from llvmlite import ir  # type: ignore[import-untyped]
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
+
+from cdec.core.kernels import inner
 
 SCALARS = 64
 NEED = 0
@@ -33,9 +34,6 @@ ABSENT = -(1 << 62)
 _WORD = ir.IntType(64)
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _FOLD = np.uint64(31)
-
-
-Function = TypeVar("Function", bound=Callable[..., Any])
 
 
 class Pointer(Protocol):
@@ -97,49 +95,43 @@ int64s_at: Callable[[int, int], Pointer] = _pointer(types.int64, indirect=False)
 uint8s_at: Callable[[int, int], Pointer] = _pointer(types.uint8, indirect=False)
 
 
-def native(function: Function) -> Function:
-    """Compile a function that only kernels call."""
-    compiled: Function = njit(function)
-    return compiled
-
-
-@native
+@inner
 def get(base: int, slot: int) -> int:
     """Return a scalar of the header at address ``base``."""
     return int64s_at(base, 0)[slot]
 
 
-@native
+@inner
 def put(base: int, slot: int, value: int) -> None:
     """Set a scalar of the header."""
     int64s_at(base, 0)[slot] = value
 
 
-@native
+@inner
 def address(base: int, field: int) -> int:
     """Return the address of a field's first element."""
     return int64s_at(base, 0)[SCALARS + 3 * field]
 
 
-@native
+@inner
 def size(base: int, field: int) -> int:
     """Return how many elements a field has room for."""
     return int64s_at(base, 0)[SCALARS + 3 * field + 1]
 
 
-@native
+@inner
 def used(base: int, field: int) -> int:
     """Return how many elements of a field are in use."""
     return int64s_at(base, 0)[SCALARS + 3 * field + 2]
 
 
-@native
+@inner
 def use(base: int, field: int, count: int) -> None:
     """Set how many elements of a field are in use."""
     int64s_at(base, 0)[SCALARS + 3 * field + 2] = count
 
 
-@native
+@inner
 def lack(base: int, field: int, length: int) -> None:
     """Say that a field must grow to some length; the first lack of a call is the one kept."""
     if get(base, NEED) == 0:
@@ -147,7 +139,7 @@ def lack(base: int, field: int, length: int) -> None:
         put(base, NEED_LENGTH, length)
 
 
-@native
+@inner
 def has_room(base: int, field: int, extra: int) -> bool:
     """Say whether ``extra`` more elements fit; ask for room if not."""
     if used(base, field) + extra <= size(base, field):
@@ -156,7 +148,7 @@ def has_room(base: int, field: int, extra: int) -> bool:
     return False
 
 
-@native
+@inner
 def mixed(key: int) -> int:
     """Spread a key over 64 bits (multiplicative hashing).
 
@@ -167,7 +159,7 @@ def mixed(key: int) -> int:
     return np.int64(spread)  # type: ignore[return-value]
 
 
-@native
+@inner
 def find(base: int, table: int, key: int) -> int:
     """Return the place of a key in a table; ~place of where it would go if it is not there."""
     keys, mask = int64s(base, table), size(base, table) - 1
@@ -181,14 +173,14 @@ def find(base: int, table: int, key: int) -> int:
         at = (at + 1) & mask
 
 
-@native
+@inner
 def lookup(base: int, table: int, key: int) -> int:
     """Return the value of a key, ABSENT if it has none."""
     at = find(base, table, key)
     return int64s(base, table + 1)[at] if at >= 0 else ABSENT
 
 
-@native
+@inner
 def insert(base: int, table: int, key: int, value: int) -> bool:
     """Set the value of a key; False, and nothing stored, after a lack of room."""
     if get(base, NEED) != 0:
@@ -210,7 +202,7 @@ def insert(base: int, table: int, key: int, value: int) -> bool:
     return True
 
 
-@native
+@inner
 def _note(base: int, table: int, at: int, before: int) -> bool:
     """Note in the journal, if one is kept, what stood in a place of a table."""
     journal = get(base, JOURNAL)
@@ -224,14 +216,14 @@ def _note(base: int, table: int, at: int, before: int) -> bool:
     return True
 
 
-@native
+@inner
 def begin_journal(base: int, journal: int) -> None:
     """Keep a journal from now on, in a field of the header."""
     put(base, JOURNAL, journal)
     use(base, journal, 0)
 
 
-@native
+@inner
 def undo(base: int) -> None:
     """Take back what tables stored since ``begin_journal``, and keep no journal any more."""
     journal = get(base, JOURNAL)

@@ -1,12 +1,12 @@
-"""Readings of the bytes so far: how a byte moves them, which are viable, what a token leaves.
+"""Ways to read the bytes so far as terminals, moved byte by byte over the bytes of a token.
 
-A *reading* is three int32: scanner state, stack, and the number of terminals that ended within the
-token that is being read (0 unless the session has a lookahead). A scanner state at the start of a
-terminal, nothing read yet, is told apart by adding the number of scanner states: it may end the
-text there, the same state in the middle of a terminal may not.
+A *reading* is three int32: the scanner's state, the parser's stack, and the number of terminals
+that ended within the token at hand (0 unless the session has a lookahead). A scanner state before
+the first byte of a terminal is written with the number of scanner states added to it: the text may
+end there, while in the middle of a terminal it may not.
 
-The readings that a step works on stand in CHAIN, in order of precedence (deterministic parser) or
-as a set (generalised parser).
+The readings at work stand in the field READINGS: for the deterministic parser in order of
+precedence (each is the fallback of the one before it), for the generalised parser as a set.
 """
 
 from __future__ import annotations
@@ -18,19 +18,19 @@ from cdec.core.grammars.engine.pointers import (
     get,
     int32s,
     lack,
-    native,
     size,
     uint8s_at,
 )
 from cdec.core.grammars.engine.shifts import can_shift_any, shift
 from cdec.core.grammars.engine.unions import union
+from cdec.core.kernels import inner
 
 __all__ = ["after_terminal", "compute_read", "read_text"]
 
 _COMPARED = 32
 
 
-@native
+@inner
 def _start_of(e: int, stack: int, terminal: int) -> int:
     """Return the reading state after a terminal: the start of its context, marked as a start."""
     if get(e, f.GENERAL) != 0:
@@ -42,7 +42,7 @@ def _start_of(e: int, stack: int, terminal: int) -> int:
     return int32s(e, f.CONTEXT_START)[context] + get(e, f.SCANNER_STATES)
 
 
-@native
+@inner
 def after_terminal(e: int, stack: int, terminal: int) -> int:
     """Return the stack after a completed terminal (the same after an ignored one), or FAIL."""
     if terminal < 0 or terminal >= get(e, f.TERMINALS):
@@ -52,16 +52,17 @@ def after_terminal(e: int, stack: int, terminal: int) -> int:
     return shift(e, stack, terminal)
 
 
-@native
+@inner
 def read_text(e: int, text: int, length: int, n: int) -> int:
-    """Move the n readings of CHAIN over bytes at an address, and finish; return what is left.
+    """Move the first n of READINGS over the bytes of a token; return how many are left.
 
-    0: the bytes, as a token, are not allowed. A negative n says that no lookahead is to hold.
+    0: the token is not allowed. ``text`` is the address of the bytes. A negative n says that the
+    session's lookahead does not apply.
     """
     return call4(get(e, f.CALL_READ), e, text, length, n)
 
 
-@native
+@inner
 def compute_read(e: int, text: int, length: int, n: int) -> int:
     """Do the work of ``read_text``."""
     lookahead = get(e, f.LOOKAHEAD) if n >= 0 else f.UNLIMITED
@@ -69,9 +70,9 @@ def compute_read(e: int, text: int, length: int, n: int) -> int:
     return _finish(e, left, lookahead)
 
 
-@native
+@inner
 def _step_over(e: int, text: Pointer, length: int, n: int, counts: bool) -> int:
-    """Move the n readings of CHAIN over some bytes; return how many are left.
+    """Move the first n of READINGS over some bytes; return how many are left.
 
     ``counts``: note how many terminals ended on the way.
     """
@@ -81,11 +82,11 @@ def _step_over(e: int, text: Pointer, length: int, n: int, counts: bool) -> int:
             n = _step_set(e, classes[text[i]], n, counts)
     else:
         for i in range(length):
-            n = _step_chain(e, classes[text[i]], n, counts)
+            n = _step_ordered(e, classes[text[i]], n, counts)
     return n
 
 
-@native
+@inner
 def _next_state(e: int, at: int, byte_class: int) -> int:
     """Return the scanner state after a byte; -1 where the terminal stops."""
     states, classes = get(e, f.SCANNER_STATES), get(e, f.CLASSES)
@@ -96,19 +97,19 @@ def _next_state(e: int, at: int, byte_class: int) -> int:
     return after if after < states else -1
 
 
-@native
+@inner
 def _is_live(e: int, at: int) -> bool:
     """Say whether some terminal can still be completed from a scanner state."""
     offsets, row = int32s(e, f.LIVE_OFFSETS), int32s(e, f.LIVE_ROW)[at]
     return 0 <= row < get(e, f.LIVE_ROWS) and offsets[row] < offsets[row + 1]
 
 
-@native
-def _step_chain(e: int, byte_class: int, n: int, counts: bool) -> int:
-    """Move a chain over one byte: the first reading that completes a terminal ends what follows."""
+@inner
+def _step_ordered(e: int, byte_class: int, n: int, counts: bool) -> int:
+    """Move ordered readings over one byte; the first that completes a terminal ends the list."""
     if not _room(e, n + 1):
         return 0
-    old, new, m = int32s(e, f.CHAIN), int32s(e, f.CHAIN_NEXT), 0
+    old, new, m = int32s(e, f.READINGS), int32s(e, f.READINGS_NEXT), 0
     offsets, terminals = int32s(e, f.MATCH_OFFSETS), int32s(e, f.MATCH_TERMINALS)
     for i in range(n):
         at, stack, ended = _next_state(e, old[3 * i], byte_class), old[3 * i + 1], old[3 * i + 2]
@@ -128,21 +129,21 @@ def _step_chain(e: int, byte_class: int, n: int, counts: bool) -> int:
     return m
 
 
-@native
-def _append(chain: Pointer, m: int, at: int, stack: int, ended: int) -> int:
-    """Append a reading unless an earlier one is equal: that one decides whatever follows."""
+@inner
+def _append(readings: Pointer, m: int, at: int, stack: int, ended: int) -> int:
+    """Append a reading unless it equals an earlier one, which takes precedence."""
     for i in range(min(m, _COMPARED)):
-        if chain[3 * i] == at and chain[3 * i + 1] == stack and chain[3 * i + 2] == ended:
+        if readings[3 * i] == at and readings[3 * i + 1] == stack and readings[3 * i + 2] == ended:
             return m
-    chain[3 * m], chain[3 * m + 1], chain[3 * m + 2] = at, stack, ended
+    readings[3 * m], readings[3 * m + 1], readings[3 * m + 2] = at, stack, ended
     return m + 1
 
 
-@native
+@inner
 def _step_set(e: int, byte_class: int, n: int, counts: bool) -> int:
     """Move a set of readings over one byte: every completed terminal adds one."""
     m, offsets = 0, int32s(e, f.MATCH_OFFSETS)
-    terminals, old = int32s(e, f.MATCH_TERMINALS), int32s(e, f.CHAIN)
+    terminals, old = int32s(e, f.MATCH_TERMINALS), int32s(e, f.READINGS)
     for i in range(n):
         at, stack, ended = _next_state(e, old[3 * i], byte_class), old[3 * i + 1], old[3 * i + 2]
         if at < 0:
@@ -154,35 +155,35 @@ def _step_set(e: int, byte_class: int, n: int, counts: bool) -> int:
             if below != f.FAIL:
                 fresh = _start_of(e, below, terminals[match])
                 m = _unite(e, m, fresh, below, ended + 1 if counts else 0)
-    new = int32s(e, f.CHAIN_NEXT)
+    new = int32s(e, f.READINGS_NEXT)
     for i in range(3 * m):
         old[i] = new[i]
     return m
 
 
-@native
+@inner
 def _unite(e: int, m: int, at: int, stack: int, ended: int) -> int:
-    """Add a reading to the m of CHAIN_NEXT; stacks of one scanner state are united."""
-    chain = int32s(e, f.CHAIN_NEXT)
+    """Add a reading to the first m of READINGS_NEXT; those of one scanner state share a stack."""
+    readings = int32s(e, f.READINGS_NEXT)
     for i in range(m):
-        if chain[3 * i] == at and chain[3 * i + 2] == ended:
-            chain[3 * i + 1] = union(e, chain[3 * i + 1], stack)
+        if readings[3 * i] == at and readings[3 * i + 2] == ended:
+            readings[3 * i + 1] = union(e, readings[3 * i + 1], stack)
             return m
     if not _room(e, m + 1):
         return m
-    chain[3 * m], chain[3 * m + 1], chain[3 * m + 2] = at, stack, ended
+    readings[3 * m], readings[3 * m + 1], readings[3 * m + 2] = at, stack, ended
     return m + 1
 
 
-@native
+@inner
 def _room(e: int, readings: int) -> bool:
-    if 3 * readings <= size(e, f.CHAIN):
+    if 3 * readings <= size(e, f.READINGS):
         return True
-    lack(e, f.CHAIN, 3 * readings)
+    lack(e, f.READINGS, 3 * readings)
     return False
 
 
-@native
+@inner
 def _is_viable(e: int, at: int, stack: int) -> bool:
     """Say whether a reading may still lead somewhere: some terminal that can be shifted is live."""
     if at < 0 or at >= get(e, f.SCANNER_STATES):
@@ -190,19 +191,19 @@ def _is_viable(e: int, at: int, stack: int) -> bool:
     return can_shift_any(e, stack, int32s(e, f.LIVE_ROW)[at])
 
 
-@native
+@inner
 def _finish(e: int, n: int, lookahead: int) -> int:
-    """Drop what no longer matters of CHAIN at the end of a token; 0 if the token is not allowed.
+    """Keep the readings that matter after a token; return how many, 0 if it is not allowed.
 
-    A chain keeps readings that are not viable before others, because they hide their fallbacks. A
-    set is put in order. The token is allowed if a viable reading has ended no more terminals
-    within it than the lookahead permits.
+    Of ordered readings one that is not viable is kept before others, because it takes precedence
+    over them; a set is sorted. The token is allowed if a viable reading has ended no more
+    terminals within it than the lookahead permits.
     """
-    chain, general = int32s(e, f.CHAIN), get(e, f.GENERAL) != 0
+    readings, general = int32s(e, f.READINGS), get(e, f.GENERAL) != 0
     states = get(e, f.SCANNER_STATES)
     kept, m, allowed = 0, 0, False
     for i in range(n):
-        at, stack, ended = chain[3 * i], chain[3 * i + 1], chain[3 * i + 2]
+        at, stack, ended = readings[3 * i], readings[3 * i + 1], readings[3 * i + 2]
         viable = _is_viable(e, at, stack)
         if viable:
             allowed = allowed or (ended - 1 if at >= states else ended) <= lookahead
@@ -213,19 +214,19 @@ def _finish(e: int, n: int, lookahead: int) -> int:
     return kept if allowed else 0
 
 
-@native
+@inner
 def _place(e: int, m: int, at: int, stack: int, general: bool) -> int:
-    """Put a reading behind the m first of CHAIN, or where it belongs in a set."""
-    chain = int32s(e, f.CHAIN)
+    """Put a reading behind the first m of READINGS, or, in a set, at its place."""
+    readings = int32s(e, f.READINGS)
     if not general:
-        return _append(chain, m, at, stack, 0)
+        return _append(readings, m, at, stack, 0)
     place = m
-    while place > 0 and chain[3 * place - 3] > at:
+    while place > 0 and readings[3 * place - 3] > at:
         place -= 1
-    if place > 0 and chain[3 * place - 3] == at:
-        chain[3 * place - 2] = union(e, chain[3 * place - 2], stack)
+    if place > 0 and readings[3 * place - 3] == at:
+        readings[3 * place - 2] = union(e, readings[3 * place - 2], stack)
         return m
     for i in range(3 * m - 1, 3 * place - 1, -1):
-        chain[i + 3] = chain[i]
-    chain[3 * place], chain[3 * place + 1], chain[3 * place + 2] = at, stack, 0
+        readings[i + 3] = readings[i]
+    readings[3 * place], readings[3 * place + 1], readings[3 * place + 2] = at, stack, 0
     return m + 1

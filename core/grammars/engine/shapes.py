@@ -14,30 +14,29 @@ its number of branches, and these.
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.mask_rows import copy_row, keep_row, new_row
+from cdec.core.grammars.engine.mask_store import child, copy_row, keep_row, new_row
 from cdec.core.grammars.engine.pointers import (
     get,
     has_room,
     int32s,
     int64s,
-    native,
     put,
     size,
     used,
 )
-from cdec.core.grammars.engine.reading_nodes import child
 from cdec.core.grammars.engine.stacks import failed
 from cdec.core.grammars.engine.trees import add_group, is_branch_allowed, node_stack, verify_tokens
+from cdec.core.kernels import inner
 
 __all__ = ["answer", "combine", "decide", "has_open_steps"]
 
 _SHAPES = 0x7FFFFFFE
 _HEAD = 5
 _CHUNK = 30
-"""Answers in one key of a reading node."""
+"""Answers in one key of a memo node."""
 
 
-@native
+@inner
 def decide(e: int, tree: int, at: int, stack: int, limit: int) -> int:
     """Put the tokens that the stack down to height ``limit`` decides into the row of ``new_row``.
 
@@ -77,13 +76,13 @@ def decide(e: int, tree: int, at: int, stack: int, limit: int) -> int:
     return open_groups + steps
 
 
-@native
+@inner
 def has_open_steps(e: int, shape: int) -> bool:
     """Say whether the tokens that are stepped byte by byte must be asked for every stack."""
     return int32s(e, f.SHAPE_ITEMS)[shape + 4] != 0
 
 
-@native
+@inner
 def _room_for_shape(e: int, tree: int) -> bool:
     groups, branches = int64s(e, f.TREE_GROUPS), int64s(e, f.GROUP_BRANCHES)
     first, stop = max(groups[tree], 0), min(groups[tree + 1], size(e, f.GROUP_DENSE))
@@ -93,14 +92,14 @@ def _room_for_shape(e: int, tree: int) -> bool:
     return has_room(e, f.SHAPE_ITEMS, _HEAD + 2 * _tree_nodes(e, tree) + asked)
 
 
-@native
+@inner
 def _tree_nodes(e: int, tree: int) -> int:
     paths = int64s(e, f.TREE_PATHS)
     first, stop = max(paths[tree], 0), min(paths[tree + 1], size(e, f.PATH_PARENT))
     return max(min(stop - first, size(e, f.NODE_STACK)), 0)
 
 
-@native
+@inner
 def _walk_paths(e: int, tree: int, stack: int) -> None:
     """Find the stack at every path node of a tree, and the lowest height that was read for it."""
     stacks, lows = int32s(e, f.NODE_STACK), int32s(e, f.NODE_LOW)
@@ -113,7 +112,7 @@ def _walk_paths(e: int, tree: int, stack: int) -> None:
         lows[path] = min(low, lows[parent]) if 0 <= parent < path else low
 
 
-@native
+@inner
 def _decide_group(e: int, tree: int, group: int, stack: int, limit: int, at_item: int) -> int:
     """Ask the branches of a group; write those that read below ``limit`` behind ``at_item``.
 
@@ -142,7 +141,7 @@ def _decide_group(e: int, tree: int, group: int, stack: int, limit: int, at_item
     return count
 
 
-@native
+@inner
 def _close(e: int, tree: int, start: int, stop: int, open_groups: int) -> None:
     """Complete the shape behind SHAPE_ITEMS in use: its head and the nodes its branches need."""
     items, marks = int32s(e, f.SHAPE_ITEMS), int32s(e, f.NODE_MARK)
@@ -166,7 +165,7 @@ def _close(e: int, tree: int, start: int, stop: int, open_groups: int) -> None:
     put(e, f.SHAPE_END, put_at + count + stop - start)
 
 
-@native
+@inner
 def answer(e: int, shape: int, stack: int) -> None:
     """Ask the open groups of a shape for another stack; answers stand behind SHAPE_ITEMS in use."""
     items = int32s(e, f.SHAPE_ITEMS)
@@ -188,7 +187,7 @@ def answer(e: int, shape: int, stack: int) -> None:
         at = stop
 
 
-@native
+@inner
 def combine(e: int, shape: int) -> int:
     """Return the mask of a shape and the answers behind SHAPE_ITEMS; -1 after a lack of room."""
     items, answers = int32s(e, f.SHAPE_ITEMS), used(e, f.SHAPE_ITEMS)
@@ -201,7 +200,7 @@ def combine(e: int, shape: int) -> int:
             node, bits = child(e, node, bits), 0
     if node < 0:
         return -1
-    mask = int32s(e, f.READING_MASK)[node]
+    mask = int32s(e, f.MEMO_MASK)[node]
     if mask >= 0:
         put(e, f.SHARED, get(e, f.SHARED) + 1)
         return mask
@@ -217,5 +216,5 @@ def combine(e: int, shape: int) -> int:
         at += 2 + items[at + 1]
     mask = keep_row(e)
     if mask >= 0:
-        int32s(e, f.READING_MASK)[node] = mask
+        int32s(e, f.MEMO_MASK)[node] = mask
     return mask

@@ -1,7 +1,7 @@
-"""Shifting a terminal: the deterministic parser, and the memo that both parsers share.
+"""Shifting a terminal: the deterministic LR parser, and the memo that both parsers share.
 
-An outcome is packed into int64: the stack after the shift (or FAIL, or SHIFTABLE where only that
-was asked), and in the lower half the lowest height of the stack that was read.
+An outcome is one int64. Upper half: the stack after the shift, or FAIL, or SHIFTABLE where only
+that was asked. Lower half: the lowest height of the stack that the parser read.
 """
 
 from __future__ import annotations
@@ -15,7 +15,6 @@ from cdec.core.grammars.engine.pointers import (
     insert,
     int32s,
     lookup,
-    native,
     put,
     size,
     use,
@@ -32,6 +31,7 @@ from cdec.core.grammars.engine.stacks import (
 )
 from cdec.core.grammars.engine.stacks_general import shift_general
 from cdec.core.grammars.engine.unions import union
+from cdec.core.kernels import inner
 
 __all__ = ["can_shift", "can_shift_any", "compute_shift", "compute_shift_any", "shift"]
 
@@ -40,7 +40,7 @@ _KEPT_AFTER = 128
 _MAX_IDLE = 1 << 17
 
 
-@native
+@inner
 def shift(e: int, stack: int, terminal: int) -> int:
     """Return the stack after a terminal, FAIL if it cannot be shifted. O(1) if done before."""
     outcome = lookup(e, f.SHIFT_TABLE, (stack << 32) | terminal)
@@ -50,7 +50,7 @@ def shift(e: int, stack: int, terminal: int) -> int:
     return outcome >> 32
 
 
-@native
+@inner
 def can_shift(e: int, stack: int, terminal: int) -> bool:
     """Say whether a terminal, or the end of the text, can be shifted. O(1) if done before."""
     outcome = lookup(e, f.SHIFT_TABLE, (stack << 32) | terminal)
@@ -60,7 +60,7 @@ def can_shift(e: int, stack: int, terminal: int) -> bool:
     return (outcome >> 32) != f.FAIL
 
 
-@native
+@inner
 def can_shift_any(e: int, stack: int, row: int) -> bool:
     """Say whether some terminal of a live row can be shifted or is ignored."""
     if row < 0 or row >= get(e, f.LIVE_ROWS):
@@ -74,7 +74,7 @@ def can_shift_any(e: int, stack: int, row: int) -> bool:
     return call3(get(e, f.CALL_SHIFT_ANY), e, stack, row) != f.FAIL
 
 
-@native
+@inner
 def compute_shift_any(e: int, stack: int, row: int) -> int:
     """Try the terminals of a live row in turn, note the outcome; return SHIFTABLE or FAIL."""
     count = get(e, f.TERMINALS)
@@ -95,9 +95,9 @@ def compute_shift_any(e: int, stack: int, row: int) -> int:
     return result
 
 
-@native
+@inner
 def compute_shift(e: int, stack: int, terminal: int, build: int) -> int:
-    """Shift without looking into the memo first, and note the outcome there.
+    """Compute a shift that is not in the memo, and note it there.
 
     A set of stacks is shifted stack by stack; where a single stack meets several actions, or a
     reduction ends within a set, the generalised parser does it.
@@ -117,7 +117,7 @@ def compute_shift(e: int, stack: int, terminal: int, build: int) -> int:
     return outcome
 
 
-@native
+@inner
 def _shift_set(e: int, stack: int, terminal: int, build: bool) -> int:
     """Shift a terminal from every stack of a set that can."""
     result = f.FAIL
@@ -130,13 +130,14 @@ def _shift_set(e: int, stack: int, terminal: int, build: bool) -> int:
     return result
 
 
-@native
+@inner
 def _shift_single(e: int, top: int, terminal: int, build: bool) -> int:
     """Reduce until a shift or a failure, one action an entry; return the packed outcome.
 
-    What was reduced to stands in VIRTUAL, on top of a vertex of the stack, and becomes vertices
-    only if it is shifted. A virtual part longer than there are LR states repeats one, and would
-    grow for ever; reductions onto one place end at ``_MAX_IDLE``. So every chain ends, in failure.
+    LR states that reductions push stand in VIRTUAL, on top of a vertex of the stack, and become
+    vertices only if the terminal is shifted. More of them than there are LR states means that one
+    repeats and they would grow for ever; reductions onto one place end at ``_MAX_IDLE``. So every
+    sequence of reductions ends, at worst in failure.
     """
     states, virtual = int32s(e, f.VERTEX_STATE), int32s(e, f.VIRTUAL)
     lengths, lhs = int32s(e, f.RULE_LENGTH), int32s(e, f.RULE_LHS)
@@ -172,7 +173,7 @@ def _shift_single(e: int, top: int, terminal: int, build: bool) -> int:
     return _conclude(e, terminal, (outcome & ~0xFFFFFFFF) | low, steps)
 
 
-@native
+@inner
 def _pop(e: int, top: int, count: int) -> int:
     """Return the vertex ``count`` below another; NONE, or a set, where the stack is not so deep."""
     belows = int32s(e, f.VERTEX_BELOW)
@@ -181,12 +182,12 @@ def _pop(e: int, top: int, count: int) -> int:
     return top
 
 
-@native
+@inner
 def _checkpoint(e: int, state: int, below: int, terminal: int) -> int:
-    """Return what is known of a stack that a long chain of reductions passes, or ABSENT.
+    """Return the known outcome of a stack within a long sequence of reductions, or ABSENT.
 
-    Then its outcome is noted as well, when the chain has one: the end of a right-recursive list
-    costs its length once, not once a position.
+    If it is absent, the sequence's outcome will be noted for this stack too: closing a
+    right-recursive list then costs its length once, not once at every position.
     """
     mark = vertex(e, state, below)
     if failed(e):
@@ -199,7 +200,7 @@ def _checkpoint(e: int, state: int, below: int, terminal: int) -> int:
     return known
 
 
-@native
+@inner
 def _conclude(e: int, terminal: int, outcome: int, steps: int) -> int:
     """Note an outcome for the checkpoints passed; after many steps, keep what a trial made."""
     if steps >= _KEPT_AFTER:
@@ -209,7 +210,7 @@ def _conclude(e: int, terminal: int, outcome: int, steps: int) -> int:
     return outcome
 
 
-@native
+@inner
 def _has_more(e: int, state: int, row: int, terminal: int) -> bool:
     """Say whether a state has another action on the terminal after a row."""
     if row + 1 >= int32s(e, f.ACTION_OFFSETS)[state + 1]:
@@ -217,7 +218,7 @@ def _has_more(e: int, state: int, row: int, terminal: int) -> bool:
     return int32s(e, f.ACTION_TERMINALS)[row + 1] == terminal
 
 
-@native
+@inner
 def _pushed(e: int, base: int, n: int, target: int) -> int:
     """Return the stack of ``base``, the virtual part and the state after the shift."""
     if target >= get(e, f.LR_STATES):

@@ -1,14 +1,14 @@
-"""Stacks of LR states, interned: vertices and sets of them, and the parser's tables.
+"""Stacks of LR states, each stored once; look-ups in the parser's tables; trials that are undone.
 
 A *stack value* is an int32: a vertex (>= 0), a set of vertices with distinct LR states (<= -2), or
-NONE below the root. A vertex is (LR state, stack value below). As both are interned by content and
-a set never holds two vertices of one LR state, equal stack values are equal sets of stacks: sets
-are minimal acyclic automata that read stacks from the top.
+NONE below the root. A vertex is (LR state, stack value below). As equal ones are stored once and a
+set never holds two vertices of one LR state, equal stack values are equal sets of stacks: together
+they are a minimal acyclic automaton that reads stacks from the top.
 
-The deterministic parser only ever has single vertices. The *height* of a vertex is one more than
-the least height below it, 1 at the root; what a computation read of a stack is told by the lowest
-height it looked at. subtle: the least, because a union may merge a vertex with one that lies deeper
-in the same stack; its height is then that of the deeper one, and no depth is hidden.
+The deterministic parser has single vertices only. The *height* of a vertex is one more than the
+least height below it, 1 at the root. How much of a stack a computation read is told by the lowest
+height it looked at. subtle: the least, because a union may replace a vertex and one that lies
+deeper in the same stack by one vertex; with the height of the deeper one no depth is hidden.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ from cdec.core.grammars.engine.pointers import (
     int64s,
     lookup,
     mixed,
-    native,
     put,
     size,
     undo,
     use,
     used,
 )
+from cdec.core.kernels import inner
 
 __all__ = [
     "action_row",
@@ -47,7 +47,7 @@ __all__ = [
 ]
 
 
-@native
+@inner
 def vertex(e: int, state: int, below: int) -> int:
     """Return the vertex (LR state, stack below); 0 after a lack of room."""
     key = (state << 32) | (below & 0xFFFFFFFF)
@@ -67,7 +67,7 @@ def vertex(e: int, state: int, below: int) -> int:
     return new
 
 
-@native
+@inner
 def _least_height(e: int, stack: int) -> int:
     """Return the least height in a stack value, 0 below the root."""
     height, offsets = int32s(e, f.VERTEX_HEIGHT), int64s(e, f.SET_OFFSETS)
@@ -82,7 +82,7 @@ def _least_height(e: int, stack: int) -> int:
     return least
 
 
-@native
+@inner
 def members(e: int, stack: int) -> int:
     """Count the vertices of a stack value; none in NONE and FAIL."""
     if stack >= 0:
@@ -94,7 +94,7 @@ def members(e: int, stack: int) -> int:
     return offsets[number + 1] - offsets[number]
 
 
-@native
+@inner
 def member(e: int, stack: int, i: int) -> int:
     """Return the i-th vertex of a stack value, 0 <= i < ``members``."""
     if stack >= 0:
@@ -102,7 +102,7 @@ def member(e: int, stack: int, i: int) -> int:
     return int32s(e, f.SET_ITEMS)[int64s(e, f.SET_OFFSETS)[-2 - stack] + i]
 
 
-@native
+@inner
 def make_set(e: int, n: int) -> int:
     """Intern the n vertices that stand after the items in use, ascending by distinct LR state.
 
@@ -140,20 +140,20 @@ def make_set(e: int, n: int) -> int:
     return -2 - number
 
 
-@native
+@inner
 def lower(e: int, height: int) -> None:
     """Note that the vertex at some height was read."""
     if height < get(e, f.LOW):
         put(e, f.LOW, height)
 
 
-@native
+@inner
 def action_row(e: int, state: int, terminal: int) -> int:
     """Return where the first action of a state on a terminal stands, -1 if there is none."""
     return _find(e, f.ACTION_OFFSETS, f.ACTION_TERMINALS, state, terminal)
 
 
-@native
+@inner
 def goto_state(e: int, state: int, symbol: int) -> int:
     """Return the LR state after a nonterminal, -1 if there is none."""
     at = _find(e, f.GOTO_OFFSETS, f.GOTO_SYMBOLS, state, symbol)
@@ -161,7 +161,7 @@ def goto_state(e: int, state: int, symbol: int) -> int:
     return target if target < get(e, f.LR_STATES) else -1
 
 
-@native
+@inner
 def _find(e: int, offsets_field: int, keys_field: int, state: int, key: int) -> int:
     """Return where a key first stands in the ascending row of an LR state, -1 if it does not."""
     if state < 0 or state >= get(e, f.LR_STATES):
@@ -180,13 +180,13 @@ def _find(e: int, offsets_field: int, keys_field: int, state: int, key: int) -> 
     return low if low < stop and keys[low] == key else -1
 
 
-@native
+@inner
 def failed(e: int) -> bool:
     """Say whether something lacked room in this call."""
     return get(e, NEED) != 0
 
 
-@native
+@inner
 def begin_trial(e: int) -> tuple[int, int, int]:
     """Begin work whose stacks and memos are not to be kept; return what ``end_trial`` takes."""
     begin_journal(e, f.JOURNAL_ENTRIES)
@@ -194,7 +194,7 @@ def begin_trial(e: int) -> tuple[int, int, int]:
     return used(e, f.VERTEX_STATE), used(e, f.SET_OFFSETS), used(e, f.SET_ITEMS)
 
 
-@native
+@inner
 def end_trial(e: int, before: tuple[int, int, int]) -> None:
     """Forget the stacks and memos made since ``begin_trial``.
 

@@ -1,8 +1,8 @@
-"""Shifting with several actions an entry: a graph-structured stack, and unions of stacks.
+"""Shifting a terminal with the generalised parser: every action counts, over a graph of stacks.
 
-Generalised LR parsing (Tomita 1985; right-nulled and reduction-incorporated variants are not
-needed: rules are never empty here, so the base of every reduction lies below the level that is
-being built, and a worklist over (LR state, base) ends at the fixpoint).
+Generalised LR parsing (Tomita 1985). Its later variants (right-nulled, reduction-incorporated) are
+not needed: no rule is empty here, so the base of every reduction lies below the *level* at work,
+the edges (LR state, vertex below) that reductions before one terminal lead to.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from cdec.core.grammars.engine.pointers import (
     int64s,
     lack,
     mixed,
-    native,
     put,
     size,
     use,
@@ -33,11 +32,12 @@ from cdec.core.grammars.engine.stacks import (
     vertex,
 )
 from cdec.core.grammars.engine.unions import union
+from cdec.core.kernels import inner
 
 __all__ = ["shift_general"]
 
 
-@native
+@inner
 def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
     """Return the stacks after all ways to reduce and shift; FAIL if there is none.
 
@@ -81,12 +81,12 @@ def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
     return _shift_level(e, terminal)
 
 
-@native
+@inner
 def _in_state(e: int, state: int, row: int) -> bool:
     return row < int32s(e, f.ACTION_OFFSETS)[state + 1]
 
 
-@native
+@inner
 def _begin_level(e: int) -> None:
     """Forget the edges of the last level."""
     put(e, f.LEVEL, get(e, f.LEVEL) + 1)
@@ -94,7 +94,7 @@ def _begin_level(e: int) -> None:
     put(e, f.LEVEL_LOW, f.FAR)
 
 
-@native
+@inner
 def _read(e: int, vertex: int) -> None:
     """Note that the LR state of a vertex was read."""
     height = int32s(e, f.VERTEX_HEIGHT)[vertex]
@@ -102,7 +102,7 @@ def _read(e: int, vertex: int) -> None:
         put(e, f.LEVEL_LOW, height)
 
 
-@native
+@inner
 def _add_edge(e: int, state: int, base: int) -> None:
     """Add (LR state, vertex below) to the level, once.
 
@@ -129,7 +129,7 @@ def _add_edge(e: int, state: int, base: int) -> None:
     use(e, f.EDGE_STATE, n + 1)
 
 
-@native
+@inner
 def _reduce(e: int, rule: int, base: int) -> None:
     """Add the edges of all ways to reduce a rule whose last symbol stands on ``base``."""
     if rule >= get(e, f.RULES):
@@ -169,7 +169,7 @@ def _reduce(e: int, rule: int, base: int) -> None:
             _add_edge(e, state, here[i])
 
 
-@native
+@inner
 def _shift_level(e: int, terminal: int) -> int:
     """Shift the terminal from every LR state of the level that can; return the stacks."""
     n = used(e, f.EDGE_STATE)
@@ -199,7 +199,7 @@ def _shift_level(e: int, terminal: int) -> int:
     return _group(e, n, tops)
 
 
-@native
+@inner
 def _group(e: int, start: int, count: int) -> int:
     """Return the stacks whose tops are the targets, and below them the sources, of shifts.
 
@@ -235,13 +235,13 @@ def _group(e: int, start: int, count: int) -> int:
     return make_set(e, tops)
 
 
-@native
+@inner
 def _low_half(packed: int) -> int:
     """Return the signed lower 32 bits."""
     return (packed << 32) >> 32
 
 
-@native
+@inner
 def _sort(values: Pointer, start: int, count: int) -> None:
     """Sort int64 values in place (heap sort: no recursion, no memory)."""
     for i in range(count // 2 - 1, -1, -1):
@@ -251,7 +251,7 @@ def _sort(values: Pointer, start: int, count: int) -> None:
         _sift(values, start, 0, stop)
 
 
-@native
+@inner
 def _sift(values: Pointer, start: int, root: int, count: int) -> None:
     while 2 * root + 1 < count:
         child = 2 * root + 1

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.masks import chain_mask
+from cdec.core.grammars.engine.masks import readings_mask
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
     address,
@@ -15,7 +15,6 @@ from cdec.core.grammars.engine.pointers import (
     int64s,
     lookup,
     mixed,
-    native,
     put,
     size,
     use,
@@ -24,29 +23,30 @@ from cdec.core.grammars.engine.pointers import (
 from cdec.core.grammars.engine.readings import read_text
 from cdec.core.grammars.engine.shifts import can_shift
 from cdec.core.grammars.engine.stacks import failed
+from cdec.core.kernels import inner
 
 __all__ = ["intern_state", "is_state", "load_state", "may_end", "state_mask", "step_token"]
 
 
-@native
+@inner
 def is_state(s: int, state: int) -> bool:
     """Say whether a number, whatever it is, is a state of the session."""
     return 0 <= state < used(s, f.STATE_OFFSETS) - 1
 
 
-@native
+@inner
 def intern_state(s: int, e: int, n: int) -> int:
-    """Return the state of the first n readings of CHAIN; DEAD for none, or after a lack of room."""
+    """Return the state of the first n of READINGS; DEAD if n is 0 or after a lack of room."""
     if n == 0:
         return DEAD
     start, items = used(s, f.STATE_ITEMS), int32s(s, f.STATE_ITEMS)
-    offsets, chain = int64s(s, f.STATE_OFFSETS), int32s(e, f.CHAIN)
+    offsets, readings = int64s(s, f.STATE_OFFSETS), int32s(e, f.READINGS)
     if not has_room(s, f.STATE_ITEMS, 2 * n) or not has_room(s, f.STATE_OFFSETS, 1):
         return DEAD
     key: int = n
     for i in range(n):
-        items[start + 2 * i], items[start + 2 * i + 1] = chain[3 * i], chain[3 * i + 1]
-        key = mixed(mixed(key ^ chain[3 * i]) ^ chain[3 * i + 1])
+        items[start + 2 * i], items[start + 2 * i + 1] = readings[3 * i], readings[3 * i + 1]
+        key = mixed(mixed(key ^ readings[3 * i]) ^ readings[3 * i + 1])
     key = key if key != -1 else 0
     while True:
         known = lookup(s, f.STATE_TABLE, key)
@@ -70,24 +70,24 @@ def intern_state(s: int, e: int, n: int) -> int:
     return new
 
 
-@native
+@inner
 def load_state(s: int, e: int, state: int) -> int:
-    """Put a state's readings into CHAIN; return how many, 0 after a lack of room."""
+    """Put a state's readings into READINGS; return how many, 0 after a lack of room."""
     offsets, items = int64s(s, f.STATE_OFFSETS), int32s(s, f.STATE_ITEMS)
     start, n = offsets[state], (offsets[state + 1] - offsets[state]) >> 1
-    if 3 * n > size(e, f.CHAIN):
-        has_room(e, f.CHAIN, 3 * n)
+    if 3 * n > size(e, f.READINGS):
+        has_room(e, f.READINGS, 3 * n)
         return 0
-    chain = int32s(e, f.CHAIN)
+    readings = int32s(e, f.READINGS)
     for i in range(n):
-        chain[3 * i], chain[3 * i + 1] = items[start + 2 * i], items[start + 2 * i + 1]
-        chain[3 * i + 2] = 0
+        readings[3 * i], readings[3 * i + 1] = items[start + 2 * i], items[start + 2 * i + 1]
+        readings[3 * i + 2] = 0
     return n
 
 
-@native
+@inner
 def step_token(s: int, e: int, state: int, token: int) -> int:
-    """Move CHAIN over a token from a state; return how many readings are left, 0: not allowed.
+    """Move a state's readings over a token; return how many are left in READINGS, 0: not allowed.
 
     Ends and ids without bytes are not allowed here.
     """
@@ -101,7 +101,7 @@ def step_token(s: int, e: int, state: int, token: int) -> int:
     return read_text(e, address(e, f.VOCABULARY_BYTES) + start, stop - start, n)
 
 
-@native
+@inner
 def is_end(e: int, token: int) -> bool:
     """Say whether a token is an end-of-sequence id."""
     ends, found = int64s(e, f.END_IDS), False
@@ -110,12 +110,9 @@ def is_end(e: int, token: int) -> bool:
     return found
 
 
-@native
+@inner
 def may_end(s: int, e: int, state: int) -> bool:
-    """Say whether the text may end in a state: a reading is at a terminal's start, its stack too.
-
-    Only the last reading of a chain can be at a start.
-    """
+    """Say whether the text may end: a reading is between terminals and its stack takes the end."""
     known = int32s(s, f.STATE_COMPLETE)[state]
     if known >= 0:
         return known == 1
@@ -129,7 +126,7 @@ def may_end(s: int, e: int, state: int) -> bool:
     return result
 
 
-@native
+@inner
 def state_mask(s: int, e: int, state: int) -> int:
     """Return the mask of a state, without its ends; -1 after a lack of room."""
     known, epoch = int64s(s, f.STATE_MASK)[state], get(e, f.EPOCH)
@@ -138,13 +135,13 @@ def state_mask(s: int, e: int, state: int) -> int:
         return known & 0xFFFFFFFF
     offsets = int64s(s, f.STATE_OFFSETS)
     start, stop = offsets[state], offsets[state + 1]
-    mask = chain_mask(e, int32s(s, f.STATE_ITEMS), start, (stop - start) >> 1)
+    mask = readings_mask(e, int32s(s, f.STATE_ITEMS), start, (stop - start) >> 1)
     if mask >= 0:
         int64s(s, f.STATE_MASK)[state] = (epoch << 32) | mask
     return mask
 
 
-@native
+@inner
 def next_state(s: int, e: int, state: int, token: int) -> int:
     """Return the state after a token, DEAD or DONE; remembered. O(bytes of the token) if new."""
     if not is_state(s, state) or token < 0:

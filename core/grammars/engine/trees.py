@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.mask_rows import add_dense
+from cdec.core.grammars.engine.mask_store import add_dense
 from cdec.core.grammars.engine.pointers import (
     Pointer,
     address,
@@ -11,18 +11,18 @@ from cdec.core.grammars.engine.pointers import (
     int32s,
     int32s_at,
     int64s,
-    native,
     size,
     uint8s,
 )
 from cdec.core.grammars.engine.readings import after_terminal, read_text
 from cdec.core.grammars.engine.shifts import can_shift_any
 from cdec.core.grammars.engine.stacks import failed, lower
+from cdec.core.kernels import inner
 
 __all__ = ["add_group", "is_branch_allowed", "node_stack", "verify_tokens"]
 
 
-@native
+@inner
 def node_stack(e: int, first: int, path: int, stack: int) -> int:
     """Return the stack at a path node, FAIL where it cannot be reached.
 
@@ -43,7 +43,7 @@ def node_stack(e: int, first: int, path: int, stack: int) -> int:
     return here if _enters(e, here, path) else f.FAIL
 
 
-@native
+@inner
 def _enters(e: int, stack: int, path: int) -> bool:
     """Say whether the next terminal's first byte leads to the scanner state of an ENTER node."""
     if stack < 0:
@@ -59,7 +59,7 @@ def _enters(e: int, stack: int, path: int) -> bool:
     return int32s(e, f.DELTA)[start * classes + byte_class] == int32s(e, f.PATH_NEXT)[path]
 
 
-@native
+@inner
 def is_branch_allowed(e: int, branch: int, stack: int) -> bool:
     """Say whether a branch is allowed; the stack at its path node stands in NODE_STACK."""
     path, row = int32s(e, f.BRANCH_PATH)[branch], int32s(e, f.BRANCH_LIVE)[branch]
@@ -67,7 +67,7 @@ def is_branch_allowed(e: int, branch: int, stack: int) -> bool:
     return here != f.FAIL and (row < 0 or can_shift_any(e, here, row))
 
 
-@native
+@inner
 def add_group(e: int, row: int, group: int) -> None:
     """Add the tokens of a group to a row."""
     dense = int32s(e, f.GROUP_DENSE)[group]
@@ -77,7 +77,7 @@ def add_group(e: int, row: int, group: int) -> None:
         _add_listed(e, row, group)
 
 
-@native
+@inner
 def _add_listed(e: int, row: int, group: int) -> None:
     """Add the listed tokens of a group to a row."""
     words, offsets, tokens = int32s_at(row, 0), int64s(e, f.GROUP_TOKENS), int32s(e, f.TOKENS)
@@ -85,20 +85,20 @@ def _add_listed(e: int, row: int, group: int) -> None:
         _add_token(e, words, tokens[i])
 
 
-@native
+@inner
 def _add_token(e: int, words: Pointer, token: int) -> None:
     if 0 <= token < get(e, f.VOCABULARY):
         words[token >> 5] |= 1 << (token & 31)
 
 
-@native
+@inner
 def verify_tokens(e: int, row: int, tree: int, at: int, stack: int) -> bool:
     """Add the tokens with too many branches to be listed, by stepping their bytes.
 
     A token that continues the one before it, as rows of dashes do, continues its readings.
     """
     words, offsets, tokens = int32s_at(row, 0), int64s(e, f.TREE_VERIFY), int32s(e, f.VERIFY_TOKENS)
-    chain, starts, done, left = int32s(e, f.CHAIN), int64s(e, f.VOCABULARY_OFFSETS), 0, 1
+    readings, starts, done, left = int32s(e, f.READINGS), int64s(e, f.VOCABULARY_OFFSETS), 0, 1
     text, begin = address(e, f.VOCABULARY_BYTES), 0
     for i in range(max(offsets[tree], 0), min(offsets[tree + 1], size(e, f.VERIFY_TOKENS))):
         token = tokens[i]
@@ -108,7 +108,7 @@ def verify_tokens(e: int, row: int, tree: int, at: int, stack: int) -> bool:
         if length < 0 or starts[token] < 0 or starts[token + 1] > size(e, f.VOCABULARY_BYTES):
             continue
         if not _continues(e, begin, done, starts[token], length):
-            chain[0], chain[1], chain[2] = at, stack, 0
+            readings[0], readings[1], readings[2] = at, stack, 0
             done, left = 0, 1
         if left > 0:
             begin = starts[token]
@@ -121,7 +121,7 @@ def verify_tokens(e: int, row: int, tree: int, at: int, stack: int) -> bool:
     return not failed(e)
 
 
-@native
+@inner
 def _continues(e: int, begin: int, done: int, start: int, length: int) -> bool:
     """Say whether ``done`` bytes at ``begin`` were read and begin the token at ``start``.
 

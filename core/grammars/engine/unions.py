@@ -1,4 +1,4 @@
-"""Unions of stack values: sets of stacks merged where their LR states are equal."""
+"""Unions of sets of stacks: vertices of one LR state become one vertex (``stacks``)."""
 
 from __future__ import annotations
 
@@ -11,18 +11,18 @@ from cdec.core.grammars.engine.pointers import (
     insert,
     int32s,
     lookup,
-    native,
     use,
     used,
 )
 from cdec.core.grammars.engine.stacks import failed, make_set, member, members, vertex
+from cdec.core.kernels import inner
 
 __all__ = ["compute_union", "union"]
 
 
-@native
+@inner
 def union(e: int, a: int, b: int) -> int:
-    """Return the union of two stack values, vertices of equal LR state merged."""
+    """Return the union of two stack values, with one vertex for each LR state."""
     if a == b or b == f.FAIL:
         return a
     if a == f.FAIL:
@@ -31,12 +31,12 @@ def union(e: int, a: int, b: int) -> int:
     return known if known != ABSENT else call3(get(e, f.CALL_UNION), e, a, b)
 
 
-@native
+@inner
 def compute_union(e: int, a: int, b: int) -> int:
     """Unite two stack values whose union is not known yet.
 
-    Merging the stacks below them is a union again; pairs that wait for others stand on a list, so
-    deep stacks need no recursion. Every pair is computed once (UNION_TABLE).
+    Where both have a vertex of one LR state, the stacks below it are united first. Pairs that wait
+    stand in UNION_WORK, so deep stacks need no recursion; each pair is computed once (UNION_TABLE).
     """
     use(e, f.UNION_WORK, 0)
     _push_pair(e, a, b)
@@ -49,19 +49,19 @@ def compute_union(e: int, a: int, b: int) -> int:
             continue
         _push_missing(e, first, second)
         if used(e, f.UNION_WORK) == top + 2:
-            merged = _merge(e, first, second)
-            insert(e, f.UNION_TABLE, _pair(first, second), merged)
+            united = _unite(e, first, second)
+            insert(e, f.UNION_TABLE, _pair(first, second), united)
             use(e, f.UNION_WORK, top)
     known = lookup(e, f.UNION_TABLE, _pair(a, b))
     return known if known != ABSENT else f.FAIL
 
 
-@native
+@inner
 def _pair(a: int, b: int) -> int:
     return (min(a, b) << 32) | (max(a, b) & 0xFFFFFFFF)
 
 
-@native
+@inner
 def _push_pair(e: int, a: int, b: int) -> None:
     n = used(e, f.UNION_WORK)
     if has_room(e, f.UNION_WORK, 2):
@@ -70,9 +70,9 @@ def _push_pair(e: int, a: int, b: int) -> None:
         use(e, f.UNION_WORK, n + 2)
 
 
-@native
+@inner
 def _push_missing(e: int, a: int, b: int) -> None:
-    """Put the unions of stacks below that a union needs, and that are not known, on the list."""
+    """Put the unions of stacks below that a union needs, and that are not known, on UNION_WORK."""
     states, belows = int32s(e, f.VERTEX_STATE), int32s(e, f.VERTEX_BELOW)
     i, j, n, m = 0, 0, members(e, a), members(e, b)
     while i < n and j < m:
@@ -84,8 +84,8 @@ def _push_missing(e: int, a: int, b: int) -> None:
         i, j = i + (states[v] <= states[w]), j + (states[w] <= states[v])
 
 
-@native
-def _merge(e: int, a: int, b: int) -> int:
+@inner
+def _unite(e: int, a: int, b: int) -> int:
     """Return the union of two stack values; all unions below are known."""
     i, j, n, m, count = 0, 0, members(e, a), members(e, b), 0
     if not has_room(e, f.SET_ITEMS, n + m):

@@ -8,6 +8,7 @@ import lark
 import numpy as np
 import pytest
 
+from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.source import read_grammar
 from cdec.core.errors import CdecError
 from tests.compilers.grammars.parser.char_earley import accepts as reference_accepts
@@ -18,7 +19,7 @@ from tests.laws.grammar_cases import AWKWARD, compiled, random_grammar, texts_ov
 @pytest.mark.parametrize("name", AWKWARD)
 def test_awkward_grammars_accept_every_segmentation(name: str, tmp_path: Path) -> None:
     source, texts = AWKWARD[name]
-    grammar = read_grammar(source, lexer="dynamic")
+    grammar = read_grammar(source, GrammarOptions(lexer="dynamic"))
     constraint = compiled(source, tmp_path, lexer="dynamic")
     session = constraint.session("cpu")
     rng = np.random.default_rng(1)
@@ -45,7 +46,7 @@ READ_BOTH_WAYS = {
 @pytest.mark.parametrize("name", READ_BOTH_WAYS)
 def test_an_ignored_terminal_of_a_rule_is_read_and_dropped(name: str, tmp_path: Path) -> None:
     source, letters, longest = READ_BOTH_WAYS[name]
-    grammar = read_grammar(source, lexer="dynamic")
+    grammar = read_grammar(source, GrammarOptions(lexer="dynamic"))
     constraint = compiled(source, tmp_path, lexer="dynamic")
     session = constraint.session("cpu")
     verdicts = set()
@@ -65,7 +66,7 @@ def test_random_grammars_accept_every_segmentation(part: int, tmp_path: Path) ->
     for _ in range(30):
         source = random_grammar(rng, nullable=True)
         try:
-            grammar = read_grammar(source, lexer="dynamic")
+            grammar = read_grammar(source, GrammarOptions(lexer="dynamic"))
             constraint = compiled(source, tmp_path, lexer="dynamic")
         except CdecError as error:
             assert error.code in ("E_EMPTY_LANGUAGE", "E_GRAMMAR_EMPTY_TERMINAL"), error.message

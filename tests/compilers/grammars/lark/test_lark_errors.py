@@ -9,6 +9,7 @@ import pytest
 
 from cdec.cli.frame.typed import in_typed_words
 from cdec.compilers.grammars.analysis import analyse
+from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.source import read_grammar
 from cdec.core.errors import CdecError, UsageError
 from tests.cli.corpus.cases import Case, cases
@@ -106,18 +107,18 @@ def test_the_hint_names_a_rule_like_the_one_that_is_missing() -> None:
 
 def test_the_name_of_the_source_is_part_of_the_error() -> None:
     with pytest.raises(CdecError) as caught:
-        read_grammar("start: x\n", name="my.lark")
+        read_grammar("start: x\n", GrammarOptions(name="my.lark"))
     assert caught.value.details["path"] == "my.lark"
 
 
 def test_a_start_that_does_not_exist_is_answered_with_one_that_does() -> None:
     with pytest.raises(CdecError) as caught:
-        read_grammar('a: "a"\nb{x}: x\n', start="b")
+        read_grammar('a: "a"\nb{x}: x\n', GrammarOptions(start="b"))
     assert (caught.value.code, caught.value.hint) == ("E_GRAMMAR_NO_START", "`start` a")
 
 
 def test_the_lexer_of_the_caller_is_kept() -> None:
-    assert read_grammar('start: "a"\n', lexer="basic").lexer == "basic"
+    assert read_grammar('start: "a"\n', GrammarOptions(lexer="basic")).lexer == "basic"
     assert read_grammar('start: "a"\n').lexer is None
 
 
@@ -161,6 +162,6 @@ def test_what_re_thinks_of_a_pattern_is_not_shown() -> None:
 
 
 def test_the_other_dialect_is_read_where_it_is_named() -> None:
-    assert read_grammar(b'root ::= "a"\n', dialect="ebnf").dialect == "ebnf"
+    assert read_grammar(b'root ::= "a"\n', GrammarOptions(dialect="ebnf")).dialect == "ebnf"
     with pytest.raises(UsageError):
-        read_grammar("x", dialect="yacc")  # type: ignore[arg-type]
+        read_grammar("x", GrammarOptions(dialect="yacc"))  # type: ignore[arg-type]

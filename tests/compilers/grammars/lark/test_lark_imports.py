@@ -10,6 +10,7 @@ import pytest
 from lark import Lark
 
 from cdec.compilers.grammars.lark.source import read_lark
+from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.source import read_grammar
 from cdec.core.errors import CdecError
 from tests.compilers.grammars.lark.lark_reference import plain
@@ -82,7 +83,8 @@ def test_imports_in_a_circle_end(tmp_path: Path) -> None:
 def test_mistakes_in_an_imported_file_name_it(tmp_path: Path) -> None:
     (tmp_path / "a.lark").write_text('Z: "z"\nX: /(/\n')
     with pytest.raises(CdecError) as caught:
-        read_grammar("%import .a.X\nstart: X\n", import_folder=tmp_path, name="main.lark")
+        options = GrammarOptions(import_folder=tmp_path, name="main.lark")
+        read_grammar("%import .a.X\nstart: X\n", options)
     error = caught.value
     assert error.code == "E_REGEX_SYNTAX"
     assert (error.details["line"], error.details["column"]) == (2, 4)

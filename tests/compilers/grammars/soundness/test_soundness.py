@@ -15,7 +15,7 @@ from cdec.compilers.grammars.soundness.decide import Soundness, decide
 from cdec.core.grammars.errors import GrammarConflictError
 from tests.compilers.grammars.parser.lark_tables import grammar_of
 from tests.compilers.grammars.scanner.plain_scanner import plain_scanner
-from tests.compilers.grammars.trees.chains import Chains
+from tests.compilers.grammars.soundness.plain_readings import PlainReadings
 
 SOUND = {
     "arithmetic": 'start: e\ne: e "+" t | t\nt: t "*" f | f\nf: "(" e ")" | /[0-9]+/',
@@ -48,7 +48,7 @@ def sorted_terminals(text: str) -> Grammar:
     return grammar_of(lark)
 
 
-def decided(grammar: Grammar, lexer: Lexer = "contextual") -> tuple[Soundness, Chains]:
+def decided(grammar: Grammar, lexer: Lexer = "contextual") -> tuple[Soundness, PlainReadings]:
     tables = build_tables(grammar, generalised=False)
     contexts = find_contexts(grammar, tables, lexer)
     scanner = plain_scanner(grammar, list(contexts.terminals))
@@ -60,29 +60,29 @@ def decided(grammar: Grammar, lexer: Lexer = "contextual") -> tuple[Soundness, C
         contexts=contexts.terminals,
         lr_context=contexts.of_state,
     )
-    return found, Chains(scanner, tables, contexts.of_state, grammar.ignored)
+    return found, PlainReadings(scanner, tables, contexts.of_state, grammar.ignored)
 
 
 @pytest.mark.parametrize("name", SOUND)
 def test_sound_grammars_are_proved_sound(name: str) -> None:
-    found, chains = decided(sorted_terminals(SOUND[name]))
+    found, plain = decided(sorted_terminals(SOUND[name]))
     assert found == Soundness(False, True, found.reason)
-    assert chains.stuck(prefix_bytes=5, more_bytes=30, most=400) is None
+    assert plain.stuck(prefix_bytes=5, more_bytes=30, most=400) is None
 
 
 @pytest.mark.parametrize("name", EMPTY)
 def test_a_language_that_the_lexer_empties_is_found_empty(name: str) -> None:
-    found, chains = decided(sorted_terminals(EMPTY[name]))
+    found, plain = decided(sorted_terminals(EMPTY[name]))
     assert found.empty is True
     assert not found.is_sound
-    assert not chains.completes(chains.start, 12)
+    assert not plain.completes(plain.start, 12)
 
 
 def test_the_way_into_a_dead_end_is_named() -> None:
     grammar = sorted_terminals('start: "x" A | "y" A "a" "!"\nA: /a+/')
-    found, chains = decided(grammar)
+    found, plain = decided(grammar)
     assert found == Soundness(False, False, 'unsound: nothing completes a text that begins "y"')
-    assert chains.stuck(prefix_bytes=2, more_bytes=8, most=100) is not None
+    assert plain.stuck(prefix_bytes=2, more_bytes=8, most=100) is not None
 
 
 def test_what_is_not_proved_is_said_to_be_unproved() -> None:
@@ -98,20 +98,20 @@ def test_a_character_that_two_terminals_begin_is_no_way_out() -> None:
     # Half of "é" after "if" is half of "ifé", a name that the rule has no place for.
     # The lexer has names in mind there because another rule has one after the same brackets.
     text = 'start: "x" e ID | "y" e "if" ID\ne: "(" ")"\nID: /[a-zé]+/\n%ignore " "'
-    found, chains = decided(sorted_terminals(text))
+    found, plain = decided(sorted_terminals(text))
     assert found.empty is False
     assert not found.is_sound
     assert 'after "if"' in found.reason
-    byte_class = chains.byte_class
-    chain = chains.start
+    byte_class = plain.byte_class
+    readings = plain.start
     for byte in "y()ifé".encode()[:-1]:
-        stepped = chains.step(chain, byte_class[byte])
+        stepped = plain.step(readings, byte_class[byte])
         assert stepped is not None
-        chain = stepped
-    assert not chains.completes(chain, 10)
+        readings = stepped
+    assert not plain.completes(readings, 10)
 
 
-def test_ignored_terminals_end_what_ghosts_bar() -> None:
+def test_ignored_terminals_end_pending_matches() -> None:
     joined = decided(sorted_terminals("start: ID ID\nID: /[a-z]+/"))[0]
     apart = decided(sorted_terminals('start: ID ID\nID: /[a-z]+/\n%ignore " "'))[0]
     assert (joined.empty, apart.empty, apart.is_sound) == (True, False, True)
@@ -178,14 +178,14 @@ def test_verdicts_hold_on_random_grammars() -> None:
     for seed in range(250):
         grammar = random_grammar(seed)
         try:
-            found, chains = decided(grammar)
+            found, plain = decided(grammar)
         except GrammarConflictError:
             continue
-        assert found.empty is (not chains.completes(chains.start, 40)), seed
+        assert found.empty is (not plain.completes(plain.start, 40)), seed
         if found.empty:
             counts["empty"] += 1
             continue
-        stuck = chains.stuck(prefix_bytes=5, more_bytes=40, most=300)
+        stuck = plain.stuck(prefix_bytes=5, more_bytes=40, most=300)
         if found.is_sound:
             counts["sound"] += 1
             assert stuck is None, (seed, stuck)

@@ -1,4 +1,4 @@
-"""Memory of grammar sessions: exact after everything was forgotten, flat over many documents."""
+"""Memory of grammar sessions: exact after everything was dropped, flat over many documents."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from tests.laws.sessions import state_masks, states_after
 
 
 @pytest.mark.parametrize(("lexer", "name"), [("contextual", "json"), ("dynamic", "comments")])
-def test_masks_are_exact_after_everything_was_forgotten(lexer, name):
+def test_masks_are_exact_after_everything_was_dropped(lexer, name):
     roomy = case(name, lexer)
     tight = type(roomy)(roomy.arrays, roomy.vocabulary, roomy.metadata, memo_bytes=1)
     session, other = roomy.session(), tight.session()
@@ -47,7 +47,7 @@ def test_memory_is_flat_over_many_documents():
     assert max(sizes[200:]) <= max(sizes[:200]) <= 4 << 20
 
 
-def test_a_worn_engine_is_kept_by_its_sessions_alone():
+def test_an_engine_full_of_stacks_is_kept_by_its_sessions_alone():
     constraint = constraint_of(JSON, byte_vocabulary(), memo_bytes=1 << 20)
     old = constraint.session()
     state = walk(old, b"[" * 40_000)
@@ -60,7 +60,7 @@ def test_a_worn_engine_is_kept_by_its_sessions_alone():
     assert engine() is None and walk(fresh, b"[1]") >= 0
 
 
-def test_steps_that_are_forgotten_are_made_again():
+def test_steps_that_were_dropped_are_made_again():
     constraint = case("json", "contextual")
     session = constraint.session()
     states = states_after(session, uniform_prefixes(session, np.random.default_rng(0), 8, 12))

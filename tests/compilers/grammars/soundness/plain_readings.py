@@ -14,12 +14,12 @@ from cdec.compilers.grammars.parser.tables import ParseTables
 from tests.compilers.grammars.scanner.plain_scanner import PlainScanner
 
 _Reading = tuple[int, tuple[int, ...], bool]
-Chain = tuple[_Reading, ...]
-"""Readings: scanner state, stack of LR states, at the start of a terminal; then its fallback."""
+Readings = tuple[_Reading, ...]
+"""Each: scanner state, stack of LR states, at the start of a terminal; then its fallback."""
 
 
-class Chains:
-    """The chains of ``cdec.core.grammars.columns``, by their definition."""
+class PlainReadings:
+    """The ordered readings of ``cdec.core.grammars.columns``, by their definition."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class Chains:
             )
         ]
         self._shifted: dict[tuple[tuple[int, ...], int], tuple[int, ...] | None] = {}
-        self.start: Chain = ((self._first[0], (0,), True),)
+        self.start: Readings = ((self._first[0], (0,), True),)
 
     def shift(self, stack: tuple[int, ...], terminal: int) -> tuple[int, ...] | None:
         key = (stack, terminal)
@@ -84,10 +84,10 @@ class Chains:
             place = begin + row.index(int(tables.rule_lhs[rule]))
             stack = (*stack, int(tables.goto_states[place]))
 
-    def step(self, chain: Chain, column: int) -> Chain | None:
-        """Return the chain after one byte of a class, None if no reading can go on."""
+    def step(self, readings: Readings, column: int) -> Readings | None:
+        """Return the readings after one byte of a class, None if none can go on."""
         after: list[_Reading] = []
-        for state, stack, _ in chain:
+        for state, stack, _ in readings:
             target = self._delta[state][column]
             if target < 0:
                 continue
@@ -104,20 +104,20 @@ class Chains:
         )
         return tuple(after) if alive else None
 
-    def is_complete(self, chain: Chain) -> bool:
-        _, stack, fresh = chain[-1]
+    def is_complete(self, readings: Readings) -> bool:
+        _, stack, fresh = readings[-1]
         return fresh and self.shift(stack, self._end) is not None
 
-    def after(self, chain: Chain) -> Iterator[tuple[int, Chain]]:
+    def after(self, readings: Readings) -> Iterator[tuple[int, Readings]]:
         for column in range(len(self._delta[0])):
-            stepped = self.step(chain, column)
+            stepped = self.step(readings, column)
             if stepped is not None:
                 yield column, stepped
 
-    def completes(self, chain: Chain, more_bytes: int) -> bool:
-        """Return whether some text of so many more bytes completes a chain, low stacks first."""
-        ready = [(0, 0, 0, chain)]
-        seen = {chain}
+    def completes(self, readings: Readings, more_bytes: int) -> bool:
+        """Return whether some text of so many more bytes is complete, low stacks tried first."""
+        ready = [(0, 0, 0, readings)]
+        seen = {readings}
         while ready:
             _, length, _, found = heapq.heappop(ready)
             if self.is_complete(found):
@@ -132,16 +132,16 @@ class Chains:
         return False
 
     def stuck(self, *, prefix_bytes: int, more_bytes: int, most: int) -> list[int] | None:
-        """Return byte classes that lead to a chain without completion, None if none is met."""
-        ready: deque[tuple[Chain, list[int]]] = deque([(self.start, [])])
+        """Return byte classes that lead to readings without completion, None if none is met."""
+        ready: deque[tuple[Readings, list[int]]] = deque([(self.start, [])])
         seen = {self.start}
         while ready:
-            chain, text = ready.popleft()
-            if not self.completes(chain, more_bytes):
+            readings, text = ready.popleft()
+            if not self.completes(readings, more_bytes):
                 return text
             if len(text) == prefix_bytes:
                 continue
-            for column, stepped in self.after(chain):
+            for column, stepped in self.after(readings):
                 if stepped not in seen and len(seen) < most:
                     seen.add(stepped)
                     ready.append((stepped, [*text, column]))

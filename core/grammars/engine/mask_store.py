@@ -1,7 +1,12 @@
-"""Rows of packed masks in the engine's memory: made in place, kept once each, joined.
+"""Masks in the engine's memory: stored once each, combined, and found again by what was read.
 
 A mask is a number; its words lie in one of the chunks of ``MASK_CHUNKS``. A row that is being made
-stands behind the masks in use and becomes one by ``keep_row``, or is found to be there already.
+stands behind the masks in use and becomes a mask by ``keep_row``, unless an equal one is there.
+
+The memo of masks: a mask depends on the scanner state and the part of the stack that the parser
+read, so stacks that agree there share it. *Memo nodes* are a tree keyed by the scanner state, then
+by LR states from the top of the stack. MEMO_MASK of a node is a mask, -1 for nothing, or -2 - the
+place of a shape (``shapes``).
 """
 
 from __future__ import annotations
@@ -20,26 +25,35 @@ from cdec.core.grammars.engine.pointers import (
     int64s_at,
     lookup,
     mixed,
-    native,
     put,
     size,
     use,
     used,
 )
+from cdec.core.kernels import inner
 
 __all__ = [
     "add_dense",
+    "child",
     "compute_join",
     "copy_row",
     "count_tokens",
+    "is_single",
     "join",
     "keep_row",
+    "known",
     "mask_row",
     "new_row",
+    "remember",
+    "shape_node",
 ]
 
+_MAX_READ = 64
+"""Stack read deeper than this is not shared between stacks."""
+_ROOTS = 0x7FFFFFFF
 
-@native
+
+@inner
 def mask_row(e: int, mask: int) -> int:
     """Return the address of a mask's words."""
     shift = get(e, f.CHUNK_SHIFT)
@@ -47,7 +61,7 @@ def mask_row(e: int, mask: int) -> int:
     return chunk + 4 * get(e, f.MASK_STRIDE) * (mask & ((1 << shift) - 1))
 
 
-@native
+@inner
 def new_row(e: int) -> int:
     """Return the address of a cleared row behind the masks in use; 0 after a lack of room."""
     if not has_room(e, f.MASK_COUNT, 1):
@@ -59,7 +73,7 @@ def new_row(e: int) -> int:
     return row
 
 
-@native
+@inner
 def copy_row(e: int, row: int, mask: int) -> None:
     """Copy a mask's words into a row."""
     target, source = int64s_at(row, 0), int64s_at(mask_row(e, mask), 0)
@@ -67,7 +81,7 @@ def copy_row(e: int, row: int, mask: int) -> None:
         target[i] = source[i]
 
 
-@native
+@inner
 def add_dense(e: int, row: int, dense: int) -> None:
     """Add the tokens of a dense row of the artifact to a row."""
     words = get(e, f.DENSE_WORDS)
@@ -78,7 +92,7 @@ def add_dense(e: int, row: int, dense: int) -> None:
         target[i] |= source[i]
 
 
-@native
+@inner
 def keep_row(e: int) -> int:
     """Return the number of the mask in the row of ``new_row``; -1 after a lack of room."""
     mask = used(e, f.MASK_COUNT)
@@ -98,7 +112,7 @@ def keep_row(e: int) -> int:
     return mask
 
 
-@native
+@inner
 def _hash(row: int, half: int) -> int:
     """Hash a row: four multiplicative hashes side by side (a multiple of four words of 64 bits)."""
     words = int64s_at(row, 0)
@@ -112,7 +126,7 @@ def _hash(row: int, half: int) -> int:
     return key if key != -1 else 0
 
 
-@native
+@inner
 def _same(a: int, b: int, half: int) -> bool:
     first, second, i = int64s_at(a, 0), int64s_at(b, 0), 0
     while i < half and first[i] == second[i]:
@@ -120,31 +134,31 @@ def _same(a: int, b: int, half: int) -> bool:
     return i == half
 
 
-@native
-def join(e: int, mask: int, taken: int, rest: int) -> int:
-    """Return ``mask | (rest & ~taken)``, ``taken`` a dense row or -1; -1 after a lack of room."""
-    if mask < 0 or rest < 0 or (mask == rest):
-        return mask if mask == rest else -1
+@inner
+def join(e: int, mask: int, taken: int, others: int) -> int:
+    """Return ``mask | (others & ~taken)``, ``taken`` a dense row or -1; -1 after a lack of room."""
+    if mask < 0 or others < 0 or (mask == others):
+        return mask if mask == others else -1
     pair = lookup(e, f.JOIN_TABLE, (mask << 32) | (taken + 1))
     if pair == ABSENT:
         pair = get(e, f.JOINS)
         if not insert(e, f.JOIN_TABLE, (mask << 32) | (taken + 1), pair):
             return -1
         put(e, f.JOINS, pair + 1)
-    known = lookup(e, f.JOINED_TABLE, (pair << 32) | rest)
+    known = lookup(e, f.JOINED_TABLE, (pair << 32) | others)
     if known != ABSENT:
         return known
-    return call5(get(e, f.CALL_JOIN), e, mask, taken, rest, pair)
+    return call5(get(e, f.CALL_JOIN), e, mask, taken, others, pair)
 
 
-@native
-def compute_join(e: int, mask: int, taken: int, rest: int, pair: int) -> int:
+@inner
+def compute_join(e: int, mask: int, taken: int, others: int, pair: int) -> int:
     """Compute a mask of ``join`` and note it under its pair."""
     row = new_row(e)
     if row == 0:
         return -1
     target, half = int64s_at(row, 0), get(e, f.MASK_STRIDE) >> 1
-    first, second = int64s_at(mask_row(e, rest), 0), int64s_at(mask_row(e, mask), 0)
+    first, second = int64s_at(mask_row(e, others), 0), int64s_at(mask_row(e, mask), 0)
     for i in range(half):
         target[i] = first[i]
     if taken >= 0:
@@ -152,10 +166,10 @@ def compute_join(e: int, mask: int, taken: int, rest: int, pair: int) -> int:
     for i in range(half):
         target[i] |= second[i]
     known = keep_row(e)
-    return known if insert(e, f.JOINED_TABLE, (pair << 32) | rest, known) else -1
+    return known if insert(e, f.JOINED_TABLE, (pair << 32) | others, known) else -1
 
 
-@native
+@inner
 def _remove_dense(e: int, row: int, dense: int) -> None:
     words = get(e, f.DENSE_WORDS)
     if (dense + 1) * words > size(e, f.DENSE_MASKS):
@@ -165,7 +179,7 @@ def _remove_dense(e: int, row: int, dense: int) -> None:
         target[i] &= ~source[i]
 
 
-@native
+@inner
 def count_tokens(e: int, mask: int) -> int:
     """Return how many tokens a mask has; afterwards MASK_ONLY holds the only one, or -1."""
     if int32s(e, f.MASK_ONLY)[mask] != -2:
@@ -183,9 +197,78 @@ def count_tokens(e: int, mask: int) -> int:
     return count
 
 
-@native
+@inner
 def _lowest_bit(word: int) -> int:
     bit = 0
     while (word >> bit) & 1 == 0:
         bit += 1
     return bit
+
+
+@inner
+def child(e: int, node: int, key: int) -> int:
+    """Return the memo node below another, made if need be; -1 after a lack of room."""
+    packed = (node << 32) | (key & 0xFFFFFFFF)
+    known = lookup(e, f.MEMO_TABLE, packed)
+    if known != ABSENT:
+        return known
+    new = used(e, f.MEMO_MASK)
+    if not has_room(e, f.MEMO_MASK, 1) or not insert(e, f.MEMO_TABLE, packed, new):
+        return -1
+    use(e, f.MEMO_MASK, new + 1)
+    int32s(e, f.MEMO_MASK)[new] = -1
+    return new
+
+
+@inner
+def known(e: int, at: int, stack: int) -> int:
+    """Return the mask or shape of a scanner state and a stack, as in MEMO_MASK; -1: none."""
+    masks, states = int32s(e, f.MEMO_MASK), int32s(e, f.VERTEX_STATE)
+    belows, vertex = int32s(e, f.VERTEX_BELOW), stack
+    node = lookup(e, f.MEMO_TABLE, (_ROOTS << 32) | at)
+    while node != ABSENT:
+        if masks[node] != -1:
+            return masks[node]
+        if vertex < 0:
+            break  # the root, or a set
+        node = lookup(e, f.MEMO_TABLE, (node << 32) | states[vertex])
+        vertex = belows[vertex]
+    node = lookup(e, f.MEMO_TABLE, ((-2 - at) << 32) | stack)
+    return masks[node] if node != ABSENT else -1
+
+
+@inner
+def remember(e: int, at: int, stack: int, low: int, mask: int) -> bool:
+    """Note a mask for what was read: the scanner state, and the stack down to height ``low``."""
+    read = int32s(e, f.VERTEX_HEIGHT)[stack] - low + 1
+    if low == f.WHOLE or read > _MAX_READ or not is_single(e, stack, read):
+        node = child(e, -2 - at, stack)
+    else:
+        node = shape_node(e, at, stack, read)
+    if node < 0:
+        return False
+    int32s(e, f.MEMO_MASK)[node] = mask
+    return True
+
+
+@inner
+def is_single(e: int, stack: int, depth: int) -> bool:
+    """Say whether a stack has that many single vertices from its top."""
+    while depth > 0 and stack >= 0:
+        stack, depth = int32s(e, f.VERTEX_BELOW)[stack], depth - 1
+    return depth <= 0
+
+
+@inner
+def shape_node(e: int, at: int, stack: int, depth: int) -> int:
+    """Return the memo node of a scanner state and the top of a stack; -1 after a lack of room.
+
+    The stack must have ``depth`` single vertices from its top.
+    """
+    node = child(e, _ROOTS, at)
+    for _ in range(depth):
+        if node < 0:
+            return -1
+        node = child(e, node, int32s(e, f.VERTEX_STATE)[stack])
+        stack = int32s(e, f.VERTEX_BELOW)[stack]
+    return node

@@ -1,7 +1,7 @@
-"""The engine's heavy functions, compiled once each and called through addresses in the header.
+"""The engine's large functions, compiled once each; callers find their addresses in the header.
 
-Every entry point would otherwise hold a compiled copy of the parsers: minutes of compiling on a
-first run instead of seconds.
+Without this every entry point would hold its own compiled copy of the parsers, and a first run
+would take minutes to compile instead of seconds.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Any
 from numba import cfunc
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.mask_rows import compute_join
+from cdec.core.grammars.engine.mask_store import compute_join
 from cdec.core.grammars.engine.masks import compute_mask
 from cdec.core.grammars.engine.readings import compute_read
 from cdec.core.grammars.engine.shifts import compute_shift, compute_shift_any
@@ -46,8 +46,8 @@ def _mask(e: Any, at: Any, stack: Any) -> Any:
 
 
 @cfunc("int64(int64, int64, int64, int64, int64)", cache=True)
-def _join(e: Any, mask: Any, taken: Any, rest: Any, pair: Any) -> Any:
-    return compute_join(e, mask, taken, rest, pair)
+def _join(e: Any, mask: Any, taken: Any, others: Any, pair: Any) -> Any:
+    return compute_join(e, mask, taken, others, pair)
 
 
 ADDRESSES = {
