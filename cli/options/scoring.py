@@ -14,6 +14,7 @@ from cdec.cli.options.decoding import DecodingOptions, WarpingOptions
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.prompts import PromptOptions
 from cdec.cli.options.texts import TextRecordOptions
+from cdec.samplers.options import ROUND
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -26,7 +27,6 @@ class MassOptions(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOpt
             "Candidates drawn for each prompt; the estimate is their mean.",
             shared.METHOD,
             metavar="N",
-            at_least=1,
         ),
     ] = 256
     until_converged: Annotated[
@@ -44,9 +44,8 @@ class MassOptions(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOpt
             "Candidates that are drawn before a record learns from them; decides results.",
             shared.METHOD,
             metavar="N",
-            at_least=1,
         ),
-    ] = 16
+    ] = ROUND.default
     remember: Annotated[
         bool,
         Declared(
