@@ -1,4 +1,4 @@
-"""Verification on a torch device: as ``verify.on_host``, with shapes known on the host.
+"""Verification on a torch device, as ``verify.on_host`` does it, with shapes known on the host.
 
 From scores to verdicts nothing waits for the device; the results are fetched once at the end.
 Walks that ask the same (one node, one law of the draft, one limit) share the comparison of the
