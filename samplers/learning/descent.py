@@ -23,6 +23,7 @@ from cdec.samplers.learning.vectors import Vectors
 from cdec.samplers.walks.allowed import allowed_ids, host_scores
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Recorder
+from cdec.samplers.walks.categorical_kernels import Ends
 from cdec.samplers.walks.decoding import finish_done
 from cdec.samplers.walks.frontier import Frontier
 from cdec.samplers.walks.randomness import CandidateUniforms
@@ -51,6 +52,11 @@ class Walks:
     token: NDArray[np.int64]
     log_edge: NDArray[np.float64]
     status: NDArray[np.uint8]
+
+    @property
+    def descending(self) -> kernels.Descending:
+        """The columns that a descent reads and writes."""
+        return kernels.Descending(*(getattr(self, name) for name in kernels.Descending._fields))
 
     @classmethod
     def at_roots(cls, batch: Batch, request: NDArray[np.int64], draw: NDArray[np.int64]) -> Walks:
@@ -126,15 +132,14 @@ class Descent:
 
     def _descend(self, walks: Walks, rows: NDArray[np.int64], uniforms: CandidateUniforms) -> None:
         """Walk ``rows`` until each has ended or left."""
-        names = ("edge", "bound", "flags", "first_child", "next_sibling", "token", "slot")
+        tree, vectors = self._tree, self.vectors
+        ends = Ends(self._batch.end_ids, self._batch.is_end)
         while rows.size:
             uniforms.at(walks.depth[rows], rows)
+            numbers = uniforms.values, uniforms.blocks, uniforms.width
             kernels.descend(
-                *(rows, walks.node, walks.depth, walks.log_p, walks.token, walks.log_edge),
-                *(walks.status, uniforms.values, uniforms.blocks, uniforms.width),
-                *(self._tree[name] for name in names),
-                *(self.vectors.slots, self.vectors.pool),
-                *(self._batch.end_ids, self._batch.is_end),
+                *(rows, walks.descending, numbers, tree.nodes, tree["token"], tree["slot"]),
+                *(vectors.slots, vectors.pool, ends),
             )
             status = walks.status[rows]
             rows = rows[(status == MISSING) | (status == DRY)]
@@ -164,10 +169,10 @@ class Descent:
         lists = allowed.lists[place]
         lengths = np.diff(allowed.offsets)[lists]
         fitting = slice(self.vectors.fitting(lengths))
-        normal = self.vectors.build(
-            *(step.nodes.context[fitting], lengths[fitting], scores, log_normalizer),
-            *(step.rows[fitting], lists[fitting], allowed.offsets, allowed.ids),
-        )
+        known = scores, log_normalizer, step.rows[fitting]
+        mine = lists[fitting], allowed.offsets, allowed.ids
+        asked = kernels.Asked(step.nodes.context[fitting], *known, *mine)
+        normal = self.vectors.build(asked, lengths[fitting])
         if not normal:
             raise ModelError(
                 "the model's scores hold NaN",

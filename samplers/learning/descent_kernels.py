@@ -1,15 +1,17 @@
 """Compiled walks down a prefix tree, and the vectors of allowed masses that they draw from.
 
-Nodes and their columns are those of ``tree_kernels``. A vector holds the mass of each allowed id of
+Nodes and their columns are those of ``tree.kernels``. A vector holds the mass of each allowed id of
 a node times exp(-shift), zero where the id leads to a visited child, and the sums of its blocks.
 """
 
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from cdec.samplers.learning.tree.kernels import NIL, TERMINAL
 from cdec.samplers.walks.categorical_kernels import weigh
@@ -20,33 +22,69 @@ MISSING, ENDED, LEFT, DRY, STUCK = 0, 1, 2, 3, 4
 token; no uniforms left in the block; no mass."""
 
 
+class Slots(NamedTuple):
+    """Where the vector of each slot lies in the pool, int64, and its shift, float64."""
+
+    start: NDArray[np.int64]
+    length: NDArray[np.int64]
+    first_block: NDArray[np.int64]
+    shift: NDArray[np.float64]
+
+
+class Pool(NamedTuple):
+    """The vectors one after the other: allowed ids (int32), masses and sums of blocks (float64)."""
+
+    ids: NDArray[np.int32]
+    masses: NDArray[np.float64]
+    blocks: NDArray[np.float64]
+
+
+class Asked(NamedTuple):
+    """Nodes whose vectors are to be stored, n of them, and what the model and the mask say there.
+
+    nodes, rows, lists: int64[n] contexts, their rows in the scores, and their lists. scores:
+    float[M, V]. log_normalizer: float64[M]. offsets: int64[L + 1] and allowed: int32[...]: the
+    lists, each sorted.
+    """
+
+    nodes: NDArray[np.int64]
+    scores: Any
+    log_normalizer: NDArray[np.float64]
+    rows: NDArray[np.int64]
+    lists: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    allowed: NDArray[np.int32]
+
+
+class Descending(NamedTuple):
+    """Columns of W walks: node, tokens drawn and log P so far; how they leave the tree, and status.
+
+    node, depth, token: int64[W]. log_p, log_edge: float64[W]. status: uint8[W], MISSING, ENDED,
+    LEFT, DRY or STUCK.
+    """
+
+    node: NDArray[np.int64]
+    depth: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    token: NDArray[np.int64]
+    log_edge: NDArray[np.float64]
+    status: NDArray[np.uint8]
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def build(  # type: ignore[no-untyped-def]
-    nodes,
-    scores,
-    log_normalizer,
-    rows,
-    lists,
-    offsets,
-    allowed,
-    first_child,
-    next_sibling,
-    node_token,
-    numbers,
-    slots,
-    pool,
-):
-    """Store the masses of the allowed ids of ``nodes``, those of visited children as zero.
+def build(asked, numbers, tree, node_token, slots, pool):  # type: ignore[no-untyped-def]
+    """Store the masses of the allowed ids of nodes, those of visited children as zero.
 
     Args:
-        nodes: int64[n]. scores: float[M, V]. log_normalizer: float64[M]. rows: int64[n].
-        lists: int64[n] list of each node. offsets: int64[L + 1] and allowed: int32[...]: the lists,
-            each sorted.
-        numbers: int64[n] slot of each node. slots, pool: As in ``leave``; ``shift`` is written.
+        asked: ``Asked``. numbers: int64[n] slot of each node.
+        tree: ``Nodes`` of the tree. node_token: int32 a node.
+        slots, pool: ``Slots`` and ``Pool``, written.
 
     Returns:
         Whether every row was normalised; False means NaN.
     """
+    nodes, scores, log_normalizer, rows, lists, offsets, allowed = asked
+    first_child, next_sibling = tree.first_child, tree.next_sibling
     starts, lengths, first_blocks, shifts = slots
     ids, masses, blocks = pool
     for i in range(len(nodes)):
@@ -90,8 +128,8 @@ def leave(nodes, tokens, slot, slots, pool, mass):  # type: ignore[no-untyped-de
 
     Args:
         nodes, tokens: int64[n] pairs, each node with a vector.
-        slot: int32 a node. slots: ``start``, ``length``, ``first_block``, ``shift`` by slot.
-        mass: float64 a node, written: the log mass of what is left.
+        slot: int32 a node. slots, pool: ``Slots`` and ``Pool``, written.
+        mass: float64 a node, written: the log residual mass.
     """
     starts, lengths, first_blocks, shifts = slots
     ids, masses, blocks = pool
@@ -109,44 +147,24 @@ def leave(nodes, tokens, slot, slots, pool, mass):  # type: ignore[no-untyped-de
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def descend(  # type: ignore[no-untyped-def]
-    walks,
-    node_of,
-    depth_of,
-    log_p,
-    token_of,
-    log_edge,
-    status,
-    uniforms,
-    block_of,
-    width,
-    edge,
-    bound,
-    flags,
-    first_child,
-    next_sibling,
-    node_token,
-    slot,
-    slots,
-    pool,
-    end_ids,
-    is_end,
-):
-    """Follow ``walks`` through visited nodes, each event with probability P * c / (sum of P * c).
+def descend(rows, walks, numbers, tree, node_token, slot, slots, pool, ends):  # type: ignore[no-untyped-def]
+    """Follow walks through visited nodes, each event with probability P * c / (sum of P * c).
 
     Args:
-        walks: int64[n] rows of the walk columns that follow, which are read and written: the node,
-            the tokens drawn, log P so far; where the walk leaves the tree, the unvisited token and
-            its log P.
-        status: uint8[W], written: MISSING, ENDED, LEFT, DRY or STUCK.
-        uniforms: float64[W, width] and block_of: int64[W]: numbers ``block * width ...`` of a walk,
-            number 1 + s of which decides token s.
-        edge, bound, flags, first_child, next_sibling, node_token, slot: Columns of the nodes.
-        slots, pool: As in ``leave``. end_ids: int64[...]. is_end: bool[V].
+        rows: int64[n] walks that go down. walks: ``Descending``, read and written.
+        numbers: uniforms float64[W, width], block_of int64[W] and width: numbers
+            ``block * width ...`` of a walk, number 1 + s of which decides token s.
+        tree: ``Nodes`` of the tree. node_token, slot: int32 a node.
+        slots, pool: ``Slots`` and ``Pool``. ends: ``Ends``.
     """
+    node_of, depth_of, log_p, token_of, log_edge, status = walks
+    uniforms, block_of, width = numbers
+    edge, bound, flags = tree.edge, tree.bound, tree.flags
+    first_child, next_sibling = tree.first_child, tree.next_sibling
+    end_ids, is_end = ends
     starts, lengths, first_blocks, shifts = slots
     ids, masses, blocks = pool
-    for w in walks:
+    for w in rows:
         node = node_of[w]
         while True:
             number = slot[node]
@@ -164,16 +182,16 @@ def descend(  # type: ignore[no-untyped-def]
                 shifts[number],
             )
             n_blocks = (n + BLOCK - 1) // BLOCK
-            rest = 0.0
+            residual = 0.0
             for b in range(n_blocks):
-                rest += blocks[first + b]
-            # subtle: the bound sums the rest and the children's weights, so shares of it
+                residual += blocks[first + b]
+            # subtle: the bound sums the residual and the children's weights, so shares of it
             # need no pass over the children, of which there may be thousands.
             scale = bound[node]
             if scale == -math.inf:
                 status[w] = STUCK
                 break
-            own = rest * math.exp(shift - scale)
+            own = residual * math.exp(shift - scale)
             target = uniforms[w, column]
             taken = NIL
             if target >= own:
@@ -182,7 +200,7 @@ def descend(  # type: ignore[no-untyped-def]
                 )
             if taken == NIL:
                 share = min(1.0, target / own)
-                place = _place(masses, blocks, start, n, first, n_blocks, share * rest)
+                place = _place(masses, blocks, start, n, first, n_blocks, share * residual)
                 token = ids[start + place]
                 if is_end[token]:
                     log_p[w] += _end_mass(ids, masses, start, n, end_ids, shift)
@@ -208,7 +226,7 @@ def _child(  # type: ignore[no-untyped-def]
     """Return the child at which the running sum of weights exp(edge + bound - scale) passes target.
 
     subtle: sums are rounded, and scores that were computed again differ in their last bits; what is
-    left over goes to the heaviest child, or to NIL (the rest) where that is heavier than all.
+    left over goes to the heaviest child, or to NIL (the residual mass) where that is heavier.
     """
     heaviest = NIL
     most = own

@@ -54,20 +54,21 @@ class Vectors:
         by_blocks = np.searchsorted(np.cumsum(_blocks(lengths)), self._sizes[1], side="right")
         return max(1, int(min(by_ids, by_blocks)))
 
-    def build(self, nodes: NDArray[np.int64], lengths: NDArray[np.int64], *allowed: Any) -> bool:
-        """Store the vectors of ``nodes``, which have none; older ones are dropped where needed.
+    def build(self, asked: kernels.Asked, lengths: NDArray[np.int64]) -> bool:
+        """Store vectors of nodes that have none; older ones are dropped where needed.
 
         Args:
-            nodes: int64[n] distinct, no more than ``fitting`` says. lengths: int64[n] allowed ids.
-            allowed: scores, log_normalizer, rows, lists, offsets and ids, as the kernel takes them.
+            asked: Distinct nodes, no more than ``fitting`` says, and what is known there.
+            lengths: int64[n] allowed ids of each.
 
         Returns:
             False if the scores hold NaN.
         """
-        numbers = self._reserve(nodes, lengths)
-        self._tree["slot"][nodes] = numbers
-        tree = [self._tree[name] for name in ("first_child", "next_sibling", "token")]
-        return bool(kernels.build(nodes, *allowed, *tree, numbers, self.slots, self.pool))
+        numbers = self._reserve(asked.nodes, lengths)
+        tree = self._tree
+        tree["slot"][asked.nodes] = numbers
+        stored = kernels.build(asked, numbers, tree.nodes, tree["token"], self.slots, self.pool)
+        return bool(stored)
 
     def _reserve(self, nodes: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:
         """Give each node a slot and a place in the arena."""
@@ -106,8 +107,15 @@ class Vectors:
         self._used = np.zeros(3, np.int64)
         self._half = 0
         slots = 2 * int(self._sizes[2])
-        self.slots = (*(np.empty(slots, np.int64) for _ in range(3)), np.empty(slots))
-        self.pool = (np.empty(2 * ids, np.int32), np.empty(2 * ids), np.empty(2 * blocks))
+        self.slots = kernels.Slots(
+            start=np.empty(slots, np.int64),
+            length=np.empty(slots, np.int64),
+            first_block=np.empty(slots, np.int64),
+            shift=np.empty(slots),
+        )
+        self.pool = kernels.Pool(
+            np.empty(2 * ids, np.int32), np.empty(2 * ids), np.empty(2 * blocks)
+        )
 
 
 def _blocks(lengths: NDArray[np.int64]) -> NDArray[np.int64]:

@@ -8,9 +8,11 @@ All end-of-sequence ids together are one event, END. Arithmetic is float64 whate
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from cdec.samplers.walks.sum_kernels import (
     BLOCK,
@@ -25,6 +27,76 @@ END = -1
 """Chosen event: the end of the text, by any end id."""
 NONE = -2
 """No event has positive mass: a dead end."""
+
+
+class Known(NamedTuple):
+    """The model's scores at N nodes.
+
+    scores: float[M, V]. log_normalizer: float64[M]. rows: int64[N] row of each node.
+    """
+
+    scores: Any
+    log_normalizer: NDArray[np.float64]
+    rows: NDArray[np.int64]
+
+
+class Lists(NamedTuple):
+    """Allowed ids of S of the nodes, which share lists.
+
+    which: int64[S] nodes. lists: int64[S] list of each. offsets: int64[L + 1] and ids: int32[...]:
+    the L lists, each sorted.
+    """
+
+    which: NDArray[np.int64]
+    lists: NDArray[np.int64]
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+
+
+class Ends(NamedTuple):
+    """The end ids: int64[...], and bool[V]."""
+
+    ids: NDArray[np.int64]
+    is_end: NDArray[np.bool_]
+
+
+class Draws(NamedTuple):
+    """W walks by node: int64[N + 1] starts in the order int64[W]; and their uniforms float64[W]."""
+
+    walk_starts: NDArray[np.int64]
+    walk_order: NDArray[np.int64]
+    uniforms: NDArray[np.float64]
+
+
+class Drawn(NamedTuple):
+    """What was drawn for W walks at N nodes.
+
+    tokens: int64[W] a token id, END or NONE. log_p: float64[W] log P of the event under the model,
+    all end ids together. log_z: float64[N] log of the allowed mass, -inf at dead ends, NaN where
+    the scores hold NaN. log_end: float64[N] log of the allowed end ids' mass. log_residual:
+    float64[N] log of the allowed mass without the drawn tokens, a sum over the other ids; or
+    empty, not asked for.
+    """
+
+    tokens: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    log_z: NDArray[np.float64]
+    log_end: NDArray[np.float64]
+    log_residual: NDArray[np.float64]
+
+
+class Best(NamedTuple):
+    """The k best tokens of N nodes.
+
+    tokens: int64[N, k] best first, ties by id, NONE where there are fewer. log_p: float64[N, k],
+    -inf where there are fewer. log_end: float64[N] log of the allowed end ids' mass. log_z:
+    float64[N].
+    """
+
+    tokens: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    log_end: NDArray[np.float64]
+    log_z: NDArray[np.float64]
 
 
 _FAINT = 1e-250
@@ -68,43 +140,17 @@ def end_mass(ids, start, n, end_ids, values):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sample_ragged(  # type: ignore[no-untyped-def]
-    scores,
-    log_normalizer,
-    rows,
-    which,
-    lists,
-    offsets,
-    ids,
-    end_ids,
-    is_end,
-    walk_starts,
-    walk_order,
-    uniforms,
-    aborting,
-    tokens,
-    log_p,
-    log_z,
-    log_end,
-    log_residual,
-):
-    """Draw one event for every walk at the nodes ``which``, among each node's allowed ids.
+def sample_ragged(known, allowed, ends, draws, aborting, drawn):  # type: ignore[no-untyped-def]
+    """Draw one event for every walk at the listed nodes, among each node's allowed ids.
 
     Args:
-        scores: float[M, V]. log_normalizer: float64[M]. rows: int64[N] row of each node.
-        which: int64[S] nodes with allowed lists. lists: int64[S] list of each; nodes share lists.
-        offsets: int64[L + 1] and ids: int32[...]: the L lists, each sorted.
-        end_ids: int64[...]; is_end: bool[V], the same. walk_starts: int64[N + 1] and walk_order:
-            int64[W], the walks by node.
-        uniforms: float64[W].
+        known: ``Known``. allowed: ``Lists``. ends: ``Ends``. draws: ``Draws``.
         aborting: Draw among all events: one that is not allowed gives NONE.
-        tokens: int64[W], written: a token id, END or NONE. log_p: float64[W], written: log P of the
-            event under the model, all end ids together. log_z: float64[N], written: log of the
-            allowed mass, -inf at dead ends, NaN where the scores hold NaN. log_end: float64[N],
-            written: log of the allowed end ids' mass.
-        log_residual: float64[N], written: log of the allowed mass without the drawn tokens, summed
-            from their neighbours; or empty, not asked for.
+        drawn: ``Drawn``, written.
     """
+    (scores, log_normalizer, rows), (which, lists, offsets, ids) = known, allowed
+    (end_ids, is_end), (walk_starts, walk_order, uniforms) = ends, draws
+    tokens, log_p, log_z, log_end, log_residual = drawn
     longest = 1
     for number in lists:
         longest = max(longest, offsets[number + 1] - offsets[number])
@@ -147,31 +193,20 @@ def sample_ragged(  # type: ignore[no-untyped-def]
             for walk in walks:
                 if tokens[walk] >= 0:
                     values[np.searchsorted(ids[start : start + n], tokens[walk])] = 0.0
-            left = positive_sum(values, n)
-            if left > 0.0:
-                log_residual[node] = shift + math.log(left)
+            others = positive_sum(values, n)
+            if others > 0.0:
+                log_residual[node] = shift + math.log(others)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def sample_dense(  # type: ignore[no-untyped-def]
-    scores,
-    log_normalizer,
-    rows,
-    which,
-    end_ids,
-    is_end,
-    walk_starts,
-    walk_order,
-    uniforms,
-    tokens,
-    log_p,
-    log_z,
-    log_end,
-):
-    """Draw one event for every walk at the unconstrained nodes ``which``; as sample_ragged.
+def sample_dense(known, which, ends, draws, drawn):  # type: ignore[no-untyped-def]
+    """Draw one event for every walk at the unconstrained nodes ``which``; as ``sample_ragged``.
 
     The row is read once for the sums of blocks; only the block of a drawn number is read again.
     """
+    (scores, log_normalizer, rows), (end_ids, is_end) = known, ends
+    walk_starts, walk_order, uniforms = draws
+    tokens, log_p, log_z, log_end, _ = drawn
     width = scores.shape[1]
     sums = np.empty(width // BLOCK + 1)
     values = np.empty(BLOCK)
@@ -208,29 +243,14 @@ def sample_dense(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def best_events(  # type: ignore[no-untyped-def]
-    scores,
-    log_normalizer,
-    rows,
-    which,
-    lists,
-    offsets,
-    ids,
-    end_ids,
-    is_end,
-    tokens,
-    log_p,
-    log_end,
-    log_z,
-):
-    """List the most probable tokens and the end event of the nodes ``which``.
+def best_events(known, allowed, ends, best):  # type: ignore[no-untyped-def]
+    """List the most probable tokens and the end event of the listed nodes.
 
     Args:
-        scores, log_normalizer, rows, which, lists, offsets, ids, end_ids, is_end: As sample_ragged.
-        tokens: int64[N, k], written: best first, ties by id, NONE where there are fewer.
-        log_p: float64[N, k], written, -inf where there are fewer.
-        log_end: float64[N], written: log of the allowed end ids' mass. log_z: float64[N], written.
+        known: ``Known``. allowed: ``Lists``. ends: ``Ends``. best: ``Best``, written.
     """
+    (scores, log_normalizer, rows), (which, lists, offsets, ids) = known, allowed
+    (end_ids, is_end), (tokens, log_p, log_end, log_z) = ends, best
     k = tokens.shape[1]
     longest = 1
     for number in lists:

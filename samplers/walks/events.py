@@ -114,25 +114,24 @@ def sample_allowed(
         ModelError: The model's scores hold NaN.
     """
     batch = step.nodes.batch
-    scores, log_normalizer = known
-    tokens = np.empty(len(step.walk_node), np.int64)
-    log_p = np.empty(len(tokens))
-    log_z = np.empty(len(step.rows))
-    log_end = np.full(len(step.rows), -np.inf)
-    log_residual = np.full(len(step.rows) if residual else 0, -np.inf)
-    drawing = (step.walk_starts, step.walk_order, uniforms)
-    written = (tokens, log_p, log_z)
-    if allowed.which.size:
-        ragged = (allowed.which, allowed.lists, allowed.offsets, allowed.ids)
-        how = (batch.end_ids, batch.is_end, *drawing, aborting)
-        out = (*written, log_end, log_residual)
-        kernels.sample_ragged(scores, log_normalizer, step.rows, *ragged, *how, *out)
-    if allowed.free.size:
-        dense = (allowed.free, batch.end_ids, batch.is_end)
-        kernels.sample_dense(scores, log_normalizer, step.rows, *dense, *drawing, *written, log_end)
-    return require_numbers(
-        SampledEvents(tokens, log_p, log_z, allowed.missed, log_end, log_residual)
+    count = len(step.rows)
+    drawn = kernels.Drawn(
+        tokens=np.empty(len(step.walk_node), np.int64),
+        log_p=np.empty(len(step.walk_node)),
+        log_z=np.empty(count),
+        log_end=np.full(count, -np.inf),
+        log_residual=np.full(count if residual else 0, -np.inf),
     )
+    scores = kernels.Known(*known, step.rows)
+    ends = kernels.Ends(batch.end_ids, batch.is_end)
+    draws = kernels.Draws(step.walk_starts, step.walk_order, uniforms)
+    if allowed.which.size:
+        lists = kernels.Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
+        kernels.sample_ragged(scores, lists, ends, draws, aborting, drawn)
+    if allowed.free.size:
+        kernels.sample_dense(scores, allowed.free, ends, draws, drawn)
+    tokens, log_p, log_z, *masses = drawn
+    return require_numbers(SampledEvents(tokens, log_p, log_z, allowed.missed, *masses))
 
 
 def most_probable(step: Step, *, top_m: int | None = None, masked: bool = True) -> SampledEvents:
@@ -165,19 +164,20 @@ def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -
     scores, log_normalizer = host_scores(step)
     allowed = allowed_ids(step, scores, log_normalizer, top_m, masked)
     n = len(step.rows)
-    tokens, log_p = np.empty((n, k), np.int64), np.empty((n, k))
-    log_end, log_z = np.empty(n), np.empty(n)
-    out = (batch.end_ids, batch.is_end, tokens, log_p, log_end, log_z)
+    found = kernels.Best(
+        np.empty((n, k), np.int64), np.empty((n, k)), log_end=np.empty(n), log_z=np.empty(n)
+    )
+    known = kernels.Known(scores, log_normalizer, step.rows)
+    ends = kernels.Ends(batch.end_ids, batch.is_end)
     if allowed.which.size:
-        ragged = (allowed.which, allowed.lists, allowed.offsets, allowed.ids)
-        kernels.best_events(scores, log_normalizer, step.rows, *ragged, *out)
+        lists = kernels.Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
+        kernels.best_events(known, lists, ends, found)
     everything = np.arange(scores.shape[1], dtype=np.int32)
     span = np.array([0, len(everything)])
     if allowed.free.size:
-        shared = np.zeros_like(allowed.free)
-        ragged = (allowed.free, shared, span, everything)
-        kernels.best_events(scores, log_normalizer, step.rows, *ragged, *out)
-    return require_numbers(BestEvents(tokens, log_p, log_end, log_z, allowed.missed))
+        lists = kernels.Lists(allowed.free, np.zeros_like(allowed.free), span, everything)
+        kernels.best_events(known, lists, ends, found)
+    return require_numbers(BestEvents(*found, allowed.missed))
 
 
 def require_numbers(events: _Events) -> _Events:

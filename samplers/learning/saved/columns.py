@@ -128,14 +128,16 @@ def _enter(
     # Lists grow at their heads: the last of each family first, after its parent's level.
     order = np.lexsort((-np.arange(count), depth))
     above = arrays["parent"][order].astype(np.int64)
-    names = ("request", "draw", "edge", "mass", "bound", "flags", "first_child", "next_sibling")
-    kernels.visit(
-        *(nodes[order], np.where(above >= 0, nodes[above], NIL)),
-        *(np.full(count, request), np.full(count, NOBODY)),
-        *(arrays["edge"][order], arrays["mass"][order], arrays["flags"][order]),
-        *(tree[name] for name in names),
-        np.empty(count, np.bool_),
+    arrivals = kernels.Arrivals(
+        context=nodes[order],
+        parent=np.where(above >= 0, nodes[above], NIL),
+        request=np.full(count, request),
+        draw=np.full(count, NOBODY),
+        log_edge=arrays["edge"][order],
+        log_mass=arrays["mass"][order],
+        flags=arrays["flags"][order],
     )
+    kernels.visit(arrivals, tree.nodes, np.empty(count, np.bool_))
     tree.log_found[request], tree.log_beyond[request] = arrays["totals"].tolist()
     tree.touch(nodes)
     tree.update()

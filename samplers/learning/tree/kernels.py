@@ -8,9 +8,11 @@ only: nothing is ever computed as 1 minus a mass.
 from __future__ import annotations
 
 import math
+from typing import NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 NIL = -1
 """No node, no vector."""
@@ -19,30 +21,42 @@ VISITED, EVALUATED, IN_RUN, EXACT, TERMINAL, MARK = 1, 2, 4, 8, 16, 32
 MARK is scratch."""
 
 
+class Nodes(NamedTuple):
+    """Columns of a tree by context: record, draw that owns it, log P of its token, masses, links."""
+
+    request: NDArray[np.int32]
+    draw: NDArray[np.int32]
+    edge: NDArray[np.float64]
+    mass: NDArray[np.float64]
+    bound: NDArray[np.float64]
+    flags: NDArray[np.uint8]
+    first_child: NDArray[np.int32]
+    next_sibling: NDArray[np.int32]
+
+
+class Arrivals(NamedTuple):
+    """The n prefixes of a visit: contexts, those before (-1 at the root), and what is known."""
+
+    context: NDArray[np.int64]
+    parent: NDArray[np.int64]
+    request: NDArray[np.int64]
+    draw: NDArray[np.int64]
+    log_edge: NDArray[np.float64]
+    log_mass: NDArray[np.float64]
+    flags: NDArray[np.uint8]
+
+
 @njit(cache=True, nogil=True, error_model="numpy")
-def visit(  # type: ignore[no-untyped-def]
-    context,
-    parent,
-    request,
-    draw,
-    log_edge,
-    log_mass,
-    flags,
-    node_request,
-    node_draw,
-    node_edge,
-    node_mass,
-    node_bound,
-    node_flags,
-    first_child,
-    next_sibling,
-    is_new,
-):
-    """Record n prefixes; the first seven arrays are theirs, the node columns are written.
+def visit(arrivals, nodes, is_new):  # type: ignore[no-untyped-def]
+    """Record the prefixes that ``Arrivals`` describe in the tree's ``Nodes``.
 
     A prefix that was visited before keeps its place; of repeated visits the lowest draw counts.
     ``is_new`` bool[n] is written.
     """
+    context, parent, request, draw, log_edge, log_mass, flags = arrivals
+    node_request, node_draw, node_edge = nodes.request, nodes.draw, nodes.edge
+    node_mass, node_bound, node_flags = nodes.mass, nodes.bound, nodes.flags
+    first_child, next_sibling = nodes.first_child, nodes.next_sibling
     for i in range(len(context)):
         node = context[i]
         known = node_flags[node]
@@ -73,8 +87,8 @@ def bound_of(  # type: ignore[no-untyped-def]
     """Return log c(node): what no visited child covers, plus the sum of P * c of the children."""
     if flags[node] & TERMINAL:
         return 0.0
-    rest = mass[node]
-    peak = rest
+    residual = mass[node]
+    peak = residual
     child = first_child[node]
     while child != NIL:
         peak = max(peak, edge[child] + bound[child])
@@ -90,7 +104,7 @@ def bound_of(  # type: ignore[no-untyped-def]
         seen += math.exp(edge[child] - peak)
         kept += math.exp(edge[child] + bound[child] - peak)
         child = next_sibling[child]
-    own = math.exp(rest - peak)
+    own = math.exp(residual - peak)
     if flags[node] & EXACT == 0:
         own = max(0.0, own - seen) + rounding * own
     total = own + kept
@@ -98,11 +112,11 @@ def bound_of(  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def update(  # type: ignore[no-untyped-def]
-    nodes, mass, bound, edge, flags, first_child, next_sibling, rounding
-):
-    """Recompute the bounds of ``nodes`` (int64[n], children before their parents)."""
-    for node in nodes:
+def update(order, nodes, rounding):  # type: ignore[no-untyped-def]
+    """Recompute the bounds of contexts ``order`` (int64[n], children before their parents)."""
+    mass, bound, edge, flags = nodes.mass, nodes.bound, nodes.edge, nodes.flags
+    first_child, next_sibling = nodes.first_child, nodes.next_sibling
+    for node in order:
         bound[node] = bound_of(node, mass, bound, edge, flags, first_child, next_sibling, rounding)
 
 

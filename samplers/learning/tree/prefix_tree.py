@@ -139,6 +139,11 @@ class PrefixTree:
         return self._contexts.columns[name] if column is None else column
 
     @property
+    def nodes(self) -> kernels.Nodes:
+        """The columns as kernels take them, until the tree grows."""
+        return kernels.Nodes(*(self.columns[name] for name in kernels.Nodes._fields))
+
+    @property
     def nbytes(self) -> int:
         """Bytes of all columns, those of the model's tree left out."""
         return sum(column.nbytes for column in self.columns.values())
@@ -159,13 +164,9 @@ class PrefixTree:
         flags |= np.uint8(TERMINAL * seen.terminal)
         flags[nodes.in_run] |= np.uint8(IN_RUN)
         is_new = np.empty(n, np.bool_)
-        kernels.visit(
-            *(nodes.context, nodes.parent, nodes.request, nodes.draw),
-            *(nodes.log_edge, seen.log_mass, flags),
-            *self._of("request draw edge mass bound flags"),
-            *self._of("first_child next_sibling"),
-            is_new,
-        )
+        where = nodes.context, nodes.parent, nodes.request, nodes.draw
+        arrivals = kernels.Arrivals(*where, nodes.log_edge, seen.log_mass, flags)
+        kernels.visit(arrivals, self.nodes, is_new)
         self._stale.append(nodes.context)
         if "state" in self.columns:
             self["state"][nodes.context] = nodes.host_states()
@@ -188,8 +189,7 @@ class PrefixTree:
         self._stale = []
         nodes = kernels.with_ancestors(changed, self["parent"], self["flags"])
         order = nodes[np.argsort(-self["depth"][nodes], kind="stable")]
-        columns = self._of("mass bound edge flags first_child next_sibling")
-        kernels.update(order, *columns, self._rounding)
+        kernels.update(order, self.nodes, self._rounding)
 
     def log_upper(self, root: int) -> float:
         """Return log c(root), an upper bound of the mass of the record at context ``root``."""
@@ -227,9 +227,6 @@ class PrefixTree:
         subtle: growing replaces the arrays, so read them by name after every visit.
         """
         self.columns[name] = np.full(len(self["flags"]), fill, dtype)
-
-    def _of(self, names: str) -> list[NDArray[Any]]:
-        return [self.columns[name] for name in names.split()]
 
     def _grow(self, capacity: int) -> None:
         have = {name: (column.dtype, NIL) for name, column in self.columns.items()}
