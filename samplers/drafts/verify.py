@@ -147,16 +147,18 @@ def on_host(
     list_of, offsets, ids = _lists(allowed, nodes, len(step.rows), scores.shape[1])
     longest = int(np.diff(offsets).max(initial=0)) + 1
     ends = step.nodes.batch.end_ids, step.nodes.batch.is_end
+    starts = np.append(starts, tested.size)
+    judged = verdict.accepted, verdict.log_ratio, verdict.spent, verdict.charged
     kernels.verify(
-        (scores, log_normalizer),
-        (offsets, ids, *ends),
-        (step.rows[nodes], list_of, chosen.log_end[nodes], np.append(starts, tested.size), tested),
-        _draft_scores(level, scores.dtype),
-        (laws, level.events),
-        (tests, picks, limits),
+        kernels.Law(scores, log_normalizer),
+        kernels.AllowedLists(offsets, ids, *ends),
+        kernels.TestedNodes(step.rows[nodes], list_of, chosen.log_end[nodes], starts, tested),
+        _draft_law(level, scores.dtype),
+        kernels.Proposed(laws, level.events),
+        kernels.Numbers(tests, picks, limits),
         room_for(longest if limits.any() else 1),
-        (chosen.tokens, chosen.log_p),
-        (verdict.accepted, verdict.log_ratio, verdict.spent, verdict.charged),
+        kernels.Chosen(chosen.tokens, chosen.log_p),
+        kernels.Judged(*judged),
     )
     return verdict
 
@@ -174,11 +176,11 @@ def _lists(
     return list_of[nodes], offsets, ids
 
 
-def _draft_scores(level: Level, dtype: Any) -> tuple[NDArray[Any], NDArray[np.float64]]:
+def _draft_law(level: Level, dtype: Any) -> kernels.Law:
     """Return a draft's scores as the kernels read them."""
     scores, log_normalizer = level.scores, np.asarray(level.log_normalizer, np.float64)
     if not len(scores):
         scores = np.zeros((1, 1), dtype)
     if not isinstance(scores, np.ndarray):
         scores = scores.detach().numpy()
-    return np.ascontiguousarray(scores), log_normalizer
+    return kernels.Law(np.ascontiguousarray(scores), log_normalizer)

@@ -8,9 +8,11 @@ one event, the last of each list. Arithmetic is float64 whatever the scores.
 from __future__ import annotations
 
 import math
+from typing import Any, NamedTuple
 
 import numpy as np
 from numba import njit
+from numpy.typing import NDArray
 
 from cdec.samplers.mentored.kernels import divergence, mentored_value, solve
 from cdec.samplers.walks.categorical_kernels import END, end_mass, weigh
@@ -22,6 +24,71 @@ PLAIN, ONE_HOT, DRAWN = 0, 1, 2
 SPENT = 1.0 - 1e-9
 """Share of a limit from which it counts as spent: ``solve`` leaves a little for rounding."""
 _NO_LAW = -1
+
+
+class Law(NamedTuple):
+    """Scores of a model: float[M, V] rows, and their float64[M] log normalisers, as in ``Step``."""
+
+    scores: Any
+    log_normalizer: NDArray[np.float64]
+
+
+class AllowedLists(NamedTuple):
+    """Sorted lists of allowed ids, int64[L + 1] and int32[...]; end ids, int64[...] and bool[V]."""
+
+    offsets: NDArray[np.int64]
+    ids: NDArray[np.int32]
+    end_ids: NDArray[np.int64]
+    is_end: NDArray[np.bool_]
+
+
+class TestedNodes(NamedTuple):
+    """The S nodes at which something was proposed, and the T walks that are tested there.
+
+    rows: int64[S] of the target. list_of: int64[S]. log_end: float64[S] of the target.
+    starts: int64[S + 1] and walks: int64[T]: the tested walks by node.
+    """
+
+    rows: NDArray[np.int64]
+    list_of: NDArray[np.int64]
+    log_end: NDArray[np.float64]
+    starts: NDArray[np.int64]
+    walks: NDArray[np.int64]
+
+
+class Proposed(NamedTuple):
+    """The proposals to W walks: int64[W] rows of the draft's law, -1 for a one-hot law; events."""
+
+    laws: NDArray[np.int64]
+    events: NDArray[np.int64]
+
+
+class Numbers(NamedTuple):
+    """Uniforms of W walks, float64[W]: of the tests and of draws; limits in nats, 0 is lossless."""
+
+    tests: NDArray[np.float64]
+    picks: NDArray[np.float64]
+    limits: NDArray[np.float64]
+
+
+class Chosen(NamedTuple):
+    """The events of W walks: int64[W] tokens and float64[W] log P."""
+
+    tokens: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+
+
+class Judged(NamedTuple):
+    """What became of the proposals to W walks.
+
+    accepted: bool[W]. log_ratio: float64[W] log of target over aim at the event. spent: float64[W]
+    min(limit, KL(target || draft)). charged: float64[W] KL(target || aim).
+    """
+
+    accepted: NDArray[np.bool_]
+    log_ratio: NDArray[np.float64]
+    spent: NDArray[np.float64]
+    charged: NDArray[np.float64]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -124,7 +191,7 @@ def claim(draft, law, said, ids, start, n, ends, is_end, values, sums, p):  # ty
     """Write the law that a proposal was drawn from: the draft's, masked, or a one-hot one.
 
     Args:
-        draft: scores and log_normalizer, as in ``verify``. law: Their row; _NO_LAW for one-hot.
+        draft: ``Law``. law: Its row; _NO_LAW for one-hot.
         said: Place of the proposal. p: float64[> n], written, as by ``events_of``.
     """
     if law == _NO_LAW:
@@ -140,20 +207,11 @@ def verify(target, lists, nodes, draft, proposals, numbers, work, chosen, judged
     """Put the proposals to some walks to the test, node by node.
 
     Args:
-        target: scores float[M, V] and log_normalizer float64[M], as in ``Step``.
-        lists: offsets int64[L + 1], ids int32[...], end_ids, is_end bool[V]: as in
-            ``categorical_kernels.sample_ragged``.
-        nodes: rows int64[S] and list_of int64[S] of the nodes, log_end float64[S] there, and
-            starts int64[S + 1], walks int64[T]: the tested walks by node.
-        draft: scores float[K, V'], log_normalizer float64[K].
-        proposals: laws int64[W] rows of ``draft``, -1 for a one-hot law; events int64[W].
-        numbers: tests, picks and limits float64[W]; limits in nats, 0 is lossless.
+        target: ``Law``. lists: ``AllowedLists``. nodes: ``TestedNodes``. draft: ``Law``.
+        proposals: ``Proposed``. numbers: ``Numbers``.
         work: Of ``solve``, for one event more than the longest list.
-        chosen: tokens int64[W] and log_p float64[W]: what the target draws by itself; written
-            where a proposal is allowed.
-        judged: Written there: accepted bool[W], log_ratio float64[W] (log of target over aim at
-            the event), spent float64[W] (min(limit, KL(target || draft))) and charged float64[W]
-            (KL(target || aim)).
+        chosen: ``Chosen``: what the target draws by itself; written where a proposal is allowed.
+        judged: ``Judged``, written there.
 
     Cost: O(length of its list) a walk; walks of one node, law and limit share the comparison.
     """

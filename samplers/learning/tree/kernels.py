@@ -22,7 +22,7 @@ MARK is scratch."""
 
 
 class Nodes(NamedTuple):
-    """Columns of a tree by context: record, draw that owns it, log P of its token, masses, links."""
+    """Columns of a tree by context: record, owning draw, log P of its token, masses, links."""
 
     request: NDArray[np.int32]
     draw: NDArray[np.int32]
