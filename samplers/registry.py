@@ -22,6 +22,7 @@ _PROPOSING = (shared.DRAFT, shared.GAMMA, shared.DRAFT_TEMPERATURE, shared.COST_
 _DRAFTED = (*_PROPOSING, shared.SAVED_COUNTS)
 _LEARNING = (shared.ROUND, shared.MAX_DRAWS, shared.TREE_BYTES, shared.TREE, shared.MAX_WALKS)
 _REWARDED = (shared.REWARD, shared.BRANCH, shared.DEPTH, shared.MAX_WALKS)
+_DRAFT_LOOKAHEAD = (shared.DRAFT, shared.COST_RATIO, *_REWARDED)
 
 _TABLE = (
     Method(
@@ -228,7 +229,7 @@ _TABLE = (
     Method(
         name="cdlh-approx",
         home="cdec.samplers.cdlh:CdlhApproxSampler",
-        options=(shared.DRAFT, shared.COST_RATIO, *_REWARDED),
+        options=_DRAFT_LOOKAHEAD,
         needs_constraint=False,
         needs_draft=True,
         needs_reward=True,
@@ -237,9 +238,7 @@ _TABLE = (
         name="cdsl",
         home="cdec.samplers.cdsl:CdslSampler",
         options=(
-            shared.DRAFT,
-            shared.COST_RATIO,
-            *_REWARDED,
+            *_DRAFT_LOOKAHEAD,
             Option(
                 name="target_tries",
                 type=int,

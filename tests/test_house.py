@@ -21,14 +21,11 @@ CROWDED: dict[str, int] = {}
 """Rooms with more files than the limit, and how many: these numbers may only shrink."""
 
 LONG_FILES: dict[str, int] = {
-    "samplers/registry.py": 306,
+    "samplers/registry.py": 305,
 }
 """Files with more lines of code than the limit, and how many: these numbers may only shrink."""
 
-LONG_FUNCTIONS: dict[str, int] = {
-    "samplers/learning/descent_kernels.py:descend": 78,
-    "samplers/walks/categorical_kernels.py:sample_ragged": 65,
-}
+LONG_FUNCTIONS: dict[str, int] = {}
 """Functions with more lines of code than the limit, and how many: these may only shrink."""
 
 

@@ -175,12 +175,8 @@ def descend(rows, walks, numbers, tree, node_token, slot, slots, pool, ends):  #
             if column >= width:
                 status[w] = DRY
                 break
-            start, n, first, shift = (
-                starts[number],
-                lengths[number],
-                first_blocks[number],
-                shifts[number],
-            )
+            start, n = starts[number], lengths[number]
+            first, shift = first_blocks[number], shifts[number]
             n_blocks = (n + BLOCK - 1) // BLOCK
             residual = 0.0
             for b in range(n_blocks):
