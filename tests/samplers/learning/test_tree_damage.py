@@ -34,7 +34,7 @@ def test_every_flipped_byte_is_an_error(tmp_path: Path) -> None:
         with pytest.raises(CdecError) as caught:
             reloaded(toy, path)
         assert caught.value.code.startswith("E_ARTIFACT")
-        assert "--tree" in (caught.value.hint or "")
+        assert "`tree`" in (caught.value.hint or "")
 
 
 FORGERIES = {

@@ -246,4 +246,4 @@ def test_a_tree_that_could_not_be_kept_is_refused_before_anything_is_drawn(tmp_p
         sampler = ExactSampler(tree=TreeFile(path))
         with pytest.raises(OutputError) as caught:
             draw(sampler, toy, 1, model=TabularModel(untouched, toy.vocabulary))
-        assert "--tree" in (caught.value.hint or "")
+        assert "`tree`" in (caught.value.hint or "")
