@@ -255,7 +255,7 @@ def test_a_run_is_resumed_with_the_same_reward_only(cdec: Runner) -> None:
 
 def test_help_shows_examples_of_both_kinds(cdec: Runner) -> None:
     text = cdec("sample", "--help").stdout.decode()
-    for word in ("--draft", "--reward coverage", "Two models:", "Lookahead with a reward:"):
+    for word in ("--draft", "--reward coverage", "Drafts:", "Lookahead with a reward:"):
         assert word in text
 
 

@@ -1,0 +1,60 @@
+"""Takes out of a text what differs from run to run: places, durations, rates, process numbers."""
+
+from __future__ import annotations
+
+import re
+import sys
+from functools import cache
+from pathlib import Path
+
+JSON_RULES: tuple[tuple[str, str], ...] = (
+    (r'"seconds":\{[^}]*\}', '"seconds":<durations>'),
+    (r'"seconds":[0-9.e-]+', '"seconds":<duration>'),
+)
+"""For lines that begin as JSON objects do: texts of models stay as they are."""
+RULES: tuple[tuple[str, str], ...] = (
+    *JSON_RULES,
+    # The table row and the JSON object of how long each phase of a compilation took.
+    (r"(?m)^(seconds +).*$", r"\1<durations>"),
+    (r"\b[0-9][0-9,.]* ?(ms|s|seconds)\b(?=[^\w]|$)", "<duration>"),
+    (r"\b[0-9][0-9,.]*(?= ?(tokens|prompts|records|texts|entities|samples)?/s\b)", "<rate>"),
+    (r"a call of the draft costs [0-9.]+", "a call of the draft costs <ratio>"),
+    (r"\bpid [0-9]+", "pid <pid>"),
+    (r"\bprocess [0-9]+", "process <pid>"),
+)
+
+
+def normalised(text: str, folder: Path) -> str:
+    """Return a text without places and times.
+
+    Args:
+        text: Of a stream or a file.
+        folder: The case's own; its path, and those of the package and of Python, become words.
+    """
+    for place in (str(folder.resolve()), str(folder)):
+        text = text.replace(place, "<case>")
+    text = text.replace(str(folder.parent), "<run>")
+    for place, word in _places():
+        text = text.replace(place, word)
+    return "\n".join(_timeless(line) for line in text.split("\n"))
+
+
+def _timeless(line: str) -> str:
+    for pattern, replacement in JSON_RULES if line.startswith("{") else RULES:
+        line = re.sub(pattern, replacement, line)
+    return line
+
+
+@cache
+def _places() -> list[tuple[str, str]]:
+    import cdec.core
+
+    package = Path(str(cdec.core.__file__)).parents[1]
+    pairs = {
+        str(package): "<package>",
+        str(Path(str(cdec.core.__file__)).resolve().parents[1]): "<package>",
+        sys.prefix: "<python>",
+        sys.base_prefix: "<python>",
+        str(Path.home()): "<home>",
+    }
+    return sorted(pairs.items(), key=lambda pair: -len(pair[0]))
