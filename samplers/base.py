@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.options import Option
-from cdec.samplers.drafts.run import DraftOptions, DraftRun
+from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
 from cdec.samplers.options import Method
 from cdec.samplers.request import Request
 from cdec.samplers.walks.batch import Batch
@@ -85,7 +85,7 @@ class Sampler(ABC):
         Raises:
             UsageError: It is none, or there is none and the method needs one.
         """
-        draft = DraftOptions.of(options)
+        draft = draft_of(options)
         if draft is None and cls.method.needs_draft:
             raise UsageError(
                 "there is no draft to propose tokens",
@@ -104,7 +104,7 @@ class Sampler(ABC):
         """
 
     @abstractmethod
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``, with the draft opened for it."""
 
     def outcome_of(self, batch: Batch) -> Outcome:

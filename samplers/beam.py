@@ -8,7 +8,7 @@ import numpy as np
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.run import DraftRun
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.search.beam_search import beam_search
@@ -35,7 +35,7 @@ class BeamSampler(Sampler):
     beams: int
     length_penalty: float
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Search the texts of every request of ``batch``; draw i is the i-th best."""
         requests, counts = np.unique(batch.draw_request, return_counts=True)
         most = int(counts.max(initial=1))

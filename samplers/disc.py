@@ -16,8 +16,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.run import DraftRun
-from cdec.samplers.drafts.speculate import draw_drafted
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.options import DEFAULT_MAX_WALKS, Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.search.beam_search import beam_search
@@ -82,7 +81,7 @@ class DiscSampler(Sampler):
             return "heuristic"
         return "asymptotic" if self.top_m is None else "biased"
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         unbiased = self.exactness == "asymptotic"
         tally = Tally(batch, unbiased=unbiased)
@@ -124,7 +123,7 @@ class DiscSampler(Sampler):
         tally: Tally,
         draws: NDArray[np.int64],
         tries: int,
-        draft: DraftRun | None,
+        draft: Draft | None,
     ) -> tuple[Candidates, NDArray[np.int64], NDArray[np.bool_]]:
         """Return one candidate a draw, how many were drawn for it, and whether it was accepted."""
         first, numbers = self._drawn(batch, draws, tries, 0, draft)
@@ -159,7 +158,7 @@ class DiscSampler(Sampler):
         draws: NDArray[np.int64],
         tries: int,
         first: int,
-        draft: DraftRun | None,
+        draft: Draft | None,
     ) -> tuple[Candidates, NDArray[np.float64]]:
         """Return candidates ``first..first+tries-1`` of each draw, and their tests' uniforms.
 
@@ -184,10 +183,10 @@ class DiscSampler(Sampler):
         batch: Batch,
         draws: NDArray[np.int64],
         uniforms: CandidateUniforms,
-        draft: DraftRun | None,
+        draft: Draft | None,
     ) -> Candidates:
         if draft is not None:
-            return draw_drafted(batch, draws, uniforms, draft)
+            return draft.draw_candidates(batch, draws, uniforms)
         if self.beams is None:
             return draw_candidates(batch, draws, uniforms, self.top_m)
         walks = np.repeat(draws, len(uniforms) // len(draws))

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.disc import resample
-from cdec.samplers.drafts.run import DraftRun
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.learning.bookkeeping import Learning, wanted_of
 from cdec.samplers.learning.rounds import Rounds
 from cdec.samplers.options import MAX_TRIES, Method
@@ -86,7 +86,7 @@ class ExactSampler(Sampler):
                 option="abort",
             )
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         rounds = self._rounds(batch, draft)
         wanted = wanted_of(batch)
@@ -108,7 +108,7 @@ class ExactSampler(Sampler):
         rounds.save()
         return self._outcome(learning, accepted, over_budget)
 
-    def _rounds(self, batch: Batch, draft: DraftRun | None) -> Rounds:
+    def _rounds(self, batch: Batch, draft: Draft | None) -> Rounds:
         return Rounds(
             batch,
             size=self.round,

@@ -2,20 +2,18 @@
 
 from __future__ import annotations
 
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.run import DraftRun
-from cdec.samplers.drafts.speculate import decode as decode_drafted
-from cdec.samplers.drafts.verify import Comparer
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
-from cdec.samplers.walks.decoding import chooser, decode
+from cdec.samplers.walks.decoding import decode
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.selection import chunks
 
@@ -43,7 +41,7 @@ class GreedySampler(Sampler):
     opportunistic: bool
     max_walks: int
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Decode one text for every draw of ``batch``."""
         together = self.max_walks // (1 if draft is None else draft.rows)
         parts = [self._decode(batch, draws, draft) for draws in chunks(len(batch.seeds), together)]
@@ -56,9 +54,9 @@ class GreedySampler(Sampler):
             log_candidate_weight=np.where(is_known, chosen.log_x, np.nan),
         )
 
-    def _decode(self, batch: Batch, draws: NDArray[np.int64], draft: DraftRun | None) -> Candidates:
+    def _decode(self, batch: Batch, draws: NDArray[np.int64], draft: Draft | None) -> Candidates:
         where = batch, batch.draw_request[draws], batch.draw_index[draws], None
+        options: dict[str, Any] = {"is_opportunistic": self.opportunistic}
         if draft is None:
-            return decode(*where, is_opportunistic=self.opportunistic)
-        judge = Comparer(chooser(None, is_opportunistic=self.opportunistic))
-        return decode_drafted(*where, draft, judge, weighed=False)
+            return decode(*where, **options)
+        return draft.decode(*where, repeats=options, weighed=False)

@@ -14,14 +14,12 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.run import DraftRun
-from cdec.samplers.drafts.speculate import decode as decode_drafted
-from cdec.samplers.drafts.verify import Comparer, Verifier
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
-from cdec.samplers.walks.decoding import chooser, decode
+from cdec.samplers.walks.decoding import decode
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import AGAIN
 from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks
@@ -62,7 +60,7 @@ class MaskedSampler(Sampler):
                 option="opportunistic",
             )
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         tally = Tally(batch, unbiased=self.top_m is None and not self.opportunistic)
         together = self.max_walks // (1 if draft is None else draft.rows)
@@ -85,7 +83,7 @@ class MaskedSampler(Sampler):
             per_request=tally.fields(weights=not self.opportunistic),
         )
 
-    def _draw(self, batch: Batch, draws: NDArray[np.int64], draft: DraftRun | None) -> Candidates:
+    def _draw(self, batch: Batch, draws: NDArray[np.int64], draft: Draft | None) -> Candidates:
         uniforms = candidate_uniforms(batch, draws, 1)
         options: dict[str, Any] = {"top_m": self.top_m}
         if self.opportunistic:
@@ -95,5 +93,5 @@ class MaskedSampler(Sampler):
             return decode(*where, **options)
         # Laws are compared where the target's is known under full masks, else the tokens drawn.
         is_plain = self.top_m is None and not self.opportunistic
-        judge = Verifier(uniforms) if is_plain else Comparer(chooser(uniforms, **options))
-        return decode_drafted(*where, draft, judge, weighed=not self.opportunistic)
+        repeats = None if is_plain else options
+        return draft.decode(*where, repeats=repeats, weighed=not self.opportunistic)

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.drafts.levels import Level, Verdict
 from cdec.samplers.drafts.run import DraftRun, opened
 from cdec.samplers.drafts.speculate import decode
@@ -84,13 +85,13 @@ class MentoredSampler(Sampler):
                 option="divergence_total",
             )
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         tally = Tally(batch, unbiased=self._covers_target)
-        draft = opened(draft)
+        at_work = opened(draft)
         parts, spent = [], []
-        for draws in chunks(len(batch.seeds), self.max_walks // draft.rows):
-            drawn, budget = self._draw(batch, draws, draft)
+        for draws in chunks(len(batch.seeds), self.max_walks // at_work.rows):
+            drawn, budget = self._draw(batch, draws, at_work)
             tally.weigh(draws, drawn.log_x, drawn.log_beyond)
             parts.append(drawn)
             spent.append(budget.spent)

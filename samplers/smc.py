@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from cdec.samplers.base import Sampler
 from cdec.samplers.disc import resample
-from cdec.samplers.drafts.run import DraftRun
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import FREE, Batch
@@ -58,7 +58,7 @@ class SmcSampler(Sampler):
     resample_below: float
     max_walks: int
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         tally = Tally(batch, unbiased=True)
         is_free = batch.session_of[batch.draw_request] == FREE

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.run import DraftRun
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.options import Method
@@ -50,6 +50,6 @@ class SpeculativeSampler(Sampler):
         """That of the method without a draft."""
         return self._plain.exactness
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         return self._plain.run(batch, draft)

@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.run import DraftRun
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.learning.bookkeeping import wanted_of
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
@@ -61,7 +61,7 @@ class TopnSampler(Sampler):
     max_evaluations: int | None
     max_walks: int
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Search the members of every request of ``batch``."""
         by_text = self.by == "text"
         wanted = wanted_of(batch)

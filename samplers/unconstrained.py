@@ -12,7 +12,7 @@ from typing import ClassVar
 import numpy as np
 
 from cdec.samplers.base import Sampler
-from cdec.samplers.drafts.run import DraftRun
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
@@ -38,7 +38,7 @@ class UnconstrainedSampler(Sampler):
     exactness = "exact"
     max_walks: int
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         tally = Tally(batch, unbiased=True)
         parts = []

@@ -3,20 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import UsageError
-from cdec.core.models.base import LanguageModel
-from cdec.samplers.drafts.counts import Counts
-from cdec.samplers.drafts.guesses import CountsDrafting, LookupDrafting
+from cdec.samplers.drafts.base import Draft
 from cdec.samplers.drafts.ledger import TARGET_CALLS, Ledger, Tested
-from cdec.samplers.drafts.model_draft import ModelDrafting
 from cdec.samplers.drafts.proposals import Drafting
-from cdec.samplers.options import ADAPTIVE, COUNTS, LOOKUP
+from cdec.samplers.options import ADAPTIVE
 
 if TYPE_CHECKING:
     from typing import Self
@@ -29,91 +25,42 @@ LONGEST = 16
 """Most proposals of an adaptive draft."""
 
 
-@dataclass(frozen=True, slots=True)
-class DraftOptions:
-    """What proposes tokens, and how many.
-
-    Attributes:
-        draft: A language model of the same vocabulary, ``counts`` or ``prompt-lookup``.
-        gamma: Proposals before each verification; ``auto`` adapts it to every walk: one more after
-            all were accepted, one more than were accepted after a refusal, at most ``LONGEST``.
-        temperature: Of a draft model, instead of the target's warping; 0 is a greedy draft.
-        counts: What ``counts`` guesses from and adds to.
-        cost_ratio: c, the cost of a draft call in target calls; None leaves ``cost_per_token``
-            unknown.
-        is_verified: Whether the target verifies proposals; else a draft only looks ahead, and no
-            acceptance is told.
-    """
-
-    draft: LanguageModel | str
-    gamma: int | str = DEFAULT_GAMMA
-    temperature: float | None = None
-    counts: Counts = field(default_factory=Counts)
-    cost_ratio: float | None = None
-    is_verified: bool = True
-
-    @classmethod
-    def of(cls, options: Mapping[str, Any]) -> DraftOptions | None:
-        """Return the draft that a sampler's options name; None where they name none.
-
-        Raises:
-            UsageError: It is neither a language model nor a kind of draft.
-        """
-        draft = options.get("draft")
-        if draft is None:
-            return None
-        if not isinstance(draft, LanguageModel) and draft not in (COUNTS, LOOKUP):
-            raise UsageError(
-                f"`draft` is {draft!r}, expected a language model, {COUNTS!r} or {LOOKUP!r}",
-                hint="Load the draft with cdec.core.load_model.",
-                option="draft",
-            )
-        # subtle: counts that hold nothing yet are false.
-        counts = options.get("counts")
-        return cls(
-            draft,
-            options["gamma"],
-            options["draft_temperature"],
-            Counts() if counts is None else counts,
-            options["cost_ratio"],
-        )
-
-    def on(self, batch: Batch) -> DraftRun:
-        """Open the draft for a batch.
-
-        Raises:
-            TokenizerMismatchError, UsageError: The draft does not fit the model.
-        """
-        return DraftRun(batch, self, self._drafting(batch))
-
-    def _drafting(self, batch: Batch) -> Drafting:
-        if self.draft == COUNTS:
-            return CountsDrafting(batch, self.counts)
-        if isinstance(self.draft, str):
-            return LookupDrafting(batch)
-        return ModelDrafting(batch, self.draft, self.temperature)
-
-
-def opened(draft: DraftRun | None) -> DraftRun:
+def opened(draft: Draft | None) -> DraftRun:
     """Return the draft of a method that needs one: its constructor has seen to it."""
-    if draft is None:
+    if not isinstance(draft, DraftRun):
         raise RuntimeError("a method that needs a draft runs without one")
     return draft
 
 
-class DraftRun:
-    """A draft at work on a batch; a context manager that releases its contexts.
+class DraftRun(Draft):
+    """A draft at work on a batch.
+
+    Args:
+        batch: The open requests.
+        drafting: Makes proposals.
+        gamma: Proposals before each verification, or ``auto``.
+        cost_ratio: c, the cost of a draft call in target calls; None where it is not known.
+        is_verified: Whether the target verifies proposals; else no acceptance is told.
 
     Attributes:
         drafting: Makes proposals.
         ledger: What they cost and gained.
     """
 
-    def __init__(self, batch: Batch, options: DraftOptions, drafting: Drafting) -> None:
+    def __init__(
+        self,
+        batch: Batch,
+        drafting: Drafting,
+        gamma: int | str,
+        cost_ratio: float | None,
+        is_verified: bool,
+    ) -> None:
         self.drafting = drafting
         self.ledger = Ledger(batch)
         self._batch = batch
-        self._options = options
+        self._most = gamma
+        self._cost_ratio = cost_ratio
+        self._is_verified = is_verified
         self._gamma = np.zeros(0, np.int64)
 
     def __enter__(self) -> Self:
@@ -126,12 +73,11 @@ class DraftRun:
     @property
     def rows(self) -> int:
         """Most prefixes of a walk that one pass of the target evaluates."""
-        gamma = self._options.gamma
-        return 1 + (LONGEST if gamma == ADAPTIVE else int(gamma))
+        return 1 + (LONGEST if self._most == ADAPTIVE else int(self._most))
 
     def begin(self, n: int) -> None:
         """Start with ``n`` new candidates."""
-        first = DEFAULT_GAMMA if self._options.gamma == ADAPTIVE else int(self._options.gamma)
+        first = DEFAULT_GAMMA if self._most == ADAPTIVE else int(self._most)
         # No text is longer, and larger numbers may not fit.
         longest = int(self._batch.limits.max(initial=0))
         self._gamma = np.full(n, min(first, longest), np.int64)
@@ -147,7 +93,7 @@ class DraftRun:
         self.ledger.add("verified", *owner, walks.verified)
         self.ledger.add("accepted", *owner, walks.accepted)
         self.ledger.add("rounds", *owner, tested)
-        if self._options.gamma == ADAPTIVE:
+        if self._most == ADAPTIVE:
             # subtle: only what was put to the test counts; to look at proposals behind a refusal
             # would tie the next draws, which use their random numbers again, to this decision.
             after = np.where(walks.refused, walks.accepted + 1, self._gamma[alive] + 1)
@@ -183,7 +129,7 @@ class DraftRun:
         totals = [self.ledger.totals(name, owners) for name in names]
         verified, accepted, rounds, drafts, calls = totals
         acceptance: dict[str, list[Any]] = {}
-        if self._options.is_verified:
+        if self._is_verified:
             acceptance["acceptance_rate"] = _ratios(accepted, verified)
             acceptance["accepted_length"] = _ratios(accepted, rounds)
         return {
@@ -196,7 +142,7 @@ class DraftRun:
         self, draft_calls: NDArray[Any], target_calls: NDArray[Any], events: NDArray[np.int64]
     ) -> list[float | None]:
         """Return the cost of each draw's events in target calls; None where c is not known."""
-        ratio = self._options.cost_ratio if self.drafting.calls_model else 0.0
+        ratio = self._cost_ratio if self.drafting.calls_model else 0.0
         if ratio is None:
             return [None] * len(events)
         return _ratios(ratio * draft_calls + target_calls, events.astype(np.float64))

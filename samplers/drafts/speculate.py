@@ -87,14 +87,6 @@ def decode(
     return record.candidates()
 
 
-def draw_drafted(
-    batch: Batch, draws: NDArray[np.int64], uniforms: CandidateUniforms, draft: DraftRun
-) -> Candidates:
-    """Decode candidates as ``selection.draw_candidates`` does, with a draft that changes no law."""
-    walks = np.repeat(draws, len(uniforms) // max(1, len(draws)))
-    return decode(batch, batch.draw_request[walks], batch.draw_index[walks], uniforms, draft)
-
-
 def _round(record: Recorder, walks: Following, uniforms: CandidateUniforms | None) -> None:
     """Draft, evaluate, and follow what the target accepts."""
     frontier, run = walks.tested.start, walks.run

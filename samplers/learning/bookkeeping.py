@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.drafts.speculate import draw_drafted
 from cdec.samplers.learning.rounds import Round, Rounds
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import LENGTH, STUCK, Candidates, Recorder, concatenate
@@ -15,7 +14,7 @@ from cdec.samplers.walks.mass import estimate, length_mass, rising
 from cdec.samplers.walks.selection import candidate_uniforms, chunks, draw_candidates
 
 if TYPE_CHECKING:
-    from cdec.samplers.drafts.run import DraftRun
+    from cdec.samplers.drafts.base import Draft
 
 
 class Learning:
@@ -89,7 +88,7 @@ class Learning:
         self._rows.append(draws)
         return draws
 
-    def draw_free(self, max_walks: int, draft: DraftRun | None = None) -> None:
+    def draw_free(self, max_walks: int, draft: Draft | None = None) -> None:
         """Draw the samples of the requests without a constraint, from the model itself."""
         batch = self._batch
         rows = np.flatnonzero(batch.session_of[batch.draw_request] == FREE)
@@ -99,7 +98,7 @@ class Learning:
             if draft is None:
                 self._parts.append(draw_candidates(batch, draws, uniforms))
             else:
-                self._parts.append(draw_drafted(batch, draws, uniforms, draft))
+                self._parts.append(draft.draw_candidates(batch, draws, uniforms))
             self._rows.append(draws)
             self.iteration[draws] = 1
 

@@ -15,19 +15,17 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.drafts.residual import LearningVerifier
-from cdec.samplers.drafts.speculate import speculate_on
 from cdec.samplers.learning.descent import Descent
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, Recorder
 from cdec.samplers.walks.decoding import Chooser, walk_on
 from cdec.samplers.walks.events import SampledEvents
-from cdec.samplers.walks.randomness import DRAFT, CandidateUniforms
+from cdec.samplers.walks.randomness import CandidateUniforms
 from cdec.samplers.walks.step import Step
 
 if TYPE_CHECKING:
-    from cdec.samplers.drafts.run import DraftRun
+    from cdec.samplers.drafts.base import Draft
     from cdec.samplers.learning.saved.file import TreeFile
 
 
@@ -97,7 +95,7 @@ class Rounds:
         tree_bytes: int,
         aborting: bool = False,
         file: TreeFile | None = None,
-        draft: DraftRun | None = None,
+        draft: Draft | None = None,
     ) -> None:
         self._draft = draft
         self.size = size
@@ -154,8 +152,7 @@ class Rounds:
         record.log_x[:] = np.repeat(log_roots, counts)
         alive, frontier = self._descent.start(record, request, number, uniforms)
         if self._draft is not None:
-            drafts, judge = uniforms.stream(DRAFT), LearningVerifier(uniforms)
-            speculate_on(record, alive, frontier, judge, self._draft, drafts)
+            self._draft.learn_on(record, alive, frontier, uniforms)
         else:
             # A walk that may be given up is not sure to follow a forced run.
             choose = self._chooser(uniforms)

@@ -12,9 +12,10 @@ from numpy.typing import NDArray
 from cdec.core.errors import UsageError
 from cdec.core.models.base import LanguageModel
 from cdec.samplers.base import Sampler
+from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
 from cdec.samplers.drafts.ledger import PASSED_OVER, TARGET_CALLS, Ledger
 from cdec.samplers.drafts.model_draft import ModelDrafting
-from cdec.samplers.drafts.run import DraftOptions, DraftRun
+from cdec.samplers.drafts.run import DraftRun, opened
 from cdec.samplers.lookahead.run import Lookahead, Planner
 from cdec.samplers.options import COUNTS, LOOKUP
 from cdec.samplers.rewards.base import Reward
@@ -83,8 +84,8 @@ class RewardSampler(Sampler):
                 hint="Load a smaller model of the same vocabulary with cdec.core.load_model.",
                 option="draft",
             )
-        ratio, depth = options["cost_ratio"], options["depth"]
-        return DraftOptions(draft, depth, 0.0, cost_ratio=ratio, is_verified=cls.verifies)
+        greedy = {"gamma": options["depth"], "draft_temperature": 0.0}
+        return draft_of({**options, **greedy}, is_verified=cls.verifies)
 
     @abstractmethod
     def planner(
@@ -98,19 +99,20 @@ class RewardSampler(Sampler):
     ) -> dict[str, list[Any]]:
         """Return the sampler's own fields; D values each, for texts of ``events`` int64[D]."""
 
-    def run(self, batch: Batch, draft: DraftRun | None) -> Outcome:
+    def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Decode one text for every draw of ``batch``."""
-        ledger = Ledger(batch) if draft is None else draft.ledger
-        drafting = None if draft is None else draft.drafting
+        at_work = None if draft is None else opened(draft)
+        ledger = Ledger(batch) if at_work is None else at_work.ledger
+        drafting = None if at_work is None else at_work.drafting
         if drafting is not None and not isinstance(drafting, ModelDrafting):
             raise RuntimeError("a lookahead by a draft that is no model")
         branch = min(self.branch, batch.model.vocabulary.width)
         sizes = branch, self.depth, self.max_walks
         ahead = Lookahead(batch, self.reward, ledger, *sizes, drafting)
         together = chunks(len(batch.seeds), self.max_walks // self._rows(batch))
-        parts = [self._decode(batch, ahead, draft, draws) for draws in together]
+        parts = [self._decode(batch, ahead, at_work, draws) for draws in together]
         chosen = concatenate(parts)
-        fields = self.fields(draft, ledger, chosen.events)
+        fields = self.fields(at_work, ledger, chosen.events)
         fields |= ahead.satisfaction(self.reward, chosen)
         calls = ledger.totals(TARGET_CALLS).astype(np.int64)
         self.last_path_calls = (*ahead.path_calls(), int(chosen.events.sum()))

@@ -9,7 +9,7 @@ import pytest
 
 from cdec.core.errors import ModelError, UsageError
 from cdec.samplers import SAMPLERS
-from cdec.samplers.drafts.run import DraftOptions
+from cdec.samplers.drafts.opening import NamedDraft
 from cdec.samplers.greedy import GreedySampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.registry import METHODS
@@ -52,13 +52,13 @@ def test_a_draft_is_opened_once_a_batch_and_released(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     opened = []
-    own = DraftOptions.on
+    own = NamedDraft.on
 
-    def watched(self: DraftOptions, batch: Any) -> Any:
+    def watched(self: NamedDraft, batch: Any) -> Any:
         opened.append(own(self, batch))
         return opened[-1]
 
-    monkeypatch.setattr(DraftOptions, "on", watched)
+    monkeypatch.setattr(NamedDraft, "on", watched)
     draft = PAIR.draft_model()
     sampler: Any = SAMPLERS[name](draft=draft, **reward_of(name))
     records = drawn(sampler, 3)

@@ -1,0 +1,115 @@
+"""Draft: what proposes tokens, as the samplers see it; they need no other file of this room."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+if TYPE_CHECKING:
+    from typing import Self
+
+    from cdec.samplers.walks.batch import Batch
+    from cdec.samplers.walks.candidates import Candidates, Recorder
+    from cdec.samplers.walks.frontier import Frontier
+    from cdec.samplers.walks.outcome import Outcome
+    from cdec.samplers.walks.randomness import CandidateUniforms
+
+
+class Draft(ABC):
+    """A draft opened for a batch; a context manager that releases its contexts."""
+
+    @abstractmethod
+    def __enter__(self) -> Self: ...
+
+    @abstractmethod
+    def __exit__(self, *_: object) -> None: ...
+
+    @property
+    @abstractmethod
+    def rows(self) -> int:
+        """Most prefixes of a walk that one pass of the target evaluates."""
+
+    @abstractmethod
+    def decode(
+        self,
+        batch: Batch,
+        request: NDArray[np.int64],
+        draw: NDArray[np.int64],
+        uniforms: CandidateUniforms | None,
+        *,
+        repeats: Mapping[str, Any] | None = None,
+        weighed: bool = True,
+    ) -> Candidates:
+        """Walk from the prompts to the ends, as ``decoding.decode``, with fewer passes.
+
+        Args:
+            batch: The open requests.
+            request: int64[W] request of each walk. draw: int64[W] its draw's position there.
+            uniforms: Of the W walks; None takes the most probable event everywhere.
+            repeats: Take a proposal only where the target draws the same with these options of
+                ``decoding.chooser``: the same texts. None compares laws instead: the same law.
+            weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
+        """
+
+    @abstractmethod
+    def learn_on(
+        self,
+        record: Recorder,
+        alive: NDArray[np.int64],
+        frontier: Frontier,
+        uniforms: CandidateUniforms,
+    ) -> None:
+        """Walk on to the ends, as ``decoding.walk_on``, and note the residual mass of prefixes.
+
+        Args:
+            record: Written.
+            alive: int64[n] rows of ``record``. frontier: The n walks.
+            uniforms: Of all walks.
+        """
+
+    @abstractmethod
+    def account(self, outcome: Outcome) -> Outcome:
+        """Add what the draft cost and gained to an outcome."""
+
+    def draw_candidates(
+        self, batch: Batch, draws: NDArray[np.int64], uniforms: CandidateUniforms
+    ) -> Candidates:
+        """Decode candidates as ``selection.draw_candidates`` does; the law is the same."""
+        walks = np.repeat(draws, len(uniforms) // max(1, len(draws)))
+        return self.decode(batch, batch.draw_request[walks], batch.draw_index[walks], uniforms)
+
+
+class DraftOptions(ABC):
+    """What proposes tokens, and how many: a draft that is not opened yet."""
+
+    @abstractmethod
+    def on(self, batch: Batch) -> Draft:
+        """Open the draft for a batch.
+
+        Raises:
+            TokenizerMismatchError, UsageError: The draft does not fit the model.
+        """
+
+
+def draft_of(options: Mapping[str, Any], *, is_verified: bool = True) -> DraftOptions | None:
+    """Return the draft that a sampler's options name; None where they name none.
+
+    What opens drafts is imported here, so that decoding without one needs none of it.
+
+    Args:
+        options: ``draft``, ``gamma``, ``draft_temperature``, ``cost_ratio``, perhaps ``counts``.
+        is_verified: Whether the target verifies proposals; else a draft only looks ahead.
+
+    Raises:
+        UsageError: It is neither a language model nor a kind of draft.
+    """
+    if options.get("draft") is None:
+        return None
+    opening = import_module("cdec.samplers.drafts.opening")
+    found: DraftOptions = opening.named_draft(options, is_verified)
+    return found
