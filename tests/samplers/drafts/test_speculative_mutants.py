@@ -14,7 +14,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cdec.samplers import masked
+from cdec.samplers.drafts import speculate
 from cdec.samplers.drafts import verify_kernels as kernels
 from cdec.samplers.drafts.levels import Level, Verdict
 from cdec.samplers.drafts.model_draft import ModelDrafting
@@ -117,7 +117,7 @@ def judged_by(
 ) -> Callable[..., Any]:
     """Return a way to draw with another verifier."""
 
-    patch.setattr(masked, "Verifier", make)
+    patch.setattr(speculate, "Verifier", make)
 
     def draw(n: int = DRAWS, **options: Any) -> Any:
         sampler = SpeculativeSampler(
