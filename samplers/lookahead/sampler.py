@@ -66,9 +66,9 @@ class RewardSampler(Sampler):
         draft = options.get("draft")
         if draft in (COUNTS, LOOKUP):
             raise UsageError(
-                f"`draft` is {draft!r}: it proposes a token here and there, and a lookahead needs "
-                "the most probable next token after any text, which only a language model knows",
-                hint="Load a smaller model of the same vocabulary with cdec.core.load_model.",
+                f"`draft` {draft} proposes what was seen before, and `method` {cls.name} looks "
+                "ahead with a model",
+                hint="give `draft` NAME_OR_PATH, a smaller model of the same vocabulary",
                 option="draft",
             )
 

@@ -25,22 +25,22 @@ COVERED = {
     "cli-unknown-option": "test_app.test_unknown_options_name_the_nearest",
     "cli-stdin-tty": "test_processes.test_a_terminal_on_stdin_is_refused_at_once",
     "cli-missing-file": "test_compile_set.test_a_missing_input_leaves_nothing_behind",
-    "cli-unreadable": "test_corpus_cli.test_an_unreadable_file_is_no_input",
+    "cli-unreadable": "corpus.test_corpus_cli.test_an_unreadable_file_is_no_input",
     "cli-output-exists": "test_sample_output.test_output_files",
     "cli-output-is-input": "test_sample_output.test_the_output_may_be_no_input",
     "cli-sigpipe": "test_processes.test_head_in_a_shell_ends_the_run_with_141",
     "cli-dev-full": "test_processes.test_a_full_device_is_told_in_two_lines",
     "cli-sigint": "test_processes.test_a_signal_leaves_whole_lines_and_resume_completes_them",
     "cli-sigterm": "test_processes.test_a_signal_leaves_whole_lines_and_resume_completes_them",
-    "cli-offline-missing-model": "test_corpus_cli.test_an_absent_model_is_told_at_once",
-    "cli-remote-code-model": "test_corpus_cli.test_a_repository_may_not_run_its_code",
-    "cli-pickle-weights": "test_corpus_cli.test_pickled_weights_are_refused",
+    "cli-offline-missing-model": "corpus.test_corpus_cli.test_an_absent_model_is_told_at_once",
+    "cli-remote-code-model": "corpus.test_corpus_cli.test_a_repository_may_not_run_its_code",
+    "cli-pickle-weights": "corpus.test_corpus_cli.test_pickled_weights_are_refused",
     "cli-resume-changed-config": "test_sample_output.test_resume_refuses_another_configuration",
     "cli-resume-torn-line": "test_sample_output.test_resume_writes_what_is_missing",
     "cli-two-writers": "test_processes.test_two_writers_on_one_file_are_refused",
     "cli-config-unknown-key": "test_app.test_an_unknown_key_in_cdec_toml_stops_every_command",
     "cli-c-locale": "test_processes.test_the_locale_changes_no_byte",
-    "cli-no-color": "test_corpus_cli.test_no_escape_byte_without_colours",
+    "cli-no-color": "corpus.test_corpus_cli.test_no_escape_byte_without_colours",
     "cli-json-stdout-clean": (
         "test_sample_output.test_stdout_stays_clean_with_warnings_and_progress"
     ),
@@ -60,8 +60,8 @@ def test_every_case_has_a_test_or_waits() -> None:
 
 @pytest.mark.parametrize("case_id", COVERED)
 def test_the_named_tests_exist(case_id: str) -> None:
-    module, _, name = COVERED[case_id].partition(".")
-    assert hasattr(importlib.import_module(f"{__package__}.{module}"), name)
+    module, _, name = COVERED[case_id].rpartition(".")
+    assert hasattr(importlib.import_module(f"tests.cli.{module}"), name)
 
 
 def test_an_unreadable_file_is_no_input(cdec: Runner, capfd: pytest.CaptureFixture[str]) -> None:
