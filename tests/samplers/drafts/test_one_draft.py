@@ -98,7 +98,7 @@ def test_what_is_no_draft_is_refused_by_name(name: str) -> None:
         ("disc", {"draft": "counts", "beams": 2}, "`draft` and `beams`"),
         ("exact", {"draft": "counts", "abort": True}, "`abort` and `draft`"),
         ("mentored", {"draft": "counts"}, "does not take counts"),
-        ("cdsl", {"draft": "prompt-lookup"}, "`draft` is 'prompt-lookup'"),
+        ("cdsl", {"draft": "prompt-lookup"}, "`draft` prompt-lookup proposes what was seen before"),
     ],
 )
 def test_what_does_not_go_with_a_draft_is_refused_before_anything_is_opened(
