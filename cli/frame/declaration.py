@@ -10,10 +10,9 @@ from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
 from cdec.cli.frame.spellings import flag_of
 from cdec.core.errors import UsageError
-from cdec.core.options import limits_of
+from cdec.core.options import LARGEST_COUNT, limits_of
 
 GENERAL = "General"
-LARGEST_COUNT = 2**31 - 1
 
 
 class NumberOrWord(str):
