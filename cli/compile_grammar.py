@@ -106,9 +106,9 @@ def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
     return GrammarOptions(
         start=None if options.start is None else require_utf8(options.start, "--start"),
         lexer=options.lexer,
-        dialect=source.dialect if options.format == "auto" else options.format,
+        format=source.dialect if options.format == "auto" else options.format,
         limits=options.grammar_limits,
-        import_folder=None if folder is None else folder.absolute(),
+        allow_imports=None if folder is None else folder.absolute(),
         name=source.name,
     )
 

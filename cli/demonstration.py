@@ -20,7 +20,7 @@ Table = tuple[Sequence[str], list[Sequence[str]]]
 METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("unconstrained", {}),
     ("masked", {}),
-    ("disc", {"max_tries": 4}),
+    ("disc", {"K": 4}),
 )
 
 

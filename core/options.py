@@ -21,6 +21,7 @@ class Option:
 
     Attributes:
         name: The keyword in Python.
+        also: A second keyword in Python; "" for none.
         type: int, float, bool, str, Path, a tuple of words of which one is given, or a tuple of
             int and words, such as ``(int, "auto")``.
         default: Taken where nothing is given; None where the method does without, or needs it.
@@ -55,6 +56,7 @@ class Option:
     python_only: bool = False
     expected: str = ""
     hint: str = ""
+    also: str = ""
 
     @property
     def words(self) -> tuple[str, ...]:

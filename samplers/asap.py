@@ -37,7 +37,7 @@ class AsapSampler(Sampler):
             (upper minus lower, as probabilities), or ``max_draws`` candidates per sample are spent.
         max_draws: Most candidates that teach, per sample asked for.
         round: Candidates that read the same tree; decides results.
-        tree_bytes: Bytes of the tree's vectors kept; changes no result.
+        tree_cache: Bytes of the tree's vectors kept; changes no result.
         max_walks: Candidates that decode together; changes no result.
         tree: Keeps the tree of a single record between runs; what it has learnt from counts as
             ``burn_in``.
@@ -52,7 +52,7 @@ class AsapSampler(Sampler):
     until_converged: float | None
     max_draws: int
     round: int
-    tree_bytes: int
+    tree_cache: int
     max_walks: int
     tree: TreeFile | None
 
@@ -62,7 +62,7 @@ class AsapSampler(Sampler):
             batch,
             size=self.round,
             max_walks=self.max_walks,
-            tree_bytes=self.tree_bytes,
+            tree_cache=self.tree_cache,
             file=self.tree,
         )
         burn_in = np.maximum(self.burn_in - rounds.before, 0)

@@ -37,7 +37,7 @@ class DiscSampler(Sampler):
     is, K fresh candidates are drawn and one of them taken with probability proportional to x.
 
     Args:
-        max_tries: K. All K are drawn for every sample, since the mass is estimated from all: time
+        K: K. All K are drawn for every sample, since the mass is estimated from all: time
             grows with K, and memory by some 300 bytes and 8 a token each.
         recycle: Resample the K rejected candidates with weights x / (1 - x) instead of drawing K
             fresh ones: half the bias at equal cost.
@@ -56,7 +56,7 @@ class DiscSampler(Sampler):
     """
 
     method: ClassVar[Method] = METHODS["disc"]
-    max_tries: int
+    K: int
     recycle: bool
     top_m: int | None
     beams: int | None
@@ -89,7 +89,7 @@ class DiscSampler(Sampler):
         order, parts, counts, accepted = [], [], [], []
         # Without a constraint x is 1: the first candidate is always accepted.
         for rows, tries in (
-            (np.flatnonzero(~is_free), self.max_tries),
+            (np.flatnonzero(~is_free), self.K),
             (np.flatnonzero(is_free), 1),
         ):
             for chunk in chunks(len(rows), self.max_walks // (tries * (self.beams or 1))):

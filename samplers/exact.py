@@ -22,7 +22,7 @@ from cdec.samplers.disc import resample
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.learning.bookkeeping import Learning, wanted_of
 from cdec.samplers.learning.rounds import Rounds
-from cdec.samplers.options import MAX_TRIES, Method
+from cdec.samplers.options import TRIES, Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome
@@ -50,8 +50,8 @@ class ExactSampler(Sampler):
             allowed, instead of masking and testing at the end: the same law.
         max_draws: Budget: candidates per sample asked for, all samples of a record together.
         fallback: ``disc``, ``asap`` or ``none``: what a sample past the budget is.
-        max_tries: K of the fallback ``disc``, at most ``MOST_TRIES``.
-        tree_bytes: Bytes of the tree's vectors kept; changes no result.
+        K: K of the fallback ``disc``, at most ``MOST_TRIES``.
+        tree_cache: Bytes of the tree's vectors kept; changes no result.
         max_walks: Candidates that decode together; changes no result.
         tree: Keeps the tree of a single record between runs; a budget is a run's own.
         draft: Proposes the tokens of candidates where the tree knows nothing: fewer passes of the
@@ -68,8 +68,8 @@ class ExactSampler(Sampler):
     abort: bool
     max_draws: int
     fallback: str
-    max_tries: int
-    tree_bytes: int
+    K: int
+    tree_cache: int
     max_walks: int
     tree: TreeFile | None
 
@@ -77,7 +77,7 @@ class ExactSampler(Sampler):
     def require_consistent(cls, options: Mapping[str, Any]) -> None:
         """Refuse too many tries of the fallback, and a draft of candidates that have no masks."""
         if options["fallback"] == "disc":
-            replace(MAX_TRIES, at_most=MOST_TRIES).check(options["max_tries"])
+            replace(TRIES, at_most=MOST_TRIES).check(options["K"])
         if options["abort"] and options["draft"] is not None:
             raise UsageError(
                 "`abort` and `draft` were both given: one draws without masks, one verifies with "
@@ -113,7 +113,7 @@ class ExactSampler(Sampler):
             batch,
             size=self.round,
             max_walks=self.max_walks,
-            tree_bytes=self.tree_bytes,
+            tree_cache=self.tree_cache,
             aborting=self.abort,
             file=self.tree,
             draft=draft,
@@ -140,7 +140,7 @@ class ExactSampler(Sampler):
     ) -> None:
         """Draw the open samples of requests (int64[n]) without acceptance, and mark them."""
         rounds.aborting = False
-        tries = self.max_tries if self.fallback == "disc" else 1
+        tries = self.K if self.fallback == "disc" else 1
         while active.size:
             for drawn in rounds.draw(active, np.full(len(active), tries)):
                 learning.add(drawn)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +18,7 @@ MOST_TRIES = 1 << 22
 """Largest K of disc: some gigabytes."""
 DEFAULT_MAX_WALKS = 2048
 """Candidates that decode together; more are decoded in chunks, which changes no result."""
-DEFAULT_TREE_BYTES = 256 << 20
+DEFAULT_TREE_CACHE = 256 << 20
 DEFAULT_ROUND = 16
 
 
@@ -57,13 +58,19 @@ class Method:
 
         Raises:
             UsageError: A value out of range.
-            TypeError: The method has no such option.
+            TypeError: The method has no such option, or it is given under both of its names.
         """
-        unknown = sorted(set(values) - {option.name for option in self.options})
-        if unknown:
-            raise TypeError(f"{self.name} has no option {unknown[0]!r}")
+        names = {option.also or option.name: option.name for option in self.options}
+        given = {names.get(name, name): value for name, value in values.items()}
+        known = {option.name for option in self.options}
+        if unknown := sorted(set(given) - known):
+            close = get_close_matches(unknown[0], known, n=1)
+            near = f"; did you mean {close[0]!r}?" if close else f"; it has {sorted(known)}"
+            raise TypeError(f"{self.name} has no option {unknown[0]!r}{near}")
+        if len(given) < len(values):
+            raise TypeError(f"{self.name} was given one option under two names: {sorted(values)}")
         return {
-            option.name: option.check(values.get(option.name, option.default))
+            option.name: option.check(given.get(option.name, option.default))
             for option in self.options
         }
 
@@ -98,8 +105,10 @@ OPPORTUNISTIC = Option(
     default=False,
     help="Compute a mask only where the model's own choice is refused; weights are then null.",
 )
-MAX_TRIES = Option(
-    name="max_tries",
+TRIES = Option(
+    name="K",
+    # The one option with two names: the contract with programs that import cdec wrote this one.
+    also="max_tries",
     type=int,
     default=4,
     help="Candidates tried, at most 4,194,304 by disc, and 65,536 by exact past its budget.",
@@ -136,10 +145,10 @@ UNTIL_CONVERGED = Option(
     expected="a width of the bracket between 0 and 1",
     hint="Give a probability such as 0.01.",
 )
-TREE_BYTES = Option(
-    name="tree_bytes",
+TREE_CACHE = Option(
+    name="tree_cache",
     type=int,
-    default=DEFAULT_TREE_BYTES,
+    default=DEFAULT_TREE_CACHE,
     help="Memory for what a tree may draw from; changes no result.",
     unit="bytes",
     metavar="SIZE",

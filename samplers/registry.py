@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 _PROPOSING = (shared.DRAFT, shared.GAMMA, shared.DRAFT_TEMPERATURE, shared.COST_RATIO)
 _DRAFTED = (*_PROPOSING, shared.SAVED_COUNTS)
-_LEARNING = (shared.ROUND, shared.MAX_DRAWS, shared.TREE_BYTES, shared.TREE, shared.MAX_WALKS)
+_LEARNING = (shared.ROUND, shared.MAX_DRAWS, shared.TREE_CACHE, shared.TREE, shared.MAX_WALKS)
 _REWARDED = (shared.REWARD, shared.BRANCH, shared.DEPTH, shared.MAX_WALKS)
 _DRAFT_LOOKAHEAD = (shared.DRAFT, shared.COST_RATIO, *_REWARDED)
 
@@ -64,7 +64,7 @@ _TABLE = (
         name="disc",
         home="cdec.samplers.disc:DiscSampler",
         options=(
-            replace(shared.MAX_TRIES, at_most=shared.MOST_TRIES),
+            replace(shared.TRIES, at_most=shared.MOST_TRIES),
             Option(
                 name="recycle",
                 type=bool,
@@ -99,7 +99,7 @@ _TABLE = (
         name="exact",
         home="cdec.samplers.exact:ExactSampler",
         options=(
-            shared.MAX_TRIES,
+            shared.TRIES,
             Option(
                 name="fallback",
                 type=("disc", "asap", "none"),

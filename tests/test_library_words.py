@@ -12,7 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[1]
 ROOMS = ("core", "compilers", "samplers", "data")
 FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*|(?<= )-[oaiK]\b")
-PARAMETER = re.compile(r"(?<!`)`([a-z_]+)`(?!`)")
+PARAMETER = re.compile(r"(?<!`)`([A-Za-z_]+)`(?!`)")
 OF_COMMANDS = {"explain", "heal", "save_counts"}
 """Parameters of commands alone, which say what the library's functions are used for."""
 

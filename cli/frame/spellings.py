@@ -3,20 +3,15 @@
 from __future__ import annotations
 
 SPELLINGS: dict[str, tuple[str, ...]] = {
+    "K": ("--K", "-K"),
     "artifact": ("--artifact", "-a"),
     "conjoined": ("--and",),
-    "dialect": ("--format",),
-    "import_folder": ("--allow-imports",),
     "input": ("--input", "-i"),
-    "max_tries": ("--K", "-K"),
-    "megabytes": ("--compile-megabytes",),
     "model": ("--model", "-m"),
     "n": ("-n", "--n"),
     "output": ("--output", "-o"),
     "path": ("-o",),
     "quiet": ("--quiet", "-q"),
-    "seconds": ("--compile-seconds",),
-    "tree_bytes": ("--tree-cache",),
 }
 """Parameter → the words that stand for it, where they are not ``--`` and the name with dashes."""
 
@@ -27,6 +22,6 @@ def words_of(name: str) -> tuple[str, ...]:
 
 
 def flag_of(name: str) -> str:
-    """Return the word that messages use for a parameter: ``max_tries`` gives ``--K``."""
+    """Return the word that messages use for a parameter: ``K`` gives ``--K``."""
     words = words_of(name)
     return next((word for word in words if word.startswith("--")), words[0])

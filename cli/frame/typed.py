@@ -13,7 +13,7 @@ from functools import cache
 from cdec.cli.frame.spellings import SPELLINGS, flag_of
 from cdec.core.errors import CdecError, Notice
 
-_PARAMETER = re.compile(r"""(?<!\w)(['"])(?:\\.|(?!\1).)*\1(?!\w)|`([a-z_]+)`""", re.DOTALL)
+_PARAMETER = re.compile(r"""(?<!\w)(['"])(?:\\.|(?!\1).)*\1(?!\w)|`([A-Za-z_]+)`""", re.DOTALL)
 """What stands in quotes is somebody's text and stays, whatever is in it; else a word in
 backquotes."""
 

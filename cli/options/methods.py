@@ -107,7 +107,7 @@ def _in_typed_words(text: str) -> str:
     classes = (ChoiceOptions, MethodOptions, WarpingOptions)
     named = {field.name for each in classes for field in dataclasses.fields(each)}
     named |= {option.name for method in METHODS.values() for option in method.options}
-    return re.sub("`([a-z_]+)`", lambda m: flag_of(m[1]) if m[1] in named else m[0], text)
+    return re.sub("`([A-Za-z_]+)`", lambda m: flag_of(m[1]) if m[1] in named else m[0], text)
 
 
 @dataclass(frozen=True, kw_only=True)

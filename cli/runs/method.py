@@ -139,7 +139,7 @@ def _read(name: str, value: Any) -> Any:
     """Return what an option's text says, where the command line takes a text for it."""
     if name == "cost_ratio":
         return parse_cost_ratio(value)
-    if name == "tree_bytes":
+    if name == "tree_cache":
         return parse_size(value, flag_of(name))
     if isinstance(value, NumberOrWord):
         # subtle: Python refuses to read a number of thousands of digits, and 0 is none here.

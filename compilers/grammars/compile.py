@@ -42,9 +42,9 @@ def compile_grammar(
     *,
     start: str | None = None,
     lexer: Lexer | None = None,
-    dialect: Dialect = "auto",
+    format: Dialect = "auto",
     limits: GrammarLimits | None = None,
-    import_folder: Path | None = None,
+    allow_imports: Path | None = None,
     name: str = UNNAMED,
     force: bool = False,
     progress: ProgressCallback | None = None,
@@ -57,10 +57,10 @@ def compile_grammar(
         path: The artifact.
         start: Name of the start rule; None: ``start`` (``root`` in EBNF).
         lexer: None: ``contextual`` where the grammar is LALR(1), else ``dynamic``, with a notice.
-        dialect: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
-        limits: What compiling may cost; ``seconds`` and ``megabytes`` hold in a ``ChildCompiler``
-            only.
-        import_folder: Folder from which Lark files may be imported, besides lark's own.
+        format: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
+        limits: What compiling may cost; ``compile_seconds`` and ``compile_megabytes`` hold in a
+            ``ChildCompiler`` only.
+        allow_imports: Folder from which Lark files may be imported, besides lark's own.
         name: Name of the source, recorded and shown, never opened.
         force: Replace an existing file.
         progress: Called when a phase begins.
@@ -80,9 +80,9 @@ def compile_grammar(
     options = GrammarOptions(
         start=start,
         lexer=lexer,
-        dialect=dialect,
+        format=format,
         limits=limits or GrammarLimits(),
-        import_folder=import_folder,
+        allow_imports=allow_imports,
         name=name,
     )
     return compile_with(source, vocabulary, path, options, force=force, progress=progress)

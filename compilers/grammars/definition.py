@@ -86,8 +86,8 @@ class GrammarLimits:
 
     ``max_rules`` also bounds the named rules before repetitions are written out, ``max_nesting``
     and ``max_repeat`` hold in regular expressions, too, and ``max_states`` for the automaton of one
-    terminal. ``seconds`` and ``megabytes`` (above what an idle process needs) bound the child
-    process of ``compile_in_child``.
+    terminal. ``compile_seconds`` and ``compile_megabytes`` (above what an idle process needs) bound
+    the child process of ``compile_in_child``.
 
     Raises:
         UsageError: One is out of bounds.
@@ -99,8 +99,10 @@ class GrammarLimits:
     max_repeat: int = limit(100_000, "Largest count of a repetition.")
     max_states: int = limit(500_000, "Most states of scanner or parser.")
     max_tree_nodes: int = limit(20_000_000, "Most nodes of all subterminal trees.")
-    seconds: float = limit(300.0, "CPU seconds for one grammar.", unit="seconds", at_least=0.1)
-    megabytes: int = limit(4096, "Memory for one grammar.", unit="MiB")
+    compile_seconds: float = limit(
+        300.0, "CPU seconds for one grammar.", unit="seconds", at_least=0.1
+    )
+    compile_megabytes: int = limit(4096, "Memory for one grammar.", unit="MiB")
 
     def __post_init__(self) -> None:
         check_limits(self)

@@ -23,9 +23,9 @@ class GrammarOptions:
     Attributes:
         start: Name of the start rule; None: what the dialect says.
         lexer: None: ``contextual`` where the grammar is LALR(1), else ``dynamic``, with a notice.
-        dialect: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
+        format: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
         limits: What compiling may cost.
-        import_folder: Folder from which Lark files may be imported, besides lark's own.
+        allow_imports: Folder from which Lark files may be imported, besides lark's own.
         name: Name of the source, recorded and shown, never opened.
 
     Raises:
@@ -34,15 +34,15 @@ class GrammarOptions:
 
     start: str | None = None
     lexer: Lexer | None = None
-    dialect: Dialect = "auto"
+    format: Dialect = "auto"
     limits: GrammarLimits = field(default_factory=GrammarLimits)
-    import_folder: Path | None = None
+    allow_imports: Path | None = None
     name: str = UNNAMED
 
     def __post_init__(self) -> None:
         for what, value, choices in (
             ("lexer", self.lexer, (None, *LEXERS)),
-            ("dialect", self.dialect, get_args(Dialect)),
+            ("format", self.format, get_args(Dialect)),
         ):
             if value not in choices:
                 known = ", ".join(filter(None, choices))
@@ -50,22 +50,22 @@ class GrammarOptions:
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as one JSON-ready object."""
-        folder = None if self.import_folder is None else str(self.import_folder)
+        folder = None if self.allow_imports is None else str(self.allow_imports)
         return {
             "start": self.start,
             "lexer": self.lexer,
-            "dialect": self.dialect,
+            "format": self.format,
             "limits": dataclasses.asdict(self.limits),
-            "import_folder": folder,
+            "allow_imports": folder,
             "name": self.name,
         }
 
     @classmethod
     def from_json(cls, values: dict[str, Any]) -> GrammarOptions:
         """Return the options that ``to_json`` wrote."""
-        folder = values["import_folder"]
+        folder = values["allow_imports"]
         changed = {
             "limits": GrammarLimits(**values["limits"]),
-            "import_folder": None if folder is None else Path(folder),
+            "allow_imports": None if folder is None else Path(folder),
         }
         return cls(**(values | changed))

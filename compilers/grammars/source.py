@@ -30,11 +30,11 @@ def read_grammar(text: bytes | str, options: GrammarOptions = GrammarOptions()) 
     start, limits = options.start, options.limits
     try:
         source = decode_source(text, limits)
-        if options.dialect in ("ebnf", "gbnf"):
+        if options.format in ("ebnf", "gbnf"):
             grammar = read_ebnf(source, start=start, limits=limits)
         else:
-            folder = options.import_folder
-            grammar = read_lark(source, start=start, limits=limits, import_folder=folder)
+            folder = options.allow_imports
+            grammar = read_lark(source, start=start, limits=limits, allow_imports=folder)
     except CdecError as error:
         if options.name != UNNAMED:
             error.details.setdefault("path", options.name)

@@ -72,7 +72,7 @@ class Rounds:
         batch: The open requests; its tree is walked and grown.
         size: Most candidates of a round.
         max_walks: Candidates that decode together; a round is never split.
-        tree_bytes: Budget of the tree's vectors.
+        tree_cache: Budget of the tree's vectors.
         aborting: Draw unmasked where the tree knows nothing, and give up at the first event that is
             not allowed (constrained adaptive rejection sampling).
         file: Holds the tree of the batch's one record; None begins with nothing known.
@@ -92,7 +92,7 @@ class Rounds:
         *,
         size: int,
         max_walks: int,
-        tree_bytes: int,
+        tree_cache: int,
         aborting: bool = False,
         file: TreeFile | None = None,
         draft: Draft | None = None,
@@ -103,7 +103,7 @@ class Rounds:
         self._batch = batch
         self._max_walks = max_walks
         self.aborting = aborting
-        self._descent = Descent(batch, tree_bytes)
+        self._descent = Descent(batch, tree_cache)
         first = np.searchsorted(batch.draw_request, np.arange(len(batch.requests)))
         self._first_draw = first
         self._file = file

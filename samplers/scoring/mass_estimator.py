@@ -29,10 +29,10 @@ from cdec.samplers.learning.tree.kernels import EVALUATED, IN_RUN
 from cdec.samplers.options import (
     DEFAULT_MAX_WALKS,
     DEFAULT_ROUND,
-    DEFAULT_TREE_BYTES,
+    DEFAULT_TREE_CACHE,
     MAX_WALKS,
     ROUND,
-    TREE_BYTES,
+    TREE_CACHE,
     UNTIL_CONVERGED,
 )
 from cdec.samplers.walks.batch import FREE, Batch
@@ -109,7 +109,7 @@ class MassEstimator:
         round: Candidates that read the same tree; decides results.
         remember: Whether candidates learn from the rounds before them; if not, each is masked
             decoding, and all are independent.
-        tree_bytes: Bytes of the tree's vectors kept; changes no result.
+        tree_cache: Bytes of the tree's vectors kept; changes no result.
         max_walks: Candidates that decode together; changes no result.
         tree: Keeps the tree of a single record between runs.
 
@@ -124,7 +124,7 @@ class MassEstimator:
         until_converged: float | None = None,
         round: int = DEFAULT_ROUND,
         remember: bool = True,
-        tree_bytes: int = DEFAULT_TREE_BYTES,
+        tree_cache: int = DEFAULT_TREE_CACHE,
         max_walks: int = DEFAULT_MAX_WALKS,
         tree: TreeFile | None = None,
     ) -> None:
@@ -132,7 +132,7 @@ class MassEstimator:
         self.until_converged = UNTIL_CONVERGED.check(until_converged)
         self.round = ROUND.check(round)
         self.remember = bool(remember)
-        self.tree_bytes = TREE_BYTES.check(tree_bytes)
+        self.tree_cache = TREE_CACHE.check(tree_cache)
         self.max_walks = MAX_WALKS.check(max_walks)
         self.tree = tree
         if tree is not None and not self.remember:
@@ -198,7 +198,7 @@ class _Run:
                 batch,
                 size=options.round,
                 max_walks=options.max_walks,
-                tree_bytes=options.tree_bytes,
+                tree_cache=options.tree_cache,
                 file=options.tree,
             )
             self._before = rounds.before

@@ -34,13 +34,13 @@ METHODS: list[tuple[str, str, dict[str, Any], bool]] = [
     ("unconstrained (one draw)", "unconstrained", {}, True),
     ("greedy, masked", "greedy", {}, False),
     ("masked (trie)", "masked", {}, True),
-    ("DISC K = 1", "disc", {"max_tries": 1}, True),
-    ("DISC K = 2", "disc", {"max_tries": 2}, True),
-    ("DISC K = 3", "disc", {"max_tries": 3}, True),
-    ("DISC K = 4", "disc", {"max_tries": 4}, True),
+    ("DISC K = 1", "disc", {"K": 1}, True),
+    ("DISC K = 2", "disc", {"K": 2}, True),
+    ("DISC K = 3", "disc", {"K": 3}, True),
+    ("DISC K = 4", "disc", {"K": 4}, True),
     ("beam 2", "beam", {"beams": 2}, False),
-    ("DISC K = 1, beam 2", "disc", {"max_tries": 1, "beams": 2}, True),
-    ("DISC K = 4, beam 2", "disc", {"max_tries": 4, "beams": 2}, True),
+    ("DISC K = 1, beam 2", "disc", {"K": 1, "beams": 2}, True),
+    ("DISC K = 4, beam 2", "disc", {"K": 4, "beams": 2}, True),
 ]
 
 

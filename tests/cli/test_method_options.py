@@ -73,10 +73,10 @@ def test_a_key_of_a_method_has_the_type_of_its_option(tmp_path: Path) -> None:
     path = tmp_path / "cdec.toml"
     path.write_text('K = 8\ngamma = "auto"\ntree-cache = "1MB"\nrecycle = true\n')
     values = Config.load(path).values("sample", SampleOptions)
-    assert values == {"max_tries": 8, "gamma": "auto", "tree_bytes": "1MB", "recycle": True}
+    assert values == {"K": 8, "gamma": "auto", "tree_cache": "1MB", "recycle": True}
     read = options_from(SampleOptions, {**values, "method": "exact"})
     found = ChosenMethod.of(read, frozenset()).values
-    assert (found["max_tries"], found["gamma"], found["tree_bytes"]) == (8, "auto", 1_000_000)
+    assert (found["K"], found["gamma"], found["tree_cache"]) == (8, "auto", 1_000_000)
     path.write_text('K = "many"\n')
     with pytest.raises(ConfigError, match="expected an integer"):
         Config.load(path).values("sample", SampleOptions)

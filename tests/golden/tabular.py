@@ -29,7 +29,7 @@ OPTIONS: dict[str, list[dict[str, Any]]] = {
     ],
     "beam": [{"beams": 20}, {"beams": 24, "length_penalty": 0.5}],
     "disc": [
-        *({}, {"max_tries": 1}, {"max_tries": 16, "max_walks": 7}, {"recycle": True}),
+        *({}, {"K": 1}, {"K": 16, "max_walks": 7}, {"recycle": True}),
         *({"top_m": 2}, {"beams": 2}, {"draft": "model"}, {"draft": "prompt-lookup"}),
     ],
     "asap": [

@@ -16,7 +16,7 @@ DRAWS = 100_000
 
 def check_disc(toy: Toy, tries: int, *, recycle: bool) -> None:
     """Compare 100,000 draws with the exact law, its distance to Q and the mean number of tries."""
-    sampler = DiscSampler(max_tries=tries, recycle=recycle, max_walks=1 << 15)
+    sampler = DiscSampler(K=tries, recycle=recycle, max_walks=1 << 15)
     rng = np.random.default_rng(100 * tries + recycle)
     samples = sampler.draw(toy.model(), toy.constraint, "", n=DRAWS, rng=rng)
     rows = [tuple(sample.token_ids) for sample in samples]

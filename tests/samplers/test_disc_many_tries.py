@@ -31,7 +31,7 @@ def records(kind: str, tries: int, max_walks: int) -> list[list[dict[str, Any]]]
     options = dict(KINDS[kind])
     if "draft" in options:
         options["draft"] = PAIR.draft_model()
-    ours = DiscSampler(max_tries=tries, max_walks=max_walks, **options)
+    ours = DiscSampler(K=tries, max_walks=max_walks, **options)
     asked = [
         Request([0, 1], PAIR.constraint, seeds=range(12)),
         Request([1], None, seeds=range(3), max_new_tokens=3),
@@ -99,10 +99,10 @@ def test_the_candidates_of_a_draw_decode_in_parts(
 
 def test_more_tries_than_memory_holds_are_refused() -> None:
     with pytest.raises(UsageError, match="at most 4194304"):
-        DiscSampler(max_tries=(1 << 22) + 1)
+        DiscSampler(K=(1 << 22) + 1)
 
 
 def test_the_fallback_of_exact_refuses_more_tries_than_fit_together() -> None:
     with pytest.raises(UsageError, match="at most 65536"):
-        ExactSampler(max_tries=MOST_TRIES + 1)
-    assert ExactSampler(max_tries=MOST_TRIES + 1, fallback="asap").max_tries == MOST_TRIES + 1
+        ExactSampler(K=MOST_TRIES + 1)
+    assert ExactSampler(K=MOST_TRIES + 1, fallback="asap").K == MOST_TRIES + 1

@@ -81,3 +81,31 @@ def test_every_option_says_what_it_is_for(name: str) -> None:
     for option in METHODS[name].options:
         assert option.help.endswith(".")
         assert "--" not in option.help
+
+
+def test_an_option_that_does_not_exist_is_told_its_near_name() -> None:
+    with pytest.raises(TypeError, match="disc has no option 'recycel'; did you mean 'recycle'"):
+        SAMPLERS["disc"](recycel=True)
+
+
+def test_one_option_has_a_second_name() -> None:
+    two = {
+        (option.name, option.also)
+        for method in METHODS.values()
+        for option in method.options
+        if option.also
+    }
+    assert two == {("K", "max_tries")}
+    sampler: Any = SAMPLERS["disc"](max_tries=7)
+    assert sampler.K == 7
+    with pytest.raises(UsageError, match="`K` is 0"):
+        SAMPLERS["disc"](max_tries=0)
+    with pytest.raises(TypeError, match="two names"):
+        SAMPLERS["disc"](max_tries=7, K=7)
+
+
+def test_options_are_called_as_they_are_typed() -> None:
+    from cdec.cli.frame.spellings import flag_of
+
+    names = {option.name for method in METHODS.values() for option in method.options}
+    assert not {name for name in names if flag_of(name)[2:].replace("-", "_") != name}

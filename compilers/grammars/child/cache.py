@@ -116,7 +116,7 @@ class GrammarCache:
             self._child = ChildCompiler()
         is_ebnf = _EBNF_HEAD.match(text.removeprefix("\ufeff")) is not None
         options = GrammarOptions(
-            dialect="ebnf" if is_ebnf else "lark", limits=self._limits.compiling, name=self._name
+            format="ebnf" if is_ebnf else "lark", limits=self._limits.compiling, name=self._name
         )
         # subtle: the file goes once it is mapped, so nothing is left even by a killed run.
         with tempfile.TemporaryDirectory(prefix="cdec-") as folder:

@@ -35,9 +35,9 @@ class ChildCompiler:
     """Compiles grammars in a child process under limits of CPU time, memory and wall time.
 
     The server is started with the object, in the background, and again after it was killed. A
-    grammar's fork may take ``limits.seconds`` of CPU time on all cores together, twice that and
-    five seconds of wall time, and ``limits.megabytes`` above what the server takes. It leaves
-    nothing behind but the artifact. Calls from several threads wait for each other.
+    grammar's fork may take ``limits.compile_seconds`` of CPU time on all cores together, twice that
+    and five seconds of wall time, and ``limits.compile_megabytes`` above what the server takes. It
+    leaves nothing behind but the artifact. Calls from several threads wait for each other.
 
     A context manager; ``close`` ends the server, and so does the end of this process, however it
     comes.
@@ -95,8 +95,8 @@ class ChildCompiler:
             waits for the server, about a second.
 
         Raises:
-            As ``compile_grammar``; LimitError for ``seconds`` and ``megabytes``; CdecError where
-            the child broke down.
+            As ``compile_grammar``; LimitError for ``compile_seconds`` and ``compile_megabytes``;
+            CdecError where the child broke down.
         """
         options = options or GrammarOptions()
         refuse_existing(path, force=force)
@@ -149,7 +149,7 @@ class ChildCompiler:
     ) -> GrammarReport:
         """Return the report of the grammar that was sent, or raise what became of it."""
         self.usage = None
-        deadline = time.monotonic() + 2 * options.limits.seconds + 5
+        deadline = time.monotonic() + 2 * options.limits.compile_seconds + 5
         result: GrammarReport | CdecError | None = None
         while True:
             message = server.receive(deadline)
@@ -217,7 +217,7 @@ def _death(
     status: int, cpu_seconds: float, options: GrammarOptions, printed: ServerFaultError | None
 ) -> CdecError:
     """Return what the end of a fork that said nothing means."""
-    if status == -signal.SIGXCPU or cpu_seconds >= options.limits.seconds:
+    if status == -signal.SIGXCPU or cpu_seconds >= options.limits.compile_seconds:
         return _out_of_time(options)
     if status == -signal.SIGKILL or (
         status == -signal.SIGABRT and _NO_MEMORY.search(str(printed)) is not None
@@ -232,15 +232,15 @@ def _death(
 
 def _out_of_time(options: GrammarOptions) -> LimitError:
     return LimitError(
-        f"compiling the grammar took more than {options.limits.seconds:g} seconds",
-        hint="raise `seconds`, or make the grammar smaller",
-        limit="seconds",
+        f"compiling the grammar took more than {options.limits.compile_seconds:g} seconds",
+        hint="raise `compile_seconds`, or make the grammar smaller",
+        limit="compile_seconds",
     )
 
 
 def _out_of_memory(options: GrammarOptions) -> LimitError:
     return LimitError(
-        f"compiling the grammar took more than {options.limits.megabytes} megabytes",
-        hint="raise `megabytes`, or make the grammar smaller",
-        limit="megabytes",
+        f"compiling the grammar took more than {options.limits.compile_megabytes} megabytes",
+        hint="raise `compile_megabytes`, or make the grammar smaller",
+        limit="compile_megabytes",
     )

@@ -188,7 +188,7 @@ def _be_the_child(message: Message, vocabulary: Vocabulary, writing: int) -> Non
         _end_with_parent()
         _return_memory()
         options = GrammarOptions.from_json(message.body["options"])
-        _limit(options.limits.seconds, options.limits.megabytes)
+        _limit(options.limits.compile_seconds, options.limits.compile_megabytes)
         write_all(writing, pack(_outcome(message, vocabulary, options, writing)))
         status = 0
     finally:

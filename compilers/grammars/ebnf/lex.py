@@ -39,7 +39,7 @@ _UNSUPPORTED = (
         "a regular expression /.../",
         "write character classes and repetitions, or the grammar in Lark's dialect",
     ),
-    (re.compile(r"%\w+"), "a directive", "directives belong to Lark's dialect: `dialect` lark"),
+    (re.compile(r"%\w+"), "a directive", "directives belong to Lark's dialect: `format` lark"),
     (re.compile(r"@\w*"), "an annotation", "leave it out"),
     (re.compile(r"[&!=]"), "look-ahead", "say what is allowed instead of what is not"),
     (re.compile(r"-"), "an exclusion A - B", "list what is allowed instead"),
@@ -50,7 +50,7 @@ _UNFINISHED = {
     "'": ("a literal without its closing quote", "end it with ', and write a line end as \\n"),
     "[": ("a character class without its ]", "end it with ], and write a line end as \\n"),
     "{": ("a bad count", "write {m}, {m,}, {,n} or {m,n}"),
-    ":": ("a colon", "a rule is NAME ::= ...; for Lark's dialect use `dialect` lark"),
+    ":": ("a colon", "a rule is NAME ::= ...; for Lark's dialect use `format` lark"),
 }
 
 

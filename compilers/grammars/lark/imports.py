@@ -40,12 +40,12 @@ def imports_of(outline: Outline) -> list[tuple[list[Token], list[tuple[str, str]
     return found
 
 
-def check_imports(outline: Outline, import_folder: Path | None) -> None:
+def check_imports(outline: Outline, allow_imports: Path | None) -> None:
     """Check that every import is of something that may be read; no file is opened.
 
     Args:
         outline: The grammar.
-        import_folder: Folder of files that may be imported; None: only Lark's own grammars.
+        allow_imports: Folder of files that may be imported; None: only Lark's own grammars.
 
     Raises:
         GrammarImportError: An import of anything else.
@@ -59,15 +59,15 @@ def check_imports(outline: Outline, import_folder: Path | None) -> None:
         dots = len([mark for mark in marks if mark == "."])
         if shipped and ("(" in marks or dots == 1):
             continue
-        if import_folder is not None and ".." not in marks:
+        if allow_imports is not None and ".." not in marks:
             continue
         position = statement.body[0].position if statement.body else outline.tokens[0].position
         allowed = ", ".join(f"{name}.NAME" for name in SHIPPED)
         raise GrammarImportError(
             f"{outline.where(position)}: may not import {text}",
-            hint=f"only {allowed}; `import_folder` DIR adds the files of a folder"
-            if import_folder is None
-            else "imported files must lie in the folder of `import_folder`",
+            hint=f"only {allowed}; `allow_imports` DIR adds the files of a folder"
+            if allow_imports is None
+            else "imported files must lie in the folder of `allow_imports`",
             **outline.place(position),
         )
 
@@ -100,7 +100,7 @@ class ImportLoader:
             return path, text
         if self.folder is None:
             raise GrammarImportError(
-                f"may not import {grammar_path}", hint="`import_folder` DIR allows files of DIR"
+                f"may not import {grammar_path}", hint="`allow_imports` DIR allows files of DIR"
             )
         folder = self.folder if base_path is None else Path(base_path)
         return self._read(folder / grammar_path, self.folder, grammar_path)

@@ -31,7 +31,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _GBNF = re.compile(r"^[ \t]*[A-Za-z][\w.-]*[ \t]*::=", re.MULTILINE)
-GBNF_HINT = "looks like GBNF; use `dialect` gbnf"
+GBNF_HINT = "looks like GBNF; use `format` gbnf"
 
 
 class Token(NamedTuple):

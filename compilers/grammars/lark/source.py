@@ -36,7 +36,7 @@ def read_lark(
     *,
     start: str | None = None,
     limits: GrammarLimits = GrammarLimits(),
-    import_folder: Path | None = None,
+    allow_imports: Path | None = None,
 ) -> Grammar:
     """Read a grammar in Lark's dialect.
 
@@ -44,7 +44,7 @@ def read_lark(
         text: The grammar, line ends as line feeds.
         start: The start rule; None is ``start``.
         limits: Limits.
-        import_folder: Where ``%import`` may read files; None: only Lark's own grammars.
+        allow_imports: Where ``%import`` may read files; None: only Lark's own grammars.
 
     Returns:
         Terminals and rules as ``lark.Lark`` has them. Cost: about 30 µs a token of the text.
@@ -56,7 +56,7 @@ def read_lark(
     with warnings.catch_warnings():
         # A caller has no use for warnings of re or Lark about a pattern's style.
         warnings.simplefilter("ignore")
-        outline = _checked_outline(text, limits, import_folder)
+        outline = _checked_outline(text, limits, allow_imports)
         if not outline.statements:
             raise GrammarSyntaxError(
                 "line 1: no rule, so nothing to start from",
@@ -64,15 +64,15 @@ def read_lark(
                 line=1,
                 column=1,
             )
-        return _read(outline, start or "start", limits, import_folder)
+        return _read(outline, start or "start", limits, allow_imports)
 
 
 def _read(
-    outline: Outline, start: str, limits: GrammarLimits, import_folder: Path | None
+    outline: Outline, start: str, limits: GrammarLimits, allow_imports: Path | None
 ) -> Grammar:
-    loader = ImportLoader(import_folder, limits, _importer(limits, import_folder))
+    loader = ImportLoader(allow_imports, limits, _importer(limits, allow_imports))
     try:
-        builder = _loaded(outline, loader, import_folder)
+        builder = _loaded(outline, loader, allow_imports)
         loaded = loaded_definitions(builder, outline, start)
         return assemble(loaded, outline, limits, start=start, is_closed=not loader.loaded)
     except VisitError as error:
@@ -89,11 +89,11 @@ def _read(
         ) from None
 
 
-def _loaded(outline: Outline, loader: ImportLoader, import_folder: Path | None) -> Any:
+def _loaded(outline: Outline, loader: ImportLoader, allow_imports: Path | None) -> Any:
     """Let Lark parse the grammar and resolve its imports."""
     builder = GrammarBuilder(False, [loader])
     # subtle: relative imports are resolved against the folder of this name; it is never opened.
-    origin = "<string>" if import_folder is None else str(import_folder / "<grammar>")
+    origin = "<string>" if allow_imports is None else str(allow_imports / "<grammar>")
     try:
         builder.load_grammar(outline.text, origin)
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
@@ -102,9 +102,9 @@ def _loaded(outline: Outline, loader: ImportLoader, import_folder: Path | None) 
     return builder
 
 
-def _checked_outline(text: str, limits: GrammarLimits, import_folder: Path | None) -> Outline:
+def _checked_outline(text: str, limits: GrammarLimits, allow_imports: Path | None) -> Outline:
     outline = read_outline(text)
-    check_imports(outline, import_folder)
+    check_imports(outline, allow_imports)
     check_limits(outline, limits)
     check_literals(outline, limits)
     if outline.is_well_formed:
@@ -112,13 +112,13 @@ def _checked_outline(text: str, limits: GrammarLimits, import_folder: Path | Non
     return outline
 
 
-def _importer(limits: GrammarLimits, import_folder: Path | None) -> Any:
+def _importer(limits: GrammarLimits, allow_imports: Path | None) -> Any:
     """Return the check of an imported file: the same as of the grammar itself."""
 
     def check(data: bytes, path: str) -> str:
         try:
             text = decode_source(data, limits)
-            _checked_outline(text, limits, import_folder)
+            _checked_outline(text, limits, allow_imports)
         except GrammarError as error:
             error.details.setdefault("path", path)
             raise

@@ -66,7 +66,7 @@ def all_triples(vocabulary: Vocabulary) -> SetConstraint:
 
 def measure(model: TabularModel, constraint: SetConstraint, visited: int) -> dict[str, Any]:
     """Visit about ``visited`` prefixes in one record and take stock."""
-    options: dict[str, Any] = {"round": 4096, "burn_in": 0, "tree_bytes": _CACHE}
+    options: dict[str, Any] = {"round": 4096, "burn_in": 0, "tree_cache": _CACHE}
     sampler = SAMPLERS["asap"](**options)
     # A draw visits its triple, mostly new, and its pair, soon one of those known.
     seeds = draw_seeds(np.random.default_rng(1), int(1.1 * visited))

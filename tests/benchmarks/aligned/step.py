@@ -22,7 +22,7 @@ from cdec.core import TabularModel, Vocabulary, open_artifact
 from cdec.data.assets import grammar_path
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.learning.rounds import Rounds
-from cdec.samplers.options import DEFAULT_TREE_BYTES
+from cdec.samplers.options import DEFAULT_TREE_CACHE
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.randomness import draw_seeds
 from tests.benchmarks import report
@@ -141,7 +141,7 @@ def round_seconds(model: TabularModel, constraint: Any, size: int, draws: int) -
     seeds = draw_seeds(np.random.default_rng(3), 1)
     times = []
     with Batch(model, [Request("", constraint, seeds, max_new_tokens=2 * _WORDS)]) as batch:
-        rounds = Rounds(batch, size=size, max_walks=size, tree_bytes=DEFAULT_TREE_BYTES)
+        rounds = Rounds(batch, size=size, max_walks=size, tree_cache=DEFAULT_TREE_CACHE)
         for _ in range(count):
             begin = time.process_time()
             for drawn in rounds.draw(np.array([0]), np.array([size])):

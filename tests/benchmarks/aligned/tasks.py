@@ -78,7 +78,7 @@ def constraint_of(task: Task, model: LanguageModel) -> Any:
     """Compile and open a task's grammar."""
     with TemporaryDirectory() as folder:
         path = Path(folder) / "grammar.arrow"
-        compile_grammar(task.grammar, model.vocabulary, path, dialect="ebnf")
+        compile_grammar(task.grammar, model.vocabulary, path, format="ebnf")
         return open_artifact(path, vocabulary=model.vocabulary)
 
 

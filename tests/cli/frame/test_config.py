@@ -31,7 +31,7 @@ def test_values_get_the_options_types(tmp_path: Path) -> None:
     )
     assert config.values("sample", SampleOptions) == {
         "artifact": Path("a.arrow"),
-        "max_tries": 8,
+        "K": 8,
         "temperature": 2.0,
         "resume": True,
         "prompt": ["x", "y"],
@@ -47,7 +47,7 @@ def test_typed_options_are_left_alone(tmp_path: Path) -> None:
 def test_keys_of_other_commands_are_ignored(tmp_path: Path) -> None:
     config = _load(tmp_path, 'prefix = "<"\nK = 2\n')
     assert config.values("compile-set", SetOptions) == {"prefix": "<"}
-    assert config.values("sample", SampleOptions) == {"max_tries": 2}
+    assert config.values("sample", SampleOptions) == {"K": 2}
 
 
 def test_a_commands_table_wins(tmp_path: Path) -> None:

@@ -24,10 +24,13 @@ from cdec.core.errors import CdecError, LimitError, Notice
     [
         ("raise `max_rules`, or split the grammar", "raise --max-rules, or split the grammar"),
         ("use `lexer` dynamic", "use --lexer dynamic"),
-        ("give `max_tries` or `tree_bytes`", "give --K or --tree-cache"),
-        ("raise `seconds` or `megabytes`", "raise --compile-seconds or --compile-megabytes"),
+        ("give `K` or `tree_cache`", "give --K or --tree-cache"),
+        (
+            "raise `compile_seconds` or `compile_megabytes`",
+            "raise --compile-seconds or --compile-megabytes",
+        ),
         ("name another file with `path`", "name another file with -o"),
-        ("Lark's dialect: `dialect` lark", "Lark's dialect: --format lark"),
+        ("Lark's dialect: `format` lark", "Lark's dialect: --format lark"),
     ],
 )
 def test_parameters_in_backquotes_become_options(text: str, typed: str) -> None:

@@ -83,4 +83,4 @@ def test_disc_draws_follow_the_model_given_both() -> None:
     # With 200 tries a draw that accepts none has probability below (1 - P(S))^200 < 1e-6.
     assert (1 - total) ** 200 < 1e-6
     target = {row: mass / total for row, mass in probabilities.items()}
-    assert g_test(drawn("disc", 1500, max_tries=200), target) >= 1e-4
+    assert g_test(drawn("disc", 1500, K=200), target) >= 1e-4

@@ -80,9 +80,7 @@ def test_draws_follow_the_masked_law(binary: Any, options: dict[str, Any]) -> No
 
 def test_disc_gets_close_to_the_target(binary: Any) -> None:
     toy = toy_a()
-    samples = DiscSampler(max_tries=8).draw(
-        toy.model(), binary, "", n=20_000, rng=np.random.default_rng(2)
-    )
+    samples = DiscSampler(K=8).draw(toy.model(), binary, "", n=20_000, rng=np.random.default_rng(2))
     rows = [tuple(sample.token_ids) for sample in samples]
     found = {row: rows.count(row) / len(rows) for row in set(rows)}
     # Design, toy A: TV .003138 for K = 8; the rest is the noise of 20,000 draws over 17 texts.

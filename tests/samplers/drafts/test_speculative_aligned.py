@@ -30,7 +30,7 @@ def test_disc_with_a_draft_follows_its_law(
 ) -> None:
     pair = PAIRS[name]
     hasten(monkeypatch, 21)
-    sampler = DiscSampler(max_tries=3, draft=pair.draft_model(), max_walks=1 << 17, **options)
+    sampler = DiscSampler(K=3, draft=pair.draft_model(), max_walks=1 << 17, **options)
     outcomes = rows(drawn(sampler, pair, DRAWS).outcomes)
     assert p_value(outcomes, disc(pair.toy, 3, limit=pair.limit)) >= 1e-4
 
@@ -52,7 +52,7 @@ def test_guesses_change_no_text_of_disc(kind: str) -> None:
     options: dict[str, Any] = {"draft": kind}
     if kind == "greedy model":
         options = {"draft": pair.draft_model(), "draft_temperature": 0.0}
-    ours = drawn(DiscSampler(max_tries=3, gamma=2, **options), pair, 1000, prompt=[0, 1, 2, 0])
-    plain = drawn(DiscSampler(max_tries=3), pair, 1000, prompt=[0, 1, 2, 0])
+    ours = drawn(DiscSampler(K=3, gamma=2, **options), pair, 1000, prompt=[0, 1, 2, 0])
+    plain = drawn(DiscSampler(K=3), pair, 1000, prompt=[0, 1, 2, 0])
     assert ours.outcomes == plain.outcomes
     assert np.array_equal(ours.log_weight, plain.log_weight, equal_nan=True)

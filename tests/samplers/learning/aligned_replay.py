@@ -28,7 +28,7 @@ def opened(
     """Open ``records`` equal requests that differ in their seeds, and their rounds."""
     seeds = np.random.default_rng(options.pop("seed", 5)).integers(0, 1 << 53, records).tolist()
     requests = [Request("", toy.constraint, [s], max_new_tokens=limit) for s in seeds]
-    chosen = {"max_walks": 1 << 15, "tree_bytes": 1 << 24} | options
+    chosen = {"max_walks": 1 << 15, "tree_cache": 1 << 24} | options
     with Batch(toy.model(), requests) as batch:
         yield batch, Rounds(batch, size=size, **chosen)
 

@@ -29,7 +29,7 @@ KINDS: list[tuple[str, dict[str, Any]]] = [
     ("exact", {"round": 5}),
     ("exact", {"round": 2, "abort": True}),
     ("exact", {"round": 3, "abort": True, "max_draws": 1, "fallback": "asap"}),
-    ("exact", {"round": 3, "max_draws": 1, "max_tries": 2}),
+    ("exact", {"round": 3, "max_draws": 1, "K": 2}),
 ]
 
 
@@ -76,7 +76,7 @@ def mixed_requests() -> tuple[Toy, list[Request]]:
     return toy, requests
 
 
-@pytest.mark.parametrize("how", [{}, {"max_walks": 1}, {"max_walks": 7, "tree_bytes": 1}])
+@pytest.mark.parametrize("how", [{}, {"max_walks": 1}, {"max_walks": 7, "tree_cache": 1}])
 @pytest.mark.parametrize(("name", "options"), KINDS)
 def test_records_do_not_depend_on_their_batch(
     name: str, options: dict[str, Any], how: dict[str, Any]

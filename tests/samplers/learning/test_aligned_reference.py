@@ -67,7 +67,7 @@ def test_every_number_of_random_trees_is_the_references(seed: int, limit: int | 
     # Dead ends, several end ids, padding, texts that end themselves, cut texts.
     toy = random_toy(seed, ends_itself=seed % 2 == 1)
     size, aborting = 1 + seed % 5, seed % 3 == 0
-    replay(Rules(toy, limit), rounds=8, size=size, aborting=aborting, tree_bytes=1)
+    replay(Rules(toy, limit), rounds=8, size=size, aborting=aborting, tree_cache=1)
 
 
 def test_random_trees_meet_dead_ends_and_limits() -> None:

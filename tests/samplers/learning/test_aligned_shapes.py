@@ -42,10 +42,10 @@ def wide_toy() -> Toy:
     return Toy(vocabulary, probabilities, sorted(rows))
 
 
-@pytest.mark.parametrize("tree_bytes", [1, 1 << 24])
+@pytest.mark.parametrize("tree_cache", [1, 1 << 24])
 @pytest.mark.parametrize("aborting", [False, True])
-def test_every_number_of_a_wide_tree_is_the_references(aborting: bool, tree_bytes: int) -> None:
-    replay(Rules(wide_toy()), rounds=25, size=20, aborting=aborting, tree_bytes=tree_bytes)
+def test_every_number_of_a_wide_tree_is_the_references(aborting: bool, tree_cache: int) -> None:
+    replay(Rules(wide_toy()), rounds=25, size=20, aborting=aborting, tree_cache=tree_cache)
 
 
 class StuckSession(WrappedSession):

@@ -208,7 +208,7 @@ def test_the_size_of_rounds_decides_results_and_is_recorded() -> None:
         {"until_converged": math.nan},
         {"max_draws": 0},
         {"round": 0},
-        {"tree_bytes": 0},
+        {"tree_cache": 0},
         {"max_walks": True},
     ],
 )

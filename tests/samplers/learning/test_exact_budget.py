@@ -73,7 +73,7 @@ def test_a_sample_past_the_budget_is_its_fallback_and_says_so(
     fallback: str, tries: int, exactness: str
 ) -> None:
     toy = toy_b()
-    how: dict[str, Any] = {"round": 1, "max_draws": 1, "fallback": fallback, "max_tries": tries}
+    how: dict[str, Any] = {"round": 1, "max_draws": 1, "fallback": fallback, "K": tries}
     samples = [drawn[0] for drawn in draw_records("exact", toy, 1500, 1, **how)]
     law = law_with_budget_one(toy, tries, weighted=fallback == "disc")
     assert sum(law.values()) == pytest.approx(1)
@@ -227,7 +227,7 @@ def test_few_samples_evaluate_no_prefix_that_no_candidate_visits(abort: bool) ->
 
 
 @pytest.mark.parametrize(
-    "options", [{"fallback": "masked"}, {"max_draws": 0}, {"max_tries": 0}, {"round": 1.5}]
+    "options", [{"fallback": "masked"}, {"max_draws": 0}, {"K": 0}, {"round": 1.5}]
 )
 def test_options_out_of_range_are_refused_by_name(options: dict[str, Any]) -> None:
     with pytest.raises(UsageError) as caught:

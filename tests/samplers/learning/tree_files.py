@@ -16,7 +16,7 @@ from tests.laws.toys import Toy
 def grown(toy: Toy, path: Path, candidates: int, *, size: int = 4) -> dict[str, float | None]:
     """Grow the tree of a file by some candidates; return its bracket."""
     with Batch(toy.model(), [Request([1], toy.constraint, [7])]) as batch:
-        rounds = Rounds(batch, size=size, max_walks=100, tree_bytes=1 << 20, file=TreeFile(path))
+        rounds = Rounds(batch, size=size, max_walks=100, tree_cache=1 << 20, file=TreeFile(path))
         while rounds.drawn[0] < candidates:
             count = min(size, candidates - int(rounds.drawn[0]))
             for _ in rounds.draw(np.array([0]), np.array([count])):
@@ -28,5 +28,5 @@ def grown(toy: Toy, path: Path, candidates: int, *, size: int = 4) -> dict[str, 
 def reloaded(toy: Toy, path: Path) -> tuple[dict[str, float | None], int]:
     """Return the bracket of a file's tree before anything is drawn, and its candidates."""
     with Batch(toy.model(), [Request([1], toy.constraint, [8])]) as batch:
-        rounds = Rounds(batch, size=4, max_walks=100, tree_bytes=1 << 20, file=TreeFile(path))
+        rounds = Rounds(batch, size=4, max_walks=100, tree_cache=1 << 20, file=TreeFile(path))
         return batch.tree.bracket(0, int(batch.roots[0])), int(rounds.before[0])

@@ -102,7 +102,7 @@ def test_an_unconstrained_beam_finds_the_models_mode() -> None:
 def test_disc_with_beams_draws_its_first_step_and_searches_the_rest() -> None:
     toy = toy_b()
     exact = masked(toy)
-    samples = SAMPLERS["disc"](max_tries=1, recycle=True, beams=3).draw(
+    samples = SAMPLERS["disc"](K=1, recycle=True, beams=3).draw(
         toy.model(), toy.constraint, "", n=3000, rng=RNG(0)
     )
     # The best member after each first token; its share is the first token's masked probability.
@@ -127,7 +127,7 @@ def test_disc_with_beams_passes_over_a_forced_prefix_before_it_draws() -> None:
     vocabulary = Vocabulary([b"a", b"b", b"<", b""], eos_token_ids=[3])
     model = TabularModel(lambda prefix: [0.3, 0.3, 0.2, 0.2], vocabulary)
     constraint = toy_set([(2, 0, 0), (2, 0, 1), (2, 1, 0)], vocabulary)
-    samples = SAMPLERS["disc"](max_tries=1, recycle=True, beams=2).draw(
+    samples = SAMPLERS["disc"](K=1, recycle=True, beams=2).draw(
         model, constraint, "", n=100, rng=RNG(0)
     )
     assert {tuple(s.token_ids) for s in samples} == {(2, 0, 0), (2, 1, 0)}

@@ -23,10 +23,10 @@ VARIANTS = {
     "masked": {},
     "masked top-m": {"top_m": 2},
     "beam": {"beams": 6},
-    "disc": {"max_tries": 3},
-    "disc recycle": {"max_tries": 3, "recycle": True},
-    "disc top-m": {"max_tries": 2, "top_m": 2},
-    "disc beams": {"max_tries": 2, "beams": 2},
+    "disc": {"K": 3},
+    "disc recycle": {"K": 3, "recycle": True},
+    "disc top-m": {"K": 2, "top_m": 2},
+    "disc beams": {"K": 2, "beams": 2},
 }
 
 
@@ -83,8 +83,8 @@ def test_a_seed_gives_the_same_text_whatever_the_other_draws(variant: str) -> No
 def test_the_first_candidates_of_more_tries_are_those_of_fewer() -> None:
     toy = toy_b()
     request = Request("", toy.constraint, seeds=range(200))
-    few = SAMPLERS["disc"](max_tries=2).draw_batch(toy.model(), [request])[0]
-    many = SAMPLERS["disc"](max_tries=8).draw_batch(toy.model(), [request])[0]
+    few = SAMPLERS["disc"](K=2).draw_batch(toy.model(), [request])[0]
+    many = SAMPLERS["disc"](K=8).draw_batch(toy.model(), [request])[0]
     accepted = [(a, b) for a, b in zip(few, many, strict=True) if a.diagnostics["accepted"]]
     assert accepted
     for a, b in accepted:
@@ -200,8 +200,8 @@ def test_an_empty_batch_and_a_request_without_draws_give_nothing() -> None:
 @pytest.mark.parametrize(
     ("name", "options"),
     [
-        ("disc", {"max_tries": 0}),
-        ("disc", {"max_tries": 2.5}),
+        ("disc", {"K": 0}),
+        ("disc", {"K": 2.5}),
         ("disc", {"top_m": 0}),
         ("disc", {"beams": 0}),
         ("masked", {"top_m": -1}),

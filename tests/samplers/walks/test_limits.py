@@ -40,7 +40,7 @@ def test_at_the_limit_only_the_end_event_is_allowed_at_its_real_probability() ->
 @pytest.mark.parametrize("recycle", [False, True])
 def test_disc_rejects_cut_candidates_as_weight_zero(recycle: bool) -> None:
     toy = toy_b()
-    samples = SAMPLERS["disc"](max_tries=2, recycle=recycle).draw(
+    samples = SAMPLERS["disc"](K=2, recycle=recycle).draw(
         toy.model(), toy.constraint, "", n=20_000, rng=np.random.default_rng(1), max_new_tokens=2
     )
     outcomes = [tuple(s.token_ids) if s.finish_reason == "complete" else None for s in samples]
@@ -95,7 +95,7 @@ def test_a_member_that_fills_the_context_still_takes_its_end_event() -> None:
     toy = toy_b()
     wanted = toy_set([(0, 1), (2,), (2, 0, 1)], toy.vocabulary)
     within = disc(Toy(toy.vocabulary, toy.probabilities, [(0, 1), (2,), (2, 0, 1)]), 2, limit=2)
-    samples = SAMPLERS["disc"](max_tries=2, max_walks=1 << 14).draw(
+    samples = SAMPLERS["disc"](K=2, max_walks=1 << 14).draw(
         context_model(toy, 4), wanted, [0, 1], n=10_000, rng=np.random.default_rng(1)
     )
     outcomes = [tuple(s.token_ids) if s.finish_reason == "complete" else None for s in samples]

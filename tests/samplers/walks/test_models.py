@@ -36,8 +36,8 @@ SAMPLER_OPTIONS: list[tuple[str, dict[str, Any]]] = [
     ("masked", {}),
     ("greedy", {}),
     ("beam", {"beams": 3}),
-    ("disc", {"max_tries": 3}),
-    ("disc", {"max_tries": 2, "recycle": True}),
+    ("disc", {"K": 3}),
+    ("disc", {"K": 2, "recycle": True}),
     ("unconstrained", {}),
 ]
 

@@ -43,7 +43,7 @@ def test_weights_probabilities_and_bracket_are_exact(toy: Toy) -> None:
 @settings(max_examples=8, deadline=None, derandomize=True)
 @given(toy=TOYS, tries=st.integers(1, 4), recycle=st.booleans())
 def test_disc_follows_its_law(toy: Toy, tries: int, recycle: bool) -> None:
-    sampler = SAMPLERS["disc"](max_tries=tries, recycle=recycle, max_walks=1 << 15)
+    sampler = SAMPLERS["disc"](K=tries, recycle=recycle, max_walks=1 << 15)
     samples = sampler.draw(
         toy.model(), toy.constraint, "", n=5000, rng=np.random.default_rng(tries)
     )

@@ -119,8 +119,8 @@ def test_too_much_time_and_too_much_memory_are_limits(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
     for text, limits, name in (
-        (SLOW, GrammarLimits(seconds=0.5), "seconds"),
-        (LARGE, GrammarLimits(megabytes=32), "megabytes"),
+        (SLOW, GrammarLimits(compile_seconds=0.5), "compile_seconds"),
+        (LARGE, GrammarLimits(compile_megabytes=32), "compile_megabytes"),
     ):
         started = time.monotonic()
         with pytest.raises(LimitError) as caught:
@@ -140,11 +140,11 @@ def test_a_child_that_hangs_is_ended(vocabulary: Vocabulary, tmp_path: Path) -> 
             for pid in _children(child.pid):
                 os.kill(pid, signal.SIGSTOP)
 
-        limits = GrammarLimits(seconds=0.1)
+        limits = GrammarLimits(compile_seconds=0.1)
         with pytest.raises(LimitError) as caught:
             options = GrammarOptions(limits=limits)
             child.compile(SLOW, vocabulary, tmp_path / "y.arrow", options, progress=stop)
-        assert caught.value.details["limit"] == "seconds"
+        assert caught.value.details["limit"] == "compile_seconds"
 
 
 def test_a_crash_is_told_and_the_next_grammar_compiles(
@@ -220,6 +220,6 @@ def test_options_that_make_no_sense_are_refused() -> None:
     with pytest.raises(UsageError):
         GrammarOptions(lexer="greedy")  # type: ignore[arg-type]
     with pytest.raises(UsageError):
-        GrammarOptions(dialect="yacc")  # type: ignore[arg-type]
+        GrammarOptions(format="yacc")  # type: ignore[arg-type]
     with pytest.raises(UsageError):
         GrammarOptions(limits=GrammarLimits(max_rules=0))

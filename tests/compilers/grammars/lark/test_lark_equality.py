@@ -112,7 +112,7 @@ def test_the_grammars_of_lark_itself_read_as_it_reads_them(shared: Path) -> None
     for path in sorted(folder.rglob("*.lark")):
         text = path.read_text(encoding="utf-8")
         try:
-            grammar = read_lark(text, import_folder=path.parent)
+            grammar = read_lark(text, allow_imports=path.parent)
         except CdecError as error:
             assert error.code == UNREADABLE.get(path.name, "E_GRAMMAR_NO_START"), path
             assert error.hint

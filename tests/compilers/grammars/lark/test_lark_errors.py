@@ -162,6 +162,6 @@ def test_what_re_thinks_of_a_pattern_is_not_shown() -> None:
 
 
 def test_the_other_dialect_is_read_where_it_is_named() -> None:
-    assert read_grammar(b'root ::= "a"\n', GrammarOptions(dialect="ebnf")).dialect == "ebnf"
+    assert read_grammar(b'root ::= "a"\n', GrammarOptions(format="ebnf")).dialect == "ebnf"
     with pytest.raises(UsageError):
-        read_grammar("x", GrammarOptions(dialect="yacc"))  # type: ignore[arg-type]
+        read_grammar("x", GrammarOptions(format="yacc"))  # type: ignore[arg-type]

@@ -56,7 +56,7 @@ def test_files_of_the_allowed_folder_are_imported(tmp_path: Path) -> None:
                                                     "DIGITS: /[0-9]+/\n")  # fmt: skip
     (tmp_path / "parts" / "more.lark").write_text('WORD: "w" | "v"\n')
     for path in (".parts.shapes.item", "parts.shapes.item"):
-        grammar = read_lark(f'%import {path}\nstart: item "!"\n', import_folder=tmp_path)
+        grammar = read_lark(f'%import {path}\nstart: item "!"\n', allow_imports=tmp_path)
         names = {terminal.name for terminal in grammar.terminals}
         assert {name.rpartition("__")[2] for name in names} == {"WORD", "DIGITS", "BANG"}
 
@@ -68,7 +68,7 @@ def test_nothing_outside_the_folder_is_imported(tmp_path: Path, target: str) -> 
     (tmp_path / "outside.lark").write_text('X: "a"\n')
     (inside / "link.lark").symlink_to(tmp_path / "outside.lark")
     with pytest.raises(CdecError) as caught:
-        read_lark(f"%import {target}\nstart: X\n", import_folder=inside)
+        read_lark(f"%import {target}\nstart: X\n", allow_imports=inside)
     assert caught.value.code == "E_GRAMMAR_IMPORT"
 
 
@@ -76,14 +76,14 @@ def test_imports_in_a_circle_end(tmp_path: Path) -> None:
     (tmp_path / "a.lark").write_text('%import .b.Y\nX: Y "x"\n')
     (tmp_path / "b.lark").write_text('%import .a.X\nY: X "y"\n')
     with pytest.raises(CdecError) as caught:
-        read_lark("%import .a.X\nstart: X\n", import_folder=tmp_path)
+        read_lark("%import .a.X\nstart: X\n", allow_imports=tmp_path)
     assert caught.value.code in ("E_GRAMMAR_IMPORT", "E_LIMIT")
 
 
 def test_mistakes_in_an_imported_file_name_it(tmp_path: Path) -> None:
     (tmp_path / "a.lark").write_text('Z: "z"\nX: /(/\n')
     with pytest.raises(CdecError) as caught:
-        options = GrammarOptions(import_folder=tmp_path, name="main.lark")
+        options = GrammarOptions(allow_imports=tmp_path, name="main.lark")
         read_grammar("%import .a.X\nstart: X\n", options)
     error = caught.value
     assert error.code == "E_REGEX_SYNTAX"
@@ -94,7 +94,7 @@ def test_mistakes_in_an_imported_file_name_it(tmp_path: Path) -> None:
 def test_the_source_of_a_grammar_with_imported_files_stands_alone(tmp_path: Path) -> None:
     (tmp_path / "shapes.lark").write_text(SHAPES)
     text = '%import .shapes.start -> shapes\n%ignore " "\nstart: shapes ";"?\n'
-    grammar = read_lark(text, import_folder=tmp_path)
+    grammar = read_lark(text, allow_imports=tmp_path)
     again = read_lark(grammar.source)
     assert "%import" not in grammar.source
     assert len(again.terminals) == len(grammar.terminals)
@@ -119,7 +119,7 @@ def test_a_grammar_without_imported_files_keeps_its_source() -> None:
 def test_lark_reads_the_rendered_text_to_the_same_rules(tmp_path: Path) -> None:
     (tmp_path / "e.lark").write_text('E: "\\"" "\\\\n" "\\t" /\\/\\\\[\\n\'"\\]]+/ | "é"\n')
     text = '%import .e.E\nn1: E | "a" n1\nn2.3: n1 | "\\n"\nstart: n2 E "\\\\" |\n'
-    grammar = read_lark(text, import_folder=tmp_path)
+    grammar = read_lark(text, allow_imports=tmp_path)
     again = plain(read_lark(grammar.source))
     ours = plain(grammar)
     assert [terminal[2:] for terminal in ours.terminals] == [t[2:] for t in again.terminals]
