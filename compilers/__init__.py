@@ -1,4 +1,5 @@
-"""Compilers: from a list of entities or a grammar to an artifact, offline and without a model.
+"""Compilers: from a list of entities or a grammar to an artifact, or to a constraint in
+memory, offline and without a model.
 
 ``sets`` and ``grammars`` do not know each other; begin with ``compile`` in either. Names are
 imported on first use, so that ``import cdec.compilers`` costs nothing.
@@ -16,11 +17,13 @@ if TYPE_CHECKING:
     from cdec.compilers.grammars.child.compiler import ChildCompiler as ChildCompiler
     from cdec.compilers.grammars.child.compiler import compile_in_child as compile_in_child
     from cdec.compilers.grammars.compile import compile_grammar as compile_grammar
+    from cdec.compilers.grammars.constraint import grammar_constraint as grammar_constraint
     from cdec.compilers.grammars.definition import GrammarLimits as GrammarLimits
     from cdec.compilers.grammars.options import GrammarOptions as GrammarOptions
     from cdec.compilers.grammars.report import GrammarReport as GrammarReport
     from cdec.compilers.sets.compile import compile_set as compile_set
     from cdec.compilers.sets.compile import compile_token_set as compile_token_set
+    from cdec.compilers.sets.constraint import set_constraint as set_constraint
     from cdec.compilers.sets.report import SetLimits as SetLimits
     from cdec.compilers.sets.report import SetProgress as SetProgress
     from cdec.compilers.sets.report import SetReport as SetReport
@@ -39,6 +42,8 @@ __all__ = [
     "compile_in_child",
     "compile_set",
     "compile_token_set",
+    "grammar_constraint",
+    "set_constraint",
 ]
 
 __getattr__ = exports(
@@ -57,5 +62,7 @@ __getattr__ = exports(
         "compile_in_child": "grammars.child.compiler",
         "compile_set": "sets.compile",
         "compile_token_set": "sets.compile",
+        "grammar_constraint": "grammars.constraint",
+        "set_constraint": "sets.constraint",
     },
 )

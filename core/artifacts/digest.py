@@ -11,10 +11,14 @@ import hashlib
 import json
 import os
 import secrets
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from cdec.core.artifacts.frame import Frame
 from cdec.core.errors import ArtifactChecksumError
@@ -74,6 +78,19 @@ def compute_digest(data: memoryview, places: Iterable[int]) -> str:
         return hashlib.sha256(chunk_digest(0)).hexdigest()
     with ThreadPoolExecutor(os.cpu_count() or 1) as pool:
         return hashlib.sha256(b"".join(pool.map(chunk_digest, starts))).hexdigest()
+
+
+def digest_of_arrays(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> str:
+    """Return what tells artifacts that are no files from each other, 64 hexadecimal digits.
+
+    Token bytes are left out: the metadata hold the vocabulary's hash.
+    """
+    digest = hashlib.sha256(json.dumps(dict(metadata), sort_keys=True).encode())
+    for name in sorted(arrays):
+        if not name.startswith("vocabulary_"):
+            digest.update(f"{name} {arrays[name].dtype.str} {len(arrays[name])} ".encode())
+            digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()
 
 
 def verify_digest(data: memoryview, frame: Frame, path: str) -> None:

@@ -14,8 +14,11 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
+from cdec.core.artifacts.digest import DIGEST_KEY, digest_of_arrays
 from cdec.core.artifacts.read import (
+    UNNAMED,
     ArtifactFile,
     ArtifactKind,
     ArtifactLimits,
@@ -122,6 +125,31 @@ def open_bytes(data: Any, vocabulary: Vocabulary) -> StoredConstraint:
         As ``open_artifact``.
     """
     return bind_artifact(verify_bytes(data, KINDS), vocabulary)
+
+
+def bind_arrays(
+    kind: str,
+    arrays: Mapping[str, NDArray[Any]],
+    metadata: Mapping[str, str],
+    vocabulary: Vocabulary,
+) -> StoredConstraint:
+    """Open what a compiler has just made, without a file; nothing is verified.
+
+    Args:
+        kind: One of ``CONSTRAINTS``.
+        arrays: The columns; they become read-only.
+        metadata: As ``write_artifact`` takes it; a digest of the columns is added.
+        vocabulary: What it was compiled for.
+
+    Returns:
+        The constraint. Cost: one read of the columns.
+    """
+    for array in arrays.values():
+        array.flags.writeable = False
+    own = {"cdec.kind": kind, DIGEST_KEY: digest_of_arrays(arrays, metadata)}
+    return bind_artifact(
+        ArtifactFile(kind, dict(metadata) | own, dict(arrays), UNNAMED), vocabulary
+    )
 
 
 def read_artifact(path: str | Path, *, limits: ArtifactLimits | None = None) -> ArtifactFile:

@@ -30,6 +30,8 @@ from cdec.core.errors import (
 )
 
 _AGAIN = "compile the artifact again"
+UNNAMED = Path("artifact")
+"""Stands for the path of an artifact that is no file."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +43,7 @@ class ArtifactLimits:
 
 @dataclass(frozen=True, slots=True)
 class ArtifactFile:
-    """A verified artifact; the arrays are read-only views of the mapped file."""
+    """A verified artifact; the arrays are read-only, views of the mapped file if it is one."""
 
     kind: str
     metadata: dict[str, str]
@@ -98,9 +100,9 @@ def map_verified(
 
 def verify_bytes(data: bytes, kinds: Mapping[str, ArtifactKind]) -> ArtifactFile:
     """Verify an artifact held in memory: all checks of ``map_verified``, nothing remembered."""
-    frame = read_frame(memoryview(data), "artifact")
-    kind = _check_frame(memoryview(data), frame, kinds, "artifact")
-    return _verified(data, frame, kind, Path("artifact"))
+    frame = read_frame(memoryview(data), str(UNNAMED))
+    kind = _check_frame(memoryview(data), frame, kinds, str(UNNAMED))
+    return _verified(data, frame, kind, UNNAMED)
 
 
 def _verified(data: Any, frame: Frame, kind: ArtifactKind, path: Path) -> ArtifactFile:
