@@ -61,6 +61,8 @@ def test_flags_are_found_where_they_stand(tmp_path: Path) -> None:
 def test_messages_name_parameters_that_exist() -> None:
     trees = {path: ast.parse(path.read_text()) for room in ROOMS for path in files_of(room)}
     named = set().union(*map(named_in, trees.values()))
-    said = {word: path for path, tree in trees.items() for word in said_in(tree)}
+    # What fields mean is no message: backquotes hold the words that records have there.
+    messages = {path: tree for path, tree in trees.items() if path.stem != "record_fields"}
+    said = {word: path for path, tree in messages.items() for word in said_in(tree)}
     assert "max_rules" in said
     assert not {word: path for word, path in said.items() if word not in named | OF_COMMANDS}

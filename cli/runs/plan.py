@@ -23,6 +23,7 @@ from cdec.cli.runs.requirements import require_grammars
 from cdec.cli.runs.reward import refuse_code
 from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import OutputExistsError, UsageError
+from cdec.core.record_fields import fields_of
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
@@ -118,21 +119,6 @@ class Plan:
         return Files(prompts, for_tree(records, self.tree, held), held)
 
 
-KNOWN_FIELDS = (
-    *("schema_version", "id", "index", "text", "token_ids", "entity_ids"),
-    *("logprob", "log_weight", "log_candidate_weight", "finish_reason", "valid"),
-    *("method", "exactness", "seed", "draws", "accepted", "iteration"),
-    *("log_mass", "log_mass_se", "log_mass_lower", "log_mass_upper", "ess", "missed_mass"),
-    *("path_evaluations", "particles", "resamplings", "rank", "proved"),
-    *("log_q_lower", "log_q_upper", "log_text", "tokenisations"),
-    *("target_calls", "target_tokens", "draft_calls", "distinct_evaluations"),
-    *("acceptance_rate", "kl_spent", "round", "length_mass", "accepted_length"),
-    *("cost_per_token", "scenario_counts", "reward"),
-    *("satisfaction_soft", "satisfaction_hard", "lookahead", "input"),
-)
-"""Every field that a sample of any method can have."""
-
-
 _PROBABLE = frozenset({"greedy", "cdlh", "cdlh-approx", "cdsl"})
 """Methods that take the most probable tokens anyway."""
 
@@ -174,7 +160,7 @@ def kept_fields(options: Options) -> Sequence[str] | None:
     Raises:
         UsageError: An unknown name, or ``--resume`` without the fields it goes by.
     """
-    names = parse_fields(options.fields, KNOWN_FIELDS, "sample")
+    names = parse_fields(options.fields, fields_of("sample"), "sample")
     if names is not None and options.resume and not {"id", "index"} <= set(names):
         raise UsageError(
             f"--fields is {options.fields!r}, without id and index, by which --resume goes",

@@ -16,6 +16,7 @@ from cdec.cli.runs.loop import Loop, Task, at_temperatures
 from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.requirements import Requirements
 from cdec.core.errors import CdecError, UsageError
+from cdec.core.record_fields import fields_of
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -27,12 +28,6 @@ if TYPE_CHECKING:
     from cdec.data.prompts.score_records import ScoreRecord
     from cdec.samplers.scoring.score import Score, ScoreRequest
 
-KNOWN_FIELDS = (
-    *("id", "index", "text", "token_ids", "tokens", "entity_ids", "logprob", "perplexity"),
-    *("events", "log_z_sum", "log_masked", "member", "valid", "first_refused"),
-    *("log_mass_lower", "log_mass_upper", "log_q_lower", "log_q_upper"),
-)
-"""Every field that a scored record can have."""
 _CONSTRAINED_ONLY = ("deny", "lookahead", "heal", "max_new_tokens", "candidates", "seed")
 MAX_POOL = 10_000
 """Most consecutive records of one prompt that share their bounds."""
@@ -59,7 +54,7 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         refuse_unused(("seed",), typed, "without --candidates")
     if options.input == "-" and options.prompts == "-":
         raise UsageError("--input and --prompts are both stdin", hint="name one of the files")
-    fields = parse_fields(options.fields, KNOWN_FIELDS, "score")
+    fields = parse_fields(options.fields, fields_of("score"), "score")
     if options.input == "-":
         refuse_terminal("samples (JSONL or text lines)", "give -i FILE, or pipe them in")
     require_input(options.input)

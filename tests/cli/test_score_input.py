@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.runs.score import KNOWN_FIELDS
+from cdec.core.record_fields import fields_of
 
 from .conftest import Runner
 
@@ -27,7 +27,7 @@ def test_fields_are_chosen_and_misspelt_ones_refused(cdec: Runner, letters: Path
     assert "log_q_lower" in wrong.stderr
     assert cdec(*words, "--fields", ",", stdin=b"a\n").status == 2
     (whole,) = cdec(*words, stdin=jsonl({"id": 1, "index": 2, "token_ids": [0, 0]})).records
-    assert set(whole) <= set(KNOWN_FIELDS)
+    assert set(whole) <= set(fields_of("score"))
     # The field of the text is another matter.
     (named,) = cdec(*words, "--field", "name", stdin=b'{"name": "a"}\n').records
     assert named["text"] == "a"
