@@ -19,6 +19,18 @@ class ModelOptions(CommonOptions):
             "Text of special tokens in prompts becomes the token.", shared.PROMPTS, decides=True
         ),
     ] = False
+    chat: Annotated[
+        bool,
+        Declared(
+            "Put prompts that are texts into the model's chat template. The embedded model has one "
+            "for questions, and bare questions go into it unasked.",
+            shared.PROMPTS,
+        ),
+    ] = False
+    raw: Annotated[
+        bool,
+        Declared("Leave all prompts that are texts as they are typed.", shared.PROMPTS),
+    ] = False
     model: shared.ModelOption = None
     revision: shared.RevisionOption = None
     device: Annotated[

@@ -20,7 +20,23 @@ class PromptOptions(CommonOptions):
     ] = "-"
     prompt: Annotated[
         list[str],
-        Declared("A prompt; repeatable.", PROMPTS, metavar="TEXT"),
+        Declared(
+            "A prompt; repeatable. Newlines are typed as $'one\\ntwo'.", PROMPTS, metavar="TEXT"
+        ),
+    ] = field(default_factory=list)
+    prompt_file: Annotated[
+        list[str],
+        Declared(
+            "A file that is one prompt, newlines included (all but one at its end); repeatable; "
+            "`-` is stdin.",
+            PROMPTS,
+            metavar="FILE",
+        ),
     ] = field(default_factory=list)
     template: TemplateOption = None
     input_limits: Annotated[InputLimits, Limits(PROMPTS)] = PROMPT_LIMITS
+
+    @property
+    def has_texts(self) -> bool:
+        """Whether prompts are given as texts, so that no records are read."""
+        return bool(self.prompt or self.prompt_file)

@@ -104,6 +104,14 @@ class ScoreOptions(
             metavar="TEXT",
         ),
     ] = None
+    prompt_file: Annotated[
+        str | None,
+        Declared(
+            "A file that is this prompt, newlines included; `-` is stdin.",
+            shared.PROMPTS,
+            metavar="FILE",
+        ),
+    ] = None
     prompts: Annotated[
         str | None,
         Declared(

@@ -28,7 +28,7 @@ class Prompts:
     Attributes:
         options: As typed.
         max_n: Most draws that a record may ask for; None for the default.
-        texts: What ``--prompt`` gave.
+        texts: What ``--prompt`` and ``--prompt-file`` gave.
         template: Fills prompts from fields; None where records bring them.
         stats: Counts and notices of the input.
     """
@@ -48,17 +48,20 @@ class Prompts:
             max_n: Most draws that a record may ask for; None for the default.
 
         Raises:
-            InputMissingError: Template or input are not there.
+            InputMissingError: Template, input or the file of a prompt are not there.
+            EncodingError, LimitError: The file of a prompt is no UTF-8, or too long.
             UsageError: A prompt or the template is malformed.
         """
         from cdec.data.input.source import SourceStats
         from cdec.data.prompts.templates import read_template
 
-        texts = tuple(require_utf8(text, "--prompt") for text in options.prompt)
+        stats = SourceStats()
+        texts = [typed_prompt(text, stats) for text in options.prompt]
+        texts += [read_prompt(path, options.input_limits) for path in options.prompt_file]
         template = None if options.template is None else read_template(options.template)
         if not texts:
             require_input(options.input)
-        return cls(options, max_n, texts, template, SourceStats())
+        return cls(options, max_n, tuple(texts), template, stats)
 
     def records(self) -> Iterator[PromptRecord | BadRecord]:
         """Return the records in their order.
@@ -104,7 +107,7 @@ class ScorePrompts:
     """The prompts of a run.
 
     Attributes:
-        text: What ``--prompt`` gave.
+        text: What ``--prompt`` or ``--prompt-file`` gave.
         by_id: What ``--prompts`` gave, by ``id_key``; None without it.
         name: How ``--prompts`` calls its file.
         notices: Warnings about that file.
@@ -171,6 +174,37 @@ class ScorePrompts:
         )
 
 
+def typed_prompt(text: str, stats: SourceStats) -> str:
+    r"""Return the text of ``--prompt``; one with ``\n`` spelled out gets a notice, and stays.
+
+    Raises:
+        UsageError: It is no UTF-8.
+    """
+    if "\\n" in text and "\n" not in text:
+        stats.notice_once(
+            "W_SPELLED_NEWLINE",
+            "`prompt` holds a backslash and an n, which stay as they are: type $'...' in the place "
+            'of "..." for a newline, or give `prompt_file`',
+        )
+    return require_utf8(text, "--prompt")
+
+
+def read_prompt(path: str, limits: InputLimits) -> str:
+    """Return the text of a file of ``--prompt-file``.
+
+    Raises:
+        InputMissingError, EncodingError, LimitError: It cannot be read, is no UTF-8, is too long.
+    """
+    from cdec.data.prompts.text_file import read_text_file
+
+    return read_text_file(
+        path,
+        max_bytes=limits.max_line_bytes,
+        what="prompt",
+        hint="raise `max_line_bytes`, or give many prompts as records with -i FILE",
+    )
+
+
 def require_input(source: str) -> None:
     """See whether an input can be opened, before anything that costs time.
 
@@ -208,11 +242,16 @@ def check_prompts(
     Raises:
         UsageError: One of these.
     """
-    if options.prompt and "input" in typed:
-        raise UsageError("--prompt and --input were both given", hint="give one of them")
-    if options.prompt and unconstrained is not None:
+    if options.has_texts and "input" in typed:
+        flag = "--prompt" if options.prompt else "--prompt-file"
+        raise UsageError(f"{flag} and --input were both given", hint="give one of them")
+    if options.prompt_file.count("-") > 1:
+        raise UsageError("--prompt-file names stdin twice", hint="give each prompt its own file")
+    if options.has_texts and unconstrained is not None:
         raise unconstrained
-    if not options.prompt and options.input == "-":
+    if "-" in options.prompt_file:
+        refuse_terminal("a prompt", "give --prompt TEXT or --prompt-file FILE, or pipe it in")
+    if not options.has_texts and options.input == "-":
         refuse_terminal(
             "prompts (text or JSONL lines)", "give --prompt TEXT or -i FILE, or pipe them in"
         )

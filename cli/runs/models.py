@@ -67,8 +67,17 @@ def load_vocabulary(
 
 
 def open_model(options: ModelOptions) -> LanguageModel:
-    """Load the model that the options name."""
+    """Load the model that the options name.
+
+    Raises:
+        ModelError: It cannot be had.
+        ChatTemplateMissingError: ``--chat``, and it has no chat template.
+        UsageError: ``--chat`` and ``--raw``.
+    """
     from cdec.core import load_model
+
+    if options.chat and options.raw:
+        raise UsageError("--chat and --raw were both given", hint="give one of them")
 
     with named_by("--model", options.model):
         return load_model(
@@ -82,6 +91,7 @@ def open_model(options: ModelOptions) -> LanguageModel:
             allow_pickle=options.allow_pickle,
             quantization=options.quantization,
             allow_special=options.allow_special,
+            chat=True if options.chat else False if options.raw else None,
         )
 
 

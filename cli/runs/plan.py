@@ -197,7 +197,7 @@ def inputs(options: Options) -> list[str]:
     named = [pair.partition("=")[2] for pair in options.constraint]
     optional = (options.artifact, options.template, options.deny, options.given.get("counts"))
     return [
-        *([] if options.prompt else [options.input]),
+        *(options.prompt_file if options.has_texts else [options.input]),
         *named,
         *map(str, options.conjoined),
         *(str(path) for path in optional if path is not None),

@@ -236,7 +236,7 @@ def require_grammars(
             hint="leave it out",
         )
     files = [*held.named.values(), *held.others.values()]
-    if options.prompt and not files:
+    if options.has_texts and not files:
         raise needs_grammar(parameters[0], "there is no artifact")
     for file in files:
         kind = constraint_class(file.kind)

@@ -48,7 +48,7 @@ def build_reward(options: SampleOptions, method: ChosenMethod) -> Reward | None:
     is_model = spec.partition(":")[0] == "classifier"
     with named_by("--reward", spec):
         reward = build_reward(spec, **({"device": options.device} if is_model else {}))
-    if options.prompt:
+    if options.has_texts:
         _require_no_fields(reward)
     return reward
 

@@ -53,7 +53,7 @@ def sample(options: Options, run: Run) -> int:
             resume=options.resume,
         ) as writer,
     ):
-        run.console.warn(writer.notices)
+        run.console.warn([*writer.notices, *files.prompts.stats.notices])
         tasks = Tasks(options, loaded.requirements, writer.finished, loaded.reward)
         loop = Loop(
             work=at_temperatures(loaded.model, warping_of(options), loaded.sampler.draw_batch),
@@ -172,6 +172,7 @@ def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object
         **deciding(options),
         "model": shown_model(options.model),
         "vocabulary": model.vocabulary.vocabulary_hash,
+        "prompt_form": model.prompt_form,
         "artifacts": dict(sorted(held.digests.items())),
         **({"and": held.other_digests} if held.others else {}),
         "deny": _hash(held.denied) if held.denied else None,

@@ -8,10 +8,16 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdec.cli.frame.tables import print_json
-from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused, require_utf8
+from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
-from cdec.cli.runs.inputs import ScorePrompts, read_denied, require_input
+from cdec.cli.runs.inputs import (
+    ScorePrompts,
+    read_denied,
+    read_prompt,
+    require_input,
+    typed_prompt,
+)
 from cdec.cli.runs.loop import Loop, Task, at_temperatures
 from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.requirements import Requirements
@@ -42,8 +48,11 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         InputMissingError: An input is not there.
     """
     check_warping(options)
-    if options.prompt is not None and options.prompts is not None:
-        raise UsageError("--prompt and --prompts were both given", hint="give one of them")
+    places = (options.prompt, options.prompt_file, options.prompts)
+    flags = ("--prompt", "--prompt-file", "--prompts")
+    given = [flag for flag, place in zip(flags, places, strict=True) if place is not None]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} were both given", hint="give one of them")
     if options.prompts is None:
         refuse_unused(("template",), typed, "without --prompts")
         if not (options.artifact or options.conjoined):
@@ -52,8 +61,8 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         refuse_unused(("end",), typed, "with an artifact, which says where its members end")
     if not options.candidates:
         refuse_unused(("seed",), typed, "without --candidates")
-    if options.input == "-" and options.prompts == "-":
-        raise UsageError("--input and --prompts are both stdin", hint="name one of the files")
+    if options.input == "-" and "-" in (options.prompts, options.prompt_file):
+        raise UsageError(f"--input and {given[0]} are both stdin", hint="name one of the files")
     fields = parse_fields(options.fields, fields_of("score"), "score")
     if options.input == "-":
         refuse_terminal("samples (JSONL or text lines)", "give -i FILE, or pipe them in")
@@ -76,15 +85,15 @@ def score(options: Options, run: Run) -> int:
     paths = ArtifactPaths.of(options.artifact, options)
     denied = read_denied(options.deny)
     limits = options.input_limits
+    stats = SourceStats()
     prompts = ScorePrompts.read(
-        None if options.prompt is None else require_utf8(options.prompt, "--prompt"),
+        _given_prompt(options, stats),
         options.prompts,
         options.template,
         limits,
     )
     held = RunConstraint.read(paths, denied, options)
     model = models.open_model(options)
-    stats = SourceStats()
     with Requirements(held, model, required=False) as requirements:
         run.console.warn(requirements.take_notices())
         tasks = map(Tasks(options, prompts, requirements).of, _records(options, limits, stats))
@@ -98,6 +107,13 @@ def score(options: Options, run: Run) -> int:
         status = loop.over(pooled(tasks, options.batch_size, is_pooled=is_pooled), run)
         run.console.warn([*requirements.take_notices(), *prompts.notices, *stats.notices])
     return status
+
+
+def _given_prompt(options: Options, stats: SourceStats) -> str | None:
+    """Return what stands before texts whose records do not say it."""
+    if options.prompt_file is not None:
+        return read_prompt(options.prompt_file, options.input_limits)
+    return None if options.prompt is None else typed_prompt(options.prompt, stats)
 
 
 def _scores(

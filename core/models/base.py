@@ -10,7 +10,7 @@ from __future__ import annotations
 import copy
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -32,6 +32,8 @@ Contexts: TypeAlias = NDArray[np.int64]
 """int64[n] ids of nodes in a model's prefix tree."""
 Prompt: TypeAlias = str | Sequence[int] | Sequence[Mapping[str, Any]]
 """A text, token ids, or chat messages (``role`` and ``content``)."""
+PromptForm: TypeAlias = Literal["text", "questions", "chat"]
+"""A text stays a text; goes into the chat template if it is a bare question; or in any case."""
 
 DEFAULT_CACHE_BYTES = 256 << 20
 """Bytes of next-token distributions kept for contexts that are asked for again."""
@@ -47,9 +49,11 @@ class LanguageModel(ABC):
         warping: What ``prefill`` applies to new prompts by default.
         rounding: Bound of the relative error of a sum of probabilities, such as the whole of them.
         continues_prompt: Whether a text goes on where its prompt ends, rather than beginning anew.
+        prompt_form: What becomes of prompts that are texts.
     """
 
     rounding: float = 1e-6
+    prompt_form: PromptForm = "text"
     continues_prompt: bool = True
 
     def __init__(

@@ -37,6 +37,7 @@ def load_model(
     tokenizer: str | Path | None = None,
     vocabulary: Vocabulary | None = None,
     allow_special: bool = False,
+    chat: bool | None = None,
     max_batch_rows: int = 256,
     max_batch_tokens: int = 16384,
     cache_bytes: int = DEFAULT_CACHE_BYTES,
@@ -60,6 +61,8 @@ def load_model(
         vocabulary: For a model without a tokenizer; prompts are then token ids, or texts if the
             vocabulary encodes.
         allow_special: Let special tokens that are spelled out in prompts be special.
+        chat: Whether prompts that are texts go into the tokenizer's chat template; None: those that
+            the tokenizer itself says (of the embedded models: bare questions), else none.
         max_batch_rows: Sequences a forward pass.
         max_batch_tokens: New tokens a forward pass, padding included.
         cache_bytes: Bytes of next-token distributions kept.
@@ -73,6 +76,7 @@ def load_model(
         ModelError: Not found, not loadable, or tokenizer and model do not fit.
         TrustError: The repository wants to run code, or has pickled weights only.
         ExtraMissingError: A package that an option needs is not installed.
+        ChatTemplateMissingError: ``chat``, and the tokenizer has no template.
         UsageError: An option that makes no sense.
     """
     _check_options(dtype, max_batch_rows, max_batch_tokens, cache_bytes, key_value_bytes)
@@ -97,7 +101,7 @@ def load_model(
             module,
             vocabulary,
             loaded,
-            allow_special,
+            {"allow_special": allow_special, "chat": chat},
             {"max_batch_rows": max_batch_rows, "cache_bytes": cache_bytes},
             {"max_batch_tokens": max_batch_tokens, "key_value_bytes": key_value_bytes},
         )
@@ -107,7 +111,7 @@ def _wrap(
     module: Any,
     vocabulary: Vocabulary,
     tokenizer: Any,
-    allow_special: bool,
+    prompt_options: dict[str, Any],
     options: dict[str, int],
     pool_options: dict[str, int],
 ) -> LanguageModel:
@@ -123,7 +127,7 @@ def _wrap(
         vocabulary,
         context_length=length,
         room=0 if module.config.is_encoder_decoder else 1,
-        allow_special=allow_special,
+        **prompt_options,
     )
     if module.config.is_encoder_decoder:
         return EncoderDecoderModel(

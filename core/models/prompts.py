@@ -2,6 +2,10 @@
 
 A user's text must not be able to end a turn or a sequence, so special tokens come from the
 tokenizer's own framing and from the chat template alone, unless ``allow_special`` is asked for.
+
+A text goes into the chat template as a user's message if that is asked for. A tokenizer may also
+say itself which texts do, in ``cdec_questions`` of its ``tokenizer_config.json``: a regular
+expression that the whole text matches, for models that answer questions in one form only.
 """
 
 from __future__ import annotations
@@ -16,15 +20,17 @@ from cdec.core.errors import (
     EmptyPromptError,
     EncodingError,
     FieldError,
+    ModelError,
     UsageError,
 )
 from cdec.core.models.tabular import checked_token_ids
 
 if TYPE_CHECKING:
-    from cdec.core.models.base import Prompt
+    from cdec.core.models.base import Prompt, PromptForm
     from cdec.core.tokens.vocabulary import Vocabulary
 
 _PRIVATE_USE = range(0xE000, 0xF900)
+_QUESTIONS = "cdec_questions"
 
 
 class PromptEncoder:
@@ -37,6 +43,13 @@ class PromptEncoder:
         context_length: Tokens of prompt and text together; None where unbounded.
         room: Tokens that a prompt must leave free; 0 where texts have a context of their own.
         allow_special: Let special tokens that are spelled out in a prompt be special.
+        chat: Whether texts go into the chat template; None: those that the tokenizer says.
+
+    Attributes:
+        form: What becomes of texts.
+
+    Raises:
+        ChatTemplateMissingError: ``chat``, and no template.
     """
 
     def __init__(
@@ -47,6 +60,7 @@ class PromptEncoder:
         context_length: int | None = None,
         room: int = 1,
         allow_special: bool = False,
+        chat: bool | None = None,
     ) -> None:
         self._room = room
         self._tokenizer = tokenizer
@@ -56,6 +70,14 @@ class PromptEncoder:
         self._special = _special_tokens(tokenizer)
         spelled = sorted(self._special, key=len, reverse=True)
         self._special_pattern = re.compile("|".join(map(re.escape, spelled)) or r"(?!)")
+        if chat and not self.has_chat_template:
+            raise ChatTemplateMissingError(
+                "`chat` puts prompts into the chat template, and the tokenizer has none",
+                hint="Leave `chat` out, or take a model that was trained for chat.",
+            )
+        self._questions = self._pattern_of_questions()
+        asks = chat is None and self._questions is not None
+        self.form: PromptForm = "chat" if chat else "questions" if asks else "text"
 
     @property
     def has_chat_template(self) -> bool:
@@ -66,7 +88,8 @@ class PromptEncoder:
         """Return a prompt's token ids.
 
         Args:
-            prompt: A text, framed as the tokenizer frames texts (begin of sequence and the like);
+            prompt: A text, framed as the tokenizer frames texts (begin of sequence and the like) or
+                put into the chat template, as ``form`` says;
                 chat messages with ``role`` and ``content``; or token ids, taken as they are.
 
         Raises:
@@ -77,7 +100,9 @@ class PromptEncoder:
             EncodingError: A text with lone surrogates.
             UsageError: A text, and neither a tokenizer nor a vocabulary that encodes.
         """
-        if isinstance(prompt, str):
+        if isinstance(prompt, str) and self._is_message(prompt):
+            token_ids = self._encode_messages([{"role": "user", "content": prompt}])
+        elif isinstance(prompt, str):
             token_ids = self._encode_text(prompt)
         elif any(isinstance(part, Mapping) for part in prompt):
             token_ids = self._encode_messages(prompt)
@@ -95,6 +120,29 @@ class PromptEncoder:
                 limit=limit,
             )
         return token_ids
+
+    def _pattern_of_questions(self) -> re.Pattern[str] | None:
+        """Return what the tokenizer says of texts that go into its chat template, if it does.
+
+        Raises:
+            ModelError: It is no regular expression.
+        """
+        pattern = getattr(self._tokenizer, "init_kwargs", {}).get(_QUESTIONS)
+        if pattern is None or not self.has_chat_template:
+            return None
+        try:
+            return re.compile(pattern)
+        except (re.error, TypeError) as error:
+            raise ModelError(
+                f"{_QUESTIONS} of tokenizer_config.json is no regular expression: {error}",
+                hint="Leave it out of the file.",
+            ) from error
+
+    def _is_message(self, text: str) -> bool:
+        """Whether a text goes into the chat template."""
+        if self.form == "questions" and self._questions is not None:
+            return self._questions.fullmatch(text) is not None
+        return self.form == "chat"
 
     def _first_tokens(self) -> list[int]:
         bos = self._vocabulary.bos_token_id

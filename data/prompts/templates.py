@@ -9,9 +9,8 @@ from pathlib import Path
 
 import orjson
 
-from cdec.core.errors import FieldError, LimitError, UsageError
-from cdec.data.input.lines import LineBlock, decode_line, numbered_lines
-from cdec.data.input.source import bom_length, open_source
+from cdec.core.errors import FieldError, UsageError
+from cdec.data.prompts.text_file import read_text_file
 
 _MAX_BYTES = 16 << 20
 _PLACE = re.compile(r"[^\W\d][\w .-]*")
@@ -98,17 +97,10 @@ def read_template(path: str | Path) -> PromptTemplate:
         LimitError: It is longer than 16 MiB.
         UsageError: It is no template.
     """
-    with open_source(Path(path)) as stream:
-        data = stream.read(_MAX_BYTES + 1)
-    if len(data) > _MAX_BYTES:
-        raise LimitError(
-            f"{path} is longer than {_MAX_BYTES} bytes, too long for a template",
-            hint="give the prompts as the input, and the text around them as the template",
-            limit=f"template bytes {_MAX_BYTES}",
-        )
-    start = bom_length(data)
-    lines = [
-        decode_line(line, str(path), number, offset)
-        for number, offset, line in numbered_lines(LineBlock(1, start, data[start:]))
-    ]
-    return PromptTemplate.parse("\n".join(lines), str(path))
+    text = read_text_file(
+        path,
+        max_bytes=_MAX_BYTES,
+        what="template",
+        hint="give the prompts as the input, and the text around them as the template",
+    )
+    return PromptTemplate.parse(text, str(path))

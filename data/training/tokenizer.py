@@ -9,12 +9,22 @@ from typing import Any
 
 BOS, END, PAD = "<|bos|>", "<|end|>", "<|pad|>"
 CHAT_TEMPLATE = (
-    "{% for message in messages %}"
-    "{% if message['role'] == 'assistant' %} {{ message['content'] }}\n"
+    "{{ bos_token }}{% for message in messages %}"
+    "{% set text = message['content'] | trim %}"
+    "{% if message['role'] == 'assistant' %} {{ text }}\n"
     "{% elif message['role'] == 'system' %}{{ message['content'] }}\n"
-    "{% else %}Question: {{ message['content'] }}\nAnswer:{% endif %}"
+    "{% elif text.endswith(':') %}{{ message['content'] }}"
+    "{% elif ' as JSON with the keys ' in text %}{{ text }}\n"
+    "{% elif text.startswith('Question:') %}{{ text }}\nAnswer:"
+    "{% else %}Question: {{ text }}\nAnswer:{% endif %}"
     "{% endfor %}"
 )
+"""A user's text that ends in ``Answer:``, ``Word:``, ... has its form already."""
+QUESTIONS = r"\s*(?:Question:(?!.*Answer:)[^\n]*|(?![A-Z]\w*:)[^\n]*\?)\s*"
+"""Texts that are questions and nothing else: one line that says so or ends in a question mark.
+
+Read by ``cdec.core.models.prompts``; a label such as ``Problem:`` begins another form.
+"""
 
 
 def train_tokenizer(texts: Iterable[str], vocabulary_size: int) -> Any:
@@ -65,6 +75,7 @@ def save_tokenizer(tokenizer: Any, folder: Path, context: int) -> None:
         "model_max_length": context,
         "clean_up_tokenization_spaces": False,
         "chat_template": CHAT_TEMPLATE,
+        "cdec_questions": QUESTIONS,
     }
     text = json.dumps(config, indent=2, ensure_ascii=False) + "\n"
     (folder / "tokenizer_config.json").write_text(text, encoding="utf-8")

@@ -72,7 +72,64 @@ def test_tokenizer_starts_with_bos_and_round_trips(loaded: tuple[str, Any, Any])
 def test_chat_template_asks_a_question(loaded: tuple[str, Any, Any]) -> None:
     _, _, tokenizer = loaded
     messages = [{"role": "user", "content": "Who?"}]
-    assert tokenizer.apply_chat_template(messages, tokenize=False) == "Question: Who?\nAnswer:"
+    asked = tokenizer.apply_chat_template(messages, tokenize=False)
+    assert asked == "<|bos|>Question: Who?\nAnswer:"
+    messages += [{"role": "assistant", "content": "Me"}, {"role": "user", "content": "Why?"}]
+    asked = tokenizer.apply_chat_template(messages, tokenize=False)
+    assert asked == "<|bos|>Question: Who?\nAnswer: Me\nQuestion: Why?\nAnswer:"
+
+
+PARIS = "Question: What is the capital of France?\nAnswer:"
+
+
+@pytest.mark.parametrize("name", ["target", "draft"])
+def test_bare_questions_get_the_form_of_the_training(name: str) -> None:
+    from cdec.core import load_model
+
+    path = embedded_model_path(name)
+    model, raw = load_model(path), load_model(path, chat=False)
+    assert (model.prompt_form, raw.prompt_form) == ("questions", "text")
+    for bare in ("What is the capital of France?", " Question: What is the capital of France? \n"):
+        assert model.encode_prompt(bare) == raw.encode_prompt(PARIS)
+        assert raw.encode_prompt(bare) != raw.encode_prompt(PARIS)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        PARIS,
+        "Question: Who?\nAnswer: Me\nQuestion: Who?\nAnswer: ",
+        "Question: Who? Answer:",
+        "Question: Who?\nJSON:",
+        "Problem: How many apples does Anna have now?",
+        "Definition: what?\nWord:",
+        "Describe the country Vietnam as JSON with the keys name, capital.\n",
+        "The capital of France is",
+        "Q: Who?\nA: me\nQ: Where?",
+        "",
+    ],
+)
+def test_other_prompts_stay_as_they_are(text: str) -> None:
+    from cdec.core import load_model
+
+    path = embedded_model_path()
+    assert load_model(path).encode_prompt(text) == load_model(path, chat=False).encode_prompt(text)
+
+
+def test_with_chat_no_form_is_put_on_twice() -> None:
+    from cdec.core import load_model
+
+    path = embedded_model_path()
+    chat, raw = load_model(path, chat=True), load_model(path, chat=False)
+    formed = [
+        row["prompt"]
+        for name in ("facts", "json", "glosses")
+        for row in read_jsonl(evaluation_prompts(name))[:20]
+    ]
+    for text in formed:
+        assert chat.encode_prompt(text) == raw.encode_prompt(text)
+    asked = chat.encode_prompt("Name the capital of France.")
+    assert asked == raw.encode_prompt("Question: Name the capital of France.\nAnswer:")
 
 
 def test_whole_context_serves_as_well_as_a_short_one(loaded: tuple[str, Any, Any]) -> None:

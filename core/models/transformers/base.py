@@ -55,6 +55,7 @@ class TransformersModel(LanguageModel):
         self.max_batch_rows = max_batch_rows
         self._module = module
         self._prompts = prompts
+        self.prompt_form = prompts.form
         self._device = device
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
 

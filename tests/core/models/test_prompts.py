@@ -14,6 +14,7 @@ from cdec.core.errors import (
     EmptyPromptError,
     EncodingError,
     FieldError,
+    ModelError,
     UsageError,
 )
 from cdec.core.models.prompts import PromptEncoder
@@ -28,7 +29,7 @@ TEMPLATE = (
 )
 
 
-def make_tokenizer(template: str | None = TEMPLATE, framed: bool = True) -> Any:
+def make_tokenizer(template: str | None = TEMPLATE, framed: bool = True, **settings: object) -> Any:
     """A byte-level tokenizer without merges, with three special tokens."""
     alphabet = sorted(pre_tokenizers.ByteLevel.alphabet())
     backend = Tokenizer(models.BPE({letter: i for i, letter in enumerate(alphabet)}, []))
@@ -45,6 +46,7 @@ def make_tokenizer(template: str | None = TEMPLATE, framed: bool = True) -> Any:
         eos_token="<|end|>",
         additional_special_tokens=["<|start|>"],
         **names,
+        **settings,
     )
     tokenizer.chat_template = template
     return tokenizer
@@ -163,3 +165,35 @@ def test_without_a_tokenizer_texts_are_refused() -> None:
     bare = PromptEncoder(None, Vocabulary([b"a", b"b"], eos_token_ids=[1]))
     with pytest.raises(UsageError, match="no tokenizer"):
         bare.encode("a")
+
+
+def test_with_chat_a_text_is_a_users_message() -> None:
+    text = " hi <|end|> there"
+    chatting = encoder(chat=True)
+    assert chatting.encode(text) == encoder().encode([{"role": "user", "content": text}])
+    assert chatting.encode(text).count(END) == 1  # of the template
+    assert (chatting.form, encoder().form, encoder(chat=False).form) == ("chat", "text", "text")
+    assert chatting.encode([5, 7]) == [5, 7]
+
+
+def test_chat_needs_a_template() -> None:
+    with pytest.raises(ChatTemplateMissingError, match="`chat`"):
+        encoder(make_tokenizer(template=None), chat=True)
+
+
+def test_a_tokenizer_says_which_texts_are_messages() -> None:
+    asking = make_tokenizer(cdec_questions=r"[^\n]*\?")
+    texts = encoder(asking)
+    assert texts.form == "questions"
+    assert texts.encode("who?") == encoder(chat=True).encode("who?")
+    for other in ("who? me", "a\nwho?", ""):
+        assert texts.encode(other) == encoder().encode(other)
+    raw = encoder(asking, chat=False)
+    assert (raw.form, raw.encode("who?")) == ("text", encoder().encode("who?"))
+
+
+def test_what_a_tokenizer_says_of_texts_may_be_wrong_or_idle() -> None:
+    assert encoder(make_tokenizer(template=None, cdec_questions="a")).form == "text"
+    for wrong in ("(", 4):
+        with pytest.raises(ModelError, match="no regular expression"):
+            encoder(make_tokenizer(cdec_questions=wrong))
