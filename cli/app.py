@@ -86,6 +86,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _run_app(run: Run, arguments: Sequence[str] | None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
+    run.words = tuple(words)
     result = build_app()(args=words, prog_name="cdec", standalone_mode=False, obj=run)
     return result if isinstance(result, int) else 0
 

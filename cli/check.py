@@ -21,7 +21,7 @@ def execute(options: Options, run: Run) -> int:
 
     \b
     Examples:
-      printf 'Paris\\nParys\\n' | cdec check cities.arrow
+      printf 'Paris\\nParys\\n' | cdec check
       cdec check cities.arrow -i samples.jsonl --field text | jq -c 'select(.valid | not)'
       cdec check json.arrow --whole -i document.json
       echo '{"a": [1, 2}' | cdec check json.arrow --explain
@@ -38,7 +38,7 @@ def execute(options: Options, run: Run) -> int:
         refuse_terminal("texts", "give -i FILE, or pipe them in")
     if not options.explain:
         return check(options, run)
-    steps = explanation(options, run.typed)
+    steps = explanation(options, run)
     if not options.json:
         print_columns(run.console, _HEADER, [_explained_row(step) for step in steps])
         return 0

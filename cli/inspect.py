@@ -10,6 +10,7 @@ from cdec.cli.frame.tables import flatten, print_json, print_table
 from cdec.cli.options.reading import InspectOptions as Options
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact
+from cdec.cli.runs.found import named_or_found
 
 _TREE = ("depth", "width", "state")
 
@@ -31,14 +32,15 @@ def execute(options: Options, run: Run) -> int:
 
     if not options.tree:
         refuse_unused(_TREE, run.typed, "without --tree")
-    file = read_artifact(options.artifact)
+    artifact = named_or_found(options.artifact, run, "cdec inspect")
+    file = read_artifact(artifact)
     known = constraint_class(file.kind).tree_parameters
     if not known:
         refuse_unused(("tree",), run.typed, f"to a {file.kind}")
     constraint = bind_artifact(file)
     described: dict[str, Any] = {
-        "path": str(options.artifact),
-        "bytes": options.artifact.stat().st_size,
+        "path": str(artifact),
+        "bytes": artifact.stat().st_size,
         **constraint.summary(),
         "statistics": constraint.statistics(),
         "columns": {name: f"{array.dtype}[{len(array)}]" for name, array in file.arrays.items()},

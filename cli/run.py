@@ -16,7 +16,7 @@ from cdec.core.errors import UsageError
 class Options(RunOptions):
     """Options of ``cdec run``: those of ``cdec sample``, the artifact by its place."""
 
-    artifact: shared.ArtifactArgument
+    artifact: shared.ArtifactArgument = None
 
 
 def execute(options: Options, run: Run) -> int:
@@ -24,10 +24,11 @@ def execute(options: Options, run: Run) -> int:
 
     \b
     Examples:
+      cdec run < prompts.txt
       cdec run titles.arrow --prompt "Question: Which city is it?"
       cdec run titles.arrow -i prompts.jsonl -o samples.jsonl
     """
-    if options.artifact.suffix == ".toml":
+    if options.artifact is not None and options.artifact.suffix == ".toml":
         raise UsageError(
             f"{options.artifact} is a recipe, and this version runs artifacts only",
             hint="type the run: cdec sample -a ARTIFACT -i PROMPTS -o SAMPLES",

@@ -33,12 +33,14 @@ class Run:
     Attributes:
         signals: Handlers of the run.
         console: Output streams; replaced when the options are known.
+        words: What was typed after ``cdec``.
         typed: Names of the options that stood on the command line.
         started: ``time.monotonic()`` at the start, seconds.
     """
 
     signals: Signals
     console: Console
+    words: tuple[str, ...] = ()
     typed: frozenset[str] = frozenset()
     started: float = dataclasses.field(default_factory=time.monotonic)
 

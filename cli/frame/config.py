@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Set
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -113,9 +113,9 @@ class Config:
 
 
 def option_fields(options_class: type[CommonOptions]) -> dict[str, Parameter]:
-    """Return the options (not the arguments) of a command by their keys."""
+    """Return the options of a command by their keys, and the arguments that may be left out."""
     found = parameters_of(options_class).values()
-    return {parameter.key: parameter for parameter in found if not parameter.declared.positional}
+    return {p.key: p for p in found if not (p.declared.positional and p.default is MISSING)}
 
 
 def _checked(key: str, value: Any, expected: Any, path: Path) -> Any:

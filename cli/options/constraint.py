@@ -16,7 +16,12 @@ class ArtifactOptions(CommonOptions):
 
     artifact: Annotated[
         Path | None,
-        Declared("The constraint of records that name none.", CONSTRAINT, metavar="ARTIFACT"),
+        Declared(
+            "The constraint of records that name none; that of cdec.toml, or the only one in this "
+            "folder, if not given.",
+            CONSTRAINT,
+            metavar="ARTIFACT",
+        ),
     ] = None
 
 

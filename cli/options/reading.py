@@ -15,7 +15,7 @@ from cdec.cli.options.texts import TextFormatOptions
 class CheckOptions(TextFormatOptions):
     """Options of ``cdec check``; the documented defaults stand here."""
 
-    artifact: shared.ArtifactArgument
+    artifact: shared.ArtifactArgument = None
     input: Annotated[
         str,
         Declared("Texts, one a line; `-` is stdin.", shared.INPUT, metavar="FILE"),
@@ -60,7 +60,7 @@ class CheckOptions(TextFormatOptions):
 class InspectOptions(CommonOptions):
     """Options of ``cdec inspect``; the documented defaults stand here."""
 
-    artifact: shared.ArtifactArgument
+    artifact: shared.ArtifactArgument = None
     tree: Annotated[
         bool,
         Declared("Show part of a set's trie, or one subterminal tree of a grammar.", shared.OUTPUT),

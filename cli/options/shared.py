@@ -25,7 +25,12 @@ INPUT = "Input"
 TOKENS = "Tokens"
 
 ArtifactArgument = Annotated[
-    Path, Declared("An artifact that a compile command wrote.", metavar="ARTIFACT", positional=True)
+    Path | None,
+    Declared(
+        "An artifact; that of cdec.toml, or the only one in this folder, if not given.",
+        metavar="ARTIFACT",
+        positional=True,
+    ),
 ]
 ModelOption = Annotated[
     str | None,

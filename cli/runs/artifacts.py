@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +12,7 @@ from cdec.core.errors import ArtifactVersionError, CdecError, UsageError
 if TYPE_CHECKING:
     from cdec.cli.options.constraint import ConstraintOptions
     from cdec.core.artifacts.read import ArtifactFile
-    from cdec.data.prompts.record import BadRecord, PromptRecord
+    from cdec.data.prompts.record import PromptRecord
 
 DEFAULT = ""
 """Stands for the artifact of the records that name none."""
@@ -175,36 +174,3 @@ def _refuse_tree(path: Path) -> None:
         hint="give it to --tree of cdec sample or cdec mass, with that record's model, prompt and "
         "artifact",
     )
-
-
-def needs_artifact(who: str, command: str) -> UsageError:
-    """Return the error of a run without an artifact, where ``who`` needs one.
-
-    Args:
-        who: The method, or the command.
-        command: The command, such as ``cdec sample``.
-    """
-    hint = f"name the artifact: {command} {HOW_TO_NAME_ONE}"
-    return UsageError(f"{who} needs an artifact", hint=hint)
-
-
-def refuse_unconstrained(
-    records: Iterator[PromptRecord | BadRecord], needed: UsageError
-) -> Iterator[PromptRecord | BadRecord]:
-    """Look at the first record of a run without artifacts: it must bring a grammar of its own.
-
-    Later records without a constraint become error objects in their places.
-
-    Args:
-        records: Of the input.
-        needed: The error of a run that needs an artifact.
-
-    Raises:
-        UsageError: ``needed``; it does not.
-    """
-    from cdec.data.prompts.record import PromptRecord
-
-    first = next(records, None)
-    if not isinstance(first, PromptRecord) or first.grammar is None:
-        raise needed
-    return itertools.chain([first], records)

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact
+from cdec.cli.runs.found import named_or_found
 from cdec.cli.runs.loop import Loop, Task, batches
 from cdec.core.errors import DataError, EncodingError, UsageError
 
@@ -26,7 +27,7 @@ def check(options: Options, run: Run) -> int:
     Raises:
         UsageError: An option that this kind of artifact has no use for.
     """
-    verdicts = _verdicts(options, run.typed)
+    verdicts = _verdicts(options, run)
     loop = Loop(
         # A verdict is made when its task is: sessions go on from text to text.
         work=lambda tasks: [task.request for task in tasks],
@@ -37,9 +38,9 @@ def check(options: Options, run: Run) -> int:
     return loop.over(batches((Task(None, verdict) for verdict in verdicts), 1), run)
 
 
-def _verdicts(options: Options, typed: frozenset[str]) -> Iterator[dict[str, Any]]:
+def _verdicts(options: Options, run: Run) -> Iterator[dict[str, Any]]:
     """Yield what the artifact says of each text, or token row, of the input."""
-    constraint = _constraint(options, typed)
+    constraint = _constraint(options, run, run.typed)
     if options.token_ids:
         return constraint.token_verdicts(_token_rows(options), shown=options.allowed)
     texts = _texts(options)
@@ -49,7 +50,7 @@ def _verdicts(options: Options, typed: frozenset[str]) -> Iterator[dict[str, Any
     return constraint.verdicts(texts, shown=options.allowed)
 
 
-def explanation(options: Options, typed: frozenset[str]) -> Iterator[dict[str, Any]]:
+def explanation(options: Options, run: Run) -> Iterator[dict[str, Any]]:
     """Yield the steps of the input's one text through a grammar.
 
     Raises:
@@ -57,7 +58,7 @@ def explanation(options: Options, typed: frozenset[str]) -> Iterator[dict[str, A
     """
     from cdec.core.tokens.longest_tokens import longest_tokens
 
-    constraint = _constraint(options, typed | {"explain"})
+    constraint = _constraint(options, run, run.typed | {"explain"})
     if options.token_ids:
         row = _only(_token_rows(options), "row of token ids")
     else:
@@ -69,11 +70,11 @@ def explanation(options: Options, typed: frozenset[str]) -> Iterator[dict[str, A
     return constraint.explain(row, shown=options.allowed)
 
 
-def _constraint(options: Options, typed: frozenset[str]) -> Constraint:
+def _constraint(options: Options, run: Run, typed: frozenset[str]) -> Constraint:
     from cdec.cli.runs.models import load_vocabulary
     from cdec.core.artifacts.kinds import bind_artifact, constraint_class
 
-    file = read_artifact(options.artifact)
+    file = read_artifact(named_or_found(options.artifact, run, "cdec check"))
     if not constraint_class(file.kind).has_terminals:
         refuse_unused(_TERMINALS_ONLY, typed, f"to a {file.kind} artifact")
     vocabulary = None

@@ -228,16 +228,12 @@ def read_denied(path: Path | None) -> list[str]:
     return [text for batch in batches for text in batch.texts if text]
 
 
-def check_prompts(
-    options: PromptOptions, typed: frozenset[str], *, unconstrained: UsageError | None
-) -> None:
-    """Refuse prompts from two places, from a terminal, or that nothing can hold to a constraint.
+def check_prompts(options: PromptOptions, typed: frozenset[str]) -> None:
+    """Refuse prompts from two places or from a terminal.
 
     Args:
         options: Where prompts come from.
         typed: Fields that stood on the command line.
-        unconstrained: What is wrong with prompts that bring no constraint of their own, as those of
-            ``--prompt``; the first record of an input is looked at later.
 
     Raises:
         UsageError: One of these.
@@ -247,8 +243,6 @@ def check_prompts(
         raise UsageError(f"{flag} and --input were both given", hint="give one of them")
     if options.prompt_file.count("-") > 1:
         raise UsageError("--prompt-file names stdin twice", hint="give each prompt its own file")
-    if options.has_texts and unconstrained is not None:
-        raise unconstrained
     if "-" in options.prompt_file:
         refuse_terminal("a prompt", "give --prompt TEXT or --prompt-file FILE, or pipe it in")
     if not options.has_texts and options.input == "-":

@@ -7,12 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.runs import models
-from cdec.cli.runs.artifacts import (
-    ArtifactPaths,
-    RunConstraint,
-    needs_artifact,
-    refuse_unconstrained,
-)
+from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
+from cdec.cli.runs.found import artifact_for_records, tell_configured
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
 from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
@@ -27,7 +23,6 @@ if TYPE_CHECKING:
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.samplers.scoring.mass_estimator import MassEstimator
 
-_COMMAND = "cdec mass"
 _ANY_N = 2**63 - 1
 """How many draws a record asks for does not matter here."""
 
@@ -38,10 +33,12 @@ def measure(options: Options, run: Run) -> int:
     estimator = _estimator(options)
     tree = checked_tree(estimator.tree)
     paths = ArtifactPaths.of(options.artifact, options)
+    tell_configured(options.artifact, run)
     prompts = Prompts.open(options, max_n=_ANY_N)
     records = prompts.records()
     if not paths:
-        records = refuse_unconstrained(records, needs_artifact(_COMMAND, _COMMAND))
+        records, artifact = artifact_for_records(records, run, "cdec mass")
+        paths = ArtifactPaths.of(artifact, options)
     held = RunConstraint.read(paths, read_denied(options.deny), options)
     records = for_tree(records, tree, held)
     warping = warping_of(options)
@@ -68,9 +65,7 @@ def _check_options(options: Options, typed: frozenset[str]) -> None:
     refuse_revision(options.model, typed)
     if options.tree is not None and not options.remember:
         raise UsageError("--tree keeps what --no-remember forgets", hint="give one of them")
-    has_artifact = options.artifact or options.constraint or options.conjoined
-    needed = None if has_artifact else needs_artifact(_COMMAND, _COMMAND)
-    check_prompts(options, typed, unconstrained=needed)
+    check_prompts(options, typed)
 
 
 def _estimator(options: Options) -> MassEstimator:

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.grammar_limits import cache_limits
 from cdec.cli.options.shared import parse_fields
-from cdec.cli.runs.artifacts import (
-    ArtifactPaths,
-    RunConstraint,
-    needs_artifact,
-    refuse_unconstrained,
-)
+from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
 from cdec.cli.runs.draft import Draft
+from cdec.cli.runs.found import artifact_for_records, tell_configured
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.method import ChosenMethod
 from cdec.cli.runs.models import check_warping, refuse_revision
@@ -24,9 +20,9 @@ from cdec.cli.runs.reward import refuse_code
 from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import OutputExistsError, UsageError
 from cdec.core.record_fields import fields_of
-from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
+    from cdec.cli.frame.command import Run
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.compilers.grammars.child.cache import CacheLimits
     from cdec.data.prompts.read import BadRecord, PromptRecord
@@ -42,11 +38,13 @@ class Files:
         prompts: Where records come from.
         records: The records, from the first one on.
         held: What all records are held to.
+        options: Those of the plan, with the artifact that was found.
     """
 
     prompts: Prompts
     records: Iterator[PromptRecord | BadRecord]
     held: RunConstraint
+    options: Options
 
 
 @dataclass(frozen=True)
@@ -99,24 +97,31 @@ class Plan:
             cache=cache_limits(options),
         )
 
-    def open_files(self) -> Files:
+    def open_files(self, run: Run) -> Files:
         """Open the input, then see that the output may be written, then verify the artifacts.
+
+        Args:
+            run: What was typed; its console is told of an artifact that was not.
 
         Raises:
             CdecError: One of them cannot be used.
         """
-        options = self.options
+        options, paths = self.options, self.paths
+        tell_configured(options.artifact, run)
         prompts = Prompts.open(options, max_n=options.max_n)
         records = prompts.records()
-        if not self.paths.named and self.method.declared.needs_constraint:
-            records = refuse_unconstrained(records, needs_constraint(options))
+        if not paths.named and self.method.declared.needs_constraint:
+            who = f"--method {options.method}"
+            records, artifact = artifact_for_records(records, run, who, but=options.conjoined)
+            options = replace(options, artifact=artifact)
+            paths = ArtifactPaths.of(artifact, options)
         denied = read_denied(options.deny)
         refuse_output(options)
-        held = RunConstraint.read(self.paths, denied, options)
+        held = RunConstraint.read(paths, denied, options)
         require_grammars(options, held, guessing=self.draft.guessing)
         has_file = self.draft.keeps_counts and self.method.values["counts"] is not None
         self.counts.require_artifacts(held.digests.values() if has_file else ())
-        return Files(prompts, for_tree(records, self.tree, held), held)
+        return Files(prompts, for_tree(records, self.tree, held), held, options)
 
 
 _PROBABLE = frozenset({"greedy", "cdlh", "cdlh-approx", "cdsl"})
@@ -127,7 +132,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     """Refuse values out of range and options that contradict each other.
 
     Raises:
-        UsageError: Also for prompts awaited from a terminal, and for a run without an artifact.
+        UsageError: Also for prompts awaited from a terminal.
     """
     check_warping(options, instead=_greedily(options))
     refuse_revision(options.model, typed)
@@ -135,14 +140,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         raise UsageError("--resume continues a file, --force replaces it", hint="give one of them")
     if options.resume and options.output is None:
         raise UsageError("--resume needs an output file", hint="name it with -o FILE")
-    is_free = options.artifact or options.constraint or not METHODS[options.method].needs_constraint
-    needed = None if is_free else needs_constraint(options)
-    check_prompts(options, typed, unconstrained=needed)
-
-
-def needs_constraint(options: Options) -> UsageError:
-    """Return the error of a run whose method needs an artifact."""
-    return needs_artifact(f"--method {options.method}", "cdec sample")
+    check_prompts(options, typed)
 
 
 def _greedily(options: Options) -> str:

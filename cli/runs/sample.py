@@ -41,14 +41,14 @@ def sample(options: Options, run: Run) -> int:
 
     plan = Plan.of(options, run.typed)
     options = plan.options
-    files = plan.open_files()
+    files = plan.open_files(run)
     loaded = _load(plan, files, run.console)
     with (
         loaded.requirements,
         open_writer(
             options.output,
             config=manifest(plan, files, loaded.model),
-            inputs=inputs(options),
+            inputs=inputs(files.options),
             force=options.force,
             resume=options.resume,
         ) as writer,

@@ -11,6 +11,7 @@ from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
+from cdec.cli.runs.found import optional_artifact, tell_configured
 from cdec.cli.runs.inputs import (
     ScorePrompts,
     read_denied,
@@ -72,6 +73,18 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
     return fields
 
 
+def with_found_artifact(options: Options, run: Run) -> Options:
+    """Return the options with the only artifact in the working directory, where none is named.
+
+    A text can be scored without one: where there are none or several nothing is refused, and with
+    ``--no-end``, which goes with no artifact, nothing is looked for.
+    """
+    tell_configured(options.artifact, run)
+    if options.artifact or options.conjoined or options.constraint or "end" in run.typed:
+        return options
+    return replace(options, artifact=optional_artifact(run))
+
+
 def score(options: Options, run: Run) -> int:
     """Carry out one run; returns the exit status.
 
@@ -81,6 +94,7 @@ def score(options: Options, run: Run) -> int:
     from cdec.data.input.source import SourceStats
 
     refuse_revision(options.model, run.typed)
+    options = with_found_artifact(options, run)
     fields = check_options(options, run.typed)
     paths = ArtifactPaths.of(options.artifact, options)
     denied = read_denied(options.deny)

@@ -98,6 +98,24 @@ def map_verified(
     return file
 
 
+def peek_metadata(path: Path) -> dict[str, str]:
+    """Return what a file says of itself in its schema metadata; nothing of it is verified.
+
+    Args:
+        path: The file.
+
+    Returns:
+        The metadata; no ``cdec.kind`` in an Arrow file of another program. Cost: two small reads,
+        whatever the size of the file.
+
+    Raises:
+        InputMissingError: It cannot be read.
+        ArtifactFormatError, ArtifactChecksumError, LimitError: It is damaged or no Arrow file.
+    """
+    data, _ = _map_file(path, ArtifactLimits())
+    return read_frame(memoryview(data), str(path)).metadata
+
+
 def verify_bytes(data: bytes, kinds: Mapping[str, ArtifactKind]) -> ArtifactFile:
     """Verify an artifact held in memory: all checks of ``map_verified``, nothing remembered."""
     frame = read_frame(memoryview(data), str(UNNAMED))

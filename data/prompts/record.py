@@ -62,6 +62,11 @@ class PromptRecord:
     schema: str | None = None
     input: dict[str, object] | None = None
 
+    @property
+    def brings_constraint(self) -> bool:
+        """Whether it says by itself what its texts must be."""
+        return self.grammar is not None or self.candidates is not None
+
 
 @dataclass(frozen=True, slots=True)
 class BadRecord:

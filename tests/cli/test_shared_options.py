@@ -72,15 +72,3 @@ def test_values_out_of_range_are_refused_by_the_name_that_was_typed(
     result = cdec(command, "-a", letters, "--prompt", "x", *words, stdin=b"a\n")
     assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
     assert said in result.stderr
-
-
-@pytest.mark.usefixtures("letters")
-@pytest.mark.parametrize("words", [("sample", "--method", "masked"), ("mass",)])
-def test_a_run_without_an_artifact_says_how_to_get_one(
-    cdec: Runner, words: tuple[str, ...]
-) -> None:
-    for place, stdin in ((("--prompt", "x"), b""), ((), b"x\n")):
-        result = cdec(*words, *place, stdin=stdin)
-        assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
-        assert "needs an artifact" in result.stderr
-        assert f"cdec {words[0]} -a ARTIFACT (make one with cdec compile-set" in result.stderr

@@ -1,0 +1,221 @@
+"""The artifact of a command that names none: the only one in the working directory."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import shlex
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdec.core.errors import CdecError, InputMissingError, UsageError
+
+if TYPE_CHECKING:
+    from cdec.cli.frame.command import Run
+    from cdec.data.prompts.record import BadRecord, PromptRecord
+
+_SHOWN = 8
+"""Most files that a message lists."""
+_BAD_RECORDS = 64
+"""Most bad records that are set aside until one is met that says what it needs."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The ``.arrow`` files of a folder, in the order of their names.
+
+    Attributes:
+        artifacts: Those that texts can be held to, and of which kind each is. Names of one file
+            count once.
+        others: The rest, with what is the matter with each.
+    """
+
+    artifacts: dict[Path, str]
+    others: dict[Path, str]
+
+    def listed(self) -> str:
+        """Return the files for a message."""
+        shown = self.artifacts or self.others
+        names = [f"{path} ({what})" for path, what in itertools.islice(shown.items(), _SHOWN)]
+        more = len(shown) - _SHOWN
+        return ", ".join(names) + (f" and {more} more" if more > 0 else "")
+
+
+def find_artifacts(folder: Path = Path(), *, but: Collection[Path] = ()) -> Found:
+    """Look at the ``.arrow`` files of a folder; only their schema metadata is read.
+
+    Args:
+        folder: The folder; not those within it. Hidden files are not looked at.
+        but: Files that do not count.
+
+    Returns:
+        What is there; nothing where the folder cannot be read. Cost: some 0.1 ms a file.
+    """
+    found = Found({}, {})
+    seen = {file for path in but if (file := _identity(path)) is not None}
+    for path in _arrow_files(folder):
+        file = _identity(path)
+        if file is None or file in seen:
+            continue
+        seen.add(file)
+        is_artifact, what = _kind(path)
+        (found.artifacts if is_artifact else found.others)[path] = what
+    return found
+
+
+def _arrow_files(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            # subtle: Python follows links here, so a link to a file is one, and a dead one none.
+            names = [e.name for e in entries if e.name.endswith(".arrow") and e.is_file()]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names) if not name.startswith(".")]
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _kind(path: Path) -> tuple[bool, str]:
+    """Return whether a file is an artifact of texts, and its kind or what it is instead."""
+    from cdec.core.artifacts.kinds import CONSTRAINTS
+    from cdec.core.artifacts.read import peek_metadata
+
+    try:
+        kind = peek_metadata(path).get("cdec.kind")
+    except InputMissingError:
+        return False, "cannot be read"
+    except CdecError:
+        return False, "damaged, or no Arrow file"
+    if kind is None:
+        return False, "of another program"
+    return kind in CONSTRAINTS, kind
+
+
+def tell_configured(artifact: Path | None, run: Run) -> None:
+    """Name the artifact that ``cdec.toml`` gave."""
+    if artifact is not None and "artifact" not in run.typed:
+        run.console.note(f"artifact: {artifact} (of cdec.toml)")
+
+
+def named_or_found(artifact: Path | None, run: Run, who: str) -> Path:
+    """Return the artifact of a command that needs one, and name it if it was not typed.
+
+    Args:
+        artifact: As typed, or of ``cdec.toml``; None takes the only one in the working directory.
+        run: What was typed; its console is told.
+        who: What needs an artifact, such as ``cdec check``.
+
+    Raises:
+        UsageError: None is named, and the working directory holds none or several.
+    """
+    if artifact is not None:
+        tell_configured(artifact, run)
+        return artifact
+    return found_artifact(run, who)
+
+
+def found_artifact(run: Run, who: str, *, but: Collection[Path] = ()) -> Path:
+    """Return the only artifact in the working directory, and name it.
+
+    Args:
+        run: What was typed; its console is told.
+        who: What needs an artifact.
+        but: Files that do not count: what the command names already.
+
+    Raises:
+        UsageError: There is none, or there are several.
+    """
+    found = find_artifacts(but=but)
+    if (path := _only_one(found, run)) is not None:
+        return path
+    if found.artifacts:
+        first = next(iter(found.artifacts))
+        raise UsageError(
+            f"{who} needs an artifact, and this folder has {len(found.artifacts)}: "
+            f"{found.listed()}",
+            hint=f"name one: {_with_artifact(run.words, str(first))}",
+        )
+    held = f" that can be used: {found.listed()}" if found.others else ""
+    raise UsageError(
+        f"{who} needs an artifact, and this folder has none{held}",
+        hint="make one with cdec compile-set FILE or cdec compile-grammar FILE, or name one: "
+        f"{_with_artifact(run.words, 'ARTIFACT')}",
+    )
+
+
+def optional_artifact(run: Run) -> Path | None:
+    """Return the only artifact in the working directory, for a command that can do without.
+
+    Args:
+        run: What was typed; its console is told, also where there are several.
+    """
+    found = find_artifacts()
+    if len(found.artifacts) > 1:
+        run.console.note(f"artifact: none; name one of {found.listed()} with -a")
+    return _only_one(found, run)
+
+
+def _only_one(found: Found, run: Run) -> Path | None:
+    if len(found.artifacts) != 1:
+        return None
+    (path,) = found.artifacts
+    run.console.note(f"artifact: {path} (the only one in this folder)")
+    return path
+
+
+def artifact_for_records(
+    records: Iterator[PromptRecord | BadRecord],
+    run: Run,
+    who: str,
+    *,
+    but: Collection[Path] = (),
+) -> tuple[Iterator[PromptRecord | BadRecord], Path | None]:
+    """Return the artifact of a run that names none, unless its records bring what they need.
+
+    The first record that can be read decides; where it brings a constraint of its own, later ones
+    without become error objects in their places.
+
+    Args:
+        records: Of the input.
+        run: What was typed; its console is told.
+        who: What needs an artifact.
+        but: Files that do not count.
+
+    Returns:
+        All records, and the artifact; None where they need none.
+
+    Raises:
+        UsageError: They need one, and the working directory holds none or several.
+    """
+    from cdec.data.prompts.record import PromptRecord
+
+    head: list[PromptRecord | BadRecord] = []
+    for record in records:
+        head.append(record)
+        if isinstance(record, PromptRecord) or len(head) == _BAD_RECORDS:
+            break
+    brings_own = bool(head) and isinstance(head[-1], PromptRecord) and head[-1].brings_constraint
+    artifact = None if brings_own else found_artifact(run, who, but=but)
+    return itertools.chain(head, records), artifact
+
+
+def _with_artifact(words: tuple[str, ...], artifact: str) -> str:
+    """Return a command as it was typed, but with an artifact."""
+    from cdec.cli.frame.declaration import parameters_of
+    from cdec.cli.frame.registry import options_class_of
+
+    command, *rest = words
+    parameter = parameters_of(options_class_of(command)).get("artifact")
+    is_argument = parameter is not None and parameter.declared.positional
+    # A name that begins with a dash would be read as an option.
+    artifact = f"./{artifact}" if artifact.startswith("-") else artifact
+    typed = ["cdec", command, *([] if is_argument else ["-a"]), artifact, *rest]
+    return shlex.join(typed)
