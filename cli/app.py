@@ -10,11 +10,14 @@ from collections.abc import Sequence
 from typing import Annotated, Any
 
 import typer
+from typer.core import TyperGroup
 
-from cdec.cli.frame.command import Run, SectionedCommand, as_command
+from cdec.cli.frame.command import Run, as_command
 from cdec.cli.frame.console import Console
+from cdec.cli.frame.help import SectionedCommand
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
 from cdec.cli.frame.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
+from cdec.cli.frame.suggestions import refuse_unknown_command
 from cdec.core.errors import CdecError, LimitError, OutputError, UsageError
 
 SUMMARY = """Constrained decoding of language models.
@@ -22,10 +25,14 @@ SUMMARY = """Constrained decoding of language models.
 Compile a constraint once, then draw texts from any Hugging Face model that satisfy it.
 
 \b
-  cdec compile-set titles.txt
+  cdec demo                          try it: needs nothing
+  cdec compile-set titles.txt        a list of texts, one a line
   cdec sample -a titles.arrow --prompt "Question: What is the capital of France?"
-  cdec demo
+
+`cdec COMMAND --help` shows what most people need, `--help-all` every option.
 """
+
+_HELP = {"help_option_names": ["-h", "--help"]}
 
 # subtle: newer Typer carries its own copy of click, older Typer imports click; the public
 # BadParameter leads to the base class of whichever it is.
@@ -34,22 +41,57 @@ _PARSER_ERROR: type[Any] = next(
 )
 
 
+class LazyGroup(TyperGroup):
+    """The commands of the registry, each built when it is asked for."""
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        """Return the names of all commands."""
+        return list(COMMANDS)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        """Build a command; None where there is none of this name."""
+        if cmd_name in COMMANDS and cmd_name not in self.commands:
+            self.commands[cmd_name] = build_command(cmd_name)
+        return self.commands.get(cmd_name)
+
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        """Find the command that the first word names."""
+        if not ctx.resilient_parsing:
+            refuse_unknown_command(args)
+        return super().resolve_command(ctx, args)
+
+    def format_commands(self, ctx: Any, formatter: Any) -> None:
+        """Write the commands under the headings of the registry, one line each."""
+        groups: dict[str, list[tuple[str, str]]] = {}
+        widest = max(map(len, COMMANDS))
+        for name, command in COMMANDS.items():
+            groups.setdefault(command.group, []).append((f"{name:<{widest}}", command.summary))
+        for group, rows in groups.items():
+            with formatter.section(group):
+                formatter.write_dl(rows)
+
+
 def build_app() -> typer.Typer:
-    """Return the Typer application with every command of the registry."""
+    """Return the Typer application, whose commands are those of the registry."""
     app = typer.Typer(
         name="cdec",
         help=SUMMARY,
+        cls=LazyGroup,
         rich_markup_mode=None,
         pretty_exceptions_enable=False,
         invoke_without_command=True,
-        context_settings={"help_option_names": ["-h", "--help"]},
+        context_settings=_HELP,
     )
     app.callback()(_top)
-    for name in COMMANDS:
-        function = as_command(name, options_class_of(name), execute_of(name))
-        settings = {"help_option_names": ["-h", "--help"]}
-        app.command(name, cls=SectionedCommand, context_settings=settings)(function)
     return app
+
+
+def build_command(name: str) -> Any:
+    """Return the parser's command of this name."""
+    alone = typer.Typer(add_completion=False, rich_markup_mode=None)
+    function = as_command(name, options_class_of(name), execute_of(name))
+    alone.command(name, cls=SectionedCommand, context_settings=_HELP)(function)
+    return typer.main.get_command(alone)
 
 
 def _top(

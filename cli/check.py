@@ -12,7 +12,7 @@ from cdec.cli.options.shared import refuse_terminal, refuse_unused
 
 
 def execute(options: Options, run: Run) -> int:
-    """Say which texts an artifact accepts, as JSON lines.
+    """Say which texts an artifact accepts, and where not.
 
     A refused text comes with the first byte at which no member goes on (counted from 0), what was
     allowed there, and whether a member may end there; under a grammar also with line and column,

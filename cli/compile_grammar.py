@@ -44,11 +44,17 @@ class SourceOptions(CompileOptions):
         Declared(
             "Dialect; auto goes by the file's ending, and is lark where that says nothing.",
             shared.INPUT,
+            common=True,
         ),
     ] = "auto"
     start: Annotated[
         str | None,
-        Declared("Start rule; `start` (ebnf: `root`) if not given.", shared.INPUT, metavar="NAME"),
+        Declared(
+            "Start rule; `start` (ebnf: `root`) if not given.",
+            shared.INPUT,
+            metavar="NAME",
+            common=True,
+        ),
     ] = None
     lexer: Annotated[
         Lexer | None,
@@ -56,6 +62,7 @@ class SourceOptions(CompileOptions):
             "How text is cut into terminals; contextual where the grammar is LALR(1), else "
             "dynamic.",
             shared.INPUT,
+            common=True,
         ),
     ] = None
     allow_imports: Annotated[

@@ -16,9 +16,13 @@ from cdec.cli.options import shared
 class Options(CommonOptions):
     """Options of ``cdec demo``; the documented defaults stand here."""
 
-    prompts: Annotated[int, Declared("Questions asked.", at_least=1, at_most=math.inf)] = 8
-    n: Annotated[int, Declared("Samples a question.", at_least=1, at_most=math.inf)] = 8
-    seed: Annotated[int, Declared("Of every random draw.")] = 0
+    prompts: Annotated[
+        int, Declared("Questions asked.", common=True, at_least=1, at_most=math.inf)
+    ] = 8
+    n: Annotated[
+        int, Declared("Samples a question.", common=True, at_least=1, at_most=math.inf)
+    ] = 8
+    seed: Annotated[int, Declared("Of every random draw.", common=True)] = 0
     json: shared.JsonOption = False
 
 

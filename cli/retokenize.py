@@ -35,6 +35,7 @@ class Options(TextRecordOptions, ModelOptions):
             "What stands before the texts of records that have no `prompt`.",
             shared.INPUT,
             metavar="TEXT",
+            common=True,
         ),
     ] = ""
     end: Annotated[
@@ -51,9 +52,9 @@ class Options(TextRecordOptions, ModelOptions):
 
 
 def execute(options: Options, run: Run) -> int:
-    """Rewrite texts in the tokens a model prefers, as JSON lines.
+    """Rewrite texts in the tokens that a model prefers.
 
-    Token by token, the most probable one that is a prefix of the remaining text. Each line has
+    Token by token, the most probable one that is a prefix of the remaining text. Each JSON line has
     `text`, `token_ids`, `tokens`, `logprob`, `perplexity`, and the same of the tokenizer's own
     tokens: `canonical_token_ids`, `canonical_logprob`, `canonical_perplexity`; `id` first, where
     the record has one. Logarithms are natural; perplexity is exp(-logprob / tokens). A bad record

@@ -20,10 +20,6 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -a titles.arrow -i prompts.jsonl -o samples.jsonl --resume
       cdec sample -a titles.arrow -n 8 --K 8 < prompts.jsonl | jq -r .text
       jq -c --rawfile g json.lark '.grammar = $g' prompts.jsonl | cdec sample
-      cdec sample -a titles.arrow -m gpt2 --method masked --top-m 50 -i prompts.txt
-      cdec sample -a json.arrow -m gpt2-xl --draft gpt2 --method speculative -i prompts.txt
-      cdec sample -m gpt2-xl --draft gpt2 --method mentored --divergence 0.1 -i prompts.txt
-      cdec sample -m gpt2-xl --draft gpt2 --method cdsl --reward coverage -i concepts.jsonl
     """
     from cdec.cli.runs.sample import sample
 

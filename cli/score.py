@@ -7,10 +7,10 @@ from cdec.cli.options.scoring import ScoreOptions as Options
 
 
 def execute(options: Options, run: Run) -> int:
-    """Say how probable given texts are, and what an artifact makes of them, as JSON lines.
+    """Say how probable given texts are.
 
     Texts are lines, or JSONL records with `text` or `token_ids` (scored as they are), as cdec
-    sample writes them. Each result has `logprob` (the end of the text is an event), `perplexity`
+    sample writes them. Each JSON line has `logprob` (the end of the text is an event), `perplexity`
     (exp(-logprob / events)), `tokens`; with an artifact also `log_z_sum` (sum of log Z over the
     events), `log_masked` (masked decoding draws the text with this probability), `member`, `valid`
     (an independent check), `first_refused` of non-members, and certified bounds of the mass P(S)

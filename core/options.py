@@ -36,6 +36,7 @@ class Option:
             command line takes the name; an object is checked by what uses it.
         decides: Whether it changes what records say.
         python_only: Whether it has no place on a command line.
+        common: Whether it stands in a command's short help.
         expected: What a value outside the bounds is told to be, in place of the bounds.
         hint: What to do about a value that is refused, in place of the usual.
     """
@@ -54,6 +55,7 @@ class Option:
     opened: bool = False
     decides: bool = True
     python_only: bool = False
+    common: bool = False
     expected: str = ""
     hint: str = ""
     also: str = ""

@@ -10,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from cdec.core.options import Option
+from cdec.samplers.facts.about import About
+from cdec.samplers.facts.table import ABOUT
 
 COUNTS, LOOKUP = "counts", "prompt-lookup"
 """Drafts that are no models."""
@@ -45,6 +47,21 @@ class Method:
     needs_draft: bool = False
     needs_reward: bool = False
     named_drafts: tuple[str, ...] = ()
+
+    @property
+    def about(self) -> About:
+        """What users are told of its law, weight and cost, and when to take it."""
+        return ABOUT[self.name]
+
+    @property
+    def needs(self) -> tuple[str, ...]:
+        """What has to be given: constraint, draft, reward."""
+        needs = (self.needs_constraint, self.needs_draft, self.needs_reward)
+        return tuple(
+            name
+            for name, needed in zip(("constraint", "draft", "reward"), needs, strict=True)
+            if needed
+        )
 
     def option(self, name: str) -> Option | None:
         """Return the option of this name; None where the method has none."""
@@ -109,6 +126,7 @@ TRIES = Option(
     name="K",
     # The one option with two names: the contract with programs that import cdec wrote this one.
     also="max_tries",
+    common=True,
     type=int,
     default=4,
     help="Candidates tried, at most 4,194,304 by disc, and 65,536 by exact past its budget.",

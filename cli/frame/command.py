@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import Annotated, Any, get_args
 
 import typer
-from typer.core import TyperCommand
 
 from cdec.cli.frame.config import Config
 from cdec.cli.frame.console import Console
@@ -22,6 +21,7 @@ from cdec.cli.frame.declaration import (
     options_from,
     parameters_of,
 )
+from cdec.cli.frame.help import HELP_ALL, HelpAll
 from cdec.cli.frame.signals import Signals
 from cdec.cli.frame.spellings import words_of
 
@@ -48,32 +48,6 @@ class Run:
 SOME_RECORDS_FAILED = 3
 """Exit status of a run that went on past records that became error objects."""
 
-_FIRST = ("-a,", "-i,")
-"""Short names of options that lead their section, wherever a dataclass inherits them from."""
-
-
-class SectionedCommand(TyperCommand):
-    """A command whose plain help groups options by their ``rich_help_panel``.
-
-    Plain help, because help must hold no control codes where stdout is a file or ``NO_COLOR`` is
-    set, and because it is read in a tenth of the time.
-    """
-
-    def format_options(self, ctx: Any, formatter: Any) -> None:
-        """Write one section a panel, in the order of the options, what is read first of all."""
-        sections: dict[str, list[tuple[str, str]]] = {}
-        for parameter in self.get_params(ctx):
-            record = parameter.get_help_record(ctx)
-            if record is not None:
-                default = "Arguments" if parameter.param_type_name == "argument" else "General"
-                panel = getattr(parameter, "rich_help_panel", None) or default
-                sections.setdefault(panel, []).append(record)
-        # The sections stand in the order of their first option, but for these.
-        places = {"Arguments": -1, "General": 1}
-        for panel, records in sorted(sections.items(), key=lambda item: places.get(item[0], 0)):
-            with formatter.section(panel):
-                formatter.write_dl(sorted(records, key=lambda row: not row[0].startswith(_FIRST)))
-
 
 def as_command(
     name: str,
@@ -92,6 +66,7 @@ def as_command(
 
     def function(ctx: typer.Context, **values: Any) -> int:
         run: Run = ctx.obj
+        values.pop(HELP_ALL, None)
         run.typed = frozenset(field for field in values if _was_typed(ctx, field))
         given = {field: values[field] for field in run.typed}
         given |= Config.load().values(name, options_class, skip=run.typed)
@@ -109,9 +84,12 @@ def as_command(
         [
             inspect.Parameter("ctx", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context),
             *(_signature_parameter(p, types[p.name]) for p in parameters),
+            inspect.Parameter(
+                HELP_ALL, inspect.Parameter.KEYWORD_ONLY, default=False, annotation=HelpAll
+            ),
         ]
     )
-    function.__annotations__ = types | {"ctx": typer.Context}
+    function.__annotations__ = types | {"ctx": typer.Context, HELP_ALL: HelpAll}
     function.__name__ = name.replace("-", "_")
     function.__doc__ = execute.__doc__
     return function

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, MISSING, dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
@@ -13,6 +13,21 @@ from cdec.core.errors import UsageError
 from cdec.core.options import LARGEST_COUNT, limits_of
 
 GENERAL = "General"
+
+
+@dataclass(frozen=True)
+class Details:
+    """A section of help about one value of an option, or about all its values.
+
+    Attributes:
+        title: The heading.
+        rows: Names, with what is said of each.
+        options: What is said, in this section alone, of options by their parameter's name.
+    """
+
+    title: str
+    rows: Sequence[tuple[str, str]] = ()
+    options: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
 
 class NumberOrWord(str):
@@ -35,6 +50,8 @@ class Declared:
         typed_only: Whether ``cdec.toml`` must not set it: the file may lie in a folder that was
             downloaded.
         positional: Whether it is an argument, told by its place.
+        common: Whether it stands in the short help; ``--help-all`` shows the others too.
+        details: Returns what help says of a value that is typed; of all values for None.
     """
 
     help: str
@@ -46,6 +63,8 @@ class Declared:
     decides: bool = False
     typed_only: bool = False
     positional: bool = False
+    common: bool = False
+    details: Callable[[str | None], Sequence[Details]] | None = None
 
 
 @dataclass(frozen=True)
@@ -107,7 +126,7 @@ class Parameter:
 class CommonOptions:
     """What every command takes; commands add fields, each ``Annotated`` with ``Declared``."""
 
-    quiet: Annotated[bool, Declared("Print errors only.")] = False
+    quiet: Annotated[bool, Declared("Print errors only.", common=True)] = False
     debug: Annotated[bool, Declared("Print tracebacks.", typed_only=True)] = False
 
 

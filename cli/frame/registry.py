@@ -3,32 +3,69 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
 
-COMMANDS: dict[str, str] = {
-    "compile-set": "cdec.cli.compile_set",
-    "compile-grammar": "cdec.cli.compile_grammar",
-    "sample": "cdec.cli.sample",
-    "run": "cdec.cli.run",
-    "check": "cdec.cli.check",
-    "retokenize": "cdec.cli.retokenize",
-    "score": "cdec.cli.score",
-    "mass": "cdec.cli.mass",
-    "inspect": "cdec.cli.inspect",
-    "doctor": "cdec.cli.doctor",
-    "demo": "cdec.cli.demo",
+
+@dataclass(frozen=True)
+class Command:
+    """What is known of a command before its module is imported.
+
+    Attributes:
+        module: Has an ``Options`` dataclass and ``execute(options, run) -> status``.
+        summary: One line of ``cdec --help``, and the first of the command's own help.
+        group: The heading under which it stands.
+    """
+
+    module: str
+    summary: str
+    group: str
+
+
+_COMPILE = "Compile a constraint"
+_DRAW = "Draw texts"
+_MEASURE = "Measure texts, models and constraints"
+_LOOK = "Look around"
+
+COMMANDS: dict[str, Command] = {
+    "compile-set": Command(
+        "cdec.cli.compile_set", "Compile a list of entities into an artifact.", _COMPILE
+    ),
+    "compile-grammar": Command(
+        "cdec.cli.compile_grammar", "Compile a grammar into an artifact.", _COMPILE
+    ),
+    "sample": Command(
+        "cdec.cli.sample", "Draw samples that satisfy a constraint, as JSON lines.", _DRAW
+    ),
+    "run": Command("cdec.cli.run", "Short for cdec sample -a ARTIFACT.", _DRAW),
+    "check": Command(
+        "cdec.cli.check", "Say which texts an artifact accepts, and where not.", _MEASURE
+    ),
+    "score": Command("cdec.cli.score", "Say how probable given texts are.", _MEASURE),
+    "mass": Command(
+        "cdec.cli.mass", "Say how much of a model's mass satisfies an artifact.", _MEASURE
+    ),
+    "retokenize": Command(
+        "cdec.cli.retokenize", "Rewrite texts in the tokens that a model prefers.", _MEASURE
+    ),
+    "methods": Command(
+        "cdec.cli.methods", "Say what each method draws: its law, weight and cost.", _LOOK
+    ),
+    "inspect": Command("cdec.cli.inspect", "Show what an artifact holds.", _LOOK),
+    "doctor": Command("cdec.cli.doctor", "Show versions, devices, caches and extras.", _LOOK),
+    "demo": Command("cdec.cli.demo", "Compile, sample and compare on the shipped data.", _LOOK),
 }
-"""Command name → module with an ``Options`` dataclass and ``execute(options, run) -> status``."""
+"""Every command by its name, in the order of the help."""
 
 
 def options_class_of(name: str) -> type[Any]:
     """Return the dataclass of a command's options."""
-    options_class: type[Any] = import_module(COMMANDS[name]).Options
+    options_class: type[Any] = import_module(COMMANDS[name].module).Options
     return options_class
 
 
 def execute_of(name: str) -> Callable[..., int]:
     """Return the function that carries a command out."""
-    execute: Callable[..., int] = import_module(COMMANDS[name]).execute
+    execute: Callable[..., int] = import_module(COMMANDS[name].module).execute
     return execute

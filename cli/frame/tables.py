@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import re
+import textwrap
 from collections.abc import Mapping, Sequence
 
 from cdec.cli.frame.console import Console, escape
 
 _CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
 """DEL, the C1 controls, line separators and marks of direction."""
+
+WIDTH = 80
+"""Columns of what is written for people."""
+WIDEST_NAME = 28
 
 
 def print_json(console: Console, value: object) -> None:
@@ -26,6 +31,28 @@ def print_table(console: Console, rows: Sequence[tuple[str, str]]) -> None:
     width = max((len(name) for name, _ in rows), default=0)
     for name, value in rows:
         console.data(f"{escape(name):<{width}}  {escape(value)}".rstrip())
+
+
+def print_wrapped(console: Console, rows: Sequence[tuple[str, str]]) -> None:
+    """Write ``name  value`` lines of at most 80 columns; long values go on below their first line.
+
+    Words without a place to break stay whole.
+    """
+    left = min(max((len(escape(name)) for name, _ in rows), default=0), WIDEST_NAME)
+    for name, value in rows:
+        first = f"{escape(name):<{left}}  "
+        if len(first) > left + 2:
+            console.data(first.rstrip())
+            first = " " * (left + 2)
+        lines = textwrap.wrap(
+            escape(value),
+            WIDTH,
+            initial_indent=first,
+            subsequent_indent=" " * (left + 2),
+            break_long_words=False,
+            break_on_hyphens=False,
+        )
+        console.data("\n".join(lines) if lines else first.rstrip())
 
 
 def print_columns(console: Console, header: Sequence[str], rows: Sequence[Sequence[str]]) -> None:

@@ -24,6 +24,7 @@ class CompileOptions(CommonOptions):
             "Artifact to write; if not given the input's name, ending in .arrow, beside it.",
             shared.OUTPUT,
             metavar="FILE",
+            common=True,
         ),
     ] = None
     tokenizer: Annotated[
@@ -32,6 +33,7 @@ class CompileOptions(CommonOptions):
             "Tokenizer file, folder or hub name; the embedded model's if not given.",
             shared.MODEL,
             metavar="NAME_OR_PATH",
+            common=True,
         ),
     ] = None
     model: shared.ModelOption = None
@@ -88,7 +90,11 @@ class SetOptions(TextFormatOptions, CompileOptions):
     ]
     id_field: Annotated[
         str | None,
-        Declared("Field or column with the entity ids; line numbers if not given.", shared.INPUT),
+        Declared(
+            "Field or column with the entity ids; line numbers if not given.",
+            shared.INPUT,
+            common=True,
+        ),
     ] = None
     token_ids: Annotated[
         bool,
@@ -96,7 +102,9 @@ class SetOptions(TextFormatOptions, CompileOptions):
     ] = False
     bad_lines: Annotated[
         BadLines,
-        Declared("What to do with lines that cannot be read or tokenised.", shared.INPUT),
+        Declared(
+            "What to do with lines that cannot be read or tokenised.", shared.INPUT, common=True
+        ),
     ] = "error"
     keep_empty: Annotated[
         bool,
@@ -104,15 +112,15 @@ class SetOptions(TextFormatOptions, CompileOptions):
     ] = False
     deny: Annotated[
         Path | None,
-        Declared("Texts to leave out, one a line.", shared.INPUT, metavar="FILE"),
+        Declared("Texts to leave out, one a line.", shared.INPUT, metavar="FILE", common=True),
     ] = None
     prefix: Annotated[
         str,
-        Declared("Text forced before every member.", shared.TOKENS),
+        Declared("Text forced before every member.", shared.TOKENS, common=True),
     ] = ""
     suffix: Annotated[
         str,
-        Declared("Text forced after every member; it ends the sample.", shared.TOKENS),
+        Declared("Text forced after every member; it ends the sample.", shared.TOKENS, common=True),
     ] = ""
     leading_space: Annotated[
         LeadingSpace,

@@ -21,6 +21,7 @@ class ArtifactOptions(CommonOptions):
             "folder, if not given.",
             CONSTRAINT,
             metavar="ARTIFACT",
+            common=True,
         ),
     ] = None
 
@@ -43,6 +44,7 @@ class ConstraintOptions(CommonOptions):
             "Texts that are not allowed, one a line; the artifact stays as it is.",
             CONSTRAINT,
             metavar="FILE",
+            common=True,
         ),
     ] = None
     conjoined: Annotated[

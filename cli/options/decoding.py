@@ -16,7 +16,7 @@ class WarpingOptions(CommonOptions):
 
     temperature: Annotated[
         float,
-        Declared("Divides the logits.", METHOD, decides=True),
+        Declared("Divides the logits.", METHOD, decides=True, common=True),
     ] = 1.0
     top_k: Annotated[
         int | None,
@@ -33,7 +33,10 @@ class DecodingOptions(WarpingOptions):
     """How texts are drawn for prompts."""
 
     seed: Annotated[
-        int, Declared("Of every random draw.", METHOD, at_least=0, at_most=math.inf, decides=True)
+        int,
+        Declared(
+            "Of every random draw.", METHOD, at_least=0, at_most=math.inf, decides=True, common=True
+        ),
     ] = 0
     max_new_tokens: Annotated[
         int | None,
@@ -42,6 +45,7 @@ class DecodingOptions(WarpingOptions):
             METHOD,
             at_least=1,
             decides=True,
+            common=True,
         ),
     ] = None
     batch_size: Annotated[

@@ -6,15 +6,25 @@ import dataclasses
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from cdec.cli.frame.declaration import CommonOptions, Declared, NumberOrWord, Parameter, Several
+from cdec.cli.frame.declaration import (
+    CommonOptions,
+    Declared,
+    Details,
+    NumberOrWord,
+    Parameter,
+    Several,
+)
 from cdec.cli.frame.spellings import flag_of
 from cdec.cli.options.decoding import WarpingOptions
 from cdec.cli.options.shared import DRAFTS, METHOD, REWARDS
+from cdec.core.errors import UsageError
 from cdec.core.options import Option
+from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 
 MEASURE = "measure"
@@ -23,25 +33,24 @@ _OF_DRAFTS = frozenset({"draft", "gamma", "draft_temperature", "cost_ratio", "co
 _LITERAL: Any = Literal
 
 
-def _methods() -> str:
-    """Return what ``--method`` may be, one clause."""
-    groups: dict[str, list[str]] = {}
-    for name, method in METHODS.items():
-        two = "; with two models " if method.needs_draft else ""
-        groups.setdefault("; with a reward " if method.needs_reward else two, []).append(name)
-    return "".join(f"{said}{_listed(names)}" for said, names in groups.items()) + "."
-
-
-def _listed(names: Sequence[str]) -> str:
-    return " or ".join(filter(None, (", ".join(names[:-1]), names[-1])))
-
-
 @dataclass(frozen=True, kw_only=True)
 class ChoiceOptions(CommonOptions):
     """Which method, and how many samples."""
 
-    method: Annotated[str, Declared(_methods(), METHOD, decides=True)] = "disc"
-    n: Annotated[int, Declared("Samples a prompt.", METHOD, at_least=1, decides=True)] = 1
+    method: Annotated[
+        str,
+        Declared(
+            "How texts are drawn; see Methods.",
+            METHOD,
+            metavar="NAME",
+            decides=True,
+            common=True,
+            details=details_of,
+        ),
+    ] = "disc"
+    n: Annotated[
+        int, Declared("Samples a prompt.", METHOD, at_least=1, decides=True, common=True)
+    ] = 1
 
 
 @cache
@@ -62,12 +71,69 @@ def _parameter(users: Sequence[str], options: Sequence[Option]) -> Parameter:
     default = _default(option) if is_shared else None
     said = option.help + (_MEASURED if option.name == "cost_ratio" else "")
     declared = Declared(
-        f"{', '.join(users)}: {said[0].lower()}{_in_typed_words(said[1:])}",
+        f"{', '.join(users)}: {said[0].lower()}{in_option_words(said[1:])}",
         _panel(users, option.name),
         metavar=_metavar(option),
+        common=any(each.common for each in options),
     )
     kind = _type(option)
     return Parameter(option.name, kind if default is not None else kind | None, default, declared)
+
+
+def named_method(name: str) -> Method:
+    """Return what is declared of a method.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    method = METHODS.get(name)
+    if method is None:
+        close = get_close_matches(name, METHODS, n=1)
+        meant = f"did you mean {close[0]!r}? " if close else ""
+        raise UsageError(f"no method {name!r}", hint=f"{meant}`cdec methods` lists them")
+    return method
+
+
+def options_said(method: Method) -> dict[str, str]:
+    """Return what is said of each option of a method, with its default there."""
+    return {
+        option.name: f"{in_option_words(option.help)}{_shown_default(option)}"
+        for option in method.options
+        if not option.python_only
+    }
+
+
+def _shown_default(option: Option) -> str:
+    default = _default(option)
+    return "" if default in (None, False) else f"  [default: {default}]"
+
+
+def facts_of(method: Method) -> list[tuple[str, str]]:
+    """Return what is said of a method itself, by name: law, weight, needs, cost."""
+    about = method.about
+    return [
+        ("law", in_option_words(about.law_in_full)),
+        ("log_weight", in_option_words(about.weight_in_full)),
+        ("needs", ", ".join(method.needs) or "nothing"),
+        ("cost", in_option_words(about.cost_in_full)),
+    ]
+
+
+def details_of(name: str | None) -> list[Details]:
+    """Return what help says of a method, or of all of them for None.
+
+    Raises:
+        UsageError: There is none of this name.
+    """
+    if name is None:
+        rows = [(each.name, each.about.summary) for each in METHODS.values()]
+        return [Details("Methods (--method NAME --help adds what one takes)", rows)]
+    method = named_method(name)
+    said = in_option_words(method.about.summary)
+    return [
+        Details(f"Method {name}", [("draws", said), *facts_of(method)]),
+        Details(f"Options of {name}", options=options_said(method)),
+    ]
 
 
 def _type(option: Option) -> Any:
@@ -102,7 +168,7 @@ def _panel(users: Sequence[str], name: str) -> str:
     return DRAFTS if is_of_drafts else METHOD
 
 
-def _in_typed_words(text: str) -> str:
+def in_option_words(text: str) -> str:
     """Return a help of the library with options for the parameters that it names."""
     classes = (ChoiceOptions, MethodOptions, WarpingOptions)
     named = {field.name for each in classes for field in dataclasses.fields(each)}

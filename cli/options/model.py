@@ -35,7 +35,7 @@ class ModelOptions(CommonOptions):
     revision: shared.RevisionOption = None
     device: Annotated[
         str,
-        Declared("cpu, cuda, cuda:1 or auto.", shared.MODEL),
+        Declared("cpu, cuda, cuda:1 or auto.", shared.MODEL, common=True),
     ] = "cpu"
     dtype: Annotated[
         str | None,

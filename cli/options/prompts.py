@@ -16,12 +16,17 @@ class PromptOptions(CommonOptions):
 
     input: Annotated[
         str,
-        Declared("Prompts: text lines or JSONL; `-` is stdin.", PROMPTS, metavar="FILE"),
+        Declared(
+            "Prompts: text lines or JSONL; `-` is stdin.", PROMPTS, metavar="FILE", common=True
+        ),
     ] = "-"
     prompt: Annotated[
         list[str],
         Declared(
-            "A prompt; repeatable. Newlines are typed as $'one\\ntwo'.", PROMPTS, metavar="TEXT"
+            "A prompt; repeatable. Newlines are typed as $'one\\ntwo'.",
+            PROMPTS,
+            metavar="TEXT",
+            common=True,
         ),
     ] = field(default_factory=list)
     prompt_file: Annotated[

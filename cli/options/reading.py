@@ -18,11 +18,15 @@ class CheckOptions(TextFormatOptions):
     artifact: shared.ArtifactArgument = None
     input: Annotated[
         str,
-        Declared("Texts, one a line; `-` is stdin.", shared.INPUT, metavar="FILE"),
+        Declared("Texts, one a line; `-` is stdin.", shared.INPUT, metavar="FILE", common=True),
     ] = "-"
     whole: Annotated[
         bool,
-        Declared("The input is one text; one newline at its end is not part of it.", shared.INPUT),
+        Declared(
+            "The input is one text; one newline at its end is not part of it.",
+            shared.INPUT,
+            common=True,
+        ),
     ] = False
     token_ids: Annotated[
         bool,
@@ -40,7 +44,7 @@ class CheckOptions(TextFormatOptions):
     lookahead: shared.LookaheadOption = None
     explain: Annotated[
         bool,
-        Declared("Grammars: step through one text, token by token.", shared.OUTPUT),
+        Declared("Grammars: step through one text, token by token.", shared.OUTPUT, common=True),
     ] = False
     tokenizer: Annotated[
         str | None,
@@ -63,7 +67,11 @@ class InspectOptions(CommonOptions):
     artifact: shared.ArtifactArgument = None
     tree: Annotated[
         bool,
-        Declared("Show part of a set's trie, or one subterminal tree of a grammar.", shared.OUTPUT),
+        Declared(
+            "Show part of a set's trie, or one subterminal tree of a grammar.",
+            shared.OUTPUT,
+            common=True,
+        ),
     ] = False
     depth: Annotated[
         int, Declared("Sets: levels of --tree.", shared.OUTPUT, at_least=1, at_most=math.inf)

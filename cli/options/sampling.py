@@ -35,13 +35,16 @@ class DrawnOptions(MethodOptions, ModelOptions, DrawingOptions):
     output: Annotated[
         Path | None,
         Declared(
-            "Append samples to this file; stdout if not given.", shared.OUTPUT, metavar="FILE"
+            "Append samples to this file; stdout if not given.",
+            shared.OUTPUT,
+            metavar="FILE",
+            common=True,
         ),
     ] = None
     force: shared.ForceOption = False
     resume: Annotated[
         bool,
-        Declared("Go on with an unfinished output file.", shared.OUTPUT),
+        Declared("Go on with an unfinished output file.", shared.OUTPUT, common=True),
     ] = False
     strict: shared.StrictOption = False
     fields: shared.FieldsOption = None

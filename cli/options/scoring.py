@@ -27,6 +27,7 @@ class MassOptions(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOpt
             "Candidates drawn for each prompt; the estimate is their mean.",
             shared.METHOD,
             metavar="N",
+            common=True,
         ),
     ] = 256
     until_converged: Annotated[
@@ -36,6 +37,7 @@ class MassOptions(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOpt
             "record has bounds and no estimate, since a stopped mean is biased.",
             shared.METHOD,
             metavar="W",
+            common=True,
         ),
     ] = None
     round: Annotated[
@@ -64,7 +66,7 @@ class MassOptions(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOpt
     strict: shared.StrictOption = False
     json: Annotated[
         bool,
-        Declared("Print JSON lines on a terminal too, not a table.", shared.OUTPUT),
+        Declared("Print JSON lines on a terminal too, not a table.", shared.OUTPUT, common=True),
     ] = False
     progress: shared.ProgressOption = None
 
@@ -102,6 +104,7 @@ class ScoreOptions(
             "What stands before the texts of records that have no `prompt`.",
             shared.PROMPTS,
             metavar="TEXT",
+            common=True,
         ),
     ] = None
     prompt_file: Annotated[
@@ -118,6 +121,7 @@ class ScoreOptions(
             "Records as cdec sample read them: gives each sample the prompt of its `id`.",
             shared.PROMPTS,
             metavar="FILE",
+            common=True,
         ),
     ] = None
     template: shared.TemplateOption = None

@@ -34,7 +34,12 @@ ArtifactArgument = Annotated[
 ]
 ModelOption = Annotated[
     str | None,
-    Declared("Hugging Face model; the embedded one if not given.", MODEL, metavar="NAME_OR_PATH"),
+    Declared(
+        "Hugging Face model; the embedded one if not given.",
+        MODEL,
+        metavar="NAME_OR_PATH",
+        common=True,
+    ),
 ]
 RevisionOption = Annotated[
     str | None,
@@ -42,11 +47,11 @@ RevisionOption = Annotated[
 ]
 ForceOption = Annotated[
     bool,
-    Declared("Replace an existing output file.", OUTPUT),
+    Declared("Replace an existing output file.", OUTPUT, common=True),
 ]
 JsonOption = Annotated[
     bool,
-    Declared("Print the summary as one JSON object.", OUTPUT),
+    Declared("Print the summary as one JSON object.", OUTPUT, common=True),
 ]
 ProgressOption = Annotated[
     bool | None,
@@ -58,7 +63,9 @@ StrictOption = Annotated[
 ]
 FieldsOption = Annotated[
     str | None,
-    Declared("Keep these fields of each result.", OUTPUT, metavar="A,B,...", decides=True),
+    Declared(
+        "Keep these fields of each result.", OUTPUT, metavar="A,B,...", decides=True, common=True
+    ),
 ]
 LookaheadOption = Annotated[
     int | None,
@@ -74,7 +81,10 @@ LookaheadOption = Annotated[
 TemplateOption = Annotated[
     Path | None,
     Declared(
-        "Prompt text with {field} places, filled from each prompt record.", PROMPTS, metavar="FILE"
+        "Prompt text with {field} places, filled from each prompt record.",
+        PROMPTS,
+        metavar="FILE",
+        common=True,
     ),
 ]
 

@@ -16,9 +16,11 @@ class TextRecordOptions(CommonOptions):
 
     input: Annotated[
         str,
-        Declared("Texts or samples: lines or JSONL; `-` is stdin.", INPUT, metavar="FILE"),
+        Declared(
+            "Texts or samples: lines or JSONL; `-` is stdin.", INPUT, metavar="FILE", common=True
+        ),
     ] = "-"
-    field: Annotated[str, Declared("Field with the text (JSONL).", INPUT)] = "text"
+    field: Annotated[str, Declared("Field with the text (JSONL).", INPUT, common=True)] = "text"
     input_limits: Annotated[InputLimits, Limits(INPUT)] = PROMPT_LIMITS
 
 
@@ -28,9 +30,9 @@ class TextFormatOptions(CommonOptions):
 
     format: Annotated[
         Literal["auto", "text", "jsonl", "csv", "parquet"],
-        Declared("Format of the texts.", INPUT),
+        Declared("Format of the texts.", INPUT, common=True),
     ] = "auto"
     field: Annotated[
         str | None,
-        Declared("Field or column with the texts (JSONL, CSV, Parquet).", INPUT),
+        Declared("Field or column with the texts (JSONL, CSV, Parquet).", INPUT, common=True),
     ] = None

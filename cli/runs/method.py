@@ -5,13 +5,12 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
-from difflib import get_close_matches
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.declaration import NumberOrWord
 from cdec.cli.frame.spellings import flag_of
-from cdec.cli.options.methods import MEASURE
+from cdec.cli.options.methods import MEASURE, named_method
 from cdec.cli.options.shared import parse_size
 from cdec.cli.runs.cost_ratio import parse_cost_ratio
 from cdec.core.errors import UsageError
@@ -54,7 +53,7 @@ class ChosenMethod:
             UsageError: No such method, an option that it does not use, one that it needs and that
                 is not given, a value out of range, or values that do not go together.
         """
-        method = _named(options.method)
+        method = named_method(options.method)
         _refuse_unused(method, options.given, typed)
         beside = _EITHER - typed if _EITHER & typed else frozenset()
         given = {
@@ -101,17 +100,6 @@ class ChosenMethod:
         if self.is_measured and "cost_ratio" in shown:
             shown["cost_ratio"] = MEASURE
         return {flag_of(name).strip("-"): value for name, value in shown.items()}
-
-
-def _named(name: str) -> Method:
-    method = METHODS.get(name)
-    if method is None:
-        close = get_close_matches(name, METHODS, n=1)
-        raise UsageError(
-            f"no method {name!r}",
-            hint=f"did you mean {close[0]!r}?" if close else f"methods: {', '.join(METHODS)}",
-        )
-    return method
 
 
 def _sampler_class(method: Method) -> Any:

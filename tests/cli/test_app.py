@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from cdec.cli import app
-from cdec.cli.frame.config import option_fields
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.core import errors
 
@@ -30,47 +29,6 @@ def test_version_is_the_installed_one(cdec: Runner) -> None:
 
     result = cdec("--version")
     assert (result.status, result.stdout.decode()) == (0, f"cdec {version('cdec')}\n")
-
-
-@pytest.mark.parametrize("name", COMMANDS)
-def test_every_command_has_help_with_examples(cdec: Runner, name: str) -> None:
-    result = cdec(name, "--help")
-    text = result.stdout.decode()
-    assert result.status == 0
-    assert f"cdec {name}" in text and "Examples:" in text
-    assert "\x1b" not in text
-    for key, option in option_fields(options_class_of(name)).items():
-        assert str(option.declared.metavar if option.declared.positional else f"--{key}") in text
-
-
-def test_help_imports_nothing_heavy() -> None:
-    code = (
-        "import sys; from cdec.cli.app import main; main(['--help']); main(['sample', '--help'])\n"
-        "heavy = {'torch', 'transformers', 'pyarrow', 'numba', 'numpy'} & set(sys.modules)\n"
-        "sys.exit(str(sorted(heavy)) if heavy else 0)"
-    )
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
-    assert done.returncode == 0, done.stderr
-
-
-def test_unknown_options_name_the_nearest(cdec: Runner) -> None:
-    result = cdec("sample", "--metod", "disc")
-    assert (result.status, result.error_code) == (2, "E_USAGE")
-    assert "--method" in result.stderr
-    assert result.stdout == b""
-
-
-def test_help_begins_with_what_every_run_needs(cdec: Runner) -> None:
-    sample, run = (cdec(name, "--help").stdout.decode() for name in ("sample", "run"))
-    assert "\nConstraint:\n  -a, --artifact" in sample
-    assert "\nPrompts:\n  -i, --input" in sample
-    assert 0 < run.index("\nArguments:") < run.index("\nConstraint:") < run.index("\nGeneral:")
-
-
-def test_unknown_commands_name_the_nearest(cdec: Runner) -> None:
-    result = cdec("smple")
-    assert (result.status, result.error_code) == (2, "E_USAGE")
-    assert "'sample'" in result.stderr
 
 
 def test_values_of_the_wrong_type_are_usage_errors(cdec: Runner) -> None:

@@ -253,9 +253,9 @@ def test_a_run_is_resumed_with_the_same_reward_only(cdec: Runner) -> None:
         refused(cdec(*words, *other, "--resume"), "E_RESUME_MISMATCH", 65)
 
 
-def test_help_shows_examples_of_both_kinds(cdec: Runner) -> None:
-    text = cdec("sample", "--help").stdout.decode()
-    for word in ("--draft", "--reward coverage", "Drafts:", "Lookahead with a reward:"):
+def test_help_shows_sections_of_both_kinds(cdec: Runner) -> None:
+    text = cdec("sample", "--help-all").stdout.decode()
+    for word in ("--draft", "--reward SPEC", "Drafts:", "Lookahead with a reward:"):
         assert word in text
 
 

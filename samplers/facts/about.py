@@ -1,0 +1,36 @@
+"""About: what users are told of a method: its law, weight, cost, source, and when to take it.
+
+P is the model's law, S the texts that satisfy the constraint, Q = P(. | S), and Z the model's mass
+on what is allowed at one step. A pass is one evaluation of the model, for one token of one text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, kw_only=True)
+class About:
+    """What help, ``cdec methods`` and the reference say of a method.
+
+    Attributes:
+        summary: What it draws, one sentence of at most 61 characters.
+        law: How its draws relate to Q, at most 15 characters.
+        law_in_full: The same, one or two sentences.
+        weight: What ``log_weight`` is, at most 16 characters.
+        weight_in_full: The same, one sentence.
+        cost: Passes of the model, at most 18 characters.
+        cost_in_full: The same, one sentence.
+        source: Paper or origin.
+        when: When to take it, one sentence.
+    """
+
+    summary: str
+    law: str
+    law_in_full: str
+    weight: str
+    weight_in_full: str
+    cost: str
+    cost_in_full: str
+    source: str
+    when: str

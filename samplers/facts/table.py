@@ -1,0 +1,185 @@
+"""ABOUT: what is said of every method."""
+
+from __future__ import annotations
+
+from cdec.samplers.facts.about import About
+
+_NO_WEIGHT = "null: the law of the texts is not known."
+_MASKED_LAW = (
+    "Biased: a text has probability P(text) / prod Z, where Q has P(text) / P(S). Where few "
+    "continuations are allowed, masks favour what the model would seldom have written."
+)
+_SUM_LOG_Z = "Sum of log Z over the steps: records weighted by its exponential target Q."
+_LOOKAHEAD = "Lu et al. 2022, NeuroLogic A*esque decoding; Nakshatri et al. 2025, Algorithm 2"
+
+ABOUT: dict[str, About] = {
+    "unconstrained": About(
+        summary="The model's own texts; the constraint says which are valid.",
+        law="P; if valid, Q",
+        law_in_full="Exactly P. The valid texts alone are exact draws of Q: rejection sampling.",
+        weight="0 if valid",
+        weight_in_full="0 for members, null for all others.",
+        cost="1 pass a token",
+        cost_in_full="One pass a token; a valid text takes 1 / P(S) draws on average.",
+        source="von Neumann 1951 (rejection)",
+        when="To see what the model does without the constraint, or where P(S) is near 1.",
+    ),
+    "greedy": About(
+        summary="The most probable allowed token at every step.",
+        law="one text",
+        law_in_full="Heuristic: one text a prompt, which need not be the most probable member.",
+        weight="null",
+        weight_in_full=_NO_WEIGHT,
+        cost="1 pass a token",
+        cost_in_full="One pass a token; fewer with `draft`, and the same text.",
+        source="standard",
+        when="For one good answer, fast, such as exact match on a benchmark.",
+    ),
+    "masked": About(
+        summary="Each token drawn among the allowed ones, renormalised.",
+        law="biased",
+        law_in_full=_MASKED_LAW,
+        weight="sum log Z",
+        weight_in_full=f"{_SUM_LOG_Z} null with `top_m` or `opportunistic`.",
+        cost="1 pass a token",
+        cost_in_full="One pass a token; fewer with `draft`, under the same law.",
+        source="De Cao et al. 2021 (tries); Geng et al. 2023 (grammars)",
+        when="For the fastest random texts, where bias does not matter or weights are used.",
+    ),
+    "beam": About(
+        summary="The most probable texts that a beam search finds.",
+        law="B texts",
+        law_in_full="Heuristic: a fixed list of texts, which may miss the most probable member.",
+        weight="null",
+        weight_in_full=_NO_WEIGHT,
+        cost="B passes a token",
+        cost_in_full="`beams` passes a token for all samples of a prompt together.",
+        source="standard",
+        when="For several good answers at a known cost; topn proves what it finds.",
+    ),
+    "disc": About(
+        summary="Masked texts, accepted as often as Q wants; the default.",
+        law="Q as K grows",
+        law_in_full="Tends to Q as K grows: of K masked candidates the first is "
+        "taken that is accepted, with probability prod Z; where none is, one of K new ones by "
+        "its weight.",
+        weight="0 if accepted",
+        weight_in_full="0 where the candidate was accepted, null where K were refused.",
+        cost="K texts or 2 K",
+        cost_in_full="K masked texts a sample, 2 K where all are refused; equal prefixes of a "
+        "prompt are evaluated once.",
+        source="Ye et al. 2025, arXiv 2504.09135",
+        when="For nearly unbiased texts at a cost that is known beforehand.",
+    ),
+    "asap": About(
+        summary="Masked texts that learn from those drawn before.",
+        law="Q as draws grow",
+        law_in_full="Tends to Q with the number of draws for a prompt. The first draw is masked "
+        "decoding, so `burn_in` candidates only teach.",
+        weight="log P / law",
+        weight_in_full="log of P over the law of the draw: weighted records target Q from the "
+        "first one on.",
+        cost="new prefixes only",
+        cost_in_full="`burn_in` texts a prompt, then one a sample; a prefix that was met before "
+        "costs no pass.",
+        source="Park et al. 2024, arXiv 2405.21047",
+        when="For many samples of one prompt; exact has the better law at a similar cost.",
+    ),
+    "exact": About(
+        summary="Independent draws of exactly Q, until a budget is spent.",
+        law="exactly Q",
+        law_in_full="Exactly Q = P(. | S), every draw independent: adaptive rejection sampling, "
+        "whose proposal learns from what was refused.",
+        weight="0",
+        weight_in_full='0; past the budget (finish_reason "budget") that of `fallback`.',
+        cost="until accepted",
+        cost_in_full="Candidates until one is accepted, at most `max_draws` a sample, fewer and "
+        "fewer as a prompt's tree grows; a prefix that was met before costs no pass.",
+        source="Park et al. 2024, arXiv 2405.21047 (tree); CARS, adaptive rejection, with `abort`",
+        when="Where numbers must be defended: sampling studies, evaluation, calibration.",
+    ),
+    "smc": About(
+        summary="One of N texts that grow together, weighted and resampled.",
+        law="Q as N grows",
+        law_in_full="Tends to Q as `particles` grows. With few particles it can be far from Q "
+        "where masks are severe, whatever its ess says.",
+        weight="estimates P(S)",
+        weight_in_full="log of the draw's unbiased estimate of P(S): weighted records target Q.",
+        cost="N texts",
+        cost_in_full="`particles` texts a sample; equal prefixes are evaluated once.",
+        source="Lew et al. 2023, arXiv 2306.03081; Loula et al. 2025, arXiv 2504.13139",
+        when="As the baseline of another family, or to estimate P(S).",
+    ),
+    "topn": About(
+        summary="The n most probable members, best first, with proofs.",
+        law="n best of Q",
+        law_in_full="The n most probable members, each with certified bounds of its Q; the field "
+        "proved says whether anything more probable may have been missed.",
+        weight="null",
+        weight_in_full="null: nothing is drawn.",
+        cost="until proved",
+        cost_in_full="As many prefixes as it takes to prove the order, or the budget.",
+        source="best-first search over the prefix tree, with the bounds of ASAp's",
+        when="For the best entities of a catalogue, or a full distribution over a small set.",
+    ),
+    "speculative": About(
+        summary="As masked, several tokens a pass, proposed by a draft.",
+        law="as masked",
+        law_in_full=f"That of masked, whatever the draft. {_MASKED_LAW}",
+        weight="sum log Z",
+        weight_in_full=_SUM_LOG_Z,
+        cost="< 1 pass a token",
+        cost_in_full="One pass verifies `gamma` proposals; calls of the draft come on top.",
+        source="Leviathan et al. 2023; Chen et al. 2023",
+        when="Where calls of the model are dear and a small one of the same vocabulary is there.",
+    ),
+    "mentored": About(
+        summary="Speculative, with a budget of divergence for more speed.",
+        law="near masked",
+        law_in_full="Within `divergence` nats a drafted position, or `divergence_total` a text, "
+        "of masked's law; 0 is speculative.",
+        weight="log target / law",
+        weight_in_full="Sum of log Z and, over drafted positions, of log(masked law / law drawn "
+        "from): weighted records target Q.",
+        cost="< speculative",
+        cost_in_full="Fewer passes than speculative, the more divergence is allowed.",
+        source="Tran-Thien 2023, Mentored decoding",
+        when="Where a draft is good and a bounded deviation from the model is fine.",
+    ),
+    "cdlh": About(
+        summary="Greedy, led by a reward of what the model would go on with.",
+        law="one text",
+        law_in_full="Heuristic: of the `branch` best tokens the one whose rollout scores best.",
+        weight="null",
+        weight_in_full=_NO_WEIGHT,
+        cost="k d passes a token",
+        cost_in_full="`branch` times `depth` passes a token.",
+        source=_LOOKAHEAD,
+        when="Where texts shall score well by a reward, and passes are cheap.",
+    ),
+    "cdlh-approx": About(
+        summary="As cdlh, the rollouts by a draft.",
+        law="one text",
+        law_in_full="Heuristic: of the `branch` best tokens the one whose rollout scores best, "
+        "as the draft goes on.",
+        weight="null",
+        weight_in_full=_NO_WEIGHT,
+        cost="1 pass a token",
+        cost_in_full="One pass a token, and `branch` times `depth` of the draft.",
+        source=_LOOKAHEAD,
+        when="As cdlh, where the model's passes are dear.",
+    ),
+    "cdsl": About(
+        summary="Speculative decoding, led by a reward where the draft is off.",
+        law="one text",
+        law_in_full="Heuristic: the draft runs ahead, the model verifies, and where acceptance or "
+        "reward is too low it looks ahead as cdlh-approx.",
+        weight="null",
+        weight_in_full=_NO_WEIGHT,
+        cost="<= 1 pass a token",
+        cost_in_full="One pass verifies `depth` proposals; more where the reward is low.",
+        source="Nakshatri et al. 2025, Constrained Decoding with Speculative Lookaheads",
+        when="As cdlh, at about the speed of speculative decoding.",
+    ),
+}
+"""What is said of each method, by its name in ``METHODS``."""

@@ -1,0 +1,149 @@
+"""Help that fits a screen, and what is said of a word that nothing is called by."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from cdec.cli.frame.config import option_fields
+from cdec.cli.frame.declaration import parameters_of
+from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
+from cdec.cli.frame.spellings import flag_of
+from cdec.samplers.registry import METHODS
+
+from .conftest import Runner
+
+LINES, COLUMNS = 80, 80
+
+
+@pytest.fixture(autouse=True)
+def _narrow(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("COLUMNS", str(COLUMNS))
+
+
+def shown(cdec: Runner, *words: str) -> str:
+    """Return what a help prints."""
+    result = cdec(*words)
+    assert (result.status, result.stderr) == (0, "")
+    return result.stdout.decode()
+
+
+def test_the_commands_fit_a_screen_with_whole_summaries(cdec: Runner) -> None:
+    text = shown(cdec, "--help")
+    assert len(text.splitlines()) <= 45
+    for name, command in COMMANDS.items():
+        assert f"  {name:<15}  {command.summary}\n" in text
+        assert f"{command.group}:\n" in text
+    assert "..." not in text.partition("\n")[2]
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_short_helps_fit_80_lines_and_point_to_all(cdec: Runner, name: str) -> None:
+    text = shown(cdec, name, "--help")
+    assert len(text.splitlines()) <= LINES
+    assert f"cdec {name}" in text and "Examples:" in text and "--help-all" in text
+    assert "\x1b" not in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_help_all_shows_every_option(cdec: Runner, name: str) -> None:
+    text = shown(cdec, name, "--help-all")
+    for key, option in option_fields(options_class_of(name)).items():
+        assert str(option.declared.metavar if option.declared.positional else f"--{key}") in text
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_short_helps_show_the_common_options_alone(cdec: Runner, name: str) -> None:
+    options = shown(cdec, name, "--help").split("Examples:")[1].partition("\n\n")[2]
+    rows = " ".join(line[:30] for line in options.splitlines())
+    for parameter in parameters_of(options_class_of(name)).values():
+        if not parameter.declared.positional:
+            assert (flag_of(parameter.name) in rows.replace(",", " ").split()) == (
+                parameter.declared.common
+            )
+
+
+@pytest.mark.parametrize("name", COMMANDS)
+def test_a_summary_is_the_first_line_of_the_commands_own_help(name: str) -> None:
+    first = (execute_of(name).__doc__ or "").split("\n\n")[0]
+    assert " ".join(first.split()) == COMMANDS[name].summary
+
+
+def test_help_lists_the_methods_with_a_line_each(cdec: Runner) -> None:
+    text = shown(cdec, "sample", "--help")
+    for name, method in METHODS.items():
+        assert f"  {name:<13}  {method.about.summary}\n" in text
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_help_of_a_method_adds_its_law_and_all_that_it_takes(cdec: Runner, name: str) -> None:
+    text = shown(cdec, "sample", "--method", name, "--help")
+    assert shown(cdec, "sample", "--help", f"--method={name}") == text
+    apart = text[text.index(f"\nMethod {name}:\n") :]
+    said = " ".join(apart.split())
+    assert " law " in said and " log_weight " in said and " cost " in said
+    for option in METHODS[name].options:
+        assert option.python_only or f"{flag_of(option.name)} " in said
+    assert "Methods (" not in text
+
+
+def test_help_of_no_method_names_the_nearest(cdec: Runner) -> None:
+    result = cdec("sample", "--method", "exatc", "--help")
+    assert (result.status, result.error_code) == (2, "E_USAGE")
+    assert "'exact'" in result.stderr and "cdec methods" in result.stderr
+
+
+def test_help_begins_with_what_every_run_needs(cdec: Runner) -> None:
+    sample, run = (shown(cdec, name, "--help") for name in ("sample", "run"))
+    assert "\nConstraint:\n  -a, --artifact" in sample
+    assert "\nPrompts:\n  -i, --input" in sample
+    assert 0 < run.index("\nArguments:") < run.index("\nPrompts:") < run.index("\nGeneral:")
+
+
+def test_help_imports_nothing_heavy_and_one_command() -> None:
+    code = (
+        "import sys; from cdec.cli.app import main; main(['--help'])\n"
+        "commands = [name for name in sys.modules if name.startswith('cdec.cli.') and "
+        "name.count('.') == 2]\n"
+        "assert set(commands) == {'cdec.cli.app', 'cdec.cli.frame'}, commands\n"
+        "main(['sample', '--help']); assert 'cdec.cli.mass' not in sys.modules\n"
+        "heavy = {'torch', 'transformers', 'pyarrow', 'numba', 'numpy'} & set(sys.modules)\n"
+        "sys.exit(str(sorted(heavy)) if heavy else 0)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("sample", "--metod", "disc"), "did you mean --method?"),
+        (("compile-set", "items.jsonl", "--id", "name"), "did you mean --id-field?"),
+        (("check", "x.arrow", "--draft", "counts"), "cdec sample, cdec run have it"),
+        (("doctor", "--bad-lines", "skip"), "cdec compile-set has it"),
+        (("sample", "--xyzzy"), "see `cdec sample --help-all`"),
+    ],
+)
+def test_unknown_options_name_the_nearest_and_who_has_them(
+    cdec: Runner, words: tuple[str, ...], said: str
+) -> None:
+    result = cdec(*words)
+    assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("smple",), "'sample'"),
+        (("help",), "type cdec --help"),
+        (("help", "sample"), "type cdec sample --help"),
+        (("xyzzy",), "see `cdec --help`"),
+    ],
+)
+def test_unknown_commands_name_the_nearest(cdec: Runner, words: tuple[str, ...], said: str) -> None:
+    result = cdec(*words)
+    assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
+    assert said in result.stderr
