@@ -124,12 +124,11 @@ def demonstrate(run: Run, *, prompts: int, n: int, seed: int) -> Demonstration:
         seed: Of every draw.
     """
     from cdec.core import load_model, open_artifact
-    from cdec.data.assets import embedded_model_path
     from cdec.samplers import SAMPLERS
 
     questions = shipped_questions(prompts)
     run.console.note("loading the embedded model")
-    model = load_model(embedded_model_path())
+    model = load_model()
     with tempfile.TemporaryDirectory(prefix="cdec-demo-") as folder:
         artifact = Path(folder) / "facts.arrow"
         run.console.note("compiling the shipped list of names")
@@ -166,7 +165,7 @@ def _compile_list(model: LanguageModel, artifact: Path) -> int:
 
 
 def _request(question: Question, constraint: Any, n: int, seed: int) -> Request:
-    from cdec.data.prompts.seeds import derive_seed
+    from cdec.core.seeds import derive_seed
     from cdec.samplers import Request
 
     seeds = [derive_seed(seed, question.id, index) for index in range(n)]

@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from cdec.data.prompts.read import read_prompts as read_prompts
     from cdec.data.prompts.record import BadRecord as BadRecord
     from cdec.data.prompts.record import PromptRecord as PromptRecord
-    from cdec.data.prompts.seeds import derive_seed as derive_seed
     from cdec.data.prompts.templates import PromptTemplate as PromptTemplate
     from cdec.data.prompts.templates import read_template as read_template
 
@@ -42,7 +41,6 @@ __all__ = [
     "PromptTemplate",
     "RecordWriter",
     "SourceStats",
-    "derive_seed",
     "embedded_model_path",
     "entity_list",
     "evaluation_prompts",
@@ -67,7 +65,6 @@ __getattr__ = exports(
         "prompts_from_texts": "prompts.read",
         "read_prompts": "prompts.read",
         "FinishedRecords": "output.resume",
-        "derive_seed": "prompts.seeds",
         "ENTITY_LIMITS": "input.source",
         "InputLimits": "input.source",
         "PROMPT_LIMITS": "input.source",

@@ -7,26 +7,9 @@ import hashlib
 import orjson
 
 from cdec.core.errors import DuplicateIdError
+from cdec.core.seeds import content_id
 
 RecordId = str | int
-
-_HEX_DIGITS = 16
-
-
-def content_id(content: object) -> str:
-    """Return the id of a record that names none: 16 hex digits of its content's SHA-256.
-
-    The order of keys and the spaces between them do not count, so a record has the same id in
-    whatever piece of a split file it stands.
-
-    Args:
-        content: The parsed JSON object, a text line, or the bytes of a line that is neither.
-    """
-    if isinstance(content, str):
-        content = content.encode()
-    if not isinstance(content, bytes):
-        content = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
-    return hashlib.sha256(content).hexdigest()[:_HEX_DIGITS]
 
 
 def id_key(record_id: object) -> bytes:

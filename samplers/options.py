@@ -188,7 +188,7 @@ DRAFT = Option(
     name="draft",
     type=str,
     help="What proposes tokens, which one pass of the model verifies: a model of the same "
-    "vocabulary, 'embedded', 'counts' (what a grammar's states were followed by) or "
+    "vocabulary, 'embedded-draft', 'counts' (what a grammar's states were followed by) or "
     "'prompt-lookup' (what the last tokens were followed by). Methods that need one take the "
     "embedded draft if the model is the embedded one.",
     metavar="NAME_OR_PATH",

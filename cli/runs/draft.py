@@ -8,8 +8,9 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.cost_ratio import measure_cost_ratio
-from cdec.cli.runs.models import EMBEDDED, named_by, refuse_revision, shown_model
+from cdec.cli.runs.models import named_by, named_model, refuse_revision
 from cdec.core.errors import ModelError, OutputError, OutputExistsError, TrustError, UsageError
+from cdec.core.tokens.shipped import EMBEDDED, EMBEDDED_DRAFT
 from cdec.samplers.options import COUNTS, LOOKUP
 
 if TYPE_CHECKING:
@@ -31,7 +32,7 @@ class Draft:
     """The draft that a run was asked for, not yet opened.
 
     Attributes:
-        name: ``embedded``, ``counts``, ``prompt-lookup``, a name or a path; None for no draft.
+        name: ``embedded-draft``, ``counts``, ``prompt-lookup``, a name or a path; None for none.
         options: Of the run.
         method: Of the run.
     """
@@ -111,7 +112,7 @@ class Draft:
         """Return what decides the records, in place of what was typed."""
         if not self.method.uses("draft"):
             return {}
-        shown: dict[str, object] = {"draft": self.name and shown_model(self.name)}
+        shown: dict[str, object] = {"draft": self.name}
         if self.is_model:
             options = self.options
             shown |= {"draft_revision": options.draft_revision, "draft_dtype": options.draft_dtype}
@@ -145,6 +146,9 @@ class Draft:
         name, method = self.name, self.method.declared
         if name == "":
             raise UsageError("--draft is empty", hint="give a name or a path, or leave it out")
+        if name == EMBEDDED:
+            hint = f"give --draft {EMBEDDED_DRAFT}, which is smaller"
+            raise UsageError(f"--draft {name} is a model and no draft", hint=hint)
         if not self.method.uses("draft"):
             refuse_unused(_OF_A_MODEL, typed, f"to --method {method.name}")
         elif name is None:
@@ -199,8 +203,8 @@ def _default(options: SampleOptions, method: ChosenMethod) -> str:
     Raises:
         UsageError: The run has another model.
     """
-    if shown_model(options.model) == EMBEDDED:
-        return EMBEDDED
+    if named_model(options.model) == EMBEDDED:
+        return EMBEDDED_DRAFT
     hint = "give --draft NAME_OR_PATH, a smaller model of the same vocabulary"
     if LOOKUP in method.declared.named_drafts:
         hint += ", or --draft prompt-lookup"
@@ -219,12 +223,11 @@ def _load(options: SampleOptions, name: str, device: str) -> LanguageModel:
         UsageError: No such dtype or device.
     """
     from cdec.core import load_model
-    from cdec.data.assets import embedded_model_path
 
     try:
         with named_by("--draft", name):
             return load_model(
-                embedded_model_path("draft") if name == EMBEDDED else name,
+                name,
                 device=device,
                 dtype=options.draft_dtype or options.dtype,
                 revision=options.draft_revision,
@@ -241,7 +244,7 @@ def _load(options: SampleOptions, name: str, device: str) -> LanguageModel:
             **error.details,
         ) from error
     except ModelError as error:
-        close = get_close_matches(name, (EMBEDDED, *NO_MODELS), n=1)
+        close = get_close_matches(name, (EMBEDDED_DRAFT, *NO_MODELS), n=1)
         if not close:
             raise
         hint = f"did you mean --draft {close[0]}?"

@@ -87,8 +87,8 @@ def _task(options: Options, record: PromptRecord | BadRecord, requirements: Requ
     Raises:
         UsageError: An option that does not go with the constraint.
     """
+    from cdec.core.seeds import derive_seed
     from cdec.data.prompts.record import BadRecord
-    from cdec.data.prompts.seeds import derive_seed
     from cdec.samplers.request import Request
 
     if isinstance(record, BadRecord):

@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.core.errors import ModelError, UsageError
+from cdec.core.tokens.shipped import EMBEDDED, is_shipped
 
 if TYPE_CHECKING:
     from cdec.cli.options.decoding import WarpingOptions
@@ -16,23 +17,14 @@ if TYPE_CHECKING:
     from cdec.core.models.warping import Warping
     from cdec.core.tokens.vocabulary import Vocabulary
 
-EMBEDDED = "embedded"
-"""The name that stands for the model shipped with the package."""
 _NEARLY_GREEDY = (
     "give a small one such as 0.01, which leaves nearly all mass to the most probable tokens"
 )
 
 
-def resolve_model(name: str | None) -> str:
-    """Return what to load: the given name, or the folder of the embedded model."""
-    from cdec.data.assets import embedded_model_path
-
-    return str(embedded_model_path()) if name in (None, EMBEDDED) else str(name)
-
-
-def shown_model(name: str | None) -> str:
-    """Return how messages and manifests call the model."""
-    return EMBEDDED if name in (None, EMBEDDED) else str(name)
+def named_model(name: str | None) -> str:
+    """Return the model that is meant, as messages and manifests call it."""
+    return EMBEDDED if name is None else name
 
 
 def load_vocabulary(
@@ -60,9 +52,9 @@ def load_vocabulary(
         )
     name = tokenizer if tokenizer is not None else model
     with named_by("--model" if tokenizer is None else "--tokenizer", name):
-        vocabulary = Vocabulary.from_tokenizer(resolve_model(name), revision=revision)
-    # The name is recorded in the artifact: the embedded model's place on this machine is not.
-    vocabulary.name = shown_model(name)
+        vocabulary = Vocabulary.from_tokenizer(named_model(name), revision=revision)
+    # As it was typed, and not as the place on this machine where it was found.
+    vocabulary.name = named_model(name)
     return vocabulary, vocabulary.name
 
 
@@ -81,7 +73,7 @@ def open_model(options: ModelOptions) -> LanguageModel:
 
     with named_by("--model", options.model):
         return load_model(
-            resolve_model(options.model),
+            named_model(options.model),
             device=options.device,
             dtype=options.dtype,
             device_map=options.device_map,
@@ -108,9 +100,9 @@ def refuse_revision(name: str | None, typed: frozenset[str], *, field: str = "re
     """
     if field not in typed:
         return
-    is_embedded = shown_model(name) == EMBEDDED
-    if is_embedded or Path(str(name)).expanduser().exists():
-        found = "the embedded model" if is_embedded else f"{name}, which is on this machine,"
+    name = named_model(name)
+    if is_shipped(name) or Path(name).expanduser().exists():
+        found = f"{name}, which {'ships with cdec' if is_shipped(name) else 'is on this machine'},"
         flag = "--" + field.replace("_", "-")
         raise UsageError(
             f"{flag} chooses a version on the hub, and {found} has one version",

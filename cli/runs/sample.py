@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
-from cdec.cli.runs.models import shown_model, warping_of
+from cdec.cli.runs.models import named_model, warping_of
 from cdec.cli.runs.plan import Plan, inputs
 from cdec.cli.runs.requirements import Requirements, nothing_guessed
 from cdec.cli.runs.reward import build_reward
@@ -138,7 +138,7 @@ class Tasks:
                 yield self._task(record, n, frozenset(missing))
 
     def _task(self, record: PromptRecord, n: int, missing: frozenset[int]) -> Task:
-        from cdec.data.prompts.seeds import derive_seed
+        from cdec.core.seeds import derive_seed
         from cdec.samplers import Request
 
         try:
@@ -170,7 +170,7 @@ def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object
         **plan.method.manifest(),
         **plan.draft.manifest(),
         **deciding(options),
-        "model": shown_model(options.model),
+        "model": named_model(options.model),
         "vocabulary": model.vocabulary.vocabulary_hash,
         "prompt_form": model.prompt_form,
         "artifacts": dict(sorted(held.digests.items())),

@@ -169,8 +169,8 @@ class Tasks:
         Raises:
             UsageError: An option that does not go with the constraint.
         """
+        from cdec.core.seeds import derive_seed
         from cdec.data.prompts.record import BadRecord
-        from cdec.data.prompts.seeds import derive_seed
         from cdec.samplers.scoring.score import ScoreRequest
 
         if isinstance(record, BadRecord):

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.core.errors import CdecError, ExtraMissingError, ModelError, TrustError, UsageError
 from cdec.core.models.base import DEFAULT_CACHE_BYTES
 from cdec.core.models.trust import Repository, open_repository
+from cdec.core.tokens.shipped import EMBEDDED, is_shipped, located
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
@@ -24,7 +25,7 @@ _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "s
 
 
 def load_model(
-    name_or_path: str | Path,
+    name_or_path: str | Path = EMBEDDED,
     *,
     device: str = "cpu",
     dtype: str | None = None,
@@ -46,7 +47,8 @@ def load_model(
     """Load a causal or encoder-decoder model and its tokenizer.
 
     Args:
-        name_or_path: A folder, or a hub name ``owner/name``.
+        name_or_path: A folder, a hub name ``owner/name``, or a model that ships with the package:
+            ``embedded``, or ``embedded-draft``, a smaller one of the same vocabulary.
         device: ``cpu``, ``cuda``, ``cuda:1``, ... or ``auto`` (the first GPU, else the CPU).
         dtype: ``auto`` (as stored), ``float32``, ``float16``, ``bfloat16`` or ``float64``. None is
             ``auto`` on a GPU and ``float32`` on the CPU. Scores are float32 in any case.
@@ -83,7 +85,7 @@ def load_model(
     name = str(name_or_path)
     with quiet():
         device = resolve_device(device)
-        repository = open_repository(name, revision, trust_remote_code, allow_pickle)
+        repository = open_repository(located(name), revision, trust_remote_code, allow_pickle)
         placement = {
             "dtype": resolve_dtype(dtype, device, device_map),
             "device_map": device_map,
@@ -96,7 +98,9 @@ def load_model(
         loaded = None
         if vocabulary is None or tokenizer is not None:
             loaded = load_tokenizer(repository, tokenizer)
-        vocabulary = _fit_vocabulary(vocabulary, loaded, module, name)
+        if vocabulary is None:
+            vocabulary = _own_vocabulary(loaded, name if tokenizer is None else str(tokenizer))
+        vocabulary = _fit_vocabulary(vocabulary, module, name)
         return _wrap(
             module,
             vocabulary,
@@ -159,20 +163,24 @@ def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
 
     name, arguments = repository.name, repository.arguments
     if other is not None:
-        other_repository = open_repository(str(other), None, False, True, needs_weights=False)
+        other_repository = open_repository(located(other), None, False, True, needs_weights=False)
         name, arguments = other_repository.name, other_repository.arguments
     with model_errors("tokenizer", name, repository.is_offline):
         return AutoTokenizer.from_pretrained(name, **arguments)
 
 
-def _fit_vocabulary(
-    vocabulary: Vocabulary | None, tokenizer: Any, module: Any, name: str
-) -> Vocabulary:
-    """Return the vocabulary in the logits' width, with the model's end-of-sequence ids."""
+def _own_vocabulary(tokenizer: Any, name: str) -> Vocabulary:
     from cdec.core.tokens.vocabulary import Vocabulary
 
-    if vocabulary is None:
-        vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    if is_shipped(name):
+        # Artifacts record the name: a shipped model's place on this machine says nothing.
+        vocabulary.name = name
+    return vocabulary
+
+
+def _fit_vocabulary(vocabulary: Vocabulary, module: Any, name: str) -> Vocabulary:
+    """Return the vocabulary in the logits' width, with the model's end-of-sequence ids."""
     head = module.get_output_embeddings()
     width = head.weight.shape[0] if head is not None else module.config.vocab_size
     if vocabulary.size > width:

@@ -1,6 +1,7 @@
 """Tokens: the bytes of every token id, and how a text becomes token ids.
 
 Read ``vocabulary`` first; ``sources`` finds what names a tokenizer, ``files`` tells formats apart,
-one file a format reads it into ``parts``; ``tokenization`` turns texts into ids. Imports nothing
-but errors. Others import ``vocabulary`` and ``tokenization``.
+one file a format reads it into ``parts``; ``tokenization`` turns texts into ids; ``shipped`` knows
+the names of the models in the package. Imports nothing but errors. Others import ``vocabulary``,
+``tokenization`` and ``shipped``.
 """

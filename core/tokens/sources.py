@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from cdec.core.errors import ModelError, TrustError, UsageError
 from cdec.core.tokens.files import check_spec, generation_eos, read_bounded, read_tokenizer_file
 from cdec.core.tokens.parts import TokenizerParts, UncheckedTokenizer, assemble
 from cdec.core.tokens.sentencepiece_files import read_sentencepiece
+from cdec.core.tokens.shipped import is_shipped, located
 
 _HUGGING_FACE = ("tokenizer_config.json", "config.json")
 """A folder with one of these is for ``AutoTokenizer``, if it has a vocabulary as well."""
@@ -32,9 +34,10 @@ def read_tokenizer(source: Any, *, revision: str | None = None) -> TokenizerPart
     """Read any tokenizer; see ``Vocabulary.from_tokenizer`` for the sources and errors."""
     if not isinstance(source, str | os.PathLike):
         return assemble(_from_object(source))
-    path = Path(source).expanduser()
+    path = Path(located(source)).expanduser()
     if path.is_dir():
-        return assemble(_from_folder(path))
+        parts = assemble(_from_folder(path))
+        return replace(parts, name=str(source)) if is_shipped(source) else parts
     if path.exists():
         return assemble(read_tokenizer_file(path))
     return assemble(_from_hub(str(source), revision))

@@ -75,9 +75,9 @@ class Vocabulary:
 
         Args:
             source: A ``transformers`` or ``tokenizers`` tokenizer; a folder or hub name for
-                ``AutoTokenizer``; or a file: ``tokenizer.json``, ``tokenizer.model*``,
-                ``tekken*.json``, ``*.tiktoken`` (each also as ``.xz``), ``encoder.json`` or
-                ``vocab.json`` beside its merges.
+                ``AutoTokenizer``; ``embedded`` for that of the shipped model; or a file:
+                ``tokenizer.json``, ``tokenizer.model*``, ``tekken*.json``, ``*.tiktoken`` (each
+                also as ``.xz``), ``encoder.json`` or ``vocab.json`` beside its merges.
             width: Logits width, where the model has more outputs than the tokenizer tokens.
             revision: Revision of a hub name.
 

@@ -33,7 +33,7 @@ def test_another_vocabulary_is_refused(
     cdec: Runner, letters: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = ("sample", "-a", letters, "--prompt", "abc", "--method", "speculative")
-    said = refused(cdec(*words, "--draft", "embedded"), "E_TOKENIZER_MISMATCH", 65)
+    said = refused(cdec(*words, "--draft", "embedded-draft"), "E_TOKENIZER_MISMATCH", 65)
     assert "the draft's vocabulary" in said
     monkeypatch.setattr("cdec.core.load_model", lambda name, **options: light.slow_model(0))
     (record,) = cdec(*words, "--draft", "letters").records
@@ -91,7 +91,10 @@ def test_another_model_needs_a_draft_to_be_named(cdec: Runner, cities: Path) -> 
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("--method", "beam", "--draft", "embedded"), "--draft means nothing to --method beam"),
+        (
+            ("--method", "beam", "--draft", "embedded-draft"),
+            "--draft means nothing to --method beam",
+        ),
         (("--method", "greedy", "--draft-dtype", "float32"), "means nothing without --draft"),
         (("--method", "mentored", "--divergence", "-1"), "--divergence is -1.0"),
         (("--method", "mentored", "--divergence", "nan"), "--divergence is nan"),
@@ -132,7 +135,7 @@ def test_what_makes_no_sense_is_refused(cdec: Runner, words: tuple[object, ...],
 
 
 @pytest.mark.parametrize(
-    ("typo", "meant"), [("emebdded", "embedded"), ("count", "counts"), ("gpt2", None)]
+    ("typo", "meant"), [("emebdded-draft", "embedded-draft"), ("count", "counts"), ("gpt2", None)]
 )
 def test_a_draft_that_is_nowhere_may_be_a_typing_error(
     cdec: Runner, monkeypatch: pytest.MonkeyPatch, typo: str, meant: str | None

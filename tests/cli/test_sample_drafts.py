@@ -50,7 +50,7 @@ def shape(embedded_model: Any, tmp_path_factory: pytest.TempPathFactory) -> Path
 def test_every_method_with_a_draft_draws_members_and_says_what_it_cost(
     cdec: Runner, cities: Path, method: str
 ) -> None:
-    words = ("-a", cities, *BOTH, "--method", method, "--draft", "embedded", "-n", 3)
+    words = ("-a", cities, *BOTH, "--method", method, "--draft", "embedded-draft", "-n", 3)
     found = records(cdec, *words, "--cost-ratio", 0.5)
     assert len(found) == 6
     # What draws of a record share is charged to the first of them.
@@ -64,7 +64,7 @@ def test_every_method_with_a_draft_draws_members_and_says_what_it_cost(
 
 @pytest.mark.parametrize("method", ["speculative", "mentored"])
 def test_the_embedded_model_brings_its_draft(cdec: Runner, method: str) -> None:
-    (given,) = records(cdec, *FREE, "--method", method, "--draft", "embedded")
+    (given,) = records(cdec, *FREE, "--method", method, "--draft", "embedded-draft")
     (default,) = records(cdec, *FREE, "--method", method)
     path = embedded_model_path("draft")
     (named,) = records(cdec, *FREE, "--method", method, "--draft", path)
@@ -84,7 +84,7 @@ def test_disc_and_exact_have_no_draft_unless_one_is_given(cdec: Runner, cities: 
 def test_greedy_with_any_draft_gives_the_texts_of_greedy(cdec: Runner, shape: Path) -> None:
     words = ("-a", shape, *BOTH, "--max-new-tokens", 30)
     plain = records(cdec, *words, "--method", "greedy")
-    for draft in ("embedded", "counts", "prompt-lookup"):
+    for draft in ("embedded-draft", "counts", "prompt-lookup"):
         mine = records(cdec, *words, "--method", "speculative", "--greedy", "--draft", draft)
         assert [r["token_ids"] for r in mine] == [r["token_ids"] for r in plain]
         assert {r["exactness"] for r in mine} == {"heuristic"}
@@ -102,7 +102,7 @@ def test_counts_that_were_kept_save_calls(cdec: Runner, shape: Path, tmp_path: P
     Path("cdec.toml").write_text('draft = "counts"\ngamma = 8\n')
     plain = ("-a", shape, *PROMPT, "--method", "speculative", "--max-new-tokens", 30, "-n", 4)
     assert records(cdec, *plain) == first
-    assert records(cdec, *plain, "--draft", "embedded")[0]["draft_calls"] > 0
+    assert records(cdec, *plain, "--draft", "embedded-draft")[0]["draft_calls"] > 0
 
 
 def test_counts_need_a_grammar(cdec: Runner, cities: Path) -> None:
@@ -197,7 +197,7 @@ def test_batches_give_the_same_records(cdec: Runner, cities: Path) -> None:
         for i in range(5)
     )
     for method in ("speculative", "mentored", "disc"):
-        words = ("sample", "-a", cities, "--method", method, "--draft", "embedded")
+        words = ("sample", "-a", cities, "--method", method, "--draft", "embedded-draft")
         alone, together = (
             [
                 (r["id"], r["index"], r["token_ids"])

@@ -266,7 +266,10 @@ def test_help_shows_sections_of_both_kinds(cdec: Runner) -> None:
         (("--method", "cdlh", "--reward", "coverige"), "did you mean 'coverage'"),
         (("--method", "cdlh", "--reward", "regex:("), "column"),
         (("--method", "cdlh", "--reward", "no_such_module_here:f"), "cannot be imported"),
-        (("--method", "cdlh", "--reward", "coverage", "--draft", "embedded"), "--draft means"),
+        (
+            ("--method", "cdlh", "--reward", "coverage", "--draft", "embedded-draft"),
+            "--draft means",
+        ),
         (("--method", "cdlh", "--reward", "coverage", "--target-tries", "2"), "--target-tries"),
         (("--method", "cdlh", "--reward", "coverage", "--cost-ratio", "1"), "--cost-ratio means"),
         (("--method", "cdlh", "--reward", "coverage", "--branch", "0"), "--branch is 0"),

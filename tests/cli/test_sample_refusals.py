@@ -89,7 +89,7 @@ def test_numbers_out_of_range_are_refused_by_the_name_that_was_typed(
         (("unconstrained", "--temperature", "0"), "give --method greedy"),
         (("greedy", "--temperature", "0"), "leave --temperature out"),
         (("speculative", "--draft", "prompt-lookup", "--cost-ratio", "1"), "--cost-ratio means"),
-        (("exact", "--draft", "embedded", "--abort", "-a", "x.arrow"), "one of --abort and"),
+        (("exact", "--draft", "embedded-draft", "--abort", "-a", "x.arrow"), "one of --abort and"),
         (("cdsl", "--reward", "regex:a", "--branch", "0"), "give --branch a number of 1 or more"),
         (("cdsl", "--reward", "coverage"), "give JSON records with -i FILE"),
         (("beam", "--gamma", "2"), "or take --method greedy or masked or disc or exact or spec"),
@@ -98,7 +98,10 @@ def test_numbers_out_of_range_are_refused_by_the_name_that_was_typed(
             ("cdlh", "--reward", "regex:a", "--cost-ratio", "measure"),
             "take --method greedy or masked or disc or exact or speculative or mentored or cdlh-a",
         ),
-        (("speculative", "--draft-revision", "v2"), "the embedded model has one version"),
+        (
+            ("speculative", "--draft-revision", "v2"),
+            "embedded-draft, which ships with cdec, has one version",
+        ),
         (("speculative", "--revision", "v2"), "leave --revision out"),
         (
             ("speculative", "--draft", embedded_model_path("draft"), "--draft-revision", "v2"),

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from cdec.core.errors import DuplicateIdError
-from cdec.data.ids import IdRegistry, content_id, id_key
+from cdec.core.seeds import content_id
+from cdec.data.ids import IdRegistry, id_key
 
 
 def test_content_id_ignores_order_of_keys() -> None:

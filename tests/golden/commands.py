@@ -355,7 +355,10 @@ CONTRADICTIONS: tuple[str, ...] = (
     "--method masked --top-m 2 --opportunistic",
     *("--method beam --beams 2 -n 3", "--method mentored --divergence 1 --divergence-total 1"),
     *("--method mentored --draft counts", "--method speculative --draft nothing/such"),
-    *("--method exact --abort --draft embedded", "--method disc --draft embedded --top-m 2"),
+    *(
+        "--method exact --abort --draft embedded-draft",
+        "--method disc --draft embedded-draft --top-m 2",
+    ),
     *("--method cdlh", "--method cdsl --reward nothing:x", "--method cdsl --reward regex:("),
     *("--method speculative --draft counts", "--method masked --draft counts", "--constraint x"),
     *("--constraint x=none.arrow", "--and none.arrow", "--deny none.txt", "--template none.txt"),

@@ -47,6 +47,28 @@ def test_the_embedded_models_load_with_their_tokenizer(name: str) -> None:
     assert model.vocabulary.eos_token_ids
 
 
+def test_the_shipped_models_have_names(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.chdir(tmp_path)
+    named = {None: load_model(), "target": load_model("embedded")}
+    named |= {"draft": load_model("embedded-draft")}
+    sizes = {
+        name: sum(p.numel() for p in model._module.parameters())  # type: ignore[attr-defined]
+        for name, model in named.items()
+    }
+    assert sizes[None] == sizes["target"] > sizes["draft"]
+    # The name is what an artifact records, and not a place on this machine.
+    assert [model.vocabulary.name for model in named.values()] == [
+        "embedded",
+        "embedded",
+        "embedded-draft",
+    ]
+    alone = Vocabulary.from_tokenizer("embedded")
+    assert (alone.name, alone.vocabulary_hash) == (
+        "embedded",
+        named[None].vocabulary.vocabulary_hash,
+    )
+
+
 def test_the_vocabulary_is_as_wide_as_the_logits(folder: Path) -> None:
     narrow = Vocabulary([b"a", b"b", b""], eos_token_ids=[2])
     model = load_model(folder, vocabulary=narrow)

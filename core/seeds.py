@@ -1,12 +1,33 @@
-"""Derives the seed of one draw from the run's seed, the record and the draw's number."""
+"""The id of a record that names none, and the seed of a draw from run, record and number."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 
+import orjson
+
 SEED_BITS = 53
 """Every derived seed is exact in a JSON number, whatever reads it."""
+
+
+_HEX_DIGITS = 16
+
+
+def content_id(content: object) -> str:
+    """Return the id of a record that names none: 16 hex digits of its content's SHA-256.
+
+    The order of keys and the spaces between them do not count, so a record has the same id in
+    whatever piece of a split file it stands.
+
+    Args:
+        content: The parsed JSON object, a text line, or the bytes of a line that is neither.
+    """
+    if isinstance(content, str):
+        content = content.encode()
+    if not isinstance(content, bytes):
+        content = orjson.dumps(content, option=orjson.OPT_SORT_KEYS)
+    return hashlib.sha256(content).hexdigest()[:_HEX_DIGITS]
 
 
 def derive_seed(run_seed: int, record_id: object, index: int) -> int:

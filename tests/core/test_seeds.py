@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 
-from cdec.data.prompts.seeds import derive_seed
+from cdec.core.seeds import derive_seed
 
 
 def test_seed_is_stable_across_versions() -> None:
