@@ -29,6 +29,9 @@ from cdec.core.session import DEAD, DONE, Session, States
 from cdec.core.verdicts import TokenRefusal, first_refused_token, first_rejected_byte
 
 if TYPE_CHECKING:
+    import numpy as np
+    from numpy.typing import NDArray
+
     from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["DEAD", "DONE", "Constraint", "Session", "States", "needs_grammar"]
@@ -171,6 +174,15 @@ class Constraint(ABC):
         """Return the tokens of a member that has only one tokenisation; None: the tokenizer says.
 
         Read by scores.
+        """
+        return None
+
+    def member_rows(self) -> tuple[NDArray[np.int32], NDArray[np.int64]] | None:
+        """Return the tokens of all members, if they can be listed; read by classification.
+
+        Returns:
+            int32[T] flat tokens and int64[R + 1] offsets of distinct rows without end ids, sorted
+            lexicographically, a prefix before its continuations. None where they are no list.
         """
         return None
 

@@ -17,16 +17,28 @@ if TYPE_CHECKING:
     from cdec.samplers.registry import SAMPLERS as SAMPLERS
     from cdec.samplers.request import Request as Request
     from cdec.samplers.rewards import build_reward as build_reward
+    from cdec.samplers.scoring.classification import Classification as Classification
+    from cdec.samplers.scoring.classify import classify as classify
 
-__all__ = ["SAMPLERS", "Request", "Sampler", "build_reward", "mentored_distribution"]
+__all__ = [
+    "SAMPLERS",
+    "Classification",
+    "Request",
+    "Sampler",
+    "build_reward",
+    "classify",
+    "mentored_distribution",
+]
 
 __getattr__ = exports(
     __name__,
     {
         "SAMPLERS": "registry",
+        "Classification": "scoring.classification",
         "Request": "request",
         "Sampler": "base",
         "build_reward": "rewards",
+        "classify": "scoring.classify",
         "mentored_distribution": "mentored.solver",
     },
 )

@@ -6,8 +6,6 @@ import unicodedata
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, get_args
 
-import numpy as np
-
 from cdec.compilers.sets.report import BadLines, LeadingSpace, Normalization
 from cdec.core.errors import EncodingError, UsageError
 
@@ -90,7 +88,7 @@ def resolve_options(
             ) from None
     resolved = leading_space
     if leading_space == "auto":
-        wanted = _takes_space(prefix) and _has_space_tokens(vocabulary)
+        wanted = _takes_space(prefix) and vocabulary.has_space_tokens
         resolved = "always" if wanted else "never"
     return SetOptions(prefix, suffix, resolved, leading_space, normalize, bad_lines, keep_empty)
 
@@ -108,10 +106,3 @@ def _takes_space(prefix: str) -> bool:
     return not (
         last.isspace() or last in "\"'`<" or unicodedata.category(last) in ("Ps", "Pi", "Cc")
     )
-
-
-def _has_space_tokens(vocabulary: Vocabulary) -> bool:
-    """Say whether the vocabulary has tokens of several bytes that begin with a space."""
-    longer = np.flatnonzero(vocabulary.byte_lengths > 1)
-    first = vocabulary.flat_bytes[vocabulary.byte_offsets[longer]]
-    return bool((first == ord(" ")).any())

@@ -52,6 +52,15 @@ class SetRows:
         """Return the first row that is kept."""
         return 0 if self.row_filter is None else int(self.row_filter.kept.argmax())
 
+    def flat(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the tokens of the kept rows, int32[T], and their offsets, int64[k + 1]."""
+        tokens, offsets = self.arrays.tokens, self.arrays.row_offsets
+        if self.row_filter is None:
+            return tokens, offsets
+        kept, lengths = self.row_filter.kept, np.diff(offsets)
+        left = np.append(0, np.cumsum(lengths[kept]))
+        return tokens[np.repeat(kept, lengths)], left.astype(np.int64)
+
     def of_text(self, text: bytes) -> NDArray[np.int64]:
         """Return the kept rows of a member text, ascending int64[k]; empty if it is no member."""
         return self._own(self.members.index.lookup(text))

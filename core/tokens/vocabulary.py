@@ -155,6 +155,12 @@ class Vocabulary:
         return _frozen(ordinary)
 
     @cached_property
+    def has_space_tokens(self) -> bool:
+        """Whether some tokens of several bytes begin with a space, as words within a text do."""
+        longer = np.flatnonzero(self.byte_lengths > 1)
+        return bool((self.flat_bytes[self.byte_offsets[longer]] == ord(" ")).any())
+
+    @cached_property
     def byte_lengths(self) -> NDArray[np.int32]:
         """Length of every token in bytes, int32[size], read-only."""
         return _frozen(np.fromiter(map(len, self.token_bytes), np.int32, count=self.size))

@@ -1,5 +1,6 @@
-"""What a model and a constraint say of given texts: scores, masses, spellings.
+"""What a model and a constraint say of given texts: scores, masses, classes, spellings.
 
-Read ``score`` (with ``texts``, ``walk``, ``paths``, ``bracket``), ``mass_estimator`` and
+Read ``score`` (with ``texts``, ``walk``, ``paths``, ``bracket``), ``classify`` (with
+``label_trie``, ``label_pass``, ``calibration``, ``classification``), ``mass_estimator`` and
 ``retokenize``. The command line imports from here; the samplers do not.
 """

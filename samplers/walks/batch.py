@@ -176,7 +176,7 @@ class Batch:
         if constraint is None:
             return
         if constraint not in numbers:
-            _require_same_vocabulary(self.model, constraint)
+            require_same_vocabulary(self.model, constraint)
             self.sessions.append(constraint.session(self.model.device))
             # subtle: numbered last; one that cannot be opened must not lend its place to the next.
             numbers[constraint] = len(self.sessions) - 1
@@ -220,7 +220,12 @@ def _text_limit(request: Request) -> int:
     return limit
 
 
-def _require_same_vocabulary(model: LanguageModel, constraint: Constraint) -> None:
+def require_same_vocabulary(model: LanguageModel, constraint: Constraint) -> None:
+    """Refuse a constraint that was opened for another vocabulary.
+
+    Raises:
+        TokenizerMismatchError: It was.
+    """
     ours, theirs = model.vocabulary, constraint.vocabulary
     if ours is theirs:
         return

@@ -102,7 +102,14 @@ def _assert_lists(constraint: Constraint, members: Sequence[Row]) -> None:
     if not constraint.lists_members:
         with pytest.raises(FieldError):
             constraint.candidates(["a"])
+        assert constraint.member_rows() is None
         return
+    if (listed := constraint.member_rows()) is not None:
+        tokens, offsets = listed
+        rows = [tuple(part.tolist()) for part in np.split(tokens, offsets[1:-1])]
+        assert rows == sorted(set(rows))
+        assert {row for row in members if not _ends(constraint, row)} <= set(rows)
+        assert all(found["valid"] for found in constraint.token_verdicts(rows))
     for text in sorted(texts)[:3]:
         only = constraint.candidates([text.decode()])
         assert only.accepts(text) is not False
