@@ -2,6 +2,6 @@
 
 Read ``conjunction/`` first, then ``denial`` and ``healing``; each has a session of its own.
 ``wrapped`` is a base for constraints that change another one; ``restriction`` applies conjunction
-and denial to many constraints alike. Others import ``conjunction.constraint``, ``denial``,
-``healing``, ``restriction`` and ``wrapped``.
+and denial to many constraints alike; ``pair_table`` numbers pairs of states. Others import
+``conjunction.constraint``, ``denial``, ``healing``, ``restriction`` and ``wrapped``.
 """

@@ -1,8 +1,9 @@
 """Language models: batched log probabilities of next tokens, each distinct prefix evaluated once.
 
 Read ``base`` (LanguageModel) first, then ``tabular``, the smallest model. ``context_tree`` gives
-each prefix one id, ``distribution_cache`` and ``prompt_table`` keep what was computed, ``warping``
-is temperature, top-k and top-p; ``prompts`` encodes prompts; ``loading`` and ``trust`` open a model
-from a folder or hub name as one of ``transformers/``; ``fingerprint`` tells models apart.
+each prefix one id (``id_columns`` are its columns), ``distribution_cache`` and ``prompt_table``
+keep what was computed, ``warping`` is temperature, top-k and top-p; ``prompts`` encodes prompts;
+``loading`` and ``trust`` open a model from a folder or hub name as one of ``transformers/``;
+``fingerprint`` tells models apart.
 Others import ``base``, ``tabular``, ``loading``, ``warping``, ``prompts`` and ``fingerprint``.
 """

@@ -17,8 +17,8 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cdec.core.errors import UsageError
-from cdec.core.id_columns import IdColumns
 from cdec.core.models import context_kernels as kernels
+from cdec.core.models.id_columns import IdColumns
 
 _TOKEN_BITS = 32
 NONE = kernels.EMPTY

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.core.errors import CdecError, ExtraMissingError, ModelError, TrustError, UsageError
 from cdec.core.models.base import DEFAULT_CACHE_BYTES
 from cdec.core.models.trust import Repository, open_repository
-from cdec.core.tokens.shipped import EMBEDDED, is_shipped, located
+from cdec.core.tokens.shipped import EMBEDDED, located
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
@@ -98,9 +98,7 @@ def load_model(
         loaded = None
         if vocabulary is None or tokenizer is not None:
             loaded = load_tokenizer(repository, tokenizer)
-        if vocabulary is None:
-            vocabulary = _own_vocabulary(loaded, name if tokenizer is None else str(tokenizer))
-        vocabulary = _fit_vocabulary(vocabulary, module, name)
+        vocabulary = _fit_vocabulary(vocabulary, loaded, module, name)
         return _wrap(
             module,
             vocabulary,
@@ -169,18 +167,14 @@ def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
         return AutoTokenizer.from_pretrained(name, **arguments)
 
 
-def _own_vocabulary(tokenizer: Any, name: str) -> Vocabulary:
+def _fit_vocabulary(
+    vocabulary: Vocabulary | None, tokenizer: Any, module: Any, name: str
+) -> Vocabulary:
+    """Return the vocabulary in the logits' width, with the model's end-of-sequence ids."""
     from cdec.core.tokens.vocabulary import Vocabulary
 
-    vocabulary = Vocabulary.from_tokenizer(tokenizer)
-    if is_shipped(name):
-        # Artifacts record the name: a shipped model's place on this machine says nothing.
-        vocabulary.name = name
-    return vocabulary
-
-
-def _fit_vocabulary(vocabulary: Vocabulary, module: Any, name: str) -> Vocabulary:
-    """Return the vocabulary in the logits' width, with the model's end-of-sequence ids."""
+    if vocabulary is None:
+        vocabulary = Vocabulary.from_tokenizer(tokenizer)
     head = module.get_output_embeddings()
     width = head.weight.shape[0] if head is not None else module.config.vocab_size
     if vocabulary.size > width:

@@ -23,6 +23,11 @@ def located(name_or_path: str | PathLike[str]) -> str:
     return str(Path(str(files("cdec.data"))) / "embedded" / folder)
 
 
-def is_shipped(name_or_path: object) -> bool:
+def named(path: str) -> str:
+    """Return what to call a folder: a shipped model's place on this machine says nothing."""
+    return next((name for name in _FOLDERS if located(name) == path), path)
+
+
+def is_shipped(name: str) -> bool:
     """Whether this is the name of a shipped model."""
-    return isinstance(name_or_path, str) and name_or_path in _FOLDERS
+    return name in _FOLDERS

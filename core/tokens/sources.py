@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -13,7 +12,7 @@ from cdec.core.errors import ModelError, TrustError, UsageError
 from cdec.core.tokens.files import check_spec, generation_eos, read_bounded, read_tokenizer_file
 from cdec.core.tokens.parts import TokenizerParts, UncheckedTokenizer, assemble
 from cdec.core.tokens.sentencepiece_files import read_sentencepiece
-from cdec.core.tokens.shipped import is_shipped, located
+from cdec.core.tokens.shipped import located, named
 
 _HUGGING_FACE = ("tokenizer_config.json", "config.json")
 """A folder with one of these is for ``AutoTokenizer``, if it has a vocabulary as well."""
@@ -36,8 +35,7 @@ def read_tokenizer(source: Any, *, revision: str | None = None) -> TokenizerPart
         return assemble(_from_object(source))
     path = Path(located(source)).expanduser()
     if path.is_dir():
-        parts = assemble(_from_folder(path))
-        return replace(parts, name=str(source)) if is_shipped(source) else parts
+        return assemble(_from_folder(path))
     if path.exists():
         return assemble(read_tokenizer_file(path))
     return assemble(_from_hub(str(source), revision))
@@ -53,7 +51,7 @@ def _from_object(tokenizer: Any) -> UncheckedTokenizer:
             f"a {type(tokenizer).__name__} is no tokenizer; expected a transformers or tokenizers "
             "tokenizer, a folder, a file or a hub name"
         )
-    name = str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__)
+    name = named(str(getattr(tokenizer, "name_or_path", "") or type(tokenizer).__name__))
     special = {int(token_id) for token_id in tokenizer.all_special_ids}
     eos = set() if tokenizer.eos_token_id is None else {int(tokenizer.eos_token_id)}
     bos = None if tokenizer.bos_token_id is None else int(tokenizer.bos_token_id)
@@ -116,7 +114,8 @@ def _from_folder(folder: Path) -> UncheckedTokenizer:
     else:
         given = read_tokenizer_file(_only_one(folder, vocabularies))
     eos = given.eos_token_ids | generation_eos(folder)
-    return UncheckedTokenizer(given.spec, given.special_ids, eos, given.bos_token_id, str(folder))
+    name = named(str(folder))
+    return UncheckedTokenizer(given.spec, given.special_ids, eos, given.bos_token_id, name)
 
 
 def _only_one(folder: Path, files: list[Path]) -> Path:
