@@ -165,11 +165,9 @@ def _compile_list(model: LanguageModel, artifact: Path) -> int:
 
 
 def _request(question: Question, constraint: Any, n: int, seed: int) -> Request:
-    from cdec.core.seeds import derive_seed
     from cdec.samplers import Request
 
-    seeds = [derive_seed(seed, question.id, index) for index in range(n)]
-    return Request(question.prompt, constraint, seeds, id=question.id)
+    return Request.numbered(question.prompt, constraint, id=question.id, n=n, seed=seed)
 
 
 def _samples(result: Any) -> list[Sample]:

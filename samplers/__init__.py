@@ -1,7 +1,8 @@
 """Samplers draw texts from a model under a constraint; one algorithm a file, listed in SAMPLERS.
 
-Read ``registry`` (the table of methods and what each takes), ``base`` (from options to records) and
-``masked``; then ``walks`` (how texts grow), and of the other rooms what a method names.
+``sample`` of ``sampling`` is the way in. Read ``registry`` (the table of methods and what each
+takes), ``base`` (from options to records) and ``masked``; then ``walks`` (how texts grow), and of
+the other rooms what a method names.
 Names are imported on first use, so that ``import cdec.samplers`` costs nothing that is not needed.
 """
 
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
     from cdec.samplers.registry import SAMPLERS as SAMPLERS
     from cdec.samplers.request import Request as Request
     from cdec.samplers.rewards import build_reward as build_reward
+    from cdec.samplers.sampling import sample as sample
     from cdec.samplers.scoring.classification import Classification as Classification
     from cdec.samplers.scoring.classify import classify as classify
 
@@ -28,6 +30,7 @@ __all__ = [
     "build_reward",
     "classify",
     "mentored_distribution",
+    "sample",
 ]
 
 __getattr__ = exports(
@@ -40,5 +43,6 @@ __getattr__ = exports(
         "build_reward": "rewards",
         "classify": "scoring.classify",
         "mentored_distribution": "mentored.solver",
+        "sample": "sampling",
     },
 )

@@ -8,10 +8,9 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdec.core.errors import CdecError, UsageError
-from cdec.core.options import Option
 from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
 from cdec.samplers.options import Method
-from cdec.samplers.request import Request
+from cdec.samplers.request import DRAWS, Request
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome, build_samples
 from cdec.samplers.walks.randomness import draw_seeds
@@ -22,8 +21,6 @@ if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample
-
-_DRAWS = Option(name="n", type=int, default=1, unit="texts", at_least=1)
 
 
 class Sampler(ABC):
@@ -142,7 +139,7 @@ class Sampler(ABC):
         Raises:
             CdecError: The prompt does not fit the model, or the constraint does not.
         """
-        _DRAWS.check(n)
+        DRAWS.check(n)
         request = Request(
             prompt, constraint, draw_seeds(rng, n), id=id, max_new_tokens=max_new_tokens
         )

@@ -221,14 +221,14 @@ _TABLE = (
     ),
     Method(
         name="cdlh",
-        home="cdec.samplers.cdlh:CdlhSampler",
+        home="cdec.samplers.rewarded.cdlh:CdlhSampler",
         options=_REWARDED,
         needs_constraint=False,
         needs_reward=True,
     ),
     Method(
         name="cdlh-approx",
-        home="cdec.samplers.cdlh:CdlhApproxSampler",
+        home="cdec.samplers.rewarded.cdlh:CdlhApproxSampler",
         options=_DRAFT_LOOKAHEAD,
         needs_constraint=False,
         needs_draft=True,
@@ -236,7 +236,7 @@ _TABLE = (
     ),
     Method(
         name="cdsl",
-        home="cdec.samplers.cdsl:CdslSampler",
+        home="cdec.samplers.rewarded.cdsl:CdslSampler",
         options=(
             *_DRAFT_LOOKAHEAD,
             Option(

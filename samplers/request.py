@@ -6,9 +6,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from cdec.core.options import Option
+from cdec.core.seeds import derive_seed
+
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import Prompt
+
+
+DRAWS = Option(name="n", type=int, default=1, unit="texts", at_least=1)
+"""How many texts are drawn for a prompt."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,3 +40,24 @@ class Request:
     indices: Sequence[int] | None = None
     max_new_tokens: int | None = None
     input: Mapping[str, object] | None = None
+
+    @classmethod
+    def numbered(
+        cls,
+        prompt: Prompt,
+        constraint: Constraint | None,
+        *,
+        id: object,
+        n: int = 1,
+        seed: int = 0,
+        max_new_tokens: int | None = None,
+        input: Mapping[str, object] | None = None,
+    ) -> Request:
+        """Return a request for draws ``0..n-1``, whose seeds derive from ``seed`` and ``id``.
+
+        Raises:
+            UsageError: ``n`` is less than 1.
+        """
+        DRAWS.check(n)
+        seeds = [derive_seed(seed, id, index) for index in range(n)]
+        return cls(prompt, constraint, seeds, id=id, max_new_tokens=max_new_tokens, input=input)

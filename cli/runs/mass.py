@@ -87,7 +87,6 @@ def _task(options: Options, record: PromptRecord | BadRecord, requirements: Requ
     Raises:
         UsageError: An option that does not go with the constraint.
     """
-    from cdec.core.seeds import derive_seed
     from cdec.data.prompts.record import BadRecord
     from cdec.samplers.request import Request
 
@@ -101,9 +100,8 @@ def _task(options: Options, record: PromptRecord | BadRecord, requirements: Requ
         return Task(record.id, error)
     seed = options.seed if record.seed is None else record.seed
     longest = options.max_new_tokens if record.max_tokens is None else record.max_tokens
-    # The seed of a record's first draw, from which methods that learn draw all candidates.
-    seeds = [derive_seed(seed, record.id, 0)]
-    request = Request(prompt, constraint, seeds, id=record.id, max_new_tokens=longest)
+    # One draw: its seed is that from which methods that learn draw all candidates.
+    request = Request.numbered(prompt, constraint, id=record.id, seed=seed, max_new_tokens=longest)
     return Task(record.id, request, record.temperature)
 
 

@@ -138,7 +138,6 @@ class Tasks:
                 yield self._task(record, n, frozenset(missing))
 
     def _task(self, record: PromptRecord, n: int, missing: frozenset[int]) -> Task:
-        from cdec.core.seeds import derive_seed
         from cdec.samplers import Request
 
         try:
@@ -151,11 +150,12 @@ class Tasks:
         seed = self.options.seed if record.seed is None else record.seed
         longest = record.max_tokens
         own = (record.n, longest, record.temperature)
-        request = Request(
-            prompt=prompt,
-            constraint=constraint,
-            seeds=[derive_seed(seed, record.id, index) for index in range(n)],
+        request = Request.numbered(
+            prompt,
+            constraint,
             id=record.id,
+            n=n,
+            seed=seed,
             max_new_tokens=self.options.max_new_tokens if longest is None else longest,
             input=record.input,
         )

@@ -5,8 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from cdec.core import id_columns
 from cdec.core.errors import LimitError, UsageError
+from cdec.core.models import id_columns
 from cdec.core.models.context_tree import NONE, ContextTree
 
 
