@@ -14,6 +14,7 @@ from cdec.cli.frame.typed import notice_objects
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
 from cdec.cli.options.grammar_limits import GrammarLimitOptions
+from cdec.cli.options.next_command import next_command
 from cdec.cli.options.shared import require_utf8
 from cdec.cli.runs.models import load_vocabulary
 from cdec.compilers.grammars.definition import Lexer
@@ -92,6 +93,9 @@ def execute(options: Options, run: Run) -> int:
       cat g.ebnf | cdec compile-grammar - --format ebnf -o g.arrow
     """
     source = read_source(options.source, options.grammar_limits.max_grammar_bytes)
+    if source.shipped is not None:
+        missing = "" if source.name == source.shipped else f"; there is no file {source.name} here"
+        run.console.note(f"grammar: the shipped {source.shipped}{missing}")
     output = output_path(source, options.output, force=options.force)
     report = _compile(options, run, source, output, _grammar_options(options, source))
     run.console.warn(report.notices)
@@ -99,6 +103,7 @@ def execute(options: Options, run: Run) -> int:
         print_json(run.console, report.to_json() | {"notices": notice_objects(report.notices)})
     elif not options.quiet:
         print_table(run.console, grammar_rows(report))
+        run.console.note(f"next: {next_command(output, options, 'For example: ')}")
     return 0
 
 
@@ -161,6 +166,7 @@ class GrammarSource:
         data: The text, undecoded.
         stem: File name without endings; empty for stdin.
         folder: Where an artifact goes that was not named.
+        shipped: Name of the shipped grammar that it is; None for a file of one's own.
     """
 
     name: str
@@ -168,6 +174,7 @@ class GrammarSource:
     data: bytes
     stem: str
     folder: Path
+    shipped: str | None = None
 
 
 def read_source(name: str, max_bytes: int) -> GrammarSource:
@@ -182,7 +189,7 @@ def read_source(name: str, max_bytes: int) -> GrammarSource:
         LimitError: Longer than the limit.
         EncodingError: UTF-16 or UTF-32.
     """
-    path, folder = _located(name)
+    path, folder, shipped = _located(name)
     plain = name
     for ending in _COMPRESSED:
         plain = plain.removesuffix(ending)
@@ -196,18 +203,24 @@ def read_source(name: str, max_bytes: int) -> GrammarSource:
         data,
         "" if name == "-" else Path(plain).stem,
         folder,
+        shipped,
     )
 
 
-def _located(name: str) -> tuple[Path, Path]:
-    """Return the file to read and the folder for the artifact."""
+def _located(name: str) -> tuple[Path, Path, str | None]:
+    """Return the file to read, the folder for the artifact, and the shipped grammar it is."""
     path = Path(name)
-    if name == "-" or path.exists():
-        return path, path.parent
+    if name == "-" or path.is_file():
+        return path, path.parent, None
     from cdec.data.assets import grammar_names, grammar_path
 
-    if name in grammar_names():
-        return grammar_path(name), Path()
+    # A shipped grammar may be called by its own name or by its file's, never by that of another
+    # folder; a folder that happens to be called so is no grammar.
+    stem = name.removesuffix(".lark").removesuffix(".ebnf")
+    if stem in grammar_names() and name in (stem, grammar_path(stem).name):
+        return grammar_path(stem), Path(), stem
+    if path.exists():
+        return path, path.parent, None
     shipped = ", ".join(grammar_names())
     raise InputMissingError(
         f"no such file: {name}; and no grammar of this name is shipped",

@@ -13,6 +13,7 @@ from cdec.cli.frame.set_summary import set_rows, set_summary
 from cdec.cli.frame.tables import print_json, print_table
 from cdec.cli.options.compiling import SetOptions as Options
 from cdec.cli.options.compiling import require_output, unnamed_output
+from cdec.cli.options.next_command import next_command
 from cdec.cli.options.shared import parse_size, refuse_unused, require_utf8
 from cdec.cli.runs.inputs import read_denied, require_input
 from cdec.cli.runs.models import load_vocabulary
@@ -58,6 +59,7 @@ def execute(options: Options, run: Run) -> int:
         print_json(run.console, set_summary(report))
     elif not options.quiet:
         print_table(run.console, set_rows(report))
+        run.console.note(f"next: {next_command(report.path, options, 'For example:')}")
     return 0
 
 

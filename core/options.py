@@ -32,6 +32,7 @@ class Option:
             ``LARGEST_COUNT`` if this is None.
         above: The value is larger than this. below: It is smaller than this.
         infinite: Whether inf is a value.
+        written: Whether it names a file that is written.
         opened: Whether Python takes an object (a model, a reward, a file of counts), of which a
             command line takes the name; an object is checked by what uses it.
         decides: Whether it changes what records say.
@@ -52,6 +53,7 @@ class Option:
     above: float | None = None
     below: float | None = None
     infinite: bool = False
+    written: bool = False
     opened: bool = False
     decides: bool = True
     python_only: bool = False

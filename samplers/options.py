@@ -181,6 +181,7 @@ TREE = Option(
     "it holds; refused where model, warping, prompt or constraint differ. Written when all is "
     "drawn: an interrupted run leaves it as it was.",
     metavar="FILE.arrow",
+    written=True,
     opened=True,
     decides=False,
 )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tomllib
-from collections.abc import Iterable, Mapping, Set
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import MISSING, dataclass
 from pathlib import Path
 from types import NoneType, UnionType
@@ -72,34 +72,39 @@ class Config:
 
     def _applicable(self, command: str, own: Mapping[str, Parameter]) -> dict[str, Any]:
         every_command = {name: option_fields(options_class_of(name)) for name in COMMANDS}
-        everyone = {key: p for fields in every_command.values() for key, p in fields.items()}
-        typed_only = {key for key, option in everyone.items() if option.declared.typed_only}
+        everyone: dict[str, list[Parameter]] = {}
+        for fields in every_command.values():
+            for key, parameter in fields.items():
+                everyone.setdefault(key, []).append(parameter)
         chosen: dict[str, Any] = {}
         tables = {k: v for k, v in self.values_by_key.items() if isinstance(v, dict)}
         for name, table in tables.items():
             if name not in COMMANDS:
                 raise self._unknown(name, {*everyone, *COMMANDS})
+            alone = {key: [option] for key, option in every_command[name].items()}
             for key in table:
-                self._check_key(key, every_command[name], typed_only)
+                self._check_key(key, alone)
         for key, value in self.values_by_key.items():
             if key not in tables:
-                normal = self._check_key(key, everyone, typed_only)
+                normal = self._check_key(key, everyone)
                 if normal in own:
                     chosen[normal] = value
         for key, value in tables.get(command, {}).items():
             chosen[key.replace("_", "-")] = value
         return chosen
 
-    def _check_key(self, key: str, known: Iterable[str], typed_only: Set[str]) -> str:
+    def _check_key(self, key: str, known: Mapping[str, Sequence[Parameter]]) -> str:
+        """Return a key as options spell it; ``known`` are the options that it would set."""
         normal = key.replace("_", "-")
-        if normal in typed_only:
+        if normal not in known:
+            raise self._unknown(key, known)
+        if any(option.declared.typed_only for option in known[normal]):
             raise ConfigError(
-                f"{self.path}: {key!r} may stand on the command line only",
+                f"{self.path}: {key!r} writes a file or runs code, and may stand on the command "
+                "line only",
                 hint=f"remove it here and type --{normal} where it is wanted",
                 key=key,
             )
-        if normal not in known:
-            raise self._unknown(key, known)
         return normal
 
     def _unknown(self, key: str, known: Iterable[str]) -> ConfigError:

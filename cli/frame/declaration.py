@@ -47,8 +47,8 @@ class Declared:
         at_least: Smallest value; None for any.
         at_most: Largest value; that of a whole number is ``LARGEST_COUNT`` if this is None.
         decides: Whether it changes what records say: such options stand in the manifest.
-        typed_only: Whether ``cdec.toml`` must not set it: the file may lie in a folder that was
-            downloaded.
+        typed_only: Whether ``cdec.toml`` must not set it, as it writes or replaces a file or runs
+            code: the folder may have been downloaded.
         positional: Whether it is an argument, told by its place.
         common: Whether it stands in the short help; ``--help-all`` shows the others too.
         details: Returns what help says of a value that is typed; of all values for None.

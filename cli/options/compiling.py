@@ -25,6 +25,7 @@ class CompileOptions(CommonOptions):
             shared.OUTPUT,
             metavar="FILE",
             common=True,
+            typed_only=True,
         ),
     ] = None
     tokenizer: Annotated[

@@ -75,6 +75,7 @@ def _parameter(users: Sequence[str], options: Sequence[Option]) -> Parameter:
         _panel(users, option.name),
         metavar=_metavar(option),
         common=any(each.common for each in options),
+        typed_only=option.written,
     )
     kind = _type(option)
     return Parameter(option.name, kind if default is not None else kind | None, default, declared)
@@ -199,5 +200,6 @@ class MethodOptions(CommonOptions):
             "Write the counts at the end of the run; the file of --counts may be named again.",
             DRAFTS,
             metavar="FILE",
+            typed_only=True,
         ),
     ] = None

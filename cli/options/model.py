@@ -47,7 +47,8 @@ class ModelOptions(CommonOptions):
     ] = None
     attn_implementation: Annotated[
         str | None,
-        Declared("Passed to transformers: sdpa, eager, ...", shared.MODEL),
+        # subtle: a name with a slash is a repository of kernels, whose code transformers runs.
+        Declared("Passed to transformers: sdpa, eager, ...", shared.MODEL, typed_only=True),
     ] = None
     quantization: Annotated[
         str | None,

@@ -39,6 +39,10 @@ class PromptOptions(CommonOptions):
         ),
     ] = field(default_factory=list)
     template: TemplateOption = None
+    strict_fields: Annotated[
+        bool,
+        Declared("Refuse records with fields that no template and no reward reads.", PROMPTS),
+    ] = False
     input_limits: Annotated[InputLimits, Limits(PROMPTS)] = PROMPT_LIMITS
 
     @property

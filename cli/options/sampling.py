@@ -39,12 +39,15 @@ class DrawnOptions(MethodOptions, ModelOptions, DrawingOptions):
             shared.OUTPUT,
             metavar="FILE",
             common=True,
+            typed_only=True,
         ),
     ] = None
     force: shared.ForceOption = False
     resume: Annotated[
         bool,
-        Declared("Go on with an unfinished output file.", shared.OUTPUT, common=True),
+        Declared(
+            "Go on with an unfinished output file.", shared.OUTPUT, common=True, typed_only=True
+        ),
     ] = False
     strict: shared.StrictOption = False
     fields: shared.FieldsOption = None

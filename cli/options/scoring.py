@@ -61,6 +61,7 @@ class MassOptions(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOpt
             "it holds, as in cdec sample. Written when all is drawn.",
             shared.METHOD,
             metavar="FILE.arrow",
+            typed_only=True,
         ),
     ] = None
     strict: shared.StrictOption = False

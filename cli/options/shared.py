@@ -47,7 +47,7 @@ RevisionOption = Annotated[
 ]
 ForceOption = Annotated[
     bool,
-    Declared("Replace an existing output file.", OUTPUT, common=True),
+    Declared("Replace an existing output file.", OUTPUT, common=True, typed_only=True),
 ]
 JsonOption = Annotated[
     bool,

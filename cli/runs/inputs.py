@@ -16,6 +16,7 @@ from cdec.core.errors import FieldError, Notice, UsageError
 if TYPE_CHECKING:
     from cdec.cli.options.prompts import PromptOptions
     from cdec.data.input.source import InputLimits, SourceStats
+    from cdec.data.prompts.names import OtherFields
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.data.prompts.score_records import ScoreRecord
     from cdec.data.prompts.templates import PromptTemplate
@@ -31,6 +32,7 @@ class Prompts:
         texts: What ``--prompt`` and ``--prompt-file`` gave.
         template: Fills prompts from fields; None where records bring them.
         stats: Counts and notices of the input.
+        others: What becomes of the fields of records that are not cdec's.
     """
 
     options: PromptOptions
@@ -38,14 +40,24 @@ class Prompts:
     texts: tuple[str, ...]
     template: PromptTemplate | None
     stats: SourceStats
+    others: OtherFields
 
     @classmethod
-    def open(cls, options: PromptOptions, *, max_n: int | None = None) -> Prompts:
+    def open(
+        cls,
+        options: PromptOptions,
+        *,
+        max_n: int | None = None,
+        read: frozenset[str] | None = frozenset(),
+        passed_on: bool = False,
+    ) -> Prompts:
         """Read the template, and see whether the input can be opened.
 
         Args:
             options: Where prompts come from.
             max_n: Most draws that a record may ask for; None for the default.
+            read: Names of further fields that a reward reads; None where it may read any.
+            passed_on: Whether results carry the fields that are not cdec's.
 
         Raises:
             InputMissingError: Template, input or the file of a prompt are not there.
@@ -53,6 +65,7 @@ class Prompts:
             UsageError: A prompt or the template is malformed.
         """
         from cdec.data.input.source import SourceStats
+        from cdec.data.prompts.names import OtherFields
         from cdec.data.prompts.templates import read_template
 
         stats = SourceStats()
@@ -61,7 +74,8 @@ class Prompts:
         template = None if options.template is None else read_template(options.template)
         if not texts:
             require_input(options.input)
-        return cls(options, max_n, tuple(texts), template, stats)
+        others = OtherFields(read, passed_on=passed_on, strict_fields=options.strict_fields)
+        return cls(options, max_n, tuple(texts), template, stats, others)
 
     def records(self) -> Iterator[PromptRecord | BadRecord]:
         """Return the records in their order.
@@ -90,6 +104,7 @@ class Prompts:
             max_n=DEFAULT_MAX_N if self.max_n is None else self.max_n,
             limits=self.options.input_limits,
             stats=self.stats,
+            others=self.others,
         )
 
 

@@ -16,7 +16,7 @@ from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.method import ChosenMethod
 from cdec.cli.runs.models import check_warping, refuse_revision
 from cdec.cli.runs.requirements import require_grammars
-from cdec.cli.runs.reward import refuse_code
+from cdec.cli.runs.reward import fields_of_reward, refuse_code
 from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import OutputExistsError, UsageError
 from cdec.core.record_fields import fields_of
@@ -108,7 +108,12 @@ class Plan:
         """
         options, paths = self.options, self.paths
         tell_configured(options.artifact, run)
-        prompts = Prompts.open(options, max_n=options.max_n)
+        prompts = Prompts.open(
+            options,
+            max_n=options.max_n,
+            read=fields_of_reward(self.method),
+            passed_on=self.fields is None or "input" in self.fields,
+        )
         records = prompts.records()
         if not paths.named and self.method.declared.needs_constraint:
             who = f"--method {options.method}"

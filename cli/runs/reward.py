@@ -33,6 +33,16 @@ def refuse_code(options: SampleOptions, typed: frozenset[str]) -> None:
         )
 
 
+def fields_of_reward(method: ChosenMethod) -> frozenset[str] | None:
+    """Return the fields of records that the reward of a method reads; None for any."""
+    spec = method.values.get("reward")
+    if spec is None:
+        return frozenset()
+    from cdec.samplers.rewards import fields_read
+
+    return fields_read(spec)
+
+
 def build_reward(options: SampleOptions, method: ChosenMethod) -> Reward | None:
     """Build the reward of a method that uses one; a classifier is loaded.
 

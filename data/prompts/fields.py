@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from typing import TypeVar
 
 import orjson
 
 from cdec.core.errors import FieldError, LimitError
 from cdec.data.ids import RecordId
+from cdec.data.prompts.names import OtherFields, is_constraint_of_others, near_name
 
 ValueT = TypeVar("ValueT")
 
@@ -22,10 +23,6 @@ UNSUPPORTED_SAMPLING_FIELDS = frozenset(
         "best_of",
         "do_sample",
         "frequency_penalty",
-        "guided_choice",
-        "guided_grammar",
-        "guided_json",
-        "guided_regex",
         "length_penalty",
         "logit_bias",
         "max_completion_tokens",
@@ -37,10 +34,8 @@ UNSUPPORTED_SAMPLING_FIELDS = frozenset(
         "num_return_sequences",
         "presence_penalty",
         "repetition_penalty",
-        "response_format",
         "stop",
         "stop_token_ids",
-        "structured_outputs",
         "top_k",
         "top_m",
         "top_p",
@@ -75,8 +70,11 @@ class RecordFields:
             field=field,
         )
 
-    def refuse_foreign_fields(self) -> None:
+    def refuse_foreign_fields(self, read: Collection[str] = ()) -> None:
         """Refuse what would be ignored or is dangerous, before anything else is looked at.
+
+        Args:
+            read: Names that a template or a reward reads: such a field is data.
 
         Raises:
             FieldError: ``chat_template``, a sampling option records do not have, or the line is a
@@ -95,13 +93,69 @@ class RecordFields:
                 "give the body's messages as a record of their own: jq -c '{id: .custom_id,"
                 " messages: .body.messages}'",
             )
-        for field in self.fields:
+        for field, value in self.fields.items():
+            if field in read:
+                continue
+            if is_constraint_of_others(field, value):
+                raise self.error(
+                    field,
+                    "is not read",
+                    "say what an answer must be by the text of a 'grammar', or by 'candidates'",
+                )
             if field in UNSUPPORTED_SAMPLING_FIELDS:
                 raise self.error(
                     field,
                     "cannot be set by a record",
                     "records may set n, seed, temperature and max_tokens; the rest are options",
                 )
+
+    def refuse_slips(self, known: Collection[str], *, but: Collection[str] = ()) -> None:
+        """Refuse a field whose name is a slip for one that is read, and would be ignored.
+
+        Args:
+            known: Names that are read.
+            but: Further names that mean something.
+
+        Raises:
+            FieldError: There is one.
+        """
+        for field in self.fields:
+            if field in known or field in but:
+                continue
+            meant = near_name(field, known)
+            if meant is not None:
+                raise self.error(
+                    field,
+                    "is not read",
+                    f"did you mean {meant!r}? Give it another name if it is data of your own",
+                )
+
+    def sort_out(self, known: Collection[str], others: OtherFields, read: Collection[str]) -> None:
+        """Refuse or note the fields that nothing reads.
+
+        Args:
+            known: Names of a record's own fields.
+            others: What becomes of the other fields.
+            read: Names that a template reads.
+
+        Raises:
+            FieldError: A slip, or with ``others.strict_fields`` any field that nothing reads.
+        """
+        if others.read is None:
+            return
+        read = {*read, *others.read}
+        self.refuse_slips(known, but=read)
+        for field in self.fields:
+            if field in known or field in read:
+                continue
+            if others.strict_fields:
+                raise self.error(
+                    field,
+                    "is read by nothing",
+                    f"leave it out, or leave `strict_fields` out; a record's own: "
+                    f"{', '.join(sorted(known))}",
+                )
+            others.note(field)
 
     def optional(self, field: str, check: Callable[[str, object], ValueT]) -> ValueT | None:
         """Return a field's checked value; None where the record does not have it."""

@@ -21,6 +21,7 @@ from cdec.data.input.source import (
     source_name,
 )
 from cdec.data.prompts.fields import RecordFields
+from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.record import OWN_FIELDS, BadRecord, PromptRecord
 from cdec.data.prompts.templates import PromptTemplate
 
@@ -36,6 +37,7 @@ def read_prompts(
     max_n: int = DEFAULT_MAX_N,
     limits: InputLimits = PROMPT_LIMITS,
     stats: SourceStats | None = None,
+    others: OtherFields | None = None,
 ) -> Iterator[PromptRecord | BadRecord]:
     """Yield the records of an input in its order, as their lines arrive.
 
@@ -48,6 +50,7 @@ def read_prompts(
         max_n: Most draws one record may ask for.
         limits: A longer line becomes a ``BadRecord``; a longer input is an error.
         stats: Counts and notices; pass one to see them.
+        others: What becomes of fields that are not read here; if not given they are passed on.
 
     Returns:
         An iterator; nothing is opened before its first step. Cost: tens of thousands of records a
@@ -65,8 +68,11 @@ def read_prompts(
     with open_source(source) as stream:
         if _is_regular(stream):
             _check_ids(stream, name, limits)
-        reader = _Reader(name, template, max_n, limits, stats)
+        others = others if others is not None else OtherFields()
+        reader = _Reader(name, template, max_n, limits, stats, others)
         yield from reader.records(stream)
+    if others.warning is not None:
+        stats.notice_once("W_UNREAD_FIELDS", others.warning)
     if stats.lines == stats.blank:
         stats.notice_once("W_NO_INPUT", f"{name} holds no records")
 
@@ -81,7 +87,7 @@ def prompts_from_texts(
         template: Makes the prompt from the field ``prompt``.
         name: For messages.
     """
-    reader = _Reader(name, template, DEFAULT_MAX_N, PROMPT_LIMITS, SourceStats())
+    reader = _Reader(name, template, DEFAULT_MAX_N, PROMPT_LIMITS, SourceStats(), OtherFields())
     for number, text in enumerate(texts, 1):
         yield reader.text_record(text, number)
 
@@ -96,7 +102,9 @@ class _Reader:
         max_n: int,
         limits: InputLimits,
         stats: SourceStats,
+        others: OtherFields,
     ) -> None:
+        self.others = others
         self.name = name
         self.template = template
         self.max_n = max_n
@@ -149,12 +157,14 @@ class _Reader:
 
     def _checked(self, record: RecordFields, record_id: RecordId, data: bytes) -> PromptRecord:
         """Check all fields; ``data`` is the line they were read from."""
-        record.refuse_foreign_fields()
+        read = () if self.template is None else self.template.fields
+        record.refuse_foreign_fields({*read, *(self.others.read or ())})
         changed = field_with_changed_integer(record.fields, data)
         if changed is not None:
             raise record.error(
                 changed, "holds an integer beyond 64 bits", "write it as a text, in quotes"
             )
+        record.sort_out(OWN_FIELDS, self.others, read)
         record.refuse_two_constraints()
         prompt, messages = self._prompt(record)
         return PromptRecord(

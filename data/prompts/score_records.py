@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from functools import partial
 
 from cdec.core.errors import CdecError, FieldError
+from cdec.core.record_fields import RECORD_FIELDS
 from cdec.data.ids import RecordId
 from cdec.data.input.json_text import parse_json
 from cdec.data.input.lines import decode_line
@@ -14,6 +15,10 @@ from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceSta
 from cdec.data.prompts.fields import RecordFields, shown
 from cdec.data.prompts.record import BadRecord
 from cdec.data.prompts.text_records import read_lines
+
+_READ = ("id", "index", "token_ids", "prompt", "messages")
+_SAMPLE_FIELDS = frozenset(field.name for field in RECORD_FIELDS)
+"""Samples are such records: their fields are no slips."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +87,7 @@ def _record(
 
 
 def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> ScoreRecord:
+    record.refuse_slips({field, *_READ}, but=_SAMPLE_FIELDS)
     if field not in record.fields and "token_ids" not in record.fields:
         raise _nothing(record, field)
     scored = ScoreRecord(

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from cdec.core.errors import CdecError, FieldError
+from cdec.core.record_fields import RECORD_FIELDS
 from cdec.data.ids import RecordId
 from cdec.data.input.json_text import parse_json
 from cdec.data.input.lines import LineBlocks, LongLine, decode_line, numbered_lines
@@ -20,9 +21,11 @@ from cdec.data.input.source import (
     read_chunks,
     source_name,
 )
+from cdec.data.prompts.fields import RecordFields
 from cdec.data.prompts.record import BadRecord
 
 RecordT = TypeVar("RecordT")
+_SAMPLE_FIELDS = frozenset(field.name for field in RECORD_FIELDS)
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +119,7 @@ def _record(
         fields = parse_json(data, name, line, offset)
         if not isinstance(fields, dict):
             raise FieldError(f"{name}, line {line} is no JSON object", field=field, line=line)
+        RecordFields(fields, name, line).refuse_slips({field, "id", "prompt"}, but=_SAMPLE_FIELDS)
         given = fields.get("id")
         if isinstance(given, str) or type(given) is int:
             record_id = given

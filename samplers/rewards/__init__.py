@@ -18,7 +18,7 @@ from cdec.samplers.rewards.coverage import CoverageReward
 from cdec.samplers.rewards.function import FunctionReward, file_hint
 from cdec.samplers.rewards.pattern import PatternReward
 
-__all__ = ["REWARDS", "Reward", "build_reward"]
+__all__ = ["REWARDS", "Reward", "build_reward", "fields_read"]
 
 REWARDS: dict[str, type[Reward]] = {
     "coverage": CoverageReward,
@@ -46,13 +46,11 @@ def build_reward(spec: str, **options: Any) -> Reward:
             that the kind does not have.
         CdecError: What the kind needs cannot be had: a model, an extra.
     """
-    kind, _, argument = spec.partition(":")
-    if kind not in REWARDS and not _is_function(spec):
+    kind, argument = _kind(spec)
+    if kind not in REWARDS:
         close = get_close_matches(kind, REWARDS, n=1)
         meant = f"did you mean {close[0]!r}?" if close else f"rewards: {_FORMS}"
         raise UsageError(f"no reward {spec!r}", hint=file_hint(spec) or meant)
-    if kind not in REWARDS:
-        kind, argument = "function", spec
     reward = REWARDS[kind]
     known = [*inspect.signature(reward).parameters][1:]
     for option in options:
@@ -63,6 +61,22 @@ def build_reward(spec: str, **options: Any) -> Reward:
                 option=option,
             )
     return reward(argument, **options)
+
+
+def fields_read(spec: str) -> frozenset[str] | None:
+    """Return the fields of records that a reward reads; None where they may be any.
+
+    Args:
+        spec: As in ``build_reward``; nothing is imported or loaded for it.
+    """
+    reward = REWARDS.get(_kind(spec)[0])
+    return frozenset() if reward is None else reward.reads
+
+
+def _kind(spec: str) -> tuple[str, str]:
+    """Return the kind that a spec names, in ``REWARDS`` or not, and its argument."""
+    kind, _, argument = spec.partition(":")
+    return ("function", spec) if kind not in REWARDS and _is_function(spec) else (kind, argument)
 
 
 def _is_function(spec: str) -> bool:

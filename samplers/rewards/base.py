@@ -34,10 +34,12 @@ class Reward(ABC):
 
     Attributes:
         name: Kind, as in ``REWARDS``.
+        reads: Names of the fields of records that it reads; None where they may be any.
         notices: Warnings of what was scored so far.
     """
 
     name: ClassVar[str]
+    reads: ClassVar[frozenset[str] | None] = frozenset()
 
     def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
         self.notices: list[Notice] = []

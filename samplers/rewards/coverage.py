@@ -42,6 +42,7 @@ class CoverageReward(Reward):
     """
 
     name = "coverage"
+    reads = frozenset({"concepts", "inflections"})
 
     def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
         super().__init__(argument, hard_threshold=hard_threshold)

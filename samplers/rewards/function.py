@@ -35,6 +35,7 @@ class FunctionReward(Reward):
     """
 
     name = "function"
+    reads = None
 
     def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
         super().__init__(argument, hard_threshold=hard_threshold)

@@ -223,3 +223,32 @@ def test_config_gives_defaults(cdec: Runner) -> None:
     Path("cdec.toml").write_text('[compile-grammar]\nlexer = "dynamic"\nmax-rules = 500\n')
     Path("g.lark").write_text(LIST)
     assert cdec("compile-grammar", "g.lark", "--json").records[0]["lexer"] == "dynamic"
+
+
+def test_the_file_name_of_a_shipped_grammar_means_it_where_there_is_no_such_file(
+    cdec: Runner,
+) -> None:
+    named = cdec("compile-grammar", "json")
+    assert (named.status, "grammar: the shipped json\n" in named.stderr) == (0, True)
+    Path("json.arrow").unlink()
+    Path("json").mkdir()
+    assert cdec("compile-grammar", "json").status == 0
+    Path("json.arrow").unlink()
+    filed = cdec("compile-grammar", "json.lark")
+    said = "grammar: the shipped json; there is no file json.lark here\n"
+    assert (filed.status, said in filed.stderr) == (0, True)
+    assert Path("json.arrow").is_file()
+    Path("json.lark").write_text('start: "a"\n')
+    own = cdec("compile-grammar", "json.lark", "--force", "--json")
+    assert (own.status, "shipped" in own.stderr) == (0, False)
+    for elsewhere in ("grammars/json.lark", "./json2.lark", "json.ebnf", "json.lark.gz"):
+        assert cdec("compile-grammar", elsewhere).error_code == "E_NOINPUT"
+
+
+def test_the_next_command_is_on_stderr_alone(cdec: Runner) -> None:
+    Path("a b.lark").write_text('start: "a"\n')
+    result = cdec("compile-grammar", "a b.lark")
+    assert result.stderr.splitlines()[-1].startswith("next: cdec sample -a 'a b.arrow' --prompt ")
+    assert b"next" not in result.stdout
+    for quiet in ("--json", "--quiet"):
+        assert "next:" not in cdec("compile-grammar", "a b.lark", "--force", quiet).stderr

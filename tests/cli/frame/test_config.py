@@ -26,14 +26,14 @@ def test_absent_file_gives_no_values(tmp_path: Path) -> None:
 def test_values_get_the_options_types(tmp_path: Path) -> None:
     config = _load(
         tmp_path,
-        'artifact = "a.arrow"\nK = 8\ntemperature = 2\nresume = true\nprompt = ["x", "y"]\n'
+        'artifact = "a.arrow"\nK = 8\ntemperature = 2\nheal = true\nprompt = ["x", "y"]\n'
         "max_new_tokens = 5\n",
     )
     assert config.values("sample", SampleOptions) == {
         "artifact": Path("a.arrow"),
         "K": 8,
         "temperature": 2.0,
-        "resume": True,
+        "heal": True,
         "prompt": ["x", "y"],
         "max_new_tokens": 5,
     }
@@ -64,7 +64,7 @@ def test_a_commands_table_wins(tmp_path: Path) -> None:
         ("temperature = 'hot'\n", "temperature"),
         ("seed = 1.5\n", "seed"),
         ("seed = true\n", "seed"),
-        ("resume = 1\n", "resume"),
+        ("heal = 1\n", "heal"),
         ("prompt = [1]\n", "prompt"),
         ("trust_remote_code = true\n", "trust_remote_code"),
         ("[sample]\nallow-pickle = true\n", "allow-pickle"),
@@ -102,3 +102,55 @@ def test_every_option_of_every_command_has_one_key() -> None:
         options_class = options_class_of(name)
         fields = option_fields(options_class)
         assert len({option.name for option in fields.values()}) == len(fields)
+
+
+TYPED_ONLY = {
+    "output": "sample",
+    "force": "sample",
+    "resume": "sample",
+    "tree": "mass",
+    "save-counts": "sample",
+    "trust-remote-code": "score",
+    "allow-pickle": "retokenize",
+    "attn-implementation": "sample",
+    "debug": "check",
+}
+
+
+@pytest.mark.parametrize(("key", "command"), TYPED_ONLY.items())
+@pytest.mark.parametrize("spelling", ["{0} = {1}\n", "[{2}]\n{0} = {1}\n"])
+def test_what_writes_replaces_or_runs_code_is_typed(
+    tmp_path: Path, key: str, command: str, spelling: str
+) -> None:
+    options_class = options_class_of(command)
+    value = "true" if option_fields(options_class)[key].type is bool else "'x'"
+    for name in (key, key.replace("-", "_")):
+        config = _load(tmp_path, spelling.format(name, value, command))
+        with pytest.raises(ConfigError, match="command line only") as caught:
+            config.values(command, options_class)
+        assert f"type --{key}" in str(caught.value.hint)
+        # Who types another command in this folder is told as well.
+        with pytest.raises(ConfigError):
+            config.values("compile-set", SetOptions)
+
+
+def test_no_option_that_names_a_file_to_write_is_left_out() -> None:
+    writes = {"output", "tree", "save-counts"}
+    for name in COMMANDS:
+        for key, option in option_fields(options_class_of(name)).items():
+            takes_path = option.type in (Path, Path | None)
+            assert not (takes_path and key in writes) or option.declared.typed_only, (name, key)
+
+
+def test_what_a_command_shows_is_no_file_that_another_writes(tmp_path: Path) -> None:
+    config = _load(tmp_path, "[inspect]\ntree = true\n")
+    assert config.values("inspect", options_class_of("inspect")) == {"tree": True}
+
+
+def test_an_argument_that_may_be_left_out_has_a_key(tmp_path: Path) -> None:
+    config = _load(tmp_path, "artifact = 'a.arrow'\n")
+    for name in ("run", "check", "inspect", "sample"):
+        values = config.values(name, options_class_of(name))
+        assert values == {"artifact": Path("a.arrow")}
+    with pytest.raises(ConfigError, match="unknown key 'source'"):
+        _load(tmp_path, "source = 'x'\n").values("compile-set", SetOptions)
