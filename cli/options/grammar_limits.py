@@ -30,7 +30,7 @@ class RecordGrammarOptions(GrammarLimitOptions):
     grammar_cache: Annotated[
         int,
         Declared(
-            "Grammars of records that are kept compiled.",
+            "Grammars and candidates of records that are kept compiled.",
             shared.CONSTRAINT,
             metavar="N",
             at_least=1,
@@ -39,7 +39,7 @@ class RecordGrammarOptions(GrammarLimitOptions):
     ] = 64
     grammar_cache_size: Annotated[
         str,
-        Declared("Most bytes of grammars kept compiled.", shared.CONSTRAINT, metavar="SIZE"),
+        Declared("Most bytes of what is kept compiled of records.", shared.CONSTRAINT, metavar="SIZE"),
     ] = "1GiB"
 
 

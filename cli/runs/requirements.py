@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable, Set
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
 
 from cdec.cli.runs.artifacts import DEFAULT, HOW_TO_NAME_ONE
 from cdec.core.errors import FieldError, Notice, UsageError
@@ -18,6 +18,8 @@ if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.data.prompts.record import PromptRecord
+
+_Asked = TypeVar("_Asked", str, tuple[str, ...])
 
 _ADAPTED = 64
 """Constraints kept with a lookahead, and for prompts with the same end cut off."""
@@ -33,7 +35,7 @@ class Requirements:
         held: What all records are held to.
         model: Its vocabulary must be the artifacts'; it encodes the prompts to heal.
         required: Whether every record needs a constraint.
-        limits: Of the grammars that records bring; None takes the defaults.
+        limits: Of the grammars and candidates that records bring; None takes the defaults.
 
     Raises:
         UsageError: Healing, and a model whose prompt is not what its text continues.
@@ -49,6 +51,8 @@ class Requirements:
         limits: CacheLimits | None = None,
     ) -> None:
         from cdec.compilers.grammars.child.cache import CacheLimits, GrammarCache
+        from cdec.compilers.kept import KeptConstraints
+        from cdec.compilers.sets.cache import SetCache
         from cdec.core.artifacts.kinds import bind_artifact
         from cdec.core.combine.restriction import Restriction
 
@@ -69,7 +73,9 @@ class Requirements:
             name: self._left(self._opened[name], str(file.path))
             for name, file in held.named.items()
         }
-        self._grammars = GrammarCache(vocabulary, limits, name="field 'grammar'")
+        kept = KeptConstraints(limits.count, limits.size)
+        self._grammars = GrammarCache(vocabulary, limits, name="field 'grammar'", kept=kept)
+        self._sets = SetCache(vocabulary, kept, name="field 'candidates'")
         self._recent = _Recent(limits.count)
         self._adapted = _Recent(_ADAPTED)
         self._tokens: SortedTokens | None = None
@@ -82,7 +88,8 @@ class Requirements:
 
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call."""
-        return [*self._grammars.take_notices(), *self._restriction.take_notices()]
+        compiled = [*self._grammars.take_notices(), *self._sets.take_notices()]
+        return [*compiled, *self._restriction.take_notices()]
 
     def of(self, record: PromptRecord) -> tuple[Prompt, Constraint | None]:
         """Return what to prompt with for a record, and what its texts must belong to.
@@ -116,10 +123,12 @@ class Requirements:
                     field=field,
                 )
         if record.grammar is not None:
-            return self._of_grammar(record.grammar)
+            return self._own(record.grammar, self._grammars.of, "the record's grammar")
         constraint = self._named(record.constraint)
         if constraint is None:
-            if self._required or record.candidates is not None:
+            if record.candidates is not None:
+                return self._own(record.candidates, self._sets.of, "the record's candidates")
+            if self._required:
                 raise FieldError(
                     "the record names no constraint and the run has no artifact",
                     hint=f"name the artifact: {HOW_TO_NAME_ONE}",
@@ -131,12 +140,11 @@ class Requirements:
             return self._restricted[name]
         return self._recent.get((name, texts), lambda: self._candidates(name, texts))
 
-    def _of_grammar(self, text: str) -> Constraint:
+    def _own(self, asked: _Asked, make: Callable[[_Asked], Constraint], name: str) -> Constraint:
+        """Return what is left of a constraint that a record brings."""
         if not self._restriction:
-            return self._grammars.of(text)
-        return self._recent.get(
-            text, lambda: self._left(self._grammars.of(text), "the record's grammar")
-        )
+            return make(asked)
+        return self._recent.get(asked, lambda: self._left(make(asked), name))
 
     def _others_alone(self) -> Constraint:
         """Return what is asked of a record without a constraint of its own."""

@@ -91,7 +91,8 @@ def compiled_set(
 
     def bind(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> int:
         made.append(bind_arrays("set", arrays, metadata, vocabulary))
-        return sum(array.nbytes for array in arrays.values())
+        # The vocabulary's own arrays are shared by all its sets.
+        return sum(a.nbytes for name, a in arrays.items() if not name.startswith("vocabulary_"))
 
     job = SetJob(vocabulary, UNNAMED, resolve_options(vocabulary, **options), limits)
     report = job.run_texts(texts, deny, "", bind)

@@ -5,16 +5,16 @@ from __future__ import annotations
 import mmap
 import re
 import tempfile
-from collections import OrderedDict
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING
 
 from cdec.compilers.grammars.child.compiler import ChildCompiler
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import GrammarOptions
+from cdec.compilers.kept import KeptConstraints
 from cdec.core.artifacts.kinds import open_bytes
-from cdec.core.errors import CdecError, Notice
+from cdec.core.errors import Notice
 from cdec.core.notices import FirstOfEach
 
 if TYPE_CHECKING:
@@ -32,24 +32,17 @@ _MEMO_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class CacheLimits:
-    """What grammars given as texts may cost.
+    """What constraints given as texts may cost.
 
     Attributes:
-        compiling: For each compilation.
-        count: Grammars kept.
+        compiling: For each compilation of a grammar.
+        count: Constraints kept.
         size: Bytes of their artifacts together; the newest is kept whatever its size.
     """
 
     compiling: GrammarLimits = field(default_factory=GrammarLimits)
     count: int = 64
     size: int = 1 << 30
-
-
-class _Entry(NamedTuple):
-    """A compiled grammar, or why it is none."""
-
-    constraint: Constraint | CdecError
-    size: int
 
 
 class GrammarCache:
@@ -64,16 +57,22 @@ class GrammarCache:
         vocabulary: Of the model that will draw.
         limits: Of the cache and of each compilation.
         name: What errors call a grammar.
+        kept: Holds what was compiled, within its own limits; None makes one of ``limits``.
     """
 
     def __init__(
-        self, vocabulary: Vocabulary, limits: CacheLimits | None = None, *, name: str = "grammar"
+        self,
+        vocabulary: Vocabulary,
+        limits: CacheLimits | None = None,
+        *,
+        name: str = "grammar",
+        kept: KeptConstraints | None = None,
     ) -> None:
         self._notices = FirstOfEach("grammars")
         self._vocabulary = vocabulary
         self._limits = limits or CacheLimits()
         self._name = name
-        self._entries: OrderedDict[str, _Entry] = OrderedDict()
+        self._kept = kept or KeptConstraints(self._limits.count, self._limits.size)
         self._child: ChildCompiler | None = None
 
     def __enter__(self) -> Self:
@@ -91,15 +90,7 @@ class GrammarCache:
         Raises:
             CdecError: As ``compile_grammar``; the same again for the same text.
         """
-        entry = self._entries.get(text)
-        if entry is None:
-            entry = self._compiled(text)
-            self._entries[text] = entry
-            self._make_room()
-        self._entries.move_to_end(text)
-        if isinstance(entry.constraint, CdecError):
-            raise entry.constraint
-        return entry.constraint
+        return self._kept.get(text, lambda: self._compiled(text))
 
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call: the first of each code, with their number."""
@@ -111,7 +102,7 @@ class GrammarCache:
             self._child.close()
             self._child = None
 
-    def _compiled(self, text: str) -> _Entry:
+    def _compiled(self, text: str) -> tuple[Constraint, int]:
         if self._child is None:
             self._child = ChildCompiler()
         is_ebnf = _EBNF_HEAD.match(text.removeprefix("\ufeff")) is not None
@@ -121,22 +112,10 @@ class GrammarCache:
         # subtle: the file goes once it is mapped, so nothing is left even by a killed run.
         with tempfile.TemporaryDirectory(prefix="cdec-") as folder:
             path = Path(folder) / "grammar.arrow"
-            try:
-                report = self._child.compile(text, self._vocabulary, path, options)
-            except CdecError as error:
-                return _Entry(error, len(text))
+            report = self._child.compile(text, self._vocabulary, path, options)
             for notice in report.notices:
                 self._notices.add(notice)
-            return _Entry(_open(path, self._vocabulary), report.bytes)
-
-    def _make_room(self) -> None:
-        """Forget what was not used for longest; constraints in use live on with their users."""
-        total = sum(entry.size for entry in self._entries.values())
-        while len(self._entries) > 1 and (
-            len(self._entries) > self._limits.count or total > self._limits.size
-        ):
-            _, oldest = self._entries.popitem(last=False)
-            total -= oldest.size
+            return _open(path, self._vocabulary), report.bytes
 
 
 def _open(path: Path, vocabulary: Vocabulary) -> Constraint:

@@ -1,0 +1,69 @@
+"""KeptConstraints: what a run compiled on its way, the most recently used of it."""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, NamedTuple
+
+from cdec.core.errors import CdecError
+
+if TYPE_CHECKING:
+    from cdec.core.constraint import Constraint
+
+
+class _Entry(NamedTuple):
+    """What was compiled, or why it could not be."""
+
+    constraint: Constraint | CdecError
+    size: int
+
+
+class KeptConstraints:
+    """Constraints by what was asked for; equal requests share one, so that they share sessions.
+
+    What could not be compiled is remembered as well: a thousand records with one mistake cost one
+    compilation.
+
+    Args:
+        count: Most constraints kept.
+        size: Most bytes of them together; the newest is kept whatever its size.
+    """
+
+    def __init__(self, count: int, size: int) -> None:
+        self._count = count
+        self._size = size
+        self._entries: OrderedDict[Hashable, _Entry] = OrderedDict()
+        self._total = 0
+
+    def get(self, asked: Hashable, make: Callable[[], tuple[Constraint, int]]) -> Constraint:
+        """Return a constraint.
+
+        Args:
+            asked: What tells it from others.
+            make: Compiles it, where it is not there; returns its bytes too.
+
+        Raises:
+            CdecError: What ``make`` raised; the same again for the same request.
+        """
+        if asked not in self._entries:
+            try:
+                entry = _Entry(*make())
+            except CdecError as error:
+                entry = _Entry(error, 0)
+            self._entries[asked] = entry
+            self._total += entry.size
+            self._make_room()
+        self._entries.move_to_end(asked)
+        found = self._entries[asked].constraint
+        if isinstance(found, CdecError):
+            raise found
+        return found
+
+    def _make_room(self) -> None:
+        """Forget what was not used for longest; constraints in use live on with their users."""
+        while len(self._entries) > 1 and (
+            len(self._entries) > self._count or self._total > self._size
+        ):
+            _, oldest = self._entries.popitem(last=False)
+            self._total -= oldest.size
