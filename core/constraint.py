@@ -24,7 +24,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
-from cdec.core.errors import FieldError, UsageError
+from cdec.core.errors import FieldError, UsageError, needs_grammar
 from cdec.core.session import DEAD, DONE, Session, States
 from cdec.core.verdicts import TokenRefusal, first_refused_token, first_rejected_byte
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
     from cdec.core.tokens.vocabulary import Vocabulary
 
-__all__ = ["DEAD", "DONE", "Constraint", "Session", "States", "needs_grammar"]
+__all__ = ["DEAD", "DONE", "Constraint", "Session", "States"]
 
 _ITEMS_A_SESSION = 100
 """Texts whose verdicts share a session."""
@@ -309,22 +309,3 @@ class Constraint(ABC):
         """Return the error of a parameter that this constraint has no use for."""
         found = f"the record's constraint is a {self.kind}"
         return needs_grammar(parameter, found, self.reasons)
-
-
-def needs_grammar(
-    parameter: str, found: str, reasons: Mapping[str, str] | None = None
-) -> UsageError:
-    """Return the error of a parameter that only grammars have a use for.
-
-    Args:
-        parameter: Its name, and perhaps its value after a space.
-        found: What there is instead, as a clause.
-        reasons: ``Constraint.reasons`` of what there is.
-    """
-    name, space, value = parameter.partition(" ")
-    because = f": {reasons[name]}" if reasons and name in reasons else ""
-    typed = f"`{name}`{space}{value}"
-    return UsageError(
-        f"{typed} needs a grammar, and {found}{because}",
-        hint=f"leave {typed} out, or compile a grammar with cdec compile-grammar FILE",
-    )

@@ -41,6 +41,7 @@ top; the error of one record becomes an error object in the record's place.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import ClassVar
 
@@ -284,3 +285,22 @@ class Notice:
     code: str
     message: str
     details: dict[str, object] = field(default_factory=dict)
+
+
+def needs_grammar(
+    parameter: str, found: str, reasons: Mapping[str, str] | None = None
+) -> UsageError:
+    """Return the error of a parameter that only grammars have a use for.
+
+    Args:
+        parameter: Its name, and perhaps its value after a space.
+        found: What there is instead, as a clause.
+        reasons: ``Constraint.reasons`` of what there is.
+    """
+    name, space, value = parameter.partition(" ")
+    because = f": {reasons[name]}" if reasons and name in reasons else ""
+    typed = f"`{name}`{space}{value}"
+    return UsageError(
+        f"{typed} needs a grammar, and {found}{because}",
+        hint=f"leave {typed} out, or compile a grammar with cdec compile-grammar FILE",
+    )

@@ -39,7 +39,9 @@ class RecordGrammarOptions(GrammarLimitOptions):
     ] = 64
     grammar_cache_size: Annotated[
         str,
-        Declared("Most bytes of what is kept compiled of records.", shared.CONSTRAINT, metavar="SIZE"),
+        Declared(
+            "Most bytes of what is kept compiled of records.", shared.CONSTRAINT, metavar="SIZE"
+        ),
     ] = "1GiB"
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable, Hashable, Set
 from typing import TYPE_CHECKING, TypeVar
 
 from cdec.cli.runs.artifacts import DEFAULT, HOW_TO_NAME_ONE
-from cdec.core.errors import FieldError, Notice, UsageError
+from cdec.core.errors import FieldError, Notice, UsageError, needs_grammar
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
@@ -231,7 +231,6 @@ def require_grammars(
             for a method without masks.
     """
     from cdec.core.artifacts.kinds import constraint_class
-    from cdec.core.constraint import needs_grammar
 
     asked = {"lookahead": held.lookahead is not None, "heal": held.heal}
     parameters = [name for name, is_asked in asked.items() if is_asked]
@@ -272,7 +271,6 @@ def nothing_guessed(guessing: str | None, has_keys: Set[bool]) -> list[Notice]:
 
 
 def _some(constraint: Constraint | None, parameter: str) -> Constraint:
-    from cdec.core.constraint import needs_grammar
 
     if constraint is None:
         raise needs_grammar(parameter, "there is no constraint")

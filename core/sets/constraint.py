@@ -116,9 +116,7 @@ class SetConstraint(StoredConstraint):
         """Make a constraint of arrays, wherever they come from.
 
         Args:
-            arrays: Rows and trie.
-            index: Member text -> rows.
-            vocabulary: Of the model that draws.
+            arrays, index, vocabulary: Rows and trie; member text -> rows; of the model that draws.
             options: Compile options; ``normalize``, ``suffix_bytes`` (hex) and ``ends_itself``
                 (default: whether there is a suffix) are read, all optional.
             columns: ``source_offsets``, ``source_lines``, ``id_offsets`` and ``id_bytes``.
@@ -232,10 +230,7 @@ class SetConstraint(StoredConstraint):
         return self._of(self.rows.keep(kept), (*self.others, other))
 
     def candidates(self, texts_or_ids: Sequence[str]) -> SetConstraint:
-        """Return the set of these members alone, on a small trie of its own.
-
-        Args:
-            texts_or_ids: Member texts, or entity ids where no member has such a text.
+        """Return the set of these members, texts or else ids, alone, on a small trie of its own.
 
         Returns:
             A constraint with the same vocabulary and entity ids. Cost: some 20 microseconds a
@@ -280,7 +275,7 @@ class SetConstraint(StoredConstraint):
         return [int(token) for token in self.arrays.row(int(rows[0]))] if rows.size else None
 
     def member_rows(self) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
-        """Return the tokens of the rows that are kept, and their offsets. O(T) with a filter."""
+        """Return the kept rows: their tokens and offsets. O(T) with a filter."""
         return self.rows.flat()
 
     def accepts(self, text: bytes) -> bool | None:
