@@ -8,7 +8,7 @@ FOLDERS := core compilers samplers data cli
 BENCH_ARGS ?=
 
 .PHONY: demo test lint format bench bench-sets bench-accuracy bench-grammars bench-aligned \
-	bench-drafts links clean
+	bench-drafts bench-estimates links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -30,7 +30,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts
+bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts bench-estimates
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
 # `python PATH/TO/tests/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
@@ -57,6 +57,11 @@ bench-aligned: $(PEERS)
 # "--rewards DIR" to train the reward models once only.
 bench-drafts: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_drafts $(BENCH_ARGS)
+
+# Whether log_mass, its error and log_mass_reliable are what they say; BENCH_ARGS="--worlds 100" for a
+# quick look.
+bench-estimates: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_estimates $(BENCH_ARGS)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -14,8 +14,8 @@ def execute(options: Options, run: Run) -> int:
     (exp(-logprob / events)), `tokens`; with an artifact also `log_z_sum` (sum of log Z over the
     events), `log_masked` (masked decoding draws the text with this probability), `member`, `valid`
     (an independent check), `first_refused` of non-members, and certified bounds of the mass P(S)
-    and of Q = P / P(S): `log_mass_lower`, `log_mass_upper`, `log_q_lower`, `log_q_upper`.
-    Logarithms are natural.
+    (`log_mass_lower`, `log_mass_upper`) and of Q = P / P(S) (`probability_lower`,
+    `probability_upper`, and `probability` where they close). Logarithms are natural.
 
     Give --temperature, --top-k, --top-p, --deny, --and, --lookahead and --heal as the samples were
     drawn with, and --template with --prompts.

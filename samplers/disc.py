@@ -129,7 +129,7 @@ class DiscSampler(Sampler):
         first, numbers = self._drawn(batch, draws, tries, 0, draft)
         tests = numbers.reshape(-1, tries)
         owners = np.repeat(draws, tries)
-        tally.weigh(owners, first.log_x, first.log_beyond)
+        tally.weigh(owners, first)
         log_x = first.log_x.reshape(-1, tries)
         is_free = batch.session_of[batch.draw_request[draws]] == FREE
         passed = (tests < np.exp(log_x)) | is_free[:, None]

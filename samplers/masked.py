@@ -67,7 +67,7 @@ class MaskedSampler(Sampler):
         parts = []
         for draws in chunks(len(batch.seeds), together):
             drawn = self._draw(batch, draws, draft)
-            tally.weigh(draws, drawn.log_x, drawn.log_beyond)
+            tally.weigh(draws, drawn)
             parts.append(drawn)
         chosen = concatenate(parts)
         log_x = np.where(chosen.is_complete & (not self.opportunistic), chosen.log_x, np.nan)

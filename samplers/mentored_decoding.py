@@ -87,12 +87,12 @@ class MentoredSampler(Sampler):
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
-        tally = Tally(batch, unbiased=self._covers_target)
+        tally = Tally(batch, unbiased=self._covers_target, bounded=False)
         at_work = opened(draft)
         parts, spent = [], []
         for draws in chunks(len(batch.seeds), self.max_walks // at_work.rows):
             drawn, budget = self._draw(batch, draws, at_work)
-            tally.weigh(draws, drawn.log_x, drawn.log_beyond)
+            tally.weigh(draws, drawn)
             parts.append(drawn)
             spent.append(budget.spent)
         chosen = concatenate(parts)

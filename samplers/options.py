@@ -155,13 +155,13 @@ MAX_DRAWS = Option(
 UNTIL_CONVERGED = Option(
     name="until_converged",
     type=float,
-    help="Go on teaching until the certified bounds of the constraint's mass are W apart, as "
-    "probabilities.",
+    help="Go on teaching until the certified bounds of the constraint's log mass are at most W "
+    "nats apart; 0.01 tells the mass to 1 percent.",
+    unit="nats",
     metavar="W",
     above=0,
-    below=1,
-    expected="a width of the bracket between 0 and 1",
-    hint="Give a probability such as 0.01.",
+    expected="a width of the bracket in nats, above 0",
+    hint="Give for example 0.01, which tells the mass to 1 percent.",
 )
 TREE_CACHE = Option(
     name="tree_cache",

@@ -9,7 +9,6 @@ sample size, and stratified (``particles.stratified``).
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import ClassVar
 
@@ -23,8 +22,9 @@ from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
+from cdec.samplers.walks.mass import distinct_ess
 from cdec.samplers.walks.outcome import Outcome
-from cdec.samplers.walks.particles import Populations, effective_sample_size, log_mean
+from cdec.samplers.walks.particles import Populations, log_mean
 from cdec.samplers.walks.randomness import single_uniform
 from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks, draw_candidates
 
@@ -39,7 +39,9 @@ class SmcSampler(Sampler):
     ``finish_reason`` how it failed.
 
     The diagnostics of a draw are ``particles`` (N; 1 without a constraint, which needs no weights),
-    ``resamplings`` (how many times), and ``ess``, the effective sample size of the final weights.
+    ``resamplings`` (how many times), and ``ess``, the effective sample size of the final weights
+    summed by text (``distinct_ess``): N particles of one text count as one. ``log_mass`` is the
+    log of the draws' mean evidence, held against the bracket of what all particles visited.
 
     Args:
         particles: N. With 1 this is masked decoding.
@@ -79,7 +81,7 @@ class SmcSampler(Sampler):
             per_draw={
                 "particles": drawn.particles.tolist(),
                 "resamplings": drawn.resamplings.tolist(),
-                "ess": [None if math.isnan(ess) else ess for ess in drawn.ess.tolist()],
+                "ess": drawn.ess,
             },
             per_request=_without_ess(tally),
         )
@@ -91,14 +93,17 @@ class SmcSampler(Sampler):
         candidates = populations.walk()
         log_weights = populations.log_weights
         evidence = log_mean(log_weights)
-        tally.weigh(draws, evidence, log_mean(candidates.log_beyond.reshape(-1, n)))
         numbers = np.array([single_uniform(batch.seeds[draw], 2 * n) for draw in draws])
         rows = np.arange(len(draws)) * n + resample(log_weights, numbers)
+        beyond = log_mean(candidates.log_beyond.reshape(-1, n))
+        chosen = replace(candidates.take(rows), log_x=evidence, log_beyond=beyond)
+        tally.weigh(draws, chosen)
+        texts = candidates.last.reshape(-1, n)
         return _Drawn(
-            chosen=replace(candidates.take(rows), log_x=evidence),
+            chosen=chosen,
             particles=np.full(len(draws), n),
             resamplings=populations.resamplings,
-            ess=effective_sample_size(log_weights),
+            ess=[distinct_ess(*row) for row in zip(log_weights, texts, strict=True)],
         )
 
 
@@ -106,19 +111,18 @@ class SmcSampler(Sampler):
 class _Drawn:
     """n draws: the chosen candidates, with the log evidence as ``log_x``, and diagnostics.
 
-    particles, resamplings: int64[n]. ess: float64[n], NaN where all weights are 0.
+    particles, resamplings: int64[n]. ess: n numbers, None where all weights are 0.
     """
 
     chosen: Candidates
     particles: NDArray[np.int64]
     resamplings: NDArray[np.int64]
-    ess: NDArray[np.float64]
+    ess: list[float | None]
 
     def take(self, rows: NDArray[np.int64]) -> _Drawn:
         """Return the given rows."""
-        return _Drawn(
-            self.chosen.take(rows), self.particles[rows], self.resamplings[rows], self.ess[rows]
-        )
+        ess = [self.ess[row] for row in rows.tolist()]
+        return _Drawn(self.chosen.take(rows), self.particles[rows], self.resamplings[rows], ess)
 
 
 def _joined(parts: list[_Drawn]) -> _Drawn:
@@ -126,19 +130,19 @@ def _joined(parts: list[_Drawn]) -> _Drawn:
         chosen=concatenate([part.chosen for part in parts]),
         particles=np.concatenate([part.particles for part in parts]),
         resamplings=np.concatenate([part.resamplings for part in parts]),
-        ess=np.concatenate([part.ess for part in parts]),
+        ess=[ess for part in parts for ess in part.ess],
     )
 
 
 def _sample_model(batch: Batch, tally: Tally, draws: NDArray[np.int64]) -> _Drawn:
     """Draw from the model itself, where no constraint weighs anything: one particle a draw."""
     drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1))
-    tally.weigh(draws, drawn.log_x)
+    tally.weigh(draws, drawn)
     return _Drawn(
         chosen=drawn,
         particles=np.ones(len(draws), np.int64),
         resamplings=np.zeros(len(draws), np.int64),
-        ess=effective_sample_size(drawn.log_x[:, None]),
+        ess=[1.0 if ended else None for ended in drawn.is_complete.tolist()],
     )
 
 

@@ -7,6 +7,7 @@ text spelt in other tokens is ``valid`` and yet no element of S, so its weight i
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import ClassVar
 
 import numpy as np
@@ -45,7 +46,7 @@ class UnconstrainedSampler(Sampler):
         for draws in chunks(len(batch.seeds), self.max_walks):
             drawn = draw_candidates(batch, draws, candidate_uniforms(batch, draws, 1))
             # The indicator of S has mean P(S) under P.
-            tally.weigh(draws, np.where(drawn.is_text, 0.0, -np.inf))
+            tally.weigh(draws, replace(drawn, log_x=np.where(drawn.is_text, 0.0, -np.inf)))
             parts.append(drawn)
         chosen = concatenate(parts)
         log_weight = np.where(chosen.is_text, 0.0, np.nan)

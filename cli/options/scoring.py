@@ -33,8 +33,8 @@ class MassOptions(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOpt
     until_converged: Annotated[
         float | None,
         Declared(
-            "Stop earlier where the certified bounds are W apart, as probabilities; such a "
-            "record has bounds and no estimate, since a stopped mean is biased.",
+            "Stop earlier where the certified bounds of the log mass are at most W nats apart; "
+            "such a record has bounds and no estimate, since a stopped mean is biased.",
             shared.METHOD,
             metavar="W",
             common=True,

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
+from cdec.cli.runs.estimates import BY_MEASURING, Estimates
 from cdec.cli.runs.found import artifact_for_records, tell_configured
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
@@ -21,7 +23,7 @@ if TYPE_CHECKING:
     from cdec.cli.frame.console import Console
     from cdec.cli.options.scoring import MassOptions as Options
     from cdec.data.prompts.record import BadRecord, PromptRecord
-    from cdec.samplers.scoring.mass_estimator import MassEstimator
+    from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
 
 _ANY_N = 2**63 - 1
 """How many draws a record asks for does not matter here."""
@@ -43,13 +45,13 @@ def measure(options: Options, run: Run) -> int:
     records = for_tree(records, tree, held)
     warping = warping_of(options)
     model = models.open_model(options)
-    shown = _Shown(options, run.console)
+    shown, estimates = _Shown(options, run.console), Estimates(BY_MEASURING)
     with Requirements(held, model, required=not options.conjoined) as requirements:
         run.console.warn(requirements.take_notices())
         tasks = (_task(options, record, requirements) for record in records)
         loop = Loop(
             work=at_temperatures(model, warping, estimator.run),
-            records=lambda task, mass: [{"id": task.name, **mass.to_json()}],
+            records=partial(_records, estimates),
             write=shown.write,
             strict=options.strict or tree is not None,
             phase="measuring",
@@ -57,6 +59,7 @@ def measure(options: Options, run: Run) -> int:
         status = loop.over(batches(tasks, options.batch_size), run)
         shown.finish()
         run.console.warn([*requirements.take_notices(), *prompts.stats.notices])
+        run.console.warn(estimates.take_notices())
     return status
 
 
@@ -105,6 +108,11 @@ def _task(options: Options, record: PromptRecord | BadRecord, requirements: Requ
     return Task(record.id, request, record.temperature)
 
 
+def _records(estimates: Estimates, task: Task, mass: Mass) -> list[dict[str, object]]:
+    estimates.note(mass.log_mass_reliable)
+    return [{"id": task.name, **mass.to_json()}]
+
+
 class _Shown:
     """Results on stdout: JSON lines, or on a terminal a table at the end."""
 
@@ -127,17 +135,18 @@ class _Shown:
             print_columns(self._console, _HEADER, self._rows)
 
 
-_HEADER = ("id", "mass", "error", "lower", "upper", "candidates", "evaluations")
+_HEADER = ("id", "mass", "error", "reliable", "lower", "upper", "candidates", "evaluations")
 
 
 def _row(record: Mapping[str, Any]) -> list[str]:
     """Return a record as cells; the standard error is that of the mass."""
     if "error" in record:
         found: Mapping[str, Any] = record["error"]
-        return [str(record["id"]), f"{found['code']}: {found['message']}", *[""] * 5]
+        return [str(record["id"]), f"{found['code']}: {found['message']}", *[""] * 6]
     mass, log_error = record["mass"], record["log_mass_se"]
     error = None if mass is None or log_error is None else mass * log_error
     masses = [mass, error, record["mass_lower"], record["mass_upper"]]
     shown = ["-" if value is None else f"{value:.6g}" for value in masses]
+    shown.insert(2, {True: "yes", False: "no", None: "-"}[record["log_mass_reliable"]])
     counts = [str(record[name]) for name in ("candidates", "distinct_evaluations")]
     return [str(record["id"]), *shown, *counts]

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
+from cdec.cli.runs.estimates import BY_DRAWING, Estimates
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
 from cdec.cli.runs.models import named_model, warping_of
 from cdec.cli.runs.plan import Plan, inputs
@@ -55,9 +56,10 @@ def sample(options: Options, run: Run) -> int:
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
         tasks = Tasks(options, loaded.requirements, writer.finished, loaded.reward)
+        estimates = Estimates(BY_DRAWING)
         loop = Loop(
             work=at_temperatures(loaded.model, warping_of(options), loaded.sampler.draw_batch),
-            records=partial(_records, plan.fields),
+            records=partial(_records, plan.fields, estimates),
             write=writer.write,
             # With a tree there is one record: its error is the run's.
             strict=options.strict or plan.tree is not None,
@@ -68,6 +70,7 @@ def sample(options: Options, run: Run) -> int:
         run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
         run.console.warn(() if loaded.reward is None else loaded.reward.notices)
+        run.console.warn(estimates.take_notices())
     return status
 
 
@@ -101,9 +104,12 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
 
 
 def _records(
-    fields: Sequence[str] | None, task: Task, samples: Sequence[Sample]
+    fields: Sequence[str] | None, estimates: Estimates, task: Task, samples: Sequence[Sample]
 ) -> Iterator[dict[str, object]]:
     """Yield the samples that are missing in the output, with these fields; None keeps all."""
+    # One draw alone can hardly tell, and everybody knows.
+    if len(samples) > 1:
+        estimates.note(samples[0].diagnostics.get("log_mass_reliable"))
     for sample in samples:
         if task.missing is None or sample.index in task.missing:
             yield sample.to_json(fields)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cdec.samplers.learning.rounds import Round, Rounds
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import LENGTH, STUCK, Candidates, Recorder, concatenate
-from cdec.samplers.walks.mass import estimate, length_mass, rising
+from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass, rising
 from cdec.samplers.walks.selection import candidate_uniforms, chunks, draw_candidates
 
 if TYPE_CHECKING:
@@ -135,13 +135,13 @@ class Learning:
         for r in self.constrained.tolist():
             first = slice(int(self._estimated[r]))
             log_x = self._column(r, "log_x")[first]
-            mass = estimate(log_x, rising(len(log_x), int(self._rounds.before[r])))
+            weights = rising(len(log_x), int(self._rounds.before[r]))
+            bracket = self._batch.tree.bounds(r, int(self._batch.roots[r]))
             fields[r] = {
-                "log_mass": mass.log_mass,
-                "log_mass_se": mass.log_mass_se,
-                **self._batch.tree.bracket(r, int(self._batch.roots[r])),
+                **estimate(log_x, bracket, weights).fields(),
+                **bracket.fields(),
                 "length_mass": length_mass(log_x, self._column(r, "log_beyond")[first]),
-                "ess": mass.ess,
+                "ess": distinct_ess(log_x, self._column(r, "last")[first]),
                 "round": self._rounds.size,
             }
         return fields

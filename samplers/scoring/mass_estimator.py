@@ -15,14 +15,13 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.options import Option
-from cdec.samplers.asap import width
 from cdec.samplers.learning.rounds import Rounds
 from cdec.samplers.learning.saved.file import TreeFile
 from cdec.samplers.learning.tree.kernels import EVALUATED, IN_RUN
@@ -36,15 +35,15 @@ from cdec.samplers.options import (
     UNTIL_CONVERGED,
 )
 from cdec.samplers.walks.batch import FREE, Batch
-from cdec.samplers.walks.mass import estimate, length_mass, rising
+from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass, rising
 from cdec.samplers.walks.selection import candidate_uniforms, draw_candidates
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
     from cdec.samplers.request import Request
 
-_Weights: TypeAlias = tuple[NDArray[np.float64], NDArray[np.float64]]
-"""Of some candidates: log x, and log of the weight that the length limit cut off."""
+_Weights: TypeAlias = tuple[NDArray[Any], ...]
+"""Of some candidates: log x, log of the weight that the length limit cut off, and their texts."""
 DEFAULT_CANDIDATES = 256
 CANDIDATES = Option(
     name="candidates", type=int, default=DEFAULT_CANDIDATES, unit="candidates", at_least=1
@@ -56,16 +55,17 @@ class Mass:
     """What is known of P(S) of one record; logs are natural.
 
     Attributes:
-        mass: The mean of x. None where the run stopped early: a stopped mean is biased. (So is, a
-            little, the mean of those runs that could have stopped and did not: no width, where
-            the estimate is what counts.)
-        log_mass: Its log; None also where every x is 0.
-        log_mass_se: Standard error of ``log_mass`` by the delta method: sd(x) / (sqrt(n) mean(x)).
+        mass: The mean of x, or the certified bound that it lies beyond. None where the run stopped
+            early: a stopped mean is biased. (So is, a little, the mean of those runs that could
+            have stopped and did not: no width, where the estimate is what counts.)
+        log_mass: Its log; None also where it is 0.
+        log_mass_se, log_mass_reliable: Standard error of ``log_mass``, widened by what was not
+            seen, and whether both may be relied on, as in ``walks.mass.estimate``.
         log_mass_lower, log_mass_upper: Certified bounds; None stands for no mass.
         converged: Whether the bounds came as near to each other as was asked for; None if it was
             not.
         candidates: How many were drawn in this run.
-        ess: (sum x)^2 / (sum x^2) of the candidates drawn.
+        ess: Effective sample size of the candidates drawn, by text (``distinct_ess``).
         length_mass: Estimated share of the valid mass beyond the length limit, of the same.
         target_calls, target_tokens, distinct_evaluations: What they cost, as in samples.
         seed: Of all candidates.
@@ -74,6 +74,7 @@ class Mass:
     mass: float | None
     log_mass: float | None
     log_mass_se: float | None
+    log_mass_reliable: bool | None
     log_mass_lower: float | None
     log_mass_upper: float | None
     converged: bool | None
@@ -104,8 +105,8 @@ class MassEstimator:
 
     Args:
         candidates: How many are drawn for each record.
-        until_converged: Stop a record earlier, after a round that leaves its certified bounds no
-            further apart than this, as probabilities.
+        until_converged: Stop a record earlier, after a round that leaves the certified bounds of
+            log P(S) no further apart than this, in nats.
         round: Candidates that read the same tree; decides results.
         remember: Whether candidates learn from the rounds before them; if not, each is masked
             decoding, and all are independent.
@@ -209,7 +210,8 @@ class _Run:
                 self._draw_masked(active, counts)
             else:
                 for drawn in rounds.draw(active, counts):
-                    self._weigh(drawn.request, drawn.candidates.log_x, drawn.log_beyond)
+                    found = drawn.candidates
+                    self._weights[drawn.request].append((found.log_x, drawn.log_beyond, found.last))
             self._drawn[active] += counts
             going = [r for r in active.tolist() if not self._is_done(r)]
             active = np.array(going, np.int64)
@@ -229,41 +231,39 @@ class _Run:
             candidates = draw_candidates(batch, draws, uniforms)
             for i, r in enumerate(requests.tolist()):
                 rows = slice(i * number, (i + 1) * number)
-                self._weigh(r, candidates.log_x[rows], candidates.log_beyond[rows])
-
-    def _weigh(
-        self, request: int, log_x: NDArray[np.float64], log_beyond: NDArray[np.float64]
-    ) -> None:
-        self._weights[request].append((log_x, log_beyond))
+                columns = candidates.log_x, candidates.log_beyond, candidates.last
+                self._weights[r].append(tuple(column[rows] for column in columns))
 
     def _is_done(self, request: int) -> bool:
         return self._drawn[request] >= self._options.candidates or bool(self._converged(request))
 
     def _converged(self, request: int) -> bool | None:
         wanted = self._options.until_converged
-        return None if wanted is None else width(self._batch, request) <= wanted
+        root = int(self._batch.roots[request])
+        return None if wanted is None else self._batch.tree.bounds(request, root).width <= wanted
 
     def _mass(self, request: int) -> Mass:
         batch = self._batch
-        log_x, log_beyond = (
+        log_x, log_beyond, texts = (
             np.concatenate(part) for part in zip(*self._weights[request], strict=True)
         )
         weights = None
         if self._options.remember:
             weights = rising(len(log_x), int(self._before[request]))
-        found = estimate(log_x, weights)
+        bracket = batch.tree.bounds(request, int(batch.roots[request]))
+        bounds, found = bracket.fields(), estimate(log_x, bracket, weights)
         is_whole = self._drawn[request] == self._options.candidates
-        bounds = batch.tree.bracket(request, int(batch.roots[request]))
         estimated = 0.0 if found.log_mass is None else math.exp(found.log_mass)
         return Mass(
             mass=estimated if is_whole else None,
             log_mass=found.log_mass if is_whole else None,
             log_mass_se=found.log_mass_se if is_whole else None,
+            log_mass_reliable=found.log_mass_reliable if is_whole else None,
             log_mass_lower=bounds["log_mass_lower"],
             log_mass_upper=bounds["log_mass_upper"],
             converged=self._converged(request),
             candidates=int(self._drawn[request]),
-            ess=found.ess,
+            ess=distinct_ess(log_x, texts),
             length_mass=length_mass(log_x, log_beyond),
             round=self._options.round,
             seed=batch.seeds[int(self._first_draw[request])],

@@ -7,6 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cdec.samplers.learning.tree.bracket import Bracket
+
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import Prompt
@@ -84,19 +86,24 @@ class Score:
         return min(0.0, self.logprob - self.log_z_sum)
 
     @property
-    def log_q_lower(self) -> float | None:
-        """Certified lower bound of log Q; None for non-members."""
-        return self._log_q(self.log_mass_upper)
+    def probability(self) -> float | None:
+        """Q of the text, where P(S) is known; None for non-members."""
+        return self._of_q["probability"]
 
     @property
-    def log_q_upper(self) -> float | None:
-        """Certified upper bound of log Q; None for non-members."""
-        return self._log_q(self.log_mass_lower)
+    def probability_lower(self) -> float | None:
+        """Certified lower bound of Q of the text; None for non-members."""
+        return self._of_q["probability_lower"]
 
-    def _log_q(self, log_mass: float | None) -> float | None:
-        if not self.member or self.logprob is None or log_mass is None:
-            return None
-        return min(0.0, self.logprob - log_mass)
+    @property
+    def probability_upper(self) -> float | None:
+        """Certified upper bound of Q of the text; None for non-members."""
+        return self._of_q["probability_upper"]
+
+    @property
+    def _of_q(self) -> dict[str, float | None]:
+        bounds = {"log_mass_lower": self.log_mass_lower, "log_mass_upper": self.log_mass_upper}
+        return Bracket.of(bounds).probability_of(self.logprob if self.member else None)
 
     def to_json(self) -> dict[str, object]:
         """Return one JSON-ready object, keys in the documented order."""
@@ -119,5 +126,5 @@ class Score:
         }
         if self.first_refused is not None:
             record["first_refused"] = dict(self.first_refused)
-        names = ("log_mass_lower", "log_mass_upper", "log_q_lower", "log_q_upper")
-        return record | {name: getattr(self, name) for name in names}
+        bounds = {name: getattr(self, name) for name in ("log_mass_lower", "log_mass_upper")}
+        return record | bounds | self._of_q

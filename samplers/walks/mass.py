@@ -2,6 +2,11 @@
 
 x = prod Z of a candidate, 0 where it found no end, has mean P(S). subtle: only a number of
 candidates fixed in advance may be averaged; stopping at an acceptance biases the mean.
+
+The mean goes wrong where most of the mass lies in texts that are hardly ever drawn: all x that were
+seen are small and alike, so their spread says that all is well. What was visited says otherwise: a
+certified bracket, in which P(S) lies whatever was drawn. ``estimate`` holds the one against the
+other.
 """
 
 from __future__ import annotations
@@ -12,41 +17,113 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.samplers.learning.tree.bracket import ROUNDING, Bracket
+
+LARGEST_ERROR = 1.0
+"""Nats: beyond a relative error of 1 the error of a logarithm means nothing (delta method)."""
+NARROW = 0.1
+"""Nats: a bracket that tells P(S) so closely needs no estimate."""
+DEVIATIONS = 1.96
+"""Standard errors to both sides that make an interval of 95 %."""
+
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """Mass and effective sample size of n candidates.
+    """The mass by n candidates, held against its bracket.
 
     Attributes:
-        log_mass: log of the (weighted) mean of x; None where all are 0.
-        log_mass_se: Standard error of ``log_mass`` by the delta method; with equal weights
-            sd(x) / (sqrt(n) mean(x)). None for one candidate or no mass.
-        ess: (sum x)^2 / sum x^2; None where all are 0.
+        log_mean: log of the (weighted) mean of x, unbiased before the logarithm; -inf for 0.
+        sampling_error: Standard error of ``log_mean``, given what was seen; inf for one candidate.
+        log_mass: The same, or the end of the bracket that it lies beyond; None for no mass.
+        log_mass_se: Standard error of ``log_mass`` in nats; None where ``log_mass`` is.
+        log_mass_reliable: Whether ``log_mass`` within 1.96 standard errors may be relied on.
     """
 
+    log_mean: float
+    sampling_error: float
     log_mass: float | None
     log_mass_se: float | None
-    ess: float | None
+    log_mass_reliable: bool
+
+    def fields(self) -> dict[str, object]:
+        """Return what records show of it."""
+        names = ("log_mass", "log_mass_se", "log_mass_reliable")
+        return {name: getattr(self, name) for name in names}
 
 
-def estimate(log_x: NDArray[np.float64], weights: NDArray[np.float64] | None = None) -> Estimate:
-    """Estimate from the candidates' weights.
+UNKNOWN: dict[str, object] = dict.fromkeys(("log_mass", "log_mass_se", "log_mass_reliable"))
+"""The fields of an estimate where weights are not known."""
+
+
+def estimate(
+    log_x: NDArray[np.float64], bracket: Bracket, weights: NDArray[np.float64] | None = None
+) -> Estimate:
+    """Estimate the mass from the candidates' weights, and say whether that can be relied on.
+
+    With m the mean of x, its squared error has two parts, by the delta method relative to m:
+
+    - the sampling error s^2 / n, given what was seen;
+    - what was not seen: at most upper minus lower, and at most M / n, M the largest weight there
+      can be. A kind of text that is drawn with probability q stays out of n draws with probability
+      (1 - q)^n, so q is hardly more than a few 1 / n, and what it adds to the mean is at most q M.
+      It enters as one more candidate of weight M would.
+
+    Both the truth and what is returned lie in the bracket, so the error is at most its width. The
+    estimate is relied on if its error is at most ``LARGEST_ERROR`` and its bracket does not
+    contradict the mean, given its sampling error (``DEVIATIONS`` of it); or if the bracket is
+    ``NARROW``. Nothing is assumed of the law but that candidates vary no more than was seen and
+    not seen; that the interval of 1.96 errors covers is measured (tests, ``bench_estimates``).
 
     Args:
         log_x: float64[n] natural logs.
+        bracket: Certified, of the same record.
         weights: float64[n] positive, fixed in advance: what each candidate counts for in the mean;
             None for the same.
     """
     n = len(log_x)
     peak = float(log_x.max(initial=-np.inf))
-    if not n or peak == -np.inf:
-        return Estimate(None, None, None)
-    x = np.exp(log_x - peak)
-    share = np.full(n, 1 / n) if weights is None else weights / weights.sum()
-    mean = float(x.mean() if weights is None else share @ x)
-    spread = float((share**2) @ (x - mean) ** 2)
-    error = math.sqrt(spread * n / (n - 1)) / mean if n > 1 else None
-    return Estimate(peak + math.log(mean), error, float(x.sum() ** 2 / (x**2).sum()))
+    log_mean, sampling = -math.inf, 0.0
+    shares = np.full(n, 1 / max(n, 1)) if weights is None else weights / weights.sum()
+    if peak > -np.inf:
+        x = np.exp(log_x - peak)
+        mean = float(x.mean() if weights is None else shares @ x)
+        spread = float((shares**2) @ (x - mean) ** 2)
+        log_mean = peak + math.log(mean)
+        sampling = math.sqrt(spread * n / (n - 1)) / mean if n > 1 else math.inf
+    log_mass = min(max(log_mean, bracket.log_lower), bracket.log_upper)
+    if log_mass == -math.inf:
+        return Estimate(log_mean, sampling, None, None, bracket.log_upper == -math.inf)
+    log_most = max(bracket.log_most, peak) + math.log(float(shares @ shares)) if n else 0.0
+    width = _exp(bracket.log_unseen - log_mass)
+    # Of the mean, hence relative to it: where the bracket moved it, to where it was moved.
+    moved = log_mean - log_mass
+    seen = sampling * _exp(moved) if math.isfinite(sampling) else sampling
+    error = min(math.hypot(seen, min(width, _exp(log_most - log_mass))), width)
+    is_consistent = abs(moved) <= max(DEVIATIONS * sampling, ROUNDING)
+    is_reliable = bracket.width <= NARROW or (is_consistent and error <= LARGEST_ERROR)
+    return Estimate(log_mean, sampling, log_mass, error, is_reliable)
+
+
+def distinct_ess(log_x: NDArray[np.float64], texts: NDArray[np.int64]) -> float | None:
+    """Return the effective sample size of weighted texts, repeats of a text counted once.
+
+    Kish's (sum W)^2 / sum W^2 (Survey Sampling, 1965) over the distinct texts, W the summed weight
+    of each: 1 where all weight is on one text, however often it was drawn; the usual effective
+    sample size where no text was drawn twice. A text is a sequence of tokens.
+
+    Args:
+        log_x: float64[n] natural logs of the weights.
+        texts: int64[n] equal numbers where texts are equal; of weight 0 they do not matter.
+
+    Returns:
+        None where all weights are 0. Cost: a sort.
+    """
+    rows = np.flatnonzero(log_x > -np.inf)
+    if not rows.size:
+        return None
+    _, which = np.unique(texts[rows], return_inverse=True)
+    total = np.bincount(which.reshape(-1), np.exp(log_x[rows] - log_x[rows].max()))
+    return float(total.sum() ** 2 / (total**2).sum())
 
 
 def rising(n: int, before: int = 0) -> NDArray[np.float64]:
@@ -78,3 +155,8 @@ def length_mass(log_x: NDArray[np.float64], log_beyond: NDArray[np.float64]) -> 
     inside, outside = (float(np.logaddexp.reduce(part)) for part in (log_x, log_beyond))
     both = float(np.logaddexp(inside, outside))
     return math.exp(outside - both) if both > -math.inf else None
+
+
+def _exp(log: float) -> float:
+    """Return exp, inf where it is too large for a number."""
+    return math.exp(log) if log < 700 else math.inf

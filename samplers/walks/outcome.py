@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.sample import FINISH_BUDGET, Sample
+from cdec.samplers.learning.tree.bracket import Bracket
 from cdec.samplers.learning.tree.kernels import EVALUATED, IN_RUN
 from cdec.samplers.walks.candidates import COMPLETE, FINISH_REASONS, Candidates
 
@@ -33,7 +34,8 @@ class Outcome:
         log_weight: float64[D], NaN for null.
         log_candidate_weight: float64[D], NaN for null.
         per_draw: Further fields, D values each, JSON-ready.
-        per_request: Further fields that all samples of a record share, by number of the request.
+        per_request: Further fields that all samples of a record share, by number of the request;
+            where the bounds of P(S) are among them, samples have their probability under Q.
         wasted: Prefixes that were evaluated for each draw and never visited; None for none.
         passed_over: Tokens that each draw's passes read where nothing was asked; None for none.
         calls: Target calls of each draw that the visited prefixes do not show; None for none.
@@ -97,13 +99,16 @@ def _record_samples(
         finished = texts.of(outcome, row)
         own = {name: values[row] for name, values in outcome.per_draw.items()}
         is_complete = outcome.chosen.finish[row] == COMPLETE
+        logprob = float(outcome.chosen.log_p[row]) if is_complete else None
+        # Without a normaliser nothing is said of Q; a draw may know more than its record.
+        q = Bracket.of(shared).probability_of(logprob) if "log_mass_upper" in shared else {}
         samples.append(
             Sample(
                 id=request.id,
                 index=index,
                 text=finished.text,
                 token_ids=finished.token_ids,
-                logprob=float(outcome.chosen.log_p[row]) if is_complete else None,
+                logprob=logprob,
                 log_weight=_null_if_nan(outcome.log_weight[row]),
                 log_candidate_weight=_null_if_nan(outcome.log_candidate_weight[row]),
                 finish_reason=_finish_reason(outcome, row),
@@ -111,7 +116,7 @@ def _record_samples(
                 method=method,
                 exactness=exactness if isinstance(exactness, str) else exactness[row],
                 seed=seeds[row],
-                diagnostics={**own, **shared, **costs[position], **tightened},
+                diagnostics={**q, **own, **shared, **costs[position], **tightened},
                 annotations=finished.annotations,
                 input=request.input,
             )

@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.samplers.learning.tree.bracket import Bracket
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates
 from cdec.samplers.walks.decoding import decode
-from cdec.samplers.walks.mass import estimate, length_mass
+from cdec.samplers.walks.mass import UNKNOWN, distinct_ess, estimate, length_mass
 from cdec.samplers.walks.randomness import CandidateUniforms
 
 
@@ -61,27 +64,24 @@ class Tally:
     Args:
         batch: The open requests.
         unbiased: Whether x has mean P(S), so that the mass can be estimated.
+        bounded: Whether x is at most Z at the prompt, as that of masked candidates is.
     """
 
-    def __init__(self, batch: Batch, *, unbiased: bool) -> None:
+    def __init__(self, batch: Batch, *, unbiased: bool, bounded: bool = True) -> None:
         self._batch = batch
         self._unbiased = unbiased
-        self._weights: list[tuple[NDArray[np.int64], NDArray[np.float64], NDArray[np.float64]]] = []
+        self._bounded = bounded
+        self._weighed: list[tuple[NDArray[Any], ...]] = []
 
-    def weigh(
-        self,
-        draws: NDArray[np.int64],
-        log_x: NDArray[np.float64],
-        log_beyond: NDArray[np.float64] | None = None,
-    ) -> None:
+    def weigh(self, draws: NDArray[np.int64], candidates: Candidates) -> None:
         """Add candidates of a number fixed in advance.
 
         Args:
             draws: int64[n] rows of the batch's draws that they belong to.
-            log_x: float64[n]. log_beyond: float64[n] as in ``Candidates``; None for nothing.
+            candidates: n of them; their tokens do not matter here.
         """
-        beyond = np.full(len(log_x), -np.inf) if log_beyond is None else log_beyond
-        self._weights.append((self._batch.draw_request[draws], log_x, beyond))
+        owners = self._batch.draw_request[draws]
+        self._weighed.append((owners, candidates.log_x, candidates.log_beyond, candidates.last))
 
     def fields(self, *, bounds: bool = True, weights: bool = True) -> dict[int, dict[str, object]]:
         """Return the mass fields by request: estimate, error, bracket, ``ess``, ``length_mass``.
@@ -91,22 +91,23 @@ class Tally:
             weights: Whether the candidates' weights are known; else nothing is estimated.
         """
         batch = self._batch
-        columns = (np.concatenate(part) for part in zip(*self._weights, strict=True))
-        request, log_x, log_beyond = columns
+        columns = (np.concatenate(part) for part in zip(*self._weighed, strict=True))
+        request, log_x, log_beyond, texts = columns
         fields: dict[int, dict[str, object]] = {}
         for number in np.unique(batch.draw_request).tolist():
             if batch.session_of[number] == FREE:
                 continue
             mine = request == number
-            mass = estimate(log_x[mine])
-            known = self._unbiased
-            fields[number] = {
-                "log_mass": mass.log_mass if known else None,
-                "log_mass_se": mass.log_mass_se if known else None,
-            }
+            bracket = Bracket()
             if bounds:
-                fields[number] |= batch.tree.bracket(number, int(batch.roots[number]))
+                bracket = batch.tree.bounds(number, int(batch.roots[number]))
+            if not self._bounded:
+                bracket = replace(bracket, log_most=np.inf)
+            known = self._unbiased
+            fields[number] = estimate(log_x[mine], bracket).fields() if known else dict(UNKNOWN)
+            if bounds:
+                fields[number] |= bracket.fields()
                 share = length_mass(log_x[mine], log_beyond[mine]) if known else None
                 fields[number]["length_mass"] = share
-            fields[number]["ess"] = mass.ess if weights else None
+            fields[number]["ess"] = distinct_ess(log_x[mine], texts[mine]) if weights else None
         return fields

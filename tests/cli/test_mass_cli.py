@@ -26,13 +26,15 @@ def test_mass_of_the_letters(cdec: Runner, letters: Path) -> None:
     result = cdec("mass", "-a", letters, "--prompt", "x")
     assert (result.status, result.stderr) == (0, "")
     (record,) = result.records
-    assert list(record)[:8] == [
+    assert list(record)[:9] == [
         *("id", "mass", "mass_lower", "mass_upper"),
-        *("log_mass", "log_mass_se", "log_mass_lower", "log_mass_upper"),
+        *("log_mass", "log_mass_se", "log_mass_reliable"),
+        *("log_mass_lower", "log_mass_upper"),
     ]
     assert record["mass_lower"] == pytest.approx(TRUTH) == pytest.approx(record["mass_upper"])
     assert record["log_mass_lower"] == pytest.approx(math.log(TRUTH))
-    assert abs(record["log_mass"] - math.log(TRUTH)) <= 5 * record["log_mass_se"]
+    assert record["log_mass"] == pytest.approx(math.log(TRUTH))
+    assert record["log_mass_reliable"] is True
     assert (record["candidates"], record["round"], record["converged"]) == (256, 16, None)
 
 
@@ -44,9 +46,10 @@ def test_options_change_what_is_measured(cdec: Runner, letters: Path) -> None:
     plain = one("--candidates", 40)
     assert one("--candidates", 40) == plain
     assert plain["candidates"] == 40
-    assert one("--candidates", 40, "--seed", 3)["log_mass"] != plain["log_mass"]
-    assert one("--candidates", 40, "--round", 4)["log_mass"] != plain["log_mass"]
-    assert one("--candidates", 40, "--no-remember")["log_mass_se"] > plain["log_mass_se"]
+    few = one("--candidates", 5, "--no-remember")
+    assert one("--candidates", 5, "--no-remember", "--seed", 3)["log_mass"] != few["log_mass"]
+    assert one("--candidates", 5, "--round", 1)["log_mass"] != few["log_mass"]
+    assert few["log_mass_se"] > plain["log_mass_se"]
     early = one("--until-converged", "0.001")
     assert early["candidates"] < 256
     assert (early["mass"], early["converged"]) == (None, True)
@@ -93,7 +96,7 @@ def test_a_terminal_gets_a_table(
     head, first, second = result.stdout.decode().splitlines()
     assert head.split() == ["id", "mass", "error", "lower", "upper", "candidates", "evaluations"]
     assert first.split()[0] == r"q\u202e"
-    assert [float(cell) for cell in first.split()[3:]] == pytest.approx(
+    assert [float(cell) for cell in first.split()[4:]] == pytest.approx(
         [TRUTH, TRUTH, 30, 10], 1e-4
     )
     assert "E_FIELD" in second
@@ -107,7 +110,7 @@ def test_a_terminal_gets_a_table(
         (("-a", "ARTIFACT", "--prompt", "x", "--candidates", "0"), None),
         (("-a", "ARTIFACT", "--prompt", "x", "--temperature", "0"), "--temperature is 0"),
         (("-a", "ARTIFACT", "--prompt", "x", "--top-p", "2"), "--top-p must lie"),
-        (("-a", "ARTIFACT", "--prompt", "x", "--until-converged", "2"), "probability"),
+        (("-a", "ARTIFACT", "--prompt", "x", "--until-converged", "0"), "nats"),
         (("-a", "ARTIFACT", "--prompt", "x", "--tree", "t.arrow", "--no-remember"), "one of them"),
         (("-a", "ARTIFACT", "--prompt", "x", "--tree", "-"), "name a file"),
         (("-a", "ARTIFACT", "--prompt", "x", "--heal"), "leave --heal out"),

@@ -17,7 +17,13 @@ from .conftest import Runner
 
 PLAIN = ["text", "token_ids", "tokens", "logprob", "perplexity", "events"]
 HELD = ["log_z_sum", "log_masked", "member", "valid"]
-BOUNDS = ["log_mass_lower", "log_mass_upper", "log_q_lower", "log_q_upper"]
+BOUNDS = [
+    "log_mass_lower",
+    "log_mass_upper",
+    "probability",
+    "probability_lower",
+    "probability_upper",
+]
 QUARTER = math.log(0.25)
 
 
@@ -68,7 +74,7 @@ def test_samples_of_a_set_score_as_they_were_drawn(cdec: Runner, cities: Path, m
             second["token_ids"],
             second["entity_ids"],
         )
-        assert first["log_q_lower"] == pytest.approx(second["log_q_lower"], abs=1e-3)
+        assert first["probability_lower"] == pytest.approx(second["probability_lower"], rel=1e-3)
 
 
 @pytest.mark.usefixtures("loaded")
@@ -138,8 +144,9 @@ def test_numbers_on_a_uniform_model(cdec: Runner, letters: Path) -> None:
     # Found: a and ab. Left: all behind b and é.
     assert record["log_mass_lower"] == pytest.approx(math.log(1 / 16 + 1 / 64))
     assert record["log_mass_upper"] == pytest.approx(math.log(1 / 16 + 1 / 64 + 0.5))
-    assert record["log_q_lower"] == pytest.approx(3 * QUARTER - record["log_mass_upper"])
-    assert record["log_q_upper"] == pytest.approx(3 * QUARTER - record["log_mass_lower"])
+    for side, other in (("lower", "upper"), ("upper", "lower")):
+        q = math.exp(3 * QUARTER - record[f"log_mass_{other}"])
+        assert record[f"probability_{side}"] == pytest.approx(q)
     assert record["perplexity"] == pytest.approx(4.0)
 
 

@@ -22,9 +22,9 @@ def test_fields_are_chosen_and_misspelt_ones_refused(cdec: Runner, letters: Path
     (record,) = cdec(*words, "--fields", "member,text", stdin=b"a\n").records
     assert record == {"member": True, "text": "a"}
     assert list(record) == ["member", "text"]
-    wrong = cdec(*words, "--fields", "log_q_lowr", stdin=b"a\n")
+    wrong = cdec(*words, "--fields", "probability_lowr", stdin=b"a\n")
     assert (wrong.status, wrong.stdout) == (2, b"")
-    assert "log_q_lower" in wrong.stderr
+    assert "probability_lower" in wrong.stderr
     assert cdec(*words, "--fields", ",", stdin=b"a\n").status == 2
     (whole,) = cdec(*words, stdin=jsonl({"id": 1, "index": 2, "token_ids": [0, 0]})).records
     assert set(whole) <= set(fields_of("score"))

@@ -216,7 +216,7 @@ MASSES: dict[str, str] = {
     "json": "-a cities.arrow --candidates 8 --json",
     "none": "--candidates 8",
     "bad-candidates": "-a cities.arrow --candidates 0",
-    "bad-converged": "-a cities.arrow --until-converged 2",
+    "bad-converged": "-a cities.arrow --until-converged 0",
 }
 SCORES: dict[str, str] = {
     "free": "-i t.txt --prompt A:",

@@ -11,7 +11,6 @@ A node is a context of the model's tree, which interns prefixes already: columns
 
 from __future__ import annotations
 
-import math
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -19,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.learning.tree import kernels
+from cdec.samplers.learning.tree.bracket import Bracket
 from cdec.samplers.learning.tree.kernels import EVALUATED, EXACT, IN_RUN, NIL, TERMINAL, VISITED
 
 if TYPE_CHECKING:
@@ -197,20 +197,27 @@ class PrefixTree:
         visited = root < len(self["flags"]) and self["flags"][root] & VISITED
         return float(self["bound"][root]) if visited else 0.0
 
-    def bracket(self, request: int, root: int) -> dict[str, float | None]:
-        """Return the certified bounds of log P(S) of a record; None stands for no mass.
-
-        Returns:
-            ``log_mass_lower`` and ``log_mass_upper``, natural logs.
-        """
+    def bounds(self, request: int, root: int) -> Bracket:
+        """Return what is certified of P(S) of a record with its prompt at context ``root``."""
         lower, upper = float(self.log_found[request]), self.log_upper(root)
         # Rounding may carry the sum of what was found past the bound, by 1e-15 or so.
         upper = min(0.0, max(lower, upper))
-        lower = min(lower, upper)
-        return {
-            "log_mass_lower": lower if lower > -math.inf else None,
-            "log_mass_upper": upper if upper > -math.inf else None,
-        }
+        return Bracket(min(lower, upper), upper, self._log_allowed(root))
+
+    def bracket(self, request: int, root: int) -> dict[str, float | None]:
+        """Return ``bounds`` as the fields of a record."""
+        return self.bounds(request, root).fields()
+
+    def _log_allowed(self, root: int) -> float:
+        """Return the log of the mass that was allowed at ``root`` when nothing was known below."""
+        if root >= len(self["flags"]) or not self["flags"][root] & VISITED:
+            return 0.0
+        allowed = self["mass"][root : root + 1]
+        if self["flags"][root] & EXACT:
+            children = np.flatnonzero(self["parent"][: len(self["flags"])] == root)
+            children = children[self["flags"][children] & VISITED > 0]
+            allowed = np.concatenate([allowed, self["edge"][children]])
+        return min(0.0, float(np.logaddexp.reduce(allowed)))
 
     def visited(self) -> NDArray[np.int64]:
         """Return all visited nodes, int64[n]."""

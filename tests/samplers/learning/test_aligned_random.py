@@ -15,12 +15,14 @@ from hypothesis import strategies as st
 from cdec.core import CdecError, Sample, Vocabulary
 from cdec.core.models.tabular import TabularModel
 from cdec.samplers import SAMPLERS, Request
+from cdec.samplers.walks.mass import Estimate
 from cdec.samplers.walks.randomness import draw_seeds
 from tests.laws.grammar_cases import compiled, random_grammar
 from tests.laws.gtest import g_test
 from tests.laws.toys import Row, Toy, random_toy
 from tests.samplers.enumeration import Law, log_prob, masked, mass, target
 from tests.samplers.learning.aligned_replay import opened, rounds_of_all
+from tests.samplers.raw_means import watched
 
 TOYS = st.builds(random_toy, st.integers(0, 10**6), ends_itself=st.booleans())
 LETTERS = Vocabulary(
@@ -64,18 +66,17 @@ def check_exact(records: list[list[Sample]], law: Law, total: float) -> None:
         assert lower <= math.log(total) + 1e-9 and upper >= math.log(total) - 1e-9
 
 
-def check_mass(records: list[list[Sample]], first: Law, law: Law, total: float) -> None:
+def check_mass(found: list[Estimate], first: Law, law: Law, total: float) -> None:
     """Compare the mean estimate with P(S), unless it rests on texts that are rarely drawn.
 
     Args:
         first: Law of the first candidates. law: Q.
     """
-    shown = sum(q for row, q in law.items() if first.get(row, 0.0) * len(records) >= 25)
+    shown = sum(q for row, q in law.items() if first.get(row, 0.0) * len(found) >= 25)
     if shown < 0.98:
         return
-    logs = [samples[0].diagnostics["log_mass"] for samples in records]
-    estimates = np.array([0.0 if log is None else math.exp(log) for log in logs])
-    error = estimates.std(ddof=1) / math.sqrt(len(records))
+    estimates = np.exp([each.log_mean for each in found])
+    error = estimates.std(ddof=1) / math.sqrt(len(found))
     assert abs(estimates.mean() - total) <= 4.5 * error + 0.02 * total
 
 
@@ -85,12 +86,13 @@ def test_exact_draws_of_random_sets_follow_q(toy: Toy, size: int, abort: bool, n
     how: dict[str, Any] = {"round": size, "abort": abort, "max_draws": 10**6}
     total = mass(toy)
     law: Law = target(toy) if total > 0 else {}
-    records = draw_records("exact", toy.model(), toy.constraint, 300, n, **how)
+    with watched() as found:
+        records = draw_records("exact", toy.model(), toy.constraint, 300, n, **how)
     check_exact(records, law, total)
     if total > 0:
         # Aborting candidates come out as P has it until something is known.
         first = {row: q * total for row, q in law.items()} if abort else masked(toy).law
-        check_mass(records, first, law, total)
+        check_mass(found, first, law, total)
 
 
 @settings(max_examples=20, deadline=None, derandomize=True)
@@ -100,16 +102,16 @@ def test_weighted_asap_records_of_random_sets_estimate_p(toy: Toy, size: int) ->
     # Later candidates of a text that is rare under P are few and heavy: their mean shows nothing.
     common = [row for row in toy.members if math.exp(log_prob(toy, row)) * count >= 15]
     shares = np.zeros((count, len(common)))
-    records = draw_records("asap", toy.model(), toy.constraint, count, n, burn_in=0, round=size)
+    how: dict[str, Any] = {"burn_in": 0, "round": size}
+    with watched() as found:
+        records = draw_records("asap", toy.model(), toy.constraint, count, n, **how)
     for record, samples in enumerate(records):
         weights = [0.0 if s.log_weight is None else math.exp(s.log_weight) for s in samples]
         for sample, weight in zip(samples, weights, strict=True):
             if weight and (row := tuple(sample.token_ids)) in common:
                 shares[record, common.index(row)] += weight / n
-        log_mass = samples[0].diagnostics["log_mass"]
-        assert (0.0 if log_mass is None else math.exp(log_mass)) == pytest.approx(
-            np.average(weights, weights=np.arange(1, n + 1))
-        )
+        mean = np.average(weights, weights=np.arange(1, n + 1))
+        assert math.exp(found[record].log_mean) == pytest.approx(mean)
     expected = np.array([math.exp(log_prob(toy, row)) for row in common])
     error = shares.std(axis=0, ddof=1) / math.sqrt(count)
     assert (np.abs(shares.mean(axis=0) - expected) <= 4.5 * error + 1e-9).all()

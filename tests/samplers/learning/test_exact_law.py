@@ -23,6 +23,7 @@ from tests.laws.gtest import g_test
 from tests.laws.toys import Row, Toy, toy_a, toy_b
 from tests.samplers.enumeration import mass, target
 from tests.samplers.learning.aligned_reference import count_calls
+from tests.samplers.raw_means import watched
 
 MAKE = {"A": toy_a, "B": toy_b}
 SAMPLES = 100
@@ -130,11 +131,11 @@ def test_mass_is_estimated_without_bias_however_many_candidates_it_took(
     name: str, n: int, round_size: int, max_draws: int, abort: bool
 ) -> None:
     toy, count = MAKE[name](), 800
-    records = draw_records(
-        toy, count, n, round=round_size, abort=abort, max_draws=max_draws, fallback="none"
-    )
-    logs = [samples[0].diagnostics["log_mass"] for samples in records]
-    estimates = np.array([0.0 if log is None else math.exp(log) for log in logs])
+    how: dict[str, Any] = {"max_draws": max_draws, "fallback": "none"}
+    with watched() as found:
+        records = draw_records(toy, count, n, round=round_size, abort=abort, **how)
+    estimates = np.exp([each.log_mean for each in found])
+    assert len(estimates) == count
     error = 4 * estimates.std(ddof=1) / math.sqrt(count)
     assert abs(estimates.mean() - mass(toy)) <= error + 1e-12
     for samples in records:

@@ -39,7 +39,7 @@ def test_every_member_has_its_enumerated_probability_and_weight(toy: Toy) -> Non
         assert found.text == toy.vocabulary.decode(row).decode()
         assert found.events == len(row) + (not toy.ends_itself)
         if expected == -math.inf:
-            assert (found.logprob, found.perplexity, found.log_q_upper) == (None, None, None)
+            assert (found.logprob, found.perplexity, found.probability_upper) == (None, None, None)
             continue
         assert found.logprob == pytest.approx(expected, abs=SOME)
         assert found.log_z_sum == pytest.approx(math.log(exact.x[row]), abs=SOME)
@@ -66,8 +66,9 @@ def test_all_members_close_the_bracket_and_some_contain_the_truth(toy: Toy) -> N
             continue
         assert found.log_mass_lower is not None and found.log_mass_upper is not None
         assert found.log_mass_lower - SOME <= truth <= found.log_mass_upper + SOME
-        assert found.log_q_lower is not None and found.log_q_upper is not None
-        assert found.log_q_lower - SOME <= math.log(law[row]) <= found.log_q_upper + SOME
+        assert found.probability_lower is not None and found.probability_upper is not None
+        assert found.probability_lower - SOME <= law[row] <= found.probability_upper + SOME
+        assert found.probability is None or found.probability == pytest.approx(law[row], abs=SOME)
 
 
 def test_the_upper_bound_is_what_the_scored_prefixes_leave() -> None:
@@ -101,6 +102,8 @@ def test_candidates_narrow_the_bracket_reproducibly() -> None:
     assert widths[0] > widths[1] > widths[2]
     assert many.log_mass_lower == pytest.approx(truth, abs=SOME)
     assert many.log_mass_upper == pytest.approx(truth, abs=SOME)
+    assert few.probability is None
+    assert many.probability == pytest.approx(target(toy)[2, 1])
     assert [few.logprob, few.log_z_sum] == [alone.logprob, alone.log_z_sum]
 
 
@@ -234,7 +237,8 @@ def test_records_have_the_documented_keys() -> None:
         *("text", "token_ids", "tokens", "entity_ids", "logprob", "perplexity", "events"),
         *("log_z_sum", "log_masked", "member", "valid"),
     ]
-    bounds = ["log_mass_lower", "log_mass_upper", "log_q_lower", "log_q_upper"]
+    bounds = ["log_mass_lower", "log_mass_upper"]
+    bounds += ["probability", "probability_lower", "probability_upper"]
     assert list(member.to_json()) == keys + bounds
     keys.remove("entity_ids")
     assert list(other.to_json()) == [*keys, "first_refused", *bounds]

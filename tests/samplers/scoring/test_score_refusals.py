@@ -48,7 +48,7 @@ def test_others_are_refused_at_their_first_event(row: Row, token: int, byte: int
     assert found.first_refused == {"token": token, "byte": byte}
     assert found.logprob == pytest.approx(log_prob(toy, row))
     assert (found.log_z_sum, found.log_masked) == (None, None)
-    assert (found.log_q_lower, found.log_q_upper) == (None, None)
+    assert (found.probability_lower, found.probability_upper) == (None, None)
 
 
 def test_others_do_not_spoil_the_bounds() -> None:

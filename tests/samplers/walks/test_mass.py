@@ -8,21 +8,95 @@ import numpy as np
 import pytest
 
 from cdec.samplers.disc import resample
-from cdec.samplers.walks.mass import estimate, length_mass
+from cdec.samplers.learning.tree.bracket import Bracket
+from cdec.samplers.walks.mass import UNKNOWN, distinct_ess, estimate, length_mass
 from cdec.samplers.walks.randomness import CandidateUniforms, draw_seeds, single_uniform
+
+WIDE = Bracket(-math.inf, 0.0, 0.0)
 
 
 def test_estimate_survives_tiny_weights_and_knows_when_it_knows_nothing() -> None:
     log_x = np.log([0.2, 0.4, 0.6]) - 5000
-    mass = estimate(log_x)
-    assert mass.log_mass == pytest.approx(math.log(0.4) - 5000)
-    assert mass.log_mass_se == pytest.approx(0.2 / math.sqrt(3) / 0.4)
-    assert mass.ess == pytest.approx(1.2**2 / 0.56)
-    with_zero = estimate(np.array([math.log(0.5), -np.inf]))
+    mass = estimate(log_x, Bracket(-5001.0, -5000.0, -5000.0))
+    assert mass.log_mass == mass.log_mean == pytest.approx(math.log(0.4) - 5000)
+    assert mass.sampling_error == pytest.approx(0.2 / math.sqrt(3) / 0.4)
+    with_zero = estimate(np.array([math.log(0.5), -np.inf]), WIDE)
     assert with_zero.log_mass == pytest.approx(math.log(0.25))
-    nothing = estimate(np.array([-np.inf, -np.inf]))
-    assert (nothing.log_mass, nothing.log_mass_se, nothing.ess) == (None, None, None)
-    assert estimate(np.array([-1.0])).log_mass_se is None
+    nothing = estimate(np.array([-np.inf, -np.inf]), WIDE)
+    assert nothing.fields() == {**UNKNOWN, "log_mass_reliable": False}
+
+
+def test_no_mass_at_all_is_known_for_certain() -> None:
+    empty = Bracket(-math.inf, -math.inf)
+    known = estimate(np.array([-np.inf]), empty)
+    assert (known.log_mass, known.log_mass_se, known.log_mass_reliable) == (None, None, True)
+
+
+def test_the_error_is_widened_by_what_so_many_candidates_can_have_missed() -> None:
+    log_x = np.log(np.full(100, 0.2))
+    # Equal weights have no spread. Of the 0.3 not seen 100 candidates miss no more than one of
+    # the largest weight among them, 0.5 / 100.
+    some = estimate(log_x, Bracket(math.log(0.1), math.log(0.4), math.log(0.5)))
+    assert (some.sampling_error, some.log_mass_reliable) == (0.0, True)
+    assert some.log_mass_se == pytest.approx(0.005 / 0.2)
+    # Less than that is not there: the bracket says so.
+    narrow = estimate(log_x, Bracket(math.log(0.199), math.log(0.201), 0.0))
+    assert narrow.log_mass_se == pytest.approx(0.002 / 0.2)
+    # A spread adds to it as variances do.
+    log_x = np.log(np.tile([0.1, 0.3], 50))
+    both = estimate(log_x, Bracket(math.log(0.1), math.log(0.4), math.log(0.5)))
+    assert both.sampling_error == pytest.approx(0.5 / math.sqrt(99))
+    assert both.log_mass_se == pytest.approx(math.hypot(0.5 / math.sqrt(99), 0.005 / 0.2))
+
+
+def test_an_estimate_outside_its_bracket_is_replaced_by_its_end_and_flagged() -> None:
+    # As a run met it: all that was drawn is tiny and alike, and the texts seen weigh more.
+    log_x = np.log([0.5, 1.0, 1.5, 1.0]) - 66.7
+    outside = estimate(log_x, Bracket(-52.6, -1.0, -0.5))
+    assert outside.log_mass == -52.6
+    assert outside.log_mass_reliable is False
+    assert outside.log_mass_se is not None and outside.log_mass_se > 1e20
+    too_high = estimate(np.array([-1.0, -1.0, -1.01]), Bracket(-9.0, -4.0, -0.5))
+    assert (too_high.log_mass, too_high.log_mass_reliable) == (-4.0, False)
+
+
+def test_sampling_noise_alone_does_not_discredit_an_estimate() -> None:
+    log_x = np.log(np.tile([0.1, 0.3], 50))
+    moved = estimate(log_x, Bracket(math.log(0.205), math.log(0.3), math.log(0.5)))
+    assert moved.log_mass == math.log(0.205)
+    assert moved.log_mass_reliable
+
+
+def test_a_narrow_bracket_is_reliable_whatever_was_drawn() -> None:
+    for log_x in (np.full(3, -80.0), np.full(3, -np.inf), np.array([-0.1])):
+        known = estimate(log_x, Bracket(-2.05, -2.0, 0.0))
+        assert known.log_mass in (-2.05, -2.0)
+        assert known.log_mass_reliable
+        assert known.log_mass_se == pytest.approx(math.expm1(0.05), rel=0.06)
+
+
+def test_one_candidate_is_no_surer_than_its_bracket() -> None:
+    bracket = Bracket(math.log(0.1), math.log(0.4), math.log(0.5))
+    one = estimate(np.log([0.2]), bracket)
+    assert one.log_mass_se == pytest.approx(0.3 / 0.2)
+    assert one.log_mass_reliable is False
+
+
+def test_weights_that_no_mask_bounds_are_widened_by_all_that_was_not_seen() -> None:
+    log_x = np.log(np.full(10_000, 0.2))
+    free = estimate(log_x, Bracket(math.log(0.1), math.log(0.4), math.inf))
+    assert free.log_mass_se == pytest.approx(0.3 / 0.2)
+
+
+def test_effective_sample_size_counts_texts_and_not_repeats() -> None:
+    texts = np.array([4, 9, 4, 7])
+    log_x = np.log([0.2, 0.4, 0.2, 0.1]) - 900
+    assert distinct_ess(log_x, texts) == pytest.approx(0.9**2 / (0.4**2 + 0.4**2 + 0.1**2))
+    assert distinct_ess(np.zeros(16), np.zeros(16, int)) == pytest.approx(1)
+    assert distinct_ess(np.zeros(16), np.arange(16)) == pytest.approx(16)
+    # What found no text counts for nothing, whatever its last context was.
+    assert distinct_ess(np.array([0.0, -np.inf]), np.array([1, 1])) == 1
+    assert distinct_ess(np.array([-np.inf]), np.array([1])) is None
 
 
 def test_resampling_takes_each_in_proportion_and_never_weight_zero() -> None:

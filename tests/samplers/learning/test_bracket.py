@@ -1,0 +1,39 @@
+"""Bracket: what bounds of P(S) say of a text under Q."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+
+from cdec.samplers.learning.tree.bracket import Bracket
+
+NAMES = ("probability", "probability_lower", "probability_upper")
+
+
+def test_a_text_lies_between_its_share_of_either_bound() -> None:
+    found = Bracket(math.log(0.1), math.log(0.4)).probability_of(math.log(0.05))
+    assert [found[name] for name in NAMES] == [None, pytest.approx(0.125), pytest.approx(0.5)]
+
+
+def test_bounds_that_meet_tell_the_probability() -> None:
+    found = Bracket(math.log(0.2), math.log(0.2) + 1e-12).probability_of(math.log(0.05))
+    assert found["probability"] == pytest.approx(0.25)
+    assert found["probability_lower"] == found["probability"] <= found["probability_upper"]
+
+
+def test_nothing_is_more_probable_than_one() -> None:
+    nothing_seen = Bracket(-math.inf, 0.0).probability_of(math.log(0.05))
+    assert [nothing_seen[name] for name in NAMES] == [None, pytest.approx(0.05), 1.0]
+    alone = Bracket(math.log(0.3), math.log(0.3)).probability_of(math.log(0.3) + 1e-15)
+    assert [alone[name] for name in NAMES] == [1.0, 1.0, 1.0]
+
+
+def test_tiny_texts_of_tiny_masses_keep_their_share() -> None:
+    found = Bracket(-5000.0, -5000.0).probability_of(-5001.0)
+    assert found["probability"] == pytest.approx(math.exp(-1))
+
+
+def test_what_is_no_member_or_has_no_mass_has_no_probability() -> None:
+    for bracket, log_p in ((Bracket(), None), (Bracket(-math.inf, -math.inf), -1.0)):
+        assert set(bracket.probability_of(log_p).values()) == {None}
