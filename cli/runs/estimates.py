@@ -6,8 +6,8 @@ from dataclasses import dataclass
 
 from cdec.core.errors import Notice
 
-BY_DRAWING = "draw more (`n`), or take `method` exact, or asap with `until_converged`"
-BY_MEASURING = "raise `candidates`, or bound it: `until_converged`"
+BY_DRAWING = "draw more with -n, or take --method exact, or asap with --until-converged 0.1"
+BY_MEASURING = "raise --candidates, or bound it with --until-converged 0.1"
 
 
 @dataclass
@@ -15,7 +15,7 @@ class Estimates:
     """Counts records with an estimate of their mass, and those that cannot be relied on.
 
     Attributes:
-        remedy: What to do; parameters in backquotes.
+        remedy: What to do.
     """
 
     remedy: str

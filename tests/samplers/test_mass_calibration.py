@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +16,18 @@ from tests.samplers.enumeration import log_prob, masked, mass, target
 WORLDS = 500
 FEW = {"masked n=16", "asap n=16 burn_in=0"}
 """So few candidates that most worlds cannot be known from them; they say so instead."""
+QUICK = {"masked n=16", "disc n=16 K=4", "exact n=8", "smc n=16"}
 
 
-@pytest.mark.parametrize("way", WAYS, ids=lambda way: way.name)
+def ways() -> list[Any]:
+    """Return all ways of estimating; those that take long, or tell little more, are heavy."""
+    heavy = pytest.mark.heavy
+    return [
+        pytest.param(way, id=way.name, marks=() if way.name in QUICK else heavy) for way in WAYS
+    ]
+
+
+@pytest.mark.parametrize("way", ways())
 def test_reliable_estimates_cover_the_truth_and_most_are_reliable(way: Way) -> None:
     found = list(judged(way, WORLDS))
     assert all(each.in_bracket for each in found)
