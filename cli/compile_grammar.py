@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import hashlib
+import itertools
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from cdec.cli.compiling.grammar_source import GrammarSource, read_source
+from cdec.cli.compiling.made_from import MadeFrom, counts_of, hash_of, object_of
+from cdec.cli.compiling.next_command import next_command
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import Declared
 from cdec.cli.frame.grammar_summary import grammar_rows
@@ -14,18 +20,20 @@ from cdec.cli.frame.typed import notice_objects
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
 from cdec.cli.options.grammar_limits import GrammarLimitOptions
-from cdec.cli.options.next_command import next_command
 from cdec.cli.options.shared import require_utf8
 from cdec.cli.runs.models import load_vocabulary
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.options import Dialect
-from cdec.core.errors import InputMissingError, LimitError
+from cdec.core.errors import InputMissingError
 
 if TYPE_CHECKING:
     from cdec.compilers import GrammarOptions, GrammarReport
+    from cdec.core.artifacts.read import ArtifactFile
+    from cdec.core.tokens.vocabulary import Vocabulary
 
-_EBNF_ENDINGS = (".ebnf", ".gbnf")
-_COMPRESSED = (".gz", ".xz")
+
+_NOT_DECIDING = ("limits", "name", "made_from")
+"""What of the options leaves an artifact as it is: a limit that was passed wrote none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -96,11 +104,21 @@ def execute(options: Options, run: Run) -> int:
     if source.shipped is not None:
         missing = "" if source.name == source.shipped else f"; there is no file {source.name} here"
         run.console.note(f"grammar: the shipped {source.shipped}{missing}")
-    output = output_path(source, options.output, force=options.force)
-    report = _compile(options, run, source, output, _grammar_options(options, source))
+    output = output_path(source, options.output)
+    grammar_options = _grammar_options(options, source)
+    made, source_hash = _made_from(grammar_options), hashlib.sha256(source.data).hexdigest()
+    if output.is_file() and not options.force:
+        file = made.require_same(output, partial(_vocabulary, options, run), lambda: source_hash)
+        run.console.note(f"{output} is up to date")
+        if options.json:
+            print_json(run.console, _recorded(file))
+        return 0
+    recorded = replace(grammar_options, made_from=made.recorded(source_hash))
+    report = _compile(options, run, source, output, recorded)
     run.console.warn(report.notices)
     if options.json:
-        print_json(run.console, report.to_json() | {"notices": notice_objects(report.notices)})
+        said = {"notices": notice_objects(report.notices), "up_to_date": False}
+        print_json(run.console, report.to_json() | said)
     elif not options.quiet:
         print_table(run.console, grammar_rows(report))
         run.console.note(f"next: {next_command(output, options, 'For example: ')}")
@@ -125,6 +143,38 @@ def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
     )
 
 
+def _made_from(options: GrammarOptions) -> MadeFrom:
+    """Return what decides the artifact, the grammars of a folder to import from by their text."""
+    values = {k: v for k, v in options.to_json().items() if k not in _NOT_DECIDING}
+    if options.allow_imports is not None:
+        files = sorted(options.allow_imports.rglob("*.lark"))
+        texts = ((str(file), file.read_bytes()) for file in files if file.is_file())
+        values["allow_imports"] = hash_of(itertools.chain.from_iterable(texts))
+    return MadeFrom("grammar", values)
+
+
+def _recorded(file: ArtifactFile) -> dict[str, object]:
+    """Return the summary of an artifact that is there, in the words of a report."""
+    options = object_of(file, "cdec.options")
+    return {
+        "path": str(file.path),
+        **{name: options.get(name) for name in ("lexer", "lexer_reason", "start", "dialect")},
+        "sound": file.metadata.get("cdec.sound") == "1",
+        "sound_reason": file.metadata.get("cdec.sound_reason", ""),
+        **counts_of(file),
+        "bytes": file.path.stat().st_size,
+        "seconds": {},
+        "notices": [],
+        "up_to_date": True,
+    }
+
+
+def _vocabulary(options: Options, run: Run) -> Vocabulary:
+    vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
+    run.console.note(f"tokenizer: {name}")
+    return vocabulary
+
+
 def _compile(
     options: Options,
     run: Run,
@@ -136,8 +186,7 @@ def _compile(
     from cdec.compilers import ChildCompiler
 
     with ChildCompiler() as child:
-        vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
-        run.console.note(f"tokenizer: {name}")
+        vocabulary = _vocabulary(options, run)
         with run.console.progress("phases") as progress:
             done = 0
 
@@ -156,111 +205,14 @@ def _compile(
             )
 
 
-@dataclass(frozen=True, slots=True)
-class GrammarSource:
-    """A grammar's text and what its name says of it.
-
-    Attributes:
-        name: As typed, for messages.
-        dialect: By the ending of the file; ``auto`` where it says nothing.
-        data: The text, undecoded.
-        stem: File name without endings; empty for stdin.
-        folder: Where an artifact goes that was not named.
-        shipped: Name of the shipped grammar that it is; None for a file of one's own.
-    """
-
-    name: str
-    dialect: Dialect
-    data: bytes
-    stem: str
-    folder: Path
-    shipped: str | None = None
-
-
-def read_source(name: str, max_bytes: int) -> GrammarSource:
-    """Read a grammar; a file on disk wins over a shipped grammar of the same name.
-
-    Args:
-        name: A path, ``-`` for stdin, or the name of a shipped grammar such as ``json``.
-        max_bytes: Limit on the text, after decompression.
-
-    Raises:
-        InputMissingError: Neither a file nor a shipped grammar.
-        LimitError: Longer than the limit.
-        EncodingError: UTF-16 or UTF-32.
-    """
-    path, folder, shipped = _located(name)
-    plain = name
-    for ending in _COMPRESSED:
-        plain = plain.removesuffix(ending)
-    dialect: Dialect = "ebnf" if path.name.endswith(_EBNF_ENDINGS) else "auto"
-    if plain.endswith(_EBNF_ENDINGS):
-        dialect = "ebnf"
-    data = _read(name if name == "-" else path, max_bytes)
-    return GrammarSource(
-        "stdin" if name == "-" else name,
-        dialect,
-        data,
-        "" if name == "-" else Path(plain).stem,
-        folder,
-        shipped,
-    )
-
-
-def _located(name: str) -> tuple[Path, Path, str | None]:
-    """Return the file to read, the folder for the artifact, and the shipped grammar it is."""
-    path = Path(name)
-    if name == "-" or path.is_file():
-        return path, path.parent, None
-    from cdec.data.assets import grammar_names, grammar_path
-
-    # A shipped grammar may be called by its own name or by its file's, never by that of another
-    # folder; a folder that happens to be called so is no grammar.
-    stem = name.removesuffix(".lark").removesuffix(".ebnf")
-    if stem in grammar_names() and name in (stem, grammar_path(stem).name):
-        return grammar_path(stem), Path(), stem
-    if path.exists():
-        return path, path.parent, None
-    shipped = ", ".join(grammar_names())
-    raise InputMissingError(
-        f"no such file: {name}; and no grammar of this name is shipped",
-        hint=f"check the name, give - for stdin, or name a shipped grammar: {shipped}",
-        path=name,
-    )
-
-
-def _read(source: str | Path, max_bytes: int) -> bytes:
-    from cdec.data.input.source import (
-        ENTITY_LIMITS,
-        SourceStats,
-        open_source,
-        read_chunks,
-        source_name,
-    )
-
-    data = bytearray()
-    name = source_name(source)
-    with open_source(source) as stream:
-        for chunk in read_chunks(stream, name, limits=ENTITY_LIMITS, stats=SourceStats()):
-            data += chunk
-            if len(data) > max_bytes:
-                raise LimitError(
-                    f"{name} has more than {max_bytes} bytes",
-                    hint="raise --max-grammar-bytes, or make the grammar smaller",
-                    limit="max_grammar_bytes",
-                )
-    return bytes(data)
-
-
-def output_path(source: GrammarSource, output: Path | None, *, force: bool) -> Path:
+def output_path(source: GrammarSource, output: Path | None) -> Path:
     """Return where the artifact goes.
 
     Raises:
         UsageError: Stdin without ``-o``, or the output is the input.
-        OutputExistsError: The file is there and ``force`` is off.
     """
     if output is None:
         if not source.stem:
             raise unnamed_output("the grammar comes", "compile-grammar")
         output = source.folder / f"{source.stem}.arrow"
-    return require_output(output, source.name, force=force)
+    return require_output(output, source.name)

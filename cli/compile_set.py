@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import dataclasses
+import hashlib
 import itertools
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.compiling.made_from import MadeFrom, counts_of, hash_of, hash_of_source, object_of
+from cdec.cli.compiling.next_command import next_command
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.set_summary import set_rows, set_summary
 from cdec.cli.frame.tables import print_json, print_table
 from cdec.cli.options.compiling import SetOptions as Options
 from cdec.cli.options.compiling import require_output, unnamed_output
-from cdec.cli.options.next_command import next_command
 from cdec.cli.options.shared import parse_size, refuse_unused, require_utf8
 from cdec.cli.runs.inputs import read_denied, require_input
 from cdec.cli.runs.models import load_vocabulary
@@ -21,6 +24,8 @@ from cdec.cli.runs.models import load_vocabulary
 if TYPE_CHECKING:
     from cdec.cli.frame.progress import Progress
     from cdec.compilers import SetProgress, SetReport
+    from cdec.core.artifacts.read import ArtifactFile
+    from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.input.source import InputLimits, SourceStats
 
 
@@ -45,18 +50,23 @@ def execute(options: Options, run: Run) -> int:
     """
     if options.token_ids:
         refuse_unused(_TEXT_ONLY, run.typed, "with --token-ids")
-    report = _compile(
-        options,
-        run,
-        output=output_path(options.source, options.output, force=options.force),
-        prefix=require_utf8(options.prefix, "--prefix"),
-        suffix=require_utf8(options.suffix, "--suffix"),
-        limits=_input_limits(options),
-        memory_limit=parse_size(options.memory_limit, "--memory-limit"),
-    )
+    output = output_path(options.source, options.output)
+    limits = _input_limits(options)
+    memory_limit = parse_size(options.memory_limit, "--memory-limit")
+    require_input(options.source)
+    deny = read_denied(options.deny)
+    made = _made_from(options, deny)
+    if output.is_file() and not options.force:
+        source_hash = partial(hash_of_source, options.source, limits)
+        file = made.require_same(output, partial(_vocabulary, options, run), source_hash)
+        run.console.note(f"{output} is up to date")
+        if options.json:
+            print_json(run.console, set_summary(_recorded(file)) | {"up_to_date": True})
+        return 0
+    report = _compile(options, run, output, made, deny, limits, memory_limit)
     run.console.warn(report.notices)
     if options.json:
-        print_json(run.console, set_summary(report))
+        print_json(run.console, set_summary(report) | {"up_to_date": False})
     elif not options.quiet:
         print_table(run.console, set_rows(report))
         run.console.note(f"next: {next_command(report.path, options, 'For example:')}")
@@ -70,28 +80,54 @@ def _input_limits(options: Options) -> InputLimits:
     return dataclasses.replace(options.input_limits, max_input_bytes=largest)
 
 
-def output_path(source: str, output: Path | None, *, force: bool) -> Path:
+def output_path(source: str, output: Path | None) -> Path:
     """Return where the artifact goes, before anything is read.
 
     Raises:
         UsageError: Stdin without ``-o``, or the output is the input.
-        OutputExistsError: The file is there and ``force`` is off.
     """
     if output is None:
         if source == "-":
             raise unnamed_output("the entities come", "compile-set")
         path = Path(source.removesuffix(".gz").removesuffix(".xz"))
         output = path.with_suffix(".arrow") if path.name else path / ".arrow"
-    return require_output(output, source, force=force)
+    return require_output(output, source)
+
+
+def _made_from(options: Options, deny: list[str]) -> MadeFrom:
+    """Return what decides the artifact; denied texts count, not the file that lists them."""
+    names = ("format", "field", "id_field", "token_ids", "bad_lines", "keep_empty")
+    values = {name: getattr(options, name) for name in (*names, "leading_space", "normalize")}
+    values["prefix"] = require_utf8(options.prefix, "--prefix")
+    values["suffix"] = require_utf8(options.suffix, "--suffix")
+    values["deny"] = hash_of(sorted(set(deny))) if deny else None
+    return MadeFrom("set", values)
+
+
+def _recorded(file: ArtifactFile) -> SetReport:
+    """Return the report of an artifact that is there."""
+    from cdec.compilers import SetReport
+
+    report = SetReport(file.path, options=object_of(file, "cdec.options"))
+    report.bytes = file.path.stat().st_size
+    for name, count in counts_of(file).items():
+        if name in report.counts:
+            setattr(report, name, count)
+    return report
+
+
+def _vocabulary(options: Options, run: Run) -> Vocabulary:
+    vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
+    run.console.note(f"tokenizer: {name}")
+    return vocabulary
 
 
 def _compile(
     options: Options,
     run: Run,
-    *,
     output: Path,
-    prefix: str,
-    suffix: str,
+    made: MadeFrom,
+    deny: list[str],
     limits: InputLimits,
     memory_limit: int | None,
 ) -> SetReport:
@@ -99,12 +135,9 @@ def _compile(
     from cdec.compilers import compile_set, compile_token_set
     from cdec.data.input.source import SourceStats
 
-    require_input(options.source)
-    deny = read_denied(options.deny)
-    stats = SourceStats()
+    stats = SourceStats(digest=hashlib.sha256())
     source = _begun(_source(options, limits, stats))
-    vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
-    run.console.note(f"tokenizer: {name}")
+    vocabulary = _vocabulary(options, run)
     with run.console.progress("entities") as progress:
         shared: dict[str, Any] = {
             "deny": deny,
@@ -113,6 +146,7 @@ def _compile(
             "memory_limit": memory_limit,
             "limits": options.set_limits,
             "source": "stdin" if options.source == "-" else options.source,
+            "made_from": lambda: made.recorded(stats.digest.hexdigest()),
             "force": options.force,
             "progress": _progress(progress),
         }
@@ -120,7 +154,7 @@ def _compile(
             report = compile_token_set(source, vocabulary, output, **shared)
         else:
             shared |= {"leading_space": options.leading_space, "normalize": options.normalize}
-            shared |= {"prefix": prefix, "suffix": suffix}
+            shared |= {name: made.options[name] for name in ("prefix", "suffix")}
             report = compile_set(source, vocabulary, output, **shared)
     return _with_reading(report, stats)
 

@@ -10,7 +10,7 @@ from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.options import shared
 from cdec.cli.options.texts import TextFormatOptions
 from cdec.compilers.sets.report import BadLines, LeadingSpace, Normalization, SetLimits
-from cdec.core.errors import OutputExistsError, UsageError
+from cdec.core.errors import UsageError
 from cdec.data.input.source import ENTITY_LIMITS, InputLimits
 
 
@@ -44,27 +44,21 @@ class CompileOptions(CommonOptions):
     progress: shared.ProgressOption = None
 
 
-def require_output(output: Path, source: str, *, force: bool) -> Path:
-    """Return where an artifact goes, if it may be written.
+def require_output(output: Path, source: str) -> Path:
+    """Return where an artifact goes.
 
     Args:
         output: As typed, or by the input's name.
         source: The input, a path or ``-``.
-        force: Whether an existing file is replaced.
 
     Raises:
         UsageError: The output is the input.
-        OutputExistsError: The file is there and ``force`` is off.
     """
     if not output.exists():
         return output
     if source != "-" and Path(source).exists() and output.samefile(source):
         raise UsageError(
             f"{output} is the input and would be the output", hint="name another file with -o"
-        )
-    if not force and output.is_file():
-        raise OutputExistsError(
-            f"{output} exists", hint="replace it with --force, or name another file with -o"
         )
     return output
 

@@ -27,7 +27,7 @@ from cdec.compilers.grammars.soundness.decide import decide
 from cdec.compilers.grammars.source import read_grammar
 from cdec.compilers.grammars.trees.build import build_trees
 from cdec.compilers.grammars.trees.token_trie import TokenTrie
-from cdec.core.artifacts.write import refuse_existing, write_artifact
+from cdec.core.artifacts.write import MADE_FROM_KEY, refuse_existing, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.grammars.errors import EmptyLanguageError
 
@@ -165,6 +165,8 @@ def build_grammar(
     metadata = grammar_metadata(grammar, tables, vocabulary, report, source=options.name)
     if not lexing:
         metadata["cdec.characters"] = character_grammar(grammar)
+    if options.made_from:
+        metadata[MADE_FROM_KEY] = options.made_from
     return arrays, metadata, report
 
 

@@ -27,6 +27,7 @@ class GrammarOptions:
         limits: What compiling may cost.
         allow_imports: Folder from which Lark files may be imported, besides lark's own.
         name: Name of the source, recorded and shown, never opened.
+        made_from: What the artifact records of its making; empty for nothing.
 
     Raises:
         UsageError: A lexer or dialect that does not exist.
@@ -38,6 +39,7 @@ class GrammarOptions:
     limits: GrammarLimits = field(default_factory=GrammarLimits)
     allow_imports: Path | None = None
     name: str = UNNAMED
+    made_from: str = ""
 
     def __post_init__(self) -> None:
         for what, value, choices in (
@@ -58,6 +60,7 @@ class GrammarOptions:
             "limits": dataclasses.asdict(self.limits),
             "allow_imports": folder,
             "name": self.name,
+            "made_from": self.made_from,
         }
 
     @classmethod

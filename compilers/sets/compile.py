@@ -7,7 +7,7 @@ The order of work (``job``): read and check a batch while the tokenizer works on
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,7 @@ from cdec.compilers.sets.report import (
 )
 from cdec.compilers.sets.source import token_batches
 from cdec.compilers.sets.token_rows import TokenRowReader
-from cdec.core.artifacts.write import refuse_existing, write_artifact
+from cdec.core.artifacts.write import MADE_FROM_KEY, refuse_existing, write_artifact
 from cdec.core.sets.entities import EntityBatch, TokenBatch
 
 if TYPE_CHECKING:
@@ -47,6 +47,7 @@ def compile_set(
     memory_limit: int | None = None,
     limits: SetLimits | None = None,
     source: str = "",
+    made_from: Callable[[], str] | None = None,
     force: bool = False,
     progress: ProgressCallback | None = None,
 ) -> SetReport:
@@ -71,6 +72,7 @@ def compile_set(
             disk; the artifact is the same, byte for byte.
         limits: Limits.
         source: Name of the source, recorded and shown, never opened.
+        made_from: Asked when all lines are read for what the artifact records of its making.
         force: Replace an existing file.
         progress: Called after every batch and at every phase.
 
@@ -94,7 +96,7 @@ def compile_set(
         bad_lines=bad_lines,
         keep_empty=keep_empty,
     )
-    keep = _written(path, force=force)
+    keep = _written(path, made_from, force=force)
     job = SetJob(vocabulary, Path(path), options, limits, memory_limit, progress)
     return job.run_texts(lines, deny, source, keep)
 
@@ -110,6 +112,7 @@ def compile_token_set(
     memory_limit: int | None = None,
     limits: SetLimits | None = None,
     source: str = "",
+    made_from: Callable[[], str] | None = None,
     force: bool = False,
     progress: ProgressCallback | None = None,
 ) -> SetReport:
@@ -129,6 +132,7 @@ def compile_token_set(
         memory_limit: As for ``compile_set``.
         limits: Limits.
         source: Name of the source, recorded and shown, never opened.
+        made_from: Asked when all lines are read for what the artifact records of its making.
         force: Replace an existing file.
         progress: Called after every batch and at every phase.
 
@@ -141,7 +145,7 @@ def compile_token_set(
     options = resolve_options(
         vocabulary, leading_space="never", bad_lines=bad_lines, keep_empty=keep_empty
     )
-    keep = _written(path, force=force)
+    keep = _written(path, made_from, force=force)
     job = SetJob(vocabulary, Path(path), options, limits, memory_limit, progress)
     reader = TokenRowReader(vocabulary, options, job.limits, list(deny), job.report)
     batches = token_batches(rows, job.batch_size)
@@ -149,12 +153,13 @@ def compile_token_set(
     return job.run(checked, source, None, int, keep)
 
 
-def _written(path: str | Path, *, force: bool) -> Keep:
+def _written(path: str | Path, made_from: Callable[[], str] | None, *, force: bool) -> Keep:
     """Return what writes the artifact; refuse an existing one now."""
     refuse_existing(path, force=force)
 
     def write(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> int:
-        write_artifact(path, "set", arrays, metadata, force=force)
+        made = {} if made_from is None else {MADE_FROM_KEY: made_from()}
+        write_artifact(path, "set", arrays, {**metadata, **made}, force=force)
         return Path(path).stat().st_size
 
     return write

@@ -114,6 +114,16 @@ def bind_artifact(file: ArtifactFile, vocabulary: Vocabulary | None = None) -> S
     return constraint_class(file.kind).from_file(file, vocabulary)
 
 
+def require_vocabulary(file: ArtifactFile, vocabulary: Vocabulary) -> None:
+    """See whether a verified artifact was compiled for a vocabulary; it is not opened.
+
+    Raises:
+        ArtifactInvalidError: Its end-of-sequence ids are no token ids.
+        TokenizerMismatchError: Compiled for another vocabulary, tokenisation or end of sequence.
+    """
+    _check_fingerprints(file, vocabulary, _recorded_eos(file))
+
+
 def open_bytes(data: Any, vocabulary: Vocabulary) -> StoredConstraint:
     """Open an artifact that nobody else will: verified, but not remembered in the user's cache.
 

@@ -21,6 +21,8 @@ from cdec.core.artifacts.frame import read_frame
 from cdec.core.errors import OutputError, OutputExistsError
 
 FORMAT_VERSION = 1
+MADE_FROM_KEY = "cdec.made_from"
+"""What a compiling command notes of source and options, to know them again."""
 
 
 def refuse_existing(path: str | Path, *, force: bool) -> None:

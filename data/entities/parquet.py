@@ -13,7 +13,7 @@ from cdec.core.errors import DataError, FieldError, LimitError, UsageError
 from cdec.core.sets.entities import EntityBatch
 from cdec.data.entities.request import EntityRequest
 from cdec.data.entities.table_cells import chosen_columns, entities_of
-from cdec.data.input.source import open_source
+from cdec.data.input.source import hash_whole, open_source
 
 _BATCH_ROWS = 1 << 16
 
@@ -47,6 +47,9 @@ def read_parquet(request: EntityRequest) -> Iterator[EntityBatch]:
             f"{request.name} cannot be read as Parquet: {error}",
             hint="check that the file is whole, or name its format with `format`",
         ) from error
+    else:
+        if request.stats.digest is not None:
+            hash_whole(request.source, limits=request.limits, stats=request.stats)
     finally:
         request.stats.bytes_read = Path(request.source).stat().st_size
 

@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import BinaryIO
+from typing import Any, BinaryIO
 
 from cdec.core.errors import EncodingError, InputMissingError, LimitError, Notice
 from cdec.core.options import check_limits, limit
@@ -62,6 +62,7 @@ class SourceStats:
         skipped: Bad lines left out (``bad_lines="skip"``).
         bytes_read: Bytes taken from the file itself, so compressed where it is compressed.
         notices: Warnings; those about the whole input are added when it ends.
+        digest: Takes the bytes of the file itself as they are read; None takes none.
     """
 
     lines: int = 0
@@ -69,6 +70,7 @@ class SourceStats:
     skipped: int = 0
     bytes_read: int = 0
     notices: list[Notice] = field(default_factory=list)
+    digest: Any = None
 
     def notice_once(self, code: str, message: str, **details: object) -> None:
         """Add a notice unless one with this code is there."""
@@ -147,13 +149,35 @@ def read_chunks(
         if position == 0:
             _refuse_wide(chunk, name)
         total += len(chunk)
-        if total > limits.max_input_bytes:
-            raise LimitError(
-                f"{name} is longer than {limits.max_input_bytes} bytes",
-                hint="raise `max_input_bytes`, or split the input",
-                limit=f"max_input_bytes {limits.max_input_bytes}",
-            )
+        _require_length(total, name, limits)
         yield chunk
+
+
+def hash_whole(source: Source, *, limits: InputLimits, stats: SourceStats) -> None:
+    """Read a source to its end for ``stats.digest`` and ``stats.bytes_read`` alone.
+
+    Args:
+        source: Path, ``"-"`` for stdin, or a binary stream.
+        limits: ``max_input_bytes`` applies to the file as it is, not to what it expands to.
+        stats: With a digest.
+
+    Raises:
+        InputMissingError: It cannot be read.
+        LimitError: It is too long.
+    """
+    name = source_name(source)
+    with open_source(source) as stream:
+        for _ in _file_chunks(stream, name, stats):
+            _require_length(stats.bytes_read, name, limits)
+
+
+def _require_length(total: int, name: str, limits: InputLimits) -> None:
+    if total > limits.max_input_bytes:
+        raise LimitError(
+            f"{name} is longer than {limits.max_input_bytes} bytes",
+            hint="raise `max_input_bytes`, or split the input",
+            limit=f"max_input_bytes {limits.max_input_bytes}",
+        )
 
 
 def bom_length(chunk: bytes) -> int:
@@ -174,6 +198,8 @@ def _file_chunks(stream: BinaryIO, name: str, stats: SourceStats) -> Iterator[by
         if not chunk:
             return
         stats.bytes_read += len(chunk)
+        if stats.digest is not None:
+            stats.digest.update(chunk)
         yield chunk
 
 

@@ -1,0 +1,108 @@
+"""Where the text of a grammar lies: a file, stdin, or one of those that ship."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from cdec.compilers.grammars.options import Dialect
+from cdec.core.errors import InputMissingError, LimitError
+
+_EBNF_ENDINGS = (".ebnf", ".gbnf")
+_COMPRESSED = (".gz", ".xz")
+
+
+@dataclass(frozen=True, slots=True)
+class GrammarSource:
+    """A grammar's text and what its name says of it.
+
+    Attributes:
+        name: As typed, for messages.
+        dialect: By the ending of the file; ``auto`` where it says nothing.
+        data: The text, undecoded.
+        stem: File name without endings; empty for stdin.
+        folder: Where an artifact goes that was not named.
+        shipped: Name of the shipped grammar that it is; None for a file of one's own.
+    """
+
+    name: str
+    dialect: Dialect
+    data: bytes
+    stem: str
+    folder: Path
+    shipped: str | None = None
+
+
+def read_source(name: str, max_bytes: int) -> GrammarSource:
+    """Read a grammar; a file on disk wins over a shipped grammar of the same name.
+
+    Args:
+        name: A path, ``-`` for stdin, or the name of a shipped grammar such as ``json``.
+        max_bytes: Limit on the text, after decompression.
+
+    Raises:
+        InputMissingError: Neither a file nor a shipped grammar.
+        LimitError: Longer than the limit.
+        EncodingError: UTF-16 or UTF-32.
+    """
+    path, folder, shipped = _located(name)
+    plain = name
+    for ending in _COMPRESSED:
+        plain = plain.removesuffix(ending)
+    dialect: Dialect = "ebnf" if path.name.endswith(_EBNF_ENDINGS) else "auto"
+    if plain.endswith(_EBNF_ENDINGS):
+        dialect = "ebnf"
+    data = _read(name if name == "-" else path, max_bytes)
+    return GrammarSource(
+        "stdin" if name == "-" else name,
+        dialect,
+        data,
+        "" if name == "-" else Path(plain).stem,
+        folder,
+        shipped,
+    )
+
+
+def _located(name: str) -> tuple[Path, Path, str | None]:
+    """Return the file to read, the folder for the artifact, and the shipped grammar it is."""
+    path = Path(name)
+    if name == "-" or path.is_file():
+        return path, path.parent, None
+    from cdec.data.assets import grammar_names, grammar_path
+
+    # A shipped grammar may be called by its own name or by its file's, never by that of another
+    # folder; a folder that happens to be called so is no grammar.
+    stem = name.removesuffix(".lark").removesuffix(".ebnf")
+    if stem in grammar_names() and name in (stem, grammar_path(stem).name):
+        return grammar_path(stem), Path(), stem
+    if path.exists():
+        return path, path.parent, None
+    shipped = ", ".join(grammar_names())
+    raise InputMissingError(
+        f"no such file: {name}; and no grammar of this name is shipped",
+        hint=f"check the name, give - for stdin, or name a shipped grammar: {shipped}",
+        path=name,
+    )
+
+
+def _read(source: str | Path, max_bytes: int) -> bytes:
+    from cdec.data.input.source import (
+        ENTITY_LIMITS,
+        SourceStats,
+        open_source,
+        read_chunks,
+        source_name,
+    )
+
+    data = bytearray()
+    name = source_name(source)
+    with open_source(source) as stream:
+        for chunk in read_chunks(stream, name, limits=ENTITY_LIMITS, stats=SourceStats()):
+            data += chunk
+            if len(data) > max_bytes:
+                raise LimitError(
+                    f"{name} has more than {max_bytes} bytes",
+                    hint="raise --max-grammar-bytes, or make the grammar smaller",
+                    limit="max_grammar_bytes",
+                )
+    return bytes(data)
