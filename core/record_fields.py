@@ -8,6 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 SAMPLE, SCORE, MASS, CHECK, RETOKENIZE = "sample", "score", "mass", "check", "retokenize"
+CLASSIFY = "classify"
 
 
 @dataclass(frozen=True)
@@ -40,7 +41,26 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "id",
         "string or number",
         "The input record's `id`; without one, 16 hex digits of a hash of its content.",
-        (SAMPLE, SCORE, MASS, CHECK, RETOKENIZE),
+        (SAMPLE, SCORE, MASS, CLASSIFY, CHECK, RETOKENIZE),
+    ),
+    RecordField(
+        "label",
+        "string",
+        "The most probable label. Null where the model gives none of them any probability.",
+        (CLASSIFY,),
+    ),
+    RecordField(
+        "labels",
+        "objects",
+        "Labels, best first: `text`; `id`, and `entity_ids` of several; `probability` among all "
+        "labels, which sum to 1; `logprob`, the log of P(label and its end | prompt).",
+        (CLASSIFY,),
+    ),
+    RecordField(
+        "calibrate",
+        "string",
+        "How `probability` was calibrated: none or contextual.",
+        (CLASSIFY,),
     ),
     RecordField(
         "index", "integer", "Number of the draw within its record, from 0.", (SAMPLE, SCORE)
@@ -165,8 +185,8 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         _LOG,
         "Estimate of log P(S), the log of the model's mass on the constraint: the mean of the "
         "candidates' weights, or the end of the certified bracket that it lies beyond. Null where "
-        "weights are not known or no mass was met.",
-        (SAMPLE, MASS),
+        "weights are not known or no mass was met. Of labels the mass itself, up to rounding.",
+        (SAMPLE, MASS, CLASSIFY),
         _MASS,
     ),
     RecordField(
@@ -253,15 +273,17 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "integer",
         "Calls of the model: a call is one sequence in one forward pass. The prompt is charged to "
         "the record's first draw.",
-        (SAMPLE, MASS),
+        (SAMPLE, MASS, CLASSIFY),
     ),
-    RecordField("target_tokens", "integer", "Tokens that these calls read.", (SAMPLE, MASS)),
+    RecordField(
+        "target_tokens", "integer", "Tokens that these calls read.", (SAMPLE, MASS, CLASSIFY)
+    ),
     RecordField("draft_calls", "integer", "Calls of the draft.", methods=_DRAFTED),
     RecordField(
         "distinct_evaluations",
         "integer",
         "Distinct prefixes at which the model was asked.",
-        (SAMPLE, MASS),
+        (SAMPLE, MASS, CLASSIFY),
     ),
     RecordField(
         "acceptance_rate",
@@ -310,7 +332,13 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "integer",
         "`lookahead`, where it was given: the mask was tighter than it has to be.",
     ),
-    RecordField("input", "object", "The input record's other fields, as they were.", methods="all"),
+    RecordField(
+        "input",
+        "object",
+        "The input record's other fields, as they were.",
+        (SAMPLE, CLASSIFY),
+        methods="all",
+    ),
     RecordField(
         "byte",
         "integer",
@@ -348,6 +376,6 @@ def fields_of(command: str) -> tuple[str, ...]:
     """Return the names of the fields that a command's records can have.
 
     Args:
-        command: ``sample``, ``score``, ``mass``, ``check`` or ``retokenize``.
+        command: ``sample``, ``score``, ``mass``, ``classify``, ``check`` or ``retokenize``.
     """
     return tuple(field.name for field in RECORD_FIELDS if command in field.of)

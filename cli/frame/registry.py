@@ -46,6 +46,9 @@ COMMANDS: dict[str, Command] = {
     "mass": Command(
         "cdec.cli.mass", "Say how much of a model's mass satisfies an artifact.", _MEASURE
     ),
+    "classify": Command(
+        "cdec.cli.classify", "Say how probable each of some labels is, for each prompt.", _MEASURE
+    ),
     "retokenize": Command(
         "cdec.cli.retokenize", "Rewrite texts in the tokens that a model prefers.", _MEASURE
     ),

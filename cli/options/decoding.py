@@ -11,13 +11,19 @@ from cdec.cli.options.shared import METHOD
 
 
 @dataclass(frozen=True, kw_only=True)
-class WarpingOptions(CommonOptions):
-    """How the model's distribution is warped."""
+class TemperatureOptions(CommonOptions):
+    """How flat the model's distribution is."""
 
     temperature: Annotated[
         float,
         Declared("Divides the logits.", METHOD, decides=True, common=True),
     ] = 1.0
+
+
+@dataclass(frozen=True, kw_only=True)
+class WarpingOptions(TemperatureOptions):
+    """How the model's distribution is warped."""
+
     top_k: Annotated[
         int | None,
         Declared("Keep the k best tokens.", METHOD, decides=True),

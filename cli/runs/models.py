@@ -7,11 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cdec.cli.options.decoding import WarpingOptions
 from cdec.core.errors import ModelError, UsageError
 from cdec.core.tokens.shipped import EMBEDDED, is_shipped
 
 if TYPE_CHECKING:
-    from cdec.cli.options.decoding import WarpingOptions
+    from cdec.cli.options.decoding import TemperatureOptions
     from cdec.cli.options.model import ModelOptions
     from cdec.core.models.base import LanguageModel
     from cdec.core.models.warping import Warping
@@ -127,11 +128,11 @@ def named_by(flag: str, name: str | None) -> Iterator[None]:
         raise
 
 
-def check_warping(options: WarpingOptions, *, instead: str = _NEARLY_GREEDY) -> None:
+def check_warping(options: TemperatureOptions, *, instead: str = _NEARLY_GREEDY) -> None:
     """Refuse a distribution that the model would refuse, in the words that were typed.
 
     Args:
-        options: Temperature, top-k and top-p.
+        options: Temperature, and top-k and top-p where they may be given.
         instead: What to give in the place of a temperature of 0.
 
     Raises:
@@ -146,9 +147,11 @@ def check_warping(options: WarpingOptions, *, instead: str = _NEARLY_GREEDY) -> 
         raise
 
 
-def warping_of(options: WarpingOptions) -> Warping:
+def warping_of(options: TemperatureOptions) -> Warping:
     """Return how the options warp the model's distribution."""
     # Imports numpy, which no help needs.
     from cdec.core.models.warping import Warping
 
+    if not isinstance(options, WarpingOptions):
+        return Warping(options.temperature)
     return Warping(options.temperature, options.top_k, options.top_p)

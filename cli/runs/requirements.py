@@ -36,6 +36,7 @@ class Requirements:
         model: Its vocabulary must be the artifacts'; it encodes the prompts to heal.
         required: Whether every record needs a constraint.
         limits: Of the grammars and candidates that records bring; None takes the defaults.
+        default: The constraint of records that name none, open already; None takes the artifact.
 
     Raises:
         UsageError: Healing, and a model whose prompt is not what its text continues.
@@ -49,6 +50,7 @@ class Requirements:
         *,
         required: bool,
         limits: CacheLimits | None = None,
+        default: Constraint | None = None,
     ) -> None:
         from cdec.compilers.grammars.child.cache import CacheLimits, GrammarCache
         from cdec.compilers.kept import KeptConstraints
@@ -68,11 +70,13 @@ class Requirements:
         self._model = model
         self._required = required
         self._restriction = Restriction(others, held.denied)
-        self._opened = {name: bind_artifact(file, vocabulary) for name, file in held.named.items()}
-        self._restricted = {
-            name: self._left(self._opened[name], str(file.path))
-            for name, file in held.named.items()
+        self._opened: dict[str, Constraint] = {
+            name: bind_artifact(file, vocabulary) for name, file in held.named.items()
         }
+        names = {name: str(file.path) for name, file in held.named.items()}
+        if default is not None:
+            self._opened[DEFAULT], names[DEFAULT] = default, "the labels"
+        self._restricted = {name: self._left(self._opened[name], names[name]) for name in names}
         kept = KeptConstraints(limits.count, limits.size)
         self._grammars = GrammarCache(vocabulary, limits, name="field 'grammar'", kept=kept)
         self._sets = SetCache(vocabulary, kept, name="field 'candidates'")
