@@ -4,7 +4,7 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
 PEERS := $(VENV)/.peers
-FOLDERS := core compilers samplers data cli
+FOLDERS := core compilers samplers data integrations cli
 BENCH_ARGS ?=
 
 .PHONY: demo test lint format bench bench-sets bench-accuracy bench-grammars bench-aligned \

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[1]
-ROOMS = ("core", "compilers", "samplers", "data")
+ROOMS = ("core", "compilers", "samplers", "data", "integrations")
 FLAG = re.compile(r"(?<![\w-])--[A-Za-z][\w-]*|(?<= )-[oaiK]\b")
 PARAMETER = re.compile(r"(?<!`)`([A-Za-z_]+)`(?!`)")
 OF_COMMANDS = {"explain", "heal", "save_counts"}

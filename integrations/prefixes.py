@@ -1,0 +1,152 @@
+"""What is remembered of prefixes: where the text in them begins, and the state that it led to.
+
+Nothing here decides what is right, only what it costs: both are bounded, both are keyed by the
+tokens themselves (a digest of them), and what was forgotten is found again from the tokens.
+"""
+
+from __future__ import annotations
+
+from collections import OrderedDict
+from collections.abc import Sequence
+from hashlib import blake2b
+from typing import Generic, TypeVar
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.constraint import DEAD, DONE, Constraint
+from cdec.core.mask import allocate_mask
+
+_MOST_STATES = 1 << 20
+"""States that a session may hold before another takes its place."""
+_ValueT = TypeVar("_ValueT")
+
+
+class Beginnings:
+    """Where the text of a row begins: an unknown row is a prompt, a known one and a token is not.
+
+    Args:
+        kept: Rows that are remembered.
+    """
+
+    def __init__(self, kept: int) -> None:
+        self._known: _Recent[int] = _Recent(kept)
+
+    def of(self, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the tokens before each row's text, int64[n], of int64[n, tokens]."""
+        width = rows.shape[1]
+        found = [self._known.get(_digests(row)[0]) for row in rows]
+        return np.array([width if begin is None else begin for begin in found], np.int64)
+
+    def remember(self, rows: NDArray[np.int64], lengths: NDArray[np.int64]) -> None:
+        """Note the tokens before the text of each row."""
+        for row, length in zip(rows, lengths.tolist(), strict=True):
+            self._known.put(_digests(row)[1], length)
+
+    def forget(self, rows: NDArray[np.int64]) -> None:
+        """Let what follows these rows be the beginning of a text."""
+        for row in rows:
+            self._known.drop(_digests(row)[1])
+
+
+class Texts:
+    """The states of texts in a session of one constraint.
+
+    Args:
+        constraint: Of the texts.
+        kept: Texts that are remembered.
+
+    Attributes:
+        words: int32 words of a mask row.
+    """
+
+    def __init__(self, constraint: Constraint, kept: int) -> None:
+        self._constraint = constraint
+        self._known: _Recent[int] = _Recent(kept)
+        self._begin()
+        self.words = self._session.words
+
+    def states(self, texts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
+        """Return the state after each text's tokens, int64[n].
+
+        DONE stays DONE whatever follows, which is padding. Cost: one step of the session for all
+        texts that are a remembered one and a token more; a text's length in steps for others.
+        """
+        if self._session.statistics()["states"] > _MOST_STATES:
+            self._begin()
+        names = [_digests(text) for text in texts]
+        states = np.empty(len(texts), np.int64)
+        steps: list[tuple[int, int]] = []
+        for i, (text, (parent, own)) in enumerate(zip(texts, names, strict=True)):
+            known = self._known.get(own) if text.size else self._start
+            if known is None:
+                before = self._known.get(parent) if text.size > 1 else self._start
+                steps.append((i, self._walked(text[:-1]) if before is None else before))
+            else:
+                states[i] = known
+        if steps:
+            rows = np.array([i for i, _ in steps])
+            parents = np.array([state for _, state in steps], np.int64)
+            states[rows] = self._after(parents, np.array([texts[i][-1] for i in rows]))
+            for i in rows.tolist():
+                self._known.put(names[i][1], int(states[i]))
+        return states
+
+    def masks(self, states: NDArray[np.int64]) -> NDArray[np.int32]:
+        """Return the packed masks of states, int32[n, words]."""
+        mask: NDArray[np.int32] = allocate_mask(len(states), self._constraint.vocabulary.width)
+        self._session.fill_mask(states, mask)
+        return mask
+
+    def _begin(self) -> None:
+        self._session = self._constraint.session("cpu")
+        self._start = int(self._session.start(1)[0])
+        self._known.clear()
+
+    def _walked(self, text: NDArray[np.int64]) -> int:
+        states = np.array([self._start], np.int64)
+        for token in text:
+            states = self._after(states, token[None])
+        return int(states[0])
+
+    def _after(self, states: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
+        after = np.where(states == DONE, DONE, DEAD)
+        known = tokens < self._constraint.vocabulary.width
+        going = np.flatnonzero((states >= 0) & (tokens >= 0) & known)
+        if going.size:
+            after[going] = self._session.advance(states[going], tokens[going])
+        return after
+
+
+class _Recent(Generic[_ValueT]):
+    """The values that were put or got last, by digest."""
+
+    def __init__(self, size: int) -> None:
+        self._size = size
+        self._values: OrderedDict[bytes, _ValueT] = OrderedDict()
+
+    def get(self, name: bytes) -> _ValueT | None:
+        value = self._values.get(name)
+        if value is not None:
+            self._values.move_to_end(name)
+        return value
+
+    def put(self, name: bytes, value: _ValueT) -> None:
+        self._values[name] = value
+        self._values.move_to_end(name)
+        if len(self._values) > self._size:
+            self._values.popitem(last=False)
+
+    def drop(self, name: bytes) -> None:
+        self._values.pop(name, None)
+
+    def clear(self) -> None:
+        self._values.clear()
+
+
+def _digests(tokens: NDArray[np.int64]) -> tuple[bytes, bytes]:
+    """Return what stands for the tokens but the last, and for all of them."""
+    digest = blake2b(tokens[:-1].tobytes(), digest_size=16)
+    before = digest.digest()
+    digest.update(tokens[-1:].tobytes())
+    return before, digest.digest()
