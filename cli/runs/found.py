@@ -6,14 +6,17 @@ import itertools
 import os
 import shlex
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.core.errors import CdecError, InputMissingError, UsageError
+from cdec.cli.runs.artifacts import DEFAULT
+from cdec.core.errors import CdecError, InputMissingError, TokenizerMismatchError, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
+    from cdec.cli.runs.artifacts import RunConstraint
+    from cdec.core.models.base import LanguageModel
     from cdec.data.prompts.record import BadRecord, PromptRecord
 
 _SHOWN = 8
@@ -202,9 +205,43 @@ def artifact_for_records(
         head.append(record)
         if isinstance(record, PromptRecord) or len(head) == _BAD_RECORDS:
             break
-    brings_own = bool(head) and isinstance(head[-1], PromptRecord) and head[-1].brings_constraint
-    artifact = None if brings_own else found_artifact(run, who, but=but)
-    return itertools.chain(head, records), artifact
+    records = itertools.chain(head, records)
+    first = head[-1] if head else None
+    if not isinstance(first, PromptRecord) or not first.brings_constraint:
+        return records, found_artifact(run, who, but=but)
+    if first.candidates is not None:
+        _tell_unused(find_artifacts(but=but), run)
+    return records, None
+
+
+def _tell_unused(found: Found, run: Run) -> None:
+    """Say that candidates are not looked up in the folder's artifact, as ids of its entities."""
+    if len(found.artifacts) == 1:
+        (path,) = found.artifacts
+        run.console.note(
+            f"artifact: none, as records bring candidates; for those of {path} add -a {path}"
+        )
+
+
+def without_misfit(held: RunConstraint, model: LanguageModel, run: Run) -> RunConstraint:
+    """Return a run without the artifact that was found, if it is for another tokenizer.
+
+    Args:
+        held: With the artifact that ``optional_artifact`` found, or none.
+        model: The run's.
+        run: Its console is told.
+    """
+    from cdec.core.artifacts.kinds import require_vocabulary
+
+    file = held.named.get(DEFAULT)
+    if file is None:
+        return held
+    try:
+        require_vocabulary(file, model.vocabulary)
+    except TokenizerMismatchError:
+        run.console.note(f"artifact: none, as {file.path} is for another tokenizer")
+        return replace(held, named={})
+    return held
 
 
 def _with_artifact(words: tuple[str, ...], artifact: str) -> str:

@@ -11,7 +11,7 @@ from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
-from cdec.cli.runs.found import optional_artifact, tell_configured
+from cdec.cli.runs.found import optional_artifact, tell_configured, without_misfit
 from cdec.cli.runs.inputs import (
     ScorePrompts,
     read_denied,
@@ -94,7 +94,7 @@ def score(options: Options, run: Run) -> int:
     from cdec.data.input.source import SourceStats
 
     refuse_revision(options.model, run.typed)
-    options = with_found_artifact(options, run)
+    named, options = options.artifact, with_found_artifact(options, run)
     fields = check_options(options, run.typed)
     paths = ArtifactPaths.of(options.artifact, options)
     denied = read_denied(options.deny)
@@ -108,6 +108,8 @@ def score(options: Options, run: Run) -> int:
     )
     held = RunConstraint.read(paths, denied, options)
     model = models.open_model(options)
+    if named is None:
+        held = without_misfit(held, model, run)
     with Requirements(held, model, required=False) as requirements:
         run.console.warn(requirements.take_notices())
         tasks = map(Tasks(options, prompts, requirements).of, _records(options, limits, stats))

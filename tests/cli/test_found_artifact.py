@@ -173,3 +173,51 @@ def test_an_output_is_not_the_artifact_that_was_found(cdec: Runner, here: Path) 
     result = cdec("sample", "--method", "masked", "--prompt", "x", "-o", "letters.arrow", "--force")
     assert (result.status, result.error_code) == (2, "E_USAGE")
     assert here.read_bytes() == before
+
+
+@pytest.mark.usefixtures("here")
+def test_candidates_are_not_looked_up_in_what_lies_in_the_folder(cdec: Runner) -> None:
+    stdin = b'{"prompt": "x", "candidates": ["ba"]}\n'
+    result = cdec("sample", "--method", "masked", stdin=stdin)
+    said = "artifact: none, as records bring candidates; for those of letters.arrow add -a"
+    assert said in result.stderr
+
+
+def test_score_leaves_out_an_artifact_of_another_tokenizer(
+    cdec: Runner, cities: Path, letters: Path
+) -> None:
+    shutil.copy(cities, "cities.arrow")
+    text = b'{"token_ids": [0]}\n'
+    result = cdec("score", "--prompt", "x", stdin=text)
+    assert result.status == 0
+    assert "artifact: none, as cities.arrow is for another tokenizer" in result.stderr
+    assert "log_mass_lower" not in result.records[0]
+    typed = cdec("score", "-a", "cities.arrow", "--prompt", "x", stdin=text)
+    assert typed.error_code == "E_TOKENIZER_MISMATCH"
+    assert letters.exists()
+
+
+def test_a_folder_that_was_downloaded_writes_nothing_and_runs_nothing(
+    cdec: Runner, here: Path
+) -> None:
+    Path("evil.py").write_text("open('ran', 'w')\n")
+    Path("prompts.txt").write_text("x\n")
+    for line in (
+        'output = "prompts.txt"',
+        "force = true",
+        "resume = true",
+        'tree = "new.arrow"',
+        'save-counts = "new.json"',
+        "trust-remote-code = true",
+        "allow_pickle = true",
+        'attn-implementation = "some/kernels"',
+        'reward = "evil:reward"\nmethod = "cdlh"',
+    ):
+        for table in ("", "[sample]\n"):
+            Path("cdec.toml").write_text(f"{table}{line}\n")
+            before = {path: path.read_bytes() for path in Path().iterdir()}
+            result = cdec("sample", "-i", "prompts.txt")
+            assert (result.status, result.error_code, result.stdout) == (78, "E_CONFIG", b"")
+            assert "command line only" in result.stderr
+            assert {path: path.read_bytes() for path in Path().iterdir()} == before
+    assert here.exists()
