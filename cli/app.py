@@ -139,8 +139,7 @@ def _report(error: BaseException, run: Run) -> int:
     if isinstance(error, SystemExit) and isinstance(error.__context__, BrokenPipeError):
         error = error.__context__
     if isinstance(error, Interrupted):
-        _drop_stdout()
-        return error.exit_status
+        return _report_interruption(error, run)
     if isinstance(error, BrokenPipeError):
         _drop_stdout()
         return BROKEN_PIPE_STATUS
@@ -152,6 +151,18 @@ def _report(error: BaseException, run: Run) -> int:
     if isinstance(error, OSError):
         _drop_stdout()
     return known.exit_status
+
+
+def _report_interruption(error: Interrupted, run: Run) -> int:
+    """Print what is kept, and how to go on."""
+    # What was said to be printed is, and its last line is whole.
+    with contextlib.suppress(OSError, ValueError):
+        sys.stdout.flush()
+    _drop_stdout()
+    kept = run.kept()
+    for line in (f"{error.word}: {kept}" if kept else error.word).split("\n"):
+        run.console.note(line)
+    return error.exit_status
 
 
 def _as_cdec_error(error: BaseException) -> CdecError:

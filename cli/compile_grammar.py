@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated
 from cdec.cli.compiling.grammar_source import GrammarSource, read_source
 from cdec.cli.compiling.made_from import MadeFrom, counts_of, hash_of, object_of
 from cdec.cli.compiling.next_command import next_command
+from cdec.cli.endings.kept import keeping
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import Declared
 from cdec.cli.frame.grammar_summary import grammar_rows
@@ -21,7 +22,7 @@ from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
 from cdec.cli.options.grammar_limits import GrammarLimitOptions
 from cdec.cli.options.shared import require_utf8
-from cdec.cli.runs.models import load_vocabulary
+from cdec.cli.runs.models import load_vocabulary, loading
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.options import Dialect
 from cdec.core.errors import InputMissingError
@@ -114,7 +115,8 @@ def execute(options: Options, run: Run) -> int:
             print_json(run.console, _recorded(file))
         return 0
     recorded = replace(grammar_options, made_from=made.recorded(source_hash))
-    report = _compile(options, run, source, output, recorded)
+    with keeping(run, output):
+        report = _compile(options, run, source, output, recorded)
     run.console.warn(report.notices)
     if options.json:
         said = {"notices": notice_objects(report.notices), "up_to_date": False}
@@ -170,7 +172,8 @@ def _recorded(file: ArtifactFile) -> dict[str, object]:
 
 
 def _vocabulary(options: Options, run: Run) -> Vocabulary:
-    vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
+    with run.console.stage(loading(options.tokenizer or options.model)):
+        vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
     run.console.note(f"tokenizer: {name}")
     return vocabulary
 
@@ -187,21 +190,14 @@ def _compile(
 
     with ChildCompiler() as child:
         vocabulary = _vocabulary(options, run)
-        with run.console.progress("phases") as progress:
-            done = 0
-
-            def tell(phase: str) -> None:
-                nonlocal done
-                progress.update(phase, done, None)
-                done += 1
-
+        with run.console.stage("starting the compiler") as progress:
             return child.compile(
                 source.data,
                 vocabulary,
                 output,
                 grammar_options,
                 force=options.force,
-                progress=tell,
+                progress=progress,
             )
 
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.compiling.made_from import MadeFrom, counts_of, hash_of, hash_of_source, object_of
 from cdec.cli.compiling.next_command import next_command
+from cdec.cli.endings.kept import keeping
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.set_summary import set_rows, set_summary
 from cdec.cli.frame.tables import print_json, print_table
@@ -19,11 +20,11 @@ from cdec.cli.options.compiling import SetOptions as Options
 from cdec.cli.options.compiling import require_output, unnamed_output
 from cdec.cli.options.shared import parse_size, refuse_unused, require_utf8
 from cdec.cli.runs.inputs import read_denied, require_input
-from cdec.cli.runs.models import load_vocabulary
+from cdec.cli.runs.models import load_vocabulary, loading
+from cdec.core.progress import Progress, Stage
 
 if TYPE_CHECKING:
-    from cdec.cli.frame.progress import Progress
-    from cdec.compilers import SetProgress, SetReport
+    from cdec.compilers import SetReport
     from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.input.source import InputLimits, SourceStats
@@ -58,12 +59,14 @@ def execute(options: Options, run: Run) -> int:
     made = _made_from(options, deny)
     if output.is_file() and not options.force:
         source_hash = partial(hash_of_source, options.source, limits)
-        file = made.require_same(output, partial(_vocabulary, options, run), source_hash)
+        with run.console.stage(f"reading {options.source}"):
+            file = made.require_same(output, partial(_vocabulary, options, run), source_hash)
         run.console.note(f"{output} is up to date")
         if options.json:
             print_json(run.console, set_summary(_recorded(file)) | {"up_to_date": True})
         return 0
-    report = _compile(options, run, output, made, deny, limits, memory_limit)
+    with keeping(run, output):
+        report = _compile(options, run, output, made, deny, limits, memory_limit)
     run.console.warn(report.notices)
     if options.json:
         print_json(run.console, set_summary(report) | {"up_to_date": False})
@@ -117,7 +120,8 @@ def _recorded(file: ArtifactFile) -> SetReport:
 
 
 def _vocabulary(options: Options, run: Run) -> Vocabulary:
-    vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
+    with run.console.stage(loading(options.tokenizer or options.model)):
+        vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
     run.console.note(f"tokenizer: {name}")
     return vocabulary
 
@@ -133,12 +137,14 @@ def _compile(
 ) -> SetReport:
     """Read entities (or token rows), compile them, and return the report with all notices."""
     from cdec.compilers import compile_set, compile_token_set
+    from cdec.data.input.count import count_records
     from cdec.data.input.source import SourceStats
 
+    total = count_records(options.source)
     stats = SourceStats(digest=hashlib.sha256())
     source = _begun(_source(options, limits, stats))
     vocabulary = _vocabulary(options, run)
-    with run.console.progress("entities") as progress:
+    with run.console.stage("tokenizing", total, "entities") as progress:
         shared: dict[str, Any] = {
             "deny": deny,
             "keep_empty": options.keep_empty,
@@ -148,7 +154,7 @@ def _compile(
             "source": "stdin" if options.source == "-" else options.source,
             "made_from": lambda: made.recorded(stats.digest.hexdigest()),
             "force": options.force,
-            "progress": _progress(progress),
+            "progress": _counted(progress, total),
         }
         if options.token_ids:
             report = compile_token_set(source, vocabulary, output, **shared)
@@ -181,11 +187,13 @@ def _begun(batches: Iterator[Any]) -> Iterator[Any]:
     return itertools.chain(first, batches)
 
 
-def _progress(progress: Progress) -> Any:
-    def update(state: SetProgress) -> None:
-        progress.update(state.phase, state.done, state.total)
+def _counted(progress: Progress, total: int | None) -> Progress:
+    """Return what to tell, which adds to the entities that are counted how many there are."""
 
-    return update
+    def tell(stage: Stage) -> None:
+        progress(dataclasses.replace(stage, total=total) if stage.unit else stage)
+
+    return tell
 
 
 def _with_reading(report: SetReport, stats: SourceStats) -> SetReport:

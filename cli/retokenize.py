@@ -49,6 +49,7 @@ class Options(TextRecordOptions, ModelOptions):
         ),
     ] = 16
     strict: shared.StrictOption = False
+    progress: shared.ProgressOption = None
 
 
 def execute(options: Options, run: Run) -> int:
@@ -81,11 +82,14 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
     """
     from cdec.cli.runs import models
     from cdec.cli.runs.loop import Loop, batches
+    from cdec.data.input.count import count_records
     from cdec.data.input.source import SourceStats
     from cdec.data.prompts.text_records import read_texts
     from cdec.samplers.scoring.retokenize import Retokenizer
 
-    retokenizer = Retokenizer(models.open_model(options), end=options.end)
+    with run.console.stage(models.loading(options.model)):
+        model = models.open_model(options)
+    retokenizer = Retokenizer(model, end=options.end)
 
     def work(tasks: Sequence[Task]) -> Sequence[Retokenized | CdecError]:
         texts, prompts = zip(*(task.request for task in tasks), strict=True)
@@ -103,6 +107,9 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
         records=lambda task, result: [{**task.head, **result.to_json()}],
         write=partial(print_json, run.console),
         strict=options.strict,
+        phase="retokenizing",
+        total=count_records(options.input),
+        model=model,
     )
     tasks = (_task(record, prompt) for record in records)
     status = loop.over(batches(tasks, options.batch_size), run)

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
     from cdec.compilers.sets.compile import compile_token_set as compile_token_set
     from cdec.compilers.sets.constraint import set_constraint as set_constraint
     from cdec.compilers.sets.report import SetLimits as SetLimits
-    from cdec.compilers.sets.report import SetProgress as SetProgress
     from cdec.compilers.sets.report import SetReport as SetReport
 
 __all__ = [
@@ -36,7 +35,6 @@ __all__ = [
     "GrammarOptions",
     "GrammarReport",
     "SetLimits",
-    "SetProgress",
     "SetReport",
     "compile_grammar",
     "compile_in_child",
@@ -56,7 +54,6 @@ __getattr__ = exports(
         "GrammarOptions": "grammars.options",
         "GrammarReport": "grammars.report",
         "SetLimits": "sets.report",
-        "SetProgress": "sets.report",
         "SetReport": "sets.report",
         "compile_grammar": "grammars.compile",
         "compile_in_child": "grammars.child.compiler",

@@ -24,10 +24,12 @@ entry point of another file calls, remove the cached kernels (``__pycache__/*.nb
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from numba import njit
+from numba.core import event
 
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -36,3 +38,29 @@ def inner(function: Function) -> Function:
     """Compile a function that only kernels call: nothing is compiled for calls from Python."""
     compiled: Function = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
     return compiled
+
+
+@contextmanager
+def watched_compilation(tell: Callable[[bool], None]) -> Iterator[None]:
+    """Hear of kernels that are compiled in the context; what comes from the cache is not.
+
+    Args:
+        tell: Called with True when one begins while none is under way, and with False when none is
+            any more.
+    """
+
+    class Listener(event.Listener):
+        depth = 0
+
+        def on_start(self, _: object) -> None:
+            self.depth += 1
+            if self.depth == 1:
+                tell(True)
+
+        def on_end(self, _: object) -> None:
+            self.depth -= 1
+            if self.depth == 0:
+                tell(False)
+
+    with event.install_listener("numba:compile", Listener()):
+        yield

@@ -36,6 +36,8 @@ class Run:
         words: What was typed after ``cdec``.
         typed: Names of the options that stood on the command line.
         started: ``time.monotonic()`` at the start, seconds.
+        kept: Returns what a signal leaves behind and how to go on; empty for nothing to say.
+        summary: Returns what was done, for the end; empty for nothing to say.
     """
 
     signals: Signals
@@ -43,6 +45,8 @@ class Run:
     words: tuple[str, ...] = ()
     typed: frozenset[str] = frozenset()
     started: float = dataclasses.field(default_factory=time.monotonic)
+    kept: Callable[[], str] = str
+    summary: Callable[[], str] = str
 
 
 SOME_RECORDS_FAILED = 3
@@ -73,10 +77,14 @@ def as_command(
         options = options_from(options_class, given)
         progress = getattr(options, "progress", None)
         run.console = Console(quiet=options.quiet, debug=options.debug, progress=progress)
+        run.signals.before_exit = run.console.display.leave
         if os.environ.get("CDEC_FAULT") == "raise":
             # A fault on purpose: lets a test see that no secret gets into a traceback.
             raise RuntimeError(f"fault asked for, HF_TOKEN={os.environ.get('HF_TOKEN')}")
-        return execute(options, run)
+        status = execute(options, run)
+        if summary := run.summary():
+            run.console.note(summary)
+        return status
 
     parameters = parameters_of(options_class).values()
     types = {parameter.name: _typer_type(parameter) for parameter in parameters}

@@ -2,18 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 import traceback
 import unicodedata
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
+from contextlib import AbstractContextManager, nullcontext
 from typing import TextIO
 
-from cdec.cli.frame.progress import NoProgress, PlainProgress, Progress, bar_progress
+from cdec.cli.frame.progress import FINE_LINE_S, LINE_S, Display, LiveLine, Note, PlainLines
 from cdec.cli.frame.redaction import redact
 from cdec.cli.frame.typed import typed_error, typed_notice
 from cdec.core.errors import CdecError, Notice
+from cdec.core.progress import Progress, Stage
 
 # Control, format (bidirectional marks among them), surrogate, private use, line and paragraph
 # separators: what could move the cursor, reorder or hide text.
@@ -41,7 +43,8 @@ class Console:
 
     Args:
         quiet: Print errors only: no notices, no progress, no summary lines on stderr.
-        progress: True and False force progress on and off; None shows it on a terminal.
+        progress: False shows none; True asks for frequent lines where stderr is no terminal, None
+            for one every half minute.
         debug: Show tracebacks.
         stdout: Where data goes.
         stderr: Where all else goes.
@@ -59,8 +62,11 @@ class Console:
         self.quiet = quiet
         self.debug = debug
         self.stdout = sys.stdout if stdout is None else stdout
-        self.stderr = sys.stderr if stderr is None else stderr
-        self._progress = progress
+        # subtle: the interpreter has no stderr where its descriptor is closed, and would print on
+        # stdout what goes to None.
+        self.stderr = stderr or sys.stderr or io.StringIO()
+        self.display = self._display(progress)
+        self._shares_terminal = self.is_fancy and self.stdout.isatty()
         self._warned: set[str] = set()
 
     @property
@@ -71,7 +77,8 @@ class Console:
 
     def data(self, text: str) -> None:
         """Write data to stdout, as it is, with a newline."""
-        self.stdout.write(text + "\n")
+        with self.printing():
+            self.stdout.write(text + "\n")
 
     def note(self, text: str) -> None:
         """Print one line of information on stderr; nothing when quiet."""
@@ -101,25 +108,38 @@ class Console:
             written = redact("".join(traceback.format_exception(error)))
             self._print("\n".join(map(escape, written.rstrip("\n").split("\n"))))
 
-    @contextmanager
-    def progress(self, unit: str) -> Iterator[Progress]:
-        """Show the progress of counting ``unit``: a bar on a terminal, lines when forced."""
-        wanted = self.is_fancy if self._progress is None else self._progress
-        if self.quiet or not wanted:
-            yield NoProgress()
-        elif self.is_fancy:
-            with bar_progress(self.stderr, unit) as progress:
-                yield progress
-        else:
-            plain = PlainProgress(self.stderr, unit)
-            try:
-                yield plain
-            finally:
-                plain.finish()
+    def stage(
+        self, name: str, total: int | None = None, unit: str = "", note: Note | None = None
+    ) -> AbstractContextManager[Progress]:
+        """Show a stage of long work for the time of the context.
+
+        Args:
+            name: What is being done, such as ``loading gpt2``.
+            total: Units there are; None where that is not known.
+            unit: What is counted, in the plural; empty where nothing is.
+            note: Returns what to say of it besides.
+
+        Returns:
+            A context that gives the ``Progress`` to tell.
+        """
+        return self.display.stage(Stage(escape(redact(name)), 0, total, unit), note)
+
+    def printing(self) -> AbstractContextManager[None]:
+        """Let nothing stand in the way of data that goes to a terminal in the context."""
+        return self.display.aside() if self._shares_terminal else nullcontext()
+
+    def _display(self, progress: bool | None) -> Display:
+        if self.quiet or progress is False:
+            return Display()
+        if self.is_fancy:
+            return LiveLine(self.stderr)
+        every = FINE_LINE_S if progress else LINE_S
+        return PlainLines(self.stderr, every=every, ends=progress is True)
 
     def _print(self, line: str) -> None:
         try:
-            print(line, file=self.stderr, flush=True)
-        except OSError:
+            with self.display.aside():
+                print(line, file=self.stderr, flush=True)
+        except (OSError, ValueError):
             # subtle: stderr may be a closed pipe or a full device; data must go on all the same.
             return

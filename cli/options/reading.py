@@ -58,6 +58,7 @@ class CheckOptions(TextFormatOptions):
         bool,
         Declared("Print --explain as JSON lines.", shared.OUTPUT),
     ] = False
+    progress: shared.ProgressOption = None
 
 
 @dataclass(frozen=True, kw_only=True)

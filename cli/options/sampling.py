@@ -50,6 +50,14 @@ class DrawnOptions(MethodOptions, ModelOptions, DrawingOptions):
         ),
     ] = False
     strict: shared.StrictOption = False
+    require_complete: Annotated[
+        bool,
+        Declared(
+            "Exit with status 3 if a sample is not `complete` (cut by length, at a dead end, past "
+            "its budget); all are written.",
+            shared.OUTPUT,
+        ),
+    ] = False
     fields: shared.FieldsOption = None
     progress: shared.ProgressOption = None
 

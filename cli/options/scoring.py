@@ -137,4 +137,5 @@ class ScoreOptions(
         ),
     ] = 64
     fields: shared.FieldsOption = None
+    progress: shared.ProgressOption = None
     strict: shared.StrictOption = False

@@ -55,7 +55,11 @@ JsonOption = Annotated[
 ]
 ProgressOption = Annotated[
     bool | None,
-    Declared("Show progress on stderr; by default only on a terminal.", OUTPUT),
+    Declared(
+        "Progress on stderr: a bar on a terminal, elsewhere a line every 30 s; frequent lines if "
+        "asked for, none with --no-progress.",
+        OUTPUT,
+    ),
 ]
 StrictOption = Annotated[
     bool,

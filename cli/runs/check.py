@@ -6,6 +6,7 @@ from collections.abc import Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact
@@ -27,15 +28,29 @@ def check(options: Options, run: Run) -> int:
     Raises:
         UsageError: An option that this kind of artifact has no use for.
     """
-    verdicts = _verdicts(options, run)
+    from cdec.data.input.count import count_records
+
+    total = None if options.whole else count_records(options.input)
+    with run.console.stage(f"opening {options.artifact}"):
+        verdicts = _verdicts(options, run)
+    tally = Tally()
     loop = Loop(
         # A verdict is made when its task is: sessions go on from text to text.
         work=lambda tasks: [task.request for task in tasks],
-        records=lambda task, verdict: [verdict],
+        records=partial(_counted, tally),
         write=partial(print_json, run.console),
         strict=True,
+        phase="checking",
+        total=total,
+        tally=tally,
     )
     return loop.over(batches((Task(None, verdict) for verdict in verdicts), 1), run)
+
+
+def _counted(tally: Tally, task: Task, verdict: dict[str, Any]) -> list[dict[str, Any]]:
+    """Count a verdict, and return it."""
+    tally.judge(verdict["valid"])
+    return [verdict]
 
 
 def _verdicts(options: Options, run: Run) -> Iterator[dict[str, Any]]:

@@ -33,6 +33,7 @@ class Prompts:
         template: Fills prompts from fields; None where records bring them.
         stats: Counts and notices of the input.
         others: What becomes of the fields of records that are not cdec's.
+        total: Records there are; None where that cannot be told cheaply.
     """
 
     options: PromptOptions
@@ -41,6 +42,7 @@ class Prompts:
     template: PromptTemplate | None
     stats: SourceStats
     others: OtherFields
+    total: int | None = None
 
     @classmethod
     def open(
@@ -64,6 +66,7 @@ class Prompts:
             EncodingError, LimitError: The file of a prompt is no UTF-8, or too long.
             UsageError: A prompt or the template is malformed.
         """
+        from cdec.data.input.count import count_records
         from cdec.data.input.source import SourceStats
         from cdec.data.prompts.names import OtherFields
         from cdec.data.prompts.templates import read_template
@@ -75,7 +78,9 @@ class Prompts:
         if not texts:
             require_input(options.input)
         others = OtherFields(read, passed_on=passed_on, strict_fields=options.strict_fields)
-        return cls(options, max_n, tuple(texts), template, stats, others)
+        # subtle: counted now, since what is read of a redirected file is no longer there.
+        total = len(texts) or count_records(options.input)
+        return cls(options, max_n, tuple(texts), template, stats, others, total)
 
     def records(self) -> Iterator[PromptRecord | BadRecord]:
         """Return the records in their order.

@@ -6,15 +6,19 @@ the input, each written whole before a signal takes effect.
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from cdec.cli.endings.kept import printed
+from cdec.cli.endings.kept import records as count
+from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
-from cdec.cli.frame.progress import NoProgress, Progress
+from cdec.cli.frame.frames import plural
 from cdec.cli.frame.typed import record_error
 from cdec.core.errors import CdecError, ChatTemplateMissingError, UsageError
+from cdec.core.progress import Stage
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -55,14 +59,25 @@ class Loop:
         records: The records of a task's result.
         write: Takes each record, and each error object.
         strict: Stop at the first bad record.
-        phase: What progress calls the work; None shows no progress.
+        phase: What progress calls the work.
+        total: Records there are; None where that is not known.
+        model: That works; its calls are shown. None for none.
+        tally: Counts what is done, for the summary; ``records`` tells it more.
+        skipped: Returns how many records were left out so far, being done already.
+        kept: Returns what a signal leaves behind, and how to go on, from the count of the records
+            that are done, as ``1 of 9 records is``.
     """
 
     work: Work
     records: Callable[[Task, Any], Iterable[Mapping[str, object]]]
     write: Callable[[Mapping[str, object]], None]
     strict: bool
-    phase: str | None = None
+    phase: str = "working"
+    total: int | None = None
+    model: LanguageModel | None = None
+    tally: Tally = field(default_factory=Tally)
+    skipped: Callable[[], int] = int
+    kept: Callable[[str], str] = printed
 
     def over(self, batches: Iterable[Sequence[Task]], run: Run) -> int:
         """Carry out batches of tasks.
@@ -79,29 +94,40 @@ class Loop:
                 it; in any case a usage error that is the run's, and a missing chat template, which
                 all records would miss.
         """
-        failed = done = 0
         is_traced = False
-        with self._progress(run) as progress:
+        tally = self.tally
+        run.kept = lambda: self.kept(count(tally.records + self.skipped(), self.total))
+        run.summary = lambda: tally.line(time.monotonic() - run.started, self._calls())
+        with run.console.stage(self.phase, self.total, "records", self._note) as tell:
             for batch in batches:
                 for task, result in zip(batch, self._results(batch), strict=True):
                     if isinstance(result, CdecError):
                         if self.strict or (task.ends_run and isinstance(result, UsageError)):
                             raise result
-                        failed += 1
+                        tally.errors += 1
                         # Said once a run: how an error came about that other code raised.
                         if result.__cause__ is not None and not is_traced:
                             run.console.traceback(result)
                             is_traced = True
-                    for record in self._records(task, result):
-                        with run.signals.shield():
-                            self.write(record)
+                    records = list(self._records(task, result))
+                    # With its last line a record is done: no signal comes between the two.
+                    for left in reversed(range(len(records))):
+                        with run.signals.shield(), run.console.printing():
+                            self.write(records[-1 - left])
+                            tally.records += left == 0
+                    total = None if self.total is None else self.total - self.skipped()
+                    tell(Stage(self.phase, tally.records, total, "records"))
                 run.signals.checkpoint()
-                done += len(batch)
-                progress.update(self.phase or "", done, None)
-        return SOME_RECORDS_FAILED if failed else 0
+        return SOME_RECORDS_FAILED if tally.errors else 0
 
-    def _progress(self, run: Run) -> AbstractContextManager[Progress]:
-        return nullcontext(NoProgress()) if self.phase is None else run.console.progress("records")
+    def _calls(self) -> int | None:
+        """Return the calls of the model so far."""
+        return None if self.model is None else self.model.total_usage.calls
+
+    def _note(self) -> str:
+        """Return what progress says besides of the work."""
+        calls = self._calls()
+        return plural(calls, "model calls") if calls else ""
 
     def _results(self, batch: Sequence[Task]) -> list[Any]:
         """Return a result or an error for each task."""

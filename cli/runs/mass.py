@@ -6,14 +6,14 @@ from collections.abc import Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.endings.estimates import BY_MEASURING, Estimates
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
-from cdec.cli.runs.estimates import BY_MEASURING, Estimates
 from cdec.cli.runs.found import artifact_for_records, tell_configured
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
-from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
+from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.requirements import Requirements
 from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import CdecError, UsageError
@@ -41,10 +41,12 @@ def measure(options: Options, run: Run) -> int:
     if not paths:
         records, artifact = artifact_for_records(records, run, "cdec mass")
         paths = ArtifactPaths.of(artifact, options)
-    held = RunConstraint.read(paths, read_denied(options.deny), options)
+    with run.console.stage("opening artifacts"):
+        held = RunConstraint.read(paths, read_denied(options.deny), options)
     records = for_tree(records, tree, held)
     warping = warping_of(options)
-    model = models.open_model(options)
+    with run.console.stage(loading(options.model)):
+        model = models.open_model(options)
     shown, estimates = _Shown(options, run.console), Estimates(BY_MEASURING)
     with Requirements(held, model, required=not options.conjoined) as requirements:
         run.console.warn(requirements.take_notices())
@@ -55,9 +57,14 @@ def measure(options: Options, run: Run) -> int:
             write=shown.write,
             strict=options.strict or tree is not None,
             phase="measuring",
+            total=prompts.total,
+            model=model,
         )
-        status = loop.over(batches(tasks, options.batch_size), run)
-        shown.finish()
+        try:
+            status = loop.over(batches(tasks, options.batch_size), run)
+        finally:
+            # What was measured is shown, whatever ended the run.
+            shown.finish()
         run.console.warn([*requirements.take_notices(), *prompts.stats.notices])
         run.console.warn(estimates.take_notices())
     return status

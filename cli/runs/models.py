@@ -28,6 +28,11 @@ def named_model(name: str | None) -> str:
     return EMBEDDED if name is None else name
 
 
+def loading(name: str | None) -> str:
+    """Return what progress says while a model, or its tokenizer, is loaded."""
+    return "loading the embedded model" if named_model(name) == EMBEDDED else f"loading {name}"
+
+
 def load_vocabulary(
     tokenizer: str | None, model: str | None, revision: str | None
 ) -> tuple[Vocabulary, str]:

@@ -9,9 +9,12 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cdec.cli.endings.estimates import BY_DRAWING, Estimates
+from cdec.cli.endings.kept import NOTHING, in_file, printed
+from cdec.cli.endings.tally import Tally
+from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
-from cdec.cli.runs.estimates import BY_DRAWING, Estimates
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
 from cdec.cli.runs.models import named_model, warping_of
 from cdec.cli.runs.plan import Plan, inputs
@@ -40,9 +43,11 @@ def sample(options: Options, run: Run) -> int:
     """
     from cdec.data.output.writer import open_writer
 
+    run.kept = lambda: NOTHING
     plan = Plan.of(options, run.typed)
     options = plan.options
-    files = plan.open_files(run)
+    with run.console.stage("opening artifacts"):
+        files = plan.open_files(run)
     loaded = _load(plan, files, run.console)
     with (
         loaded.requirements,
@@ -56,14 +61,19 @@ def sample(options: Options, run: Run) -> int:
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
         tasks = Tasks(options, loaded.requirements, writer.finished, loaded.reward)
-        estimates = Estimates(BY_DRAWING)
+        estimates, tally = Estimates(BY_DRAWING), Tally()
         loop = Loop(
             work=at_temperatures(loaded.model, warping_of(options), loaded.sampler.draw_batch),
-            records=partial(_records, plan.fields, estimates),
+            records=partial(_records, plan.fields, estimates, tally),
             write=writer.write,
             # With a tree there is one record: its error is the run's.
             strict=options.strict or plan.tree is not None,
             phase="sampling",
+            total=files.prompts.total,
+            model=loaded.model,
+            tally=tally,
+            skipped=lambda: tasks.skipped,
+            kept=partial(_kept, options, run),
         )
         status = loop.over(batches(tasks.of(files.records), options.batch_size), run)
         plan.draft.save_counts(plan.counts)
@@ -71,7 +81,16 @@ def sample(options: Options, run: Run) -> int:
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
         run.console.warn(() if loaded.reward is None else loaded.reward.notices)
         run.console.warn(estimates.take_notices())
-    return status
+        run.console.warn(tally.notices(required=options.require_complete))
+    is_short = options.require_complete and tally.incomplete
+    return status or (SOME_RECORDS_FAILED if is_short else 0)
+
+
+def _kept(options: Options, run: Run, count: str) -> str:
+    """Return what a signal leaves behind; ``count`` is that of the records done."""
+    if options.output is None or not options.output.is_file():
+        return printed(count)
+    return in_file(count, options.output, run.words, from_pipe="-" in inputs(options))
 
 
 @dataclass(frozen=True)
@@ -92,19 +111,25 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
     """
     options = plan.options
     reward = build_reward(options, plan.method)
-    draft = plan.draft.load_early()
-    model = models.open_model(options)
+    with console.stage(models.loading(options.model)):
+        draft = plan.draft.load_early()
+        model = models.open_model(options)
     opened = plan.draft.opened(model, draft, console)
     sampler = plan.method.sampler(**opened, reward=reward, counts=plan.counts, tree=plan.tree)
     plan.counts.require_vocabulary(model.vocabulary.vocabulary_hash)
     required = plan.method.declared.needs_constraint
-    requirements = Requirements(files.held, model, required=required, limits=plan.cache)
+    with console.stage("opening artifacts"):
+        requirements = Requirements(files.held, model, required=required, limits=plan.cache)
     console.warn(requirements.take_notices())
     return _Loaded(sampler, model, requirements, reward)
 
 
 def _records(
-    fields: Sequence[str] | None, estimates: Estimates, task: Task, samples: Sequence[Sample]
+    fields: Sequence[str] | None,
+    estimates: Estimates,
+    tally: Tally,
+    task: Task,
+    samples: Sequence[Sample],
 ) -> Iterator[dict[str, object]]:
     """Yield the samples that are missing in the output, with these fields; None keeps all."""
     # One draw alone can hardly tell, and everybody knows.
@@ -112,14 +137,16 @@ def _records(
         estimates.note(samples[0].diagnostics.get("log_mass_reliable"))
     for sample in samples:
         if task.missing is None or sample.index in task.missing:
+            tally.add(sample)
             yield sample.to_json(fields)
 
 
-@dataclass(frozen=True)
+@dataclass
 class Tasks:
     """Turns records into tasks, leaving out what an output to resume holds already.
 
     Attributes:
+        skipped: Records left out so far.
         has_keys: Whether the constraints of tasks so far have what tokens are guessed by.
     """
 
@@ -127,6 +154,7 @@ class Tasks:
     requirements: Requirements
     finished: FinishedRecords
     reward: Reward | None = None
+    skipped: int = 0
     has_keys: set[bool] = field(default_factory=set)
 
     def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task]:
@@ -137,11 +165,15 @@ class Tasks:
             if isinstance(record, BadRecord):
                 if self.finished.missing(record.id, 1):
                     yield Task(record.id, record.error, ends_run=True)
+                else:
+                    self.skipped += 1
                 continue
             n = self.options.n if record.n is None else record.n
             missing = self.finished.missing(record.id, n)
             if missing:
                 yield self._task(record, n, frozenset(missing))
+            else:
+                self.skipped += 1
 
     def _task(self, record: PromptRecord, n: int, missing: frozenset[int]) -> Task:
         from cdec.samplers import Request

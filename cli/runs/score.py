@@ -7,6 +7,7 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
 
+from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.runs import models
@@ -20,7 +21,7 @@ from cdec.cli.runs.inputs import (
     typed_prompt,
 )
 from cdec.cli.runs.loop import Loop, Task, at_temperatures
-from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
+from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.requirements import Requirements
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.record_fields import fields_of
@@ -91,6 +92,7 @@ def score(options: Options, run: Run) -> int:
     Raises:
         CdecError: What every record would meet; with ``--strict`` the first bad record's own error.
     """
+    from cdec.data.input.count import count_records
     from cdec.data.input.source import SourceStats
 
     refuse_revision(options.model, run.typed)
@@ -106,19 +108,26 @@ def score(options: Options, run: Run) -> int:
         options.template,
         limits,
     )
-    held = RunConstraint.read(paths, denied, options)
-    model = models.open_model(options)
+    with run.console.stage("opening artifacts"):
+        held = RunConstraint.read(paths, denied, options)
+    with run.console.stage(loading(options.model)):
+        model = models.open_model(options)
     if named is None:
         held = without_misfit(held, model, run)
     with Requirements(held, model, required=False) as requirements:
         run.console.warn(requirements.take_notices())
         tasks = map(Tasks(options, prompts, requirements).of, _records(options, limits, stats))
         is_pooled = bool(paths) or prompts.by_id is not None
+        tally = Tally()
         loop = Loop(
             work=at_temperatures(model, warping_of(options), partial(_scores, options)),
-            records=lambda task, result: [_kept({**task.head, **result.to_json()}, fields)],
+            records=partial(_written, tally, fields),
             write=partial(print_json, run.console),
             strict=options.strict,
+            phase="scoring",
+            total=count_records(options.input),
+            model=model,
+            tally=tally,
         )
         status = loop.over(pooled(tasks, options.batch_size, is_pooled=is_pooled), run)
         run.console.warn([*requirements.take_notices(), *prompts.notices, *stats.notices])
@@ -144,6 +153,14 @@ def _scores(
         end=options.end,
     )
     return scorer.run(requests)
+
+
+def _written(
+    tally: Tally, fields: Sequence[str] | None, task: Task, result: Score
+) -> list[dict[str, object]]:
+    """Count a score, and return its record."""
+    tally.judge(result.valid)
+    return [_kept({**task.head, **result.to_json()}, fields)]
 
 
 def _kept(record: dict[str, object], fields: Sequence[str] | None) -> dict[str, object]:

@@ -18,7 +18,7 @@ from cdec.compilers.grammars.definition import GrammarLimits, Lexer
 from cdec.compilers.grammars.options import UNNAMED, Dialect, GrammarOptions
 from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.compilers.grammars.parser_choice import ParserChoice, choose_parser
-from cdec.compilers.grammars.report import Clock, GrammarReport, ProgressCallback
+from cdec.compilers.grammars.report import Clock, GrammarReport
 from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
 from cdec.compilers.grammars.scanner.contexts import Contexts, find_contexts
 from cdec.compilers.grammars.scanner.reach import states_with_fallback
@@ -30,6 +30,7 @@ from cdec.compilers.grammars.trees.token_trie import TokenTrie
 from cdec.core.artifacts.write import MADE_FROM_KEY, refuse_existing, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.grammars.errors import EmptyLanguageError
+from cdec.core.progress import Progress, silent
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -47,7 +48,7 @@ def compile_grammar(
     allow_imports: Path | None = None,
     name: str = UNNAMED,
     force: bool = False,
-    progress: ProgressCallback | None = None,
+    progress: Progress = silent,
 ) -> GrammarReport:
     """Compile a grammar into an artifact.
 
@@ -63,7 +64,7 @@ def compile_grammar(
         allow_imports: Folder from which Lark files may be imported, besides lark's own.
         name: Name of the source, recorded and shown, never opened.
         force: Replace an existing file.
-        progress: Called when a phase begins.
+        progress: Told when a phase begins.
 
     Returns:
         What was done. Cost: some 0.3 seconds for JSON and 131,072 tokens, seconds for C; all cores
@@ -95,7 +96,7 @@ def compile_with(
     options: GrammarOptions,
     *,
     force: bool = False,
-    progress: ProgressCallback | None = None,
+    progress: Progress = silent,
 ) -> GrammarReport:
     """Compile as ``compile_grammar`` does, with options as one object."""
     path = Path(path)
@@ -120,7 +121,7 @@ def build_grammar(
     vocabulary: Vocabulary,
     options: GrammarOptions,
     path: Path,
-    progress: ProgressCallback | None = None,
+    progress: Progress = silent,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str], GrammarReport]:
     """Compile a grammar in memory.
 

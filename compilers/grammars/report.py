@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -11,12 +11,19 @@ from typing import Any, Literal, TypeAlias, cast
 
 from cdec.compilers.grammars.definition import Grammar, Lexer
 from cdec.core.errors import Notice
+from cdec.core.progress import Progress, Stage
 
 Phase: TypeAlias = Literal["read", "tables", "scanner", "soundness", "trie", "trees", "write"]
-PHASES: tuple[Phase, ...] = ("read", "tables", "scanner", "soundness", "trie", "trees", "write")
-
-ProgressCallback: TypeAlias = Callable[[Phase], None]
-"""Called when a phase begins."""
+PHASES: dict[Phase, str] = {
+    "read": "reading the grammar",
+    "tables": "building parse tables",
+    "scanner": "building the scanner",
+    "soundness": "proving soundness",
+    "trie": "sorting the vocabulary",
+    "trees": "building subterminal trees",
+    "write": "writing",
+}
+"""Every phase in its order, and what progress calls it."""
 
 
 @dataclass(slots=True)
@@ -112,18 +119,18 @@ class Clock:
 
     Args:
         report: Its ``seconds`` are written.
-        progress: Called with the name of every phase.
+        progress: Told when a phase begins.
     """
 
-    def __init__(self, report: GrammarReport, progress: ProgressCallback | None) -> None:
+    def __init__(self, report: GrammarReport, progress: Progress) -> None:
         self._report = report
         self._progress = progress
 
     @contextmanager
     def phase(self, name: Phase) -> Iterator[None]:
         """Measure the block as one phase; one that raises is not noted."""
-        if self._progress is not None:
-            self._progress(name)
+        number = list(PHASES).index(name)
+        self._progress(Stage(PHASES[name], number, len(PHASES), "stages"))
         started = time.perf_counter()
         yield
         taken = time.perf_counter() - started

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.sets.kernels import gather, gather_offsets, mark_distinct
-from cdec.compilers.sets.report import Phase, SetReport
+from cdec.compilers.sets.report import SetReport
 from cdec.compilers.sets.runs import Rows, RowStore, gathered, offsets_of
 from cdec.core.errors import LimitError, Notice
 from cdec.core.sets.text_index import build_text_index
@@ -28,7 +28,7 @@ def assemble_set(
     store: RowStore,
     vocabulary: Vocabulary,
     report: SetReport,
-    start_phase: Callable[[Phase, int], None],
+    begin: Callable[[str], None],
 ) -> dict[str, NDArray[Any]]:
     """Build all columns of a set artifact.
 
@@ -37,7 +37,7 @@ def assemble_set(
         store: Gives room for the large results.
         vocabulary: Of the token ids.
         report: Counts, seconds and notices are added to it.
-        start_phase: Called with each phase and its number of rows.
+        begin: Called with the name of each stage, for people.
 
     Returns:
         Arrays by column name. Cost: O(T) and one sort of the text hashes.
@@ -59,11 +59,11 @@ def assemble_set(
     hashes = rows.columns["hashes"][picked]
     rows.columns.clear()
     del rows, first, picked
-    start_phase("trie", len(hashes))
+    begin("building the trie")
     started = time.perf_counter()
     trie = build_trie(tokens, row_offsets, vocabulary.size)
     report.seconds["trie"] = time.perf_counter() - started
-    start_phase("index", len(hashes))
+    begin("indexing texts")
     started = time.perf_counter()
     text_hash, text_row = build_text_index(hashes)
     report.seconds["index"] = time.perf_counter() - started

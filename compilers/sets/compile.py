@@ -19,13 +19,13 @@ from cdec.compilers.sets.report import (
     BadLines,
     LeadingSpace,
     Normalization,
-    ProgressCallback,
     SetLimits,
     SetReport,
 )
 from cdec.compilers.sets.source import token_batches
 from cdec.compilers.sets.token_rows import TokenRowReader
 from cdec.core.artifacts.write import MADE_FROM_KEY, refuse_existing, write_artifact
+from cdec.core.progress import Progress, silent
 from cdec.core.sets.entities import EntityBatch, TokenBatch
 
 if TYPE_CHECKING:
@@ -49,7 +49,7 @@ def compile_set(
     source: str = "",
     made_from: Callable[[], str] | None = None,
     force: bool = False,
-    progress: ProgressCallback | None = None,
+    progress: Progress = silent,
 ) -> SetReport:
     """Compile texts into a set artifact.
 
@@ -74,7 +74,7 @@ def compile_set(
         source: Name of the source, recorded and shown, never opened.
         made_from: Asked when all lines are read for what the artifact records of its making.
         force: Replace an existing file.
-        progress: Called after every batch and at every phase.
+        progress: Called after every batch, and when a stage begins.
 
     Returns:
         What was done. Cost: about 1.5 times the tokenizer's own time; some 100 bytes of memory an
@@ -114,7 +114,7 @@ def compile_token_set(
     source: str = "",
     made_from: Callable[[], str] | None = None,
     force: bool = False,
-    progress: ProgressCallback | None = None,
+    progress: Progress = silent,
 ) -> SetReport:
     """Compile token rows, as they are, into a set artifact.
 
@@ -134,7 +134,7 @@ def compile_token_set(
         source: Name of the source, recorded and shown, never opened.
         made_from: Asked when all lines are read for what the artifact records of its making.
         force: Replace an existing file.
-        progress: Called after every batch and at every phase.
+        progress: Called after every batch, and when a stage begins.
 
     Returns:
         What was done.

@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from cdec.compilers.sets.assemble import assemble_set, set_metadata
 from cdec.compilers.sets.encode import SetEncoder, tokenized_ahead
 from cdec.compilers.sets.options import SetOptions
-from cdec.compilers.sets.report import Phase, ProgressCallback, SetLimits, SetProgress, SetReport
+from cdec.compilers.sets.report import SetLimits, SetReport
 from cdec.compilers.sets.runs import RowBatch, RowStore
 from cdec.compilers.sets.source import entity_batches
 from cdec.core.errors import EmptySetError, LimitError, Notice, UsageError
+from cdec.core.progress import Progress, Stage, silent
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -50,7 +51,7 @@ class SetJob:
         options: SetOptions,
         limits: SetLimits | None,
         memory_limit: int | None = None,
-        progress: ProgressCallback | None = None,
+        progress: Progress = silent,
     ) -> None:
         self.vocabulary = vocabulary
         self.options = options
@@ -101,7 +102,7 @@ class SetJob:
                     limit=f"max_entities {self.limits.max_entities}",
                 )
             yield batch
-            self._tell("tokenize", self._read, None)
+            self._progress(Stage("tokenizing", self._read, None, "entities"))
 
     def run(
         self,
@@ -123,15 +124,15 @@ class SetJob:
             report.seconds["read"] = time.perf_counter() - self._started
             if not n_rows:
                 raise self._empty()
-            self._start("sort", n_rows)
+            self._begin("sorting")
             started = time.perf_counter()
             rows = store.finish()
             report.seconds["sort"] = time.perf_counter() - started
-            arrays = assemble_set(rows, store, self.vocabulary, report, self._start)
+            arrays = assemble_set(rows, store, self.vocabulary, report, self._begin)
             report.entities = count_members(report.rows)
             report.duplicates = entities - report.entities
             self._add_notices()
-            self._start("write", report.rows)
+            self._begin("writing")
             started = time.perf_counter()
             metadata = set_metadata(
                 self.vocabulary,
@@ -143,15 +144,10 @@ class SetJob:
             report.bytes = keep(arrays, metadata)
             report.seconds["write"] = time.perf_counter() - started
         report.seconds["total"] = time.perf_counter() - self._started
-        self._tell("write", report.rows, report.rows)
         return report
 
-    def _start(self, phase: Phase, total: int) -> None:
-        self._tell(phase, 0, total)
-
-    def _tell(self, phase: Phase, done: int, total: int | None) -> None:
-        if self._progress is not None:
-            self._progress(SetProgress(phase, done, total))
+    def _begin(self, name: str) -> None:
+        self._progress(Stage(name))
 
     def _empty(self) -> EmptySetError:
         report = self.report

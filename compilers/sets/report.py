@@ -1,8 +1,7 @@
-"""Limits, progress and report of a set compilation."""
+"""Limits and report of a set compilation."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, TypeAlias
@@ -13,7 +12,6 @@ from cdec.core.options import check_limits, limit
 Normalization: TypeAlias = Literal["none", "nfc", "nfkc"]
 LeadingSpace: TypeAlias = Literal["auto", "always", "never", "both"]
 BadLines: TypeAlias = Literal["error", "skip"]
-Phase: TypeAlias = Literal["tokenize", "sort", "trie", "index", "write"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,24 +29,6 @@ class SetLimits:
 
     def __post_init__(self) -> None:
         check_limits(self)
-
-
-@dataclass(frozen=True, slots=True)
-class SetProgress:
-    """How far a compilation is.
-
-    Attributes:
-        phase: What is being done.
-        done: Entities read so far, in phase ``tokenize``; else 0, or ``total`` when finished.
-        total: Rows the phase handles; None while the source is still being read.
-    """
-
-    phase: Phase
-    done: int
-    total: int | None
-
-
-ProgressCallback: TypeAlias = Callable[[SetProgress], None]
 
 
 @dataclass(slots=True)

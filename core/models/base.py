@@ -235,6 +235,11 @@ class LanguageModel(ABC):
         """Return what was computed for the prompt at ``root`` so far."""
         return self._table.usage(root)
 
+    @property
+    def total_usage(self) -> Usage:
+        """What was computed so far for all prompts, in this model and in all its views."""
+        return self._table.total
+
     def prompt_length(self, root: int) -> int:
         """Return the prompt's length in tokens."""
         return self._table.get("prompt_length", root)

@@ -42,7 +42,8 @@ class PromptTable:
         self._tree = tree
         self._warpings = [IDENTITY]
         self._warping_numbers = {IDENTITY: 0}
-        for name in ("calls", "tokens", "evaluations", "prompt_length", "start", "warping"):
+        self._totals = dict.fromkeys(("calls", "tokens", "evaluations"), 0)
+        for name in (*self._totals, "prompt_length", "start", "warping"):
             tree.add_root_column(name, np.int64, 0)
 
     def set_up(self, root: int, length: int, warping: Warping) -> None:
@@ -74,8 +75,14 @@ class PromptTable:
         """Return what was computed for a prompt so far."""
         return Usage(*(self.get(name, root) for name in ("calls", "tokens", "evaluations")))
 
+    @property
+    def total(self) -> Usage:
+        """What was computed so far for all prompts, those included that are gone."""
+        return Usage(**self._totals)
+
     def add(self, name: str, nodes: NDArray[np.int64], amounts: ArrayLike) -> None:
-        """Add ``amounts``, int[n] or one for all, to a value of the prompts of ``nodes``."""
+        """Add ``amounts``, int[n] or one for all, to what was computed for the prompts of nodes."""
+        self._totals[name] += int(np.broadcast_to(amounts, nodes.shape).sum())
         np.add.at(self._tree.root_columns[name], self._tree.number[nodes], amounts)
 
     def warp(self, nodes: NDArray[np.int64], scores: Any) -> Any:

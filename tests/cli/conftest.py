@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -19,14 +20,18 @@ from cdec.core.tokens.vocabulary import Vocabulary
 
 from . import light
 
+SUMMARY = re.compile(r"^[\d,]+ records?\b.*; .+ s(, [\d,]+ model calls?)?\n\Z", re.MULTILINE)
+"""The line that ends a run."""
+
 
 @dataclass(frozen=True)
 class Result:
-    """What one run of the command line left behind."""
+    """What one run of the command line left behind; stderr is without the summary's line."""
 
     status: int
     stdout: bytes
     stderr: str
+    summary: str = ""
 
     @property
     def records(self) -> list[Any]:
@@ -69,7 +74,11 @@ def cdec(
             sys.stdout.flush()
             sys.stderr.flush()
         captured = capfd.readouterr()
-        return Result(status, captured.out.encode("utf-8", "surrogateescape"), captured.err)
+        stdout = captured.out.encode("utf-8", "surrogateescape")
+        found = SUMMARY.search(captured.err)
+        if found is None:
+            return Result(status, stdout, captured.err)
+        return Result(status, stdout, captured.err[: found.start()], found[0].rstrip("\n"))
 
     yield run
     os.dup2(original, 0)

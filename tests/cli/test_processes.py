@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 import os
 import random
+import re
+import shlex
 import signal
 import subprocess
 import sys
@@ -35,11 +37,13 @@ def _words(*more: str) -> list[str]:
     return [*common, "-n", "2", "--fields", "id,index,text", *more]
 
 
-def _start(folder: Path, seconds: float, words: list[str]) -> subprocess.Popen[bytes]:
+def _start(
+    folder: Path, seconds: float, words: list[str], *, stdin: int = subprocess.DEVNULL
+) -> subprocess.Popen[bytes]:
     return subprocess.Popen(
         [*SCRIPT, str(seconds), *words],
         cwd=folder,
-        stdin=subprocess.DEVNULL,
+        stdin=stdin,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -82,12 +86,66 @@ def test_a_signal_leaves_whole_lines_and_resume_completes_them(
     _wait_for_lines(output, 2)
     running.send_signal(signum)
     _, stderr = running.communicate(timeout=10)
-    assert (running.returncode, stderr) == (status, b"")
+    assert running.returncode == status
     data = output.read_bytes()
-    assert data.endswith(b"\n") and len(data.splitlines()) < 2 * RECORDS
+    done = len(data.splitlines()) // 2
+    assert data.endswith(b"\n") and done < RECORDS
+    word = "interrupted" if signum == signal.SIGINT else "terminated"
+    first, command = stderr.decode().splitlines()
+    assert re.fullmatch(
+        rf"{word}: {done} of 12 records (is|are) in out\.jsonl; go on with --resume:", first
+    )
+    assert shlex.split(command) == ["cdec", *_words("-o", "out.jsonl"), "--resume"]
     resumed = _start(folder, 0, _words("-o", "out.jsonl", "--resume"))
-    assert resumed.communicate(timeout=60)[1] == b""
+    stderr = resumed.communicate(timeout=60)[1].decode()
+    assert re.fullmatch(rf"{RECORDS - done} records, .* samples: .* valid; .*\n", stderr)
     assert output.read_bytes() == _whole(folder)
+
+
+def test_what_was_printed_is_all_that_an_interrupted_pipe_keeps(folder: Path) -> None:
+    running = _start(folder, 0.2, _words())
+    assert running.stdout is not None
+    first = running.stdout.readline() + running.stdout.readline()
+    running.send_signal(signal.SIGINT)
+    rest, stderr = running.communicate(timeout=10)
+    done = len((first + rest).splitlines()) // 2
+    assert running.returncode == 130
+    assert re.fullmatch(
+        rf"interrupted: {done} of 12 records (is|are) printed, and nothing else is kept\n",
+        stderr.decode(),
+    )
+
+
+def test_a_resumed_run_counts_what_was_there_and_is_interrupted_again(folder: Path) -> None:
+    for _ in range(2):
+        there = (folder / "out.jsonl").exists()
+        resume = ["--resume"] if there else []
+        running = _start(folder, 0.1, _words("-o", "out.jsonl", *resume))
+        before = len((folder / "out.jsonl").read_bytes().splitlines()) if there else 0
+        _wait_for_lines(folder / "out.jsonl", before + 4)
+        running.send_signal(signal.SIGINT)
+        _, stderr = running.communicate(timeout=10)
+        done = len((folder / "out.jsonl").read_bytes().splitlines()) // 2
+        assert f"interrupted: {done} of 12 records are in out.jsonl".encode() in stderr
+        assert stderr.count(b"--resume") == 2
+
+
+def test_an_interrupt_before_the_first_record_of_a_pipe_and_quiet_says_nothing(
+    folder: Path,
+) -> None:
+    command = "cdec sample -a letters.arrow -o x.jsonl --resume"
+    loud = (
+        "interrupted: 0 records are in x.jsonl; go on with --resume and the same input:\n"
+        f"  {command}\n"
+    )
+    for words, said in (([], loud), (["--quiet"], "")):
+        awaiting = ["sample", "-a", "letters.arrow", "-o", "x.jsonl", *words]
+        running = _start(folder, 0, [*awaiting, "--force"], stdin=subprocess.PIPE)
+        _wait_for_path(folder / "x.jsonl.manifest.json")
+        (folder / "x.jsonl.manifest.json").unlink()
+        running.send_signal(signal.SIGINT)
+        _, stderr = running.communicate(timeout=10)
+        assert (running.returncode, stderr.decode()) == (130, said)
 
 
 def test_killed_runs_resume_without_loss_or_repetition(folder: Path) -> None:
@@ -167,6 +225,16 @@ def test_a_disk_that_fills_up_keeps_whole_lines(folder: Path) -> None:
     assert lines and all(line.endswith(b"}\n") for line in lines)
 
 
+@pytest.mark.parametrize("end", ["closed", "full"])
+def test_a_stderr_that_takes_nothing_loses_no_data(folder: Path, end: str) -> None:
+    if end == "full" and not Path("/dev/full").exists():
+        pytest.skip("no /dev/full on this system")
+    redirected = "2>&-" if end == "closed" else "2>/dev/full"
+    command = f"{shlex.join([*SCRIPT, '0', *_words('--progress')])} {redirected}"
+    done = subprocess.run(["bash", "-c", command], cwd=folder, stdout=subprocess.PIPE)
+    assert (done.returncode, done.stdout) == (0, _whole(folder))
+
+
 def test_two_writers_on_one_file_are_refused(folder: Path) -> None:
     output = folder / "out.jsonl"
     first = _start(folder, 0.3, _words("-o", "out.jsonl"))
@@ -194,7 +262,7 @@ def test_an_interrupted_compilation_leaves_nothing_behind(tmp_path: Path) -> Non
     time.sleep(0.3)
     running.send_signal(signal.SIGINT)
     _, stderr = running.communicate(timeout=20)
-    assert (running.returncode, stderr) == (130, b"")
+    assert (running.returncode, stderr) == (130, b"interrupted: nothing was written\n")
     assert list(tmp_path.iterdir()) == []
 
 

@@ -12,7 +12,7 @@ from cdec.cli.runs.classify.labels import Labels
 from cdec.cli.runs.classify.shown import Shown
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
-from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
+from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.requirements import Requirements
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.record_fields import fields_of
@@ -41,8 +41,10 @@ def classify(options: Options, run: Run) -> int:
     prompts = Prompts.open(options, max_n=_ANY_N, passed_on=passed_on)
     classifier = _classifier(options, prompts.template)
     records, paths = labels.paths(prompts.records(), run)
-    held = RunConstraint.read(paths, read_denied(options.deny), options)
-    model = models.open_model(options)
+    with run.console.stage("opening artifacts"):
+        held = RunConstraint.read(paths, read_denied(options.deny), options)
+    with run.console.stage(loading(options.model)):
+        model = models.open_model(options)
     default, notices = labels.compiled(model.vocabulary)
     run.console.warn(notices)
     shown = Shown(run.console, options.format, fields)
@@ -54,6 +56,8 @@ def classify(options: Options, run: Run) -> int:
             write=shown.write,
             strict=options.strict,
             phase="classifying",
+            total=prompts.total,
+            model=model,
         )
         shown.begin()
         tasks = (_task(record, requirements) for record in records)

@@ -11,11 +11,12 @@ from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
 from cdec.compilers.grammars.child.process import ServerFaultError, ServerProcess, broken
-from cdec.compilers.grammars.child.protocol import Message, error_from_json
+from cdec.compilers.grammars.child.protocol import Message, error_from_json, told_stage
 from cdec.compilers.grammars.options import GrammarOptions
-from cdec.compilers.grammars.report import GrammarReport, ProgressCallback
+from cdec.compilers.grammars.report import GrammarReport
 from cdec.core.artifacts.write import refuse_existing
 from cdec.core.errors import CdecError, LimitError
+from cdec.core.progress import Progress, silent
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -78,7 +79,7 @@ class ChildCompiler:
         options: GrammarOptions | None = None,
         *,
         force: bool = False,
-        progress: ProgressCallback | None = None,
+        progress: Progress = silent,
     ) -> GrammarReport:
         """Compile a grammar into an artifact, as ``compile_grammar`` does.
 
@@ -88,7 +89,7 @@ class ChildCompiler:
             path: The artifact.
             options: How to read and compile it, and the limits.
             force: Replace an existing file.
-            progress: Called when a phase begins.
+            progress: Told when a phase begins, and of kernels that are compiled first.
 
         Returns:
             What was done. Cost: ``compile_grammar``'s and some 20 milliseconds; the first call also
@@ -109,7 +110,7 @@ class ChildCompiler:
         }
         with self._lock:
             try:
-                server = self._prepared(vocabulary)
+                server = self._prepared(vocabulary, progress)
                 server.forget_printed()
                 server.send(Message(body, data))
                 report = self._answer(server, options, progress)
@@ -130,14 +131,15 @@ class ChildCompiler:
         if server is not None:
             server.kill()
 
-    def _prepared(self, vocabulary: Vocabulary) -> ServerProcess:
+    def _prepared(self, vocabulary: Vocabulary, progress: Progress) -> ServerProcess:
         """Return a server that is ready and knows the vocabulary."""
         if self._server is None or not self._server.is_running:
             self._stop()
             self._server = ServerProcess()
         self._is_idle = False
         if not self._is_ready:
-            self._server.receive()
+            while (stage := told_stage(self._server.receive())) is not None:
+                progress(stage)
             self._is_ready = True
         if self._vocabulary is not vocabulary:
             self._server.send(_vocabulary_message(vocabulary))
@@ -145,7 +147,7 @@ class ChildCompiler:
         return self._server
 
     def _answer(
-        self, server: ServerProcess, options: GrammarOptions, progress: ProgressCallback | None
+        self, server: ServerProcess, options: GrammarOptions, progress: Progress
     ) -> GrammarReport:
         """Return the report of the grammar that was sent, or raise what became of it."""
         self.usage = None
@@ -158,9 +160,9 @@ class ChildCompiler:
             body = message.body
             if body["kind"] == "ended":
                 break
-            if body["kind"] == "phase":
-                if progress is not None:
-                    progress(body["phase"])
+            stage = told_stage(message)
+            if stage is not None:
+                progress(stage)
             else:
                 result = _result(message, options)
         self._is_idle = True
@@ -179,7 +181,7 @@ def compile_in_child(
     options: GrammarOptions | None = None,
     *,
     force: bool = False,
-    progress: ProgressCallback | None = None,
+    progress: Progress = silent,
 ) -> GrammarReport:
     """Compile one grammar in a ``ChildCompiler`` of its own; for several, keep one."""
     with ChildCompiler() as child:

@@ -6,11 +6,13 @@ import json
 import os
 import struct
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import asdict
 from typing import Any, NamedTuple
 
 from cdec.core import errors as core_errors
 from cdec.core.errors import CdecError
 from cdec.core.grammars import errors as grammar_errors
+from cdec.core.progress import Stage
 
 MAX_FRAME = 1 << 31
 """Bytes of one message; a longer one means that the stream is broken."""
@@ -62,6 +64,18 @@ class Inbox:
             rest = bytes(self._buffer[_SIZES.size + body : end])
             del self._buffer[:end]
             yield Message(json.loads(text), rest)
+
+
+def stage_message(stage: Stage) -> Message:
+    """Return the message that tells how far work is."""
+    return Message({"kind": "stage", "stage": asdict(stage)})
+
+
+def told_stage(message: Message | None) -> Stage | None:
+    """Return how far work is; None for another message, or none."""
+    if message is None or message.body["kind"] != "stage":
+        return None
+    return Stage(**message.body["stage"])
 
 
 def error_to_json(error: CdecError) -> dict[str, Any]:

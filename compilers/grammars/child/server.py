@@ -26,10 +26,12 @@ from cdec.compilers.grammars.child.protocol import (
     Message,
     error_to_json,
     pack,
+    stage_message,
     write_all,
 )
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.errors import CdecError
+from cdec.core.progress import COMPILING, Stage
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -66,11 +68,11 @@ def serve(requests: int, answers: int) -> None:
 
     Args:
         requests: Descriptor to read ``vocabulary`` and ``compile`` messages from.
-        answers: Descriptor to write ``ready``, ``phase``, ``report``, ``error`` and ``ended`` to.
+        answers: Descriptor to write ``stage``, ``ready``, ``report``, ``error`` and ``ended`` to.
     """
     # The parent answers the terminal's Ctrl-C: it closes the pipe or kills this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _load_kernels()
+    _load_kernels(answers)
     write_all(answers, pack(Message({"kind": "ready"})))
     inbox, vocabulary = Inbox(), None
     while data := os.read(requests, _PIECE):
@@ -81,19 +83,32 @@ def serve(requests: int, answers: int) -> None:
                 _answer(message, vocabulary, requests, answers)
 
 
-def _load_kernels() -> None:
-    """Compile a small grammar, so that every kernel is loaded before the first fork."""
+def _load_kernels(answers: int) -> None:
+    """Compile a small grammar, so that every kernel is loaded before the first fork.
+
+    Kernels that are in no cache take a minute: the first of them is told.
+    """
     import gc
 
     import cdec.core.artifacts.write  # noqa: F401  # loaded for the forks
     from cdec.compilers.grammars.compile import build_grammar
+    from cdec.core.kernels import watched_compilation
     from cdec.core.tokens.vocabulary import Vocabulary
+
+    is_told = False
+
+    def tell(is_compiling: bool) -> None:
+        nonlocal is_told
+        if is_compiling and not is_told:
+            write_all(answers, pack(stage_message(COMPILING)))
+            is_told = True
 
     tokens = [bytes([byte]) for byte in range(256)]
     vocabulary = Vocabulary([*tokens, b"ab", b""], [257])
-    for lexer in ("contextual", "dynamic"):
-        options = GrammarOptions.from_json(GrammarOptions().to_json() | {"lexer": lexer})
-        build_grammar(_FIRST_GRAMMAR, vocabulary, options, Path("first"))
+    with watched_compilation(tell):
+        for lexer in ("contextual", "dynamic"):
+            options = GrammarOptions.from_json(GrammarOptions().to_json() | {"lexer": lexer})
+            build_grammar(_FIRST_GRAMMAR, vocabulary, options, Path("first"))
     # What is there stays there: collections in a fork would only copy its pages.
     gc.collect()
     gc.freeze()
@@ -201,8 +216,8 @@ def _outcome(
 ) -> Message:
     from cdec.compilers.grammars.compile import compile_with
 
-    def tell(phase: str) -> None:
-        write_all(writing, pack(Message({"kind": "phase", "phase": phase})))
+    def tell(stage: Stage) -> None:
+        write_all(writing, pack(stage_message(stage)))
 
     body = message.body
     try:

@@ -7,8 +7,11 @@ import io
 import pytest
 
 from cdec.cli.frame.console import Console, escape
+from cdec.cli.frame.progress import LiveLine, PlainLines
 from cdec.cli.frame.redaction import REPLACEMENT, redact
 from cdec.core.errors import CdecError, Notice
+from cdec.core.progress import Stage
+from tests.cli.screen import screen
 
 
 class Terminal(io.StringIO):
@@ -66,25 +69,24 @@ def test_quiet_keeps_errors_only() -> None:
     console = Console(quiet=True, progress=True, stderr=stream)
     console.note("hello")
     console.warn([Notice("W_X", "x")])
-    with console.progress("records") as progress:
-        progress.update("sampling", 1, None)
+    with console.stage("sampling", 9, "records") as tell:
+        tell(Stage("sampling", 1, 9, "records"))
     console.error(CdecError("broken"))
     assert stream.getvalue() == "error E_INTERNAL: broken\n"
 
 
-def test_progress_is_silent_where_stderr_is_no_terminal() -> None:
+def test_a_short_run_says_nothing_where_stderr_is_no_terminal() -> None:
     stream = io.StringIO()
-    with Console(stderr=stream).progress("lines") as progress:
-        progress.update("reading", 5, 10)
+    with Console(stderr=stream).stage("reading", 10, "lines") as tell:
+        tell(Stage("reading", 5, 10, "lines"))
     assert stream.getvalue() == ""
 
 
-def test_forced_progress_is_plain_where_stderr_is_no_terminal() -> None:
+def test_progress_that_is_asked_for_is_plain_where_stderr_is_no_terminal() -> None:
     stream = io.StringIO()
-    with Console(stderr=stream, progress=True).progress("lines") as progress:
-        progress.update("reading", 5, 10)
-    assert stream.getvalue().startswith("reading: 5 of 10 lines, ")
-    assert "\x1b" not in stream.getvalue()
+    with Console(stderr=stream, progress=True).stage("reading", 10, "lines") as tell:
+        tell(Stage("reading", 5, 10, "lines"))
+    assert stream.getvalue() == "reading: 5 of 10 lines, 0 s so far\n"
 
 
 @pytest.mark.parametrize(
@@ -104,25 +106,55 @@ def test_only_an_able_terminal_gets_control_codes(
         monkeypatch.setenv(name, value)
     stream = Terminal()
     console = Console(stderr=stream)
-    with console.progress("lines") as progress:
-        progress.update("reading", 5, 10)
-        progress.update("[red]sorting", 5, None)
+    with console.stage("[red]reading\x1b[1m\n"):
+        console.note("said meanwhile")
     assert console.is_fancy is fancy
     assert ("\x1b" in stream.getvalue()) is fancy
+    assert "\x1b[1m" not in stream.getvalue()
 
 
-def test_a_stderr_that_fails_does_not_stop_the_run() -> None:
+def test_what_is_said_stands_on_a_line_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("NO_COLOR", raising=False)
+    monkeypatch.setenv("TERM", "xterm")
+    terminal = Terminal()
+    console = Console(stderr=terminal, stdout=terminal)
+    with console.stage("reading"):
+        console.note("said meanwhile")
+        console.data("data")
+    assert screen(terminal.getvalue()) == ["said meanwhile", "data", ""]
+
+
+def test_a_stderr_that_fails_or_is_closed_does_not_stop_the_run() -> None:
     class Broken(io.StringIO):
         def write(self, text: str) -> int:
             raise BrokenPipeError
 
-    Console(stderr=Broken()).note("lost")
+    closed = io.StringIO()
+    closed.close()
+    for stream in (Broken(), closed):
+        console = Console(stderr=io.StringIO())
+        console.stderr = stream
+        console.note("lost")
+        console.display = PlainLines(stream, ends=True)
+        with console.stage("reading", 10, "lines"):
+            pass
+        console.display = LiveLine(stream)
+        with console.stage("reading"):
+            pass
+
+
+def test_where_there_is_no_stderr_nothing_goes_to_stdout(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr("sys.stderr", None)
+    Console().note("lost")
+    assert capsys.readouterr().out == ""
 
 
 def test_progress_can_be_switched_off_on_a_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("NO_COLOR", raising=False)
     monkeypatch.setenv("TERM", "xterm")
     stream = Terminal()
-    with Console(stderr=stream, progress=False).progress("lines") as progress:
-        progress.update("reading", 5, 10)
+    with Console(stderr=stream, progress=False).stage("reading"):
+        pass
     assert stream.getvalue() == ""

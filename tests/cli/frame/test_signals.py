@@ -84,3 +84,40 @@ def test_a_second_signal_during_the_shutdown_keeps_the_status() -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], timeout=15, capture_output=True)
     assert (done.returncode, done.stderr) == (130, b"")
+
+
+def test_the_second_signal_ends_native_code_too() -> None:
+    code = (
+        "import hashlib, os, signal, threading, time\n"
+        "from cdec.cli.frame.signals import Signals\n"
+        "def kill():\n"
+        "    for _ in range(2):\n"
+        "        time.sleep(0.3)\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "with Signals() as signals:\n"
+        "    signals.before_exit = lambda: os.write(1, b'erased')\n"
+        "    threading.Thread(target=kill, daemon=True).start()\n"
+        "    hashlib.pbkdf2_hmac('sha256', b'x', b'x', 200_000_000)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], timeout=15, capture_output=True)
+    assert (done.returncode, done.stdout) == (130, b"erased")
+
+
+def test_an_interruption_that_a_finaliser_swallows_is_raised_again() -> None:
+    code = (
+        "import os, signal, sys, time\n"
+        "from cdec.cli.frame.signals import Interrupted, Signals\n"
+        "class Deaf:\n"
+        "    def __del__(self):\n"
+        "        os.kill(os.getpid(), signal.SIGTERM)\n"
+        "        time.sleep(0.01)\n"
+        "try:\n"
+        "    with Signals():\n"
+        "        deaf = Deaf()\n"
+        "        del deaf\n"
+        "        time.sleep(20)\n"
+        "except Interrupted as error:\n"
+        "    sys.exit(error.exit_status)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], timeout=15, capture_output=True)
+    assert (done.returncode, done.stderr) == (143, b"")

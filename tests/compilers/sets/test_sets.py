@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdec.compilers import SetProgress, SetReport, compile_set
+from cdec.compilers import SetReport, compile_set
 from cdec.core import Vocabulary, open_artifact
 from cdec.core.artifacts.kinds import read_artifact
 from cdec.core.errors import EmptySetError
+from cdec.core.progress import Stage
 from cdec.core.sets.constraint import SetConstraint
 from cdec.core.sets.entities import EntityBatch
 from tests.compilers.sets.small_tokenizers import byte_level
@@ -252,12 +253,13 @@ def test_source_hash_tells_sources_apart(tmp_path: Path) -> None:
 
 
 def test_progress_tells_every_phase_in_order(tmp_path: Path) -> None:
-    told: list[SetProgress] = []
+    told: list[Stage] = []
     compiled(tmp_path, TITLES, progress=told.append)
-    phases = list(dict.fromkeys(step.phase for step in told))
-    assert phases == ["tokenize", "sort", "trie", "index", "write"]
-    assert told[0] == SetProgress("tokenize", 6, None)
-    assert told[-1] == SetProgress("write", 6, 6)
+    names = ["tokenizing", "sorting", "building the trie", "indexing texts", "writing"]
+    assert [stage.name for stage in told] == names
+    assert told[0] == Stage("tokenizing", 6, None, "entities")
+    # What cannot say how far it is counts nothing.
+    assert {stage.unit for stage in told[1:]} == {""}
 
 
 def test_report_has_the_seconds_of_every_phase(tmp_path: Path) -> None:

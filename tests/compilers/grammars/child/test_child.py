@@ -14,9 +14,11 @@ from pathlib import Path
 import pytest
 
 from cdec.compilers import ChildCompiler, GrammarLimits, GrammarOptions, compile_grammar
+from cdec.compilers.grammars.report import PHASES
 from cdec.core.artifacts.kinds import read_artifact
 from cdec.core.errors import CdecError, LimitError, OutputExistsError, UsageError
 from cdec.core.grammars.errors import GrammarUndefinedError
+from cdec.core.progress import COMPILING, Stage
 from cdec.core.tokens.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
@@ -109,10 +111,12 @@ def test_an_existing_artifact_is_kept_unless_forced(
 def test_phases_are_told_in_their_order(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
-    seen: list[str] = []
+    seen: list[Stage] = []
     report = child.compile(LIST, vocabulary, tmp_path / "x.arrow", progress=seen.append)
-    assert seen == [phase for phase in report.seconds if phase != "total"]
-    assert seen[0] == "read" and seen[-1] == "write"
+    told = [stage for stage in seen if stage != COMPILING]
+    assert [stage.name for stage in told] == list(PHASES.values())
+    assert list(PHASES) == [phase for phase in report.seconds if phase != "total"]
+    assert {(stage.total, stage.unit) for stage in told} == {(len(PHASES), "stages")}
 
 
 def test_too_much_time_and_too_much_memory_are_limits(
@@ -135,7 +139,7 @@ def test_a_child_that_hangs_is_ended(vocabulary: Vocabulary, tmp_path: Path) -> 
     with ChildCompiler() as child:
         child.compile(LIST, vocabulary, tmp_path / "x.arrow")
 
-        def stop(phase: str) -> None:
+        def stop(stage: Stage) -> None:
             assert child.pid is not None
             for pid in _children(child.pid):
                 os.kill(pid, signal.SIGSTOP)
@@ -150,7 +154,7 @@ def test_a_child_that_hangs_is_ended(vocabulary: Vocabulary, tmp_path: Path) -> 
 def test_a_crash_is_told_and_the_next_grammar_compiles(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
-    def crash(phase: str) -> None:
+    def crash(stage: Stage) -> None:
         assert child.pid is not None
         for pid in _children(child.pid):
             os.kill(pid, signal.SIGSEGV)
@@ -175,7 +179,7 @@ def test_an_interrupt_leaves_no_process_behind(vocabulary: Vocabulary, tmp_path:
     seen: list[int] = []
     child = ChildCompiler()
 
-    def interrupt(phase: str) -> None:
+    def interrupt(stage: Stage) -> None:
         assert child.pid is not None
         seen.extend([child.pid, *_children(child.pid)])
         raise KeyboardInterrupt

@@ -1,0 +1,101 @@
+"""What a run did, in numbers: one line on stderr at its end, and a warning of texts cut off."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from cdec.cli.frame.frames import duration, plural
+from cdec.core.errors import Notice
+from cdec.core.sample import FINISH_BUDGET, FINISH_COMPLETE, FINISH_DEAD_END, FINISH_LENGTH, Sample
+
+_ENDS = {
+    FINISH_LENGTH: "cut by length",
+    FINISH_DEAD_END: "at a dead end",
+    FINISH_BUDGET: "past the budget",
+}
+"""How texts end that do not end by themselves, in words."""
+
+
+@dataclass
+class Tally:
+    """Counts of a run; whoever writes a result counts it.
+
+    Attributes:
+        records: Of the input, done in this run.
+        errors: Those of them that became error objects.
+        verdicts: Texts by verdict: members, others, and those of which nothing is known.
+        ends: Samples by ``finish_reason``.
+        cut: Samples under a constraint that the length limit cut off.
+    """
+
+    records: int = 0
+    errors: int = 0
+    verdicts: Counter[bool | None] = field(default_factory=Counter)
+    ends: Counter[str] = field(default_factory=Counter)
+    cut: int = 0
+
+    def judge(self, is_valid: bool | None) -> None:
+        """Count a text by its verdict."""
+        self.verdicts[is_valid] += 1
+
+    def add(self, sample: Sample) -> None:
+        """Count a sample."""
+        self.judge(sample.valid)
+        self.ends[sample.finish_reason] += 1
+        # Without a constraint nobody says where a text ends, and nothing is invalid.
+        self.cut += sample.finish_reason == FINISH_LENGTH and sample.valid is not None
+
+    @property
+    def samples(self) -> int:
+        """How many samples there are."""
+        return self.ends.total()
+
+    @property
+    def incomplete(self) -> int:
+        """How many samples are not whole texts that the method gave for good."""
+        return self.samples - self.ends[FINISH_COMPLETE]
+
+    def notices(self, *, required: bool) -> Iterator[Notice]:
+        """Yield the warnings of texts that were cut off.
+
+        Args:
+            required: Whether all samples must be complete.
+        """
+        if self.cut:
+            yield Notice(
+                "W_CUT",
+                f"{self.cut:,} of {self.samples:,} {_were(self.cut)} cut at `max_new_tokens`, or "
+                "where the model's context ends: raise `max_new_tokens`",
+                {"count": self.cut, "samples": self.samples},
+            )
+        if required and self.incomplete:
+            yield Notice(
+                "W_INCOMPLETE",
+                f"{self.incomplete:,} of {self.samples:,} {_were(self.incomplete)} not complete, "
+                "which `require_complete` asks for",
+                {"count": self.incomplete, "samples": self.samples},
+            )
+
+    def line(self, seconds: float, calls: int | None) -> str:
+        """Return the run in one line.
+
+        Args:
+            seconds: That it took.
+            calls: Of the model; None where there is none.
+        """
+        shown = plural(self.records, "records")
+        texts = self.verdicts.total()
+        if texts not in (0, self.records - self.errors):
+            shown += f", {plural(texts, 'samples' if self.ends else 'texts')}"
+        counts = [f"{self.verdicts[True]:,} valid"] if texts > self.verdicts[None] else []
+        counts += [f"{self.ends[end]:,} {words}" for end, words in _ENDS.items() if self.ends[end]]
+        counts += [plural(self.errors, "errors")] if self.errors else []
+        took = f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
+        cost = took if calls is None else f"{took}, {plural(calls, 'model calls')}"
+        return f"{shown}{': ' if counts else ''}{', '.join(counts)}; {cost}"
+
+
+def _were(count: int) -> str:
+    return "sample was" if count == 1 else "samples were"

@@ -1,0 +1,151 @@
+"""Runs on a terminal of 80 columns: what progress shows, and what is left when they end."""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import re
+import select
+import signal
+import struct
+import subprocess
+import sys
+import termios
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from . import light
+from .screen import frames, screen
+
+SCRIPT = [sys.executable, str(Path(light.__file__))]
+COLUMNS = 80
+
+
+@dataclass(frozen=True)
+class Shown:
+    """What a run left behind, and what its terminal got."""
+
+    status: int
+    written: str
+
+    @property
+    def frames(self) -> list[str]:
+        return frames(self.written)
+
+    @property
+    def screen(self) -> list[str]:
+        return screen(self.written)
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    """A folder with an artifact and a file of prompts."""
+    light.compile_letters(tmp_path / "letters.arrow")
+    lines = (json.dumps({"id": i, "prompt": f"p{i}"}) for i in range(12))
+    (tmp_path / "prompts.jsonl").write_text("".join(f"{line}\n" for line in lines))
+    return tmp_path
+
+
+def _run(
+    folder: Path,
+    seconds: float,
+    *words: str,
+    until: Callable[[str], bool] | None = None,
+    to_terminal: bool = False,
+) -> Shown:
+    """Run a command whose stderr is a terminal; interrupt it when ``until`` holds of its output."""
+    leader, follower = os.openpty()
+    fcntl.ioctl(follower, termios.TIOCSWINSZ, struct.pack("HHHH", 24, COLUMNS, 0, 0))
+    environment = {k: v for k, v in os.environ.items() if k != "NO_COLOR"} | {"TERM": "xterm"}
+    running = subprocess.Popen(
+        [*SCRIPT, str(seconds), *words],
+        cwd=folder,
+        env=environment,
+        stdin=subprocess.DEVNULL,
+        stdout=follower if to_terminal else subprocess.DEVNULL,
+        stderr=follower,
+    )
+    os.close(follower)
+    written, deadline = b"", time.monotonic() + 60
+    while time.monotonic() < deadline:
+        if select.select([leader], [], [], 0.05)[0]:
+            try:
+                piece = os.read(leader, 1 << 16)
+            except OSError:  # how Linux says that the other end is closed
+                break
+            if not piece:
+                break
+            written += piece
+        if until is not None and until(written.decode(errors="replace")):
+            running.send_signal(signal.SIGINT)
+            until = None
+    os.close(leader)
+    return Shown(running.wait(timeout=10), written.decode())
+
+
+WORDS = ("sample", "-a", "letters.arrow", "-i", "prompts.jsonl", "--batch-size", "1")
+
+
+def test_a_run_shows_how_far_it_is_and_leaves_its_summary(folder: Path) -> None:
+    shown = _run(folder, 0.3, *WORDS, "-o", "out.jsonl")
+    assert shown.status == 0
+    drawn = shown.frames
+    assert any("loading the embedded model" in frame for frame in drawn)
+    assert any(
+        re.search(r"━─* ?\d+ of 12 records · [\d.]+/s · \d+ s left", frame) for frame in drawn
+    )
+    assert all(len(frame) < COLUMNS for frame in drawn[:-1])
+    summary, nothing = shown.screen
+    assert summary.startswith("12 records: 12 valid; ")
+    assert nothing == ""
+
+
+def test_an_interrupt_on_a_terminal_says_what_is_kept_and_how_to_go_on(folder: Path) -> None:
+    def is_under_way(written: str) -> bool:
+        return "3 of 12" in written
+
+    shown = _run(folder, 0.3, *WORDS, "-o", "out.jsonl", until=is_under_way)
+    assert shown.status == 130
+    done = len((folder / "out.jsonl").read_text().splitlines())
+    assert shown.screen == [
+        f"interrupted: {done} of 12 records are in out.jsonl; go on with --resume:",
+        f"  cdec {' '.join(WORDS)} -o out.jsonl --resume",
+        "",
+    ]
+
+
+def test_records_on_the_same_terminal_stand_on_lines_of_their_own(folder: Path) -> None:
+    shown = _run(folder, 0.3, *WORDS, "--fields", "id,index,text", to_terminal=True)
+    *records, summary, nothing = shown.screen
+    assert [json.loads(record)["id"] for record in records] == list(range(12))
+    assert summary.startswith("12 records: ")
+    assert nothing == ""
+    assert any("of 12 records" in frame for frame in shown.frames)
+
+
+def test_an_interrupted_compilation_says_that_the_old_artifact_stands(folder: Path) -> None:
+    os.mkfifo(folder / "entities.txt")
+    before = (folder / "letters.arrow").read_bytes()
+    words = ("compile-set", "entities.txt", "-o", "letters.arrow", "--force")
+    # Nobody writes: the run waits until it is interrupted.
+    writer = os.open(folder / "entities.txt", os.O_RDWR)
+    os.write(writer, b"Paris\n")
+    shown = _run(folder, 0, *words, until=lambda written: "tokenizing" in written)
+    os.close(writer)
+    assert shown.status == 130
+    assert shown.screen == [
+        "tokenizer: embedded",
+        "interrupted: nothing was written; the old letters.arrow stands",
+        "",
+    ]
+    assert (folder / "letters.arrow").read_bytes() == before
+
+
+def test_quiet_leaves_a_terminal_alone(folder: Path) -> None:
+    assert _run(folder, 0, *WORDS, "--quiet").written == ""
+    assert "sampling" not in _run(folder, 0, *WORDS, "--no-progress").written
