@@ -17,7 +17,7 @@ from cdec.cli.frame.console import Console
 from cdec.cli.frame.help import SectionedCommand
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
 from cdec.cli.frame.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
-from cdec.cli.frame.suggestions import refuse_unknown_command
+from cdec.cli.frame.suggestions import refuse_unknown_command, suggest_file
 from cdec.core.errors import CdecError, LimitError, OutputError, UsageError
 
 SUMMARY = """Constrained decoding of language models.
@@ -147,6 +147,7 @@ def _report(error: BaseException, run: Run) -> int:
         return error.code if isinstance(error.code, int) else 0
     run.console.traceback(error)
     known = _as_cdec_error(error)
+    suggest_file(known)
     run.console.error(known)
     if isinstance(error, OSError):
         _drop_stdout()
