@@ -12,9 +12,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import CdecError, ExtraMissingError, ModelError, TrustError, UsageError
-from cdec.core.hub import Away
 from cdec.core.models.base import DEFAULT_CACHE_BYTES
 from cdec.core.models.trust import Repository, open_repository
+from cdec.core.tokens.hub import Away
 from cdec.core.tokens.shipped import EMBEDDED, located
 
 if TYPE_CHECKING:

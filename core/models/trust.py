@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cdec.core.errors import ModelError, TrustError
-from cdec.core.hub import Away, hub_away
+from cdec.core.tokens.hub import Away, hub_away
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")

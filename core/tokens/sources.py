@@ -9,8 +9,8 @@ from typing import Any
 import orjson
 
 from cdec.core.errors import ModelError, TrustError, UsageError
-from cdec.core.hub import Away, hub_away
 from cdec.core.tokens.files import check_spec, generation_eos, read_bounded, read_tokenizer_file
+from cdec.core.tokens.hub import Away, hub_away
 from cdec.core.tokens.parts import TokenizerParts, UncheckedTokenizer, assemble
 from cdec.core.tokens.sentencepiece_files import read_sentencepiece
 from cdec.core.tokens.shipped import located, named

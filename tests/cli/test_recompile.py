@@ -24,7 +24,9 @@ def foreign() -> str:
         "vocab": {character: number for number, character in enumerate(CHARACTERS)},
         "merges": [],
     }
-    spec = {"version": "1.0", "added_tokens": [], "model": model}
+    end = {"id": len(CHARACTERS), "content": "</s>", "special": True, "normalized": False}
+    end |= {"single_word": False, "lstrip": False, "rstrip": False}
+    spec = {"version": "1.0", "added_tokens": [end], "model": model}
     Path("tokenizer.json").write_text(json.dumps(spec))
     return "tokenizer.json"
 

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 import pytest
 
 from cdec.core.errors import ModelError
-from cdec.core.hub import ANSWERS_WITHIN, hub_away
 from cdec.core.models.loading import load_model
+from cdec.core.tokens.hub import ANSWERS_WITHIN, hub_away
 from cdec.core.tokens.vocabulary import Vocabulary
 
 
