@@ -129,7 +129,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run_app(run: Run, arguments: Sequence[str] | None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     run.words = tuple(words)
-    result = build_app()(args=words, prog_name="cdec", standalone_mode=False, obj=run)
+    if words[:1] and words[0] in COMMANDS:
+        # Past the group, whose own options Typer would load a validation library for.
+        command, name = build_command(words[0]), f"cdec {words[0]}"
+        result = command.main(args=words[1:], prog_name=name, standalone_mode=False, obj=run)
+    else:
+        result = build_app()(args=words, prog_name="cdec", standalone_mode=False, obj=run)
     return result if isinstance(result, int) else 0
 
 

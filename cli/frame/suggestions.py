@@ -37,9 +37,9 @@ def refuse_unknown_option(error: Exception, command: str, parameters: Iterable[A
     hints = [f"did you mean {near}?"] if near else []
     if others:
         has = "has" if len(others) == 1 else "have"
-        hints.append(f"{', '.join(f'cdec {name}' for name in others[:3])} {has} it")
+        hints.append(f"{', '.join(f'cdec {name}' for name in others[:3])} {has} it;")
     hints.append(f"see `cdec {command} --help-all`")
-    raise UsageError(f"cdec {command} has no option {typed}", hint="; ".join(hints)) from None
+    raise UsageError(f"cdec {command} has no option {typed}", hint=" ".join(hints)) from None
 
 
 def near_option(typed: str, words: Sequence[str]) -> str | None:
@@ -52,8 +52,10 @@ def near_option(typed: str, words: Sequence[str]) -> str | None:
     longer = sorted((word for word in words if word.startswith(typed)), key=len)
     if longer and len(typed) > 2:
         return longer[0]
-    close = get_close_matches(typed, [word for word in words if word.startswith("--")], n=1)
-    return close[0] if close else None
+    # Without the dashes, which would make all short names alike.
+    names = [word.removeprefix("--") for word in words if word.startswith("--")]
+    close = get_close_matches(typed.lstrip("-"), names, n=1)
+    return f"--{close[0]}" if close else None
 
 
 def refuse_unknown_command(words: Sequence[str]) -> None:

@@ -124,7 +124,7 @@ def test_help_imports_nothing_heavy_and_one_command() -> None:
         (("compile-set", "items.jsonl", "--id", "name"), "did you mean --id-field?"),
         (("check", "x.arrow", "--draft", "counts"), "cdec sample, cdec run have it"),
         (("doctor", "--bad-lines", "skip"), "cdec compile-set has it"),
-        (("sample", "--xyzzy"), "see `cdec sample --help-all`"),
+        (("sample", "--xyzzy"), "hint: see `cdec sample --help-all`"),
     ],
 )
 def test_unknown_options_name_the_nearest_and_who_has_them(
