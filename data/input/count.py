@@ -31,15 +31,13 @@ def count_records(source: Source) -> int | None:
     try:
         if str(source) == "-":
             return _count(0, os.lseek(0, 0, os.SEEK_CUR))
-        descriptor = os.open(source, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
+        # subtle: a named pipe that is opened and closed again ends its writer.
+        if not stat.S_ISREG(Path(source).stat().st_mode):
+            return None
+        with Path(source).open("rb", buffering=0) as file:
+            return _count(file.fileno(), 0)
     except (OSError, ValueError):
         return None
-    try:
-        return _count(descriptor, 0)
-    except OSError:
-        return None
-    finally:
-        os.close(descriptor)
 
 
 def _count(descriptor: int, start: int) -> int | None:
