@@ -30,15 +30,16 @@ def execute(options: Options, run: Run) -> int:
     """Compile, sample and compare on the shipped data.
 
     Compiles the shipped list of names, asks the embedded model a few questions whose answers are on
-    the list, and shows for each method how many samples were members and how many were right.
-    Needs no network and takes less than a minute.
+    the list, and shows for each method how many samples were members and how many were right. Then
+    one question with five answers: what masked decoding draws, what the model's law is, and what
+    exact draws. Needs no network and takes less than a minute.
 
     \b
     Examples:
       cdec demo
       cdec demo --prompts 50 -n 16 --json
     """
-    from cdec.cli.demonstration import demonstrate
+    from cdec.cli.demonstration import NEXT, demonstrate
 
     result = demonstrate(run, prompts=options.prompts, n=options.n, seed=options.seed)
     if options.json:
@@ -46,9 +47,15 @@ def execute(options: Options, run: Run) -> int:
         return 0
     run.console.data(result.introduction)
     run.console.data("")
-    print_columns(run.console, *result.answers_table())
-    run.console.data("")
     print_columns(run.console, *result.methods_table())
     run.console.data("")
     run.console.data(result.conclusion)
+    run.console.data("")
+    run.console.data(result.comparison)
+    run.console.data("")
+    print_columns(run.console, *result.answers_table())
+    run.console.data("")
+    run.console.data("Try next:")
+    for line in NEXT:
+        run.console.data(f"  {line}")
     return 0

@@ -1,13 +1,15 @@
-"""What ``cdec demo`` does: the shipped list, the shipped questions, three methods, two tables."""
+"""What ``cdec demo`` does: the shipped list, the shipped questions, three methods; five answers."""
 
 from __future__ import annotations
 
 import json
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
+
+from cdec.cli.answers import ANSWERS, DRAWS, QUESTION, Answer, five_answers
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -22,6 +24,16 @@ METHODS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("masked", {}),
     ("disc", {"K": 4}),
 )
+
+
+NEXT = (
+    f"""cdec classify --prompt '{QUESTION}' \\
+    --labels '{",".join(ANSWERS)}'""",
+    """echo '{"prompt": "Is it raining?", "candidates": ["yes", "no", "maybe"]}' \\
+    | cdec sample --method exact -n 3""",
+    "cdec compile-grammar json",
+)
+"""What to try next: typed as they stand, these need no file."""
 
 
 @dataclass(frozen=True)
@@ -41,27 +53,39 @@ class Demonstration:
         entities: Members of the compiled list.
         questions: What was asked.
         samples: Samples by method, question by question.
+        answers: What was found of one more question, which has five answers.
     """
 
     entities: int
     questions: Sequence[Question]
     samples: dict[str, list[list[Sample]]] = field(default_factory=dict)
+    answers: Sequence[Answer] = ()
 
     @property
     def introduction(self) -> str:
         """What was done, one sentence."""
         return (
             f"Compiled a list of {self.entities:,} names and asked the embedded model "
-            f"{len(self.questions)} questions, {self._draws} samples each."
+            f"{len(self.questions)} questions,\n{self._draws} samples each."
         )
 
     @property
     def conclusion(self) -> str:
         """What the columns mean."""
         return (
-            "valid: the text is on the list. right: it is the answer. evaluations: prefixes the "
-            "model evaluated.\nmasked decoding is valid but biased; disc comes close to the "
-            "model's own distribution over the list."
+            "valid: the text is on the list. right: it is the answer.\n"
+            "evaluations: prefixes that the model evaluated."
+        )
+
+    @property
+    def comparison(self) -> str:
+        """What the last table shows."""
+        lured = max(self.answers, key=lambda answer: answer.masked)
+        likely = max(self.answers, key=lambda answer: answer.law)
+        return (
+            f'Of five answers to "{QUESTION}" masked decoding draws\n'
+            f'"{lured.text}" in {lured.masked:.1%} of {DRAWS:,} draws. By the model\'s own law\n'
+            f'"{likely.text}" has {likely.law:.1%}, and exact draws it in {likely.exact:.1%}:'
         )
 
     @property
@@ -69,13 +93,12 @@ class Demonstration:
         return len(next(iter(self.samples.values()))[0])
 
     def answers_table(self) -> Table:
-        """Return the first sample of each method, question by question."""
-        rows: list[Sequence[str]] = []
-        for i, question in enumerate(self.questions):
-            asked = " ".join(question.prompt.split()).removesuffix("Answer:").strip()
-            texts = (self.samples[name][i][0].text.strip() for name in self.samples)
-            rows.append([_cut(asked, 52), *(_cut(text, 20) for text in texts), question.answer])
-        return ["question", *self.samples, "answer"], rows
+        """Return the answers: the share of each in the draws, and its probability."""
+        header = ["answer", "masked draws", "the law", "exact draws"]
+        return header, [
+            [each.text, f"{each.masked:.1%}", f"{each.law:.1%}", f"{each.exact:.1%}"]
+            for each in self.answers
+        ]
 
     def methods_table(self) -> Table:
         """Return the shares of valid and right samples, and the cost, by method."""
@@ -92,6 +115,9 @@ class Demonstration:
             "questions": len(self.questions),
             "samples": self._draws,
             "methods": self._summary(),
+            "question": QUESTION,
+            "draws": DRAWS,
+            "answers": [asdict(answer) for answer in self.answers],
         }
 
     def _summary(self) -> list[dict[str, Any]]:
@@ -142,6 +168,8 @@ def demonstrate(run: Run, *, prompts: int, n: int, seed: int) -> Demonstration:
             drawn = sampler(**options).draw_batch(model, requests)
             result.samples[name] = [_samples(samples) for samples in drawn]
             run.signals.checkpoint()
+    run.console.note("drawing five answers")
+    result.answers = five_answers(model, seed)
     return result
 
 
@@ -174,7 +202,3 @@ def _samples(result: Any) -> list[Sample]:
     if isinstance(result, Exception):
         raise result
     return list(result)
-
-
-def _cut(text: str, width: int) -> str:
-    return text if len(text) <= width else text[: width - 3] + "..."

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
 from importlib import metadata
+from typing import Any
 
 import pytest
 
 from cdec.cli import doctor
-from cdec.cli.demonstration import shipped_questions
+from cdec.cli.answers import five_answers
+from cdec.cli.demonstration import NEXT, shipped_questions
 
 from .conftest import Runner
 
@@ -59,12 +62,35 @@ def test_demo_runs_end_to_end(cdec: Runner) -> None:
     assert methods["masked"]["valid"] == methods["disc"]["valid"] == 1
     text = cdec(*words).stdout.decode()
     assert "Compiled a list of" in text and "disc" in text
+    assert max(map(len, text.splitlines())) <= 80
     more = ("demo", "--prompts", "12", "-n", "8", "--json")
     assert cdec(*more).stdout == cdec(*more, "--seed", "0").stdout
     assert cdec(*more).stdout != cdec(*more, "--seed", "1").stdout
     assert cdec(*words, "--quiet").stderr == ""
     for wrong in (("--prompts", "0"), ("-n", "0")):
         assert cdec("demo", *wrong).error_code == "E_USAGE"
+
+
+@pytest.mark.usefixtures("loaded")
+def test_masked_draws_differ_from_the_law_and_exact_ones_do_not(embedded_model: Any) -> None:
+    answers = five_answers(embedded_model)
+    assert sum(answer.law for answer in answers) == pytest.approx(1)
+    # Of 1000 draws: five standard errors of a share are at most 0.08.
+    assert all(abs(answer.exact - answer.law) < 0.08 for answer in answers)
+    lured, likely = answers[0], answers[3]
+    assert (lured.text, likely.text) == ("yes please", "maybe")
+    assert lured.masked > 0.6 and likely.law > 0.9 and likely.masked < 0.1
+
+
+@pytest.mark.usefixtures("loaded")
+def test_what_the_demo_says_to_try_next_works_as_typed(cdec: Runner) -> None:
+    assert len(NEXT) == 3
+    for typed in NEXT:
+        before, _, after = typed.replace("\\\n", " ").rpartition("|")
+        words = shlex.split(after)
+        stdin = shlex.split(before)[1].encode() if before else b""
+        result = cdec(*words[1:], stdin=stdin)
+        assert (words[0], result.status) == ("cdec", 0), result.stderr
 
 
 def test_questions_are_spread_over_the_shipped_ones() -> None:
