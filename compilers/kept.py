@@ -1,15 +1,17 @@
-"""KeptConstraints: what a run compiled on its way, the most recently used of it."""
+"""What a run compiled, or made of constraints, on its way: the most recently used of it."""
 
 from __future__ import annotations
 
 from collections import OrderedDict
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
 from cdec.core.errors import CdecError
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
+
+ConstraintT = TypeVar("ConstraintT", bound="Constraint")
 
 
 class _Entry(NamedTuple):
@@ -67,3 +69,24 @@ class KeptConstraints:
         ):
             _, oldest = self._entries.popitem(last=False)
             self._total -= oldest.size
+
+
+class Recent(Generic[ConstraintT]):
+    """Constraints by what was asked for, the most recently used of them.
+
+    Args:
+        most: How many to keep.
+    """
+
+    def __init__(self, most: int) -> None:
+        self._most = most
+        self._kept: OrderedDict[Hashable, ConstraintT] = OrderedDict()
+
+    def get(self, asked: Hashable, make: Callable[[], ConstraintT]) -> ConstraintT:
+        """Return the constraint that was asked for; ``make`` makes it if it is not there."""
+        if asked not in self._kept:
+            self._kept[asked] = make()
+            if len(self._kept) > self._most:
+                self._kept.popitem(last=False)
+        self._kept.move_to_end(asked)
+        return self._kept[asked]

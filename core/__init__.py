@@ -21,7 +21,6 @@ if TYPE_CHECKING:
     from cdec.core.models.tabular import TabularModel as TabularModel
     from cdec.core.sample import Sample as Sample
     from cdec.core.tokens.vocabulary import Vocabulary as Vocabulary
-    from cdec.core.version import __version__ as __version__
 
 __all__ = [
     "CdecError",
@@ -31,7 +30,6 @@ __all__ = [
     "Session",
     "TabularModel",
     "Vocabulary",
-    "__version__",
     "allocate_mask",
     "apply_mask",
     "load_model",
@@ -52,6 +50,5 @@ __getattr__ = exports(
         "Sample": "sample",
         "TabularModel": "models.tabular",
         "Vocabulary": "tokens.vocabulary",
-        "__version__": "version",
     },
 )

@@ -51,11 +51,15 @@ class Constraint(ABC):
         vocabulary: Of the model that draws; samplers and combinations refuse another.
         memo_bytes: Most bytes that its sessions keep for each other; may be set before the first.
             Kinds that keep nothing ignore it.
+        begun: What stands in the prompt already of the texts; tokens come after it.
+        prefill: What all texts begin with because it was written before; samples carry it.
     """
 
     kind: str
     vocabulary: Vocabulary
     memo_bytes: int = 0
+    begun: bytes = b""
+    prefill: str | None = None
 
     @cached_property
     def max_tokens(self) -> int | None:
@@ -274,11 +278,6 @@ class Constraint(ABC):
             else:
                 said = self._token_refusal(session, refusal, shown)
             yield {"token_ids": list(row), "valid": refusal is None, **said}
-
-    @property
-    def terminal_patterns(self) -> Mapping[str, str]:
-        """Regular expressions of the terminals that ``explain`` names, by name."""
-        return {}
 
     def explain(self, token_ids: Sequence[int], *, shown: int = 10) -> Iterator[dict[str, Any]]:
         """Step through the tokens of a text: what each was read as, and what it left open.

@@ -12,6 +12,7 @@
     │   ├── DuplicateIdError          E_DUPLICATE_ID
     │   ├── EmptyPromptError          E_EMPTY_PROMPT
     │   ├── ContextLengthError        E_CONTEXT_LENGTH
+    │   ├── PrefillError              E_PREFILL
     │   ├── UntokenizableError        E_UNTOKENIZABLE
     │   ├── TokenizerMismatchError    E_TOKENIZER_MISMATCH
     │   ├── ResumeMismatchError       E_RESUME_MISMATCH
@@ -139,6 +140,12 @@ class ContextLengthError(DataError):
     """A prompt that leaves no room in the model's context."""
 
     code = "E_CONTEXT_LENGTH"
+
+
+class PrefillError(DataError):
+    """A begun answer that no text of the constraint goes on."""
+
+    code = "E_PREFILL"
 
 
 class UntokenizableError(DataError):

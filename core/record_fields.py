@@ -77,6 +77,12 @@ RECORD_FIELDS: tuple[RecordField, ...] = (
         "Its tokens, forced prefix and suffix included, the end token not.",
         (SAMPLE, SCORE, CHECK, RETOKENIZE),
     ),
+    RecordField(
+        "prefill",
+        "string",
+        "The begun answer that `text` continues and holds, where one was given; `token_ids` are "
+        "those after the part of it that stands in the prompt.",
+    ),
     RecordField("tokens", "strings", "The texts of these tokens.", (SCORE, RETOKENIZE)),
     RecordField(
         "entity_ids",

@@ -57,6 +57,16 @@ class ConstraintOptions(CommonOptions):
         ),
     ] = field(default_factory=list)
     lookahead: LookaheadOption = None
+    prefill: Annotated[
+        str | None,
+        Declared(
+            "Begun answer that texts continue, within the constraint; the last message of a "
+            "record's `messages`, if it is the assistant's, or its `prefill` wins.",
+            PROMPTS,
+            metavar="TEXT",
+            decides=True,
+        ),
+    ] = None
     heal: Annotated[
         bool,
         Declared(

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cdec.cli.options.shared import require_utf8
 from cdec.core.errors import ArtifactVersionError, CdecError, UsageError
 
 if TYPE_CHECKING:
@@ -84,6 +85,7 @@ class RunConstraint:
         others: Those of ``--and``, by the words that name them.
         denied: Texts of ``--deny``.
         lookahead: As typed. heal: As typed.
+        prefill: What texts of records that bring none begin with; None for nothing.
     """
 
     named: Mapping[str, ArtifactFile] = field(default_factory=dict)
@@ -91,6 +93,7 @@ class RunConstraint:
     denied: Sequence[str] = ()
     lookahead: int | None = None
     heal: bool = False
+    prefill: str | None = None
 
     @classmethod
     def read(
@@ -105,6 +108,7 @@ class RunConstraint:
 
         Raises:
             CdecError: One is missing or damaged, or no constraint.
+            UsageError: ``--prefill`` is no UTF-8.
         """
         return cls(
             named={name: read_artifact(path) for name, path in paths.named.items()},
@@ -112,7 +116,12 @@ class RunConstraint:
             denied=denied,
             lookahead=options.lookahead,
             heal=options.heal,
+            prefill=require_utf8(options.prefill, "--prefill") if options.prefill else None,
         )
+
+    def prefill_of(self, record: PromptRecord) -> str | None:
+        """Return what the texts of a record begin with; None for nothing."""
+        return self.prefill if record.prefill is None else record.prefill
 
     @property
     def digests(self) -> dict[str, str]:
@@ -136,6 +145,8 @@ class RunConstraint:
         names |= {name: hash_of(value) for name, value in (own | restricted).items() if value}
         if self.lookahead is not None:
             names["--lookahead"] = str(self.lookahead)
+        prefill = self.prefill_of(record)
+        names |= {} if prefill is None else {"--prefill": hash_of(prefill)}
         return names | ({"--heal": "yes"} if self.heal else {})
 
 

@@ -169,10 +169,14 @@ class ScorePrompts:
         """
         from cdec.data.ids import id_key
         from cdec.data.prompts.read import BadRecord, PromptRecord
+        from cdec.data.prompts.record import without_prefill
 
         if record.prompt is not None or record.messages is not None:
             given = record.id if record.id is not None else f"line {record.line}"
-            return PromptRecord(given, record.line, record.prompt, record.messages)
+            messages, prefill = without_prefill(record.messages)
+            return PromptRecord(
+                given, record.line, record.prompt, messages, prefill=record.prefill or prefill
+            )
         if self.by_id is not None and record.id is not None:
             found = self.by_id.get(id_key(record.id))
             if isinstance(found, BadRecord):

@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-from collections import OrderedDict
 from collections.abc import Callable, Hashable, Set
 from typing import TYPE_CHECKING, TypeVar
 
 from cdec.cli.runs.artifacts import DEFAULT, HOW_TO_NAME_ONE
-from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import FieldError, Notice, UsageError, needs_grammar
 from cdec.samplers.registry import METHODS
 
@@ -16,6 +14,7 @@ if TYPE_CHECKING:
     from cdec.cli.runs.artifacts import RunConstraint
     from cdec.compilers.grammars.child.cache import CacheLimits
     from cdec.core.combine.healing import SortedTokens
+    from cdec.core.combine.prefill import BegunConstraint
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.data.prompts.record import PromptRecord
@@ -36,6 +35,7 @@ class Requirements:
         held: What all records are held to.
         model: Its vocabulary must be the artifacts'; it encodes the prompts to heal.
         required: Whether every record needs a constraint.
+        masks: Whether texts are held to the constraint; if not, they are judged by it alone.
         limits: Of the grammars and candidates that records bring; None takes the defaults.
         default: The constraint of records that name none, open already; None takes the artifact.
 
@@ -50,12 +50,14 @@ class Requirements:
         model: LanguageModel,
         *,
         required: bool,
+        masks: bool = True,
         limits: CacheLimits | None = None,
         default: Constraint | None = None,
     ) -> None:
         from cdec.compilers.grammars.child.cache import CacheLimits, GrammarCache
-        from cdec.compilers.kept import KeptConstraints
+        from cdec.compilers.kept import KeptConstraints, Recent
         from cdec.compilers.sets.cache import SetCache
+        from cdec.core.artifacts.kinds import bind_artifact
         from cdec.core.combine.restriction import Restriction
 
         if held.heal and not model.continues_prompt:
@@ -65,13 +67,14 @@ class Requirements:
             )
         limits = limits or CacheLimits()
         vocabulary = model.vocabulary
-        others = {words: bind_for(file, vocabulary) for words, file in held.others.items()}
+        others = {words: bind_artifact(file, vocabulary) for words, file in held.others.items()}
         self._held = held
         self._model = model
         self._required = required
+        self._masks = masks
         self._restriction = Restriction(others, held.denied)
         self._opened: dict[str, Constraint] = {
-            name: bind_for(file, vocabulary) for name, file in held.named.items()
+            name: bind_artifact(file, vocabulary) for name, file in held.named.items()
         }
         names = {name: str(file.path) for name, file in held.named.items()}
         if default is not None:
@@ -80,8 +83,9 @@ class Requirements:
         kept = KeptConstraints(limits.count, limits.size)
         self._grammars = GrammarCache(vocabulary, limits, name="field 'grammar'", kept=kept)
         self._sets = SetCache(vocabulary, kept, name="field 'candidates'")
-        self._recent = _Recent(limits.count)
-        self._adapted = _Recent(_ADAPTED)
+        self._recent: Recent[Constraint] = Recent(limits.count)
+        self._adapted: Recent[Constraint] = Recent(_ADAPTED)
+        self._begun: Recent[BegunConstraint] = Recent(_ADAPTED)
         self._tokens: SortedTokens | None = None
 
     def __enter__(self) -> Requirements:
@@ -105,6 +109,7 @@ class Requirements:
             FieldError: An unknown name, unknown candidates, a kind without a compiler here, or no
                 constraint although one is required.
             UsageError: An option needs a grammar, and the constraint is none.
+            PrefillError: No text begins as the record's begun answer.
             CdecError: Its grammar cannot be compiled, or the prompt cannot be encoded.
         """
         prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
@@ -113,6 +118,9 @@ class Requirements:
         if self._held.lookahead is not None:
             inner, look = _some(constraint, "lookahead"), self._held.lookahead
             constraint = self._adapted.get((asked, b""), lambda: inner.with_lookahead(look))
+        prefill = self._held.prefill_of(record)
+        if prefill is not None:
+            return self._begin(prompt, constraint, prefill, asked)
         if not self._held.heal:
             return prompt, constraint
         return self._heal(prompt, _some(constraint, "heal"), asked)
@@ -183,13 +191,11 @@ class Requirements:
         self, prompt: Prompt, constraint: Constraint, asked: Hashable
     ) -> tuple[Prompt, Constraint]:
         """Cut a prompt back to a token boundary, and let texts begin with what was cut off."""
-        from cdec.core.combine.healing import HealedConstraint, SortedTokens
+        from cdec.core.combine.healing import HealedConstraint
 
         if not constraint.takes_bytes:
             raise constraint.needs_grammar("heal")
-        if self._tokens is None:
-            self._tokens = SortedTokens(self._model.vocabulary)
-        tokens = self._tokens
+        tokens = self._sorted_tokens()
         kept, prefix = tokens.cut(self._model.encode_prompt(prompt))
         if not prefix:
             return prompt, constraint
@@ -198,26 +204,34 @@ class Requirements:
         )
         return kept, healed
 
+    def _begin(
+        self, prompt: Prompt, constraint: Constraint | None, prefill: str, asked: Hashable
+    ) -> tuple[Prompt, Constraint]:
+        """Let texts begin with a begun answer, its first part at the end of the prompt."""
+        from cdec.core.combine.prefill import begin
 
-class _Recent:
-    """Constraints by what was asked for, the most recently used of them.
+        if constraint is None:
+            raise FieldError(
+                f"the record begins its answer, {prefill[:40]!r}, which is continued within a "
+                "constraint, and it has none",
+                hint=f"write it at the end of the prompt, or name the artifact: {HOW_TO_NAME_ONE}",
+                field="prefill",
+            )
+        inner, into_prompt = constraint, self._model.continues_prompt
+        begun = self._begun.get(
+            (asked, prefill),
+            lambda: begin(
+                inner, prefill, self._sorted_tokens(), into_prompt=into_prompt, heal=self._masks
+            ),
+        )
+        return [*self._model.encode_prompt(prompt), *begun.read], begun
 
-    Args:
-        most: How many to keep.
-    """
+    def _sorted_tokens(self) -> SortedTokens:
+        from cdec.core.combine.healing import SortedTokens
 
-    def __init__(self, most: int) -> None:
-        self._most = most
-        self._kept: OrderedDict[Hashable, Constraint] = OrderedDict()
-
-    def get(self, asked: Hashable, make: Callable[[], Constraint]) -> Constraint:
-        """Return the constraint that was asked for; ``make`` makes it if it is not there."""
-        if asked not in self._kept:
-            self._kept[asked] = make()
-            if len(self._kept) > self._most:
-                self._kept.popitem(last=False)
-        self._kept.move_to_end(asked)
-        return self._kept[asked]
+        if self._tokens is None:
+            self._tokens = SortedTokens(self._model.vocabulary)
+        return self._tokens
 
 
 def require_grammars(

@@ -117,9 +117,15 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
     opened = plan.draft.opened(model, draft, console)
     sampler = plan.method.sampler(**opened, reward=reward, counts=plan.counts, tree=plan.tree)
     plan.counts.require_vocabulary(model.vocabulary.vocabulary_hash)
-    required = plan.method.declared.needs_constraint
+    method = plan.method.declared
     with console.stage("opening artifacts"):
-        requirements = Requirements(files.held, model, required=required, limits=plan.cache)
+        requirements = Requirements(
+            files.held,
+            model,
+            required=method.needs_constraint,
+            masks=method.masks,
+            limits=plan.cache,
+        )
     console.warn(requirements.take_notices())
     return _Loaded(sampler, model, requirements, reward)
 

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from cdec.data.prompts.score_records import ScoreRecord
     from cdec.samplers.scoring.score import Score, ScoreRequest
 
-_CONSTRAINED_ONLY = ("deny", "lookahead", "heal", "max_new_tokens", "candidates", "seed")
+_CONSTRAINED_ONLY = ("deny", "lookahead", "heal", "prefill", "max_new_tokens", "candidates", "seed")
 MAX_POOL = 10_000
 """Most consecutive records of one prompt that share their bounds."""
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -15,6 +15,11 @@ _FIRST = 1 << 62
 """State of position 0 in the prefix; those of the constraint within are far smaller."""
 
 
+def at_position(number: int) -> int:
+    """Return the state at a position of the prefix."""
+    return _FIRST + number
+
+
 @dataclass(frozen=True, slots=True)
 class PrefixPosition:
     """What may follow at one position of the prefix.
@@ -22,7 +27,7 @@ class PrefixPosition:
     Attributes:
         ids: int32[n] allowed tokens, ascending.
         allowed: bool[V], the same; mask: int32[words], the same.
-        ahead: The new position by token id; tokens that go beyond the prefix are not in it.
+        ahead: The next position by token id; tokens that spell all that is left are not in it.
         beyond: The bytes of those after the prefix, by token id.
         key: Speculation key.
     """
@@ -36,18 +41,34 @@ class PrefixPosition:
 
 
 class HealedSession(Session):
-    """A decoding run: positions in the prefix, then the states of the session within."""
+    """A decoding run: positions in the prefix, then the states of the session within.
+
+    Args:
+        inner: The session within.
+        positions: Of the prefix, in an order that ``ahead`` numbers.
+        enter: From a position's number and a token that spells all that is left there to the state
+            of ``inner`` after it.
+        first: The state to start in.
+    """
 
     device = "cpu"
 
-    def __init__(self, inner: Session, positions: Sequence[PrefixPosition]) -> None:
+    def __init__(
+        self,
+        inner: Session,
+        positions: Sequence[PrefixPosition],
+        enter: Callable[[int, int], int],
+        first: int = _FIRST,
+    ) -> None:
         self._inner = inner
         self._positions = positions
-        self.words = len(positions[0].mask)
+        self._enter = enter
+        self._first = first
+        self.words = inner.words
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the prefix, int64[n]."""
-        return np.full(n, _FIRST, np.int64)
+        return np.full(n, self._first, np.int64)
 
     def advance(self, states: Any, token_ids: Any) -> NDArray[np.int64]:
         """Follow one token a state, int64[n]."""
@@ -65,12 +86,9 @@ class HealedSession(Session):
     def _step(self, place: int, token: int) -> int:
         position = self._positions[place]
         if token in position.beyond:
-            begun = self._inner.advance_bytes(self._inner.start(1), [position.beyond[token]])
-            return int(begun[0])
+            return self._enter(place, token)
         ahead = position.ahead.get(token)
-        if ahead is None:
-            return DEAD
-        return _FIRST + ahead if ahead < len(self._positions) else int(self._inner.start(1)[0])
+        return DEAD if ahead is None else _FIRST + ahead
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
         """Overwrite ``mask`` (int32[n, words]) with the exact masks of ``states``."""

@@ -126,7 +126,13 @@ class HealedConstraint(WrappedConstraint):
         Cost: the first one finds the tokens allowed at each position: every token that begins with
         what is left of the prefix is tried, about a microsecond each.
         """
-        return on_device(HealedSession(self.inner.session("cpu"), self._positions), device)
+        inner, positions = self.inner.session("cpu"), self._positions
+
+        def enter(number: int, token: int) -> int:
+            onward = positions[number].beyond[token]
+            return int(inner.advance_bytes(inner.start(1), [onward])[0])
+
+        return on_device(HealedSession(inner, positions, enter), device)
 
     def with_lookahead(self, lookahead: int | None) -> HealedConstraint:
         """Return this constraint with masks that look ``lookahead`` terminals further."""
@@ -162,13 +168,15 @@ class HealedConstraint(WrappedConstraint):
         alive = {end}
         for start in range(end - 1, -1, -1):
             left = self.prefix[start:]
-            ahead = {
+            spelt = {
                 token: start + length
                 for length, ids in tokens.beginnings(left)
                 if start + length in alive
                 for token in ids
             }
-            beyond = _accepted(session, *tokens.longer(left))
+            ahead = {token: to for token, to in spelt.items() if to < end}
+            beyond = dict.fromkeys(spelt.keys() - ahead.keys(), b"")
+            beyond |= _accepted(session, *tokens.longer(left))
             positions.append(self._position(left, ahead, beyond))
             if ahead or beyond:
                 alive.add(start)

@@ -22,7 +22,7 @@ from cdec.data.input.source import (
 )
 from cdec.data.prompts.fields import RecordFields
 from cdec.data.prompts.names import OtherFields
-from cdec.data.prompts.record import OWN_FIELDS, BadRecord, PromptRecord
+from cdec.data.prompts.record import OWN_FIELDS, BadRecord, PromptRecord, without_prefill
 from cdec.data.prompts.templates import PromptTemplate
 
 __all__ = ["DEFAULT_MAX_N", "BadRecord", "PromptRecord", "prompts_from_texts", "read_prompts"]
@@ -167,6 +167,12 @@ class _Reader:
         record.sort_out(OWN_FIELDS, self.others, read)
         record.refuse_two_constraints()
         prompt, messages = self._prompt(record)
+        messages, answer = without_prefill(messages)
+        prefill = record.optional("prefill", record.text) or None
+        if answer is not None and prefill is not None:
+            raise record.error(
+                "prefill", "stands beside an answer that messages begin", "give one of the two"
+            )
         return PromptRecord(
             id=record_id,
             line=record.line,
@@ -181,6 +187,7 @@ class _Reader:
             grammar=record.optional("grammar", record.non_empty_text),
             regex=record.optional("regex", record.non_empty_text),
             schema=record.optional("schema", record.schema),
+            prefill=prefill or answer,
             input=self._passed_through(record.fields),
         )
 

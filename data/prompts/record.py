@@ -12,6 +12,7 @@ OWN_FIELDS = frozenset(
         "id",
         "prompt",
         "messages",
+        "prefill",
         "n",
         "seed",
         "temperature",
@@ -34,7 +35,7 @@ class PromptRecord:
         id: Its own id, or a hash of its content.
         line: 1-based line in the input.
         prompt: The prompt's text; None where ``messages`` is given.
-        messages: Chat messages, each ``{"role": ..., "content": ...}``.
+        messages: Chat messages, each ``{"role": ..., "content": ...}``, a begun answer left out.
         n: Number of draws, at least 1.
         seed: Stands in the place of the run's seed.
         temperature: Greater than 0.
@@ -44,6 +45,7 @@ class PromptRecord:
         grammar: Grammar text.
         regex: Regular expression.
         schema: JSON Schema as JSON text.
+        prefill: The begun answer that texts continue; not empty.
         input: The other fields, to be passed through; None where there are none.
     """
 
@@ -60,12 +62,22 @@ class PromptRecord:
     grammar: str | None = None
     regex: str | None = None
     schema: str | None = None
+    prefill: str | None = None
     input: dict[str, object] | None = None
 
     @property
     def brings_constraint(self) -> bool:
         """Whether it says by itself what its texts must be."""
         return self.grammar is not None or self.candidates is not None
+
+
+def without_prefill(
+    messages: tuple[dict[str, str], ...] | None,
+) -> tuple[tuple[dict[str, str], ...] | None, str | None]:
+    """Return chat messages without a last one of the assistant, and its text: a begun answer."""
+    if not messages or messages[-1]["role"] != "assistant":
+        return messages, None
+    return messages[:-1], messages[-1]["content"] or None
 
 
 @dataclass(frozen=True, slots=True)

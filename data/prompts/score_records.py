@@ -33,6 +33,7 @@ class ScoreRecord:
         token_ids: Its tokens. One of the two is there.
         prompt: What stands before the text.
         messages: The same as chat messages.
+        prefill: What the text begins with because it was written before.
     """
 
     id: RecordId | None
@@ -42,6 +43,7 @@ class ScoreRecord:
     token_ids: tuple[int, ...] | None = None
     prompt: str | None = None
     messages: tuple[dict[str, str], ...] | None = None
+    prefill: str | None = None
 
 
 def read_scored(
@@ -98,6 +100,7 @@ def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> Sc
         token_ids=_token_ids(record),
         prompt=record.optional("prompt", record.text),
         messages=record.optional("messages", record.messages),
+        prefill=record.optional("prefill", record.text) or None,
     )
     if scored.prompt is not None and scored.messages is not None:
         raise record.error("messages", "stands beside 'prompt'", "give one of the two")

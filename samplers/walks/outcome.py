@@ -90,7 +90,9 @@ def _record_samples(
     shared = outcome.per_request.get(number, {})
     # An over-tight mask must show in the record.
     lookahead = None if request.constraint is None else request.constraint.lookahead
-    tightened = {} if lookahead is None else {"lookahead": lookahead}
+    tightened: dict[str, object] = {} if lookahead is None else {"lookahead": lookahead}
+    prefill = None if request.constraint is None else request.constraint.prefill
+    tightened |= {} if prefill is None else {"prefill": prefill}
     indices = request.indices if request.indices is not None else range(len(rows))
     exactness = outcome.exactness
     seeds = batch.seeds if outcome.seeds is None else outcome.seeds
@@ -167,8 +169,7 @@ class _Texts:
                 member = None
             # A text that was cut, or got stuck, took no end event: it is no member.
             valid = constraint.accepts(member) if is_complete and member is not None else False
-            if member is not None and (is_led or valid):
-                text = member
+            text = member if member is not None and (is_led or valid) else constraint.begun + text
             if valid:
                 annotations = constraint.annotations(text)
         return _Finished(text.decode("utf-8", errors="replace"), token_ids, valid, annotations)
