@@ -113,6 +113,8 @@ def execute(options: Options, run: Run) -> int:
         run.console.note(f"{output} is up to date")
         if options.json:
             print_json(run.console, _recorded(file))
+        else:
+            run.console.note(f"next: {next_command(output, options, 'For example: ')}")
         return 0
     recorded = replace(grammar_options, made_from=made.recorded(source_hash))
     with keeping(run, output):

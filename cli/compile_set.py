@@ -64,6 +64,8 @@ def execute(options: Options, run: Run) -> int:
         run.console.note(f"{output} is up to date")
         if options.json:
             print_json(run.console, set_summary(_recorded(file)) | {"up_to_date": True})
+        else:
+            run.console.note(f"next: {next_command(output, options, 'For example:')}")
         return 0
     with keeping(run, output):
         report = _compile(options, run, output, made, deny, limits, memory_limit)

@@ -23,7 +23,7 @@ def test_the_same_again_is_up_to_date(cdec: Runner, command: str, name: str, tex
     before = Path("w.arrow").stat()
     again = cdec(command, name)
     assert (again.status, again.stdout) == (0, b"")
-    assert "w.arrow is up to date\n" in again.stderr
+    assert "w.arrow is up to date\nnext: cdec sample -a w.arrow --prompt " in again.stderr
     (summary,) = cdec(command, name, "--json").records
     said = first.records[0] | {"seconds": {}, "notices": [], "up_to_date": True}
     assert summary == said
