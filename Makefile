@@ -8,7 +8,7 @@ FOLDERS := core compilers samplers data integrations cli
 BENCH_ARGS ?=
 
 .PHONY: demo test lint format bench bench-sets bench-accuracy bench-grammars bench-aligned \
-	bench-drafts bench-estimates links clean
+	bench-drafts bench-estimates bench-classify links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -30,7 +30,8 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts bench-estimates
+bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts bench-estimates \
+	bench-classify
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
 # `python PATH/TO/tests/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
@@ -62,6 +63,11 @@ bench-drafts: $(STAMP)
 # quick look.
 bench-estimates: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_estimates $(BENCH_ARGS)
+
+# The cost of classifying beside that of evaluating the labels' distinct prefixes;
+# BENCH_ARGS="--prompts 10" for a quick look.
+bench-classify: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_classify $(BENCH_ARGS)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,8 +1,8 @@
 """Runs a benchmark from any folder: ``python PATH/TO/tests/benchmarks NAME [ARGUMENT ...]``.
 
-NAME is ``sets``, ``accuracy``, ``grammars``, ``aligned``, ``drafts`` or ``estimates``; ``--help``
-after it lists its arguments. JSON files go to ``--output``, by default ``bench-results`` in the
-current folder.
+NAME is ``sets``, ``accuracy``, ``grammars``, ``aligned``, ``drafts``, ``estimates`` or
+``classify``; ``--help`` after it lists its arguments. JSON files go to ``--output``, by default
+``bench-results`` in the current folder.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import runpy
 import sys
 from pathlib import Path
 
-NAMES = ("sets", "accuracy", "grammars", "aligned", "drafts", "estimates")
+NAMES = ("sets", "accuracy", "grammars", "aligned", "drafts", "estimates", "classify")
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
