@@ -23,7 +23,7 @@ class ClassifyOptions(
 ):
     """Options of ``cdec classify``; the documented defaults stand here and in the bases."""
 
-    source: Annotated[
+    label_file: Annotated[
         str | None,
         Declared(
             "Labels, one a line, or JSONL, CSV, Parquet; or an artifact, ending in .arrow.",

@@ -188,3 +188,11 @@ def test_a_grammar_has_no_labels(cdec: Runner) -> None:
     result = cdec("classify", "-a", "g.arrow", *FRANCE)
     assert result.status in (2, 3)
     assert "members of a set" in result.stderr + result.stdout.decode()
+
+
+def test_what_is_typed_stands_before_cdec_toml(cdec: Runner, cities: Path) -> None:
+    Path("cdec.toml").write_text(f"artifact = {str(cities)!r}\n[classify]\ntop = 2\n")
+    found = cdec("classify", "--labels", "red,green,blue", *FRANCE)
+    assert len(found.records[0]["labels"]) == 2, found.stderr
+    assert set(probabilities(found.records[0])) < {"red", "green", "blue"}
+    assert set(probabilities(cdec("classify", *FRANCE).records[0])) < set(MEMBERS)

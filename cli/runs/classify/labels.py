@@ -25,6 +25,7 @@ _WAYS = (
     "give --labels A,B,..., a file of labels, -a ARTIFACT, or candidates in the records (with "
     "commas in them, labels go into a file, one a line)"
 )
+_ARTIFACT = ".arrow"
 _OF_TEXTS = ("field", "id_field", "suffix", "leading_space")
 
 
@@ -49,27 +50,17 @@ class Labels:
             UsageError: Labels from two places, or an empty one.
             CdecError: The file cannot be read.
         """
-        is_artifact = options.source is not None and options.source.endswith(".arrow")
-        given = {
-            f"LABELS {options.source}": options.source is not None,
-            "--labels": options.labels is not None,
-            "-a": "artifact" in run.typed,
-        }
-        several = [words for words, is_given in given.items() if is_given]
-        if len(several) > 1:
-            raise UsageError(f"labels come from {' and '.join(several)}", hint="give one of them")
-        if options.labels is None and (options.source is None or is_artifact):
-            refuse_unused(_OF_TEXTS, run.typed, "without labels given as texts")
-            if is_artifact:
-                options = replace(options, artifact=Path(str(options.source)))
-            return cls(None, options)
-        if options.source is None:
+        options = _one_source(options, run)
+        file = options.label_file
+        if options.labels is not None:
             refuse_unused(("field", "id_field"), run.typed, "with --labels")
-            texts = _typed(options.labels)
-        else:
-            texts = _read(options)
-        # What cdec.toml names is not asked for where labels were typed.
-        return cls(texts, replace(options, artifact=None))
+            return cls(_typed(options.labels), options)
+        if file is not None and not file.endswith(_ARTIFACT):
+            return cls(_read(options, file), options)
+        refuse_unused(_OF_TEXTS, run.typed, "without labels given as texts")
+        if file is not None:
+            options = replace(options, artifact=Path(file))
+        return cls(None, options)
 
     def paths(
         self, records: Iterator[PromptRecord | BadRecord], run: Run
@@ -81,9 +72,9 @@ class Labels:
         """
         options = self.options
         paths = ArtifactPaths.of(options.artifact, options)
-        if options.source is None:
+        if options.label_file is None:
             tell_configured(options.artifact, run)
-        if self.entities is None and not paths:
+        if self.entities is None and not paths.named:
             try:
                 records, artifact = artifact_for_records(records, run, "cdec classify")
             except UsageError as error:
@@ -111,9 +102,30 @@ class Labels:
         return constraint, report.notices
 
 
-def _typed(text: str | None) -> list[str]:
+def _one_source(options: Options, run: Run) -> Options:
+    """Return the options with labels from one place: what was typed before what cdec.toml says.
+
+    Raises:
+        UsageError: Two were typed.
+    """
+    given = {"label_file": options.label_file, "labels": options.labels}
+    given["artifact"] = None if options.artifact is None else str(options.artifact)
+    names = [name for name, value in given.items() if value is not None]
+    typed = [name for name in names if name in run.typed]
+    if len(typed) > 1:
+        words = {"label_file": "LABELS", "labels": "--labels", "artifact": "-a"}
+        raise UsageError(
+            f"labels come from {' and '.join(words[name] for name in typed)}",
+            hint="give one of them",
+        )
+    chosen = (typed or names)[:1]
+    dropped: dict[str, Any] = {name: None for name in names if name not in chosen}
+    return replace(options, **dropped)
+
+
+def _typed(text: str) -> list[str]:
     """Return the labels of ``--labels``; spaces around them are not theirs."""
-    labels = [label.strip() for label in require_utf8(text or "", "--labels").split(",")]
+    labels = [label.strip() for label in require_utf8(text, "--labels").split(",")]
     if not all(labels):
         raise UsageError(
             f"--labels is {text!r}, which has an empty label",
@@ -122,12 +134,11 @@ def _typed(text: str | None) -> list[str]:
     return labels
 
 
-def _read(options: Options) -> list[Any]:
+def _read(options: Options, file: str) -> list[Any]:
     """Return the entities of a file, read whole: so they are refused before a model loads."""
     from cdec.data.entities.source import read_entities
 
-    source = str(options.source)
-    if source == "-" and options.input == "-" and not options.has_texts:
+    if file == "-" and options.input == "-" and not options.has_texts:
         raise UsageError("labels and prompts both come from stdin", hint="name one of the files")
-    require_input(source)
-    return list(read_entities(source, field=options.field, id_field=options.id_field))
+    require_input(file)
+    return list(read_entities(file, field=options.field, id_field=options.id_field))

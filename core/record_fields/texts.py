@@ -1,0 +1,130 @@
+"""What was asked, the answer, and how it was drawn."""
+
+from __future__ import annotations
+
+from cdec.core.record_fields.declared import (
+    CHECK,
+    CLASSIFY,
+    LOG,
+    MASS,
+    RETOKENIZE,
+    SAMPLE,
+    SCORE,
+    RecordField,
+)
+
+TEXTS: tuple[RecordField, ...] = (
+    RecordField("schema_version", "integer", "Version of this record format: 1."),
+    RecordField(
+        "id",
+        "string or number",
+        "The input record's `id`; without one, 16 hex digits of a hash of its content.",
+        (SAMPLE, SCORE, MASS, CLASSIFY, CHECK, RETOKENIZE),
+    ),
+    RecordField(
+        "label",
+        "string",
+        "The most probable label. Null where the model gives none of them any probability.",
+        (CLASSIFY,),
+    ),
+    RecordField(
+        "labels",
+        "objects",
+        "Labels, best first: `text`; `id`, and `entity_ids` of several; `probability` among all "
+        "labels, which sum to 1; `logprob`, the log of P(label and its end | prompt).",
+        (CLASSIFY,),
+    ),
+    RecordField(
+        "calibrate",
+        "string",
+        "How `probability` was calibrated: none or contextual.",
+        (CLASSIFY,),
+    ),
+    RecordField(
+        "index", "integer", "Number of the draw within its record, from 0.", (SAMPLE, SCORE)
+    ),
+    RecordField(
+        "text",
+        "string",
+        "The answer, without what a set's prefix and suffix force around it.",
+        (SAMPLE, SCORE, CHECK, RETOKENIZE),
+    ),
+    RecordField(
+        "token_ids",
+        "integers",
+        "Its tokens, forced prefix and suffix included, the end token not.",
+        (SAMPLE, SCORE, CHECK, RETOKENIZE),
+    ),
+    RecordField(
+        "prefill",
+        "string",
+        "The begun answer that `text` continues and holds, where one was given; `token_ids` are "
+        "those after the part of it that stands in the prompt.",
+    ),
+    RecordField("tokens", "strings", "The texts of these tokens.", (SCORE, RETOKENIZE)),
+    RecordField(
+        "entity_ids",
+        "strings",
+        "Sets: ids of the entities with this text, from `id_field`, or line numbers.",
+        (SAMPLE, SCORE, CHECK),
+    ),
+    RecordField(
+        "logprob",
+        LOG,
+        "Log P: the model's own log probability of the tokens and of ending there, without any "
+        "mask. Null for a text that was cut before its end.",
+        (SAMPLE, SCORE, RETOKENIZE),
+    ),
+    RecordField("perplexity", "number", "exp(-logprob / events).", (SCORE, RETOKENIZE)),
+    RecordField("events", "integer", "Tokens and end events that `logprob` sums over.", (SCORE,)),
+    RecordField(
+        "log_weight",
+        LOG,
+        "Weight of this record in averages over Q, the model's law within the constraint: average "
+        "with exp(log_weight). Null where the method's law has no such weight.",
+    ),
+    RecordField(
+        "log_candidate_weight",
+        LOG,
+        "Log of the product of the allowed mass at each step (∏ Z) of this candidate; its "
+        "mean over candidates, as a probability, is P(S).",
+    ),
+    RecordField(
+        "log_z_sum",
+        LOG,
+        "Sum of log Z over its events; null if one is forbidden.",
+        (SCORE,),
+    ),
+    RecordField(
+        "log_masked", LOG, "Log of the probability that masked decoding draws this text.", (SCORE,)
+    ),
+    RecordField("member", "boolean", "Whether every event of the text is allowed.", (SCORE,)),
+    RecordField(
+        "finish_reason",
+        "string",
+        "`complete`: the text ended. `length`: cut at the length limit. `dead_end`: nothing was "
+        "allowed any more. `budget`: the method's budget was used up.",
+    ),
+    RecordField(
+        "valid",
+        "boolean",
+        "Whether the finished text satisfies the constraint, decided by a second, independent path "
+        "(a look-up of the text, or lark's parser). Null where that check ran out of time.",
+        (SAMPLE, SCORE, CHECK),
+    ),
+    RecordField(
+        "first_refused",
+        "object",
+        "Of a text that is no member: the `token` and the `byte` where it leaves the constraint.",
+        (SCORE,),
+    ),
+    RecordField("method", "string", "The method that drew it."),
+    RecordField(
+        "exactness",
+        "string",
+        "How the law of this record relates to Q: `exact`, `asymptotic` (approaches it with more "
+        "work), `divergence` (within a stated distance of masked decoding), `biased`, or "
+        "`heuristic` (a search; no law).",
+    ),
+    RecordField("seed", "integer", "Seed of this draw's random numbers."),
+)
