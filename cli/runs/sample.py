@@ -61,7 +61,7 @@ def sample(options: Options, run: Run) -> int:
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
         tasks = Tasks(options, loaded.requirements, writer.finished, loaded.reward)
-        estimates, tally = Estimates(BY_DRAWING), Tally()
+        estimates, tally = _estimates(plan), Tally()
         loop = Loop(
             work=at_temperatures(loaded.model, warping_of(options), loaded.sampler.draw_batch),
             records=partial(_records, plan.fields, estimates, tally),
@@ -79,8 +79,8 @@ def sample(options: Options, run: Run) -> int:
         plan.draft.save_counts(plan.counts)
         run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
-        run.console.warn(() if loaded.reward is None else loaded.reward.notices)
-        run.console.warn(estimates.take_notices())
+        told = () if loaded.reward is None else loaded.reward.notices
+        run.console.warn([*told, *estimates.take_notices()])
         run.console.warn(tally.notices(required=options.require_complete))
     is_short = options.require_complete and tally.incomplete
     return status or (SOME_RECORDS_FAILED if is_short else 0)
@@ -128,6 +128,12 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
         )
     console.warn(requirements.take_notices())
     return _Loaded(sampler, model, requirements, reward)
+
+
+def _estimates(plan: Plan) -> Estimates:
+    """Return what counts unreliable masses; a method that keeps a tree learns already."""
+    learns = plan.method.declared.option("tree") is not None
+    return Estimates(BY_LEARNING if learns else BY_DRAWING)
 
 
 def _records(

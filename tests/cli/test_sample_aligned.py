@@ -85,7 +85,7 @@ def test_burn_in_is_where_the_iterations_begin(cdec: Runner, cities: Path) -> No
 
 def test_until_converged_teaches_until_the_bracket_is_narrow(cdec: Runner, cities: Path) -> None:
     words = ("--method", "asap", "--burn-in", 0, "--until-converged")
-    (wide,) = _records(cdec, cities, *words, 0.5)
+    (wide,) = _records(cdec, cities, *words, 6)
     (narrow,) = _records(cdec, cities, *words, 1e-7)
     assert narrow["log_mass_upper"] - narrow["log_mass_lower"] <= 1e-7
     assert narrow["iteration"] > wide["iteration"]
