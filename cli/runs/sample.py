@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cdec.cli.endings.estimates import BY_DRAWING, Estimates
+from cdec.cli.endings.estimates import BY_DRAWING, BY_LEARNING, Estimates
 from cdec.cli.endings.kept import NOTHING, in_file, printed
 from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
