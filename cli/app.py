@@ -17,7 +17,7 @@ from cdec.cli.frame.console import Console
 from cdec.cli.frame.help import SectionedCommand
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
 from cdec.cli.frame.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
-from cdec.cli.frame.suggestions import refuse_unknown_command
+from cdec.cli.frame.suggestions import refuse_unknown_command, suggest_file
 from cdec.core.errors import CdecError, LimitError, OutputError, UsageError
 
 SUMMARY = """Constrained decoding of language models.
@@ -129,7 +129,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _run_app(run: Run, arguments: Sequence[str] | None) -> int:
     words = sys.argv[1:] if arguments is None else list(arguments)
     run.words = tuple(words)
-    result = build_app()(args=words, prog_name="cdec", standalone_mode=False, obj=run)
+    if words[:1] and words[0] in COMMANDS:
+        # Past the group, whose own options Typer would load a validation library for.
+        command, name = build_command(words[0]), f"cdec {words[0]}"
+        result = command.main(args=words[1:], prog_name=name, standalone_mode=False, obj=run)
+    else:
+        result = build_app()(args=words, prog_name="cdec", standalone_mode=False, obj=run)
     return result if isinstance(result, int) else 0
 
 
@@ -147,6 +152,7 @@ def _report(error: BaseException, run: Run) -> int:
         return error.code if isinstance(error.code, int) else 0
     run.console.traceback(error)
     known = _as_cdec_error(error)
+    suggest_file(known)
     run.console.error(known)
     if isinstance(error, OSError):
         _drop_stdout()

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
-
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.tables import print_columns, print_json
+from cdec.cli.frame.explained import explained_lines
+from cdec.cli.frame.tables import print_json
 from cdec.cli.options.reading import CheckOptions as Options
 from cdec.cli.options.shared import refuse_terminal, refuse_unused
 
@@ -38,43 +36,11 @@ def execute(options: Options, run: Run) -> int:
         refuse_terminal("texts", "give -i FILE, or pipe them in")
     if not options.explain:
         return check(options, run)
-    steps = explanation(options, run)
-    if not options.json:
-        print_columns(run.console, _HEADER, [_explained_row(step) for step in steps])
-        return 0
-    for step in steps:
-        print_json(run.console, step)
-    return 0
-
-
-_HEADER = ("byte", "token", "allowed", "forced", "ends", "reading", "stack")
-_SHOWN_TERMINALS = 4
-
-
-def _explained_row(step: Mapping[str, Any]) -> list[str]:
-    """Return a step as cells under ``_HEADER``."""
-    cells = [str(step["byte"]), f'"{step["token"]}"', f"{step['allowed_count']:,}"]
-    cells += ["yes" if step["forced"] else "", "yes" if step["may_end"] else ""]
-    if not step["is_allowed"]:
-        allowed = ", ".join(f'"{piece}"' for piece in step["allowed"])
-        wanted = " ".join(step["terminals"])
-        reading = f"refused at byte {step['refused_byte']}; expected {wanted}; such as {allowed}"
+    explained = explanation(options, run)
+    if options.json:
+        for step in explained.steps:
+            print_json(run.console, step)
     else:
-        reading = " | ".join(_shown_reading(reading) for reading in step["readings"])
-        hidden = step["readings_count"] - len(step["readings"])
-        if hidden:
-            reading += f" | ... {hidden} more"
-    return [*cells, reading, " ".join(step["stack"])]
-
-
-def _shown_reading(reading: Mapping[str, Any]) -> str:
-    """Return the terminals that a reading may be inside of; those that begin next, if none."""
-    names = _unique(reading["under_way"])
-    lead = "in" if names else "before"
-    names = _unique([name for name in reading["viable"] if not names or name in names])
-    more = " ..." if len(names) > _SHOWN_TERMINALS else ""
-    return f"{lead} {' '.join(names[:_SHOWN_TERMINALS]) or '(end)'}{more}"
-
-
-def _unique(names: list[str]) -> list[str]:
-    return list(dict.fromkeys(names))
+        for line in explained_lines(list(explained.steps), explained.patterns):
+            run.console.data(line)
+    return 0

@@ -6,7 +6,8 @@ from typing import Any
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape
-from cdec.cli.frame.tables import flatten, print_json, print_table
+from cdec.cli.frame.overview import next_commands, overview
+from cdec.cli.frame.tables import flatten, print_json, print_table, print_wrapped
 from cdec.cli.options.reading import InspectOptions as Options
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact
@@ -18,12 +19,14 @@ _TREE = ("depth", "width", "state")
 def execute(options: Options, run: Run) -> int:
     """Show what an artifact holds.
 
-    Kind, sizes, tokenizer, hashes and statistics; of a grammar also its lexer, whether every
-    allowed token is proved to have a completion, and with --json its source.
+    What it is, what it was made from and for which tokenizer, whether every allowed token is proved
+    to have a completion, and what to type next. --all adds hashes, statistics and columns, --json
+    everything, the source of a grammar included.
 
     \b
     Examples:
       cdec inspect titles.arrow
+      cdec inspect titles.arrow --all
       cdec inspect titles.arrow --json | jq .counts
       cdec inspect titles.arrow --tree --depth 2
       cdec inspect json.arrow --tree --state 5
@@ -51,8 +54,14 @@ def execute(options: Options, run: Run) -> int:
     if options.json:
         print_json(run.console, described | ({} if tree is None else {"tree": tree.to_json()}))
         return 0
-    # The source of a grammar is a page of its own: in the object, not in the table.
-    print_table(run.console, flatten({k: v for k, v in described.items() if k != "grammar"}))
+    if options.all:
+        # The source of a grammar is a page of its own: in the object, not in the table.
+        print_table(run.console, flatten({k: v for k, v in described.items() if k != "grammar"}))
+    else:
+        print_wrapped(run.console, overview(artifact, described))
+        run.console.data("\nNext:")
+        for command in next_commands(artifact, described):
+            run.console.data(f"  {escape(command)}")
     if tree is not None:
         run.console.data("")
         for line in tree.lines():

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cdec.core.models.tabular import TabularModel as TabularModel
     from cdec.core.sample import Sample as Sample
     from cdec.core.tokens.vocabulary import Vocabulary as Vocabulary
+    from cdec.core.version import __version__ as __version__
 
 __all__ = [
     "CdecError",
@@ -30,6 +31,7 @@ __all__ = [
     "Session",
     "TabularModel",
     "Vocabulary",
+    "__version__",
     "allocate_mask",
     "apply_mask",
     "load_model",
@@ -50,5 +52,6 @@ __getattr__ = exports(
         "Sample": "sample",
         "TabularModel": "models.tabular",
         "Vocabulary": "tokens.vocabulary",
+        "__version__": "version",
     },
 )

@@ -279,6 +279,11 @@ class Constraint(ABC):
                 said = self._token_refusal(session, refusal, shown)
             yield {"token_ids": list(row), "valid": refusal is None, **said}
 
+    @property
+    def terminal_patterns(self) -> Mapping[str, str]:
+        """Regular expressions of the terminals that ``explain`` names, by name."""
+        return {}
+
     def explain(self, token_ids: Sequence[int], *, shown: int = 10) -> Iterator[dict[str, Any]]:
         """Step through the tokens of a text: what each was read as, and what it left open.
 

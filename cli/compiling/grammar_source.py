@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from difflib import get_close_matches
 from pathlib import Path
 
 from cdec.compilers.grammars.options import Dialect
-from cdec.core.errors import InputMissingError, LimitError
+from cdec.core.errors import DataError, InputMissingError, LimitError
 
 _EBNF_ENDINGS = (".ebnf", ".gbnf")
 _COMPRESSED = (".gz", ".xz")
@@ -44,6 +45,7 @@ def read_source(name: str, max_bytes: int) -> GrammarSource:
         InputMissingError: Neither a file nor a shipped grammar.
         LimitError: Longer than the limit.
         EncodingError: UTF-16 or UTF-32.
+        DataError: JSON.
     """
     path, folder, shipped = _located(name)
     plain = name
@@ -53,6 +55,7 @@ def read_source(name: str, max_bytes: int) -> GrammarSource:
     if plain.endswith(_EBNF_ENDINGS):
         dialect = "ebnf"
     data = _read(name if name == "-" else path, max_bytes)
+    _refuse_json(name, data)
     return GrammarSource(
         "stdin" if name == "-" else name,
         dialect,
@@ -60,6 +63,27 @@ def read_source(name: str, max_bytes: int) -> GrammarSource:
         "" if name == "-" else Path(plain).stem,
         folder,
         shipped,
+    )
+
+
+def _refuse_json(name: str, data: bytes) -> None:
+    """Refuse a JSON document, perhaps a JSON Schema, which is no grammar.
+
+    Raises:
+        DataError: It is one.
+    """
+    import orjson
+
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return
+    try:
+        orjson.loads(data)
+    except ValueError:
+        return
+    raise DataError(
+        f"{'stdin' if name == '-' else name} is a JSON document, expected a grammar (Lark or GBNF)",
+        hint="JSON Schemas are not read yet: cdec compile-grammar json allows any JSON, and a "
+        "schema that another program turned into GBNF can be compiled",
     )
 
 
@@ -78,9 +102,11 @@ def _located(name: str) -> tuple[Path, Path, str | None]:
     if path.exists():
         return path, path.parent, None
     shipped = ", ".join(grammar_names())
+    near = get_close_matches(name, grammar_names(), n=1)
+    meant = f"did you mean the shipped grammar {near[0]}? " if near else ""
     raise InputMissingError(
         f"no such file: {name}; and no grammar of this name is shipped",
-        hint=f"check the name, give - for stdin, or name a shipped grammar: {shipped}",
+        hint=f"{meant}Check the name, give - for stdin, or name a shipped grammar: {shipped}",
         path=name,
     )
 

@@ -1,15 +1,19 @@
-"""What was perhaps meant: the near command and the near option."""
+"""What was perhaps meant: the near command, the near option, the near file."""
 
 from __future__ import annotations
 
+import itertools
+import os
+import shlex
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
+from pathlib import Path
 from typing import Any
 
 from cdec.cli.frame.declaration import parameters_of
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.frame.spellings import words_of
-from cdec.core.errors import UsageError
+from cdec.core.errors import CdecError, InputMissingError, UsageError
 
 
 def refuse_unknown_option(error: Exception, command: str, parameters: Iterable[Any]) -> None:
@@ -33,9 +37,9 @@ def refuse_unknown_option(error: Exception, command: str, parameters: Iterable[A
     hints = [f"did you mean {near}?"] if near else []
     if others:
         has = "has" if len(others) == 1 else "have"
-        hints.append(f"{', '.join(f'cdec {name}' for name in others[:3])} {has} it")
+        hints.append(f"{', '.join(f'cdec {name}' for name in others[:3])} {has} it;")
     hints.append(f"see `cdec {command} --help-all`")
-    raise UsageError(f"cdec {command} has no option {typed}", hint="; ".join(hints)) from None
+    raise UsageError(f"cdec {command} has no option {typed}", hint=" ".join(hints)) from None
 
 
 def near_option(typed: str, words: Sequence[str]) -> str | None:
@@ -48,8 +52,10 @@ def near_option(typed: str, words: Sequence[str]) -> str | None:
     longer = sorted((word for word in words if word.startswith(typed)), key=len)
     if longer and len(typed) > 2:
         return longer[0]
-    close = get_close_matches(typed, [word for word in words if word.startswith("--")], n=1)
-    return close[0] if close else None
+    # Without the dashes, which would make all short names alike.
+    names = [word.removeprefix("--") for word in words if word.startswith("--")]
+    close = get_close_matches(typed.lstrip("-"), names, n=1)
+    return f"--{close[0]}" if close else None
 
 
 def refuse_unknown_command(words: Sequence[str]) -> None:
@@ -71,6 +77,40 @@ def refuse_unknown_command(words: Sequence[str]) -> None:
     close = get_close_matches(name, COMMANDS, n=1)
     meant = f"did you mean {close[0]!r}? " if close else ""
     raise UsageError(f"cdec has no command {name!r}", hint=f"{meant}see `cdec --help`")
+
+
+def suggest_file(error: CdecError) -> None:
+    """Let an error about a file that is not there offer the near file of the same folder."""
+    named = error.details.get("path")
+    if not isinstance(error, InputMissingError) or not isinstance(named, str):
+        return
+    near = near_file(Path(named))
+    if near is not None:
+        error.hint = f"did you mean {shlex.quote(str(near))}?"
+
+
+def near_file(path: Path) -> Path | None:
+    """Return the file of the same folder that was perhaps meant; None where nothing is near.
+
+    Args:
+        path: Of a file that is not there.
+    """
+    if path.exists() or not path.name:
+        return None
+    try:
+        with os.scandir(path.parent) as entries:
+            names = [entry.name for entry in itertools.islice(entries, _MOST_FILES)]
+    except OSError:
+        return None
+    shown = sorted(name for name in names if not name.startswith("."))
+    close = get_close_matches(path.name, shown, n=1, cutoff=0.75)
+    same = [name for name in shown if path.stem and Path(name).stem == path.stem]
+    found = (close or same)[:1]
+    return path.parent / found[0] if found else None
+
+
+_MOST_FILES = 10_000
+"""Files of a folder that are looked at."""
 
 
 def _words(command: str) -> set[str]:

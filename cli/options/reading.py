@@ -66,6 +66,10 @@ class InspectOptions(CommonOptions):
     """Options of ``cdec inspect``; the documented defaults stand here."""
 
     artifact: shared.ArtifactArgument = None
+    all: Annotated[
+        bool,
+        Declared("Show hashes, fingerprints, sizes and columns.", shared.OUTPUT, common=True),
+    ] = False
     tree: Annotated[
         bool,
         Declared(

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -12,7 +13,8 @@ from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact
 from cdec.cli.runs.found import named_or_found
 from cdec.cli.runs.loop import Loop, Task, batches
-from cdec.core.errors import DataError, EncodingError, UsageError
+from cdec.cli.runs.recompile import bind_for
+from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -32,7 +34,7 @@ def check(options: Options, run: Run) -> int:
 
     total = None if options.whole else count_records(options.input)
     with run.console.stage(f"opening {options.artifact}"):
-        verdicts = _verdicts(options, run)
+        verdicts = _told_of_lines(_verdicts(options, run), run)
     tally = Tally()
     loop = Loop(
         # A verdict is made when its task is: sessions go on from text to text.
@@ -53,20 +55,49 @@ def _counted(tally: Tally, task: Task, verdict: dict[str, Any]) -> list[dict[str
     return [verdict]
 
 
+def _told_of_lines(verdicts: Iterator[dict[str, Any]], run: Run) -> Iterator[dict[str, Any]]:
+    """Yield the verdicts; say so at the end where a text over several lines was read as several."""
+    count, is_cut = 0, False
+    for verdict in verdicts:
+        if not count and "text" in verdict:
+            # A document's first line alone is refused at its end.
+            is_cut = verdict.get("byte") == len(verdict["text"].encode()) and "stack" in verdict
+        count += 1
+        yield verdict
+    if is_cut and count > 1:
+        message = (
+            f"{count} lines were checked as {count} texts, and the first breaks off at its end"
+        )
+        run.console.warn([Notice("W_LINES", f"{message}; `whole` takes the input as one text")])
+
+
 def _verdicts(options: Options, run: Run) -> Iterator[dict[str, Any]]:
     """Yield what the artifact says of each text, or token row, of the input."""
     constraint = _constraint(options, run, run.typed)
     if options.token_ids:
         return constraint.token_verdicts(_token_rows(options), shown=options.allowed)
-    texts = _texts(options)
+    texts = _texts(options, constraint)
     if constraint.lists_members:
         # Members are texts, so bytes that are none have no place where they are refused.
         texts = (_decoded(text).encode() for text in texts)
     return constraint.verdicts(texts, shown=options.allowed)
 
 
-def explanation(options: Options, run: Run) -> Iterator[dict[str, Any]]:
-    """Yield the steps of the input's one text through a grammar.
+@dataclass(frozen=True)
+class Explanation:
+    """A text's way through a grammar.
+
+    Attributes:
+        steps: One a token.
+        patterns: Regular expressions of the terminals that are named in it.
+    """
+
+    steps: Iterator[dict[str, Any]]
+    patterns: Mapping[str, str]
+
+
+def explanation(options: Options, run: Run) -> Explanation:
+    """Return the steps of the input's one text through a grammar.
 
     Raises:
         UsageError: An artifact without terminals, or an input of no or several texts.
@@ -77,17 +108,17 @@ def explanation(options: Options, run: Run) -> Iterator[dict[str, Any]]:
     if options.token_ids:
         row = _only(_token_rows(options), "row of token ids")
     else:
-        text = _only(_texts(options), "text")
+        text = _only(_texts(options, constraint), "text")
         if options.tokenizer is None:
             row = longest_tokens(constraint.vocabulary, text)
         else:
             (row,) = constraint.vocabulary.encode([_decoded(text)])
-    return constraint.explain(row, shown=options.allowed)
+    return Explanation(constraint.explain(row, shown=options.allowed), constraint.terminal_patterns)
 
 
 def _constraint(options: Options, run: Run, typed: frozenset[str]) -> Constraint:
     from cdec.cli.runs.models import load_vocabulary
-    from cdec.core.artifacts.kinds import bind_artifact, constraint_class
+    from cdec.core.artifacts.kinds import constraint_class
 
     file = read_artifact(named_or_found(options.artifact, run, "cdec check"))
     if not constraint_class(file.kind).has_terminals:
@@ -95,7 +126,7 @@ def _constraint(options: Options, run: Run, typed: frozenset[str]) -> Constraint
     vocabulary = None
     if options.tokenizer is not None:
         vocabulary, _ = load_vocabulary(options.tokenizer, None, None)
-    constraint = bind_artifact(file, vocabulary)
+    constraint = bind_for(file, vocabulary)
     if options.lookahead is None:
         return constraint
     return constraint.with_lookahead(options.lookahead)
@@ -107,15 +138,20 @@ def _token_rows(options: Options) -> Iterator[Any]:
     return (row for batch in read_token_rows(options.input) for row in batch.rows)
 
 
-def _texts(options: Options) -> Iterator[bytes]:
+def _texts(options: Options, constraint: Constraint) -> Iterator[bytes]:
     """Yield the texts of the input, or all of it as one."""
     if options.whole:
         yield _whole(options.input)
         return
     from cdec.data.entities.source import read_entities
 
-    for batch in read_entities(options.input, format=options.format, field=options.field):
-        yield from (text.encode() for text in batch.texts)
+    try:
+        for batch in read_entities(options.input, format=options.format, field=options.field):
+            yield from (text.encode() for text in batch.texts)
+    except (JsonError, FieldError) as error:
+        if options.format == "auto" and not constraint.lists_members:
+            error.hint = f"give --whole to check the input as one text; or {error.hint}"
+        raise
 
 
 def _whole(source: str) -> bytes:

@@ -6,6 +6,7 @@ from collections.abc import Callable, Hashable, Set
 from typing import TYPE_CHECKING, TypeVar
 
 from cdec.cli.runs.artifacts import DEFAULT, HOW_TO_NAME_ONE
+from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import FieldError, Notice, UsageError, needs_grammar
 from cdec.samplers.registry import METHODS
 
@@ -57,7 +58,6 @@ class Requirements:
         from cdec.compilers.grammars.child.cache import CacheLimits, GrammarCache
         from cdec.compilers.kept import KeptConstraints, Recent
         from cdec.compilers.sets.cache import SetCache
-        from cdec.core.artifacts.kinds import bind_artifact
         from cdec.core.combine.restriction import Restriction
 
         if held.heal and not model.continues_prompt:
@@ -67,14 +67,14 @@ class Requirements:
             )
         limits = limits or CacheLimits()
         vocabulary = model.vocabulary
-        others = {words: bind_artifact(file, vocabulary) for words, file in held.others.items()}
+        others = {words: bind_for(file, vocabulary) for words, file in held.others.items()}
         self._held = held
         self._model = model
         self._required = required
         self._masks = masks
         self._restriction = Restriction(others, held.denied)
         self._opened: dict[str, Constraint] = {
-            name: bind_artifact(file, vocabulary) for name, file in held.named.items()
+            name: bind_for(file, vocabulary) for name, file in held.named.items()
         }
         names = {name: str(file.path) for name, file in held.named.items()}
         if default is not None:

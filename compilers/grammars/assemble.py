@@ -125,7 +125,19 @@ def _names(grammar: Grammar, tables: ParseTables) -> dict[str, Any]:
         [nonterminals[rule.lhs], [terminals[s] if s >= 0 else nonterminals[~s] for s in rule.rhs]]
         for rule in tables.rules
     ]
-    return {"terminals": terminals, "nonterminals": list(nonterminals), "rules": rules}
+    return {
+        "terminals": terminals,
+        "patterns": [_pattern(terminal) for terminal in grammar.terminals],
+        "nonterminals": list(nonterminals),
+        "rules": rules,
+    }
+
+
+def _pattern(terminal: Terminal) -> str:
+    """Return a regular expression as it is written; "" for a literal, whose name is its text."""
+    if terminal.is_string:
+        return ""
+    return f"/{terminal.value}/{''.join(sorted(terminal.flags))}"
 
 
 def _shown(terminal: Terminal) -> str:

@@ -223,8 +223,8 @@ def _mismatch(
 ) -> TokenizerMismatchError:
     name = file.metadata.get("cdec.vocabulary_name") or "another tokenizer"
     return TokenizerMismatchError(
-        f"{file.path} was compiled for {name}: its {what} is {recorded}, that of "
-        f"{vocabulary.name or 'the model'} is {found}",
+        f"{file.path} was compiled for {name}: its {what} is {recorded[:16]}, that of "
+        f"{vocabulary.name or 'the model'} is {found[:16]}",
         hint="compile the artifact again with this model's tokenizer",
         path=str(file.path),
         artifact=recorded,

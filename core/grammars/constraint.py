@@ -106,6 +106,11 @@ class GrammarConstraint(StoredConstraint):
         """Names of terminals and rules, for messages."""
         return Names.from_metadata(self.arrays, self.metadata)
 
+    @property
+    def terminal_patterns(self) -> Mapping[str, str]:
+        """Regular expressions of the terminals that are no literals, by name."""
+        return self.names.patterns
+
     def session(self, device: str = "cpu") -> Session:
         """Start a decoding run.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 
 import numpy as np
@@ -21,12 +21,14 @@ class Names:
         terminals: By number.
         nonterminals: By number.
         rules: (left side, right side) as names, by number.
+        patterns: Regular expressions of terminals that are none literals, by name.
     """
 
     arrays: GrammarArrays
     terminals: tuple[str, ...]
     nonterminals: tuple[str, ...]
     rules: tuple[tuple[str, tuple[str, ...]], ...]
+    patterns: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def from_metadata(cls, arrays: GrammarArrays, metadata: Mapping[str, str]) -> Names:
@@ -36,9 +38,11 @@ class Names:
             terminals = tuple(map(str, stored.get("terminals", ())))
             nonterminals = tuple(map(str, stored.get("nonterminals", ())))
             rules = tuple((str(a), tuple(map(str, b))) for a, b in stored.get("rules", ()))
+            written = zip(terminals, stored.get("patterns", ()), strict=False)
+            patterns = {name: str(pattern) for name, pattern in written if pattern}
         except (ValueError, TypeError, AttributeError, RecursionError):
-            terminals, nonterminals, rules = (), (), ()
-        return cls(arrays, terminals, nonterminals, rules)
+            terminals, nonterminals, rules, patterns = (), (), (), {}
+        return cls(arrays, terminals, nonterminals, rules, patterns)
 
     def terminal(self, number: int) -> str:
         """Return the name of a terminal; the end of the text is ``$END``."""

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.core.errors import CdecError, ExtraMissingError, ModelError, TrustError, UsageError
 from cdec.core.models.base import DEFAULT_CACHE_BYTES
 from cdec.core.models.trust import Repository, open_repository
+from cdec.core.tokens.hub import Away
 from cdec.core.tokens.shipped import EMBEDDED, located
 
 if TYPE_CHECKING:
@@ -147,7 +148,7 @@ def _load_module(repository: Repository, placement: dict[str, Any]) -> Any:
 
     is_pair = bool(repository.config.get("is_encoder_decoder"))
     kind = AutoModelForSeq2SeqLM if is_pair else AutoModelForCausalLM
-    with model_errors("model", repository.name, repository.is_offline):
+    with model_errors("model", repository.name, repository.away):
         module = kind.from_pretrained(
             repository.name, **repository.arguments, **repository.weight_arguments(), **placement
         )
@@ -163,7 +164,7 @@ def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
     if other is not None:
         other_repository = open_repository(located(other), None, False, True, needs_weights=False)
         name, arguments = other_repository.name, other_repository.arguments
-    with model_errors("tokenizer", name, repository.is_offline):
+    with model_errors("tokenizer", name, repository.away):
         return AutoTokenizer.from_pretrained(name, **arguments)
 
 
@@ -255,7 +256,7 @@ def _check_options(dtype: str | None, *counts: int) -> None:
 
 
 @contextlib.contextmanager
-def model_errors(what: str, name: str, is_offline: bool) -> Iterator[None]:
+def model_errors(what: str, name: str, away: Away | None) -> Iterator[None]:
     """Turn whatever the libraries raise into a ModelError of one sentence."""
     try:
         yield
@@ -270,11 +271,11 @@ def model_errors(what: str, name: str, is_offline: bool) -> Iterator[None]:
                 name=name,
             ) from error
         missing = isinstance(error, ImportError)
+        without = "" if away is None else f" ({away.reason})"
         kind = ExtraMissingError if missing else ModelError
-        offline = "HF_HUB_OFFLINE is set: only folders and cached models can be read. "
         raise kind(
-            f"the {what} {name} cannot be loaded: {first or type(error).__name__}",
-            hint=(offline if is_offline else "") + "Check the name, or name a local folder.",
+            f"the {what} {name} cannot be loaded: {first or type(error).__name__}{without}",
+            hint="Check the name, or name a local folder." if away is None else away.hint,
             name=name,
         ) from error
 

@@ -5,7 +5,6 @@ Everything is decided from its config and its list of files, before anything of 
 
 from __future__ import annotations
 
-import os
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -13,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from cdec.core.errors import ModelError, TrustError
+from cdec.core.tokens.hub import Away, hub_away
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
@@ -27,14 +27,14 @@ class Repository:
         name: Folder or hub name.
         config: Its config.json.
         arguments: For every ``from_pretrained``: revision, trust, offline.
-        is_offline: Whether HF_HUB_OFFLINE is set.
+        away: Why the hub is not asked; None where it is, and for folders.
         allow_pickle: Whether weights may be pickles.
     """
 
     name: str
     config: Mapping[str, Any]
     arguments: dict[str, Any]
-    is_offline: bool
+    away: Away | None
     allow_pickle: bool
 
     def weight_arguments(self) -> dict[str, Any]:
@@ -63,7 +63,7 @@ def open_repository(
         ModelError: Not found, or no model.
         TrustError: Own code or pickled weights that were not allowed.
     """
-    is_offline = _is_set("HF_HUB_OFFLINE") or _is_set("TRANSFORMERS_OFFLINE")
+    away = None
     path = Path(name).expanduser()
     is_local = path.exists()
     if is_local:
@@ -78,19 +78,20 @@ def open_repository(
                 hint="Check the path; a hub name has the form owner/name.",
                 path=name,
             )
-        config = _hub_config(name, revision, is_offline)
-        files = _hub_files(name, revision, is_offline)
+        away = hub_away()
+        config = _hub_config(name, revision, away)
+        files = _hub_files(name, revision, away)
     _check_code(name, config, trust_remote_code)
     if needs_weights and files:
         _check_weights(name, files, allow_pickle)
     arguments = {
         "revision": revision,
         "trust_remote_code": trust_remote_code,
-        "local_files_only": is_offline or is_local,
+        "local_files_only": away is not None or is_local,
     }
     if revision is None:
         del arguments["revision"]
-    return Repository(name, config, arguments, is_offline, allow_pickle)
+    return Repository(name, config, arguments, away, allow_pickle)
 
 
 def _folder_config(folder: Path, needs_config: bool) -> dict[str, Any]:
@@ -123,26 +124,29 @@ def _folder_config(folder: Path, needs_config: bool) -> dict[str, Any]:
     return found
 
 
-def _hub_config(name: str, revision: str | None, is_offline: bool) -> dict[str, Any]:
+def _hub_config(name: str, revision: str | None, away: Away | None) -> dict[str, Any]:
     from transformers import PretrainedConfig
 
     try:
         config, _ = PretrainedConfig.get_config_dict(
-            name, revision=revision, local_files_only=is_offline
+            name, revision=revision, local_files_only=away is not None
         )
     except Exception as error:  # OSError, ValueError, hub errors
+        if away is not None:
+            raise ModelError(
+                f"the model {name} is not on this machine, and {away.reason}", hint=away.hint
+            ) from error
         first = str(error).strip().partition("\n")[0]
-        hint = "Check the name, or name a local folder."
-        if is_offline:
-            first = "it is not in the cache, and HF_HUB_OFFLINE forbids to download it"
-            hint = "Unset HF_HUB_OFFLINE, or name a local folder."
-        raise ModelError(f"the model {name} was not found: {first}", hint=hint) from error
+        raise ModelError(
+            f"the model {name} was not found: {first}",
+            hint="Check the name, or name a local folder.",
+        ) from error
     return dict(config)
 
 
-def _hub_files(name: str, revision: str | None, is_offline: bool) -> list[str]:
+def _hub_files(name: str, revision: str | None, away: Away | None) -> list[str]:
     """Return a hub repository's files; none where the hub cannot be asked."""
-    if is_offline:
+    if away is not None:
         return []
     from huggingface_hub import list_repo_files
 
@@ -183,7 +187,3 @@ def _check_weights(name: str, files: list[str], allow_pickle: bool) -> None:
             hint="Use a version with .safetensors, or give `allow_pickle` if you trust it.",
             name=name,
         )
-
-
-def _is_set(variable: str) -> bool:
-    return os.environ.get(variable, "").upper() in ("1", "ON", "YES", "TRUE")

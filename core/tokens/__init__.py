@@ -2,6 +2,6 @@
 
 Read ``vocabulary`` first; ``sources`` finds what names a tokenizer, ``files`` tells formats apart,
 one file a format reads it into ``parts``; ``tokenization`` turns texts into ids; ``shipped`` knows
-the names of the models in the package. Imports nothing but errors. Others import ``vocabulary``,
-``tokenization`` and ``shipped``.
+the names of the models in the package, ``hub`` whether others can be fetched. Imports nothing but
+errors. Others import ``vocabulary``, ``tokenization``, ``shipped`` and ``hub``.
 """

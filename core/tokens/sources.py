@@ -10,6 +10,7 @@ import orjson
 
 from cdec.core.errors import ModelError, TrustError, UsageError
 from cdec.core.tokens.files import check_spec, generation_eos, read_bounded, read_tokenizer_file
+from cdec.core.tokens.hub import Away, hub_away
 from cdec.core.tokens.parts import TokenizerParts, UncheckedTokenizer, assemble
 from cdec.core.tokens.sentencepiece_files import read_sentencepiece
 from cdec.core.tokens.shipped import located, named
@@ -138,21 +139,21 @@ def _from_hub(name: str, revision: str | None) -> UncheckedTokenizer:
             hint="Check the path; a hub name has the form owner/name.",
             path=name,
         )
-    given = _auto_tokenizer(name, revision)
-    eos = given.eos_token_ids | _hub_eos(name, revision)
+    away = hub_away()
+    given = _auto_tokenizer(name, revision, away)
+    eos = given.eos_token_ids | _hub_eos(name, revision, away)
     return UncheckedTokenizer(given.spec, given.special_ids, eos, given.bos_token_id, name)
 
 
-def _is_offline() -> bool:
-    return os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE")
-
-
-def _auto_tokenizer(name: str, revision: str | None) -> UncheckedTokenizer:
+def _auto_tokenizer(
+    name: str, revision: str | None, away: Away | None = None
+) -> UncheckedTokenizer:
+    """Load a tokenizer of a folder or the hub; ``away`` says why the hub is not asked."""
     from transformers import AutoTokenizer
 
     try:
         tokenizer = AutoTokenizer.from_pretrained(
-            name, revision=revision, trust_remote_code=False, local_files_only=_is_offline()
+            name, revision=revision, trust_remote_code=False, local_files_only=away is not None
         )
     except Exception as error:  # the library raises OSError, ValueError, ImportError, KeyError, ...
         first = str(error).strip().partition("\n")[0]
@@ -162,21 +163,22 @@ def _auto_tokenizer(name: str, revision: str | None) -> UncheckedTokenizer:
                 hint="Name its tokenizer.json, tokenizer.model or tekken.json instead.",
                 name=name,
             ) from error
-        offline = "HF_HUB_OFFLINE is set: only folders and cached models can be read. "
         raise ModelError(
-            f"the tokenizer {name} cannot be loaded: {first}",
-            hint=(offline if _is_offline() else "") + "Check the name, or name a local folder.",
+            f"the tokenizer {name} cannot be loaded: {first}"
+            if away is None
+            else f"the tokenizer {name} is not on this machine, and {away.reason}",
+            hint="Check the name, or name a local folder." if away is None else away.hint,
             name=name,
         ) from error
     return _from_object(tokenizer)
 
 
-def _hub_eos(name: str, revision: str | None) -> set[int]:
+def _hub_eos(name: str, revision: str | None, away: Away | None) -> set[int]:
     from transformers import GenerationConfig
 
     try:
         config = GenerationConfig.from_pretrained(
-            name, revision=revision, local_files_only=_is_offline()
+            name, revision=revision, local_files_only=away is not None
         )
     except (OSError, ValueError):  # most repositories of mere tokenizers have none
         return set()

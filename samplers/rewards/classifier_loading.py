@@ -106,7 +106,7 @@ def label_index(model: ClassifierModel, label: str | int | None) -> int:
 def _load_module(repository: Repository, dtype: Any) -> Any:
     from transformers import AutoModelForSequenceClassification
 
-    with model_errors("reward model", repository.name, repository.is_offline):
+    with model_errors("reward model", repository.name, repository.away):
         module, loading = AutoModelForSequenceClassification.from_pretrained(
             repository.name,
             dtype=dtype,

@@ -177,7 +177,16 @@ def test_inspect_shows_lexer_soundness_and_sizes(cdec: Runner, lists: Path) -> N
     assert described["sound"] is True
     assert described["grammar"] == LIST
     assert described["statistics"]["scanner_states"] == described["counts"]["scanner_states"] > 3
-    table = cdec("inspect", lists).stdout.decode()
+    short = cdec("inspect", lists).stdout.decode().partition("Next:")[0]
+    for said in (
+        "a grammar of ",
+        "lexer       contextual: ",
+        "sound       yes",
+        "start rule  start",
+    ):
+        assert said in short
+    assert "digest" not in short and max(map(len, short.splitlines()[1:])) <= 80
+    table = cdec("inspect", lists, "--all").stdout.decode()
     for word in ("options.lexer", "sound", "statistics.groups", "counts.terminals", "digest"):
         assert word in table
     assert "WORD:" not in table and "columns.delta" in table
@@ -200,3 +209,40 @@ def test_a_subterminal_tree_is_shown(cdec: Runner, lists: Path) -> None:
     assert len(tree("--width", "1")["groups"]) == 1
     text = cdec("inspect", lists, "--tree").stdout.decode()
     assert "scanner state 0" in text and "tokens:" in text
+
+
+def test_explain_fits_80_columns_and_shows_the_patterns(cdec: Runner, lists: Path) -> None:
+    text = b"[" + b"ab, [c, " * 8 + b"!]\n"
+    table = cdec("check", lists, "--explain", stdin=text).stdout.decode()
+    assert max(map(len, table.splitlines())) <= 80
+    assert "refused at byte" in table and "expected  " in table and "stack     " in table
+    (pattern,) = [line for line in table.splitlines() if line.startswith("WORD ")]
+    assert pattern.split(maxsplit=1)[1].startswith("/")
+
+
+def test_a_document_over_several_lines_is_told_of_whole(cdec: Runner, lists: Path) -> None:
+    result = cdec("check", lists, stdin=b"[a,\nb\n")
+    assert [record["valid"] for record in result.records] == [False, False]
+    assert "W_LINES" in result.stderr and "--whole takes" in result.stderr
+    for fine in (b"[a,\n", b"[a]\n[b]\n", b"x\ny\n"):
+        assert "W_LINES" not in cdec("check", lists, stdin=fine).stderr
+    assert "W_LINES" not in cdec("check", lists, "--whole", stdin=b"[a,\nb\n").stderr
+
+
+def test_a_broken_json_file_is_told_of_whole(cdec: Runner, lists: Path) -> None:
+    for broken in ('{\n  "a": [1, 2\n}\n', '{"a": 1}\n'):
+        Path("document.json").write_text(broken)
+        result = cdec("check", lists, "-i", "document.json")
+        assert result.status == 65 and "hint: give --whole to check the input" in result.stderr
+        whole = cdec("check", lists, "-i", "document.json", "--whole")
+        assert [record["valid"] for record in whole.records] == [False]
+
+
+def test_a_json_document_is_no_grammar(cdec: Runner) -> None:
+    Path("s.json").write_text('{"type": "object"}')
+    result = cdec("compile-grammar", "s.json")
+    assert (result.status, result.error_code) == (65, "E_DATA")
+    assert "JSON Schemas are not read yet" in result.stderr
+    assert "cdec compile-grammar json" in result.stderr
+    near = cdec("compile-grammar", "jsn")
+    assert "did you mean the shipped grammar json?" in near.stderr

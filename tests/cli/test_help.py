@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -123,7 +124,7 @@ def test_help_imports_nothing_heavy_and_one_command() -> None:
         (("compile-set", "items.jsonl", "--id", "name"), "did you mean --id-field?"),
         (("check", "x.arrow", "--draft", "counts"), "cdec sample, cdec run have it"),
         (("doctor", "--bad-lines", "skip"), "cdec compile-set has it"),
-        (("sample", "--xyzzy"), "see `cdec sample --help-all`"),
+        (("sample", "--xyzzy"), "hint: see `cdec sample --help-all`"),
     ],
 )
 def test_unknown_options_name_the_nearest_and_who_has_them(
@@ -132,6 +133,28 @@ def test_unknown_options_name_the_nearest_and_who_has_them(
     result = cdec(*words)
     assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
     assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("typed", "near"),
+    [
+        (("compile-set", "wiki.tx"), "wiki.txt"),
+        (("compile-set", "wiki.jsonl"), "wiki.txt"),
+        (("sample", "-a", "towns.arow", "--prompt", "x"), "towns.arrow"),
+        (("check", "a folder/town.txt"), "'a folder/towns.txt'"),
+    ],
+)
+def test_a_file_that_is_not_there_offers_the_near_one(
+    cdec: Runner, typed: tuple[str, ...], near: str
+) -> None:
+    Path("a folder").mkdir()
+    for name in ("wiki.txt", "towns.arrow", "a folder/towns.txt"):
+        Path(name).write_text("Oslo\n")
+    result = cdec(*typed)
+    assert (result.status, result.error_code) == (66, "E_NOINPUT")
+    assert f"hint: did you mean {near}?\n" in result.stderr
+    far = cdec("compile-set", "entirely-different.csv")
+    assert far.error_code == "E_NOINPUT" and "did you mean" not in far.stderr
 
 
 @pytest.mark.parametrize(

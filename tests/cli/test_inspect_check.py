@@ -11,7 +11,7 @@ from .conftest import MEMBERS, Runner
 
 
 def test_inspect_shows_kind_sizes_tokenizer_and_hashes(cdec: Runner, cities: Path) -> None:
-    text = cdec("inspect", cities).stdout.decode()
+    text = cdec("inspect", cities, "--all").stdout.decode()
     for word in (
         "kind",
         "set",
@@ -25,6 +25,25 @@ def test_inspect_shows_kind_sizes_tokenizer_and_hashes(cdec: Runner, cities: Pat
     assert described["kind"] == "set"
     assert described["counts"]["entities"] == len(MEMBERS)
     assert described["bytes"] == cities.stat().st_size
+
+
+def test_inspect_begins_with_what_a_person_wants_to_know(cdec: Runner) -> None:
+    Path("towns.txt").write_text("Oslo\nRome\nRome\n")
+    assert cdec("compile-set", "towns.txt", "--suffix", ">").status == 0
+    text = cdec("inspect", "towns.arrow").stdout.decode()
+    lines = text.splitlines()
+    assert lines[0].startswith("artifact   towns.arrow: a set of 2 texts, ")
+    for said in (
+        "made from  towns.txt; written 20",
+        "tokenizer  embedded, 4,096 tokens",
+        "suffix '>'",
+        "left out   1 duplicates",
+        "sound      yes",
+        '  cdec sample -a towns.arrow --prompt "TEXT"',
+    ):
+        assert any(line.startswith(said) or said in line for line in lines), said
+    assert max(map(len, lines)) <= 80 and len(lines) <= 14
+    assert "hash" not in text.partition("Next:")[0] and "digest" not in text
 
 
 def test_tree_depth_and_width_bound_what_is_shown(cdec: Runner, cities: Path) -> None:
