@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.explained import explained_lines
+from cdec.cli.frame.summaries.explained import explained_lines
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options.reading import CheckOptions as Options
 from cdec.cli.options.shared import refuse_terminal, refuse_unused

@@ -15,7 +15,7 @@ from cdec.cli.compiling.next_command import next_command
 from cdec.cli.endings.kept import keeping
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import Declared
-from cdec.cli.frame.grammar_summary import grammar_rows
+from cdec.cli.frame.summaries.grammars import grammar_rows
 from cdec.cli.frame.tables import print_json, print_table
 from cdec.cli.frame.typed import notice_objects
 from cdec.cli.options import shared

@@ -14,7 +14,7 @@ from cdec.cli.compiling.made_from import MadeFrom, counts_of, hash_of, hash_of_s
 from cdec.cli.compiling.next_command import next_command
 from cdec.cli.endings.kept import keeping
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.set_summary import set_rows, set_summary
+from cdec.cli.frame.summaries.sets import set_rows, set_summary
 from cdec.cli.frame.tables import print_json, print_table
 from cdec.cli.options.compiling import SetOptions as Options
 from cdec.cli.options.compiling import require_output, unnamed_output

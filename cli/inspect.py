@@ -6,7 +6,7 @@ from typing import Any
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape
-from cdec.cli.frame.overview import next_commands, overview
+from cdec.cli.frame.summaries.overview import next_commands, overview
 from cdec.cli.frame.tables import flatten, print_json, print_table, print_wrapped
 from cdec.cli.options.reading import InspectOptions as Options
 from cdec.cli.options.shared import refuse_unused

@@ -21,7 +21,8 @@ if TYPE_CHECKING:
     from cdec.core.models.tabular import TabularModel as TabularModel
     from cdec.core.sample import Sample as Sample
     from cdec.core.tokens.vocabulary import Vocabulary as Vocabulary
-    from cdec.core.version import __version__ as __version__
+
+    __version__: str
 
 __all__ = [
     "CdecError",
@@ -52,6 +53,5 @@ __getattr__ = exports(
         "Sample": "sample",
         "TabularModel": "models.tabular",
         "Vocabulary": "tokens.vocabulary",
-        "__version__": "version",
     },
 )

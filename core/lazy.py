@@ -7,7 +7,7 @@ from importlib import import_module
 
 
 def exports(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
-    """Return a package's ``__getattr__``.
+    """Return a package's ``__getattr__``; every package has ``__version__``, the installed one.
 
     Args:
         package: The package's name, such as ``cdec.core``.
@@ -15,6 +15,10 @@ def exports(package: str, homes: Mapping[str, str]) -> Callable[[str], object]:
     """
 
     def find(name: str) -> object:
+        if name == "__version__":
+            from importlib.metadata import version
+
+            return version("cdec")
         if name not in homes:
             raise AttributeError(f"module {package!r} has no attribute {name!r}")
         return getattr(import_module(f"{package}.{homes[name]}"), name)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cdec.cli.frame.grammar_summary import shown_soundness
+from cdec.cli.frame.summaries.grammars import shown_soundness
 from cdec.cli.frame.tables import shown_bytes
 
 Rows = list[tuple[str, str]]
