@@ -27,7 +27,7 @@ Compile a constraint once, then draw texts from any Hugging Face model that sati
 \b
   cdec demo                          try it: needs nothing
   cdec compile-set titles.txt        a list of texts, one a line
-  cdec sample -a titles.arrow --prompt "Question: What is the capital of France?"
+  cdec sample -a titles.arrow --prompt "What is the capital of France?"
 
 `cdec COMMAND --help` shows what most people need, `--help-all` every option.
 """
