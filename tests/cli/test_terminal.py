@@ -71,7 +71,7 @@ def _run(
         stderr=follower,
     )
     os.close(follower)
-    written, deadline = b"", time.monotonic() + 60
+    written, deadline = b"", time.monotonic() + 240
     while time.monotonic() < deadline:
         if select.select([leader], [], [], 0.05)[0]:
             try:
@@ -85,7 +85,7 @@ def _run(
             running.send_signal(signal.SIGINT)
             until = None
     os.close(leader)
-    return Shown(running.wait(timeout=10), written.decode())
+    return Shown(running.wait(timeout=60), written.decode())
 
 
 WORDS = ("sample", "-a", "letters.arrow", "-i", "prompts.jsonl", "--batch-size", "1")
