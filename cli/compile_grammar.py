@@ -20,7 +20,7 @@ from cdec.cli.frame.tables import print_json, print_table
 from cdec.cli.frame.typed import notice_objects
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
-from cdec.cli.options.grammar_limits import GrammarLimitOptions
+from cdec.cli.options.grammar_limits import GrammarLimitOptions, parse_whitespace
 from cdec.cli.options.shared import require_utf8
 from cdec.cli.runs.models import load_vocabulary, loading
 from cdec.compilers.grammars.definition import Lexer
@@ -144,6 +144,7 @@ def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
         limits=options.grammar_limits,
         allow_imports=None if folder is None else folder.absolute(),
         name=source.name,
+        max_whitespace=parse_whitespace(options),
     )
 
 

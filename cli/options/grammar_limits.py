@@ -6,9 +6,11 @@ import math
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated
 
-from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
+from cdec.cli.frame.declaration import CommonOptions, Declared, Limits, NumberOrWord
 from cdec.cli.options import shared
 from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.options import LARGEST_WHITESPACE, MAX_WHITESPACE
+from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.child.cache import CacheLimits
@@ -16,7 +18,18 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, kw_only=True)
 class GrammarLimitOptions(CommonOptions):
-    """Limits of a compilation."""
+    """Limits of a compilation, and of the blanks that a grammar ignores."""
+
+    max_whitespace: Annotated[
+        NumberOrWord,
+        Declared(
+            "Longest run of blanks that a grammar ignores: N on a line, N line breaks, 4N of "
+            "indentation; 0 for none at all, `none` for any number.",
+            shared.CONSTRAINT,
+            metavar="N",
+            decides=True,
+        ),
+    ] = field(default_factory=lambda: NumberOrWord(MAX_WHITESPACE))
 
     grammar_limits: Annotated[GrammarLimits, Limits(shared.LIMITS)] = field(
         default_factory=GrammarLimits
@@ -54,4 +67,24 @@ def cache_limits(options: RecordGrammarOptions) -> CacheLimits:
     from cdec.compilers.grammars.child.cache import CacheLimits
 
     size = shared.parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1
-    return CacheLimits(options.grammar_limits, options.grammar_cache, size)
+    return CacheLimits(
+        options.grammar_limits, options.grammar_cache, size, parse_whitespace(options)
+    )
+
+
+def parse_whitespace(options: GrammarLimitOptions) -> int | None:
+    """Return the longest run of blanks; None for any.
+
+    Raises:
+        UsageError: Neither a number nor ``none``.
+    """
+    text = options.max_whitespace
+    if text in ("none", "inf"):
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= len(str(LARGEST_WHITESPACE)):
+        return int(text)
+    raise UsageError(
+        f"--max-whitespace is {str(text)!r}, expected a number from 0 to {LARGEST_WHITESPACE:,}, "
+        "or none",
+        hint=f"leave it out for {MAX_WHITESPACE}",
+    )

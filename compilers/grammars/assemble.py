@@ -99,6 +99,8 @@ def grammar_metadata(
         "lexer_reason": report.lexer_reason,
         "start": report.start,
         "dialect": report.dialect,
+        "max_whitespace": report.max_whitespace,
+        "blanks": report.blanks,
     }
     return {
         "cdec.vocabulary_hash": vocabulary.vocabulary_hash,

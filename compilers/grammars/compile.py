@@ -14,8 +14,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, grammar_metadata
+from cdec.compilers.grammars.blanks import bound_blanks
 from cdec.compilers.grammars.definition import GrammarLimits, Lexer
-from cdec.compilers.grammars.options import UNNAMED, Dialect, GrammarOptions
+from cdec.compilers.grammars.options import MAX_WHITESPACE, UNNAMED, Dialect, GrammarOptions
 from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.compilers.grammars.parser_choice import ParserChoice, choose_parser
 from cdec.compilers.grammars.report import Clock, GrammarReport
@@ -47,6 +48,7 @@ def compile_grammar(
     limits: GrammarLimits | None = None,
     allow_imports: Path | None = None,
     name: str = UNNAMED,
+    max_whitespace: int | None = MAX_WHITESPACE,
     force: bool = False,
     progress: Progress = silent,
 ) -> GrammarReport:
@@ -63,6 +65,9 @@ def compile_grammar(
             ``ChildCompiler`` only.
         allow_imports: Folder from which Lark files may be imported, besides lark's own.
         name: Name of the source, recorded and shown, never opened.
+        max_whitespace: Longest run of blanks that the grammar ignores, recorded as part of the
+            constraint: as many on a line, line breaks, and four times as many of indentation; 0
+            for no blank, None for any number.
         force: Replace an existing file.
         progress: Told when a phase begins.
 
@@ -85,6 +90,7 @@ def compile_grammar(
         limits=limits or GrammarLimits(),
         allow_imports=allow_imports,
         name=name,
+        max_whitespace=max_whitespace,
     )
     return compile_with(source, vocabulary, path, options, force=force, progress=progress)
 
@@ -136,11 +142,13 @@ def build_grammar(
     clock = Clock(report, progress)
     with clock.phase("read"):
         written = read_grammar(source, options)
+        written, blanks, unbounded = bound_blanks(written, options.max_whitespace, limits)
     with clock.phase("tables"):
         parser = choose_parser(written, written.lexer, limits)
         grammar, tables, lexing = parser.grammar, parser.tables, parser.lexer != "dynamic"
         require_spellable(grammar, parser.automata, vocabulary)
-    report.describe(grammar, parser.lexer, parser.reason, parser.notices)
+    report.describe(grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices))
+    report.bound(blanks, options.max_whitespace)
     contexts = find_contexts(grammar, tables, parser.lexer)
     with clock.phase("scanner"):
         scanner = build_scanner(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.definition import GrammarLimits, Lexer
-from cdec.compilers.grammars.options import Dialect, GrammarOptions
+from cdec.compilers.grammars.options import MAX_WHITESPACE, Dialect, GrammarOptions
 from cdec.core.artifacts.kinds import bind_arrays
 from cdec.core.artifacts.read import UNNAMED
 
@@ -25,6 +25,7 @@ def grammar_constraint(
     format: Dialect = "auto",
     limits: GrammarLimits | None = None,
     allow_imports: Path | None = None,
+    max_whitespace: int | None = MAX_WHITESPACE,
 ) -> StoredConstraint:
     """Make a constraint of a grammar, in memory: what ``compile_grammar`` would write, opened.
 
@@ -34,7 +35,7 @@ def grammar_constraint(
     Args:
         source: The grammar's text.
         vocabulary: Of the model that will draw.
-        start, lexer, format, limits, allow_imports: As in ``compile_grammar``.
+        start, lexer, format, limits, allow_imports, max_whitespace: As in ``compile_grammar``.
 
     Returns:
         The constraint of that vocabulary. Cost: as ``compile_grammar``; keep it for all prompts.
@@ -48,6 +49,7 @@ def grammar_constraint(
         format=format,
         limits=limits or GrammarLimits(),
         allow_imports=allow_imports,
+        max_whitespace=max_whitespace,
     )
     arrays, metadata, _ = build_grammar(source, vocabulary, options, UNNAMED)
     return bind_arrays("grammar", arrays, metadata, vocabulary)

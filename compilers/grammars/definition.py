@@ -64,6 +64,8 @@ class Grammar:
         start: Nonterminal number.
         ignored: Terminals dropped wherever they occur between others.
         lexer: Chosen in the source's dialect: None leaves it to the tables (contextual if LALR).
+        refused: Terminals that compete everywhere and that no rule takes; not under ``dynamic``.
+        alone: Ignored terminals that never follow themselves at once.
         source: The text it was read from, imports resolved as far as the dialect needs.
         dialect: ``lark`` or ``ebnf``.
         notices: Warnings for the user.
@@ -78,6 +80,8 @@ class Grammar:
     source: str
     dialect: str
     notices: tuple[Notice, ...] = ()
+    refused: frozenset[int] = frozenset()
+    alone: frozenset[int] = frozenset()
 
 
 @dataclass(frozen=True, slots=True)

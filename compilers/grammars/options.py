@@ -12,6 +12,10 @@ from cdec.core.errors import UsageError
 
 Dialect: TypeAlias = Literal["auto", "lark", "ebnf", "gbnf"]
 
+MAX_WHITESPACE = 8
+"""Longest run of ignored blanks unless another is asked for."""
+LARGEST_WHITESPACE = 1000
+"""Each blank of a run is a state of the scanner."""
 UNNAMED = "<grammar>"
 """Name of a source that has none."""
 
@@ -28,9 +32,11 @@ class GrammarOptions:
         allow_imports: Folder from which Lark files may be imported, besides lark's own.
         name: Name of the source, recorded and shown, never opened.
         made_from: What the artifact records of its making; empty for nothing.
+        max_whitespace: Longest run of ignored blanks, as ``cdec.core.grammars.blanks`` counts; None
+            for any.
 
     Raises:
-        UsageError: A lexer or dialect that does not exist.
+        UsageError: A lexer or dialect that does not exist, or a run out of bounds.
     """
 
     start: str | None = None
@@ -40,8 +46,16 @@ class GrammarOptions:
     allow_imports: Path | None = None
     name: str = UNNAMED
     made_from: str = ""
+    max_whitespace: int | None = MAX_WHITESPACE
 
     def __post_init__(self) -> None:
+        most = self.max_whitespace
+        if most is not None and not 0 <= most <= LARGEST_WHITESPACE:
+            raise UsageError(
+                f"`max_whitespace` is {most}, expected 0 to {LARGEST_WHITESPACE:,}, or none for "
+                "any number",
+                field="max_whitespace",
+            )
         for what, value, choices in (
             ("lexer", self.lexer, (None, *LEXERS)),
             ("format", self.format, get_args(Dialect)),
@@ -61,6 +75,7 @@ class GrammarOptions:
             "allow_imports": folder,
             "name": self.name,
             "made_from": self.made_from,
+            "max_whitespace": self.max_whitespace,
         }
 
     @classmethod

@@ -38,6 +38,8 @@ class GrammarReport:
         dialect: ``lark`` or ``ebnf``.
         is_sound: After every allowed token the text still has a completion.
         sound_reason: What proves it, or what stood in the way.
+        blanks: Characters of ignored white space whose runs are bounded; "" for none.
+        max_whitespace: The bound; None for none.
         counts: Terminals, rules, states, trees and so on.
         bytes: Size of the artifact.
         seconds: Seconds by phase; ``total`` is wall time.
@@ -51,6 +53,8 @@ class GrammarReport:
     dialect: str = ""
     is_sound: bool = False
     sound_reason: str = ""
+    blanks: str = ""
+    max_whitespace: int | None = None
     counts: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -63,6 +67,10 @@ class GrammarReport:
         self.lexer, self.lexer_reason = lexer, reason
         self.start, self.dialect = grammar.nonterminals[grammar.start], grammar.dialect
         self.notices += [*grammar.notices, *notices]
+
+    def bound(self, blanks: str, max_whitespace: int | None) -> None:
+        """Note the characters whose runs are bounded, and the bound."""
+        self.blanks, self.max_whitespace = blanks, max_whitespace if blanks else None
 
     def to_json(self) -> dict[str, Any]:
         """Return the report as one JSON-ready object."""

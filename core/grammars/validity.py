@@ -13,6 +13,8 @@ from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
+from cdec.core.grammars.blanks import BlankRuns
+
 DEFAULT_SECONDS = 2.0
 """Time that one text may take."""
 _MOST_RULES = 20_000
@@ -72,26 +74,31 @@ def _parser_of(metadata: Mapping[str, str], options: Mapping[str, Any]) -> Parse
             return None
         return _earley(grammar)
     try:
-        return _lalr(metadata["cdec.grammar"], str(options["start"]), str(options["lexer"]))
+        return _lalr(metadata["cdec.grammar"], options)
     except (LarkError, RecursionError):
         # A source with imports from the user's own folder, or in another dialect.
         return None
 
 
-def _lalr(source: str, start: str, lexer: str) -> Parse:
+def _lalr(source: str, options: Mapping[str, Any]) -> Parse:
     from lark import Lark
     from lark.exceptions import UnexpectedInput
 
+    runs = BlankRuns(str(options.get("blanks", "")), options.get("max_whitespace"))
     parser: Any = Lark(
         source,
         parser="lalr",
-        lexer=lexer,
-        start=start,
+        lexer=str(options["lexer"]),
+        start=str(options["start"]),
         maybe_placeholders=False,
         import_paths=[_shipped],
     )
+    # subtle: lark takes the callbacks that are there when the first text is read.
+    called = parser.lexer_conf.callbacks
+    called.update(dict.fromkeys(map(str, parser.ignore_tokens), runs.note))
 
     def parse(text: str, deadline: float) -> bool:
+        runs.clear()
         steps = parser.parse_interactive(text)
         state = steps.parser_state
         tables, stack = state.parse_conf.states, state.state_stack
@@ -100,6 +107,8 @@ def _lalr(source: str, start: str, lexer: str) -> Parse:
                 if not _shift(tables, stack, token.type, deadline):
                     return False
         except UnexpectedInput:
+            return False
+        if not runs.are_bounded:
             return False
         return _shift(tables, stack, "$END", deadline, state.parse_conf.end_state)
 

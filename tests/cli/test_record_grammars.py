@@ -93,8 +93,12 @@ def test_limits_hold_for_the_grammars_of_records(cdec: Runner) -> None:
 
 def test_warnings_of_grammars_are_printed(cdec: Runner) -> None:
     grammar = 'start: "a" "b"\n%ignore /[ ]+/\n'
-    result = cdec("sample", "--method", "masked", stdin=_jsonl({"prompt": "x", "grammar": grammar}))
-    assert result.stderr.count("warning W_UNBOUNDED_WHITESPACE") == 1
+    words = ("sample", "--method", "masked", "--max-whitespace")
+    data = _jsonl({"prompt": "x", "grammar": grammar})
+    for bound, count in (("none", 1), ("8", 0)):
+        result = cdec(*words, bound, stdin=data)
+        assert result.stderr.count("warning W_UNBOUNDED_WHITESPACE") == count
+    assert cdec(*words, "many", stdin=data).error_code == "E_USAGE"
 
 
 def test_candidates_belong_to_sets(cdec: Runner, tmp_path: Path) -> None:
@@ -175,7 +179,8 @@ def test_nothing_is_left_behind(
 
 
 def test_warnings_of_many_grammars_are_counted_not_repeated(grammar_child: object) -> None:
-    limits = CacheLimits(count=4, size=1 << 20, compiling=GrammarLimits())
+    compiling = GrammarLimits()
+    limits = CacheLimits(count=4, size=1 << 20, compiling=compiling, max_whitespace=None)
     grammars = GrammarCache(byte_vocabulary(), limits)
     try:
         for letter in "abc":

@@ -26,7 +26,8 @@ def byte_vocabulary(extra: Sequence[str] = BRIDGES) -> Vocabulary:
 def compiled(
     source: str, folder: Path, vocabulary: Vocabulary | None = None, **options: Any
 ) -> Any:
-    """Compile a grammar with the public call and open it."""
+    """Compile a grammar with the public call and open it; blanks are not bounded unless asked."""
+    options = {"max_whitespace": None} | options
     vocabulary = vocabulary or byte_vocabulary()
     path = folder / "grammar.arrow"
     compile_grammar(source, vocabulary, path, force=True, **options)

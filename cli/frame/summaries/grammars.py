@@ -20,6 +20,7 @@ def grammar_rows(report: GrammarReport) -> list[tuple[str, str]]:
         ("lexer", f"{report.lexer} ({report.lexer_reason})"),
         ("sound", shown_soundness(is_sound=report.is_sound, reason=report.sound_reason)),
         ("terminals", f"{counts['terminals']:,}, {counts['ignored']:,} of them ignored"),
+        *([("ignored blanks", shown_whitespace(report.max_whitespace))] if report.blanks else []),
         ("rules", f"{counts['rules']:,} of {counts['nonterminals']:,} nonterminals"),
         ("parser states", f"{counts['lr_states']:,}"),
         ("scanner states", f"{counts['scanner_states']:,} in {counts['contexts']:,} contexts"),
@@ -28,6 +29,13 @@ def grammar_rows(report: GrammarReport) -> list[tuple[str, str]]:
         ("size", shown_bytes(report.bytes)),
         ("seconds", phases),
     ]
+
+
+def shown_whitespace(most: int | None) -> str:
+    """Return the bound on ignored blanks as one phrase."""
+    if most is None:
+        return "any number"
+    return f"at most {most} in a row (max_whitespace)" if most else "none (max_whitespace)"
 
 
 def shown_soundness(*, is_sound: bool, reason: str) -> str:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from cdec.compilers.grammars.child.compiler import ChildCompiler
 from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.options import GrammarOptions
+from cdec.compilers.grammars.options import MAX_WHITESPACE, GrammarOptions
 from cdec.compilers.kept import KeptConstraints
 from cdec.core.artifacts.kinds import open_bytes
 from cdec.core.errors import Notice
@@ -38,11 +38,13 @@ class CacheLimits:
         compiling: For each compilation of a grammar.
         count: Constraints kept.
         size: Bytes of their artifacts together; the newest is kept whatever its size.
+        max_whitespace: Longest run of blanks that they ignore; None for any.
     """
 
     compiling: GrammarLimits = field(default_factory=GrammarLimits)
     count: int = 64
     size: int = 1 << 30
+    max_whitespace: int | None = MAX_WHITESPACE
 
 
 class GrammarCache:
@@ -107,7 +109,10 @@ class GrammarCache:
             self._child = ChildCompiler()
         is_ebnf = _EBNF_HEAD.match(text.removeprefix("\ufeff")) is not None
         options = GrammarOptions(
-            format="ebnf" if is_ebnf else "lark", limits=self._limits.compiling, name=self._name
+            format="ebnf" if is_ebnf else "lark",
+            limits=self._limits.compiling,
+            name=self._name,
+            max_whitespace=self._limits.max_whitespace,
         )
         # subtle: the file goes once it is mapped, so nothing is left even by a killed run.
         with tempfile.TemporaryDirectory(prefix="cdec-") as folder:

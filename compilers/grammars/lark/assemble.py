@@ -18,7 +18,6 @@ from cdec.compilers.grammars.lark.render import render
 from cdec.compilers.grammars.lark.scan import Outline
 from cdec.compilers.grammars.lark.templates import LimitedTemplates
 from cdec.compilers.grammars.lark.terminals import TerminalReader, terminal_definitions
-from cdec.core.errors import Notice
 from cdec.core.grammars.errors import (
     GrammarDuplicateError,
     GrammarError,
@@ -73,7 +72,7 @@ def assemble(
         lexer=None,
         source=outline.text if is_closed else render(terminals, *grammar, start, ignored),
         dialect="lark",
-        notices=_notices(terminals, ignored, unused),
+        notices=(unreachable_notice(unused),) if unused else (),
     )
 
 
@@ -205,22 +204,3 @@ def _unused_names(
     left = {production.origin for production in kept}
     dropped = dict.fromkeys(p.origin for p in productions if p.origin not in left)
     return [name for name in dropped if name in own and not name.startswith("_")]
-
-
-def _notices(
-    terminals: Sequence[Terminal], ignored: frozenset[int], unused: list[str]
-) -> tuple[Notice, ...]:
-    notices = []
-    if unused:
-        notices.append(unreachable_notice(unused))
-    if ignored:
-        names = [terminals[t].name for t in sorted(ignored)]
-        notices.append(
-            Notice(
-                "W_UNBOUNDED_WHITESPACE",
-                f"ignored terminals may be repeated without bound ({', '.join(names)}): a model "
-                "can spend its tokens on them",
-                {"terminals": names},
-            )
-        )
-    return tuple(notices)

@@ -69,7 +69,9 @@ def character_grammar(grammar: Grammar) -> str:
 
     between: list[int] = []
     if grammar.ignored:
-        between = [builder.star([text_of(number) for number in sorted(grammar.ignored)])]
+        alone = [text_of(number) for number in sorted(grammar.alone)]
+        others = [text_of(number) for number in sorted(grammar.ignored - grammar.alone)]
+        between = [builder.between(others, alone)]
     tokens: dict[int, int] = {}
     for rule in grammar.rules:
         row = []
@@ -119,6 +121,20 @@ class _Builder:
             # Left recursion: an Earley parser reads it in linear time.
             self.add(repeated, [repeated, choice])
         return repeated
+
+    def between(self, choices: Sequence[int], alone: Sequence[int]) -> int:
+        """Return a symbol for any number of ``choices`` and ``alone``, no two of these in a row."""
+        if not alone:
+            return self.star(choices)
+        either, free, ended = self.new(), self.new(), self.new()
+        self.add(either, [free])
+        self.add(either, [ended])
+        self.add(free, [])  # the last one, if any, is of ``choices``
+        for choice in choices:
+            self.add(free, [either, choice])
+        for choice in alone:
+            self.add(ended, [free, choice])
+        return either
 
     def pattern(self, terminal: Terminal) -> int:
         """Return a symbol for the texts that a terminal matches."""

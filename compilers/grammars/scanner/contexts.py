@@ -40,7 +40,8 @@ def find_contexts(grammar: Grammar, tables: ParseTables, lexer: Lexer) -> Contex
         tables: Of this grammar; generalised ones for ``dynamic``.
         lexer: ``contextual``: terminals with an action in lark's LR state, and ignored ones, as
             its contextual lexer has them. ``basic``: all. ``dynamic``: terminals that can follow
-            the last one by the tables, a superset of those the parser will accept.
+            the last one by the tables, a superset of those the parser will accept; but for those
+            that never follow themselves.
 
     Returns:
         Contexts. Cost: O(actions).
@@ -51,7 +52,8 @@ def find_contexts(grammar: Grammar, tables: ParseTables, lexer: Lexer) -> Contex
     numbers: dict[frozenset[int], int] = {}
     of_state = np.zeros(tables.num_states, np.int32)
     for state, accepted in enumerate(tables.competing):
-        chosen = everywhere if lexer == "basic" else frozenset(accepted | grammar.ignored)
+        competing = accepted | grammar.ignored | grammar.refused
+        chosen = everywhere if lexer == "basic" else frozenset(competing)
         of_state[state] = numbers.setdefault(chosen, len(numbers))
     after = [
         tuple(range(len(numbers)))  # an ignored terminal leaves the stack, and so the context
@@ -64,13 +66,13 @@ def find_contexts(grammar: Grammar, tables: ParseTables, lexer: Lexer) -> Contex
 
 
 def _dynamic(grammar: Grammar, tables: ParseTables) -> Contexts:
-    everywhere = frozenset(range(len(grammar.terminals)))
+    everywhere = frozenset(range(len(grammar.terminals))) - grammar.refused
     numbers: dict[frozenset[int], int] = {}
     first = frozenset(tables.accepts[0] | grammar.ignored)
     of_state = np.full(tables.num_states, numbers.setdefault(first, 0), np.int32)
     of_terminal = np.zeros(len(grammar.terminals), np.int32)
     for terminal in range(len(grammar.terminals)):
-        chosen = everywhere
+        chosen = everywhere - ({terminal} & grammar.alone)
         if terminal not in grammar.ignored:
             states: Sequence[int] = _states_after(tables, terminal).tolist()
             chosen = grammar.ignored.union(*(tables.accepts[state] for state in states))

@@ -85,7 +85,7 @@ def compare(
 def compiled(source: str, vocabulary: Any, folder: str) -> Any:
     """Compile a grammar and open it."""
     path = Path(folder) / "grammar.arrow"
-    compile_grammar(source, vocabulary, path, force=True)
+    compile_grammar(source, vocabulary, path, force=True, max_whitespace=None)
     return open_artifact(path, vocabulary=vocabulary)
 
 

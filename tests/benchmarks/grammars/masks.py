@@ -77,7 +77,9 @@ class Cdec:
     def _compile(self, source: str, lexer: Any = None) -> Any:
         from cdec.compilers import compile_grammar
 
-        return compile_grammar(source, self.vocabulary, self.path, lexer=lexer, force=True)
+        return compile_grammar(
+            source, self.vocabulary, self.path, lexer=lexer, max_whitespace=None, force=True
+        )
 
     def _open(self) -> None:
         from cdec.core import open_artifact
