@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import MISSING, dataclass
+from dataclasses import dataclass
 from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
@@ -118,9 +118,9 @@ class Config:
 
 
 def option_fields(options_class: type[CommonOptions]) -> dict[str, Parameter]:
-    """Return the options of a command by their keys, and the arguments that may be left out."""
+    """Return the options of a command by their keys, and the arguments that have one."""
     found = parameters_of(options_class).values()
-    return {p.key: p for p in found if not (p.declared.positional and p.default is MISSING)}
+    return {p.key: p for p in found if p.declared.has_key or not p.declared.positional}
 
 
 def _checked(key: str, value: Any, expected: Any, path: Path) -> Any:

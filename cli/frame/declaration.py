@@ -50,6 +50,7 @@ class Declared:
         typed_only: Whether ``cdec.toml`` must not set it, as it writes or replaces a file or runs
             code: the folder may have been downloaded.
         positional: Whether it is an argument, told by its place.
+        has_key: Of an argument: whether ``cdec.toml`` may give it, as it gives options.
         common: Whether it stands in the short help; ``--help-all`` shows the others too.
         details: Returns what help says of a value that is typed; of all values for None.
     """
@@ -63,6 +64,7 @@ class Declared:
     decides: bool = False
     typed_only: bool = False
     positional: bool = False
+    has_key: bool = False
     common: bool = False
     details: Callable[[str | None], Sequence[Details]] | None = None
 

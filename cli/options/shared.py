@@ -30,6 +30,7 @@ ArtifactArgument = Annotated[
         "An artifact; that of cdec.toml, or the only one in this folder, if not given.",
         metavar="ARTIFACT",
         positional=True,
+        has_key=True,
     ),
 ]
 ModelOption = Annotated[
