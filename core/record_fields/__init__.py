@@ -12,9 +12,6 @@ from cdec.core.record_fields.masses import MASSES
 from cdec.core.record_fields.texts import TEXTS
 
 RECORD_FIELDS: tuple[RecordField, ...] = (*TEXTS, *MASSES, *COSTS)
-"""In the order of the records."""
-
-
 """All fields, those of samples in the order of the record."""
 
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, NamedTuple, overload
 
 import numpy as np
 from numpy.typing import NDArray
@@ -33,6 +33,19 @@ _NODES_AT_ONCE = 1 << 16
 """Most prefixes of prompts that are open together: their caches are released together."""
 
 
+@overload
+def classify(  # type: ignore[overload-overlap]  # a text is a sequence of texts, too
+    model: LanguageModel,
+    labels: Constraint | Sequence[str],
+    prompts: str,
+    *,
+    top: int | None = None,
+    calibrate: Calibration = "none",
+    content_free: Sequence[Prompt] = (CONTENT_FREE,),
+) -> Classification: ...
+
+
+@overload
 def classify(
     model: LanguageModel,
     labels: Constraint | Sequence[str],
@@ -41,31 +54,41 @@ def classify(
     top: int | None = None,
     calibrate: Calibration = "none",
     content_free: Sequence[Prompt] = (CONTENT_FREE,),
-) -> list[Classification]:
+) -> list[Classification]: ...
+
+
+def classify(
+    model: LanguageModel,
+    labels: Constraint | Sequence[str],
+    prompts: str | Sequence[Prompt],
+    *,
+    top: int | None = None,
+    calibrate: Calibration = "none",
+    content_free: Sequence[Prompt] = (CONTENT_FREE,),
+) -> Classification | list[Classification]:
     """Return the probability of every label for every prompt.
 
-        found = classify(model, ["red", "green"], ["The sky at night is"])
-        found[0].label, found[0].labels[0].probability
+        found = classify(model, ["red", "green"], "The colour of grass is")
+        found.label, found.labels[0].probability
 
     Args:
         model: Its warping belongs to every probability.
         labels: Texts, tokenised as a set's members are by default; or a set, of which all members
             are labels.
-        prompts: Texts, token ids or chat messages.
+        prompts: A text, or a sequence of prompts: texts, token ids, lists of chat messages.
         top: Return the most probable labels alone; None returns all. Normalised over all.
         calibrate: ``contextual`` divides by the labels' probabilities without content.
         content_free: Prompts without content, otherwise like the others; for ``contextual``.
 
     Returns:
-        A result for each prompt, in their order. Cost: every distinct prefix of the labels is
-        evaluated once a prompt.
+        For a text its result, for a sequence one for each prompt. Cost: every distinct prefix of
+        the labels is evaluated once a prompt.
 
     Raises:
-        UsageError: No labels, a constraint whose members are no list, one prompt alone.
+        UsageError: No labels, or a constraint whose members are no list.
         CdecError: A prompt that the model cannot take, or without room for the longest label.
     """
-    if isinstance(prompts, str):
-        raise UsageError("`prompts` is one text, expected several", hint="give a list of prompts")
+    many: Sequence[Prompt] = [prompts] if isinstance(prompts, str) else prompts
     classifier = Classifier(top=top, calibrate=calibrate, content_free=content_free)
     given: Constraint | LabelTrie
     if isinstance(labels, Constraint):
@@ -73,11 +96,11 @@ def classify(
     else:
         given = LabelTrie.of_texts(labels, model.vocabulary)
     found = []
-    for result in classifier.run(model, [ClassifyRequest(prompt, given) for prompt in prompts]):
+    for result in classifier.run(model, [ClassifyRequest(prompt, given) for prompt in many]):
         if isinstance(result, CdecError):
             raise result
         found.append(result)
-    return found
+    return found[0] if isinstance(prompts, str) else found
 
 
 @dataclass(frozen=True, slots=True)

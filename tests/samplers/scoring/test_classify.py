@@ -158,6 +158,12 @@ def test_one_label_has_all_the_probability() -> None:
     assert {each.text: each.logprob for each in found.labels}["a"] == label.logprob
 
 
+def test_a_prompt_that_is_a_text_has_one_result() -> None:
+    toy = toy_b()
+    assert classify(toy.model(), toy.constraint, "one") == one(toy)
+    assert classify(toy.model(), toy.constraint, []) == []
+
+
 def test_top_keeps_the_best_and_changes_no_probability() -> None:
     everything, some = one(toy_b()), one(toy_b(), top=2)
     assert list(some.labels) == list(everything.labels[:2])
@@ -250,8 +256,6 @@ def test_what_cannot_be_classified_is_refused() -> None:
         classify(hashed_model(own), grammar_constraint('start: "a"', own), [""])
     with pytest.raises(TokenizerMismatchError):
         classify(model, toy_a().constraint, [""])
-    with pytest.raises(UsageError, match="prompts"):
-        classify(model, ["red"], "one prompt")
     for options in ({"top": 0}, {"calibrate": "yes"}, {"content_free": "N/A"}):
         with pytest.raises(UsageError):
             classify(model, ["red"], [""], **options)  # type: ignore[arg-type]
