@@ -78,6 +78,10 @@ def apply_mask(logits: Any, mask: Any) -> Any:
         return logits
     import torch
 
-    tensor = torch.from_numpy(mask) if isinstance(mask, np.ndarray) else mask
-    blocked = ~unpack_mask(tensor.to(logits.device, non_blocking=True), width)
+    if isinstance(mask, np.ndarray) and logits.device.type == "cpu":
+        # numpy unpacks bits several times as fast; a device gets them packed.
+        blocked = torch.from_numpy(~unpack_mask(mask, width))
+    else:
+        tensor = torch.from_numpy(mask) if isinstance(mask, np.ndarray) else mask
+        blocked = ~unpack_mask(tensor.to(logits.device, non_blocking=True), width)
     return logits.masked_fill_(blocked, float("-inf"))

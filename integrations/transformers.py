@@ -87,14 +87,17 @@ class ConstraintProcessor(LogitsProcessor):
             )
         owners = [self._constraints[row // per_constraint] for row in range(len(rows))]
         states = self._states(rows, owners)
-        result = scores.clone()
+        result = scores
         for constraint, texts in self._texts.items():
             mine = _rows_of(constraint, owners)
-            if mine.size:
+            if mine.size == len(rows):
+                result, waits = self._masked(scores, constraint, texts, states)
+            else:
                 at = torch.from_numpy(mine).to(scores.device)
-                result[at], waits = self._masked(scores[at], constraint, texts, states[mine])
-                if self._beginnings is not None:
-                    self._beginnings.forget(rows[mine[waits]])
+                masked, waits = self._masked(scores[at], constraint, texts, states[mine])
+                result = result.index_copy(0, at, masked)
+            if self._beginnings is not None:
+                self._beginnings.forget(rows[mine[waits]])
         return result
 
     def _states(
@@ -129,7 +132,7 @@ class ConstraintProcessor(LogitsProcessor):
         states = np.zeros(len(rows), np.int64)
         for constraint, texts in self._texts.items():
             mine = _rows_of(constraint, owners)
-            states[mine] = texts.states([rows[i, lengths[i] :] for i in mine])
+            states[mine] = texts.states([rows[i, lengths[i] :] for i in mine.tolist()])
         return states
 
     def _masked(

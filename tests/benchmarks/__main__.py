@@ -1,7 +1,8 @@
 """Runs a benchmark from any folder: ``python PATH/TO/tests/benchmarks NAME [ARGUMENT ...]``.
 
-NAME is ``sets``, ``accuracy``, ``grammars``, ``aligned``, ``drafts``, ``estimates`` or
-``classify``; ``--help`` after it lists its arguments. JSON files go to ``--output``, by default
+NAME is ``sets``, ``accuracy``, ``grammars``, ``aligned``, ``drafts``, ``estimates``,
+``classify`` or ``integrations``; ``--help`` after it lists its arguments. JSON files go to
+``--output``, by default
 ``bench-results`` in the current folder.
 """
 
@@ -11,7 +12,16 @@ import runpy
 import sys
 from pathlib import Path
 
-NAMES = ("sets", "accuracy", "grammars", "aligned", "drafts", "estimates", "classify")
+NAMES = (
+    "sets",
+    "accuracy",
+    "grammars",
+    "aligned",
+    "drafts",
+    "estimates",
+    "classify",
+    "integrations",
+)
 
 if __name__ == "__main__":
     if len(sys.argv) < 2 or sys.argv[1] not in NAMES:
