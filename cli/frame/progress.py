@@ -60,9 +60,16 @@ class Display:
 class _Tracker:
     """One open stage: what was told of it, and how fast it goes."""
 
-    def __init__(self, stage: Stage, note: Note | None, clock: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        stage: Stage,
+        note: Note | None,
+        clock: Callable[[], float],
+        ended: Callable[[View], None],
+    ) -> None:
         self._clock = clock
         self._note = note
+        self._ended = ended
         self._begin(stage)
 
     def _begin(self, stage: Stage) -> None:
@@ -73,6 +80,7 @@ class _Tracker:
     def __call__(self, stage: Stage) -> None:
         """Take what is told; a stage of another name is another one."""
         if stage.name != self.stage.name:
+            self._ended(self.view())
             self._begin(stage)
             return
         if stage.done != self.stage.done:
@@ -123,7 +131,7 @@ class _Watched(Display):
     @contextmanager
     def stage(self, stage: Stage, note: Note | None = None) -> Iterator[Progress]:
         """Show a stage for the time of the context."""
-        tracker = _Tracker(stage, note, self._clock)
+        tracker = _Tracker(stage, note, self._clock, self._replaced)
         is_first = not self._open
         self._open.append(tracker)
         with self._watching() if is_first else nullcontext():
@@ -183,6 +191,9 @@ class _Watched(Display):
 
     def _end(self, tracker: _Tracker) -> None:
         """Show that a stage has ended."""
+
+    def _replaced(self, view: View) -> None:
+        """Show that a stage has ended, and another one begins in its place."""
 
     def _view(self) -> View:
         """Return what is to be seen."""
@@ -278,8 +289,11 @@ class PlainLines(_Watched):
             self._print(self._view())
 
     def _end(self, tracker: _Tracker) -> None:
-        if self._ends and tracker.stage.unit:
-            self._print(tracker.view())
+        self._replaced(tracker.view())
+
+    def _replaced(self, view: View) -> None:
+        if self._ends and view.stage.done:
+            self._print(view)
 
     def _print(self, view: View) -> None:
         self._last = self._clock()

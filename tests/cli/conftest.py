@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import math
 import os
 import re
 import sys
@@ -14,6 +15,7 @@ from typing import Any, Protocol
 import pytest
 
 from cdec.cli.app import main
+from cdec.cli.frame import console
 from cdec.cli.runs import models
 from cdec.compilers import ChildCompiler
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -60,6 +62,8 @@ def cdec(
     work = tmp_path / "work"
     work.mkdir()
     monkeypatch.chdir(work)
+    # A slow machine must not change what is printed.
+    monkeypatch.setattr(console, "LINE_S", math.inf)
     original = os.dup(0)
 
     def run(*words: object, stdin: bytes = b"") -> Result:

@@ -169,6 +169,7 @@ def test_stages_that_were_asked_for_have_a_last_line_where_they_count() -> None:
         pass
     with lines.stage(_counted(0, 9)) as tell:
         tell(_counted(9, 9))
+        tell(Stage("sorting"))
     assert stream.getvalue() == "sampling: 9 of 9 records, 0 s so far\n"
 
 
