@@ -22,14 +22,14 @@ from cdec.core.errors import CdecError, LimitError, OutputError, UsageError
 
 SUMMARY = """Constrained decoding of language models.
 
-Compile a constraint once, then draw texts from any Hugging Face model that satisfy it.
+Compile a constraint once, then draw texts from any model that satisfy it.
 
 \b
   cdec demo                          try it: needs nothing
   cdec compile-set titles.txt        a list of texts, one a line
   cdec sample -a titles.arrow --prompt "What is the capital of France?"
 
-`cdec COMMAND --help` shows what most people need, `--help-all` every option.
+`cdec COMMAND --help` shows the usual options, `--help-all` every one.
 """
 
 _HELP = {"help_option_names": ["-h", "--help"]}
