@@ -166,6 +166,8 @@ def _recorded(file: ArtifactFile) -> dict[str, object]:
         **{name: options.get(name) for name in ("lexer", "lexer_reason", "start", "dialect")},
         "sound": file.metadata.get("cdec.sound") == "1",
         "sound_reason": file.metadata.get("cdec.sound_reason", ""),
+        "blanks": options.get("blanks", ""),
+        "max_whitespace": options.get("max_whitespace"),
         **counts_of(file),
         "bytes": file.path.stat().st_size,
         "seconds": {},

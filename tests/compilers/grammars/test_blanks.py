@@ -14,6 +14,7 @@ from lark.exceptions import UnexpectedInput
 
 from cdec.compilers import compile_grammar
 from cdec.compilers.grammars.options import GrammarOptions
+from cdec.compilers.grammars.report import GrammarReport
 from cdec.core.errors import UsageError
 from cdec.data.assets import grammar_path
 from tests.laws.grammar_cases import byte_vocabulary, compiled, random_split, texts_over
@@ -181,3 +182,10 @@ def test_the_bound_is_an_option_with_bounds() -> None:
     options = GrammarOptions(max_whitespace=3)
     assert GrammarOptions.from_json(options.to_json()) == options
     assert GrammarOptions().max_whitespace == 8
+
+
+def test_a_report_keeps_the_bound(tmp_path: Path) -> None:
+    text = LIST + IGNORED["run"]
+    report = compile_grammar(text, byte_vocabulary(), tmp_path / "x.arrow", max_whitespace=3)
+    again = GrammarReport.from_json(report.to_json(), report.counts)
+    assert (again.blanks, again.max_whitespace) == (report.blanks, 3) == ("\n ", 3)
