@@ -8,7 +8,7 @@ FOLDERS := core compilers samplers data integrations cli
 BENCH_ARGS ?=
 
 .PHONY: demo test lint format bench bench-sets bench-accuracy bench-grammars bench-aligned \
-	bench-drafts bench-estimates bench-classify links clean
+	bench-drafts bench-estimates bench-classify bench-answers links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -31,7 +31,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts bench-estimates \
-	bench-classify
+	bench-classify bench-answers
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
 # `python PATH/TO/tests/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
@@ -68,6 +68,11 @@ bench-estimates: $(STAMP)
 # BENCH_ARGS="--prompts 10" for a quick look.
 bench-classify: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_classify $(BENCH_ARGS)
+
+# The best members of a catalogue: calls, time, how often they are right; BENCH_ARGS="--members 5000
+# --prompts 4" for a quick look.
+bench-answers: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_answers $(BENCH_ARGS)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

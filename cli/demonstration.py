@@ -133,7 +133,8 @@ class Demonstration:
                 {
                     "method": name,
                     "valid": sum(bool(sample.valid) for sample, _ in pairs) / len(pairs),
-                    "right": sum(s.text.strip() == answer for s, answer in pairs) / len(pairs),
+                    "right": sum((s.text or "").strip() == answer for s, answer in pairs)
+                    / len(pairs),
                     "evaluations": sum(cost for cost in costs if isinstance(cost, int)),
                 }
             )

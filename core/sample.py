@@ -24,7 +24,8 @@ class Sample:
     Attributes:
         id: The record's id, as given.
         index: Number of the draw within its record, from 0.
-        text: The member alone, without forced prefix and suffix.
+        text: The member alone, without forced prefix and suffix; None where a budget ended the
+            draw before there was any text.
         token_ids: The drawn tokens, forced prefix and suffix included, the end token not.
         logprob: The (warped) model's unmasked natural-log probability of the tokens and of the
             end event; None where the text was cut before its end.
@@ -32,7 +33,8 @@ class Sample:
             None where the law is intractable.
         log_candidate_weight: log x of the candidate, x the product of step masses Z.
         finish_reason: ``complete``, ``length``, ``dead_end`` or ``budget``.
-        valid: Verdict of a check independent of the sampler's state; None if it timed out.
+        valid: Verdict of a check independent of the sampler's state; None if it timed out, or
+            where there is no text.
         method: Name of the sampler.
         exactness: ``exact``, ``asymptotic``, ``divergence``, ``biased`` or ``heuristic``.
         seed: The seed this draw's generator was made from.
@@ -44,7 +46,7 @@ class Sample:
 
     id: object
     index: int
-    text: str
+    text: str | None
     token_ids: Sequence[int]
     logprob: float | None
     log_weight: float | None

@@ -17,7 +17,9 @@ Laws (checked by ``tests/laws/sessions.py`` for every kind of constraint):
 6.  A batch gives what single rows give.
 7.  Where the constraint ``takes_bytes``, ``advance_bytes`` over the bytes of tokens that
     ``advance`` follows comes to a state that is complete where that after the tokens is.
-8.  Where the constraint ``has_speculation_keys``, equal tokens lead to equal keys in all of its
+8.  The tokens of ``completions`` lead to a state that is complete, or DONE, and their scores, and
+    that of the end, sum to ``totals``.
+9.  Where the constraint ``has_speculation_keys``, equal tokens lead to equal keys in all of its
     sessions.
 
 On ``cpu`` a session takes and gives numpy arrays; on a torch device, torch tensors.
@@ -29,6 +31,9 @@ from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import Any, TypeAlias
 
+import numpy as np
+from numpy.typing import NDArray
+
 from cdec.core.errors import UsageError
 
 DEAD = -1
@@ -38,6 +43,23 @@ DONE = -2
 
 States: TypeAlias = Any
 """int64[n], numpy on ``cpu``, a torch tensor on a device."""
+
+
+class Completions(ABC):
+    """Which completion of a state scores best, each token by itself; states on the host."""
+
+    @abstractmethod
+    def totals(self, states: Any) -> NDArray[np.float64]:
+        """Return the best score of what follows states int64[n], float64[n]."""
+
+    @abstractmethod
+    def tokens(self, states: Any, most: int) -> NDArray[np.int64]:
+        """Return the tokens that score so, int64[n, most], -1 after the last.
+
+        Args:
+            states: int64[n].
+            most: Where longer completions are cut.
+        """
 
 
 class Session(ABC):
@@ -98,6 +120,19 @@ class Session(ABC):
             UsageError: The constraint has none.
         """
         raise UsageError("the states of this constraint are no places to count tokens at")
+
+    def completions(
+        self, scores: NDArray[np.float64], ends: NDArray[np.float64]
+    ) -> Completions | None:
+        """Find the completions that are best by scores of single tokens; None where none are known.
+
+        They are guesses, for searches that try likely texts first: no result depends on them.
+
+        Args:
+            scores: float64[V] of each token. ends: float64[V] of the end event after each token;
+                nothing is added where a member ends itself.
+        """
+        return None
 
     def statistics(self) -> Mapping[str, int]:
         """Return counts of what the session holds: ``states``, 0 where they cost nothing."""

@@ -37,6 +37,8 @@ class Method:
         needs_draft: Whether a draft has to be given.
         needs_reward: Whether a reward has to be given.
         named_drafts: Drafts that are no models and that it can use.
+        streams: Whether one prompt fills a batch by itself: prompts then come one by one, each
+            written when it is done, unless a batch size is given.
     """
 
     name: str
@@ -47,6 +49,7 @@ class Method:
     needs_draft: bool = False
     needs_reward: bool = False
     named_drafts: tuple[str, ...] = ()
+    streams: bool = False
 
     @property
     def about(self) -> About:
@@ -142,6 +145,21 @@ ROUND = Option(
     unit="candidates",
     metavar="N",
     at_least=1,
+)
+MAX_EVALUATIONS = Option(
+    name="max_evaluations",
+    type=int,
+    help="Budget, calls of the model per prompt: each reads a prefix and a likely end of it. 300 "
+    "unless `proved`; past it the best members found are listed, with bounds of their ranks.",
+    unit="calls",
+    metavar="N",
+    at_least=1,
+)
+PROVED = Option(
+    name="proved",
+    type=bool,
+    default=False,
+    help="Search on until it is proved that no better member exists.",
 )
 MAX_DRAWS = Option(
     name="max_draws",

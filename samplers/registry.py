@@ -159,17 +159,11 @@ _TABLE = (
                 hint="Leave it out to rank token sequences.",
             ),
             shared.ROUND,
-            Option(
-                name="max_evaluations",
-                type=int,
-                help="Budget, prefixes per prompt; what is not proved by then has the "
-                'finish_reason "budget".',
-                unit="prefixes",
-                metavar="N",
-                at_least=1,
-            ),
+            shared.MAX_EVALUATIONS,
+            shared.PROVED,
             shared.MAX_WALKS,
         ),
+        streams=True,
     ),
     Method(
         name="speculative",

@@ -1,4 +1,4 @@
-"""Top n: the n most probable members, found best first, with certified bounds on their Q.
+"""Top n: the n most probable members, found best first, with certified bounds on rank and Q.
 
 Best-first search over the prefix tree (design, ALGORITHMS section 3): what is found and what is
 left bound P(S) from both sides, and so Q(w) = P(w) / P(S) of every member found. Where all members
@@ -7,10 +7,12 @@ are found both bounds are the exact Q, and the members' probabilities sum to one
 
 from __future__ import annotations
 
-from typing import ClassVar
+from collections.abc import Mapping
+from typing import Any, ClassVar
 
 import numpy as np
 
+from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.learning.bookkeeping import wanted_of
@@ -22,13 +24,19 @@ from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Candidates, Recorder
 from cdec.samplers.walks.outcome import Outcome
 
+DEFAULT_EVALUATIONS = 300
+"""Prefixes looked at for a record unless told: seconds with a small model on a CPU."""
+
 
 class TopnSampler(Sampler):
     """Returns the n most probable members: draw i is the i-th best, ``rank`` i + 1.
 
-    With ``by="sequence"`` a draw is ``proved`` where it is certain that no token sequence that was
-    not found is more probable: then it is the i-th best and its exactness is ``exact``. All draws
-    are proved unless the budget ends the search. ``log_q_lower`` and ``log_q_upper`` bound its log
+    The search ends when no text that was not found can be more probable than the n-th best, or
+    when the budget is spent. A draw is ``proved`` where it is certain that no token sequence that
+    was not found is more probable; with ``by="sequence"`` it is then the i-th best, and its
+    exactness ``exact``. What is not proved is the i-th best of what was found, a whole text all
+    the same: its true rank lies between ``rank`` and ``rank_upper``, and no text that was not
+    found has a log P above ``log_unfound_upper``. ``log_q_lower`` and ``log_q_upper`` bound its log
     Q. Ties are listed by tokens; which of several that tie for the last place is listed depends on
     ``round``.
 
@@ -37,21 +45,25 @@ class TopnSampler(Sampler):
     is certain: the sum is a lower bound of the text's P, Q of the text lies within the bounds, and
     where ``proved``, no single tokenisation that was not found has more than the sum. What is not:
     many small tokenisations together may lift a text above its rank, or one unseen into the list.
-    So exactness is ``exact`` only where all the mass left could not change the rank.
+    So exactness is ``exact`` only where all the mass left could not change the rank; elsewhere
+    ``rank_upper`` is null.
 
     Where fewer than n members exist the others are records that ended as ``dead_end`` (``length``
-    where the limit cut texts off), and proved. Past the budget, what is not proved has
-    ``finish_reason`` "budget", with the best text found or none. Without a constraint the members
-    are the model's texts, and Q is P.
+    where the limit cut texts off), and proved. Where the budget ended the search before n were
+    found, the others are records without a text: ``text`` and ``valid`` are null, and their
+    ``finish_reason`` is "budget". Without a constraint the members are the model's texts, and Q is
+    P.
 
     Args:
         by: ``sequence`` or ``text``.
-        round: Prefixes of a record looked at together; more may look at some in vain.
-        max_evaluations: Most prefixes evaluated for a record; None searches to the end.
+        round: Prefixes of one length that a record looks at together; decides in which order.
+        max_evaluations: Most prefixes looked at for a record, those that others force not counted;
+            None for ``DEFAULT_EVALUATIONS``, or no limit where ``proved``.
+        proved: Search until all draws are proved.
         max_walks: Prefixes evaluated together; changes no result.
 
     Raises:
-        UsageError: An option out of range.
+        UsageError: An option out of range, or a budget although all is to be proved.
     """
 
     method: ClassVar[Method] = METHODS["topn"]
@@ -59,7 +71,25 @@ class TopnSampler(Sampler):
     by: str
     round: int
     max_evaluations: int | None
+    proved: bool
     max_walks: int
+
+    @classmethod
+    def require_consistent(cls, options: Mapping[str, Any]) -> None:
+        """Refuse a budget where all is to be proved."""
+        if options["proved"] and options["max_evaluations"] is not None:
+            raise UsageError(
+                "`proved` searches until the list is proved, and `max_evaluations` ends it before",
+                hint="Give one of them.",
+                option="max_evaluations",
+            )
+
+    @property
+    def budget(self) -> int | None:
+        """Most prefixes looked at for a record; None for no limit."""
+        if self.proved or self.max_evaluations is not None:
+            return self.max_evaluations
+        return DEFAULT_EVALUATIONS
 
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Search the members of every request of ``batch``."""
@@ -70,20 +100,20 @@ class TopnSampler(Sampler):
             wanted,
             by_text=by_text,
             round=self.round,
-            max_evaluations=self.max_evaluations,
+            max_evaluations=self.budget,
             max_walks=self.max_walks,
         )
         search.run()
         members: list[Member] = []
         fields: dict[int, dict[str, object]] = {}
         for r in search.requests.tolist():
-            is_whole = not search.has_dropped[r]
-            known = Known.of(batch, r, search.queues[r].bound, is_whole)
+            known = Known.of(batch, r, search.queues[r])
             members += ranked(search.found[r], known, by_text=by_text)
+            fields[r] = known.fields(batch, r)
             if known.is_constrained:
-                fields[r] = {**known.fields(batch, r), "round": self.round}
+                fields[r] = {**fields[r], "round": self.round}
         nothing = np.full(len(members), np.nan)
-        names = ["rank", "proved", "log_q_lower", "log_q_upper"]
+        names = ["rank", "rank_upper", "proved", "log_q_lower", "log_q_upper"]
         names += ["log_text", "tokenisations"] if by_text else []
         return Outcome(
             chosen=_candidates(batch, members),
@@ -92,7 +122,7 @@ class TopnSampler(Sampler):
             log_candidate_weight=nothing,
             per_draw={name: [getattr(member, name) for member in members] for name in names},
             per_request=fields,
-            over_budget=np.array([not member.proved for member in members], np.bool_),
+            over_budget=np.array([member.is_unknown for member in members], np.bool_),
         )
 
 

@@ -20,9 +20,7 @@ CIRCLES: list[list[str]] = []
 CROWDED: dict[str, int] = {}
 """Rooms with more files than the limit, and how many: these numbers may only shrink."""
 
-LONG_FILES: dict[str, int] = {
-    "samplers/registry.py": 305,
-}
+LONG_FILES: dict[str, int] = {}
 """Files with more lines of code than the limit, and how many: these numbers may only shrink."""
 
 LONG_FUNCTIONS: dict[str, int] = {}

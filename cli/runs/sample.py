@@ -75,7 +75,9 @@ def sample(options: Options, run: Run) -> int:
             skipped=lambda: tasks.skipped,
             kept=partial(_kept, options, run),
         )
-        status = loop.over(batches(tasks.of(files.records), options.batch_size), run)
+        streams = plan.method.declared.streams and "batch_size" not in run.typed
+        size = 1 if streams else options.batch_size
+        status = loop.over(batches(tasks.of(files.records), size), run)
         plan.draft.save_counts(plan.counts)
         run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))

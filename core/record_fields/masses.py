@@ -123,6 +123,13 @@ MASSES: tuple[RecordField, ...] = (
     RecordField("resamplings", "integer", "How often they were resampled.", methods="smc"),
     RecordField("rank", "integer", "Place among the members found, from 1.", methods="topn"),
     RecordField(
+        "rank_upper",
+        "integer",
+        "Its place among all members is `rank` or later, and no later than this; null where no "
+        "bound is known.",
+        methods="topn",
+    ),
+    RecordField(
         "proved",
         "boolean",
         "Whether no text that was not found can be more probable than this one.",
@@ -130,6 +137,12 @@ MASSES: tuple[RecordField, ...] = (
     ),
     RecordField("log_q_lower", LOG, "Certified lower bound of log Q of the text.", methods="topn"),
     RecordField("log_q_upper", LOG, "Certified upper bound of log Q of the text.", methods="topn"),
+    RecordField(
+        "log_unfound_upper",
+        LOG,
+        "No single token sequence that was not found has a log P above this; null where all were.",
+        methods="topn",
+    ),
     RecordField(
         "log_text",
         LOG,

@@ -109,7 +109,8 @@ TEXTS: tuple[RecordField, ...] = (
         "valid",
         "boolean",
         "Whether the finished text satisfies the constraint, decided by a second, independent path "
-        "(a look-up of the text, or lark's parser). Null where that check ran out of time.",
+        "(a look-up of the text, or lark's parser). Null where that check ran out of time, or "
+        "there is no text.",
         (SAMPLE, SCORE, CHECK),
     ),
     RecordField(

@@ -11,6 +11,7 @@ from cdec.core.mask import mask_words
 from cdec.core.session import Session
 from cdec.core.session_arguments import integers, require_mask, require_rows
 from cdec.core.sets import kernels
+from cdec.core.sets.completions import SetCompletions
 from cdec.core.sets.view import TrieView
 
 __all__ = ["SetSession"]
@@ -108,6 +109,10 @@ class SetSession(Session):
         offsets = np.zeros(len(at) + 1, np.int64)
         np.cumsum(is_forced, out=offsets[1:])
         return offsets, only[is_forced]
+
+    def completions(self, scores: NDArray[np.float64], ends: NDArray[np.float64]) -> SetCompletions:
+        """Find the members that are best by scores of single tokens: one pass over the trie."""
+        return SetCompletions(self._view, scores, ends)
 
     def speculation_keys(self, states: Any) -> NDArray[np.int64]:
         """Return the states: places in the trie, equal in every session.

@@ -18,6 +18,7 @@ from cdec.core.errors import ArtifactInvalidError, UsageError
 from cdec.core.mask import WORD_BITS, allocate_mask, mask_words, unpack_mask
 from cdec.core.session import Session
 from cdec.core.session_arguments import require_tensor_mask
+from cdec.core.sets.completions import SetCompletions
 from cdec.core.sets.filter import RowFilter
 from cdec.core.sets.kernels import DEAD, DONE, TAIL, TAIL_SHIFT, fill_mask
 from cdec.core.sets.trie import DENSE_DEGREE, END, SetArrays
@@ -113,6 +114,7 @@ class TorchSetSession(Session):
     ) -> None:
         self.device = device
         self._trie = trie
+        self._view = view
         self._width = view.width
         self.words = mask_words(view.width)
         self._ends_itself = view.ends_itself
@@ -132,6 +134,12 @@ class TorchSetSession(Session):
             np.cumsum(row_filter.kept, out=before[1:], dtype=np.int32)
             self._kept_before = torch.tensor(before, device=self._on)
             self._dense_masks = self._filtered_masks(view)
+
+    def completions(
+        self, scores: np.ndarray[Any, Any], ends: np.ndarray[Any, Any]
+    ) -> SetCompletions:
+        """Find the members that are best by scores of single tokens, on the host."""
+        return SetCompletions(self._view, scores, ends)
 
     def start(self, n: int) -> Tensor:
         """Return ``n`` states before the first token, int64[n]."""
@@ -293,7 +301,6 @@ def _require_tree(arrays: SetArrays) -> None:
 
 
 def _require_rows(states: Tensor, others: Tensor) -> None:
-    if states.shape[0] != others.shape[0]:
-        raise UsageError(
-            f"{states.shape[0]} states and token ids of {others.shape[0]}: expected as many of both"
-        )
+    n, m = states.shape[0], others.shape[0]
+    if n != m:
+        raise UsageError(f"{n} states and token ids of {m}: expected as many of both")

@@ -113,12 +113,13 @@ ABOUT: dict[str, About] = {
     "topn": About(
         summary="The n most probable members, best first, with proofs.",
         law="n best of Q",
-        law_in_full="The n most probable members, each with certified bounds of its Q; the field "
-        "proved says whether anything more probable may have been missed.",
+        law_in_full="The n most probable members found, each with certified bounds of its Q and "
+        "of its rank; the field proved says whether anything more probable may have been missed.",
         weight="null",
         weight_in_full="null: nothing is drawn.",
-        cost="until proved",
-        cost_in_full="As many prefixes as it takes to prove the order, or the budget.",
+        cost="300 calls at most",
+        cost_in_full="At most 300 calls a prompt, or `max_evaluations`; with `proved` as many as "
+        "it takes to prove the order, which for large sets is tens of thousands.",
         source="best-first search over the prefix tree, with the bounds of ASAp's",
         when="For the best entities of a catalogue, or a full distribution over a small set.",
     ),

@@ -1,26 +1,36 @@
 """Best-first search over the prefix trees of a batch, all records' rounds in lockstep.
 
-P of a prefix bounds P of every text that begins with it. So the search always goes on at the
-prefixes of the best bounds, ``round`` of them a record at once, and a record is done when its n-th
-best text is no worse than every bound that is left (design, ALGORITHMS section 3).
+P of a prefix bounds P of every text that begins with it. A round looks at up to ``round`` prefixes
+of a record, in the order of ``queue``, and a record is done when its n-th best text is no worse
+than every bound that is left (design, ALGORITHMS section 3).
+
+With each prefix goes a likely completion of it (``guide``), or else the tokens that the constraint
+forces, through the model in one pass: one call for all prefixes along a text, each of which lists
+its next tokens. So a call nearly always finds a member of a set.
 """
 
 from __future__ import annotations
 
 from collections.abc import Hashable
+from dataclasses import replace
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.learning.tree.prefix_tree import Visit
 from cdec.samplers.search.found import Found
-from cdec.samplers.search.queue import FIRST_WIDTH, OpenPrefix, Queue, Take, listings
-from cdec.samplers.walks import events
+from cdec.samplers.search.prefixes import CUT, Prefixes, best_events
+from cdec.samplers.search.queue import FIRST_WIDTH, Listing, Take, listings
+from cdec.samplers.walks.allowed import host_scores
 from cdec.samplers.walks.batch import FREE, Batch
-from cdec.samplers.walks.events import NONE, BestEvents
+from cdec.samplers.walks.events import NONE
 from cdec.samplers.walks.frontier import Frontier
 from cdec.samplers.walks.selection import chunks
 from cdec.samplers.walks.step import Step
+
+_PASS_BYTES = 64 << 20
+"""Bytes of distributions that what follows prefixes may fill in one pass."""
 
 
 class Search:
@@ -33,14 +43,13 @@ class Search:
         wanted: int64[R] members of each request; requests with 0 are left out.
         by_text: Whether members of equal text are one.
         round: Prefixes of a record that are looked at together.
-        max_evaluations: Most prefixes of a record that are evaluated; None for no limit.
+        max_evaluations: Most prefixes of a record that are looked at, those that follow in the same
+            pass not counted; None for no limit.
         max_walks: Prefixes evaluated together; changes no result.
 
     Attributes:
         requests: int64[...] those searched.
         found: By request. queues: By request.
-        evaluations: int64[R] prefixes evaluated.
-        has_dropped: bool[R] whether prefixes were left out that could hold texts.
     """
 
     def __init__(
@@ -55,149 +64,162 @@ class Search:
     ) -> None:
         self._batch = batch
         self._tree = batch.tree
-        self._round = round
         self._most = np.iinfo(np.int64).max if max_evaluations is None else max_evaluations
         self._max_walks = max_walks
         self.requests = np.flatnonzero(wanted > 0)
-        self.queues = {r: Queue() for r in self.requests.tolist()}
+        numbers = self.requests.tolist()
+        self._prefixes = Prefixes(batch, self.requests, round, max_walks)
+        self.queues = self._prefixes.queues
         self.found = {
-            r: Found(int(wanted[r]), _Keys(batch, r, by_text), batch.model.tokens)
-            for r in self.requests.tolist()
+            r: Found(int(wanted[r]), _Keys(batch, r, by_text), batch.model.tokens) for r in numbers
         }
-        self.evaluations = np.zeros(len(batch.requests), np.int64)
-        self.has_dropped = np.zeros(len(batch.requests), np.bool_)
-        self._tree.add_column("state", np.int64, 0)
+        self._looked_at = dict.fromkeys(numbers, 1)
 
     def run(self) -> None:
         """Search until every record is done, or has spent its budget."""
-        first = Frontier.at_start(self._batch, self.requests, np.zeros_like(self.requests))
-        self._visit(first)
+        self._visit(Frontier.at_start(self._batch, self.requests, np.zeros_like(self.requests)))
+        self._prefixes.weigh()
         while takes := self._take():
-            self._widen([take.context for take in takes if take.token == NONE])
+            self._prefixes.widen([take.context for take in takes if take.token == NONE])
             steps = [take for take in takes if take.token != NONE]
             if steps:
                 self._visit(self._children(steps))
-            self._weigh(takes)
-
-    def is_open(self, request: int) -> bool:
-        """Say whether a text that is not found could still be among the best."""
-        return self.queues[request].bound > self.found[request].floor
+            self._prefixes.weigh()
 
     def _take(self) -> list[Take]:
         takes: list[Take] = []
         for r in self.requests.tolist():
-            most = min(self._round, self._most - int(self.evaluations[r]))
-            takes += self.queues[r].take(most, self.found[r].floor)
+            guide, queue = self._prefixes.guides[r], self.queues[r]
+            if guide is not None and guide.renew():
+                queue.guess_anew(guide.totals(queue.items.state))
+            # subtle: what is taken counts, be it evaluated or not. So a larger budget takes the
+            # same and then more, and its list is never worse.
+            mine = queue.take(self._most - self._looked_at[r], self.found[r].floor)
+            self._looked_at[r] += len(mine)
+            takes += mine
         return takes
 
     def _children(self, takes: list[Take]) -> Frontier:
         """Return the prefixes that ``takes`` lead to."""
-        parents = self._frontier([take.context for take in takes])
+        parents = self._prefixes.frontier([take.context for take in takes])
         tokens = np.array([take.token for take in takes], np.int64)
         log_p = np.array([take.log_p for take in takes], np.float64)
         return parents.advance(np.arange(len(takes)), tokens, log_p)
 
     def _visit(self, places: Frontier) -> None:
-        """Look at prefixes nobody looked at: whole texts, cut ones, and those to be evaluated."""
+        """Look at prefixes nobody looked at, and at those that follow in the same pass."""
+        places = self._still_wanted(places.take(self._going(places)))
+        places, following = self._read(places)
+        # Level by level, whatever fits together: the order in which items come decides ties.
+        while places.context.size:
+            tokens = following[:, 0] if following.shape[1] else np.full(len(following), NONE)
+            rows = np.flatnonzero(tokens != NONE)
+            parts = [
+                self._evaluate(places.take(part), tokens[part])
+                for part in _parts(places.request, self._max_walks)
+            ]
+            places = reduce(Frontier.joined, parts)
+            going = self._going(places)
+            places, following = places.take(going), following[rows[going], 1:]
+
+    def _going(self, places: Frontier) -> NDArray[np.int64]:
+        """Record whole texts and cut ones, and return which prefixes go on, int64[...]."""
         done = places.is_done()
         if done.any():
             whole = places.take(np.flatnonzero(done))
+            self._prefixes.note_visits(whole)
             nothing_left = np.zeros(len(whole.context))
             self._tree.visit(whole, Visit(nothing_left, evaluated=False, exact=True, terminal=True))
             self._finish(whole, whole.log_prefix)
-            places = places.take(np.flatnonzero(~done))
-        places = self._still_wanted(places)
-        places = places.take(np.flatnonzero(~places.is_cut()))
-        for rows in chunks(len(places.context), self._max_walks):
-            self._evaluate(places.take(rows))
+        rows = np.flatnonzero(~done)
+        cut = places.take(rows).is_cut()
+        self._prefixes.note_visits(places.take(rows[cut]))
+        return rows[~cut]
 
     def _still_wanted(self, places: Frontier) -> Frontier:
         """Leave out what texts found in this very round have made superfluous."""
         floors = np.array([self.found[r].floor for r in places.request.tolist()])
         is_wanted = places.log_prefix > floors
         for i in np.flatnonzero(~is_wanted).tolist():
-            parent = self._prefix(int(places.request[i]), int(places.parent[i]))
-            dropped = np.logaddexp(parent.log_dropped, places.log_edge[i])
-            parent.log_dropped = float(dropped)
-            self.has_dropped[places.request[i]] = True
+            self.queues[int(places.request[i])].leave_out(float(places.log_prefix[i]))
         return places.take(np.flatnonzero(is_wanted))
 
-    def _evaluate(self, places: Frontier) -> None:
-        """Evaluate distinct prefixes, record them, and queue what may follow them."""
-        found = _best(places, FIRST_WIDTH)
-        listed = listings(found, FIRST_WIDTH)
+    def _read(self, places: Frontier) -> tuple[Frontier, NDArray[np.int64]]:
+        """Evaluate prefixes and what follows each, in one pass.
+
+        Returns:
+            The places, with ``ahead`` set; and the tokens that follow, int64[W, L], NONE after.
+        """
+        batch, n = self._batch, len(places.context)
+        guessed = self._guessed(places)
+        walk, alive = places, np.arange(n)
+        contexts: list[NDArray[np.int64]] = [places.context]
+        columns: list[NDArray[np.int64]] = []
+        lengths = np.zeros(n, np.int64)
+        while alive.size:
+            depth, tokens = len(columns), batch.forced(walk.request, walk.state)
+            if depth < guessed.shape[1]:
+                tokens = np.where(guessed[alive, depth] >= 0, guessed[alive, depth], tokens)
+            rows = np.flatnonzero((tokens >= 0) & (walk.depth < batch.limits[walk.request]))
+            if not rows.size:
+                break
+            columns.append(np.full(n, NONE, np.int64))
+            columns[-1][alive[rows]] = tokens[rows]
+            walk = walk.advance(rows, tokens[rows], np.zeros(len(rows)))
+            going = np.flatnonzero(~walk.is_done() & ~walk.is_overlong())
+            alive, walk = alive[rows[going]], walk.take(going)
+            lengths[alive] += 1
+            contexts.append(walk.context)
+        # Breadth first: where room is scarce, what is left out is evaluated later.
+        room = min(self._max_walks, _PASS_BYTES // (4 * batch.model.vocabulary.width))
+        batch.model.evaluate(np.concatenate(contexts)[: max(1, room)])
+        following = np.stack(columns, 1) if columns else np.zeros((n, 0), np.int64)
+        return replace(places, ahead=lengths), following
+
+    def _guessed(self, places: Frontier) -> NDArray[np.int64]:
+        """Return the likely completions of prefixes, int64[W, L], NONE after the last token."""
+        room = self._batch.limits[places.request] - places.depth
+        guessed = np.full((len(places.request), int(room.max(initial=0))), NONE, np.int64)
+        states = places.host_states()
+        for r, guide in self._prefixes.guides.items():
+            rows = np.flatnonzero(places.request == r)
+            if guide is not None and rows.size:
+                tokens = guide.tokens(states[rows], guessed.shape[1])
+                guessed[rows, : tokens.shape[1]] = tokens
+        return guessed
+
+    def _evaluate(self, places: Frontier, tokens: NDArray[np.int64]) -> Frontier:
+        """Record distinct prefixes that were evaluated, and queue what may follow them.
+
+        Args:
+            places: W prefixes. tokens: int64[W] token that each goes on by at once, NONE for none.
+
+        Returns:
+            Where these tokens lead, in the order of ``places``.
+        """
+        step = Step.of(places)
+        listed_events = best_events(step, FIRST_WIDTH)
+        listed = listings(listed_events, FIRST_WIDTH)
+        log_end = listed_events.log_end
         # Past the limit no text goes on: what would follow is cut off, and weighed.
         at_limit = places.depth >= self._batch.limits[places.request]
-        log_listed = np.array([listing.log_left[0] for listing in listed])
-        log_mass = np.where(at_limit, found.log_end, np.logaddexp(log_listed, found.log_end))
+        rows = np.flatnonzero(tokens != NONE)
+        log_p = _log_p(step, rows, tokens[rows])
+        log_listed = np.array([_log_sum(listing) for listing in listed])
+        log_mass = np.where(at_limit, log_end, np.logaddexp(log_listed, log_end))
         log_beyond = np.where(at_limit, log_listed, -np.inf)
-        self._tree.visit(places, Visit(log_mass, found.log_end, log_beyond, exact=True))
-        np.add.at(self.evaluations, places.request, 1)
-        self._finish(places, places.log_prefix + found.log_end)
-        for i in np.flatnonzero(~at_limit).tolist():
-            log_prefix, log_end = float(places.log_prefix[i]), float(found.log_end[i])
-            prefix = OpenPrefix(log_prefix, log_end, listed[i])
-            self.queues[int(places.request[i])].add(int(places.context[i]), prefix)
+        self._prefixes.note_visits(places)
+        self._tree.visit(places, Visit(log_mass, log_end, log_beyond, exact=True))
+        self._finish(places, places.log_prefix + log_end)
+        self._prefixes.learn(places, listed, log_end)
+        after = places.advance(rows, tokens[rows], log_p)
+        self._prefixes.open(places, listed, log_end, np.where(at_limit, CUT, tokens))
+        return after
 
     def _finish(self, places: Frontier, log_p: NDArray[np.float64]) -> None:
         """Add the texts that end at ``places`` with log P (float64[W], -inf for none)."""
         for i in np.flatnonzero(log_p > -np.inf).tolist():
             self.found[int(places.request[i])].add(int(places.context[i]), float(log_p[i]))
-
-    def _widen(self, contexts: list[int]) -> None:
-        """List more next tokens of prefixes whose lists are used up."""
-        by_width: dict[int, list[int]] = {}
-        for context in contexts:
-            listing = self._prefix(self._request(context), context).listing
-            by_width.setdefault(2 * listing.width, []).append(context)
-        for width, mine in sorted(by_width.items()):
-            for rows in chunks(len(mine), self._max_walks):
-                part = mine[rows[0] : rows[-1] + 1]
-                wider = listings(_best(self._frontier(part), width), width)
-                for context, listing in zip(part, wider, strict=True):
-                    request = self._request(context)
-                    prefix = self._prefix(request, context)
-                    prefix.listing = prefix.listing.merged(listing)
-                    self.queues[request].push(context)
-
-    def _weigh(self, takes: list[Take]) -> None:
-        """Tell the tree what mass the visited children of the expanded prefixes do not cover."""
-        contexts = np.unique(np.array([take.context for take in takes], np.int64))
-        log_mass = []
-        for context in contexts.tolist():
-            prefixes = self.queues[self._request(context)].prefixes
-            log_mass.append(prefixes[context].log_mass)
-            if prefixes[context].bound == -np.inf:
-                del prefixes[context]  # Nothing is left of it.
-        self._tree["mass"][contexts] = log_mass
-        self._tree.touch(contexts)
-
-    def _frontier(self, contexts: list[int]) -> Frontier:
-        """Return a frontier at visited prefixes, one walk each."""
-        tree, batch, n = self._tree, self._batch, len(contexts)
-        nodes = np.array(contexts, np.int64)
-        request = tree["request"][nodes].astype(np.int64)
-        pairs = zip(request.tolist(), contexts, strict=True)
-        return Frontier(
-            batch=batch,
-            depth=tree["depth"][nodes].astype(np.int64),
-            request=request,
-            draw=np.zeros(n, np.int64),
-            context=nodes,
-            parent=tree["parent"][nodes].astype(np.int64),
-            token=tree["token"][nodes].astype(np.int64),
-            log_edge=tree["edge"][nodes],
-            log_prefix=np.array([self._prefix(r, c).log_prefix for r, c in pairs], np.float64),
-            state=batch.index(tree["state"][nodes]),
-            in_run=np.zeros(n, np.bool_),
-            ahead=np.zeros(n, np.int64),
-        )
-
-    def _request(self, context: int) -> int:
-        return int(self._tree["request"][context])
-
-    def _prefix(self, request: int, context: int) -> OpenPrefix:
-        return self.queues[request].prefixes[context]
 
 
 class _Keys:
@@ -218,11 +240,29 @@ class _Keys:
         return self._constraint.member_text(token_ids)
 
 
-def _best(places: Frontier, width: int) -> BestEvents:
-    """Evaluate distinct prefixes and return their ``width + 1`` best events, no limit regarded."""
-    step = Step.of(places)
-    found = events.best(step.without_limit(), width + 1)
-    at = step.walk_node
-    return BestEvents(
-        found.tokens[at], found.log_p[at], found.log_end[at], found.log_z[at], found.missed[at]
-    )
+def _parts(request: NDArray[np.int64], size: int) -> list[NDArray[np.int64]]:
+    """Return rows to be evaluated together, in order: all, or parts of single records.
+
+    subtle: sums are rounded in the order of their terms, so a record is split in its own way.
+    """
+    if len(request) <= size:
+        return [np.arange(len(request))]
+    starts = np.flatnonzero(np.diff(request, prepend=-1)).tolist()
+    ends = [*starts[1:], len(request)]
+    spans = zip(starts, ends, strict=True)
+    return [first + part for first, end in spans for part in chunks(end - first, size)]
+
+
+def _log_p(step: Step, rows: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.float64]:
+    """Return log P of one token after each of the walks ``rows``, float64[n]."""
+    if not rows.size:
+        return np.zeros(0)
+    scores, log_normalizer = host_scores(step)
+    at = step.rows[step.walk_node[rows]]
+    log_p: NDArray[np.float64] = scores[at, tokens].astype(np.float64) - log_normalizer[at]
+    return log_p
+
+
+def _log_sum(listing: Listing) -> float:
+    """Return the log of the mass of all next tokens, listed or not."""
+    return float(np.logaddexp.reduce(np.append(listing.log_p, listing.log_rest)))

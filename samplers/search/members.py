@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
 
 from cdec.samplers.search.found import Entry, Found
+from cdec.samplers.search.queue import Queue
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.mass import length_mass
+
+_LARGEST_RANK = 2.0**53
+"""Larger whole numbers are not exact in JSON, and say nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -21,7 +26,7 @@ class Known:
         log_open: Upper bound of the mass of all token sequences that were not found.
         log_bound: Upper bound of P of each single one of them.
         is_constrained: Whether S is less than all texts.
-        is_whole: Whether no prefix was left out as superfluous.
+        most_above: Gives an upper bound of how many of them have more than a log P.
     """
 
     log_lower: float
@@ -29,11 +34,11 @@ class Known:
     log_open: float
     log_bound: float
     is_constrained: bool
-    is_whole: bool
+    most_above: Callable[[float], float]
 
     @classmethod
-    def of(cls, batch: Batch, request: int, log_bound: float, is_whole: bool) -> Known:
-        """Read the tree of a request, of which ``log_bound`` is the best that is left."""
+    def of(cls, batch: Batch, request: int, queue: Queue) -> Known:
+        """Read the tree of a request and what is left in its queue."""
         bracket = batch.tree.bracket(request, int(batch.roots[request]))
         lower, upper = bracket["log_mass_lower"], bracket["log_mass_upper"]
         log_found = -math.inf if lower is None else lower
@@ -43,21 +48,26 @@ class Known:
             log_lower=log_found if is_constrained else 0.0,
             log_upper=log_all,
             log_open=_log_difference(log_all, log_found),
-            log_bound=log_bound,
+            log_bound=queue.bound,
             is_constrained=is_constrained,
-            is_whole=is_whole,
+            most_above=queue.most_above,
         )
 
     def fields(self, batch: Batch, request: int) -> dict[str, object]:
-        """Return the fields that all records of a constrained request share.
+        """Return the fields that all records of a request share.
 
         ``length_mass`` is the share beyond the limit of what was visited, found texts and cut ones.
         """
+        bound = self.log_bound if self.log_bound > -math.inf else None
+        unfound: dict[str, object] = {"log_unfound_upper": bound}
+        if not self.is_constrained:
+            return unfound
         log_found, log_beyond = (
             log_mass[request : request + 1]
             for log_mass in (batch.tree.log_found, batch.tree.log_beyond)
         )
         return {
+            **unfound,
             **batch.tree.bracket(request, int(batch.roots[request])),
             "length_mass": length_mass(log_found, log_beyond),
         }
@@ -70,6 +80,7 @@ class Member:
     Attributes:
         entry: None where no member was found.
         rank: From 1.
+        rank_upper: Upper bound of its true rank; None where none is known.
         proved: Whether no single token sequence that was not found has more than ``log_text``.
         is_certain: Whether nothing that was not found can change the member's rank.
         log_q_lower, log_q_upper: Bounds of log Q(member); None without one.
@@ -77,10 +88,16 @@ class Member:
 
     entry: Entry | None
     rank: int
+    rank_upper: int | None
     proved: bool
     is_certain: bool
     log_q_lower: float | None = None
     log_q_upper: float | None = None
+
+    @property
+    def is_unknown(self) -> bool:
+        """Whether the budget ended the search before a member was found, and there may be one."""
+        return self.entry is None and not self.proved
 
     @property
     def log_text(self) -> float | None:
@@ -104,14 +121,21 @@ def ranked(found: Found, known: Known, *, by_text: bool) -> list[Member]:
     for i, entry in enumerate(entries[:n]):
         log_next = entries[i + 1].log_text if i + 1 < len(entries) else -math.inf
         gap = _log_difference(entry.log_text, log_next)
-        is_clear = (is_complete and known.is_whole) or gap >= known.log_open
+        is_clear = is_complete or gap >= known.log_open
         proved = entry.log_text >= known.log_bound
         lower, upper = _bounds(entry, known, by_text)
         is_certain = was_clear and is_clear if by_text else proved
-        members.append(Member(entry, i + 1, proved, is_certain, lower, upper))
+        last = i + 1 if is_certain else None if by_text else _last_rank(i + 1, entry, known)
+        members.append(Member(entry, i + 1, last, proved, is_certain, lower, upper))
         was_clear = is_clear
     missing = range(n, found.wanted)
-    return members + [Member(None, i + 1, is_complete, is_complete) for i in missing]
+    return members + [Member(None, i + 1, None, is_complete, is_complete) for i in missing]
+
+
+def _last_rank(rank: int, entry: Entry, known: Known) -> int | None:
+    """Return the worst rank that a member can have: all that may be better comes before it."""
+    last = rank + known.most_above(entry.log_text)
+    return int(last) if last < _LARGEST_RANK else None
 
 
 def _bounds(entry: Entry, known: Known, by_text: bool) -> tuple[float, float]:

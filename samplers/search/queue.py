@@ -1,15 +1,21 @@
-"""The queue of a best-first search: visited prefixes of one record by the bound of what can follow.
+"""The queue of a search: what of a record is still to be looked at, bounded and in an order.
 
-A prefix lists its most probable next tokens, best first, and waits in the queue under the next one
-that nobody took; so it has one place however many children it has. Where the list is used up the
-prefix waits under a bound of all tokens that are not listed, and is to be *widened* when its turn
-comes.
+A visited prefix lists its most probable next tokens. Each that nobody took is an *item* under its
+bound, P of the prefix and the token; one more item stands for all tokens that are not listed: when
+its turn comes the prefix is *widened*. Which item comes first is decided by its bound and a guess
+of what follows (``guide``).
+
+Where nothing can be guessed, prefixes of one depth wait for each other alone, and the depths take
+turns, from the shortest to the longest and again from the shortest, 1 item a turn in the first
+sweep, then 2, 4, up to ``width``. So the search begins with beams, and every sweep adds the next
+best at each depth ("Anytime Column Search", Vadlamudi, Gaurav, Aine and Chakrabarti, 2012). By
+bounds alone it would look at nearly all short prefixes before it came to any text.
 """
 
 from __future__ import annotations
 
-import heapq
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 import numpy as np
@@ -17,7 +23,7 @@ from numpy.typing import NDArray
 
 from cdec.samplers.walks.events import NONE, BestEvents
 
-FIRST_WIDTH = 16
+FIRST_WIDTH = 64
 """Next tokens listed at a new prefix; each widening doubles them."""
 _ROUNDING = 1e-13
 """Share of a prefix's allowed mass that a difference of sums may have lost to rounding."""
@@ -36,110 +42,225 @@ class Listing:
     """Next tokens of a prefix, m of them.
 
     Attributes:
-        tokens: int64[m], best first. log_p: float64[m].
-        log_left: float64[m + 1] log of an upper bound of the mass of ``tokens[i:]`` and of all
-            tokens that are not listed; nothing is subtracted where all are.
-        log_next: Upper bound of log p of every token that is not listed; -inf where all are.
+        tokens: int64[m]. log_p: float64[m].
+        log_rest: Log of an upper bound of the mass of all tokens that are not listed.
+        log_next: Upper bound of log p of each of them; both are -inf where all are listed.
         width: Tokens that were asked for.
     """
 
     tokens: NDArray[np.int64]
     log_p: NDArray[np.float64]
-    log_left: NDArray[np.float64]
+    log_rest: float
     log_next: float
     width: int
-
-    def merged(self, wider: Listing) -> Listing:
-        """Return ``wider`` with the tokens of this list first, in this list's order.
-
-        On a device a second evaluation may order near ties anew: no token may come twice.
-        """
-        new = ~np.isin(wider.tokens, self.tokens)
-        log_p = np.concatenate([self.log_p, wider.log_p[new]])
-        log_left = _sums_from(log_p[None], wider.log_left[-1:])[0]
-        tokens = np.concatenate([self.tokens, wider.tokens[new]])
-        return Listing(tokens, log_p, log_left, wider.log_next, wider.width)
 
 
 @dataclass(slots=True)
 class OpenPrefix:
-    """A visited prefix and what of it is still to be looked at.
+    """A visited prefix.
 
     Attributes:
+        depth: Its tokens.
         log_prefix: log P of the prefix. log_end: log P(end | prefix), -inf where it may not end.
-        listing: Its next tokens. taken: How many of them were taken.
-        log_dropped: log of the mass of tokens that were taken and never visited.
+        listing: Its next tokens.
+        visited: bool[m] which of them were visited.
     """
 
+    depth: int
     log_prefix: float
     log_end: float
     listing: Listing
-    taken: int = 0
-    log_dropped: float = -np.inf
+    visited: NDArray[np.bool_] = field(init=False)
 
-    @property
-    def bound(self) -> float:
-        """Upper bound of log P of every text by a token that was not taken; -inf for none."""
-        listing = self.listing
-        if self.taken < len(listing.tokens):
-            return self.log_prefix + float(listing.log_p[self.taken])
-        return self.log_prefix + listing.log_next
+    def __post_init__(self) -> None:
+        self.visited = np.zeros(len(self.listing.tokens), np.bool_)
 
     @property
     def log_mass(self) -> float:
         """Log of an upper bound of the mass that no visited child covers, the end included."""
-        left = np.logaddexp(self.log_end, self.listing.log_left[self.taken])
-        return float(np.logaddexp(left, self.log_dropped))
+        own = np.array([self.log_end, self.listing.log_rest])
+        unvisited = self.listing.log_p[~self.visited]
+        return float(np.logaddexp.reduce(np.concatenate([own, unvisited])))
+
+    def visit(self, token: int, log_p: float) -> None:
+        """Note that the prefix with ``token`` is visited; it is listed from now on."""
+        listing = self.listing
+        at = np.flatnonzero(listing.tokens == token)
+        if at.size:
+            self.visited[at] = True
+            return
+        listing.tokens = np.append(listing.tokens, token)
+        listing.log_p = np.append(listing.log_p, log_p)
+        self.visited = np.append(self.visited, True)
+
+    def widen(self, wider: Listing) -> NDArray[np.int64]:
+        """List the tokens of ``wider`` too, int64[...] places of the new ones.
+
+        On a device a second evaluation may order near ties anew: no token may come twice.
+        """
+        old, new = self.listing, ~np.isin(wider.tokens, self.listing.tokens)
+        first, count = len(old.tokens), int(new.sum())
+        tokens = np.concatenate([old.tokens, wider.tokens[new]])
+        log_p = np.concatenate([old.log_p, wider.log_p[new]])
+        self.listing = Listing(tokens, log_p, wider.log_rest, wider.log_next, wider.width)
+        self.visited = np.append(self.visited, np.zeros(count, np.bool_))
+        return np.arange(first, first + count)
+
+
+class Items(NamedTuple):
+    """n items.
+
+    Attributes:
+        context: int64[n] prefix. token: int64[n] next token, NONE for all that are not listed.
+        log_p: float64[n] of the token. depth: int64[n] of the prefix.
+        bound: float64[n] upper bound of log P of each text there. log_mass: float64[n] of all.
+        state: int64[n] constraint state after the token; before it for NONE.
+        guess: float64[n] guessed log P of what follows. number: int64[n] as they came.
+    """
+
+    context: NDArray[np.int64]
+    token: NDArray[np.int64]
+    log_p: NDArray[np.float64]
+    depth: NDArray[np.int64]
+    bound: NDArray[np.float64]
+    log_mass: NDArray[np.float64]
+    state: NDArray[np.int64]
+    guess: NDArray[np.float64]
+    number: NDArray[np.int64]
+
+    def at(self, rows: NDArray[np.int64] | NDArray[np.bool_]) -> Items:
+        """Return some of them."""
+        return Items._make(column[rows] for column in self)
+
+    @classmethod
+    def joined(cls, parts: Sequence[Items]) -> Items:
+        """Return the items of all parts, in order."""
+        columns = zip(*(parts or [_NOTHING]), strict=True)
+        return cls._make(np.concatenate(column) for column in columns)
+
+
+def items_of(context: int, prefix: OpenPrefix, slots: NDArray[np.int64]) -> Items:
+    """Return the listed tokens ``slots`` (int64[...]) of a prefix, and all that are not listed.
+
+    States and guesses are to be filled in.
+    """
+    listing = prefix.listing
+    rest = [listing.log_next] if listing.log_next > -np.inf else []
+    log_p = np.concatenate([listing.log_p[slots], rest])
+    n = len(log_p)
+    log_rest = np.full(len(rest), listing.log_rest)
+    return Items(
+        context=np.full(n, context, np.int64),
+        token=np.concatenate([listing.tokens[slots], np.full(len(rest), NONE, np.int64)]),
+        log_p=log_p,
+        depth=np.full(n, prefix.depth, np.int64),
+        bound=prefix.log_prefix + log_p,
+        log_mass=prefix.log_prefix + np.concatenate([listing.log_p[slots], log_rest]),
+        state=np.zeros(n, np.int64),
+        guess=np.zeros(n),
+        number=np.zeros(n, np.int64),
+    )
 
 
 class Queue:
-    """Open prefixes of one record, the best bound first; equal bounds in the order they came.
+    """Items of one record.
+
+    Args:
+        width: Most items of a turn.
+        in_turns: Whether depths take turns.
 
     Attributes:
-        prefixes: Those of which something is left, by context.
+        prefixes: Visited ones of which something was left, by context.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, width: int, *, in_turns: bool) -> None:
         self.prefixes: dict[int, OpenPrefix] = {}
-        self._heap: list[tuple[float, int, int]] = []
+        self._left_out = -np.inf
+        self._width = width
+        self._in_turns = in_turns
+        self._turn, self._turn_width = 0, 1 if in_turns else width
+        self._parts: list[Items] = []
         self._pushed = 0
 
     @property
     def bound(self) -> float:
-        """Upper bound of log P of every text that is not found yet; -inf where none is left."""
-        return -self._heap[0][0] if self._heap else -np.inf
+        """Upper bound of log P of every text that is not found; -inf where all are."""
+        return max(self._left_out, float(self.items.bound.max(initial=-np.inf)))
 
-    def add(self, context: int, prefix: OpenPrefix) -> None:
-        """Add a prefix that was just visited, unless nothing can follow it."""
-        if prefix.bound > -np.inf:
-            self.prefixes[context] = prefix
-            self.push(context)
+    @property
+    def items(self) -> Items:
+        """All items, in the order they came."""
+        if len(self._parts) != 1:
+            self._parts = [Items.joined(self._parts)]
+        return self._parts[0]
 
-    def push(self, context: int) -> None:
-        """Let a prefix wait for its next token, unless nothing is left of it."""
-        bound = self.prefixes[context].bound
-        if bound > -np.inf:
-            heapq.heappush(self._heap, (-bound, self._pushed, context))
-            self._pushed += 1
+    def push(self, items: Items) -> None:
+        """Add items; those with bound -inf hold no text."""
+        items = items.at(items.bound > -np.inf)
+        numbers = np.arange(self._pushed, self._pushed + len(items.token))
+        self._pushed += len(numbers)
+        self._parts.append(items._replace(number=numbers))
+
+    def guess_anew(self, guesses: NDArray[np.float64]) -> None:
+        """Replace the guesses of all items, float64[n]."""
+        self._parts = [self.items._replace(guess=guesses)]
+
+    def leave_out(self, bound: float) -> None:
+        """Note that a text whose log P is ``bound`` at most will never be looked at."""
+        self._left_out = max(self._left_out, bound)
 
     def take(self, most: int, floor: float) -> list[Take]:
-        """Take the best ``most`` expansions whose bounds are above ``floor``, best first.
+        """Take the items whose turn it is, the best first; what is not above ``floor`` is left out.
 
-        A prefix that is to be widened is out of the queue until it is pushed again.
-        Cost: O(log(prefixes)) an expansion.
+        Cost: O(items).
         """
-        taken: list[Take] = []
-        while len(taken) < most and self.bound > floor:
-            context = heapq.heappop(self._heap)[2]
-            prefix = self.prefixes[context]
-            listing, at = prefix.listing, prefix.taken
-            if at == len(listing.tokens):
-                taken.append(Take(context, NONE, 0.0))
-                continue
-            prefix.taken += 1
-            taken.append(Take(context, int(listing.tokens[at]), float(listing.log_p[at])))
-            self.push(context)
-        return taken
+        items = self.items
+        is_wanted = items.bound > floor
+        self.leave_out(float(items.bound[~is_wanted].max(initial=-np.inf)))
+        items = items.at(is_wanted)
+        rows = np.arange(len(items.token))
+        if most > 0 and rows.size and self._in_turns:
+            rows = self._whose_turn(items.depth)
+        rows = rows[_first(items.bound[rows] + items.guess[rows], min(most, self._turn_width))]
+        is_left = np.ones(len(items.token), np.bool_)
+        is_left[rows] = False
+        self._parts = [items.at(is_left)]
+        taken = items.at(rows)
+        columns = (taken.context.tolist(), taken.token.tolist(), taken.log_p.tolist())
+        return [Take(*row) for row in zip(*columns, strict=True)]
+
+    def most_above(self, log_p: float) -> float:
+        """Return an upper bound of the number of texts not found whose log P is above ``log_p``.
+
+        Under an item there are no more of them than times that its mass holds P.
+        """
+        if self.bound <= log_p:
+            return 0.0
+        log_mass = self.items.log_mass[self.items.bound > log_p]
+        with np.errstate(over="ignore"):
+            return float(np.floor(np.exp(log_mass - log_p) * (1 + _ROUNDING)).sum())
+
+    def _whose_turn(self, depth: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return the items of the next depth that has any; a new sweep is twice as wide."""
+        later = depth[depth >= self._turn]
+        if not later.size:
+            self._turn_width = min(self._width, 2 * self._turn_width)
+        turn = int(later.min() if later.size else depth.min())
+        self._turn = turn + 1
+        return np.flatnonzero(depth == turn)
+
+
+_WHOLE, _REAL = np.zeros(0, np.int64), np.zeros(0)
+_NOTHING = Items(_WHOLE, _WHOLE, _REAL, _WHOLE, _REAL, _REAL, _WHOLE, _REAL, _WHOLE)
+
+
+def _first(values: NDArray[np.float64], most: int) -> NDArray[np.int64]:
+    """Return the places of the ``most`` largest values, largest first, equal ones as they come."""
+    places = np.arange(len(values))
+    if len(values) > 4 * most > 0:
+        least = -np.partition(-values, most - 1)[most - 1]
+        places = np.flatnonzero(values >= least)
+    return places[np.argsort(-values[places], kind="stable")[:most]]
 
 
 def listings(found: BestEvents, width: int) -> list[Listing]:
@@ -156,21 +277,14 @@ def listings(found: BestEvents, width: int) -> list[Listing]:
     # subtle: a difference of sums; it may only err upwards, and never falls below one term.
     others = log_z + np.log(np.maximum(0.0, 1.0 - share) + _ROUNDING)
     log_rest = np.where(has_more, np.logaddexp(log_next, others), -np.inf)
-    log_left = _sums_from(log_p[:, :width], log_rest)
     counts = (log_p[:, :width] > -np.inf).sum(1)
     return [
         Listing(
             tokens=found.tokens[i, :n].copy(),
             log_p=log_p[i, :n].copy(),
-            log_left=log_left[i, : n + 1].copy(),
+            log_rest=float(log_rest[i]),
             log_next=float(log_next[i]),
             width=width,
         )
         for i, n in enumerate(counts.tolist())
     ]
-
-
-def _sums_from(log_p: NDArray[np.float64], log_rest: NDArray[np.float64]) -> NDArray[np.float64]:
-    """Return the logs of rest + p[i:].sum() for every i, float64[N, m + 1]."""
-    backwards = np.concatenate([log_rest[:, None], log_p[:, ::-1]], axis=1)
-    return np.logaddexp.accumulate(backwards, axis=1)[:, ::-1]

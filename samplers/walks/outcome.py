@@ -58,13 +58,22 @@ class Outcome:
     seeds: Sequence[int] | None = None
     over_budget: NDArray[np.bool_] | None = None
 
+    def is_unknown(self, row: int) -> bool:
+        """Say whether a budget ended the draw at ``row`` before there was any text."""
+        is_cut = self.over_budget is not None and bool(self.over_budget[row])
+        return is_cut and bool(self.chosen.last[row] < 0)
+
 
 @dataclass(frozen=True, slots=True)
 class _Finished:
-    text: str
+    text: str | None
     token_ids: list[int]
     valid: bool | None
     annotations: Mapping[str, object]
+
+
+_UNKNOWN = _Finished(None, [], None, {})
+"""Of a draw that a budget ended before there was any text: none is invented."""
 
 
 def build_samples(method: str, batch: Batch, outcome: Outcome) -> list[list[Sample] | CdecError]:
@@ -98,7 +107,7 @@ def _record_samples(
     seeds = batch.seeds if outcome.seeds is None else outcome.seeds
     samples = []
     for position, (row, index) in enumerate(zip(rows.tolist(), indices, strict=True)):
-        finished = texts.of(outcome, row)
+        finished = _UNKNOWN if outcome.is_unknown(row) else texts.of(outcome, row)
         own = {name: values[row] for name, values in outcome.per_draw.items()}
         is_complete = outcome.chosen.finish[row] == COMPLETE
         logprob = float(outcome.chosen.log_p[row]) if is_complete else None

@@ -1,7 +1,7 @@
 """Runs a benchmark from any folder: ``python PATH/TO/tests/benchmarks NAME [ARGUMENT ...]``.
 
-NAME is ``sets``, ``accuracy``, ``grammars``, ``aligned``, ``drafts``, ``estimates``,
-``classify`` or ``integrations``; ``--help`` after it lists its arguments. JSON files go to
+NAME is ``sets``, ``accuracy``, ``grammars``, ``aligned``, ``drafts``, ``estimates``, ``classify``,
+``answers`` or ``integrations``; ``--help`` after it lists its arguments. JSON files go to
 ``--output``, by default
 ``bench-results`` in the current folder.
 """
@@ -20,6 +20,7 @@ NAMES = (
     "drafts",
     "estimates",
     "classify",
+    "answers",
     "integrations",
 )
 

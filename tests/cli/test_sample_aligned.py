@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from cdec.samplers.topn import TopnSampler
+
 from .conftest import MEMBERS, Runner
 
 pytestmark = pytest.mark.usefixtures("loaded")
@@ -66,9 +68,41 @@ def test_topn_gives_probabilities_that_sum_to_one(cdec: Runner, cities: Path) ->
 
 
 def test_topn_past_its_budget_says_so(cdec: Runner, cities: Path) -> None:
-    words = ("--method", "topn", "-n", len(MEMBERS), "--max-evaluations", 3, "--round", 1)
+    words = ("--method", "topn", "-n", len(MEMBERS), "--max-evaluations", 1)
     records = _records(cdec, cities, *words)
-    assert "budget" in {record["finish_reason"] for record in records}
+    assert {record["finish_reason"] for record in records} == {"complete", "budget"}
+    for record in records:
+        is_found = record["finish_reason"] == "complete"
+        assert (record["text"] in MEMBERS) == bool(record["valid"]) == is_found
+        assert is_found or record["text"] is record["valid"] is None
+        assert not record["proved"]
+
+
+def test_topn_writes_each_prompt_when_it_is_done(
+    cdec: Runner, cities: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sizes: list[int] = []
+    draw_batch = TopnSampler.draw_batch
+
+    def counted(self: TopnSampler, model: Any, requests: Any) -> Any:
+        sizes.append(len(requests))
+        return draw_batch(self, model, requests)
+
+    monkeypatch.setattr(TopnSampler, "draw_batch", counted)
+    Path("q.txt").write_text("A\nB\nC\n")
+    words = ("sample", "-a", cities, "--method", "topn", "-i", "q.txt")
+    one_by_one, together = cdec(*words), cdec(*words, "--batch-size", 3)
+    assert sizes == [1, 1, 1, 3]
+    assert [r["text"] for r in one_by_one.records] == [r["text"] for r in together.records]
+
+
+def test_topn_is_proved_on_demand(cdec: Runner, cities: Path) -> None:
+    records = _records(cdec, cities, "--method", "topn", "-n", len(MEMBERS), "--proved")
+    assert all(record["proved"] for record in records)
+    both = ("--proved", "--max-evaluations", 9)
+    refused = cdec("sample", "-a", cities, "--method", "topn", "--prompt", "a", *both)
+    assert refused.status == 2
+    assert "--proved" in refused.stderr
 
 
 def test_topn_by_text_counts_the_tokenisations(cdec: Runner, cities: Path) -> None:
@@ -108,7 +142,7 @@ def test_past_the_budget_a_sample_is_its_fallback(cdec: Runner, cities: Path) ->
         assert late
         for record in late:
             assert (record["finish_reason"], record["exactness"]) == ("budget", exactness)
-            assert (record["text"] == "") == (fallback == "none")
+            assert (record["text"] is None) == (fallback == "none")
             assert (record["log_weight"] is None) == (fallback != "asap")
 
 

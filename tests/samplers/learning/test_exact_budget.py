@@ -104,7 +104,7 @@ def test_without_a_fallback_a_sample_past_the_budget_has_no_text() -> None:
         assert g_test((outcome(s) for s in accepted if s.index == place), target(toy)) >= 1e-4
     assert min(len(accepted), len(late)) > 300
     for sample in late:
-        assert (sample.finish_reason, sample.text, list(sample.token_ids)) == ("budget", "", [])
+        assert (sample.finish_reason, sample.text, list(sample.token_ids)) == ("budget", None, [])
         assert (sample.logprob, sample.log_weight, sample.log_candidate_weight) == (None,) * 3
         assert sample.valid is False
     for samples in records:

@@ -57,7 +57,7 @@ def test_prefixes_with_many_children_are_widened(seed: int, n: int) -> None:
 def test_the_bracket_closes_as_more_members_are_asked_for(toy: Toy) -> None:
     truth = math.log(mass(toy))
     before = (-math.inf, 0.0)
-    for n in range(1, len(toy.members) + 2, 1 + len(toy.members) // 20):
+    for n in range(1, len(toy.members) + 2, 1 + len(toy.members) // 10):
         sample = search(toy, n)[0]
         bracket = tuple(sample.diagnostics[f"log_mass_{side}"] for side in ("lower", "upper"))
         assert before[0] - ROUNDING <= bracket[0] <= truth + ROUNDING

@@ -14,7 +14,7 @@ from cdec.samplers.search.members import Known, ranked
 from cdec.samplers.topn import TopnSampler
 from tests.laws.grammar_cases import compiled
 from tests.laws.toys import Row, Toy, toy_b
-from tests.samplers.search.topn_cases import ROUNDING, Spellings, evaluations, field, search
+from tests.samplers.search.topn_cases import ROUNDING, Spellings, calls, field, search
 
 TEXTS = ["ab", "aab", "b", "abab", "aaaa", "ba"]
 
@@ -27,6 +27,8 @@ def grammar(tmp_path_factory: pytest.TempPathFactory) -> object:
 
 def by_text(spellings: Spellings, grammar: object, n: int, **options: object) -> list[Sample]:
     """Return the n best texts."""
+    if "max_evaluations" not in options:
+        options = {"proved": True, **options}
     sampler = TopnSampler(by="text", **options)  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     return sampler.draw(spellings.model(), grammar, "", n=n, rng=rng, max_new_tokens=5)  # type: ignore[arg-type]
@@ -132,11 +134,12 @@ def test_a_budget_leaves_sums_that_are_lower_bounds(grammar: object) -> None:
     spellings = Spellings(TEXTS, 2)
     for budget in (1, 3, 6, 10, 20):
         samples = by_text(spellings, grammar, 3, max_evaluations=budget, round=2)
-        assert evaluations(samples) <= budget
+        assert calls(samples) <= budget
         for sample in samples:
-            assert (sample.finish_reason == "budget") == (not sample.diagnostics["proved"])
             if sample.logprob is None:
+                assert (sample.finish_reason, sample.text, sample.valid) == ("budget", None, None)
                 continue
+            assert sample.finish_reason == "complete"
             log_p = spellings.by_text[sample.text]
             assert sample.logprob <= sample.diagnostics["log_text"] <= log_p + ROUNDING
             assert math.exp(sample.diagnostics["log_q_upper"]) <= 1
@@ -149,7 +152,9 @@ def test_a_rank_is_certain_if_the_open_mass_closes_no_gap_on_either_side() -> No
         found = Found(5, lambda context: context, lambda context: [context])
         for context, p in enumerate(sums):
             found.add(context, math.log(p))
-        known = Known(math.log(0.9), math.log(0.95), math.log(0.05), log_bound, True, True)
+        known = Known(
+            math.log(0.9), math.log(0.95), math.log(0.05), log_bound, True, lambda log_p: 0.0
+        )
         members = ranked(found, known, by_text=True)
         assert [member.is_certain for member in members] == [bool(e) for e in expected]
         assert all(member.proved for member in members)

@@ -21,8 +21,10 @@ ROUNDING = 1e-12
 
 
 def search(toy: Toy, n: int, **options: object) -> list[Sample]:
-    """Return the n best members of a toy; ``limit`` is ``max_new_tokens``."""
+    """Return the n best members of a toy, proved without a budget; ``limit``: most tokens."""
     limit = options.pop("limit", None)
+    if "max_evaluations" not in options:
+        options = {"proved": True, **options}
     sampler = TopnSampler(**options)  # type: ignore[arg-type]
     rng = np.random.default_rng(0)
     return sampler.draw(toy.model(), toy.constraint, "", n=n, rng=rng, max_new_tokens=limit)  # type: ignore[arg-type]
@@ -43,6 +45,11 @@ def field(samples: Sequence[Sample], name: str) -> list[object]:
 def evaluations(samples: Sequence[Sample]) -> int:
     """Return how many prefixes were evaluated for a record."""
     return sum(int(str(count)) for count in field(samples, "distinct_evaluations"))
+
+
+def calls(samples: Sequence[Sample]) -> int:
+    """Return how many sequences went through the model for a record."""
+    return sum(int(str(count)) for count in field(samples, "target_calls"))
 
 
 def assert_best(toy: Toy, n: int, limit: int | None = None, **options: object) -> None:
@@ -69,14 +76,14 @@ def assert_best(toy: Toy, n: int, limit: int | None = None, **options: object) -
     assert {s.log_weight for s in samples} == {s.log_candidate_weight for s in samples} == {None}
 
 
-def wide_toy(seed: int, *, width: int = 60, count: int = 50) -> Toy:
+def wide_toy(seed: int, *, width: int = 160, count: int = 150) -> Toy:
     """Rows over many tokens, so that prefixes have more children than are listed at once."""
     rng = np.random.default_rng(seed)
-    vocabulary = Vocabulary([bytes([48 + t]) for t in range(width)] + [b""], [width], [width])
+    vocabulary = Vocabulary([chr(48 + t).encode() for t in range(width)] + [b""], [width], [width])
     firsts = rng.choice(width, size=count, replace=False).tolist()
-    rows = [(t,) for t in firsts[:40]]
+    rows = [(t,) for t in firsts[:140]]
     rows += [(firsts[0], t) for t in range(width)]
-    rows += [(t, int(rng.integers(width)), 1) for t in firsts[30:]]
+    rows += [(t, int(rng.integers(width)), 1) for t in firsts[130:]]
 
     def probabilities(prefix: Row) -> NDArray[np.float64]:
         weights = np.random.default_rng([seed, *prefix]).exponential(size=width + 1) ** 3
