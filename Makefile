@@ -7,7 +7,7 @@ PEERS := $(VENV)/.peers
 FOLDERS := core compilers samplers data integrations cli
 BENCH_ARGS ?=
 
-.PHONY: demo test lint format bench bench-sets bench-accuracy bench-grammars bench-aligned \
+.PHONY: demo test lint docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers links clean
 
 demo: $(STAMP)
@@ -25,6 +25,11 @@ lint: $(STAMP) links
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_wheel.py --wheel
+	$(MAKE) docs
+
+# The pages are in build/site; `$(BIN)/mkdocs serve` shows them while they are written.
+docs: $(STAMP) links
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
 format: $(STAMP)
 	$(BIN)/ruff format .

@@ -179,6 +179,7 @@ def artifact_for_records(
     run: Run,
     who: str,
     *,
+    needed: bool = True,
     but: Collection[Path] = (),
 ) -> tuple[Iterator[PromptRecord | BadRecord], Path | None]:
     """Return the artifact of a run that names none, unless its records bring what they need.
@@ -189,7 +190,8 @@ def artifact_for_records(
     Args:
         records: Of the input.
         run: What was typed; its console is told.
-        who: What needs an artifact.
+        who: What needs an artifact, or would be held to it.
+        needed: Whether it makes no sense without one; else several are as good as none.
         but: Files that do not count.
 
     Returns:
@@ -208,7 +210,7 @@ def artifact_for_records(
     records = itertools.chain(head, records)
     first = head[-1] if head else None
     if not isinstance(first, PromptRecord) or not first.brings_constraint:
-        return records, found_artifact(run, who, but=but)
+        return records, found_artifact(run, who, but=but) if needed else optional_artifact(run)
     if first.candidates is not None:
         _tell_unused(find_artifacts(but=but), run)
     return records, None

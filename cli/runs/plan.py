@@ -115,9 +115,11 @@ class Plan:
             passed_on=self.fields is None or "input" in self.fields,
         )
         records = prompts.records()
-        if not paths.named and self.method.declared.needs_constraint:
-            who = f"--method {options.method}"
-            records, artifact = artifact_for_records(records, run, who, but=options.conjoined)
+        needed = self.method.declared.needs_constraint
+        if not paths.named and (needed or (self.method.declared.masks and not paths)):
+            records, artifact = artifact_for_records(
+                records, run, f"--method {options.method}", needed=needed, but=options.conjoined
+            )
             options = replace(options, artifact=artifact)
             paths = ArtifactPaths.of(artifact, options)
         denied = read_denied(options.deny)

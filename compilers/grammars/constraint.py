@@ -41,7 +41,7 @@ def grammar_constraint(
         The constraint of that vocabulary. Cost: as ``compile_grammar``; keep it for all prompts.
 
     Raises:
-        As ``compile_grammar``, but for the file.
+        CdecError: As ``compile_grammar``, but for the file.
     """
     options = GrammarOptions(
         start=start,

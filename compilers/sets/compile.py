@@ -140,7 +140,8 @@ def compile_token_set(
         What was done.
 
     Raises:
-        As ``compile_set``; FieldError for a row with ids that are no ordinary tokens.
+        FieldError: A row has ids that are no ordinary tokens.
+        CdecError: As ``compile_set``.
     """
     options = resolve_options(
         vocabulary, leading_space="never", bad_lines=bad_lines, keep_empty=keep_empty

@@ -54,7 +54,7 @@ def set_constraint(
         ``compile_set`` for a large one.
 
     Raises:
-        As ``compile_set``, but for the file.
+        CdecError: As ``compile_set``, but for the file.
     """
     return compiled_set(
         texts,

@@ -83,8 +83,7 @@ def open_artifact(
 
     Raises:
         InputMissingError: No such file.
-        ArtifactFormatError, ArtifactVersionError, ArtifactSchemaError, ArtifactChecksumError,
-        ArtifactInvalidError: A damaged or foreign file.
+        ArtifactError: A damaged or foreign file: format, version, schema, checksum or ranges.
         TokenizerMismatchError: Compiled for another vocabulary, tokenisation or end of sequence.
         LimitError: Larger than the limits, or compressed.
     """

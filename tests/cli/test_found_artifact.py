@@ -145,8 +145,21 @@ def test_bad_records_before_the_first_good_one_decide_nothing(cdec: Runner) -> N
     assert result.records[1]["text"] == "a"
 
 
+def test_a_method_that_can_do_without_is_held_to_the_only_artifact(
+    cdec: Runner, here: Path
+) -> None:
+    words = ("sample", "--method", "greedy", "--prompt", "x", "--max-new-tokens", "2")
+    held = cdec(*words)
+    assert held.stderr == f"artifact: {here.name} (the only one in this folder)\n"
+    assert held.records[0]["valid"] is True
+    light.compile_letters(Path("other.arrow"))
+    free = cdec(*words)
+    assert free.stderr.startswith("artifact: none; name one of ")
+    assert (free.status, free.records[0]["valid"]) == (0, None)
+
+
 @pytest.mark.usefixtures("here")
-def test_a_method_that_needs_no_artifact_looks_for_none(cdec: Runner) -> None:
+def test_a_method_without_masks_looks_for_no_artifact(cdec: Runner) -> None:
     result = cdec("sample", "--method", "unconstrained", "--prompt", "x", "--max-new-tokens", "2")
     assert (result.status, result.stderr) == (0, "")
 

@@ -96,8 +96,8 @@ class ChildCompiler:
             waits for the server, about a second.
 
         Raises:
-            As ``compile_grammar``; LimitError for ``compile_seconds`` and ``compile_megabytes``;
-            CdecError where the child broke down.
+            LimitError: Past ``compile_seconds`` or ``compile_megabytes``, too.
+            CdecError: As ``compile_grammar``; or the child broke down.
         """
         options = options or GrammarOptions()
         refuse_existing(path, force=force)

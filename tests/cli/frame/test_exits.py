@@ -1,0 +1,17 @@
+"""Every exit status that an error can have is explained."""
+
+from __future__ import annotations
+
+from cdec.cli.frame.command import SOME_RECORDS_FAILED
+from cdec.cli.frame.exits import EXIT_STATUSES
+from cdec.cli.frame.signals import BROKEN_PIPE_STATUS
+from cdec.core.errors import CdecError
+
+
+def _kinds(kind: type[CdecError]) -> list[type[CdecError]]:
+    return [kind, *(each for below in kind.__subclasses__() for each in _kinds(below))]
+
+
+def test_every_status_of_an_error_is_explained() -> None:
+    statuses = {kind.exit_status for kind in _kinds(CdecError)}
+    assert statuses | {0, SOME_RECORDS_FAILED, BROKEN_PIPE_STATUS, 130, 143} == set(EXIT_STATUSES)
