@@ -35,10 +35,10 @@ class TopnSampler(Sampler):
     when the budget is spent. A draw is ``proved`` where it is certain that no token sequence that
     was not found is more probable; with ``by="sequence"`` it is then the i-th best, and its
     exactness ``exact``. What is not proved is the i-th best of what was found, a whole text all
-    the same: its true rank lies between ``rank`` and ``rank_upper``, and no text that was not
-    found has a log P above ``log_unfound_upper``. ``log_q_lower`` and ``log_q_upper`` bound its log
-    Q. Ties are listed by tokens; which of several that tie for the last place is listed depends on
-    ``round``.
+    the same: its true rank lies between ``rank`` and ``rank_upper``, and no text that was not found
+    has a log P above ``log_unfound_upper``. ``probability_lower`` and ``probability_upper`` bound
+    its Q, or with ``by="text"`` that of its text. Ties are listed by tokens; which of several that
+    tie for the last place is listed depends on ``round``.
 
     With ``by="text"`` members of equal text are one draw, ranked by ``log_text``, the log of the
     summed P of the ``tokenisations`` found, of which tokens and ``logprob`` show the best one. What
@@ -113,7 +113,8 @@ class TopnSampler(Sampler):
             if known.is_constrained:
                 fields[r] = {**fields[r], "round": self.round}
         nothing = np.full(len(members), np.nan)
-        names = ["rank", "rank_upper", "proved", "log_q_lower", "log_q_upper"]
+        names = ["rank", "rank_upper", "proved"]
+        names += ["probability", "probability_lower", "probability_upper"]
         names += ["log_text", "tokenisations"] if by_text else []
         return Outcome(
             chosen=_candidates(batch, members),

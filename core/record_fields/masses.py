@@ -135,8 +135,6 @@ MASSES: tuple[RecordField, ...] = (
         "Whether no text that was not found can be more probable than this one.",
         methods="topn",
     ),
-    RecordField("log_q_lower", LOG, "Certified lower bound of log Q of the text.", methods="topn"),
-    RecordField("log_q_upper", LOG, "Certified upper bound of log Q of the text.", methods="topn"),
     RecordField(
         "log_unfound_upper",
         LOG,

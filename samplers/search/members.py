@@ -8,6 +8,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from cdec.samplers.learning.tree.bracket import ROUNDING
 from cdec.samplers.search.found import Entry, Found
 from cdec.samplers.search.queue import Queue
 from cdec.samplers.walks.batch import FREE, Batch
@@ -98,6 +99,24 @@ class Member:
     def is_unknown(self) -> bool:
         """Whether the budget ended the search before a member was found, and there may be one."""
         return self.entry is None and not self.proved
+
+    @property
+    def probability_lower(self) -> float | None:
+        """Certified lower bound of Q of the member, or of its text where texts are ranked."""
+        return None if self.log_q_lower is None else math.exp(self.log_q_lower)
+
+    @property
+    def probability_upper(self) -> float | None:
+        """Certified upper bound of the same."""
+        return None if self.log_q_upper is None else math.exp(self.log_q_upper)
+
+    @property
+    def probability(self) -> float | None:
+        """The same where the bounds have met, else None."""
+        if self.log_q_lower is None or self.log_q_upper is None:
+            return None
+        is_known = self.log_q_upper - self.log_q_lower <= ROUNDING
+        return self.probability_lower if is_known else None
 
     @property
     def log_text(self) -> float | None:

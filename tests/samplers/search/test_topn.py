@@ -67,7 +67,7 @@ def test_the_bracket_closes_as_more_members_are_asked_for(toy: Toy) -> None:
     assert everything[0].diagnostics["log_mass_upper"] == pytest.approx(truth, abs=ROUNDING)
     assert everything[0].diagnostics["log_mass_lower"] == pytest.approx(truth, abs=ROUNDING)
     assert everything[-1].finish_reason == "dead_end"
-    assert (everything[-1].logprob, everything[-1].diagnostics["log_q_upper"]) == (None, None)
+    assert (everything[-1].logprob, everything[-1].diagnostics["probability_upper"]) == (None, None)
 
 
 def faint(prefix: Row) -> np.ndarray:
@@ -89,7 +89,7 @@ def test_three_choices_have_their_exact_probabilities_which_sum_to_one(ends_itse
     samples = search(toy, 3)
     assert len({tuple(s.token_ids) for s in samples}) == 3
     for side in ("lower", "upper"):
-        q = [math.exp(s.diagnostics[f"log_q_{side}"]) for s in samples]
+        q = [s.diagnostics[f"probability_{side}"] for s in samples]
         assert sum(q) == pytest.approx(1, abs=ROUNDING)
         assert q == pytest.approx([truth[tuple(s.token_ids)] for s in samples], abs=ROUNDING)
 
@@ -105,7 +105,7 @@ def test_sixteen_and_more_choices_are_exact_too() -> None:
         toy = Toy(vocabulary, probabilities, [(t,) for t in range(count)])
         samples = search(toy, count)
         for side in ("lower", "upper"):
-            q = [math.exp(s.diagnostics[f"log_q_{side}"]) for s in samples]
+            q = [s.diagnostics[f"probability_{side}"] for s in samples]
             assert sum(q) == pytest.approx(1, abs=ROUNDING)
 
 
@@ -166,8 +166,8 @@ def test_without_a_constraint_the_models_best_texts_come() -> None:
             toy.model(), None, "", n=n, rng=np.random.default_rng(0), max_new_tokens=limit
         )
         assert [s.logprob for s in samples] == pytest.approx(ranked[:n])
-        assert [s.logprob for s in samples] == field(samples, "log_q_lower")
-        assert [s.logprob for s in samples] == field(samples, "log_q_upper")
+        for name in ("probability", "probability_lower", "probability_upper"):
+            assert [math.exp(s.logprob) for s in samples] == field(samples, name)
         assert "log_mass_upper" not in samples[0].diagnostics
     missing = TopnSampler().draw(
         toy.model(), None, "", n=200, rng=np.random.default_rng(0), max_new_tokens=limit
@@ -230,7 +230,7 @@ def test_what_has_no_probability_is_no_member() -> None:
     samples = search(dead_end_toy(), 3)
     assert [tuple(s.token_ids) for s in samples] == [(1,), (1, 1), ()]
     assert samples[2].finish_reason == "dead_end"
-    q = [math.exp(s.diagnostics["log_q_upper"]) for s in samples[:2]]
+    q = [s.diagnostics["probability_upper"] for s in samples[:2]]
     assert sum(q) == pytest.approx(1, abs=ROUNDING)
 
 
@@ -265,5 +265,5 @@ def test_tensors_are_searched_like_arrays(device: str) -> None:
     samples = TopnSampler().draw(model, toy.constraint, [1], n=60, rng=np.random.default_rng(0))
     expected = search(toy, 60)
     assert [s.token_ids for s in samples] == [s.token_ids for s in expected]
-    for name in ("log_q_lower", "log_q_upper"):
+    for name in ("probability_lower", "probability_upper"):
         assert field(samples, name) == pytest.approx(field(expected, name), abs=1e-9)

@@ -52,7 +52,8 @@ def test_all_texts_have_their_exact_sums(seed: int, grammar: object) -> None:
         assert sample.logprob == pytest.approx(spellings.log_p[best], abs=ROUNDING)
         log_q = spellings.by_text[sample.text] - spellings.log_mass
         for side in ("lower", "upper"):
-            assert sample.diagnostics[f"log_q_{side}"] == pytest.approx(log_q, abs=ROUNDING)
+            q = sample.diagnostics[f"probability_{side}"]
+            assert q == pytest.approx(math.exp(log_q), abs=ROUNDING)
     assert samples[-1].finish_reason == "dead_end"
     assert (samples[-1].diagnostics["log_text"], samples[-1].diagnostics["tokenisations"]) == (
         None,
@@ -77,9 +78,11 @@ def test_a_few_texts_have_bounds_that_hold_and_certain_ranks_are_right(
         for i, sample in enumerate(samples):
             log_p = spellings.by_text[sample.text]
             assert sample.diagnostics["log_text"] <= log_p + ROUNDING
-            lower, upper = (sample.diagnostics[f"log_q_{side}"] for side in ("lower", "upper"))
-            assert lower <= log_p - spellings.log_mass + ROUNDING
-            assert upper >= log_p - spellings.log_mass - ROUNDING
+            known = sample.diagnostics
+            lower, upper = known["probability_lower"], known["probability_upper"]
+            q = math.exp(log_p - spellings.log_mass)
+            assert lower <= q + ROUNDING
+            assert upper >= q - ROUNDING
             if sample.exactness == "exact":
                 assert sample.text == ranked[i]
         # No tokenisation that was missed has more than the last sum.
@@ -118,16 +121,18 @@ def test_texts_of_the_model_alone_are_summed_too() -> None:
     )
     for sample in samples:
         total = Spellings([sample.text], 1).by_text[sample.text]
-        lower, upper = (sample.diagnostics[f"log_q_{side}"] for side in ("lower", "upper"))
-        assert lower == sample.diagnostics["log_text"] <= total + ROUNDING
-        assert upper >= total - ROUNDING
+        lower, upper = (sample.diagnostics[f"probability_{side}"] for side in ("lower", "upper"))
+        assert sample.diagnostics["log_text"] <= total + ROUNDING
+        assert lower == math.exp(sample.diagnostics["log_text"])
+        assert upper >= math.exp(total) - ROUNDING
 
 
 def test_a_set_has_one_tokenisation_a_text() -> None:
     plain, summed = search(toy_b(), 6), search(toy_b(), 6, by="text")
     assert [s.token_ids for s in plain] == [s.token_ids for s in summed]
     assert field(summed, "tokenisations") == [1] * 6
-    assert field(summed, "log_q_upper") == pytest.approx(field(plain, "log_q_upper"), abs=ROUNDING)
+    bounds = field(plain, "probability_upper")
+    assert field(summed, "probability_upper") == pytest.approx(bounds, abs=ROUNDING)
 
 
 def test_a_budget_leaves_sums_that_are_lower_bounds(grammar: object) -> None:
@@ -142,8 +147,8 @@ def test_a_budget_leaves_sums_that_are_lower_bounds(grammar: object) -> None:
             assert sample.finish_reason == "complete"
             log_p = spellings.by_text[sample.text]
             assert sample.logprob <= sample.diagnostics["log_text"] <= log_p + ROUNDING
-            assert math.exp(sample.diagnostics["log_q_upper"]) <= 1
-            assert sample.diagnostics["log_q_upper"] >= log_p - spellings.log_mass - ROUNDING
+            q = math.exp(log_p - spellings.log_mass)
+            assert q - ROUNDING <= sample.diagnostics["probability_upper"] <= 1
 
 
 def test_a_rank_is_certain_if_the_open_mass_closes_no_gap_on_either_side() -> None:

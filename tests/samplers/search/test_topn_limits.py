@@ -43,8 +43,8 @@ def test_a_budget_is_kept_and_what_is_proved_stays_true(
             assert sample.logprob == (expected and pytest.approx(expected, abs=ROUNDING))
         if sample.finish_reason != "dead_end" and sample.token_ids:
             q = math.exp({r: p for p, r in truth}[tuple(sample.token_ids)]) / total
-            assert math.exp(sample.diagnostics["log_q_lower"]) <= q + ROUNDING
-            assert math.exp(sample.diagnostics["log_q_upper"]) >= q - ROUNDING
+            assert sample.diagnostics["probability_lower"] <= q + ROUNDING
+            assert sample.diagnostics["probability_upper"] >= q - ROUNDING
 
 
 def test_a_budget_cuts_a_search_off() -> None:

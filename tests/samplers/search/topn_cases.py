@@ -65,11 +65,12 @@ def assert_best(toy: Toy, n: int, limit: int | None = None, **options: object) -
     for sample in found:
         log_p = law[tuple(sample.token_ids)]
         assert sample.logprob == pytest.approx(log_p, abs=ROUNDING)
-        lower, upper = (sample.diagnostics[f"log_q_{side}"] for side in ("lower", "upper"))
-        assert lower <= log_p - total + ROUNDING
-        assert upper >= log_p - total - ROUNDING
+        lower, upper = (sample.diagnostics[f"probability_{side}"] for side in ("lower", "upper"))
+        assert lower <= math.exp(log_p - total) + ROUNDING
+        assert upper >= math.exp(log_p - total) - ROUNDING
         if n > len(truth):
             assert upper - lower <= ROUNDING
+            assert sample.diagnostics["probability"] == lower
     assert field(samples, "rank") == list(range(1, n + 1))
     assert all(field(samples, "proved"))
     assert {s.exactness for s in samples} == {"exact"}
