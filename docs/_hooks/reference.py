@@ -134,7 +134,9 @@ def _records() -> Iterator[str]:
 
 def _field_row(field: RecordField) -> str:
     methods = f" *({field.methods})*" if field.methods not in ("", "all") else ""
-    meaning = _cell(in_option_words(field.meaning))
+    # The words that this field may hold are no options.
+    said = field.meaning if field.name == "exactness" else in_option_words(field.meaning)
+    meaning = _cell(said.replace("`id_field`", "`--id-field`"))
     return f"| `{field.name}` | {field.type} | {meaning}{methods} |"
 
 
