@@ -13,11 +13,12 @@ BENCH_ARGS ?=
 demo: $(STAMP)
 	$(BIN)/cdec demo
 
-# One worker a core, and one thread a worker: they would only wait for each other. The command line's
-# tests send signals and hold time limits: they run alone.
+# One worker a core, and one thread a worker: they would only wait for each other. Tests that send
+# signals, draw on terminals or hold time limits run alone.
+ALONE := tests/cli/test_processes.py tests/cli/test_terminal.py tests/cli/frame tests/cli/corpus
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile --ignore=tests/cli
-	$(BIN)/python -m pytest tests/cli
+	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(ALONE:%=--ignore=%)
+	$(BIN)/python -m pytest $(ALONE)
 
 lint: $(STAMP) links
 	$(BIN)/ruff check .

@@ -49,8 +49,7 @@ class Constraint(ABC):
     Attributes:
         kind: What messages call it. Nothing is decided by it.
         vocabulary: Of the model that draws; samplers and combinations refuse another.
-        memo_bytes: Most bytes that its sessions keep for each other; may be set before the first.
-            Kinds that keep nothing ignore it.
+        memo_bytes: Most bytes that its sessions keep for each other, if any; set before the first.
         begun: What stands in the prompt already of the texts; tokens come after it.
         prefill: What all texts begin with because it was written before; samples carry it.
     """
@@ -316,5 +315,4 @@ class Constraint(ABC):
 
     def needs_grammar(self, parameter: str) -> UsageError:
         """Return the error of a parameter that this constraint has no use for."""
-        found = f"the record's constraint is a {self.kind}"
-        return needs_grammar(parameter, found, self.reasons)
+        return needs_grammar(parameter, f"the record's constraint is a {self.kind}", self.reasons)

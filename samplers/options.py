@@ -132,7 +132,7 @@ TRIES = Option(
     common=True,
     type=int,
     default=4,
-    help="Candidates tried, at most 4,194,304 by disc, and 65,536 by exact past its budget.",
+    help="Candidates tried for each sample before the fallback.",
     unit="candidates",
     at_least=1,
 )

@@ -111,7 +111,7 @@ ABOUT: dict[str, About] = {
         when="As the baseline of another family, or to estimate P(S).",
     ),
     "topn": About(
-        summary="The n most probable members, best first, with proofs.",
+        summary="The n most probable members found, best first, with bounds.",
         law="n best of Q",
         law_in_full="The n most probable members found, each with certified bounds of its Q and "
         "of its rank; the field proved says whether anything more probable may have been missed.",

@@ -206,6 +206,7 @@ def test_model_options_reach_the_loader(
                 "allow_pickle": True,
                 "quantization": "8bit",
                 "allow_special": True,
+                "chat": None,
             },
         )
     ]
