@@ -30,8 +30,8 @@ def test_mismatch_names_both_hashes(good_path: Path) -> None:
     recorded = byte_vocabulary().vocabulary_hash
     with pytest.raises(TokenizerMismatchError) as caught:
         open_artifact(good_path, vocabulary=other)
-    assert recorded in caught.value.message
-    assert other.vocabulary_hash in caught.value.message
+    assert recorded[:16] in caught.value.message
+    assert other.vocabulary_hash[:16] in caught.value.message
 
 
 def test_other_end_ids_are_a_mismatch(good_path: Path) -> None:

@@ -16,6 +16,7 @@ from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError
 from cdec.core.grammars.artifact import check_grammar
 from cdec.core.grammars.columns import COLUMNS, arrays_from
 from cdec.core.grammars.constraint import GrammarConstraint
+from cdec.core.mask import allocate_mask
 from tests.core.grammars.engine.engine_cases import COMMENTS, GENERAL, JSON, byte_vocabulary, walk
 from tests.laws.sessions import state_masks
 
@@ -152,8 +153,7 @@ def test_kernels_survive_arrays_that_change_under_them(lexer, tmp_path):
         session = GrammarConstraint(arrays_from(broken), vocabulary, metadata).session()
         states = session.start(1)
         for byte in text:
-            masks = state_masks(session, states, vocabulary.width)
-            assert masks.shape == (1, vocabulary.width)
+            session.fill_mask(states, allocate_mask(1, vocabulary.width))
             after = session.advance(states, np.array([byte]))
             session.is_complete(after), session.forced(after), session.allowed(after)
             session.check(after, np.arange(vocabulary.width)[None])

@@ -112,6 +112,10 @@ def test_equal_prefixes_are_evaluated_once_and_the_counters_say_so() -> None:
             continue  # Their calls are counted in their own tests.
         tokens = sum(s.diagnostics["target_tokens"] for s in samples)
         assert tokens == len(asked) - 1 + len(prompt)
+        if name == "topn":
+            # A call reads a prefix together with a member that begins so.
+            assert sum(s.diagnostics["target_calls"] for s in samples) < len(asked)
+            continue
         # A forced prefix shares the call of the one before, where masks lead single walks.
         ahead = ("greedy", "masked", "disc", "asap", "exact")
         forced = {(2, 1), (1, 0), (1, 0, 2)} if name in ahead else set()
