@@ -180,11 +180,12 @@ def test_inspect_shows_lexer_soundness_and_sizes(cdec: Runner, lists: Path) -> N
     short = cdec("inspect", lists).stdout.decode().partition("Next:")[0]
     for said in (
         "a grammar of ",
-        "lexer       contextual: ",
-        "sound       yes",
-        "start rule  start",
+        "lexer contextual: ",
+        "sound yes",
+        "start rule start",
     ):
-        assert said in short
+        # A long path wraps.
+        assert said in " ".join(short.split())
     assert "digest" not in short and max(map(len, short.splitlines()[1:])) <= 80
     table = cdec("inspect", lists, "--all").stdout.decode()
     for word in ("options.lexer", "sound", "statistics.groups", "counts.terminals", "digest"):
