@@ -4,8 +4,8 @@ FROM python:3.11-slim
 RUN useradd --create-home --home-dir /home/cdec cdec \
     && mkdir /work && chown cdec /work
 COPY . /src
-RUN pip install --no-cache-dir --extra-index-url https://download.pytorch.org/whl/cpu \
-        -c /src/constraints.txt /src \
+RUN pip install --no-cache-dir \
+    -c /src/constraints.txt /src \
     && rm -rf /src
 USER cdec
 # Kernels are compiled on first use and kept; the demo does it once for all users of the image.
