@@ -82,6 +82,8 @@ def as_command(
             # A fault on purpose: lets a test see that no secret gets into a traceback.
             raise RuntimeError(f"fault asked for, HF_TOKEN={os.environ.get('HF_TOKEN')}")
         status = execute(options, run)
+        # A signal that the interpreter dropped after the last batch.
+        run.signals.checkpoint()
         if summary := run.summary():
             run.console.note(summary)
         return status

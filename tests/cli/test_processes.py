@@ -277,6 +277,29 @@ def test_a_second_interrupt_ends_at_once(folder: Path) -> None:
     running.communicate()
 
 
+def test_an_interrupt_that_was_dropped_before_the_end_of_an_empty_input_ends_the_run(
+    folder: Path,
+) -> None:
+    code = (
+        "import contextlib, os, signal, sys\n"
+        "from cdec.cli.app import main\n"
+        "from cdec.cli.frame.signals import Interrupted\n"
+        "from cdec.cli.runs import models\n"
+        f"sys.path.insert(0, {str(Path(light.__file__).parent)!r})\n"
+        "import light\n"
+        "def opened(options):\n"
+        "    with contextlib.suppress(Interrupted):  # as the interpreter does in a callback\n"
+        "        os.kill(os.getpid(), signal.SIGINT)\n"
+        "    return light.slow_model(0)\n"
+        "models.open_model = opened\n"
+        "sys.exit(main(['sample', '-a', 'letters.arrow', '-o', 'x.jsonl', '--quiet']))\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=folder, stdin=subprocess.DEVNULL, timeout=60
+    )
+    assert done.returncode == 130
+
+
 def _wait_for_path(path: Path) -> None:
     deadline = time.monotonic() + 60
     while not path.exists() and time.monotonic() < deadline:
