@@ -66,6 +66,11 @@ class ArtifactKind:
     checks_version: int
 
 
+def checks_of(name: str, kind: ArtifactKind) -> str:
+    """Return what the memory of verified files calls the checks of a kind, by its name."""
+    return f"{name}-{FORMAT_VERSION}.{kind.checks_version}"
+
+
 def map_verified(
     path: Path, kinds: Mapping[str, ArtifactKind], limits: ArtifactLimits
 ) -> ArtifactFile:
@@ -87,7 +92,7 @@ def map_verified(
     data, status = _map_file(path, limits)
     frame = read_frame(memoryview(data), str(path))
     kind = _check_frame(memoryview(data), frame, kinds, str(path))
-    checks = f"{frame.metadata['cdec.kind']}-{FORMAT_VERSION}.{kind.checks_version}"
+    checks = checks_of(frame.metadata["cdec.kind"], kind)
     verified, digest = VerifiedFiles(checks), frame.metadata.get(DIGEST_KEY, "")
     if verified.knows(str(path), status, digest):
         reader = _open_arrow(data, kind, str(path))

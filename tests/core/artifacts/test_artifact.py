@@ -18,11 +18,8 @@ from cdec.core.errors import (
     TokenizerMismatchError,
 )
 from cdec.core.tokens.vocabulary import Vocabulary
-from tests.core.artifacts.hostile_files import (
-    byte_vocabulary,
-    good_rows,
-    metadata_of,
-)
+from tests.core.artifacts.hostile_files import byte_vocabulary, good_rows
+from tests.forging import metadata_of
 
 
 def test_mismatch_names_both_hashes(good_path: Path) -> None:

@@ -26,14 +26,8 @@ from cdec.core.errors import (
     LimitError,
 )
 from cdec.core.mask import allocate_mask
-from tests.core.artifacts.hostile_files import (
-    META,
-    MUTANTS,
-    REBUILD,
-    arrays_of,
-    metadata_of,
-    seal,
-)
+from tests.core.artifacts.hostile_files import META, MUTANTS
+from tests.forging import arrays_of, metadata_of, rebuild, seal
 
 
 def test_damage_in_either_copy_of_the_metadata_is_found(good: bytes) -> None:
@@ -79,7 +73,7 @@ def damage(column: str, change: Callable[[Any], Any]) -> Callable[[bytes], bytes
     def apply(good: bytes) -> bytes:
         array = arrays_of(good)[column]
         changed = change(array)
-        return REBUILD(good, {column: array if changed is None else changed})
+        return rebuild(good, {column: array if changed is None else changed})
 
     return apply
 
@@ -147,12 +141,12 @@ def test_schema_differences_are_schema_errors(good: bytes) -> None:
     wide = arrays_of(good)["node_token"].astype(np.int64)
     plain = pa.array([[1]], pa.list_(pa.int32()))
     cases = [
-        REBUILD(good, {"node_token": wide}),
-        REBUILD(good, {"tokens": plain}),
-        REBUILD(good, {"surplus": np.zeros(1)}),
-        REBUILD(good, rows=2),
-        REBUILD(good, batches=2),
-        REBUILD(good, batches=0),
+        rebuild(good, {"node_token": wide}),
+        rebuild(good, {"tokens": plain}),
+        rebuild(good, {"surplus": np.zeros(1)}),
+        rebuild(good, rows=2),
+        rebuild(good, batches=2),
+        rebuild(good, batches=0),
     ]
     for case in cases:
         with pytest.raises(ArtifactSchemaError):

@@ -21,13 +21,12 @@ from tests.core.artifacts.hostile_files import (
     META,
     MUTANTS,
     PATCH,
-    REBUILD,
     UNFINISHED_WRITER,
     WITH_EXTENSION,
     ZSTD_ARROW,
-    arrays_of,
     byte_vocabulary,
 )
+from tests.forging import arrays_of, rebuild
 
 ELSEWHERE = {
     "ar-dict-index": "E_ARTIFACT_SCHEMA",
@@ -39,29 +38,29 @@ ELSEWHERE = {
 def edge_out_of_range(good: bytes) -> bytes:
     links = arrays_of(good)["node_link"]
     links[0] = len(links)
-    return REBUILD(good, {"node_link": links})
+    return rebuild(good, {"node_link": links})
 
 
 def token_out_of_vocabulary(good: bytes) -> bytes:
     tokens = arrays_of(good)["tokens"]
     tokens[-1] = byte_vocabulary().size
-    return REBUILD(good, {"tokens": tokens})
+    return rebuild(good, {"tokens": tokens})
 
 
 def cycle_in_trie(good: bytes) -> bytes:
     arrays = arrays_of(good)
     inner = np.flatnonzero(arrays["node_degree"])[-1]
     arrays["node_link"][inner] = 0
-    return REBUILD(good, {"node_link": arrays["node_link"]})
+    return rebuild(good, {"node_link": arrays["node_link"]})
 
 
 def dictionary_column(good: bytes) -> bytes:
     column = pa.DictionaryArray.from_arrays(pa.array([0], pa.int32()), pa.array(["x"]))
-    return REBUILD(good, {"weight": column})
+    return rebuild(good, {"weight": column})
 
 
 def nan_weight(good: bytes) -> bytes:
-    return REBUILD(good, {"weight": np.array([float("nan")])})
+    return rebuild(good, {"weight": np.array([float("nan")])})
 
 
 FILES: dict[str, Callable[[bytes], bytes]] = {

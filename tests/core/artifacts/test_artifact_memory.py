@@ -16,10 +16,7 @@ from cdec.core.errors import (
     ArtifactError,
     ArtifactInvalidError,
 )
-from tests.core.artifacts.hostile_files import (
-    REBUILD,
-    arrays_of,
-)
+from tests.forging import arrays_of, rebuild
 
 
 def count_verifications(monkeypatch: pytest.MonkeyPatch) -> list[str]:
@@ -114,7 +111,7 @@ def test_memory_is_bounded(good: bytes, tmp_path: Path, monkeypatch: pytest.Monk
 def test_damaged_file_is_not_remembered(good: bytes, good_path: Path) -> None:
     links = arrays_of(good)["node_link"]
     links[0] = 0
-    good_path.write_bytes(REBUILD(good, {"node_link": links}))
+    good_path.write_bytes(rebuild(good, {"node_link": links}))
     for _ in range(2):
         with pytest.raises(ArtifactInvalidError):
             read_artifact(good_path)

@@ -17,10 +17,7 @@ from cdec.core.errors import (
     OutputError,
     OutputExistsError,
 )
-from tests.core.artifacts.hostile_files import (
-    arrays_of,
-    metadata_of,
-)
+from tests.forging import arrays_of, metadata_of
 
 
 def test_arrays_come_back_as_read_only_views_of_the_map(good: bytes, tmp_path: Path) -> None:
