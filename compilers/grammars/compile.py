@@ -28,8 +28,9 @@ from cdec.compilers.grammars.soundness.decide import decide
 from cdec.compilers.grammars.source import read_grammar
 from cdec.compilers.grammars.trees.build import build_trees
 from cdec.compilers.grammars.trees.token_trie import TokenTrie
-from cdec.core.artifacts.write import MADE_FROM_KEY, refuse_existing, write_artifact
+from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.errors import DataError
+from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
 

@@ -24,7 +24,8 @@ from cdec.compilers.sets.report import (
 )
 from cdec.compilers.sets.source import token_batches
 from cdec.compilers.sets.token_rows import TokenRowReader
-from cdec.core.artifacts.write import MADE_FROM_KEY, refuse_existing, write_artifact
+from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
+from cdec.core.files.whole import refuse_existing
 from cdec.core.progress import Progress, silent
 from cdec.core.sets.entities import EntityBatch, TokenBatch
 

@@ -10,11 +10,8 @@ from __future__ import annotations
 import hashlib
 import json
 import os
-import secrets
 from collections.abc import Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import suppress
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -22,6 +19,7 @@ from numpy.typing import NDArray
 
 from cdec.core.artifacts.frame import Frame
 from cdec.core.errors import ArtifactChecksumError
+from cdec.core.files.cache import CacheFolder
 
 CHUNK_BYTES = 4 << 20
 DIGEST_CHARACTERS = 64
@@ -30,6 +28,7 @@ PLACEHOLDER = hashlib.sha256(b"the digest of a cdec artifact stands here").hexdi
 """Stands in the digest's places while the file is written."""
 MAX_REMEMBERED = 512
 """Files whose verification is remembered; the oldest are forgotten first."""
+_MAX_ENTRY_BYTES = 1 << 16
 
 
 def digest_places(data: memoryview, frame: Frame, value: str, path: str) -> tuple[int, int]:
@@ -110,55 +109,31 @@ def verify_digest(data: memoryview, frame: Frame, path: str) -> None:
         )
 
 
-def cache_directory() -> Path:
-    """Return cdec's cache directory: ``CDEC_CACHE_DIR``, else the user's cache directory."""
-    configured = os.environ.get("CDEC_CACHE_DIR")
-    if configured:
-        return Path(configured)
-    from platformdirs import user_cache_dir
-
-    return Path(user_cache_dir("cdec"))
-
-
 class VerifiedFiles:
     """Remembers which files were verified, one small file each in the cache directory.
 
     A file is known by its path, device, inode, size and times in nanoseconds; the entry also holds
-    its recorded digest and the version of the checks. A cache that cannot be read or written only
-    means that files are verified again.
+    its recorded digest and the version of the checks. A cache that cannot be read or written, or
+    that others may write to, only means that files are verified again.
     """
 
     def __init__(self, checks: str) -> None:
         self._checks = checks
-        self._directory = cache_directory() / "verified"
+        self._folder = CacheFolder("verified", most=MAX_REMEMBERED, max_bytes=_MAX_ENTRY_BYTES)
 
-    def _entry(self, path: str, status: os.stat_result, digest: str) -> tuple[Path, str]:
+    def _entry(self, path: str, status: os.stat_result, digest: str) -> tuple[str, bytes]:
         resolved = os.path.realpath(path)
         name = hashlib.sha256(os.fsencode(resolved)).hexdigest()[:32]
         facts = [status.st_dev, status.st_ino, status.st_size]
         facts += [status.st_mtime_ns, status.st_ctime_ns]
-        return self._directory / f"{name}.json", json.dumps(
-            [resolved, *facts, digest, self._checks]
-        )
+        said = json.dumps([resolved, *facts, digest, self._checks])
+        return f"{name}.json", said.encode("utf-8", "surrogatepass")
 
     def knows(self, path: str, status: os.stat_result, digest: str) -> bool:
         """Say whether exactly this file was found good before."""
-        entry, expected = self._entry(path, status, digest)
-        try:
-            return entry.read_text(encoding="utf-8", errors="replace") == expected
-        except OSError:
-            return False
+        name, expected = self._entry(path, status, digest)
+        return bytes(self._folder.read(name) or b"") == expected
 
     def remember(self, path: str, status: os.stat_result, digest: str) -> None:
         """Note that this file was found good; forget the oldest beyond ``MAX_REMEMBERED``."""
-        entry, content = self._entry(path, status, digest)
-        temporary = entry.with_suffix(f".{secrets.token_hex(4)}.tmp")
-        with suppress(OSError):
-            self._directory.mkdir(parents=True, exist_ok=True, mode=0o700)
-            temporary.write_text(content, encoding="utf-8")
-            temporary.replace(entry)
-            entries = [(file.stat().st_mtime_ns, file) for file in self._directory.iterdir()]
-            for _, file in sorted(entries)[:-MAX_REMEMBERED]:
-                file.unlink(missing_ok=True)
-        with suppress(OSError):
-            temporary.unlink(missing_ok=True)
+        self._folder.keep(*self._entry(path, status, digest))

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import hashlib
-import os
 from collections.abc import Mapping
-from contextlib import suppress
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
 import orjson
 
 from cdec.core.errors import Notice, OutputError, ResumeMismatchError
+from cdec.core.files.whole import whole_file
 
 FORMAT = 1
 SUFFIX = ".manifest.json"
@@ -47,21 +46,12 @@ def write_manifest(output: Path, config: Mapping[str, object]) -> None:
         "config": dict(config),
     }
     data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
-    # A fixed name: the output is locked, and a killed run leaves no litter that grows.
-    temporary = path.with_name(path.name + ".tmp")
-    flags = os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_NOFOLLOW | os.O_CLOEXEC
     try:
-        with os.fdopen(os.open(temporary, flags, 0o666), "wb") as file:
+        with whole_file(path, force=True) as file:
             file.write(data)
-            file.flush()
-            os.fsync(file.fileno())
-        temporary.replace(path)
-    except OSError as error:
-        with suppress(OSError):
-            temporary.unlink()
-        raise OutputError(
-            f"cannot write {path}: {error.strerror}", hint="check the disk and the permissions"
-        ) from error
+    except OutputError as error:
+        error.hint = error.hint or "check the disk and the permissions"
+        raise
 
 
 def check_manifest(output: Path, config: Mapping[str, object]) -> list[Notice]:

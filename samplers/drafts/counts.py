@@ -7,7 +7,6 @@ A *speculation key* stands for where a grammar's reading is: scanner state and p
 from __future__ import annotations
 
 import json
-import os
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -21,6 +20,7 @@ from cdec.core.errors import (
     OutputError,
     TokenizerMismatchError,
 )
+from cdec.core.files.whole import whole_file
 
 MAX_ENTRIES = 1 << 18
 """Pairs of key and event that one table keeps, some 25 MB."""
@@ -195,19 +195,12 @@ class Counts:
             "vocabulary_hash": self.vocabulary_hash,
             "tables": {name: table.to_json() for name, table in self._tables.items()},
         }
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
         try:
-            try:
-                temporary.write_text(json.dumps(body, separators=(",", ":")) + "\n")
-                temporary.replace(path)
-            finally:
-                temporary.unlink(missing_ok=True)
-        except OSError as error:
-            raise OutputError(
-                f"cannot write the counts to {path}: {error.strerror}",
-                hint="Make room, or name another file with `save_counts`.",
-                path=str(path),
-            ) from error
+            with whole_file(path, force=True) as file:
+                file.write(json.dumps(body, separators=(",", ":")).encode() + b"\n")
+        except OutputError as error:
+            error.hint = "Make room, or name another file with `save_counts`."
+            raise
 
     def _make_room(self, tables: int, entries: int) -> None:
         """Forget tables until no more than these are left."""

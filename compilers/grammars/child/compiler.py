@@ -14,8 +14,8 @@ from cdec.compilers.grammars.child.process import ServerFaultError, ServerProces
 from cdec.compilers.grammars.child.protocol import Message, error_from_json, told_stage
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.report import GrammarReport
-from cdec.core.artifacts.write import refuse_existing
 from cdec.core.errors import CdecError, LimitError
+from cdec.core.files.whole import refuse_existing
 from cdec.core.progress import Progress, silent
 
 if TYPE_CHECKING:

@@ -7,29 +7,27 @@ Nodes are in pre-order, so a subtree is a range of nodes, and the tokens of a su
 from __future__ import annotations
 
 import hashlib
-import secrets
-from contextlib import suppress
 from dataclasses import dataclass
 from itertools import pairwise
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cdec.core.artifacts.digest import cache_directory
+from cdec.core.files.cache import CacheFolder
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
 _BLOCK = 8
 """Bytes compared at once while sorting: a 64-bit word."""
-_FORMAT = 1
+_FORMAT = 2
 _HEADER_WORDS = 11
 """Format, number of nodes, number of tokens, and the 32 bytes of a SHA-256."""
 _MAX_FILES = 16
 """Tries kept in the cache directory; the ones written first are removed first."""
+_MAX_BYTES = 1 << 30
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,8 +58,8 @@ class TokenTrie:
         Returns:
             The trie. Cost for 131,072 tokens: 0.1 s to build and keep, 10 ms to read again.
         """
-        path = _cache_path(vocabulary.vocabulary_hash)
-        return _read(path) or _keep(cls.build(vocabulary), path)
+        name = f"{vocabulary.vocabulary_hash}.trie"
+        return _read(name) or _keep(cls.build(vocabulary), name)
 
     @classmethod
     def build(cls, vocabulary: Vocabulary) -> TokenTrie:
@@ -171,22 +169,20 @@ def _fill_nodes(data: Any, starts: Any, ids: Any, shared: Any, open_nodes: Any, 
     token_offsets[node] = len(ids)
 
 
-def _cache_path(vocabulary_hash: str) -> Path:
-    return cache_directory() / "tries" / f"{vocabulary_hash}.npy"
+def _cache() -> CacheFolder:
+    return CacheFolder("tries", most=_MAX_FILES, max_bytes=_MAX_BYTES)
 
 
 def _digest(words: NDArray[np.int32]) -> NDArray[np.int32]:
     return np.frombuffer(hashlib.sha256(words.data).digest(), np.int32)
 
 
-def _read(path: Path) -> TokenTrie | None:
-    """Return the trie kept at ``path``, or None where there is none or it is damaged."""
-    try:
-        words = np.load(path, allow_pickle=False)
-    except (OSError, ValueError, EOFError):
+def _read(name: str) -> TokenTrie | None:
+    """Return the trie that is kept, or None where there is none or it is damaged."""
+    data = _cache().read(name)
+    if data is None or len(data) % 4 or len(data) < 4 * _HEADER_WORDS:
         return None
-    if words.dtype != np.int32 or words.ndim != 1 or len(words) < _HEADER_WORDS:
-        return None
+    words = np.frombuffer(data, np.int32)
     form, nodes, tokens = words[:3].tolist()
     bytes_words = (nodes + 3) // 4
     if form != _FORMAT or nodes < 0 or tokens < 0:
@@ -198,21 +194,11 @@ def _read(path: Path) -> TokenTrie | None:
     return TokenTrie(parts[0].view(np.uint8)[:nodes], *parts[1:])
 
 
-def _keep(trie: TokenTrie, path: Path) -> TokenTrie:
-    """Write the trie; a cache that cannot be written only means that it is built again."""
+def _keep(trie: TokenTrie, name: str) -> TokenTrie:
+    """Keep the trie in the cache."""
     packed = np.zeros((len(trie.node_byte) + 3) // 4, np.int32)
     packed.view(np.uint8)[: len(trie.node_byte)] = trie.node_byte
     content = np.concatenate((packed, *trie.arrays()[1:]))
     header = np.array([_FORMAT, len(trie.node_byte), len(trie.token_ids)], np.int32)
-    temporary = path.with_suffix(f".{secrets.token_hex(4)}.tmp")
-    with suppress(OSError):
-        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        with temporary.open("wb") as file:
-            np.save(file, np.concatenate((header, _digest(content), content)), allow_pickle=False)
-        temporary.replace(path)
-        kept = [(file.stat().st_mtime_ns, file) for file in path.parent.glob("*.npy")]
-        for _, old in sorted(kept)[:-_MAX_FILES]:
-            old.unlink(missing_ok=True)
-    with suppress(OSError):
-        temporary.unlink(missing_ok=True)
+    _cache().keep(name, np.concatenate((header, _digest(content), content)).data.cast("B"))
     return trie

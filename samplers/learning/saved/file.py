@@ -20,9 +20,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind, ArtifactLimits, map_verified
-from cdec.core.artifacts.write import refuse_existing, write_artifact
+from cdec.core.artifacts.write import write_artifact
 from cdec.core.constraint import DEAD
 from cdec.core.errors import ArtifactError, ArtifactInvalidError, OutputError, UsageError
+from cdec.core.files.whole import refuse_existing
 from cdec.core.mask import allocate_mask
 from cdec.samplers.learning.saved import columns as tree_columns
 from cdec.samplers.learning.saved.key import mismatch, require_same_key, tree_key

@@ -63,4 +63,4 @@ def test_killed_runs_lose_nothing_and_repeat_nothing(tmp_path: Path) -> None:
         records = [json.loads(line) for line in path.read_bytes().splitlines()]
         pairs = Counter((record["id"], record["index"]) for record in records)
         assert pairs == Counter({(i, k): 1 for i in range(RECORDS) for k in range(DRAWS)})
-    assert not list(tmp_path.glob("*.tmp*"))
+    assert not list(tmp_path.glob("*.partial"))

@@ -1,0 +1,83 @@
+"""The user's cache: small files that only cdec under this user's name can have written.
+
+What is read from here decides what is not checked again, so that a file that somebody else could
+have put there counts as none: its folder and itself must belong to this user, and nobody else may
+write to them. A cache that cannot be read or written only costs time.
+"""
+
+from __future__ import annotations
+
+import os
+import stat
+from contextlib import suppress
+from pathlib import Path
+
+from cdec.core.errors import OutputError
+from cdec.core.files.whole import whole_file
+
+_OTHERS_WRITE = stat.S_IWGRP | stat.S_IWOTH
+
+
+def cache_directory() -> Path:
+    """Return cdec's cache directory: ``CDEC_CACHE_DIR``, else the user's cache directory."""
+    configured = os.environ.get("CDEC_CACHE_DIR")
+    if configured:
+        return Path(configured)
+    from platformdirs import user_cache_dir
+
+    return Path(user_cache_dir("cdec"))
+
+
+class CacheFolder:
+    """One folder of the cache directory.
+
+    Args:
+        name: Of the folder.
+        most: Files kept; those that were written first go first.
+        max_bytes: Largest file that is read.
+    """
+
+    def __init__(self, name: str, *, most: int, max_bytes: int) -> None:
+        self.path = cache_directory() / name
+        self._most = most
+        self._max_bytes = max_bytes
+
+    def read(self, name: str) -> bytearray | None:
+        """Return what ``keep`` wrote; None where it is not there, or not this user's alone."""
+        try:
+            folder = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+        except OSError:
+            return None
+        try:
+            if not _is_ours(os.fstat(folder)):
+                return None
+            flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+            with os.fdopen(os.open(name, flags, dir_fd=folder), "rb", buffering=0) as file:
+                status = os.fstat(file.fileno())
+                if not stat.S_ISREG(status.st_mode) or not _is_ours(status):
+                    return None
+                if status.st_size > self._max_bytes:
+                    return None
+                data = bytearray(status.st_size)
+                return data if file.readinto(data) == len(data) else None
+        except OSError:
+            return None
+        finally:
+            os.close(folder)
+
+    def keep(self, name: str, data: bytes | memoryview) -> None:
+        """Write a file, and forget the oldest beyond ``most``."""
+        with suppress(OSError, OutputError):
+            self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
+            if not _is_ours(self.path.lstat()):
+                return
+            with whole_file(self.path / name, force=True, mode=0o600) as file:
+                file.write(data)
+            files = [(file.stat().st_mtime_ns, file) for file in self.path.iterdir()]
+            for _, old in sorted(files)[: -self._most]:
+                old.unlink(missing_ok=True)
+
+
+def _is_ours(status: os.stat_result) -> bool:
+    """Say whether this user owns a file or folder and nobody else may write to it."""
+    return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE
