@@ -11,7 +11,7 @@ expression that the whole text matches, for models that answer questions in one 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import (
@@ -23,13 +23,13 @@ from cdec.core.errors import (
     ModelError,
     UsageError,
 )
+from cdec.core.models.message_marks import MessageMarks, strings_in
 from cdec.core.models.tabular import checked_token_ids
 
 if TYPE_CHECKING:
     from cdec.core.models.base import Prompt, PromptForm
     from cdec.core.tokens.vocabulary import Vocabulary
 
-_PRIVATE_USE = range(0xE000, 0xF900)
 _QUESTIONS = "cdec_questions"
 
 
@@ -172,35 +172,44 @@ class PromptEncoder:
             )
         checked = [_checked_message(i, message) for i, message in enumerate(messages)]
         rendered = self._render(checked)
-        if self._allow_special:
+        if self._allow_special or not self._special:
             return self._tokenize(rendered, framed=False, special=True)
-        # Every first letter of a special token in the messages is followed by a private mark, so
-        # whatever is special in the marked rendering was written by the template.
-        mark = _unused_character(rendered)
-        starts = "".join(sorted({re.escape(token[0]) for token in self._special}))
-        if not starts:
-            return self._tokenize(rendered, framed=False, special=True)
-        pattern = re.compile(f"[{starts}]")
-        marked = self._render(
-            _map_strings(checked, lambda text: pattern.sub(rf"\g<0>{mark}", text))
-        )
-        found = self._special_pattern.findall
-        if found(rendered) == found(marked):
-            return self._tokenize(rendered, framed=False, special=True)
-        return self._encode_marked(marked, mark)
+        texts = list(strings_in(checked))
+        marks = MessageMarks(self._special, self._template(), [rendered, *texts])
+        broken = self._render(marks.broken(checked))
+        parted = self._render(marks.parted(checked))
+        own = self._special_pattern.findall(parted)
+        is_own = self._special_pattern.findall(broken) == own
+        if is_own and self._special_pattern.findall(rendered) == own:
+            token_ids = self._tokenize(rendered, framed=False, special=True)
+            # subtle: a tokenizer may fold letters before it looks for special tokens.
+            if not any(map(self._special_pattern.search, texts)) and self._holds(token_ids, own):
+                return token_ids
+        return self._encode_marked(broken if is_own else parted, marks)
 
-    def _encode_marked(self, marked: str, mark: str) -> list[int]:
+    def _template(self) -> str:
+        """Return the source of the chat templates."""
+        template = self._tokenizer.chat_template
+        return "\n".join(template.values()) if isinstance(template, Mapping) else str(template)
+
+    def _holds(self, token_ids: list[int], special: list[str]) -> bool:
+        """Whether these special tokens, and no others, are among ids; unknown letters may be."""
+        unknown = getattr(self._tokenizer, "unk_token_id", None)
+        ids = {*self._special.values()} - {unknown}
+        own = [self._special[token] for token in special]
+        return [i for i in token_ids if i in ids] == [i for i in own if i in ids]
+
+    def _encode_marked(self, marked: str, marks: MessageMarks) -> list[int]:
         """Encode a rendering whose true special tokens are the unmarked ones."""
         token_ids: list[int] = []
         position = 0
         for match in self._special_pattern.finditer(marked):
-            token_ids += self._encode_plain(marked[position : match.start()], mark)
+            token_ids += self._encode_plain(marks.undo(marked[position : match.start()]))
             token_ids.append(self._special[match.group()])
             position = match.end()
-        return token_ids + self._encode_plain(marked[position:], mark)
+        return token_ids + self._encode_plain(marks.undo(marked[position:]))
 
-    def _encode_plain(self, text: str, mark: str) -> list[int]:
-        text = text.replace(mark, "")
+    def _encode_plain(self, text: str) -> list[int]:
         return self._tokenize(text, framed=False, special=False) if text else []
 
     def _render(self, messages: list[Any]) -> str:
@@ -256,23 +265,9 @@ def _checked_message(position: int, message: Any) -> dict[str, Any]:
             )
     if not isinstance(content, (str, list)):
         raise FieldError(f"message {position} has no text content", field="messages")
-    checked = dict(message)
-    _map_strings(checked, _require_unicode)
-    return checked
-
-
-def _map_strings(value: Any, function: Callable[[str], str]) -> Any:
-    """Apply ``function`` to every string inside a JSON value, keys and roles left alone."""
-    if isinstance(value, str):
-        return function(value)
-    if isinstance(value, Mapping):
-        return {
-            key: part if key in ("role", "type") else _map_strings(part, function)
-            for key, part in value.items()
-        }
-    if isinstance(value, (list, tuple)):
-        return [_map_strings(part, function) for part in value]
-    return value
+    for text in strings_in(message):
+        _require_unicode(text)
+    return dict(message)
 
 
 def _require_unicode(text: str) -> str:
@@ -284,9 +279,3 @@ def _require_unicode(text: str) -> str:
             hint="Write it as valid Unicode.",
         ) from error
     return text
-
-
-def _unused_character(text: str) -> str:
-    """Return a private-use character that ``text`` does not contain."""
-    used = set(text)
-    return next(chr(code) for code in _PRIVATE_USE if chr(code) not in used)
