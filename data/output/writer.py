@@ -9,6 +9,7 @@ import select
 import stat
 import sys
 from collections.abc import Iterable, Mapping
+from contextlib import suppress
 from pathlib import Path
 from types import TracebackType
 from typing import Any
@@ -127,7 +128,9 @@ class RecordWriter:
 
     def _cut_torn_line(self) -> None:
         if self._end is not None:
-            os.ftruncate(self._stream.fileno(), self._end)
+            # What cannot be cut off now is cut off by the run that resumes.
+            with suppress(OSError):
+                os.ftruncate(self._stream.fileno(), self._end)
 
 
 def open_writer(
@@ -174,10 +177,17 @@ def open_writer(
     _lock(file, path)
     try:
         return _prepare(file, path, config, resume=resume)
-    except BaseException:
+    except BaseException as error:
         if not existed:
-            path.unlink(missing_ok=True)
+            with suppress(OSError):
+                path.unlink(missing_ok=True)
         file.close()
+        if isinstance(error, OSError):
+            raise OutputError(
+                f"cannot prepare {path}: {error.strerror}",
+                hint="check the disk and the permissions",
+                path=str(path),
+            ) from error
         raise
 
 

@@ -1,0 +1,107 @@
+"""Every call that writes fails once, from then on, or is cut short: nothing lost, nothing half."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+
+from cdec.compilers import ChildCompiler
+from cdec.core.errors import CdecError
+from tests.campaign.commands import COMMANDS, GRAMMAR, RECORDS, prepare
+from tests.campaign.faults import STATUSES, aim, faults_of, kills_of, strike
+from tests.campaign.shim import Fault, Shim, can_shim
+from tests.campaign.workshop import Workshop
+from tests.cli import light
+
+pytestmark = pytest.mark.skipif(not can_shim(), reason="no compiler to make the shim with")
+
+CHILD = "compile-grammar"
+"""Starts a process of its own, for a second or two: broken through one that is kept."""
+MOST = 2
+"""Of each call and fault in a test run; `make campaign` breaks every call."""
+
+
+@pytest.fixture(scope="module")
+def workshop(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workshop]:
+    with Workshop(tmp_path_factory.mktemp("workshop")) as opened:
+        yield opened
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return prepare(tmp_path_factory.mktemp("files"))
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {CHILD}))
+def test_a_broken_call_loses_nothing_and_is_told(
+    workshop: Workshop, files: Path, tmp_path: Path, name: str
+) -> None:
+    target = aim(workshop, name, COMMANDS[name], files, tmp_path)
+    faults = faults_of(target.counts, MOST)
+    assert [w for fault in faults for w in strike(workshop, target, fault, tmp_path)] == []
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {CHILD}))
+def test_a_kill_at_any_call_loses_nothing(
+    workshop: Workshop, files: Path, tmp_path: Path, name: str
+) -> None:
+    target = aim(workshop, name, COMMANDS[name], files, tmp_path)
+    kills = kills_of(target.counts, MOST)
+    assert [w for kill in kills for w in strike(workshop, target, kill, tmp_path)] == []
+
+
+def test_a_broken_call_of_the_command_that_compiles_in_a_child_is_told(
+    workshop: Workshop, files: Path, tmp_path: Path
+) -> None:
+    target = aim(workshop, CHILD, COMMANDS[CHILD], files, tmp_path)
+    fault = Fault("write", target.counts["write"] // 2)
+    assert strike(workshop, target, fault, tmp_path) == []
+
+
+def test_every_broken_call_of_the_child_that_compiles_is_an_error_that_names_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    work = tmp_path / "work"
+    work.mkdir()
+    shim = Shim(tmp_path)
+    for name, value in shim.environment.items():
+        monkeypatch.setenv(name, value)
+    path = work / "a.arrow"
+    with ChildCompiler() as child:
+        # The server meets the shim's library when it starts, and has met it when this returns.
+        child.compile(GRAMMAR, light.vocabulary(), path)
+        whole = path.read_bytes()
+        path.unlink()
+        shim.order(work)
+        child.compile(GRAMMAR, light.vocabulary(), path)
+        counts = shim.counts()
+        assert counts["write"] > 2
+        for fault in chain(faults_of(counts, 5), kills_of(counts, 2)):
+            path.unlink(missing_ok=True)
+            shim.order(work, fault)
+            try:
+                child.compile(GRAMMAR, light.vocabulary(), path)
+            except CdecError as error:
+                assert error.exit_status in STATUSES or fault.deed == "kill", (fault, error)
+                assert path.name in str(error) or fault.deed == "kill", (fault, error)
+                assert not path.exists() or path.read_bytes() == whole, fault
+            else:
+                assert path.read_bytes() == whole, fault
+            assert shim.hits(), fault
+            shim.stop()
+            for left in work.glob(".*.partial"):
+                assert fault.deed == "kill" or fault.call == "unlink", fault
+                left.unlink()
+
+
+def test_the_shim_sees_every_call(workshop: Workshop, files: Path, tmp_path: Path) -> None:
+    target = aim(workshop, "sample", COMMANDS["sample"], files, tmp_path)
+    lines = target.whole["out.jsonl"].splitlines()
+    assert len(lines) == 2 * RECORDS and all("text" in json.loads(line) for line in lines)
+    assert target.counts["write"] >= len(lines)
+    broken = strike(workshop, target, Fault("write", 10**6), tmp_path)
+    assert broken == ["sample: fail write 1000000 (): no call was broken"]
