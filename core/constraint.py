@@ -145,7 +145,7 @@ class Constraint(ABC):
 
     @abstractmethod
     def accepts(self, text: bytes) -> bool | None:
-        """Check a finished member by a path independent of the session; None if out of time."""
+        """Check a finished member by a path independent of the session; None if that is cut off."""
 
     def member_text(self, token_ids: Sequence[int]) -> bytes:
         """Return the member alone: the tokens' bytes without forced prefix and suffix."""

@@ -94,8 +94,11 @@ class Loop:
                 it; in any case a usage error that is the run's, and a missing chat template, which
                 all records would miss.
         """
+        from cdec.core.grammars.validity.judge import JUDGE
+
         is_traced = False
         tally = self.tally
+        JUDGE.take_notices()
         run.kept = lambda: self.kept(count(tally.records + self.skipped(), self.total))
         run.summary = lambda: tally.line(time.monotonic() - run.started, self._calls())
         with run.console.stage(self.phase, self.total, "records", self._note) as tell:
@@ -118,6 +121,7 @@ class Loop:
                     total = None if self.total is None else self.total - self.skipped()
                     tell(Stage(self.phase, tally.records, total, "records"))
                 run.signals.checkpoint()
+        run.console.warn(JUDGE.take_notices())
         return SOME_RECORDS_FAILED if tally.errors else 0
 
     def _calls(self) -> int | None:

@@ -147,12 +147,17 @@ class GrammarConstraint(StoredConstraint):
 
     @cached_property
     def _checker(self) -> Callable[[bytes], bool | None]:
-        from cdec.core.grammars.validity import make_checker
+        from cdec.core.grammars.validity.checker import TextChecker
+        from cdec.core.grammars.validity.parsers import Language
 
-        return make_checker(self.metadata)
+        return TextChecker(Language.stored(self.metadata))
 
     def accepts(self, text: bytes) -> bool | None:
-        """Check a finished text by lark's own parser on the stored source; None if out of time."""
+        """Check a finished text by lark's own parser on the stored source, in a process of its own.
+
+        Returns:
+            None where that took too long, or lark cannot read what is stored.
+        """
         return self._checker(text)
 
     def explain(self, token_ids: Sequence[int], *, shown: int = 10) -> Iterator[dict[str, Any]]:

@@ -109,8 +109,8 @@ TEXTS: tuple[RecordField, ...] = (
         "valid",
         "boolean",
         "Whether the finished text satisfies the constraint, decided by a second, independent path "
-        "(a look-up of the text, or lark's parser). Null where that check ran out of time, or "
-        "there is no text.",
+        "(a look-up of the text, or lark's parser; `cdec check` follows a grammar's own tables). "
+        "Null where that check ran out of time or memory, or there is no text.",
         (SAMPLE, SCORE, CHECK),
     ),
     RecordField(

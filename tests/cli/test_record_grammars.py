@@ -13,6 +13,7 @@ from cdec.compilers import ChildCompiler, GrammarLimits
 from cdec.compilers.grammars.child import cache
 from cdec.compilers.grammars.child.cache import CacheLimits, GrammarCache
 from cdec.core.errors import CdecError
+from cdec.core.grammars.validity.checker import TextChecker
 from tests.laws.grammar_cases import byte_vocabulary
 
 from .conftest import MEMBERS, Result, Runner
@@ -107,6 +108,29 @@ def test_candidates_belong_to_sets(cdec: Runner, tmp_path: Path) -> None:
     words = ("sample", "-a", "words.arrow", "--method", "masked")
     chosen = cdec(*words, stdin=_jsonl({"prompt": "x", "candidates": ["yes"]}))
     assert chosen.records[0]["error"]["code"] == "E_FIELD"
+
+
+def test_a_grammar_whose_texts_take_for_ever_to_judge_holds_up_nothing(
+    cdec: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(TextChecker.__init__.__kwdefaults__, "seconds", 0.3)
+    slow = "start: A\nA: /(?:a|a){40}b|a{40}[c-z0-9A-Z]/"
+    grammars = (WORDS, slow, DIGITS, slow.replace("40", "41"), WORDS)
+    data = _jsonl(*({"id": i, "prompt": "x", "grammar": g} for i, g in enumerate(grammars)))
+    result = cdec("sample", "--method", "masked", "--temperature", "2", stdin=data)
+    assert result.status == 0
+    assert [record["valid"] for record in result.records] == [True, None, True, None, True]
+    assert result.stderr.count("warning W_UNDECIDED") == 1
+    assert "(and 1 more texts)" in result.stderr
+    Path("slow.lark").write_text(slow)
+    assert cdec("compile-grammar", "slow.lark").status == 0
+    scored = cdec(
+        "score", "-a", "slow.arrow", stdin=_jsonl({"prompt": "x", "text": "a" * 40 + "c"})
+    )
+    assert (scored.records[0]["member"], scored.records[0]["valid"]) == (True, None)
+    assert scored.stderr.count("warning W_UNDECIDED") == 1
+    # The compiled tables do not go back over a text.
+    assert cdec("check", "slow.arrow", stdin=b"a" * 40 + b"c").records[0]["valid"] is True
 
 
 class _Counter:

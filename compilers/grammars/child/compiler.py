@@ -10,10 +10,11 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdec.compilers.grammars.child.process import ServerFaultError, ServerProcess, broken
-from cdec.compilers.grammars.child.protocol import Message, error_from_json, told_stage
+from cdec.compilers.grammars.child.protocol import error_from_json, told_stage
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.report import GrammarReport
+from cdec.core.child.process import ServerFaultError, ServerProcess
+from cdec.core.child.protocol import Message
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.files.whole import refuse_existing
 from cdec.core.progress import Progress, silent
@@ -53,7 +54,7 @@ class ChildCompiler:
         self._is_ready = False
         self._is_idle = True
         self._vocabulary: Vocabulary | None = None
-        self._server: ServerProcess | None = ServerProcess()
+        self._server: ServerProcess | None = _started()
 
     def __enter__(self) -> ChildCompiler:
         return self
@@ -135,7 +136,7 @@ class ChildCompiler:
         """Return a server that is ready and knows the vocabulary."""
         if self._server is None or not self._server.is_running:
             self._stop()
-            self._server = ServerProcess()
+            self._server = _started()
         self._is_idle = False
         if not self._is_ready:
             while (stage := told_stage(self._server.receive())) is not None:
@@ -164,11 +165,11 @@ class ChildCompiler:
             if stage is not None:
                 progress(stage)
             else:
-                result = _result(message, options)
+                result = _result(message, options, server)
         self._is_idle = True
         self.usage = ChildUsage(body["cpu_seconds"], body["peak_bytes"])
         if result is None:
-            result = _death(body["status"], body["cpu_seconds"], options, server.printed())
+            result = _death(body["status"], body["cpu_seconds"], options, server)
         if isinstance(result, CdecError):
             raise result
         return result
@@ -188,6 +189,10 @@ def compile_in_child(
         return child.compile(source, vocabulary, path, options, force=force, progress=progress)
 
 
+def _started() -> ServerProcess:
+    return ServerProcess("cdec.compilers.grammars.child.server", "compiles grammars")
+
+
 def _vocabulary_message(vocabulary: Vocabulary) -> Message:
     offsets = vocabulary.byte_offsets.astype("<i8").tobytes()
     body = {
@@ -201,7 +206,9 @@ def _vocabulary_message(vocabulary: Vocabulary) -> Message:
     return Message(body, offsets + vocabulary.flat_bytes.tobytes())
 
 
-def _result(message: Message, options: GrammarOptions) -> GrammarReport | CdecError:
+def _result(
+    message: Message, options: GrammarOptions, server: ServerProcess
+) -> GrammarReport | CdecError:
     """Return what a fork says came of its grammar."""
     body = message.body
     if body["kind"] == "report":
@@ -210,15 +217,16 @@ def _result(message: Message, options: GrammarOptions) -> GrammarReport | CdecEr
         return error_from_json(body["error"])
     if body["kind"] == "memory":
         return _out_of_memory(options)
-    failure = broken(f"failed: {body['fault']}")
+    failure = server.broken(f"failed: {body['fault']}")
     failure.__cause__ = ServerFaultError(body["traceback"])
     return failure
 
 
 def _death(
-    status: int, cpu_seconds: float, options: GrammarOptions, printed: ServerFaultError | None
+    status: int, cpu_seconds: float, options: GrammarOptions, server: ServerProcess
 ) -> CdecError:
     """Return what the end of a fork that said nothing means."""
+    printed = server.printed()
     if status == -signal.SIGXCPU or cpu_seconds >= options.limits.compile_seconds:
         return _out_of_time(options)
     if status == -signal.SIGKILL or (
@@ -227,7 +235,7 @@ def _death(
         # Nobody else kills it: the system does so where memory is short. And native libraries abort
         # where they get none.
         return _out_of_memory(options)
-    failure = broken(f"ended by {signal.Signals(-status).name if status < 0 else status}")
+    failure = server.broken(f"ended by {signal.Signals(-status).name if status < 0 else status}")
     failure.__cause__ = printed
     return failure
 

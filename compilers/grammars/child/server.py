@@ -10,33 +10,27 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
-import resource
 import select
 import signal
 import sys
 import time
 import traceback
+from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from cdec.compilers.grammars.child.protocol import (
-    Inbox,
-    Message,
-    error_to_json,
-    pack,
-    stage_message,
-    write_all,
-)
+from cdec.compilers.grammars.child.protocol import error_to_json, stage_message
 from cdec.compilers.grammars.options import GrammarOptions
+from cdec.core.child.limits import claim_pipes, end_with_parent, limit_memory, limit_time
+from cdec.core.child.protocol import PIECE, Inbox, Message, pack, write_all
 from cdec.core.errors import CdecError
 from cdec.core.progress import COMPILING, Stage
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
-_PIECE = 1 << 16
 _FIRST_GRAMMAR = r"""
 start: A (B | "=" C | start)
 A: "ab"
@@ -49,18 +43,11 @@ C: /[^\n]{1,300}/
 _LOOK_EVERY_S = 2.0
 _STILL_S = 20.0
 """A fork that uses no processor for so long waits for what will not come."""
-_DIES_WITH_PARENT = 1
-"""PR_SET_PDEATHSIG of prctl(2)."""
 
 
 def main() -> None:
     """Serve on stdin and stdout; what else would print goes to stderr."""
-    requests, answers = os.dup(0), os.dup(1)
-    nowhere = os.open(os.devnull, os.O_RDONLY)
-    os.dup2(nowhere, 0)
-    os.dup2(2, 1)
-    os.close(nowhere)
-    serve(requests, answers)
+    serve(*claim_pipes())
 
 
 def serve(requests: int, answers: int) -> None:
@@ -75,7 +62,7 @@ def serve(requests: int, answers: int) -> None:
     _load_kernels(answers)
     write_all(answers, pack(Message({"kind": "ready"})))
     inbox, vocabulary = Inbox(), None
-    while data := os.read(requests, _PIECE):
+    while data := os.read(requests, PIECE):
         for message in inbox.feed(data):
             if message.body["kind"] == "vocabulary":
                 vocabulary = _vocabulary(message)
@@ -179,7 +166,7 @@ def _relay(reading: int, requests: int, answers: int, child: int) -> None:
             os.kill(child, signal.SIGKILL)
             os.wait4(child, 0)
             os._exit(0)
-        data = os.read(reading, _PIECE)
+        data = os.read(reading, PIECE)
         if not data:
             return
         for message in inbox.feed(data):
@@ -200,10 +187,10 @@ def _be_the_child(message: Message, vocabulary: Vocabulary, writing: int) -> Non
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
-        _end_with_parent()
-        _return_memory()
+        end_with_parent()
         options = GrammarOptions.from_json(message.body["options"])
-        _limit(options.limits.compile_seconds, options.limits.compile_megabytes)
+        limit_time(max(1, ceil(options.limits.compile_seconds)))
+        limit_memory(options.limits.compile_megabytes)
         write_all(writing, pack(_outcome(message, vocabulary, options, writing)))
         status = 0
     finally:
@@ -232,42 +219,3 @@ def _outcome(
         shown = f"{type(error).__name__}: {error}"
         return Message({"kind": "fault", "fault": shown, "traceback": traceback.format_exc()})
     return Message({"kind": "report", "report": report.to_json(), "counts": report.counts})
-
-
-def _limit(seconds: float, megabytes: int) -> None:
-    """Bound CPU time, and memory above what the process has now."""
-    cpu = max(1, int(np.ceil(seconds)))
-    resource.setrlimit(resource.RLIMIT_CPU, (cpu, cpu + 1))
-    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
-    size = _address_space()
-    if size:
-        most = size + (megabytes << 20)
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        if hard != resource.RLIM_INFINITY:
-            most = min(most, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
-
-
-def _address_space() -> int:
-    """Return the bytes of address space in use; 0 where the system does not say."""
-    try:
-        pages = int(Path("/proc/self/statm").read_text(encoding="ascii").split()[0])
-    except (OSError, ValueError, IndexError):
-        return 0
-    return pages * resource.getpagesize()
-
-
-def _return_memory() -> None:
-    """Give freed memory back to the system, where it can be: the limit counts what is mapped."""
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).malloc_trim(0)
-
-
-def _end_with_parent() -> None:
-    """Ask the system to end this process when the server goes, where it can be asked."""
-    import ctypes
-
-    with contextlib.suppress(OSError, AttributeError):
-        ctypes.CDLL(None).prctl(_DIES_WITH_PARENT, signal.SIGKILL)

@@ -1,0 +1,173 @@
+"""The server process as its parent sees it: started, spoken to, ended."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+
+from cdec.core.child.protocol import PIECE, Inbox, Message, pack
+from cdec.core.errors import CdecError
+
+_SHOWN_STDERR = 2000
+# subtle: the server finds modules where this process does, and never in the working directory,
+# which `-c` and `-m` would put first.
+_CODE = (
+    "import sys; sys.path[:] = [p for p in sys.path if p]; import json; "
+    "sys.path[:] = json.loads(sys.argv[1]); "
+    "from {module} import main; main()"
+)
+_ENVIRONMENT = {
+    # Each thread's arena would reserve address space that the memory limit counts.
+    "MALLOC_ARENA_MAX": "2",
+    # Threads of a library do not survive a fork.
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+}
+
+
+class ServerFaultError(Exception):
+    """What the server printed of a fault of its own: the cause of the error that is raised."""
+
+
+class ServerProcess:
+    """A running server; it and its forks end with ``kill`` and with this process.
+
+    Args:
+        module: Whose ``main`` serves on stdin and stdout until stdin ends.
+        task: What it does, for messages: ``compiles grammars``.
+        words: ``sys.argv[2:]`` of the server.
+
+    Raises:
+        OSError: The system starts no process.
+    """
+
+    def __init__(self, module: str, task: str, *words: str) -> None:
+        self._task = task
+        self._stderr = tempfile.TemporaryFile()  # noqa: SIM115  # closed by kill
+        self._inbox = Inbox()
+        self._pending: list[Message] = []
+        self._shown_from = 0
+        self._process = subprocess.Popen(
+            [
+                sys.executable,
+                "-c",
+                _CODE.format(module=module),
+                json.dumps([p for p in sys.path if p]),
+                *words,
+            ],
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=self._stderr,
+            env=os.environ | _ENVIRONMENT,
+            # Its own session: Ctrl-C reaches this process alone, and one signal ends all of it.
+            start_new_session=True,
+        )
+        # A server that stands still takes nothing: no write may wait for it without end.
+        os.set_blocking(self._writing, False)
+
+    @property
+    def pid(self) -> int:
+        """The server's process id."""
+        return self._process.pid
+
+    @property
+    def is_running(self) -> bool:
+        """Whether it has not ended."""
+        return self._process.poll() is None
+
+    @property
+    def _writing(self) -> int:
+        assert self._process.stdin is not None
+        return self._process.stdin.fileno()
+
+    @property
+    def _reading(self) -> int:
+        assert self._process.stdout is not None
+        return self._process.stdout.fileno()
+
+    def kill(self) -> int:
+        """End the server and its fork, wait until they are gone, and return its exit status."""
+        with contextlib.suppress(ProcessLookupError, PermissionError):
+            os.killpg(self._process.pid, signal.SIGKILL)
+        self._close()
+        return self._process.wait()
+
+    def abandon(self) -> None:
+        """Forget the server in a process that was forked off: it is another one's child."""
+        self._close()
+        # subtle: waiting for it is not this process's business, nor is a word about that.
+        self._process.returncode = 0
+
+    def _close(self) -> None:
+        for stream in (self._process.stdin, self._process.stdout, self._stderr):
+            if stream is not None:
+                with contextlib.suppress(OSError):
+                    stream.close()
+
+    def send(self, message: Message, deadline: float | None = None) -> bool:
+        """Send one message; False once the deadline (``time.monotonic()``) has passed.
+
+        Raises:
+            CdecError: The server has ended.
+        """
+        view = memoryview(pack(message))
+        while view:
+            try:
+                view = view[os.write(self._writing, view) :]
+            except BlockingIOError:
+                if not _is_ready(self._writing, select.POLLOUT, deadline):
+                    return False
+            except BrokenPipeError:
+                raise self.broken("ended too soon") from self.printed()
+        return True
+
+    def receive(self, deadline: float | None = None) -> Message | None:
+        """Return the next message; None once the deadline (``time.monotonic()``) has passed.
+
+        Raises:
+            CdecError: The server has ended.
+        """
+        while not self._pending:
+            if not _is_ready(self._reading, select.POLLIN, deadline):
+                return None
+            data = os.read(self._reading, PIECE)
+            if not data:
+                raise self.broken("ended too soon") from self.printed()
+            self._pending += self._inbox.feed(data)
+        return self._pending.pop(0)
+
+    def printed(self) -> ServerFaultError | None:
+        """Return the end of what the server wrote to its stderr."""
+        end = self._stderr.seek(0, os.SEEK_END)
+        self._stderr.seek(max(self._shown_from, end - _SHOWN_STDERR))
+        text = self._stderr.read().decode("utf-8", "replace")
+        return ServerFaultError(text) if text else None
+
+    def forget_printed(self) -> None:
+        """Let ``printed`` return only what comes from now on."""
+        self._shown_from = self._stderr.seek(0, os.SEEK_END)
+
+    def broken(self, what: str) -> CdecError:
+        """Return the error for a server or a fork that failed by its own fault."""
+        return CdecError(
+            f"the process that {self._task} {what}",
+            hint="this is a fault of cdec: report the grammar and the traceback",
+        )
+
+
+def _is_ready(descriptor: int, events: int, deadline: float | None) -> bool:
+    """Wait until a descriptor can be used, or has ended; say whether that was before the deadline.
+
+    subtle: ``select.select`` takes no descriptor above 1,023, and a caller may hold many.
+    """
+    poll = select.poll()
+    poll.register(descriptor, events)
+    wait = None if deadline is None else max(0.0, deadline - time.monotonic()) * 1000
+    return bool(poll.poll(wait))

@@ -1,0 +1,247 @@
+"""Verdicts from a process that can be killed: its limits, its end, what is not tried again."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from cdec.core.grammars.validity.checker import TextChecker
+from cdec.core.grammars.validity.judge import Judge
+from cdec.core.grammars.validity.parsers import Language
+
+WORDS = 'start: "yes" | "no"\n'
+SLOW_MATCH = "start: A\nA: /(?:a|a){40}b|a{40}[c-z0-9A-Z]/\n"
+SLOW_TEXT = b"a" * 40 + b"c"
+SLOW_BUILD = "".join(
+    ["start: ", " | ".join(f"r{i}" for i in range(1000)), "\n"]
+    + [f'r{i}: "{i}" r{(i + 1) % 1000}? "x"\n' for i in range(1000)]
+)
+
+
+def lexed(source: str) -> Language:
+    options = json.dumps({"lexer": "contextual", "start": "start"})
+    return Language.stored({"cdec.options": options, "cdec.grammar": source})
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Judge]:
+    judge = Judge()
+    yield judge
+    judge.close()
+
+
+@pytest.fixture
+def judge(shared: Judge) -> Iterator[Judge]:
+    shared.take_notices()
+    yield shared
+
+
+def _is_gone(pid: int, seconds: float = 5.0) -> bool:
+    end = time.monotonic() + seconds
+    while time.monotonic() < end:
+        try:
+            os.kill(pid, 0)
+            if Path(f"/proc/{pid}/stat").read_text().rsplit(")", 1)[1].split()[0] == "Z":
+                return True
+        except OSError:
+            return True
+        time.sleep(0.02)
+    return False
+
+
+def test_an_expression_that_goes_back_for_ever_is_cut_off(judge: Judge) -> None:
+    slow = TextChecker(lexed(SLOW_MATCH), seconds=0.3, judge=judge)
+    words = TextChecker(lexed(WORDS), seconds=2.0, judge=judge)
+    begun = time.monotonic()
+    assert [words(b"yes"), slow(SLOW_TEXT), words(b"no"), words(b"on")] == [True, None, True, False]
+    assert time.monotonic() - begun < 5
+    (notice,) = judge.take_notices()
+    assert notice.code == "W_UNDECIDED" and "0.3 seconds" in notice.message
+    # Texts that it does not go back over are judged all the same.
+    assert slow(b"a" * 40 + b"b") is True and slow(b"b") is False
+    assert judge.take_notices() == []
+
+
+def test_a_grammar_whose_parser_takes_too_long_is_tried_once(judge: Judge) -> None:
+    check = TextChecker(lexed(SLOW_BUILD), seconds=0.3, judge=judge)
+    assert check(b"1x") is None
+    before = judge.pid
+    begun = time.monotonic()
+    assert [check(b"%dx" % i) for i in range(100)] == [None] * 100
+    assert time.monotonic() - begun < 0.3 and judge.pid == before
+    (notice,) = judge.take_notices()
+    assert "(and 100 more texts)" in notice.message
+
+
+def test_a_grammar_most_of_whose_texts_are_lost_is_given_up(judge: Judge) -> None:
+    check = TextChecker(lexed(SLOW_MATCH), seconds=0.1, judge=judge)
+    assert check(b"a" * 40 + b"b") is True
+    texts = [b"a" * 40 + letter for letter in (b"c", b"d", b"e", b"f", b"g")]
+    begun = time.monotonic()
+    assert [check(text) for text in texts] == [None] * 5
+    assert check(b"a" * 40 + b"b") is None
+    assert time.monotonic() - begun < 5
+
+
+def test_a_text_that_takes_all_memory_is_unknown_and_the_next_is_judged() -> None:
+    judge = Judge(megabytes=24)
+    try:
+        check = TextChecker(lexed('start: "a"*\n'), judge=judge)
+        assert check(b"aaa") is True
+        assert check(b"a" * 20_000_000) is None
+        assert "24 megabytes" in judge.take_notices()[0].message
+        assert check(b"aab") is False
+    finally:
+        judge.close()
+
+
+def test_bytes_that_are_no_utf8_are_in_no_language(judge: Judge) -> None:
+    check = TextChecker(lexed("start: /.*a.*/\n"), judge=judge)
+    assert [check(text) for text in (b"\xff", b"a\xc3", b"\xed\xa0\x80")] == [False] * 3
+
+
+def test_what_lark_cannot_read_is_unknown_without_a_warning(judge: Judge) -> None:
+    check = TextChecker(lexed('root ::= "a"\n'), judge=judge)
+    assert [check(b"a"), check(b"b")] == [None, None]
+    assert judge.take_notices() == []
+
+
+def test_more_grammars_than_are_kept_are_all_judged(judge: Judge) -> None:
+    checks = [TextChecker(lexed(f'start: "{i}"\n'), seconds=20, judge=judge) for i in range(40)]
+    for _ in range(2):
+        for i, check in enumerate(checks):
+            assert (check(b"%d" % i), check(b"x")) == (True, False)
+
+
+def test_long_texts_are_judged(judge: Judge) -> None:
+    check = TextChecker(lexed("start: /[a-z]+/\n"), judge=judge)
+    assert check(b"a" * 5_000_000) is True
+    assert check(b"a" * 5_000_000 + b"0") is False
+
+
+def test_a_process_that_was_killed_is_started_again(judge: Judge) -> None:
+    check = TextChecker(lexed(WORDS), seconds=20, judge=judge)
+    assert check(b"yes") is True
+    assert judge.pid is not None
+    os.kill(judge.pid, signal.SIGKILL)
+    assert check(b"no") is True
+
+
+def test_a_process_killed_over_a_text_is_asked_again(judge: Judge) -> None:
+    check = TextChecker(lexed(SLOW_MATCH), seconds=0.5, judge=judge)
+    assert check(b"b") is False
+    first = judge.pid
+    assert first is not None
+    threading.Timer(0.2, os.kill, (first, signal.SIGKILL)).start()
+    assert check(SLOW_TEXT) is None
+    assert judge.pid != first
+    assert "0.5 seconds" in judge.take_notices()[0].message
+
+
+def test_a_process_that_stands_still_is_ended(
+    judge: Judge, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    check = TextChecker(lexed(WORDS), seconds=-2.0, judge=judge)
+    other = TextChecker(lexed(WORDS), seconds=20, judge=judge)
+    assert other(b"yes") is True
+    assert judge.pid is not None
+    os.kill(judge.pid, signal.SIGSTOP)
+    # Twice minus two seconds and five by the clock; a text that no pipe takes.
+    assert check(b"a" * 1_000_000) is None
+    assert other(b"no") is True
+
+
+def test_threads_share_the_process(judge: Judge) -> None:
+    checks = [TextChecker(lexed(f'start: "{i}"\n'), seconds=20, judge=judge) for i in range(4)]
+    found: dict[int, list[bool | None]] = {}
+
+    def work(i: int) -> None:
+        found[i] = [checks[i](text) for _ in range(50) for text in (b"%d" % i, b"x")]
+
+    threads = [threading.Thread(target=work, args=(i,)) for i in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert all(found[i] == [True, False] * 50 for i in range(4))
+
+
+def test_an_interrupt_leaves_neither_process_nor_answer_behind(judge: Judge) -> None:
+    check = TextChecker(lexed(SLOW_MATCH), seconds=30, judge=judge)
+    assert check(b"b") is False
+    pid = judge.pid
+    assert pid is not None
+    here = threading.get_ident()
+    threading.Timer(0.2, signal.pthread_kill, (here, signal.SIGINT)).start()
+    with pytest.raises(KeyboardInterrupt):
+        check(SLOW_TEXT)
+    assert _is_gone(pid)
+    assert check(b"b") is False
+
+
+PARENT = """
+import json, os, sys, time
+from cdec.core.grammars.validity.checker import TextChecker
+from cdec.core.grammars.validity.judge import JUDGE
+from cdec.core.grammars.validity.parsers import Language
+def check(source, seconds=60.0):
+    options = json.dumps({"lexer": "contextual", "start": "start"})
+    return TextChecker(Language(options, source), seconds=seconds)
+words = check('start: "yes"\\n')
+assert words(b"yes") is True
+print(JUDGE.pid, flush=True)
+"""
+
+
+@pytest.mark.parametrize(
+    "busy",
+    ["time.sleep(60)", f"check({SLOW_MATCH!r})({SLOW_TEXT!r})"],
+    ids=["while idle", "over a text"],
+)
+def test_a_parent_that_is_killed_leaves_no_process_behind(busy: str, tmp_path: Path) -> None:
+    parent = subprocess.Popen(
+        [sys.executable, "-c", PARENT + busy], stdout=subprocess.PIPE, cwd=tmp_path
+    )
+    with parent:
+        assert parent.stdout is not None
+        pid = int(parent.stdout.readline())
+        time.sleep(0.3)
+        parent.kill()
+    assert _is_gone(pid)
+
+
+def test_a_fork_asks_a_process_of_its_own(tmp_path: Path) -> None:
+    code = PARENT + (
+        "pid = JUDGE.pid\n"
+        "if os.fork() == 0:\n"
+        "    assert [words(b'yes'), words(b'no')] == [True, False] and JUDGE.pid != pid\n"
+        "    print('forked', flush=True); JUDGE.close(); os._exit(0)\n"
+        "found = [words(b'yes') for _ in range(2000)]\n"
+        "assert os.wait()[1] == 0 and all(found) and JUDGE.pid == pid\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-W", "error", "-c", code], cwd=tmp_path, capture_output=True, timeout=60
+    )
+    assert (done.returncode, done.stderr, b"forked" in done.stdout) == (0, b"", True)
+
+
+@pytest.mark.parametrize("closed", ["<&-", ">&-", "2>&-", "<&- >&- 2>&-"])
+def test_closed_streams_do_not_matter(closed: str, tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(
+        PARENT.replace("print(", "str(").replace(", flush=True", "")
+        + ("import pathlib; pathlib.Path('out').write_text(str([words(b'yes'), words(b'no')]))\n")
+    )
+    subprocess.run(
+        ["sh", "-c", f'exec "$0" "$1" {closed}', sys.executable, script], cwd=tmp_path, timeout=60
+    )
+    assert (tmp_path / "out").read_text() == "[True, False]"
