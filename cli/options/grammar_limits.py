@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING, Annotated
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits, NumberOrWord
 from cdec.cli.options import shared
 from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.options import LARGEST_WHITESPACE, MAX_WHITESPACE
+from cdec.compilers.grammars.options import MAX_WHITESPACE
 from cdec.core.errors import UsageError
+from cdec.core.grammars.blanks import MAX_RUN
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.child.cache import CacheLimits
@@ -81,10 +82,9 @@ def parse_whitespace(options: GrammarLimitOptions) -> int | None:
     text = options.max_whitespace
     if text in ("none", "inf"):
         return None
-    if text.isascii() and text.isdigit() and len(text) <= len(str(LARGEST_WHITESPACE)):
+    if text.isascii() and text.isdigit() and len(text) <= len(str(MAX_RUN)):
         return int(text)
     raise UsageError(
-        f"--max-whitespace is {str(text)!r}, expected a number from 0 to {LARGEST_WHITESPACE:,}, "
-        "or none",
+        f"--max-whitespace is {str(text)!r}, expected a number from 0 to {MAX_RUN:,}, or none",
         hint=f"leave it out for {MAX_WHITESPACE}",
     )

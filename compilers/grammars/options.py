@@ -9,13 +9,12 @@ from typing import Any, Literal, TypeAlias, get_args
 
 from cdec.compilers.grammars.definition import LEXERS, GrammarLimits, Lexer
 from cdec.core.errors import UsageError
+from cdec.core.grammars.blanks import MAX_RUN
 
 Dialect: TypeAlias = Literal["auto", "lark", "ebnf", "gbnf"]
 
 MAX_WHITESPACE = 8
 """Longest run of ignored blanks unless another is asked for."""
-LARGEST_WHITESPACE = 1000
-"""Each blank of a run is a state of the scanner."""
 UNNAMED = "<grammar>"
 """Name of a source that has none."""
 
@@ -50,10 +49,9 @@ class GrammarOptions:
 
     def __post_init__(self) -> None:
         most = self.max_whitespace
-        if most is not None and not 0 <= most <= LARGEST_WHITESPACE:
+        if most is not None and not 0 <= most <= MAX_RUN:
             raise UsageError(
-                f"`max_whitespace` is {most}, expected 0 to {LARGEST_WHITESPACE:,}, or none for "
-                "any number",
+                f"`max_whitespace` is {most}, expected 0 to {MAX_RUN:,}, or none for any number",
                 field="max_whitespace",
             )
         for what, value, choices in (

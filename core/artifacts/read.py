@@ -57,13 +57,26 @@ class ArtifactKind:
 
     Attributes:
         columns: Column name -> element type, as numpy names it.
-        check: Checks the ranges of every index; raises ``ArtifactInvalidError``.
+        check_shape: Checks lengths and options, each time that a file opens, so that not even a
+            file that was called good by mistake leads a kernel outside of an array; raises
+            ``ArtifactInvalidError``.
+        check: Checks the ranges of every index, once for a file; raises ``ArtifactInvalidError``.
         checks_version: Changes when ``check`` does, so that remembered files are checked again.
     """
 
     columns: Mapping[str, str]
+    check_shape: Callable[[Mapping[str, NDArray[Any]], Mapping[str, str]], None]
     check: Callable[[Mapping[str, NDArray[Any]], Mapping[str, str]], None]
     checks_version: int
+
+    def check_all(self, arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+        """Check lengths, options and the ranges of every index.
+
+        Raises:
+            ArtifactInvalidError: An invariant does not hold.
+        """
+        self.check_shape(arrays, metadata)
+        self.check(arrays, metadata)
 
 
 def checks_of(name: str, kind: ArtifactKind) -> str:
@@ -76,7 +89,8 @@ def map_verified(
 ) -> ArtifactFile:
     """Map a file and verify it, or remember that it was verified (see ``VerifiedFiles``).
 
-    Frame, schema and Arrow layout are checked every time; digest and ranges once for a file.
+    Frame, schema, Arrow layout, lengths and options are checked every time; digest and ranges once
+    for a file.
 
     Args:
         path: The file.
@@ -97,6 +111,7 @@ def map_verified(
     if verified.knows(str(path), status, digest):
         reader = _open_arrow(data, kind, str(path))
         arrays = _arrays(reader, kind, str(path), validate=False)
+        kind.check_shape(arrays, frame.metadata)
         return ArtifactFile(frame.metadata["cdec.kind"], frame.metadata, arrays, path)
     file = _verified(data, frame, kind, path)
     verified.remember(str(path), status, digest)
@@ -132,7 +147,7 @@ def _verified(data: Any, frame: Frame, kind: ArtifactKind, path: Path) -> Artifa
     reader = _open_arrow(data, kind, str(path))
     verify_digest(memoryview(data), frame, str(path))
     arrays = _arrays(reader, kind, str(path), validate=True)
-    kind.check(arrays, frame.metadata)
+    kind.check_all(arrays, frame.metadata)
     return ArtifactFile(frame.metadata["cdec.kind"], frame.metadata, arrays, path)
 
 

@@ -77,5 +77,5 @@ def _json_or_text(value: str) -> Any:
         return value
     try:
         return json.loads(value)
-    except ValueError:
+    except (ValueError, RecursionError):
         return value

@@ -4,195 +4,260 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import ArtifactInvalidError
-from cdec.core.grammars.columns import GrammarArrays, arrays_from
+from cdec.core.artifacts.checks import (
+    Columns,
+    is_texts,
+    json_list,
+    json_object,
+    require,
+    require_counts,
+    require_ends,
+    require_length,
+    require_range,
+    require_rising,
+    vocabulary_size,
+)
+from cdec.core.grammars.blanks import MAX_RUN
+from cdec.core.mask import mask_words
 
-__all__ = ["check_grammar"]
+__all__ = ["check_grammar", "check_grammar_shape"]
 
 _LEXERS = ("contextual", "basic", "dynamic")
+_LARGEST = 2**31 - 1
+_MOST_SYMBOLS = 1 << 20
 
 
-def check_grammar(columns: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+def check_grammar_shape(arrays: Columns, metadata: Mapping[str, str]) -> None:
+    """Check lengths, ends of offsets and options: what a grammar takes for granted when it opens.
+
+    Args:
+        arrays: The columns.
+        metadata: The schema metadata; ``cdec.options``, ``cdec.names``, ``cdec.counts``,
+            ``cdec.sound`` and ``cdec.vocabulary_size`` are used.
+
+    Raises:
+        ArtifactInvalidError: An invariant does not hold. Cost: the same whatever the tables hold.
+    """
+    size = vocabulary_size(arrays, metadata)
+    _check_metadata(metadata, arrays)
+    states, terminals = len(arrays["live_row"]), len(arrays["ignored"])
+    require(states and len(arrays["delta"]) % states == 0, "delta", "as many rows as live_row")
+    require(len(arrays["delta"]), "delta", "at least one class")
+    require_length(arrays, "byte_class", 256, "class a byte")
+    require_ends(arrays, "match_offsets", states, len(arrays["match_terminals"]))
+    rows = len(arrays["live_offsets"]) - 1
+    require(rows >= 0, "live_offsets", "at least one offset")
+    require_ends(arrays, "live_offsets", rows, len(arrays["live_terminals"]))
+    require(len(arrays["context_start"]), "context_start", "at least one context")
+    lr_states, rules = len(arrays["action_offsets"]) - 1, len(arrays["rule_lhs"])
+    require(lr_states > 0, "action_offsets", "at least the start")
+    require_length(arrays, "lr_context", lr_states, "context an LR state")
+    require_length(arrays, "terminal_context", terminals, "context a terminal")
+    require_ends(arrays, "action_offsets", lr_states, len(arrays["action_terminals"]))
+    require_length(arrays, "action_values", len(arrays["action_terminals"]), "value an action")
+    require_ends(arrays, "goto_offsets", lr_states, len(arrays["goto_symbols"]))
+    require_length(arrays, "goto_states", len(arrays["goto_symbols"]), "state a goto")
+    require_length(arrays, "rule_length", rules, "length a rule")
+    require_ends(arrays, "item_offsets", lr_states, len(arrays["item_rules"]))
+    require_length(arrays, "item_dots", len(arrays["item_rules"]), "dot an item")
+    _check_tree_shape(arrays, states, size)
+
+
+def _check_tree_shape(arrays: Columns, states: int, size: int) -> None:
+    trees, paths = len(arrays["tree_paths"]) - 1, len(arrays["path_parent"])
+    groups, branches = len(arrays["group_dense"]), len(arrays["branch_path"])
+    require(trees > 0, "tree_paths", "at least one tree")
+    require_length(arrays, "tree_of_state", states, "tree a scanner state")
+    require_ends(arrays, "tree_paths", trees, paths)
+    for column in ("path_terminal", "path_byte", "path_next"):
+        require_length(arrays, column, paths, "value a path node")
+    require_ends(arrays, "tree_groups", trees, groups)
+    require_ends(arrays, "group_branches", groups, branches)
+    require_ends(arrays, "group_tokens", groups, len(arrays["tokens"]))
+    require_ends(arrays, "tree_verify", trees, len(arrays["verify_tokens"]))
+    for column in ("branch_live", "branch_depth"):
+        require_length(arrays, column, branches, "value a branch")
+    require_length(arrays, "tree_taken", trees, "row a tree")
+    require(len(arrays["dense_masks"]) % mask_words(size) == 0, "dense_masks", "whole rows")
+
+
+def check_grammar(arrays: Columns, metadata: Mapping[str, str]) -> None:
     """Check every index of a grammar's arrays, so that no kernel can read outside of them.
 
     Path nodes must come after their parents. That reductions find enough on the stack, and end,
-    depends on all of the tables together; the kernels see to it.
+    depends on all of the tables together; the kernels see to it. That the tables are those of the
+    grammar is a matter of compiling it again (``compilers.grammars.verify``).
 
     Args:
-        columns: The arrays.
-        metadata: The schema metadata; ``cdec.options`` and ``cdec.vocabulary_size`` are used.
+        arrays: The columns; ``check_grammar_shape`` found them good.
+        metadata: The schema metadata; ``cdec.options`` and ``cdec.characters`` are used.
 
     Raises:
         ArtifactInvalidError: An invariant does not hold. Cost: one read of every array.
     """
-    arrays = arrays_from(columns)
-    general = _check_metadata(metadata, arrays)
+    for name, array in arrays.items():
+        if name.endswith("_offsets") or name in _ALSO_OFFSETS:
+            require_rising({name: array}, name)
+    general = json.loads(metadata["cdec.options"])["lexer"] == "dynamic"
+    if general and "cdec.characters" in metadata:
+        _check_characters(metadata)
     _check_scanner(arrays)
     _check_contexts(arrays, general)
     _check_parser(arrays)
     _check_paths(arrays)
     _check_groups(arrays)
+    _check_tokens(arrays)
 
 
-def _require(holds: object, column: str, expected: str) -> None:
-    if not holds:
-        raise ArtifactInvalidError(
-            f"column {column} breaks an invariant: expected {expected}",
-            hint="compile the artifact again",
-            column=column,
-        )
+_ALSO_OFFSETS = ("tree_paths", "tree_groups", "group_branches", "group_tokens", "tree_verify")
 
 
-def _check_metadata(metadata: Mapping[str, str], arrays: GrammarArrays) -> bool:
-    """Check what opening reads of the metadata; say whether the parser is the generalised one."""
-    try:
-        options, names = json.loads(metadata["cdec.options"]), json.loads(metadata["cdec.names"])
-        dict(json.loads(metadata["cdec.counts"]))
-        known = options["lexer"] in _LEXERS and isinstance(options["start"], str)
-        counts = [len(names[key]) for key in ("terminals", "nonterminals", "rules")]
-    except (ValueError, KeyError, TypeError, RecursionError):
-        known, counts = False, [0, 0, 0]
-    _require(known, "cdec.options", "options, names and counts of compile-grammar as JSON")
-    _require(counts[0] == len(arrays.ignored), "cdec.names", "one name a terminal")
-    _require(counts[2] == len(arrays.rule_lhs), "cdec.names", "one entry a rule")
-    _require("cdec.grammar" in metadata, "cdec.grammar", "the source text")
-    _require(metadata.get("cdec.sound") in ("0", "1"), "cdec.sound", "0 or 1")
-    size = metadata.get("cdec.vocabulary_size", "")
-    _require(
-        size == str(len(arrays.vocabulary_offsets) - 1), "vocabulary_offsets", "one a token id"
+def _check_metadata(metadata: Mapping[str, str], arrays: Columns) -> None:
+    options, names = json_object(metadata, "cdec.options"), json_object(metadata, "cdec.names")
+    require_counts(metadata)
+    texts = ("start", "lexer_reason", "dialect", "blanks")
+    known = options.get("lexer") in _LEXERS and isinstance(options.get("start"), str)
+    known &= all(isinstance(options.get(key, ""), str) for key in texts)
+    require(known, "cdec.options", "options of compile-grammar as JSON")
+    longest = options.get("max_whitespace")
+    is_run = longest is None or (type(longest) is int and 0 <= longest <= MAX_RUN)
+    require(is_run, "cdec.options", f"max_whitespace of 0 to {MAX_RUN}")
+    lists = [names.get(key) for key in ("terminals", "nonterminals", "patterns")]
+    require(all(map(is_texts, lists)), "cdec.names", "lists of names")
+    require(len(names["terminals"]) == len(arrays["ignored"]), "cdec.names", "one name a terminal")
+    rules = json_list("cdec.names", names, "rules")
+    require(all(map(_is_rule, rules)), "cdec.names", "rules with a left and a right side")
+    require(len(rules) == len(arrays["rule_lhs"]), "cdec.names", "one entry a rule")
+    require("cdec.grammar" in metadata, "cdec.grammar", "the source text")
+    require(metadata.get("cdec.sound") in ("0", "1"), "cdec.sound", "0 or 1")
+
+
+def _is_rule(entry: object) -> bool:
+    return (
+        isinstance(entry, list)
+        and len(entry) == 2
+        and isinstance(entry[0], str)
+        and is_texts(entry[1])
     )
-    return bool(options["lexer"] == "dynamic")
 
 
-def _range(arrays: GrammarArrays, column: str, low: int, high: int) -> None:
-    """Require values in [low, high)."""
-    array = getattr(arrays, column)
-    if len(array):
-        inside = array.min() >= low and array.max() < high
-        _require(inside, column, f"values in [{low}, {high})")
+def _check_characters(metadata: Mapping[str, str]) -> None:
+    """Check the character grammar by which finished texts are judged under ``dynamic``."""
+    table = json_object(metadata, "cdec.characters")
+    sets, rules = (json_list("cdec.characters", table, name) for name in ("sets", "rules"))
+    start = table.get("start")
+    require(len(rules), "cdec.characters", "at least one rule")
+    require(all(map(_is_ranges, sets)), "cdec.characters", "sets as rising pairs of code points")
+    for rule in rules:
+        is_rule = isinstance(rule, list) and len(rule) == 2 and isinstance(rule[1], list)
+        require(is_rule, "cdec.characters", "rules with a left and a right side")
+        numbers = [rule[0], *rule[1]]
+        require(all(type(n) is int for n in numbers), "cdec.characters", "symbols as numbers")
+        require(0 <= rule[0] < _MOST_SYMBOLS, "cdec.characters", "nonterminals from 0")
+    known = 1 + max(rule[0] for rule in rules)
+    inside = all(-known <= s < len(sets) for _, symbols in rules for s in symbols)
+    require(inside, "cdec.characters", "symbols that are there")
+    is_start = type(start) is int and 0 <= start < known
+    require(is_start, "cdec.characters", "a start that is there")
 
 
-def _length(arrays: GrammarArrays, column: str, length: int, of: str) -> None:
-    _require(len(getattr(arrays, column)) == length, column, f"one {of} ({length})")
+def _is_ranges(found: object) -> bool:
+    if not isinstance(found, list) or len(found) % 2 or any(type(n) is not int for n in found):
+        return False
+    rising = all(a <= b for a, b in pairwise(found))
+    return rising and (not found or (found[0] >= 0 and found[-1] <= 0x10FFFF))
 
 
-def _offsets(arrays: GrammarArrays, column: str, count: int, end: int) -> None:
-    """Require ``count + 1`` offsets that begin at 0, never fall and end at ``end``."""
-    array = getattr(arrays, column)
-    _require(len(array) == count + 1, column, f"{count + 1} offsets")
-    _require(array[0] == 0 and array[-1] == end, column, f"offsets from 0 to {end}")
-    _require((array[1:] >= array[:-1]).all(), column, "offsets that never fall")
+def _check_scanner(arrays: Columns) -> None:
+    states, terminals = len(arrays["live_row"]), len(arrays["ignored"])
+    require_range(arrays, "byte_class", 0, len(arrays["delta"]) // states)
+    require_range(arrays, "delta", -1, states)
+    require_range(arrays, "match_terminals", 0, terminals)
+    require_range(arrays, "live_row", 0, len(arrays["live_offsets"]) - 1)
+    require_range(arrays, "live_terminals", 0, terminals)
+    require_range(arrays, "ignored", 0, 2)
 
 
-def _check_scanner(arrays: GrammarArrays) -> None:
-    states, terminals = len(arrays.live_row), len(arrays.ignored)
-    _require(states and len(arrays.delta) % states == 0, "delta", "as many rows as live_row")
-    classes = len(arrays.delta) // states
-    _length(arrays, "byte_class", 256, "class a byte")
-    _range(arrays, "byte_class", 0, classes)
-    _range(arrays, "delta", -1, states)
-    _offsets(arrays, "match_offsets", states, len(arrays.match_terminals))
-    _range(arrays, "match_terminals", 0, terminals)
-    rows = len(arrays.live_offsets) - 1
-    _require(rows >= 0, "live_offsets", "at least one offset")
-    _offsets(arrays, "live_offsets", rows, len(arrays.live_terminals))
-    _range(arrays, "live_row", 0, rows)
-    _range(arrays, "live_terminals", 0, terminals)
-    _range(arrays, "ignored", 0, 2)
+def _check_contexts(arrays: Columns, general: bool) -> None:
+    contexts = len(arrays["context_start"])
+    require_range(arrays, "context_start", 0, len(arrays["live_row"]))
+    require(0 <= arrays["lr_context"][0] < contexts, "lr_context", "a context to start with")
+    require_range(arrays, "lr_context", -1 if general else 0, contexts)
+    require_range(arrays, "terminal_context", 0 if general else -1, contexts)
 
 
-def _check_contexts(arrays: GrammarArrays, general: bool) -> None:
-    contexts, terminals = len(arrays.context_start), len(arrays.ignored)
-    _range(arrays, "context_start", 0, len(arrays.live_row))
-    _length(arrays, "lr_context", len(arrays.action_offsets) - 1, "context an LR state")
-    _require(len(arrays.lr_context), "lr_context", "at least the start")
-    _require(0 <= arrays.lr_context[0] < contexts, "lr_context", "a context to start with")
-    _range(arrays, "lr_context", -1 if general else 0, contexts)
-    _length(arrays, "terminal_context", terminals, "context a terminal")
-    _range(arrays, "terminal_context", 0 if general else -1, contexts)
-
-
-def _check_parser(arrays: GrammarArrays) -> None:
-    states, rules = len(arrays.action_offsets) - 1, len(arrays.rule_lhs)
-    terminals = len(arrays.ignored)
-    _offsets(arrays, "action_offsets", states, len(arrays.action_terminals))
-    _length(arrays, "action_values", len(arrays.action_terminals), "value an action")
-    _range(arrays, "action_terminals", 0, terminals + 1)
-    _range(arrays, "action_values", -rules, states)
-    _offsets(arrays, "goto_offsets", states, len(arrays.goto_symbols))
-    _length(arrays, "goto_states", len(arrays.goto_symbols), "state a goto")
-    _range(arrays, "goto_states", 0, states)
-    _range(arrays, "goto_symbols", 0, 2**31 - 1)
+def _check_parser(arrays: Columns) -> None:
+    states, rules = len(arrays["action_offsets"]) - 1, len(arrays["rule_lhs"])
+    require_range(arrays, "action_terminals", 0, len(arrays["ignored"]) + 1)
+    require_range(arrays, "action_values", -rules, states)
+    require_range(arrays, "goto_states", 0, states)
+    require_range(arrays, "goto_symbols", 0, _LARGEST)
     _ascending(arrays, "action_terminals", "action_offsets", strictly=False)
     _ascending(arrays, "goto_symbols", "goto_offsets", strictly=True)
-    _length(arrays, "rule_length", rules, "length a rule")
-    _range(arrays, "rule_length", 0, 2**31 - 1)
-    _range(arrays, "rule_lhs", 0, 2**31 - 1)
-    _offsets(arrays, "item_offsets", states, len(arrays.item_rules))
-    _length(arrays, "item_dots", len(arrays.item_rules), "dot an item")
-    _range(arrays, "item_rules", -1, rules)
-    _range(arrays, "item_dots", 0, 2**31 - 1)
+    for column in ("rule_length", "rule_lhs", "item_dots"):
+        require_range(arrays, column, 0, _LARGEST)
+    require_range(arrays, "item_rules", -1, rules)
 
 
-def _ascending(arrays: GrammarArrays, column: str, offsets: str, *, strictly: bool) -> None:
+def _ascending(arrays: Columns, column: str, offsets: str, *, strictly: bool) -> None:
     """Require values that ascend within each range of offsets: searches rely on it."""
-    array = getattr(arrays, column)
+    array = arrays[column]
     if len(array) < 2:
         return
     rises = array[1:] > array[:-1] if strictly else array[1:] >= array[:-1]
-    begins = getattr(arrays, offsets)
+    begins = arrays[offsets]
     inner = begins[(begins > 0) & (begins < len(array))]
     rises[inner - 1] = True
-    _require(rises.all(), column, "ascending values within a state")
+    require(rises.all(), column, "ascending values within a state")
 
 
-def _check_paths(arrays: GrammarArrays) -> None:
-    trees, paths = len(arrays.tree_paths) - 1, len(arrays.path_parent)
-    _require(trees > 0, "tree_paths", "at least one tree")
-    _length(arrays, "tree_of_state", len(arrays.live_row), "tree a scanner state")
-    _range(arrays, "tree_of_state", 0, trees)
-    _offsets(arrays, "tree_paths", trees, paths)
-    for column in ("path_terminal", "path_byte", "path_next"):
-        _length(arrays, column, paths, "value a path node")
-    own = np.arange(paths) - np.repeat(arrays.tree_paths[:-1], np.diff(arrays.tree_paths))
-    before = (arrays.path_parent >= -1) & (arrays.path_parent < own)
-    _require(before.all(), "path_parent", "parents before their children")
-    _range(arrays, "path_terminal", -1, len(arrays.ignored))
-    classes = len(arrays.delta) // len(arrays.live_row)
-    enters = arrays.path_terminal < 0
-    _range(arrays, "path_byte", -1, classes)
-    _range(arrays, "path_next", -1, len(arrays.live_row))
-    _require((arrays.path_byte[enters] >= 0).all(), "path_byte", "a byte class at ENTER nodes")
-    _require((arrays.path_next[enters] >= 0).all(), "path_next", "a state at ENTER nodes")
+def _check_paths(arrays: Columns) -> None:
+    states = len(arrays["live_row"])
+    require_range(arrays, "tree_of_state", 0, len(arrays["tree_paths"]) - 1)
+    own = _own_numbers(arrays["tree_paths"])
+    parent = arrays["path_parent"]
+    require(((parent >= -1) & (parent < own)).all(), "path_parent", "parents before their children")
+    require_range(arrays, "path_terminal", -1, len(arrays["ignored"]))
+    require_range(arrays, "path_byte", -1, len(arrays["delta"]) // states)
+    require_range(arrays, "path_next", -1, states)
+    enters = arrays["path_terminal"] < 0
+    require((arrays["path_byte"][enters] >= 0).all(), "path_byte", "a byte class at ENTER nodes")
+    require((arrays["path_next"][enters] >= 0).all(), "path_next", "a state at ENTER nodes")
 
 
-def _check_groups(arrays: GrammarArrays) -> None:
-    trees, groups = len(arrays.tree_paths) - 1, len(arrays.group_dense)
-    branches, size = len(arrays.branch_path), len(arrays.vocabulary_offsets) - 1
-    words = (size + 31) // 32
-    _offsets(arrays, "tree_groups", trees, groups)
-    _offsets(arrays, "group_branches", groups, branches)
-    _offsets(arrays, "group_tokens", groups, len(arrays.tokens))
-    _offsets(arrays, "tree_verify", trees, len(arrays.verify_tokens))
-    for column in ("branch_live", "branch_depth"):
-        _length(arrays, column, branches, "value a branch")
-    group_tree = np.repeat(np.arange(trees), np.diff(arrays.tree_groups))
-    branch_tree = np.repeat(group_tree, np.diff(arrays.group_branches))
-    paths = np.diff(arrays.tree_paths)[branch_tree]
-    inside = (arrays.branch_path >= -1) & (arrays.branch_path < paths)
-    _require(inside.all(), "branch_path", "path nodes of the branch's tree")
-    _range(arrays, "branch_live", -1, len(arrays.live_offsets) - 1)
-    _range(arrays, "branch_depth", 0, 2**31 - 1)
-    _require(len(arrays.dense_masks) % max(words, 1) == 0, "dense_masks", "whole rows")
-    dense = len(arrays.dense_masks) // max(words, 1)
-    _range(arrays, "group_dense", -1, dense)
-    _length(arrays, "tree_taken", trees, "row a tree")
-    _range(arrays, "tree_taken", -1, dense)
-    _range(arrays, "tokens", 0, size)
-    _range(arrays, "verify_tokens", 0, size)
-    _offsets(arrays, "vocabulary_offsets", size, len(arrays.vocabulary_bytes))
+def _own_numbers(offsets: NDArray[np.int64]) -> NDArray[Any]:
+    """Return the number of each element within its own range of ``offsets``."""
+    return np.arange(offsets[-1]) - np.repeat(offsets[:-1], np.diff(offsets))
+
+
+def _check_groups(arrays: Columns) -> None:
+    trees = len(arrays["tree_paths"]) - 1
+    group_tree = np.repeat(np.arange(trees), np.diff(arrays["tree_groups"]))
+    branch_tree = np.repeat(group_tree, np.diff(arrays["group_branches"]))
+    paths, at = np.diff(arrays["tree_paths"])[branch_tree], arrays["branch_path"]
+    require(((at >= -1) & (at < paths)).all(), "branch_path", "path nodes of the branch's tree")
+    require_range(arrays, "branch_live", -1, len(arrays["live_offsets"]) - 1)
+    require_range(arrays, "branch_depth", 0, _LARGEST)
+
+
+def _check_tokens(arrays: Columns) -> None:
+    """Groups may hold tokens that spell something alone: no end id, no padding."""
+    sizes = np.diff(arrays["vocabulary_offsets"])
+    words = mask_words(len(sizes))
+    dense = len(arrays["dense_masks"]) // words
+    require_range(arrays, "group_dense", -1, dense)
+    require_range(arrays, "tree_taken", -1, dense)
+    for column in ("tokens", "verify_tokens"):
+        require_range(arrays, column, 0, len(sizes))
+        require((sizes[arrays[column]] > 0).all(), column, "tokens that spell something")
+    spelling = np.zeros(32 * words, np.bool_)
+    spelling[: len(sizes)] = sizes > 0
+    others = ~np.packbits(spelling, bitorder="little").view("<u4")
+    masks = arrays["dense_masks"].view(np.uint32).reshape(dense, words)
+    require(not (masks & others).any(), "dense_masks", "tokens that spell something")

@@ -14,6 +14,8 @@ from collections.abc import Iterable
 from typing import Any
 
 LINE_BREAKS = frozenset("\n\r\v\f\x1c\x1d\x1e\x85\u2028\u2029")
+MAX_RUN = 1000
+"""Largest bound N: each blank of a run is a state of the scanner."""
 INDENTATION = 4
 """Blanks of indentation for each blank on a line."""
 

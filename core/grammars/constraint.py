@@ -13,7 +13,7 @@ from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
 from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
-from cdec.core.grammars.artifact import check_grammar
+from cdec.core.grammars.artifact import check_grammar, check_grammar_shape
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays, arrays_from
 from cdec.core.grammars.engine.engine import DEFAULT_BUDGET, Engine
 from cdec.core.grammars.explain import explain
@@ -48,7 +48,7 @@ class GrammarConstraint(StoredConstraint):
     """
 
     kind = "grammar"
-    artifact = ArtifactKind(COLUMNS, check_grammar, 1)
+    artifact = ArtifactKind(COLUMNS, check_grammar_shape, check_grammar, 2)
     tree_parameters = frozenset({"state", "width"})
     has_terminals = True
     takes_bytes = True

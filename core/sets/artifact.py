@@ -2,14 +2,22 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Iterator, Mapping
-from typing import Any
+from collections.abc import Mapping
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cdec.core.errors import ArtifactInvalidError
+from cdec.core.artifacts.checks import (
+    Columns,
+    chunks,
+    json_object,
+    require,
+    require_counts,
+    require_ends,
+    require_length,
+    require_range,
+    require_rising,
+    vocabulary_size,
+)
 from cdec.core.mask import mask_words
 
 COLUMNS: Mapping[str, str] = {
@@ -41,153 +49,133 @@ artifact can be read without its tokenizer.
 """
 
 DENSE_DEGREE = 256
-CHUNK = 1 << 20
-"""Elements checked at a time: temporary arrays stay in the cache."""
+_FORMS = ("none", "nfc", "nfkc")
 
 
-def check_set(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+def check_set_shape(arrays: Columns, metadata: Mapping[str, str]) -> None:
+    """Check lengths, ends of offsets and options: all that a set takes for granted when it opens.
+
+    Args:
+        arrays: The columns.
+        metadata: The schema metadata; ``cdec.vocabulary_size``, ``cdec.options`` and
+            ``cdec.counts`` are used.
+
+    Raises:
+        ArtifactInvalidError: An invariant does not hold. Cost: the same for every set.
+    """
+    size = vocabulary_size(arrays, metadata)
+    _check_options(metadata)
+    require_counts(metadata)
+    rows, nodes = len(arrays["row_offsets"]) - 1, len(arrays["node_token"])
+    require(0 < rows < 2**31, "row_offsets", "a set has between 1 and 2**31 - 1 rows")
+    require_ends(arrays, "row_offsets", rows, len(arrays["tokens"]))
+    require(nodes, "node_token", "at least the root")
+    for name in ("node_link", "node_degree", "node_row", "node_count"):
+        require_length(arrays, name, nodes, "value a node")
+    words = len(arrays["dense_nodes"]) * mask_words(size)
+    require(len(arrays["dense_masks"]) == words, "dense_masks", "one mask a dense node")
+    require_length(arrays, "text_row", len(arrays["text_hash"]), "row a hash")
+    lines = len(arrays["source_lines"])
+    require_ends(arrays, "source_offsets", rows, lines)
+    if len(arrays["id_offsets"]) or len(arrays["id_bytes"]):
+        require_ends(arrays, "id_offsets", lines, len(arrays["id_bytes"]))
+
+
+def check_set(arrays: Columns, metadata: Mapping[str, str]) -> None:
     """Check every index of a set's arrays, so that no kernel can read outside of them.
 
     The trie must be in level order: the children of the inner nodes, taken in order, are exactly
     the nodes 1, 2, ... So every child comes after its parent; cycles and orphans are impossible.
+    That the trie is the one of the rows is a matter of ``compilers.sets.verify``.
 
     Args:
-        arrays: The columns.
-        metadata: The schema metadata; ``cdec.vocabulary_size`` and ``cdec.options`` are used.
+        arrays: The columns; ``check_set_shape`` found them good.
+        metadata: The schema metadata; ``cdec.vocabulary_size`` is used.
 
     Raises:
         ArtifactInvalidError: An invariant does not hold. Cost: one read of every array but the ids.
     """
-    size = _metadata_integer(metadata, "cdec.vocabulary_size")
-    _require(size > 0, "cdec.vocabulary_size", "a positive integer")
-    _check_options(metadata)
-    rows = len(arrays["row_offsets"]) - 1
-    _offsets(arrays, "row_offsets", len(arrays["tokens"]))
-    _require(0 < rows < 2**31, "row_offsets", "a set has between 1 and 2**31 - 1 rows")
-    _range(arrays, "tokens", 0, size)
+    size, rows = int(metadata["cdec.vocabulary_size"]), len(arrays["row_offsets"]) - 1
+    for name in ("row_offsets", "source_offsets", "id_offsets", "vocabulary_offsets"):
+        require_rising(arrays, name)
+    require_range(arrays, "tokens", 0, size)
     _check_trie(arrays, rows, size)
-    _check_dense(arrays, size)
-    _check_index(arrays, rows)
-    _check_sources(arrays, rows)
-    _offsets(arrays, "vocabulary_offsets", len(arrays["vocabulary_bytes"]))
-    _require(len(arrays["vocabulary_offsets"]) == size + 1, "vocabulary_offsets", "one a token id")
-
-
-def _require(holds: object, column: str, expected: str) -> None:
-    if not holds:
-        raise ArtifactInvalidError(
-            f"column {column} breaks an invariant: expected {expected}",
-            hint="compile the artifact again",
-            column=column,
-        )
-
-
-def _metadata_integer(metadata: Mapping[str, str], key: str) -> int:
-    text = metadata.get(key, "")
-    _require(text.isascii() and text.isdigit() and len(text) < 12, key, "a positive integer")
-    return int(text)
+    _check_dense(arrays)
+    require_range(arrays, "text_row", 0, rows)
+    require_rising(arrays, "text_hash", "sorted hashes")
+    require_range(arrays, "source_lines", 1, 2**62)
 
 
 def _check_options(metadata: Mapping[str, str]) -> None:
+    options = json_object(metadata, "cdec.options")
     try:
-        options = json.loads(metadata.get("cdec.options", ""))
         heads = [bytes.fromhex(head) for head in options["heads"]]
         bytes.fromhex(options["suffix_bytes"])
         bytes.fromhex(options["prefix_bytes"])
-        dict(json.loads(metadata["cdec.counts"]))
-    except (ValueError, KeyError, TypeError, RecursionError):
+    except (ValueError, KeyError, TypeError):
         heads = []
-    _require(1 <= len(heads) <= 2, "cdec.options", "options and counts of compile-set as JSON")
+    require(1 <= len(heads) <= 2, "cdec.options", "options of compile-set as JSON")
+    require(options.get("normalize", "none") in _FORMS, "cdec.options", f"a form of {_FORMS}")
+    ends = options.get("ends_itself", False)
+    require(isinstance(ends, bool), "cdec.options", "ends_itself to be true or false")
 
 
-def _chunks(n: int) -> Iterator[tuple[int, int]]:
-    yield from ((start, min(start + CHUNK, n)) for start in range(0, n, CHUNK))
-
-
-def _range(arrays: Mapping[str, NDArray[Any]], column: str, low: int, high: int) -> None:
-    array = arrays[column]
-    for a, b in _chunks(len(array)):
-        part = array[a:b]
-        _require(part.min() >= low and part.max() < high, column, f"values in [{low}, {high})")
-
-
-def _offsets(arrays: Mapping[str, NDArray[Any]], column: str, end: int) -> None:
-    array = arrays[column]
-    _require(len(array) and array[0] == 0 and array[-1] == end, column, f"offsets from 0 to {end}")
-    for a, b in _chunks(len(array) - 1):
-        _require((array[a : b + 1][1:] >= array[a:b]).all(), column, "offsets that never fall")
-
-
-def _check_trie(arrays: Mapping[str, NDArray[Any]], rows: int, size: int) -> None:
+def _check_trie(arrays: Columns, rows: int, size: int) -> None:
     names = ["node_token", "node_link", "node_degree", "node_row", "node_count"]
     nodes = len(arrays["node_token"])
-    _require(nodes, "node_token", "at least the root")
-    for name in names:
-        _require(len(arrays[name]) == nodes, name, f"one value a node ({nodes})")
-    _range(arrays, "node_token", -1, size)
-    _range(arrays, "node_degree", 0, nodes)
-    _range(arrays, "node_row", 0, rows)
-    _range(arrays, "node_count", 1, rows + 1)
+    require_range(arrays, "node_token", -1, size)
+    require_range(arrays, "node_degree", 0, nodes)
+    require_range(arrays, "node_row", 0, rows)
+    require_range(arrays, "node_count", 1, rows + 1)
     offsets, next_child = arrays["row_offsets"], 1
-    for a, b in _chunks(nodes):
+    for a, b in chunks(nodes):
         token, link, degree, row, count = (arrays[name][a:b] for name in names)
-        _require((row.astype(np.int64) + count <= rows).all(), "node_count", "rows that exist")
+        require((row.astype(np.int64) + count <= rows).all(), "node_count", "rows that exist")
         ends = next_child + np.cumsum(degree, dtype=np.int64)
         inner = degree > 0
         first = ends - degree
-        _require((link[inner] == first[inner]).all(), "node_link", "children in level order")
-        _require(
+        require((link[inner] == first[inner]).all(), "node_link", "children in level order")
+        require(
             (first[inner] > np.arange(a, b)[inner]).all(), "node_link", "children after parents"
         )
         next_child = int(ends[-1])
         leaf, leaf_row = link[~inner], row[~inner]
         inside = (leaf >= offsets[leaf_row]) & (leaf <= offsets[leaf_row + 1])
-        _require(inside.all(), "node_link", "leaves that point into their row")
-        _require((count[~inner] == 1).all(), "node_count", "one row a leaf")
-        _require(
+        require(inside.all(), "node_link", "leaves that point into their row")
+        require((count[~inner] == 1).all(), "node_count", "one row a leaf")
+        require(
             not (inner & (token < 0))[1 if a == 0 else 0 :].any(), "node_token", "END is a leaf"
         )
-    _require(next_child == nodes, "node_degree", "every node but the root to have one parent")
+    require(next_child == nodes, "node_degree", "every node but the root to have one parent")
     _check_siblings(arrays, nodes)
 
 
-def _check_siblings(arrays: Mapping[str, NDArray[Any]], nodes: int) -> None:
+def _check_siblings(arrays: Columns, nodes: int) -> None:
     """Siblings must be sorted and distinct: binary search relies on it."""
     token, degree = arrays["node_token"], arrays["node_degree"]
     begins_family = np.zeros(nodes + 1, np.bool_)
     begins_family[np.cumsum(degree, dtype=np.int64) - degree + 1] = True
-    for a, b in _chunks(nodes - 1):
+    for a, b in chunks(nodes - 1):
         rises = token[a + 1 : b + 1] > token[a:b]
         rises |= begins_family[a + 1 : b + 1]
-        _require(rises.all(), "node_token", "siblings sorted by token")
+        require(rises.all(), "node_token", "siblings sorted by token")
 
 
-def _check_dense(arrays: Mapping[str, NDArray[Any]], size: int) -> None:
-    """The packed masks must belong to exactly the nodes of high degree and have as many bits."""
-    dense, masks, degree = arrays["dense_nodes"], arrays["dense_masks"], arrays["node_degree"]
+def _check_dense(arrays: Columns) -> None:
+    """The packed masks must belong to exactly the nodes of high degree, and hold their children."""
+    dense, degree, token = arrays["dense_nodes"], arrays["node_degree"], arrays["node_token"]
     expected = np.flatnonzero(degree >= DENSE_DEGREE)
-    _require(np.array_equal(dense, expected), "dense_nodes", "the nodes of degree >= 256")
-    _require(len(masks) == len(dense) * mask_words(size), "dense_masks", "one mask a dense node")
+    require(np.array_equal(dense, expected), "dense_nodes", "the nodes of degree >= 256")
     if not len(dense):
         return
-    has_end = arrays["node_token"][arrays["node_link"][dense]] < 0
-    bits = np.bitwise_count(masks.reshape(len(dense), -1).view(np.uint32)).sum(axis=1)
-    _require((bits == degree[dense] - has_end).all(), "dense_masks", "one bit a child")
-
-
-def _check_index(arrays: Mapping[str, NDArray[Any]], rows: int) -> None:
-    hashes = arrays["text_hash"]
-    _require(len(arrays["text_row"]) == len(hashes), "text_row", "one row a hash")
-    _range(arrays, "text_row", 0, rows)
-    for a, b in _chunks(len(hashes) - 1):
-        _require((hashes[a + 1 : b + 1] >= hashes[a:b]).all(), "text_hash", "sorted hashes")
-
-
-def _check_sources(arrays: Mapping[str, NDArray[Any]], rows: int) -> None:
-    lines = len(arrays["source_lines"])
-    _offsets(arrays, "source_offsets", lines)
-    _require(len(arrays["source_offsets"]) == rows + 1, "source_offsets", "one range a row")
-    _range(arrays, "source_lines", 1, 2**62)
-    if len(arrays["id_offsets"]) or len(arrays["id_bytes"]):
-        _offsets(arrays, "id_offsets", len(arrays["id_bytes"]))
-        _require(len(arrays["id_offsets"]) == lines + 1, "id_offsets", "one id a source line")
+    masks = arrays["dense_masks"].reshape(len(dense), -1).view(np.uint32)
+    for mask, first, count in zip(
+        masks, arrays["node_link"][dense].tolist(), degree[dense].tolist(), strict=True
+    ):
+        children = token[first : first + count]
+        children = children[int(children[0] < 0) :]
+        bits = mask[children >> 5] >> (children & 31).astype(np.uint32)
+        require((bits & 1).all(), "dense_masks", "the bits of the children")
+        # Siblings are distinct, so that as many bits are these bits.
+        total = int(np.bitwise_count(mask).sum())
+        require(total == len(children), "dense_masks", "one bit a child")

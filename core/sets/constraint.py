@@ -17,7 +17,7 @@ from cdec.core.constraint import Constraint
 from cdec.core.errors import UsageError
 from cdec.core.session import Session
 from cdec.core.sets.accepted_rows import restriction
-from cdec.core.sets.artifact import COLUMNS, check_set
+from cdec.core.sets.artifact import COLUMNS, check_set, check_set_shape
 from cdec.core.sets.filter import RowFilter
 from cdec.core.sets.members import MemberIndex, SetMembers
 from cdec.core.sets.report import TreeNode, describe_tree, statistics
@@ -46,7 +46,7 @@ class SetConstraint(StoredConstraint):
     """
 
     kind = "set"
-    artifact = ArtifactKind(COLUMNS, check_set, 1)
+    artifact = ArtifactKind(COLUMNS, check_set_shape, check_set, 2)
     tree_parameters = frozenset({"depth", "width"})
     is_sound = True
     lists_members = True

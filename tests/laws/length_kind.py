@@ -12,11 +12,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.artifacts.checks import require, require_length
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
 from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.device_session import on_device
-from cdec.core.errors import ArtifactInvalidError
 from cdec.core.mask import mask_words, pack_mask
 from cdec.core.mask_kernels import allowed_of_masks, forced_of_masks
 from cdec.core.session import DEAD, DONE, Session
@@ -39,11 +39,15 @@ def compile_length(least: int, most: int, vocabulary: Vocabulary, path: Path) ->
     return path
 
 
+def check_two(columns: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+    """Refuse another number of bounds than two."""
+    require_length(columns, "bounds", 2, "bound below and above")
+
+
 def check_length(columns: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
     """Refuse bounds that no text has."""
-    bounds = columns["bounds"].tolist()
-    if len(bounds) != 2 or not 0 <= bounds[0] <= bounds[1]:
-        raise ArtifactInvalidError("column bounds: expected two rising counts of bytes")
+    least, most = columns["bounds"].tolist()
+    require(0 <= least <= most, "bounds", "two rising counts of bytes")
 
 
 class LengthConstraint(StoredConstraint):
@@ -52,6 +56,7 @@ class LengthConstraint(StoredConstraint):
     kind = "length"
     artifact = ArtifactKind(
         {"bounds": "int64", "vocabulary_offsets": "int64", "vocabulary_bytes": "uint8"},
+        check_two,
         check_length,
         1,
     )

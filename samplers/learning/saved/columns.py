@@ -143,17 +143,28 @@ def _enter(
     tree.update()
 
 
+def check_shape(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
+    """Check that there is a root, and one value of everything a node.
+
+    Raises:
+        ArtifactInvalidError: There is not.
+    """
+    count = len(arrays["parent"])
+    for name in ("token", "edge", "mass", "flags"):
+        _require(len(arrays[name]) == count, f"{len(arrays[name])} values of {name}, not {count}")
+    _require(count > 0, "no root")
+    _require(len(arrays["totals"]) == 2, "totals of something else")
+
+
 def check(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> None:
-    """Check what can be checked without the model: shapes, order, families, signs.
+    """Check what can be checked without the model: order, families, signs.
 
     Raises:
         ArtifactInvalidError: Something is wrong.
     """
     parent, flags = arrays["parent"], arrays["flags"]
     count = len(parent)
-    for name in ("token", "edge", "mass", "flags"):
-        _require(len(arrays[name]) == count, f"{len(arrays[name])} values of {name}, not {count}")
-    _require(count > 0 and parent[0] == NIL, "no root")
+    _require(parent[0] == NIL, "no root")
     rest = parent[1:].astype(np.int64)
     _require(bool(np.all((rest >= 0) & (rest <= np.arange(count - 1)))), "a parent after its child")
     _require(bool(np.all(np.diff(rest) >= 0)), "levels out of order")
@@ -166,7 +177,7 @@ def check(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> No
     # Comparisons are false for NaN.
     _require(bool(np.all(mass <= _ROUNDING)), "a mass above 1")
     totals = arrays["totals"]
-    _require(len(totals) == 2 and bool(np.all(totals <= _ROUNDING)), "totals above 1")
+    _require(bool(np.all(totals <= _ROUNDING)), "totals above 1")
 
 
 def check_bounds(batch: Batch, request: int, restored: Restored, path: str) -> None:

@@ -48,7 +48,7 @@ _ELSEWHERE = "Name a file in a folder that can be written to with `tree`."
 
 KIND = "tree"
 KINDS: Mapping[str, ArtifactKind] = {
-    KIND: ArtifactKind(tree_columns.COLUMNS, tree_columns.check, 1)
+    KIND: ArtifactKind(tree_columns.COLUMNS, tree_columns.check_shape, tree_columns.check, 1)
 }
 
 

@@ -13,13 +13,13 @@ from cdec.core.artifacts.kinds import open_artifact
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.constraint import Constraint
 from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError
-from cdec.core.grammars.artifact import check_grammar
 from cdec.core.grammars.columns import COLUMNS, arrays_from
 from cdec.core.grammars.constraint import GrammarConstraint
 from cdec.core.mask import allocate_mask
 from tests.core.grammars.engine.engine_cases import COMMENTS, GENERAL, JSON, byte_vocabulary, walk
 from tests.laws.sessions import state_masks
 
+check_all = GrammarConstraint.artifact.check_all
 EXTRA = ('{"', '"}', "],", "/*", "1+", "/b", "((")
 
 
@@ -71,14 +71,14 @@ FREE = {"vocabulary_bytes", "dense_masks"}
 @pytest.mark.parametrize("column", sorted(set(COLUMNS) - FREE))
 def test_an_index_out_of_range_is_refused(compiled, column):
     columns, metadata = compiled
-    check_grammar(columns, metadata)
+    check_all(columns, metadata)
     array = columns[column]
     for wrong in [-(2**31)] + ([] if column in UNBOUNDED else [2**31 - 1]):
         for at in {0, len(array) // 2, len(array) - 1} if len(array) else ():
             broken = array.copy()
             broken[at] = wrong
             with pytest.raises(ArtifactInvalidError) as caught:
-                check_grammar({**columns, column: broken}, metadata)
+                check_all({**columns, column: broken}, metadata)
             assert caught.value.details["column"]
 
 
@@ -89,7 +89,7 @@ def test_a_column_of_another_length_is_refused(compiled, column):
     columns, metadata = compiled
     broken = np.append(columns[column], columns[column][-1:] if len(columns[column]) else 0)
     with pytest.raises(ArtifactInvalidError):
-        check_grammar({**columns, column: broken.astype(columns[column].dtype)}, metadata)
+        check_all({**columns, column: broken.astype(columns[column].dtype)}, metadata)
 
 
 def test_path_nodes_before_their_parents_are_refused(compiled):
@@ -98,7 +98,7 @@ def test_path_nodes_before_their_parents_are_refused(compiled):
     at = int(np.flatnonzero(np.diff(columns["tree_paths"]) > 0)[0])
     parents[columns["tree_paths"][at]] = 0
     with pytest.raises(ArtifactInvalidError, match="path_parent"):
-        check_grammar({**columns, "path_parent": parents}, metadata)
+        check_all({**columns, "path_parent": parents}, metadata)
 
 
 def test_unsorted_actions_are_refused(compiled):
@@ -108,7 +108,7 @@ def test_unsorted_actions_are_refused(compiled):
     terminals = columns["action_terminals"].copy()
     terminals[at], terminals[at + 1] = terminals[at + 1], terminals[at]
     with pytest.raises(ArtifactInvalidError, match="action_terminals"):
-        check_grammar({**columns, "action_terminals": terminals}, metadata)
+        check_all({**columns, "action_terminals": terminals}, metadata)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +130,7 @@ def test_metadata_that_does_not_fit_is_refused(compiled, key, value):
     if value is not None:
         broken[key] = value
     with pytest.raises(ArtifactInvalidError):
-        check_grammar(columns, broken)
+        check_all(columns, broken)
 
 
 @pytest.mark.parametrize("lexer", ["contextual", "dynamic"])
