@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 DRAWS = Option(name="n", type=int, default=1, unit="texts", at_least=1)
 """How many texts are drawn for a prompt."""
+MAX_NEW_TOKENS = Option(name="max_new_tokens", type=int, unit="tokens", at_least=1)
+"""Most tokens of a text, end event not counted."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,8 +30,8 @@ class Request:
         seeds: One seed a draw, so ``len(seeds)`` samples are asked for.
         id: Copied into the samples.
         indices: Number of each draw within its record; ``0..n-1`` if None.
-        max_new_tokens: Most tokens of a text, end event not counted; None takes the constraint's
-            longest member, or 256.
+        max_new_tokens: Most tokens of a text, end event not counted, at least 1; None takes the
+            constraint's longest member, or 256.
         input: Fields passed through to the samples.
     """
 

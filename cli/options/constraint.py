@@ -70,7 +70,8 @@ class ConstraintOptions(CommonOptions):
     heal: Annotated[
         bool,
         Declared(
-            "Grammars: cut the prompt's last token off, and let any tokens spell its text.",
+            "Grammars: cut the prompt's last tokens off, as many as one longer token could join, "
+            "and let any tokens spell their text.",
             PROMPTS,
             decides=True,
         ),

@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options.shared import METHOD
+from cdec.samplers.request import MAX_NEW_TOKENS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,7 +50,7 @@ class DecodingOptions(WarpingOptions):
         Declared(
             "Longest text, tokens; the longest member for sets, else 256.",
             METHOD,
-            at_least=1,
+            at_least=MAX_NEW_TOKENS.at_least,
             decides=True,
             common=True,
         ),

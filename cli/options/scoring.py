@@ -15,6 +15,7 @@ from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.prompts import PromptOptions
 from cdec.cli.options.texts import TextRecordOptions
 from cdec.samplers.options import ROUND
+from cdec.samplers.request import MAX_NEW_TOKENS
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -83,7 +84,7 @@ class ScoreOptions(
         Declared(
             "Longest member; the set's or the model's own limit if not given.",
             shared.METHOD,
-            at_least=1,
+            at_least=MAX_NEW_TOKENS.at_least,
         ),
     ] = None
     candidates: Annotated[

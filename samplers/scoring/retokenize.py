@@ -145,7 +145,7 @@ class Retokenizer:
 
     def _request(self, prompt: Prompt, ways: Ways, number: int) -> Request:
         constraint = WaysConstraint(ways, self._model.vocabulary, ends_itself=not self._end)
-        return Request(prompt, constraint, [0], id=number, max_new_tokens=len(ways))
+        return Request(prompt, constraint, [0], id=number)
 
     def _is_drawn(self, request: Request) -> bool:
         """Whether there is an event to draw: not for the empty text without its end."""

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from cdec.core.errors import CdecError, ContextLengthError, UsageError
-from cdec.core.options import Option
-from cdec.samplers.request import Request
+from cdec.core.options import LARGEST_COUNT, Option
+from cdec.samplers.request import MAX_NEW_TOKENS, Request
 from cdec.samplers.scoring.bracket import mass_brackets
 from cdec.samplers.scoring.paths import CHUNK_BYTES, PathScores, score_paths
 from cdec.samplers.scoring.result import Score, ScoreRequest
@@ -27,9 +27,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Score", "ScoreRequest", "Scorer"]
 
-_UNBOUNDED = 1 << 31
+_UNBOUNDED = LARGEST_COUNT
 _CANDIDATES = Option(name="candidates", type=int, default=0, unit="candidates", at_least=0)
-_MAX_NEW_TOKENS = Option(name="max_new_tokens", type=int, unit="tokens", at_least=1)
 _NO_BRACKET: Mapping[str, float | None] = {"log_mass_lower": None, "log_mass_upper": None}
 
 
@@ -62,7 +61,7 @@ class Scorer:
     ) -> None:
         self._model = model
         self._candidates = _CANDIDATES.check(candidates)
-        self._max_new_tokens = _MAX_NEW_TOKENS.check(max_new_tokens)
+        self._max_new_tokens = MAX_NEW_TOKENS.check(max_new_tokens)
         self._end = end
         self._chunk_bytes = chunk_bytes
 
@@ -126,9 +125,7 @@ class Scorer:
     def _opened(self, request: ScoreRequest) -> Request:
         constraint = request.constraint
         limit = self._max_new_tokens
-        if limit is None and constraint is not None:
-            limit = constraint.max_tokens
-        if limit is None:
+        if limit is None and (constraint is None or constraint.max_tokens is None):
             limit = _UNBOUNDED
         return Request(request.prompt, constraint, [request.seed], max_new_tokens=limit)
 

@@ -12,8 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.constraint import DONE
-from cdec.core.errors import CdecError, TokenizerMismatchError, UsageError
+from cdec.core.errors import CdecError, TokenizerMismatchError
 from cdec.samplers.learning.tree.prefix_tree import PrefixTree
+from cdec.samplers.request import MAX_NEW_TOKENS
 
 if TYPE_CHECKING:
     from typing import Self
@@ -208,16 +209,10 @@ class Batch:
 
 
 def _text_limit(request: Request) -> int:
-    limit = request.max_new_tokens
+    limit: int | None = MAX_NEW_TOKENS.check(request.max_new_tokens)
     if limit is None and request.constraint is not None:
         limit = request.constraint.max_tokens
-    if limit is None:
-        limit = DEFAULT_MAX_NEW_TOKENS
-    if limit < 0:
-        raise UsageError(
-            f"`max_new_tokens` is {limit}, expected 0 or more", hint="Raise `max_new_tokens`."
-        )
-    return limit
+    return DEFAULT_MAX_NEW_TOKENS if limit is None else limit
 
 
 def require_same_vocabulary(model: LanguageModel, constraint: Constraint) -> None:

@@ -102,10 +102,6 @@ def test_cut_particles_have_weight_zero() -> None:
         "ab",
         None,
     )
-    none_at_all = SmcSampler(particles=4).draw(
-        toy.model(), toy.constraint, "", rng=np.random.default_rng(1), max_new_tokens=0
-    )[0]
-    assert (none_at_all.finish_reason, list(none_at_all.token_ids)) == ("length", [])
 
 
 def test_the_share_beyond_the_limit_is_estimated_under_resampling() -> None:

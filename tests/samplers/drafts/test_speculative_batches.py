@@ -76,7 +76,7 @@ def requests() -> list[Request]:
         Request([2, 3, 2, 3], None, seeds=range(20, 25), id="b", max_new_tokens=3),
         Request([1, 2], other, seeds=range(40, 46), id="c"),
         Request([0, 1, 2, 0], own, seeds=range(60, 64), id="d", max_new_tokens=2),
-        Request([], None, seeds=[5, 6, 7], id="e", max_new_tokens=0),
+        Request([], None, seeds=[5, 6, 7], id="e", max_new_tokens=1),
     ]
 
 

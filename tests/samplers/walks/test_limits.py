@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
 
-from cdec.core.errors import ContextLengthError
+from cdec.core.errors import ContextLengthError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.samplers import SAMPLERS
 from cdec.samplers.request import Request
+from cdec.samplers.sampling import sample as draw_many
+from cdec.samplers.scoring.score import Scorer
 from tests.laws.gtest import g_test
 from tests.laws.toys import Toy, toy_b, toy_set
 from tests.samplers.enumeration import disc, log_prob, masked
@@ -53,15 +56,31 @@ def test_disc_rejects_cut_candidates_as_weight_zero(recycle: bool) -> None:
     )
 
 
-def test_no_tokens_at_all_allow_the_empty_text_only() -> None:
+def test_a_set_of_the_empty_text_allows_no_token() -> None:
     toy = toy_b()
+    empty = toy_set([()], toy.vocabulary)
     for name in SAMPLERS:
         sample = made(name, toy.vocabulary).draw(
-            toy.model(), toy.constraint, "", rng=np.random.default_rng(1), max_new_tokens=0
+            toy.model(), empty, "", rng=np.random.default_rng(1)
         )[0]
         assert list(sample.token_ids) == []
         assert sample.finish_reason == ("complete" if sample.logprob is not None else "length")
-        assert not sample.valid
+        assert sample.valid is (sample.finish_reason == "complete")
+
+
+@pytest.mark.parametrize("limit", [0, -1, 2.5, True])
+def test_python_refuses_the_limits_that_the_command_line_refuses(limit: Any) -> None:
+    toy = toy_b()
+    refused = pytest.raises(UsageError, match="`max_new_tokens` is")
+    for name in SAMPLERS:
+        with refused:
+            made(name, toy.vocabulary).draw(
+                toy.model(), toy.constraint, "", rng=np.random.default_rng(1), max_new_tokens=limit
+            )
+    with refused:
+        draw_many(toy.model(), toy.constraint, "", method="masked", max_new_tokens=limit)
+    with refused:
+        Scorer(toy.model(), max_new_tokens=limit)
 
 
 def test_the_default_limit_is_the_longest_member() -> None:
