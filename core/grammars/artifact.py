@@ -133,7 +133,8 @@ def _check_metadata(metadata: Mapping[str, str], arrays: Columns) -> None:
     require(len(names["terminals"]) == len(arrays["ignored"]), "cdec.names", "one name a terminal")
     rules = json_list("cdec.names", names, "rules")
     require(all(map(_is_rule, rules)), "cdec.names", "rules with a left and a right side")
-    require(len(rules) == len(arrays["rule_lhs"]), "cdec.names", "one entry a rule")
+    lengths = [len(symbols) for _, symbols in rules]
+    require(arrays["rule_length"].tolist() == lengths, "rule_length", "the lengths of the rules")
     require("cdec.grammar" in metadata, "cdec.grammar", "the source text")
     require(metadata.get("cdec.sound") in ("0", "1"), "cdec.sound", "0 or 1")
 

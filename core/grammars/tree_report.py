@@ -206,7 +206,8 @@ def _path(names: Names, base: int, node: int) -> list[str]:
         terminal = int(arrays.path_terminal[base + node])
         entered = f">{arrays.path_next[base + node]}"
         labels.append(entered if terminal < 0 else names.terminal(terminal))
-        node = int(arrays.path_parent[base + node])
+        # A parent stands before its children: this ends, whatever the file holds.
+        node = min(int(arrays.path_parent[base + node]), node - 1)
     return labels[::-1]
 
 

@@ -146,7 +146,8 @@ class SetMembers:
 
     def entity_ids(self, rows: NDArray[np.int64]) -> list[str]:
         """Return the distinct entity ids of some rows, in the order of their source lines."""
-        ranges = [range(*self.source_offsets[row : row + 2].tolist()) for row in rows.tolist()]
+        known = range(len(self.source_lines))
+        ranges = [known[slice(*self.source_offsets[row : row + 2])] for row in rows.tolist()]
         positions = sorted(
             (position for part in ranges for position in part), key=self.source_lines.__getitem__
         )

@@ -116,8 +116,9 @@ def _describe(rows: SetRows, node: int, at: int, depth: int, width: int) -> Tree
         ids = arrays.row(row)[max(at - 1, 0) :].tolist()
         return TreeNode(ids, rows.vocabulary.decode(ids), 1, True, [], 0)
     ids = [int(arrays.node_token[node])] if node else []
-    first = int(arrays.node_link[node])
-    children = np.arange(first, first + degree)
+    # Children stand behind their parents: this ends, whatever the file holds.
+    first = max(int(arrays.node_link[node]), node + 1)
+    children = np.arange(first, min(first + degree, arrays.n_nodes))
     kept = _kept_rows(rows, children)
     ends_here = bool(arrays.node_token[first] == END and kept[0])
     ordinary = (kept > 0) & (arrays.node_token[children] != END)

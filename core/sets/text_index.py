@@ -26,9 +26,9 @@ _SHIFT = np.uint64(33)
 
 @njit(cache=True, nogil=True, inline="always")
 def hash_bytes(data: NDArray[np.uint8], start: int, stop: int) -> Any:
-    """Hash ``data[start:stop]`` to a uint64."""
+    """Hash ``data[start:stop]`` to a uint64; what lies outside of ``data`` is left out."""
     value = _FNV_OFFSET
-    for i in range(start, stop):
+    for i in range(max(start, 0), min(stop, len(data))):
         value = (value ^ np.uint64(data[i])) * _FNV_PRIME
     value = (value ^ (value >> _SHIFT)) * _MIX_1
     value = (value ^ (value >> _SHIFT)) * _MIX_2
@@ -66,6 +66,8 @@ def _row_spells(
     text: NDArray[np.uint8],
 ) -> bool:
     """Say whether the tokens' bytes are exactly ``text``."""
+    if start < 0 or stop > len(tokens):
+        return False
     at = 0
     for i in range(start, stop):
         token = tokens[i]
@@ -161,6 +163,8 @@ class TextIndex:
 
     def _spells(self, row: int, full: NDArray[np.uint8]) -> bool:
         vocabulary = self._vocabulary
+        if not 0 <= row < len(self._row_offsets) - 1:
+            return False
         start, stop = int(self._row_offsets[row]), int(self._row_offsets[row + 1])
         flat, offsets = vocabulary.flat_bytes, vocabulary.byte_offsets
         return bool(_row_spells(self._tokens, start, stop, flat, offsets, full))

@@ -13,6 +13,7 @@ from threading import Lock
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.errors import LimitError
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.addresses import ADDRESSES
@@ -23,6 +24,8 @@ __all__ = ["DEFAULT_BUDGET", "Engine"]
 
 DEFAULT_BUDGET = 256 << 20
 """Bytes of masks and memos of one engine."""
+_MOST_BYTES = 4 << 30
+"""Of stacks, masks and memos together: tables that were forged may reduce for ever."""
 
 _CHUNK_BYTES = 1 << 20
 _TABLES = {
@@ -135,11 +138,20 @@ class Engine:
         Args:
             call: Identifies the caller's work. Memos are dropped at most once for one ``call``;
                 after that they grow past the budget, so that the work ends.
+
+        Raises:
+            LimitError: All together have grown past the budget and ``_MOST_BYTES``.
         """
         with self._lock:
             field = int(self.memory.header[NEED]) - 1
             if field < 0:
                 return
+            if self.memory.bytes > max(self.budget, _MOST_BYTES):
+                raise LimitError(
+                    f"the grammar's stacks and masks take {self.memory.bytes:,} bytes",
+                    hint="compile the artifact again, should it be damaged; or draw fewer at once",
+                    limit="memo_bytes",
+                )
             droppable = field in _MEMOS or field in _COUNTED_MEMOS
             if droppable and self._is_full(field) and self._dropped_for is not call:
                 self._dropped_for = call
