@@ -12,8 +12,8 @@ def execute(options: Options, run: Run) -> int:
     For each prompt one JSON line (on a terminal, one row of a table): `mass`, which is P(S), with
     its logarithm and standard error, from --candidates texts drawn as cdec sample --method asap
     draws them; `mass_lower` and `mass_upper`, certified for this model: what was found, and
-    what is not excluded; `length_mass`, the share of it beyond the length limit. Logarithms are
-    natural.
+    what is not excluded; `length_mass_upper`, an upper bound (estimated) of the share of it beyond
+    the length limit. Logarithms are natural.
 
     A bad record becomes an error object in its place, and the exit status is 3.
 

@@ -107,9 +107,12 @@ MASSES: tuple[RecordField, ...] = (
         methods="masked, disc",
     ),
     RecordField(
-        "length_mass",
+        "length_mass_upper",
         "number",
-        "Estimated share of the valid mass that lies beyond the length limit.",
+        "Upper bound, estimated and not certified, of the share of the valid mass that lies beyond "
+        "the length limit: all prefixes that fill the limit and may go on count, though nobody saw "
+        "whether a valid end follows. The share itself may be far smaller. 0 where no such prefix "
+        "was met.",
         (SAMPLE, MASS),
         WITH_MASS,
     ),

@@ -15,8 +15,8 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cdec.samplers.mentored.kernels import divergence, mentored_value, solve
-from cdec.samplers.walks.categorical_kernels import END, end_mass, weigh
-from cdec.samplers.walks.sum_kernels import BLOCK, invert
+from cdec.samplers.walks.categorical_kernels import END
+from cdec.samplers.walks.sum_kernels import BLOCK, FAINT, end_mass, invert, weigh
 
 PLAIN, ONE_HOT, DRAWN = 0, 1, 2
 """What stands against the target: nothing, so its own law is drawn from; a sure guess; a draw."""
@@ -100,12 +100,12 @@ def events_of(scores, row, normalizer, ids, start, n, ends, is_end, values, sums
         law: float64[> n], written: sums to 1, or is 0 where nothing has mass.
 
     Returns:
-        Whether anything has mass.
+        Log of the mass of all of them, -inf where nothing has any.
     """
-    _, total = weigh(scores, row, normalizer, ids, start, n, values, sums)
+    shift, total = weigh(scores, row, normalizer, ids, start, n, values, sums)
     if not total > 0.0:
         law[: n + 1] = 0.0
-        return False
+        return -np.inf
     end = end_mass(ids, start, n, ends, values)
     scale = 1.0 / total
     for j in range(n):
@@ -115,7 +115,7 @@ def events_of(scores, row, normalizer, ids, start, n, ends, is_end, values, sums
             if is_end[ids[start + j]]:
                 law[j] = 0.0
     law[n] = end * scale
-    return True
+    return shift + math.log(total)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -229,7 +229,8 @@ def verify(target, lists, nodes, draft, proposals, numbers, work, chosen, judged
         row, start = rows[s], offsets[list_of[s]]
         n = offsets[list_of[s] + 1] - start
         known = ids, start, n, end_ids, is_end, values, sums
-        if not events_of(scores, row, normalizer[row], *known, q):
+        log_z = events_of(scores, row, normalizer[row], *known, q)
+        if log_z == -np.inf:
             continue
         law, limit = _NO_LAW, np.nan
         for walk in walks[starts[s] : starts[s + 1]]:
@@ -244,10 +245,12 @@ def verify(target, lists, nodes, draft, proposals, numbers, work, chosen, judged
             place = said
             if not accepted[walk]:
                 place = replacement(p, q, n + 1, picks[walk], out, left, sums)
-            aim = mentored_value(p[place], q[place], out[0], out[1])
-            log_ratio[walk] = math.log(q[place] / aim)
             charged[walk], spent[walk] = out[2], out[3]
             tokens[walk], log_p[walk] = END, log_end[s]
             if place < n:
                 tokens[walk] = ids[start + place]
                 log_p[walk] = np.float64(scores[row, tokens[walk]]) - normalizer[row]
+            aim = mentored_value(p[place], q[place], out[0], out[1])
+            log_ratio[walk] = math.log(q[place] / aim)
+            if q[place] < FAINT:
+                log_ratio[walk] = log_p[walk] - log_z - math.log(aim)

@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 from cdec.samplers.learning.rounds import Round, Rounds
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import LENGTH, STUCK, Candidates, Recorder, concatenate
-from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass, rising
+from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass_upper, rising
 from cdec.samplers.walks.selection import candidate_uniforms, chunks, draw_candidates
 
 if TYPE_CHECKING:
@@ -140,7 +140,7 @@ class Learning:
             fields[r] = {
                 **estimate(log_x, bracket, weights).fields(),
                 **bracket.fields(),
-                "length_mass": length_mass(log_x, self._column(r, "log_beyond")[first]),
+                "length_mass_upper": length_mass_upper(log_x, self._column(r, "log_beyond")[first]),
                 "ess": distinct_ess(log_x, self._column(r, "last")[first]),
                 "round": self._rounds.size,
             }

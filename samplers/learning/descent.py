@@ -87,6 +87,7 @@ class Descent:
         self._tree = batch.tree
         self._tree.add_column("state", np.int64, 0)
         self.vectors = Vectors(batch.tree, budget)
+        self._faint: list[NDArray[np.int64]] = []
 
     def start(
         self,
@@ -149,6 +150,22 @@ class Descent:
                 self._charge(nodes, walks.draw[missing[first]])
                 self._build(nodes)
 
+    def settle(self) -> None:
+        """Weigh anew what is left at nodes of which this round took nearly all the mass.
+
+        What was taken must be in the tree by now: it is told from what is left by that.
+        """
+        nodes = np.unique(np.concatenate([np.zeros(0, np.int64), *self._faint]))
+        self._faint = []
+        tree, vectors = self._tree, self.vectors
+        tree["slot"][nodes] = NIL
+        while nodes.size:
+            self._build(nodes)
+            has_vector = tree["slot"][nodes] != NIL
+            ready, nodes = nodes[has_vector], nodes[~has_vector]
+            is_faint = np.empty(len(ready), np.bool_)
+            kernels.sum_up(ready, tree["slot"], vectors.slots, vectors.pool, tree["mass"], is_faint)
+
     def _charge(self, nodes: NDArray[np.int64], draws: NDArray[np.int64]) -> None:
         """Let ``draws`` (int64[n]) pay for the nodes among ``nodes`` that nobody has paid for."""
         tree = self._tree
@@ -188,10 +205,11 @@ class Descent:
         while left.size:
             has_vector = tree["slot"][nodes[left]] != NIL
             ready = left[has_vector]
-            kernels.leave(
-                *(nodes[ready], tokens[ready], tree["slot"]),
-                *(self.vectors.slots, self.vectors.pool, tree["mass"]),
-            )
+            held = tree["slot"], self.vectors.slots, self.vectors.pool
+            kernels.leave(nodes[ready], tokens[ready], *held)
+            is_faint = np.empty(len(ready), np.bool_)
+            kernels.sum_up(nodes[ready], *held, tree["mass"], is_faint)
+            self._faint.append(nodes[ready[is_faint]])
             # subtle: exact from now on, whatever the mass held before.
             tree["flags"][nodes[ready]] |= np.uint8(EXACT)
             tree.touch(nodes[ready])

@@ -2,6 +2,8 @@
 
 Nodes and their columns are those of ``tree.kernels``. A vector holds the mass of each allowed id of
 a node times exp(-shift), zero where the id leads to a visited child, and the sums of its blocks.
+The shift is such that their sum is above ``FAINT``, if anything is left: once the likeliest ids are
+children, what is left may be e^-2000 of them and all the valid mass there is.
 """
 
 from __future__ import annotations
@@ -14,8 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cdec.samplers.learning.tree.kernels import NIL, TERMINAL
-from cdec.samplers.walks.categorical_kernels import weigh
-from cdec.samplers.walks.sum_kernels import BLOCK, fast_exp
+from cdec.samplers.walks.sum_kernels import BLOCK, FAINT, fast_exp, reweigh, weigh
 
 MISSING, ENDED, LEFT, DRY, STUCK = 0, 1, 2, 3, 4
 """How a descent pauses or ends: no vector here; the end event or a terminal child; an unvisited
@@ -91,13 +92,12 @@ def build(asked, numbers, tree, node_token, slots, pool):  # type: ignore[no-unt
         number = numbers[i]
         start, n, first = starts[number], lengths[number], first_blocks[number]
         begin = offsets[lists[i]]
-        row = rows[i]
+        here = scores, rows[i], log_normalizer[rows[i]], allowed, begin, n
         values = masses[start : start + n]
         sums = blocks[first : first + (n + BLOCK - 1) // BLOCK + 1]
-        shift, total = weigh(scores, row, log_normalizer[row], allowed, begin, n, values, sums)
+        shift, total = weigh(*here, values, sums)
         if total != total:
             return False
-        shifts[number] = shift
         mine = allowed[begin : begin + n]
         ids[start : start + n] = mine
         child = first_child[nodes[i]]
@@ -107,9 +107,14 @@ def build(asked, numbers, tree, node_token, slots, pool):  # type: ignore[no-unt
                 values[place] = 0.0
                 sums[place // BLOCK] = -1.0
             child = next_sibling[child]
+        left = 0.0
         for block in range((n + BLOCK - 1) // BLOCK):
             if sums[block] < 0.0:
                 sums[block] = block_sum(masses, start, n, block)
+            left += sums[block]
+        if not left > FAINT:
+            shift, _ = reweigh(*here, values, sums)
+        shifts[number] = shift
     return True
 
 
@@ -123,27 +128,43 @@ def block_sum(masses, start, n, block):  # type: ignore[no-untyped-def]
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
-def leave(nodes, tokens, slot, slots, pool, mass):  # type: ignore[no-untyped-def]
-    """Take tokens that are about to be children out of their nodes' vectors and masses.
+def leave(nodes, tokens, slot, slots, pool):  # type: ignore[no-untyped-def]
+    """Take tokens that are about to be children out of their nodes' vectors.
 
     Args:
         nodes, tokens: int64[n] pairs, each node with a vector.
         slot: int32 a node. slots, pool: ``Slots`` and ``Pool``, written.
-        mass: float64 a node, written: the log residual mass.
     """
-    starts, lengths, first_blocks, shifts = slots
+    starts, lengths, first_blocks, _ = slots
     ids, masses, blocks = pool
     for i in range(len(nodes)):
         number = slot[nodes[i]]
         start, n, first = starts[number], lengths[number], first_blocks[number]
         place = np.searchsorted(ids[start : start + n], tokens[i])
         masses[start + place] = 0.0
-        block = place // BLOCK
-        blocks[first + block] = block_sum(masses, start, n, block)
+        blocks[first + place // BLOCK] = block_sum(masses, start, n, place // BLOCK)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def sum_up(nodes, slot, slots, pool, mass, is_faint):  # type: ignore[no-untyped-def]
+    """Write the residual masses of nodes from their vectors.
+
+    Args:
+        nodes: int64[n], each with a vector. slot: int32 a node. slots, pool: ``Slots``, ``Pool``.
+        mass: float64 a node, written: the log residual mass.
+        is_faint: bool[n], written: where something is left and it is too little for the shift, so
+            that the vector is to be built anew.
+    """
+    _, lengths, first_blocks, shifts = slots
+    blocks = pool.blocks
+    for i in range(len(nodes)):
+        number = slot[nodes[i]]
+        first = first_blocks[number]
         total = 0.0
-        for b in range((n + BLOCK - 1) // BLOCK):
+        for b in range((lengths[number] + BLOCK - 1) // BLOCK):
             total += blocks[first + b]
         mass[nodes[i]] = shifts[number] + math.log(total) if total > 0.0 else -math.inf
+        is_faint[i] = 0.0 < total <= FAINT
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -187,13 +208,16 @@ def descend(rows, walks, numbers, tree, node_token, slot, slots, pool, ends):  #
             if scale == -math.inf:
                 status[w] = STUCK
                 break
-            own = residual * math.exp(shift - scale)
+            own = residual * math.exp(shift - scale) if residual > 0.0 else 0.0
             target = uniforms[w, column]
             taken = NIL
             if target >= own:
                 taken = _child(
                     node, target - own, own, scale, edge, bound, first_child, next_sibling
                 )
+            if taken == NIL and not own > 0.0:
+                status[w] = STUCK
+                break
             if taken == NIL:
                 share = min(1.0, target / own)
                 place = _place(masses, blocks, start, n, first, n_blocks, share * residual)

@@ -157,6 +157,7 @@ class Rounds:
             # A walk that may be given up is not sure to follow a forced run.
             choose = self._chooser(uniforms)
             walk_on(record, alive, frontier, choose, look_ahead=not self.aborting)
+        self._descent.settle()
         tree.update()
         self.drawn[requests] += counts
         everything = record.candidates()

@@ -35,7 +35,7 @@ from cdec.samplers.options import (
     UNTIL_CONVERGED,
 )
 from cdec.samplers.walks.batch import FREE, Batch
-from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass, rising
+from cdec.samplers.walks.mass import distinct_ess, estimate, length_mass_upper, rising
 from cdec.samplers.walks.selection import candidate_uniforms, draw_candidates
 
 if TYPE_CHECKING:
@@ -66,7 +66,8 @@ class Mass:
             not.
         candidates: How many were drawn in this run.
         ess: Effective sample size of the candidates drawn, by text (``distinct_ess``).
-        length_mass: Estimated share of the valid mass beyond the length limit, of the same.
+        length_mass_upper: Estimated upper bound of the share of the valid mass beyond the length
+            limit, of the same.
         target_calls, target_tokens, distinct_evaluations: What they cost, as in samples.
         seed: Of all candidates.
     """
@@ -80,7 +81,7 @@ class Mass:
     converged: bool | None
     candidates: int
     ess: float | None
-    length_mass: float | None
+    length_mass_upper: float | None
     target_calls: int
     target_tokens: int
     distinct_evaluations: int
@@ -264,7 +265,7 @@ class _Run:
             converged=self._converged(request),
             candidates=int(self._drawn[request]),
             ess=distinct_ess(log_x, texts),
-            length_mass=length_mass(log_x, log_beyond),
+            length_mass_upper=length_mass_upper(log_x, log_beyond),
             round=self._options.round,
             seed=batch.seeds[int(self._first_draw[request])],
             **self._costs(request),

@@ -12,7 +12,7 @@ from cdec.samplers.learning.tree.bracket import ROUNDING
 from cdec.samplers.search.found import Entry, Found
 from cdec.samplers.search.queue import Queue
 from cdec.samplers.walks.batch import FREE, Batch
-from cdec.samplers.walks.mass import length_mass
+from cdec.samplers.walks.mass import length_mass_upper
 
 _LARGEST_RANK = 2.0**53
 """Larger whole numbers are not exact in JSON, and say nothing."""
@@ -57,7 +57,7 @@ class Known:
     def fields(self, batch: Batch, request: int) -> dict[str, object]:
         """Return the fields that all records of a request share.
 
-        ``length_mass`` is the share beyond the limit of what was visited, found texts and cut ones.
+        ``length_mass_upper`` is the share of cut prefixes in what was found and what was cut.
         """
         bound = self.log_bound if self.log_bound > -math.inf else None
         unfound: dict[str, object] = {"log_unfound_upper": bound}
@@ -70,7 +70,7 @@ class Known:
         return {
             **unfound,
             **batch.tree.bracket(request, int(batch.roots[request])),
-            "length_mass": length_mass(log_found, log_beyond),
+            "length_mass_upper": length_mass_upper(log_found, log_beyond),
         }
 
 

@@ -16,11 +16,14 @@ from numpy.typing import NDArray
 
 from cdec.samplers.walks.sum_kernels import (
     BLOCK,
+    LARGEST_SHIFT,
     dense_sums,
     exponentiate,
-    gather_exp,
     invert,
-    positive_sum,
+    log_end_mass,
+    log_rest,
+    log_sum,
+    weigh,
 )
 
 END = -1
@@ -99,46 +102,6 @@ class Best(NamedTuple):
     log_z: NDArray[np.float64]
 
 
-_FAINT = 1e-250
-"""Mass below which exponentials may have underflown: then they are shifted by the largest."""
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def weigh(scores, row, normalizer, ids, start, n, values, sums):  # type: ignore[no-untyped-def]
-    """Exponentiate the log probabilities of ids[start:start + n], shifted if they are all tiny.
-
-    Returns:
-        shift and total: ``values[:n]`` is exp(log P - shift), ``total`` its sum, ``sums`` its block
-        sums. The total is 0 at a dead end and NaN where the row is not normalised.
-    """
-    if not math.isfinite(normalizer):
-        return 0.0, np.nan
-    total = gather_exp(scores[row], normalizer, ids, start, n, values, sums)
-    if total > _FAINT:
-        return 0.0, total
-    top = -np.inf
-    for j in range(n):
-        token = ids[start + j]
-        if 0 <= token < scores.shape[1]:
-            top = max(top, np.float64(scores[row, token]))
-    if top == -np.inf:
-        return 0.0, 0.0
-    total = gather_exp(scores[row], top, ids, start, n, values, sums)
-    return top - normalizer, total
-
-
-@njit(cache=True, nogil=True, error_model="numpy")
-def end_mass(ids, start, n, end_ids, values):  # type: ignore[no-untyped-def]
-    """Return the sum of the values of the end ids among the sorted ids[start:start + n]."""
-    mass = 0.0
-    allowed = ids[start : start + n]
-    for end in end_ids:
-        place = np.searchsorted(allowed, end)
-        if place < n and allowed[place] == end:
-            mass += values[place]
-    return mass
-
-
 @njit(cache=True, nogil=True, error_model="numpy")
 def sample_ragged(known, allowed, ends, draws, aborting, drawn):  # type: ignore[no-untyped-def]
     """Draw one event for every walk at the listed nodes, among each node's allowed ids.
@@ -151,9 +114,7 @@ def sample_ragged(known, allowed, ends, draws, aborting, drawn):  # type: ignore
     (scores, log_normalizer, rows), (which, lists, offsets, ids) = known, allowed
     (end_ids, is_end), (walk_starts, walk_order, uniforms) = ends, draws
     tokens, log_p, log_z, log_end, log_residual = drawn
-    longest = 1
-    for number in lists:
-        longest = max(longest, offsets[number + 1] - offsets[number])
+    longest = longest_list(lists, offsets)
     values = np.empty(longest)
     sums = np.empty(longest // BLOCK + 1)
     for s in range(len(which)):
@@ -172,10 +133,10 @@ def sample_ragged(known, allowed, ends, draws, aborting, drawn):  # type: ignore
             tokens[walks] = NONE
             log_p[walks] = -np.inf
             continue
-        end = end_mass(ids, start, n, end_ids, values)
-        if end > 0.0:
-            log_end[node] = shift + math.log(end)
-        scale = math.exp(-shift) if aborting else total
+        here = scores, row, normalizer, ids, start, n
+        log_end[node] = log_end_mass(*here, end_ids, shift, values)
+        # Past the largest shift only the number 0 is allowed.
+        scale = math.exp(min(-shift, LARGEST_SHIFT)) if aborting else total
         for walk in walks:
             target = uniforms[walk] * scale
             if aborting and target >= total:
@@ -193,9 +154,7 @@ def sample_ragged(known, allowed, ends, draws, aborting, drawn):  # type: ignore
             for walk in walks:
                 if tokens[walk] >= 0:
                     values[np.searchsorted(ids[start : start + n], tokens[walk])] = 0.0
-            others = positive_sum(values, n)
-            if others > 0.0:
-                log_residual[node] = shift + math.log(others)
+            log_residual[node] = log_rest(*here, shift, values, sums)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -218,10 +177,7 @@ def sample_dense(known, which, ends, draws, drawn):  # type: ignore[no-untyped-d
         total = dense_sums(scores, row, normalizer, sums)
         # subtle: fast_exp turns NaN into 0, so a row of NaN shows as missing mass.
         log_z[node] = 0.0 if total > 0.5 else np.nan
-        end = 0.0
-        for token in end_ids:
-            end += math.exp(np.float64(scores[row, token]) - normalizer)
-        log_end[node] = math.log(end)
+        log_end[node] = log_sum(scores, row, end_ids) - normalizer
         for walk in walk_order[walk_starts[node] : walk_starts[node + 1]]:
             target = uniforms[walk] * total
             block = 0
@@ -252,9 +208,7 @@ def best_events(known, allowed, ends, best):  # type: ignore[no-untyped-def]
     (scores, log_normalizer, rows), (which, lists, offsets, ids) = known, allowed
     (end_ids, is_end), (tokens, log_p, log_end, log_z) = ends, best
     k = tokens.shape[1]
-    longest = 1
-    for number in lists:
-        longest = max(longest, offsets[number + 1] - offsets[number])
+    longest = longest_list(lists, offsets)
     values = np.empty(longest)
     sums = np.empty(longest // BLOCK + 1)
     for s in range(len(which)):
@@ -272,9 +226,8 @@ def best_events(known, allowed, ends, best):  # type: ignore[no-untyped-def]
         insert_best(scores[row], ids[start : start + n], is_end, tokens[node], log_p[node])
         for place in range(k):
             log_p[node, place] -= log_normalizer[row]
-        end = end_mass(ids, start, n, end_ids, values)
-        if end > 0.0:
-            log_end[node] = shift + math.log(end)
+        here = scores, row, log_normalizer[row], ids, start, n
+        log_end[node] = log_end_mass(*here, end_ids, shift, values)
 
 
 @njit(cache=True, nogil=True, error_model="numpy")
@@ -296,3 +249,41 @@ def insert_best(row, ids, is_end, tokens, best):  # type: ignore[no-untyped-def]
                 place -= 1
             best[place] = score
             tokens[place] = token
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def longest_list(lists, offsets):  # type: ignore[no-untyped-def]
+    """Return the length of the longest of some lists, at least 1."""
+    longest = 1
+    for number in lists:
+        longest = max(longest, offsets[number + 1] - offsets[number])
+    return longest
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_residuals(known, allowed, starts, taken, residual):  # type: ignore[no-untyped-def]
+    """Write the log of the mass of the allowed ids but for some, of the listed nodes.
+
+    A sum over the other ids, never a difference.
+
+    Args:
+        known: ``Known``. allowed: ``Lists``.
+        starts: int64[N + 1] and taken: int64[...]: what is left out at each of the N nodes.
+        residual: float64[N], written.
+    """
+    (scores, log_normalizer, rows), (which, lists, offsets, ids) = known, allowed
+    longest = longest_list(lists, offsets)
+    values, sums = np.empty(longest), np.empty(longest // BLOCK + 1)
+    for s in range(len(which)):
+        node = which[s]
+        start = offsets[lists[s]]
+        n = offsets[lists[s] + 1] - start
+        here = scores, rows[node], log_normalizer[rows[node]], ids, start, n
+        shift, total = weigh(*here, values, sums)
+        if not total > 0.0:
+            continue
+        for token in taken[starts[node] : starts[node + 1]]:
+            place = np.searchsorted(ids[start : start + n], token)
+            if place < n and ids[start + place] == token:
+                values[place] = 0.0
+        residual[node] = min(0.0, log_rest(*here, shift, values, sums))

@@ -132,7 +132,7 @@ def step_on(
         return alive, frontier
     step = Step.of(frontier, look_ahead=look_ahead)
     chosen = choose(step, alive)
-    log_beyond = _beyond_limit(step, chosen.log_end) if weighed else None
+    log_beyond = _beyond_limit(step) if weighed else None
     if log_beyond is not None:
         record.overrun(alive, log_beyond[step.walk_node])
     note_step(step, chosen, log_beyond)
@@ -158,17 +158,15 @@ def note_step(
     step.nodes.batch.tree.visit(step.nodes, Visit(mass, chosen.log_end, log_beyond, exact=exact))
 
 
-def _beyond_limit(step: Step, log_end: NDArray[np.float64]) -> NDArray[np.float64]:
+def _beyond_limit(step: Step) -> NDArray[np.float64]:
     """Return the log mass of the tokens allowed at nodes but for the length limit, float64[N]."""
     beyond = np.full(len(step.rows), -np.inf)
     nodes = np.flatnonzero(step.nodes.at_limit())
     if nodes.size:
-        unlimited = events.best(step.of_nodes(nodes).without_limit(), 1)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            share = -np.expm1(np.minimum(0.0, log_end[nodes] - unlimited.log_z))
-            log_mass = unlimited.log_z + np.log(share)
-        # subtle: a mask that allows only the end must not leave a mass made of rounding.
-        beyond[nodes] = np.where(unlimited.tokens[:, 0] == NONE, -np.inf, log_mass)
+        unlimited = step.of_nodes(nodes).without_limit()
+        # The end is no token that the limit cuts off.
+        ends = step.nodes.batch.end_ids.tolist()
+        beyond[nodes] = events.log_residual(unlimited, [ends] * len(nodes))
     return beyond
 
 

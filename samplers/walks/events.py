@@ -6,6 +6,7 @@ are gathered and summed by compiled kernels; on a device masks are applied (``ev
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
@@ -178,6 +179,28 @@ def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -
         lists = kernels.Lists(allowed.free, np.zeros_like(allowed.free), span, everything)
         kernels.best_events(known, lists, ends, found)
     return require_numbers(BestEvents(*found, allowed.missed))
+
+
+def log_residual(step: Step, taken: Sequence[Sequence[int]]) -> NDArray[np.float64]:
+    """Return log of the allowed mass but for some ids at constrained nodes, float64[N].
+
+    Args:
+        step: An evaluated frontier of N nodes.
+        taken: Ids to leave out, a sorted list a node.
+    """
+    counts = [len(tokens) for tokens in taken]
+    starts = np.concatenate([[0], np.cumsum(counts, dtype=np.int64)])
+    flat = np.array([token for tokens in taken for token in tokens], np.int64)
+    if not step.nodes.batch.on_host:
+        from cdec.samplers.walks import events_torch
+
+        return events_torch.log_residual(step, np.repeat(np.arange(len(taken)), counts), flat)
+    known = host_scores(step)
+    allowed = allowed_ids(step, *known)
+    lists = kernels.Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
+    residual = np.full(len(step.rows), -np.inf)
+    kernels.log_residuals(kernels.Known(*known, step.rows), lists, starts, flat, residual)
+    return residual
 
 
 def require_numbers(events: _Events) -> _Events:

@@ -139,12 +139,12 @@ def rising(n: int, before: int = 0) -> NDArray[np.float64]:
     return numbers
 
 
-def length_mass(log_x: NDArray[np.float64], log_beyond: NDArray[np.float64]) -> float | None:
-    """Return the estimated share of the valid mass that lies beyond the length limit.
+def length_mass_upper(log_x: NDArray[np.float64], log_beyond: NDArray[np.float64]) -> float | None:
+    """Estimate an upper bound of the share of the valid mass that lies beyond the length limit.
 
     What counts there is every prefix that fills the limit and may go on, with the probability of
-    going on: no less than the mass of the valid texts that are longer, since some of these prefixes
-    have no valid end.
+    going on: no less than the mass of the valid texts that are longer, and maybe far more, since
+    nobody looks whether such a prefix has a valid end.
 
     Args:
         log_x: float64[n] candidates' weights. log_beyond: float64[n] as in ``Candidates``.

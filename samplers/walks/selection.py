@@ -13,7 +13,7 @@ from cdec.samplers.learning.tree.bracket import Bracket
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates
 from cdec.samplers.walks.decoding import decode
-from cdec.samplers.walks.mass import UNKNOWN, distinct_ess, estimate, length_mass
+from cdec.samplers.walks.mass import UNKNOWN, distinct_ess, estimate, length_mass_upper
 from cdec.samplers.walks.randomness import CandidateUniforms
 
 
@@ -84,7 +84,7 @@ class Tally:
         self._weighed.append((owners, candidates.log_x, candidates.log_beyond, candidates.last))
 
     def fields(self, *, bounds: bool = True, weights: bool = True) -> dict[int, dict[str, object]]:
-        """Return the mass fields by request: estimate, error, bracket, ``ess``, ``length_mass``.
+        """Return the mass fields of each request: the estimate, its bracket, and what was cut off.
 
         Args:
             bounds: Whether the record's visits bound the mass; they do where masks led the walks.
@@ -107,7 +107,7 @@ class Tally:
             fields[number] = estimate(log_x[mine], bracket).fields() if known else dict(UNKNOWN)
             if bounds:
                 fields[number] |= bracket.fields()
-                share = length_mass(log_x[mine], log_beyond[mine]) if known else None
-                fields[number]["length_mass"] = share
+                share = length_mass_upper(log_x[mine], log_beyond[mine]) if known else None
+                fields[number]["length_mass_upper"] = share
             fields[number]["ess"] = distinct_ess(log_x[mine], texts[mine]) if weights else None
         return fields

@@ -1,12 +1,25 @@
-"""Compiled exponentials, sums by blocks and inversion of running sums: arithmetic only."""
+"""Compiled sums of exponentials: by blocks, inverted, and over one node's allowed ids.
+
+Values are exp(log P - shift), so that they and their sums are plain numbers; where all that counts
+is too small for that, the shift is chosen anew: no positive mass is lost, however small beside
+others. Arithmetic is float64 whatever the scores.
+"""
 
 from __future__ import annotations
+
+import math
 
 import numpy as np
 from numba import njit
 
 BLOCK = 256
 """Entries whose sum is kept, so that an inversion looks into one block only."""
+FAINT = 1e-250
+"""Sum of exponentials below which ``LEAST`` may count: they are to be shifted by the largest."""
+LEAST = 2.2250738585072014e-308
+"""Stands for exponentials too small for a normal number: what has mass is never lost."""
+LARGEST_SHIFT = 700.0
+"""Nats: the exponential of it is still a number."""
 _LOG2_E = 1.4426950408889634
 _LN2_HIGH = 6.93147180369123816490e-01
 _LN2_LOW = 1.90821492927058770002e-10
@@ -16,6 +29,8 @@ _ROUNDER = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer in 
 @njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
 def fast_exp(x):  # type: ignore[no-untyped-def]
     """Return exp(x) for x <= 0 within 2 ulp, in straight-line code that vectorises; NaN is lost.
+
+    It is 0 for minus infinity alone, and at least ``LEAST`` for all else.
 
     subtle: the fastmath set is spelt out because a kernel without one inherits its caller's, and
     reassociation would cancel the rounding constant.
@@ -39,7 +54,8 @@ def fast_exp(x):  # type: ignore[no-untyped-def]
     p = p * r + 1.0
     exponent = np.float64(shifted).view(np.int64) << np.int64(52)
     scaled = np.int64(np.float64(p).view(np.int64) + exponent).view(np.float64)
-    return scaled if x > -708.0 else 0.0
+    least = LEAST if x > -np.inf else 0.0
+    return scaled if x > -708.0 else least
 
 
 @njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
@@ -123,3 +139,88 @@ def positive_sum(values, n):  # type: ignore[no-untyped-def]
     for j in range(len(part)):
         total += part[j]
     return total
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def weigh(scores, row, normalizer, ids, start, n, values, sums):  # type: ignore[no-untyped-def]
+    """Exponentiate the log probabilities of ids[start:start + n], shifted if they are all tiny.
+
+    Returns:
+        shift and total: ``values[:n]`` is exp(log P - shift), positive wherever P is, and exact if
+        not below ``LEAST``; ``total`` its sum, ``sums`` its block sums. The total is 0 at a dead
+        end, else above ``FAINT``, and NaN where the row is not normalised.
+    """
+    if not math.isfinite(normalizer):
+        return 0.0, np.nan
+    total = gather_exp(scores[row], normalizer, ids, start, n, values, sums)
+    if total > FAINT:
+        return 0.0, total
+    return reweigh(scores, row, normalizer, ids, start, n, values, sums)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def reweigh(scores, row, normalizer, ids, start, n, values, sums):  # type: ignore[no-untyped-def]
+    """Exponentiate anew what has a positive value, shifted by the largest; as ``weigh``."""
+    top = -np.inf
+    for j in range(n):
+        if values[j] > 0.0:
+            top = max(top, np.float64(scores[row, ids[start + j]]))
+    if top == -np.inf:
+        return 0.0, 0.0
+    for j in range(n):
+        is_left = values[j] > 0.0
+        values[j] = np.float64(scores[row, ids[start + j]]) - top if is_left else -np.inf
+    return top - normalizer, exponentiate(values, n, sums)
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_rest(  # type: ignore[no-untyped-def]
+    scores, row, normalizer, ids, start, n, shift, values, sums
+):
+    """Return the log of the mass of what has a positive value; ``values`` may be written.
+
+    Args:
+        shift, values, sums: As ``weigh`` left them, but for values set to 0.
+    """
+    total = positive_sum(values, n)
+    if not total > FAINT:
+        shift, total = reweigh(scores, row, normalizer, ids, start, n, values, sums)
+    return shift + math.log(total) if total > 0.0 else -np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def end_mass(ids, start, n, end_ids, values):  # type: ignore[no-untyped-def]
+    """Return the sum of the values of the end ids among the sorted ids[start:start + n]."""
+    mass = 0.0
+    allowed = ids[start : start + n]
+    for end in end_ids:
+        place = np.searchsorted(allowed, end)
+        if place < n and allowed[place] == end:
+            mass += values[place]
+    return mass
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_end_mass(  # type: ignore[no-untyped-def]
+    scores, row, normalizer, ids, start, n, end_ids, shift, values
+):
+    """Return the log of the mass of the allowed end ids; shift and values are of ``weigh``."""
+    mass = end_mass(ids, start, n, end_ids, values)
+    if mass > FAINT:
+        return shift + math.log(mass)
+    # All end ids are allowed together.
+    return log_sum(scores, row, end_ids) - normalizer if mass > 0.0 else -np.inf
+
+
+@njit(cache=True, nogil=True, error_model="numpy")
+def log_sum(scores, row, ids):  # type: ignore[no-untyped-def]
+    """Return log of the sum of exp of some scores of a row, -inf for none."""
+    top = -np.inf
+    for token in ids:
+        top = max(top, np.float64(scores[row, token]))
+    if top == -np.inf:
+        return top
+    total = 0.0
+    for token in ids:
+        total += math.exp(np.float64(scores[row, token]) - top)
+    return top + math.log(total)

@@ -54,7 +54,7 @@ def test_options_change_what_is_measured(cdec: Runner, letters: Path) -> None:
     assert early["candidates"] < 256
     assert (early["mass"], early["converged"]) == (None, True)
     assert one("--max-new-tokens", 1)["mass_lower"] == pytest.approx(1 / 16)
-    assert one("--max-new-tokens", 1)["length_mass"] > 0
+    assert one("--max-new-tokens", 1)["length_mass_upper"] > 0
     assert one("--top-p", "0.2")["mass_upper"] != pytest.approx(TRUTH)
     Path("deny.txt").write_text("a\n")
     assert one("--deny", "deny.txt")["mass_upper"] == pytest.approx(TRUTH - 1 / 16)

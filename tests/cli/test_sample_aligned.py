@@ -32,7 +32,7 @@ def test_every_aligned_method_runs_and_brackets_the_mass(
         assert record["text"] in MEMBERS
         assert (record["valid"], record["method"]) == (True, method)
         assert record["log_mass_lower"] <= record["log_mass_upper"]
-        assert record["length_mass"] in (0.0, None)
+        assert record["length_mass_upper"] in (0.0, None)
 
 
 def test_one_warning_says_that_a_mass_cannot_be_relied_on_and_what_to_do(

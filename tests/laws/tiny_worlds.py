@@ -93,6 +93,10 @@ class TinyWorld:
         """Return the log probability that masked decoding gives a member."""
         return self.log_p(row) - self.log_x(row)
 
+    def log_step(self, prefix: Row, token: int) -> float:
+        """Return log P of a token after a prefix."""
+        return float(self._log_step(prefix, token))
+
     def log_beyond(self, limit: int) -> float:
         """Return the log of the mass of the members longer than ``limit``."""
         return float(_log_sum(self._log_p(row) for row in self.members if len(row) > limit))
@@ -237,7 +241,7 @@ def _log_sum(logs: Iterator[Decimal] | list[Decimal]) -> Decimal:
 
 
 WORLDS: dict[str, TinyWorld] = {
-    **{f"long {log_mass}": long_members(log_mass) for log_mass in (-100.0, -736.9, -5000.0)},
+    **{f"long {log_mass}": long_members(log_mass) for log_mass in (-736.9, -5000.0)},
     **{f"siblings {gap}": far_siblings(gap) for gap in (1.0, 400.0, 720.0, 2000.0)},
     **{f"ends {gap}": far_ends(gap) for gap in (5.0, 760.0, 2000.0)},
 }

@@ -119,7 +119,7 @@ def test_the_share_beyond_the_limit_is_estimated_under_resampling() -> None:
         request = Request("", toy.constraint, seeds, max_new_tokens=2)
         samples = sampler.draw_batch(toy.model(), [request])[0]
         assert any(s.diagnostics["resamplings"] for s in samples)
-        found.append(samples[0].diagnostics["length_mass"])
+        found.append(samples[0].diagnostics["length_mass_upper"])
     # Ten independent estimates: their mean is off by 5 standard errors once in 1,400 (Student's t).
     error = 5 * np.std(found, ddof=1) / math.sqrt(len(found))
     assert abs(np.mean(found) - outside / (inside + outside)) <= error

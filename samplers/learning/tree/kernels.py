@@ -97,15 +97,17 @@ def bound_of(  # type: ignore[no-untyped-def]
         return peak
     # Where the mass still holds the children's, they are taken off it. What rounding may have lost
     # is put back: it stays an upper bound, though not the closest.
+    exact = flags[node] & EXACT > 0
     seen = 0.0
     kept = 0.0
     child = first_child[node]
     while child != NIL:
-        seen += math.exp(edge[child] - peak)
+        if not exact:
+            seen += math.exp(edge[child] - peak)
         kept += math.exp(edge[child] + bound[child] - peak)
         child = next_sibling[child]
     own = math.exp(residual - peak)
-    if flags[node] & EXACT == 0:
+    if not exact:
         own = max(0.0, own - seen) + rounding * own
     total = own + kept
     return min(0.0, peak + math.log(total)) if total > 0.0 else -math.inf

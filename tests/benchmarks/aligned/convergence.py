@@ -153,7 +153,10 @@ def _facts(samples: Sequence[Sample], seconds: float) -> dict[str, Any]:
         "finish_reasons": {reason: reasons.count(reason) for reason in sorted(set(reasons))},
         "distinct": len({tuple(s.token_ids) for s in samples if s.finish_reason == "complete"}),
         "evaluations": sum(sample.diagnostics["distinct_evaluations"] for sample in samples),
-        **{name: last.get(name) for name in ("log_mass_lower", "log_mass_upper", "length_mass")},
+        **{
+            name: last.get(name)
+            for name in ("log_mass_lower", "log_mass_upper", "length_mass_upper")
+        },
     }
 
 

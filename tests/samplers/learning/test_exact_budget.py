@@ -182,9 +182,9 @@ def test_a_length_limit_restricts_the_set_and_its_share_is_reported(
     share = beyond / (beyond + sum(inside.values()))
     (long,) = draw_records("exact", toy, 1, 20_000, **how)
     # Once all is known every candidate says the same; the first 100 or so, of 20,000, vary.
-    assert long[0].diagnostics["length_mass"] == pytest.approx(share, rel=0.03)
+    assert long[0].diagnostics["length_mass_upper"] == pytest.approx(share, rel=0.03)
     (free,) = draw_records("exact", toy, 1, 50)
-    assert free[0].diagnostics["length_mass"] == 0.0
+    assert free[0].diagnostics["length_mass_upper"] == 0.0
 
 
 @pytest.mark.parametrize(("name", "how"), LEARNING)
@@ -193,7 +193,7 @@ def test_a_limit_that_no_text_meets_gives_no_text(name: str, how: dict[str, Any]
     for sample in samples:
         assert (sample.finish_reason, list(sample.token_ids)) == ("length", [])
         assert (sample.logprob, sample.log_weight, sample.valid) == (None, None, False)
-        assert sample.diagnostics["length_mass"] == 1.0
+        assert sample.diagnostics["length_mass_upper"] == 1.0
 
 
 @pytest.mark.parametrize(("name", "how"), LEARNING)

@@ -132,12 +132,12 @@ def test_without_mass_the_estimate_is_zero_and_not_null() -> None:
 def test_the_share_beyond_the_length_limit_is_told() -> None:
     toy = toy_b()
     free = measured(toy, candidates=200)
-    assert free.length_mass == 0.0
+    assert free.length_mass_upper == 0.0
     cut = measured(toy, candidates=200, limit=2)
     short = sum(p * masked(toy, 2).x[row] for row, p in masked(toy, 2).law.items() if row)
     assert cut.to_json()["mass_lower"] == pytest.approx(short)
-    assert cut.length_mass is not None
-    assert 0 < cut.length_mass < 1
+    assert cut.length_mass_upper is not None
+    assert 0 < cut.length_mass_upper < 1
 
 
 def test_costs_are_the_distinct_prefixes() -> None:

@@ -74,7 +74,7 @@ def test_members_beyond_the_limit_are_cut_and_weighed(limit: int) -> None:
     missing = "length" if limit < 3 else "dead_end"
     found = len(best_members(toy, limit))
     assert [s.finish_reason for s in samples] == ["complete"] * found + [missing] * (6 - found)
-    share = samples[0].diagnostics["length_mass"]
+    share = samples[0].diagnostics["length_mass_upper"]
     assert (share > 0) == (limit < 3)
     if limit == 2:  # What may go on at the limit: abc, bac, cbb, each by one token.
         within = math.exp(samples[0].diagnostics["log_mass_lower"])

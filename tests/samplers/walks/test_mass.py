@@ -9,7 +9,7 @@ import pytest
 
 from cdec.samplers.disc import resample
 from cdec.samplers.learning.tree.bracket import Bracket
-from cdec.samplers.walks.mass import UNKNOWN, distinct_ess, estimate, length_mass
+from cdec.samplers.walks.mass import UNKNOWN, distinct_ess, estimate, length_mass_upper
 from cdec.samplers.walks.randomness import CandidateUniforms, draw_seeds, single_uniform
 
 WIDE = Bracket(-math.inf, 0.0, 0.0)
@@ -128,9 +128,9 @@ def test_seeds_fit_a_json_number() -> None:
     assert max(seeds) < 2**53
 
 
-def test_length_mass_is_the_share_of_what_the_limit_cut_off() -> None:
+def test_length_mass_upper_is_the_share_of_what_the_limit_cut_off() -> None:
     with np.errstate(divide="ignore"):
         log_x, log_beyond = np.log([0.2, 0.4, 0.0]), np.log([0.0, 0.1, 0.1])
-    assert length_mass(log_x, log_beyond) == pytest.approx(0.2 / 0.8)
-    assert length_mass(log_x, np.full(3, -np.inf)) == 0.0
-    assert length_mass(np.full(3, -np.inf), np.full(3, -np.inf)) is None
+    assert length_mass_upper(log_x, log_beyond) == pytest.approx(0.2 / 0.8)
+    assert length_mass_upper(log_x, np.full(3, -np.inf)) == 0.0
+    assert length_mass_upper(np.full(3, -np.inf), np.full(3, -np.inf)) is None
