@@ -2,13 +2,14 @@
 
 Paper: arXiv 2504.09135, Algorithm 1, with these deviations (design, ALGORITHMS section 3): a
 candidate goes on past members until its end event, whose probability enters x; dead ends count as
-rejected candidates of weight 0; the K candidates are drawn as one batch and tested in index order,
-which changes no law.
+rejected candidates of weight 0; candidates are drawn in waves (1, then 1, 2, 4, ...) until one is
+accepted, numbered by the draw's seed and tested in index order, which changes no law.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
@@ -24,7 +25,16 @@ from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.outcome import Outcome
 from cdec.samplers.walks.randomness import CandidateUniforms, single_uniform
-from cdec.samplers.walks.selection import Tally, candidate_uniforms, chunks, draw_candidates
+from cdec.samplers.walks.selection import (
+    Tally,
+    Wave,
+    candidate_uniforms,
+    chunks,
+    draw_candidates,
+    joined,
+    log_below,
+    waves,
+)
 
 MOST_TOGETHER = DEFAULT_MAX_WALKS
 """Most candidates of one draw that decode together, each with as many walks as it has beams."""
@@ -37,8 +47,10 @@ class DiscSampler(Sampler):
     is, K fresh candidates are drawn and one of them taken with probability proportional to x.
 
     Args:
-        K: K. All K are drawn for every sample, since the mass is estimated from all: time
-            grows with K, and memory by some 300 bytes and 8 a token each.
+        K: K. About as many are drawn as it takes to accept one; where all are refused, memory
+            grows with K, by some 300 bytes and 8 a token each.
+        mass_draws: Candidates of each sample, the first ones, that are drawn whatever is accepted
+            and from which alone the mass is estimated; the bracket is of all that was seen.
         recycle: Resample the K rejected candidates with weights x / (1 - x) instead of drawing K
             fresh ones: half the bias at equal cost.
         top_m: Verify the model's M most probable tokens only (PPV); weights then refer to the texts
@@ -57,6 +69,7 @@ class DiscSampler(Sampler):
 
     method: ClassVar[Method] = METHODS["disc"]
     K: int
+    mass_draws: int
     recycle: bool
     top_m: int | None
     beams: int | None
@@ -86,24 +99,20 @@ class DiscSampler(Sampler):
         unbiased = self.exactness == "asymptotic"
         tally = Tally(batch, unbiased=unbiased)
         is_free = batch.session_of[batch.draw_request] == FREE
-        order, parts, counts, accepted = [], [], [], []
-        # Without a constraint x is 1: the first candidate is always accepted.
-        for rows, tries in (
-            (np.flatnonzero(~is_free), self.K),
-            (np.flatnonzero(is_free), 1),
+        order, parts = [], []
+        for rows, choose, fixed in (
+            (np.flatnonzero(~is_free), self._choose, self.mass_draws),
+            (np.flatnonzero(is_free), self._sample_model, 1),
         ):
-            for chunk in chunks(len(rows), self.max_walks // (tries * (self.beams or 1))):
-                chosen, drawn, taken = self._choose(batch, tally, rows[chunk], tries, draft)
+            for chunk in chunks(len(rows), self.max_walks // (fixed * (self.beams or 1))):
                 order.append(rows[chunk])
-                parts.append(chosen)
-                counts.append(drawn)
-                accepted.append(taken)
+                parts.append(choose(batch, tally, rows[chunk], draft))
         place = np.argsort(np.concatenate(order))
-        chosen = concatenate(parts).take(place)
-        was_accepted = np.concatenate(accepted)[place]
+        chosen = concatenate([part.candidates for part in parts]).take(place)
+        was_accepted = np.concatenate([part.accepted for part in parts])[place]
         log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
         per_draw: dict[str, list[object]] = {
-            "draws": np.concatenate(counts)[place].tolist(),
+            "draws": np.concatenate([part.counts for part in parts])[place].tolist(),
             "accepted": was_accepted.tolist(),
         }
         if self.top_m is not None:
@@ -117,66 +126,102 @@ class DiscSampler(Sampler):
             per_request=tally.fields(),
         )
 
+    def _sample_model(
+        self, batch: Batch, tally: Tally, draws: NDArray[np.int64], draft: Draft | None
+    ) -> _Chosen:
+        """Draw from the model itself: without a constraint x is 1, and the first one is taken."""
+        drawn = self._drawn(batch, draws, (0, 1), draft).candidates
+        tally.weigh(draws, drawn)
+        return _Chosen(drawn, np.ones(len(draws), np.int64), np.ones(len(draws), np.bool_))
+
     def _choose(
+        self, batch: Batch, tally: Tally, draws: NDArray[np.int64], draft: Draft | None
+    ) -> _Chosen:
+        """Draw candidates of constrained draws (int64[n]) in waves until one of each is accepted.
+
+        Draws of which none is accepted yet go into the next wave, all together. The first
+        ``mass_draws`` of each are drawn and weighed whatever happens: a mean over a number that
+        chance has stopped would be biased.
+        """
+        counts = np.full(len(draws), self.K if self.recycle else 2 * self.K)
+        open_ones = np.arange(len(draws))
+        parts, rows = [], []
+        refused: list[Wave] = []
+        for first, size in waves(self.K, self.mass_draws, MOST_TOGETHER):
+            wave = self._drawn(batch, draws[open_ones], (first, size), draft, is_test=True)
+            if first == 0:
+                tally.weigh(np.repeat(draws, size), wave.candidates)
+            wave = wave.first(self.K - first)
+            is_taken, best = wave.passed.any(axis=1), np.argmax(wave.passed, axis=1)
+            taken, left = np.flatnonzero(is_taken), np.flatnonzero(~is_taken)
+            parts.append(wave.candidates.take(taken * wave.size + best[taken]))
+            rows.append(open_ones[taken])
+            counts[open_ones[taken]] = first + best[taken] + 1
+            open_ones = open_ones[left]
+            if not open_ones.size:
+                break
+            if self.recycle:
+                refused = [each.take(left) for each in (*refused, wave)]
+        accepted = np.ones(len(draws), np.bool_)
+        if open_ones.size:
+            accepted[open_ones] = False
+            parts.append(self._resampled(batch, draws[open_ones], refused, draft))
+            rows.append(open_ones)
+        chosen = concatenate(parts).take(np.argsort(np.concatenate(rows)))
+        return _Chosen(chosen, counts, accepted)
+
+    def _resampled(
         self,
         batch: Batch,
-        tally: Tally,
         draws: NDArray[np.int64],
-        tries: int,
+        refused: list[Wave],
         draft: Draft | None,
-    ) -> tuple[Candidates, NDArray[np.int64], NDArray[np.bool_]]:
-        """Return one candidate a draw, how many were drawn for it, and whether it was accepted."""
-        first, numbers = self._drawn(batch, draws, tries, 0, draft)
-        tests = numbers.reshape(-1, tries)
-        owners = np.repeat(draws, tries)
-        tally.weigh(owners, first)
-        log_x = first.log_x.reshape(-1, tries)
-        is_free = batch.session_of[batch.draw_request[draws]] == FREE
-        passed = (tests < np.exp(log_x)) | is_free[:, None]
-        accepted = passed.any(axis=1)
-        best = np.argmax(passed, axis=1)
-        counts = np.where(accepted, best + 1, tries if self.recycle else 2 * tries)
-        chosen = first.take(np.arange(len(draws)) * tries + best)
-        rejected = np.flatnonzero(~accepted)
-        if not rejected.size:
-            return chosen, counts, accepted
-        picks = np.array([single_uniform(batch.seeds[d], 2 * tries) for d in draws[rejected]])
+    ) -> Candidates:
+        """Take one of K candidates of each draw (int64[n]) by its weight, after K were refused."""
+        picks = np.array([single_uniform(batch.seeds[d], 2 * self.K) for d in draws])
         if self.recycle:
-            weights = log_x[rejected]
+            pool = joined(refused).candidates
+            weights = pool.log_x.reshape(-1, self.K)
             # subtle: x = 1 cannot be rejected, so 1 - x is positive here.
-            picked = resample(weights - np.log(-np.expm1(weights)), picks)
-            taken = first.take(rejected * tries + picked)
+            weights = weights - np.log(-np.expm1(weights))
         else:
-            fresh, _ = self._drawn(batch, draws[rejected], tries, tries, draft)
-            picked = resample(fresh.log_x.reshape(-1, tries), picks)
-            taken = fresh.take(np.arange(len(rejected)) * tries + picked)
-        return chosen.replaced(rejected, taken), counts, accepted
+            pool = self._drawn(batch, draws, (self.K, self.K), draft).candidates
+            weights = pool.log_x.reshape(-1, self.K)
+        return pool.take(np.arange(len(draws)) * self.K + resample(weights, picks))
 
     def _drawn(
         self,
         batch: Batch,
         draws: NDArray[np.int64],
-        tries: int,
-        first: int,
+        numbers: tuple[int, int],
         draft: Draft | None,
-    ) -> tuple[Candidates, NDArray[np.float64]]:
-        """Return candidates ``first..first+tries-1`` of each draw, and their tests' uniforms.
+        *,
+        is_test: bool = False,
+    ) -> Wave:
+        """Draw the same candidates of every draw.
 
-        All are drawn, whichever is accepted: the mass is their mean, and a mean over a number that
-        chance has stopped would be biased. They decode in parts of a size that nobody sets, so
-        nothing depends on it, not even how many calls of the target a draw with a draft takes.
+        They decode in parts of a size that nobody sets, so nothing depends on it, not even how many
+        calls of the target a draw with a draft takes; parts of many draws go in chunks.
+
+        Args:
+            draws: int64[n]. numbers: The first candidate's number, and how many.
+            is_test: Whether they only matter if they are accepted, but for the fixed first ones and
+                those that are recycled: then each is given up when its weight, which only falls,
+                has come below the number of its acceptance test.
         """
-        parts, tests, owners = [], [], []
-        for some in chunks(tries, MOST_TOGETHER // (self.beams or 1)):
-            uniforms = candidate_uniforms(batch, draws, len(some), first + int(some[0]))
-            tests.append(uniforms.acceptance())
-            parts.append(self._candidates(batch, draws, uniforms, draft))
-            owners.append(np.repeat(np.arange(len(draws)), len(some)))
-        if len(parts) == 1:
-            return parts[0], tests[0]
-        # Those of one draw adjacent, as in each part.
-        order = np.argsort(np.concatenate(owners), kind="stable")
-        return concatenate(parts).take(order), np.concatenate(tests)[order]
+        start, size = numbers
+        beams = self.beams or 1
+        gives_up = is_test and start > 0 and not self.recycle
+        parts = []
+        for some in chunks(size, MOST_TOGETHER // beams):
+            chunk, tests = [], []
+            for rows in chunks(len(draws), self.max_walks // (len(some) * beams)):
+                uniforms = candidate_uniforms(batch, draws[rows], len(some), start + int(some[0]))
+                tests.append(uniforms.acceptance())
+                floor = log_below(tests[-1]) if gives_up else None
+                chunk.append(self._candidates(batch, draws[rows], uniforms, draft, floor))
+            parts.append(Wave(concatenate(chunk), np.concatenate(tests).reshape(-1, len(some))))
+        return joined(parts)
 
     def _candidates(
         self,
@@ -184,11 +229,12 @@ class DiscSampler(Sampler):
         draws: NDArray[np.int64],
         uniforms: CandidateUniforms,
         draft: Draft | None,
+        log_floor: NDArray[np.float64] | None = None,
     ) -> Candidates:
         if draft is not None:
             return draft.draw_candidates(batch, draws, uniforms)
         if self.beams is None:
-            return draw_candidates(batch, draws, uniforms, self.top_m)
+            return draw_candidates(batch, draws, uniforms, self.top_m, log_floor)
         walks = np.repeat(draws, len(uniforms) // len(draws))
         return beam_search(
             batch,
@@ -198,6 +244,16 @@ class DiscSampler(Sampler):
             uniforms=uniforms,
             top_m=self.top_m,
         )
+
+
+@dataclass(frozen=True, slots=True)
+class _Chosen:
+    """n draws: one candidate of each, int64[n] how many there were up to it, bool[n] whether it was
+    accepted."""
+
+    candidates: Candidates
+    counts: NDArray[np.int64]
+    accepted: NDArray[np.bool_]
 
 
 def resample(log_weights: NDArray[np.float64], uniforms: NDArray[np.float64]) -> NDArray[np.int64]:

@@ -94,9 +94,14 @@ class Recorder:
     Attributes:
         log_p, log_x, log_kept: float64[W], to be added to.
         evaluations: int64[W], to be added to.
+
+    Args:
+        n: W.
+        log_floor: float64[W] walks whose ``log_x`` has come down to it are given up, since it never
+            rises again; None gives up none.
     """
 
-    def __init__(self, n: int) -> None:
+    def __init__(self, n: int, log_floor: NDArray[np.float64] | None = None) -> None:
         self.log_p = np.zeros(n)
         self.log_x = np.zeros(n)
         self.log_kept = np.zeros(n)
@@ -107,6 +112,13 @@ class Recorder:
         self._finish = np.full(n, STUCK, np.int64)
         self._last = np.full(n, -1, np.int64)
         self._is_text = np.zeros(n, np.bool_)
+        self._log_floor = np.full(n, -np.inf) if log_floor is None else log_floor
+
+    def is_hopeless(self, walks: NDArray[np.int64]) -> NDArray[np.bool_]:
+        """Say which of ``walks`` (int64[n]) weigh too little to be carried on, bool[n]."""
+        floor = self._log_floor[walks]
+        hopeless: NDArray[np.bool_] = (self.log_x[walks] <= floor) & (floor > -np.inf)
+        return hopeless
 
     def append(
         self, walks: NDArray[np.int64], tokens: NDArray[np.int64], depth: NDArray[np.int64]

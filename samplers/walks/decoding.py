@@ -35,6 +35,7 @@ def decode(
     top_m: int | None = None,
     retries: CandidateUniforms | None = None,
     is_opportunistic: bool = False,
+    log_floor: NDArray[np.float64] | None = None,
 ) -> Candidates:
     """Walk from the prompts to the ends.
 
@@ -43,12 +44,14 @@ def decode(
         request: int64[W] request of each walk. draw: int64[W] its draw's position there.
         uniforms: Of the W walks; None takes the most probable event everywhere.
         top_m, retries, is_opportunistic: As in ``chooser``.
+        log_floor: float64[W] log of the weight at which each walk is given up, as one that is
+            stuck; None gives up none.
 
     Returns:
         W candidates; ``log_x`` is known under full masks only. Cost: one forward pass a step over
         the distinct prefixes that no pass has evaluated ahead.
     """
-    record = Recorder(len(request))
+    record = Recorder(len(request), log_floor)
     choose = chooser(uniforms, top_m=top_m, retries=retries, is_opportunistic=is_opportunistic)
     frontier = Frontier.at_start(batch, request, draw)
     weighed = uniforms is not None and retries is None
@@ -127,7 +130,10 @@ def step_on(
     cut = frontier.is_cut()
     record.overrun(alive[cut])
     record.finish(alive[cut], LENGTH, frontier.context[cut])
-    alive, frontier = _keep(alive, frontier, ~cut)
+    # A run that the pass of a prefix above has evaluated is followed to its end.
+    given_up = record.is_hopeless(alive) & ~cut & ~frontier.in_run
+    record.finish(alive[given_up], STUCK, frontier.context[given_up])
+    alive, frontier = _keep(alive, frontier, ~(cut | given_up))
     if not alive.size:
         return alive, frontier
     step = Step.of(frontier, look_ahead=look_ahead)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -11,10 +11,13 @@ from numpy.typing import NDArray
 
 from cdec.samplers.learning.tree.bracket import Bracket
 from cdec.samplers.walks.batch import FREE, Batch
-from cdec.samplers.walks.candidates import Candidates
+from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.decoding import decode
 from cdec.samplers.walks.mass import UNKNOWN, distinct_ess, estimate, length_mass_upper
 from cdec.samplers.walks.randomness import CandidateUniforms
+
+SLACK = 1e-4
+"""Nats: rounding moves the sum of a text's log Z by less."""
 
 
 def chunks(n: int, size: int) -> Iterator[NDArray[np.int64]]:
@@ -22,6 +25,29 @@ def chunks(n: int, size: int) -> Iterator[NDArray[np.int64]]:
     step = max(1, size)
     for start in range(0, n, step):
         yield np.arange(start, min(n, start + step))
+
+
+def log_below(tests: NDArray[np.float64]) -> NDArray[np.float64]:
+    """Return logs of weights that surely fail acceptance tests, float64[n] each.
+
+    A weight that sums up to more on another device than on this one is not given up for it.
+    """
+    with np.errstate(divide="ignore"):
+        return np.log(tests) - SLACK
+
+
+def waves(tries: int, fixed: int, most: int) -> Iterator[tuple[int, int]]:
+    """Yield the first number and the size of each wave of candidates, ``tries`` in all or more.
+
+    The first wave has the ``fixed`` ones, whole; each other one as many as all before it together,
+    at most ``most``: with 1 these are 1, 1, 2, 4, ... So fewer than twice as many are drawn as are
+    needed, in about log2(tries) waves.
+    """
+    done, size = 0, fixed
+    while done < tries:
+        yield done, size
+        done += size
+        size = min(done, most, tries - done)
 
 
 def candidate_uniforms(
@@ -41,6 +67,7 @@ def draw_candidates(
     draws: NDArray[np.int64],
     uniforms: CandidateUniforms,
     top_m: int | None = None,
+    log_floor: NDArray[np.float64] | None = None,
 ) -> Candidates:
     """Decode the candidates that ``uniforms`` belong to, the same number for each draw.
 
@@ -49,13 +76,60 @@ def draw_candidates(
         draws: int64[n] rows of the batch's draws.
         uniforms: Of n * K candidates.
         top_m: As in ``events``.
+        log_floor: float64[n * K], as in ``decode``.
 
     Returns:
         n * K candidates, those of one draw adjacent.
     """
     walks = np.repeat(draws, len(uniforms) // max(1, len(draws)))
     request, draw = batch.draw_request[walks], batch.draw_index[walks]
-    return decode(batch, request, draw, uniforms, top_m=top_m)
+    return decode(batch, request, draw, uniforms, top_m=top_m, log_floor=log_floor)
+
+
+@dataclass(frozen=True, slots=True)
+class Wave:
+    """Candidates of n draws, equally many of each, those of one adjacent.
+
+    Attributes:
+        candidates: n * size of them.
+        tests: float64[n, size] uniforms of their acceptance tests, passed by weights above them.
+    """
+
+    candidates: Candidates
+    tests: NDArray[np.float64]
+
+    @property
+    def size(self) -> int:
+        """Candidates of a draw."""
+        return int(self.tests.shape[1])
+
+    @property
+    def passed(self) -> NDArray[np.bool_]:
+        """Whether each is accepted, bool[n, size]."""
+        x = np.exp(self.candidates.log_x).reshape(self.tests.shape)
+        return np.asarray(self.tests < x)
+
+    def first(self, size: int) -> Wave:
+        """Return the first candidates of each draw, at most ``size``."""
+        if size >= self.size:
+            return self
+        rows = np.arange(self.tests.size).reshape(self.tests.shape)[:, :size]
+        return Wave(self.candidates.take(rows.reshape(-1)), self.tests[:, :size])
+
+    def take(self, draws: NDArray[np.int64]) -> Wave:
+        """Return the candidates of some of the draws."""
+        rows = np.arange(self.tests.size).reshape(self.tests.shape)[draws]
+        return Wave(self.candidates.take(rows.reshape(-1)), self.tests[draws])
+
+
+def joined(parts: Sequence[Wave]) -> Wave:
+    """Return the candidates of the same draws as one wave, those of a draw in the given order."""
+    if len(parts) == 1:
+        return parts[0]
+    owners = [np.repeat(np.arange(len(part.tests)), part.size) for part in parts]
+    order = np.argsort(np.concatenate(owners), kind="stable")
+    candidates = concatenate([part.candidates for part in parts]).take(order)
+    return Wave(candidates, np.concatenate([part.tests for part in parts], axis=1))
 
 
 class Tally:
