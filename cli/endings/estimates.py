@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from cdec.core.errors import Notice
 
 BY_DRAWING = "draw more with -n, or take --method exact, or asap with --until-converged 0.1"
+BY_TRYING = "draw more with -n or --mass-draws, or take --method exact"
 BY_LEARNING = "draw more with -n, or bound the mass with cdec mass --until-converged 0.1"
 BY_MEASURING = "raise --candidates, or bound it with --until-converged 0.1"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from cdec.cli.endings.estimates import BY_DRAWING, BY_LEARNING, Estimates
+from cdec.cli.endings.estimates import BY_DRAWING, BY_LEARNING, BY_TRYING, Estimates
 from cdec.cli.endings.kept import NOTHING, in_file, printed
 from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
@@ -134,8 +134,10 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
 
 def _estimates(plan: Plan) -> Estimates:
     """Return what counts unreliable masses; a method that keeps a tree learns already."""
-    learns = plan.method.declared.option("tree") is not None
-    return Estimates(BY_LEARNING if learns else BY_DRAWING)
+    has = plan.method.declared.option
+    if has("mass_draws") is not None:
+        return Estimates(BY_TRYING)
+    return Estimates(BY_DRAWING if has("tree") is None else BY_LEARNING)
 
 
 def _records(

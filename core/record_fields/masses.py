@@ -55,8 +55,9 @@ MASSES: tuple[RecordField, ...] = (
         "log_mass",
         LOG,
         "Estimate of log P(S), the log of the model's mass on the constraint: the mean of the "
-        "candidates' weights, or the end of the certified bracket that it lies beyond. Null where "
-        "weights are not known or no mass was met. Of labels the mass itself, up to rounding.",
+        "candidates' weights (disc: of each sample's first `mass_draws`), or the end of the "
+        "certified bracket that it lies beyond. Null where weights are not known or no mass was "
+        "met. Of labels the mass itself, up to rounding.",
         (SAMPLE, MASS, CLASSIFY),
         WITH_MASS,
     ),
@@ -81,7 +82,8 @@ MASSES: tuple[RecordField, ...] = (
     RecordField(
         "log_mass_lower",
         LOG,
-        "Certified: log P(S) is not below this. The mass of the members found so far.",
+        "Certified: log P(S) is not below this. The mass of the members found so far, by all "
+        "candidates.",
         (SAMPLE, SCORE, MASS),
         WITH_MASS,
     ),

@@ -65,11 +65,12 @@ ABOUT: dict[str, About] = {
         "its weight.",
         weight="0 if accepted",
         weight_in_full="0 where the candidate was accepted, null where K were refused.",
-        cost="K texts or 2 K",
-        cost_in_full="K masked texts a sample, 2 K where all are refused; equal prefixes of a "
-        "prompt are evaluated once.",
+        cost="until accepted",
+        cost_in_full="Masked texts until one is accepted, drawn in waves of 1, 1, 2, 4, ...; K "
+        "more where K are refused. From the second wave on a text is given up where it is sure to "
+        "be refused; equal prefixes of a prompt are evaluated once.",
         source="Ye et al. 2025, arXiv 2504.09135",
-        when="For nearly unbiased texts at a cost that is known beforehand.",
+        when="For nearly unbiased texts at a cost that has a bound: 2 K texts a sample.",
     ),
     "asap": About(
         summary="Masked texts that learn from those drawn before.",
