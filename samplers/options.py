@@ -136,6 +136,17 @@ TRIES = Option(
     unit="candidates",
     at_least=1,
 )
+MASS_DRAWS = Option(
+    name="mass_draws",
+    type=int,
+    default=1,
+    help="Candidates of each sample that estimate the constraint's mass; drawn whatever is "
+    "accepted.",
+    unit="candidates",
+    metavar="N",
+    at_least=1,
+    at_most=MOST_TRIES,
+)
 BEAMS = Option(name="beams", type=int, help="Width.", unit="prefixes", at_least=1)
 ROUND = Option(
     name="round",

@@ -65,17 +65,7 @@ _TABLE = (
         home="cdec.samplers.disc:DiscSampler",
         options=(
             replace(shared.TRIES, at_most=shared.MOST_TRIES),
-            Option(
-                name="mass_draws",
-                type=int,
-                default=1,
-                help="Candidates of each sample that estimate the constraint's mass; they are "
-                "drawn whatever is accepted.",
-                unit="candidates",
-                metavar="N",
-                at_least=1,
-                at_most=shared.MOST_TRIES,
-            ),
+            shared.MASS_DRAWS,
             Option(
                 name="recycle",
                 type=bool,

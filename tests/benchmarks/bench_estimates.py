@@ -10,14 +10,11 @@ truth. Two to five minutes on one core.
 from __future__ import annotations
 
 import argparse
-import math
 from dataclasses import asdict
 from pathlib import Path
 
 from tests.benchmarks.report import save, show
-from tests.samplers.calibration import WAYS, Judged, Shares, judged
-
-DECADES = ((-1, 0), (-2, -1), (-3, -2), (-6, -3), (-math.inf, -6))
+from tests.samplers.calibration import WAYS, Judged, Shares, by_decade, judged
 
 
 def main() -> None:
@@ -44,11 +41,7 @@ def main() -> None:
 
 def _by_decade(found: list[Judged]) -> dict[str, Shares]:
     shares = {"all": Shares.of(found)}
-    for low, high in DECADES:
-        mine = [each for each in found if low < each.log_truth / math.log(10) <= high]
-        name = f"1e{low} to 1e{high}" if low > -math.inf else f"below 1e{high}"
-        shares[name] = Shares.of(mine)
-    return shares
+    return shares | {name: Shares.of(mine) for name, mine in by_decade(found).items()}
 
 
 if __name__ == "__main__":

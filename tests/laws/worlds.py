@@ -82,6 +82,42 @@ def random_world(seed: int) -> Toy:
     return Toy(vocabulary, probabilities, members)
 
 
+def graded_world(seed: int) -> Toy:
+    """A random world made improbable: P(S) from .1 to 1e-14 and below, evenly in its logarithm.
+
+    At every prefix what is allowed keeps a share of its probability, the rest goes to a token that
+    is never allowed. A third of the worlds loses all at the prompt, a third as much at each step,
+    and in a third shares differ by orders of magnitude from prefix to prefix, so that most of the
+    mass may lie where masked decoding hardly ever goes.
+    """
+    plain = random_world(seed)
+    rng = np.random.default_rng([13, seed])
+    loss, kind = float(rng.uniform(0, 30)), int(rng.integers(3))
+    steps = 1 + float(np.mean([len(row) for row in plain.members]))
+    end = plain.vocabulary.eos_token_ids[0]
+    pieces = [bytes([97 + token]) for token in range(end)]
+    vocabulary = Vocabulary([*pieces, b"", b"~"], eos_token_ids=[end])
+    following = {row[: n + 1] for row in plain.members for n in range(len(row))}
+    known: dict[Row, NDArray[np.float64]] = {}
+
+    def log_share(prefix: Row) -> float:
+        if kind == 0:
+            return 0.0 if prefix else -loss
+        own = np.random.default_rng([seed, 6, *prefix])
+        return -loss / steps * (1.0 if kind == 1 else float(own.exponential()))
+
+    def probabilities(prefix: Row) -> NDArray[np.float64]:
+        if prefix not in known:
+            law = plain.probabilities(prefix)
+            is_allowed = [(*prefix, token) in following for token in range(end)]
+            allowed = np.array([*is_allowed, prefix in plain.members])
+            kept = np.where(allowed, law * np.exp(log_share(prefix)), 0.0)
+            known[prefix] = np.append(kept, max(0.0, 1.0 - kept.sum()))
+        return known[prefix]
+
+    return Toy(vocabulary, probabilities, plain.members)
+
+
 def _members(rng: np.random.Generator, size: int, longest: int) -> list[Row]:
     count = int(np.exp(rng.uniform(0, np.log(300))))
     lengths = rng.integers(1, longest + 1, size=count).tolist()

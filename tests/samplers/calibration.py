@@ -13,12 +13,14 @@ from cdec.samplers.registry import SAMPLERS
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
 from tests.laws.toys import Toy
-from tests.laws.worlds import random_world
+from tests.laws.worlds import graded_world, random_world
 from tests.samplers.enumeration import mass
 
 COMMON = 1e-3
 """P(S) above which most estimates have to be reliable."""
 DEVIATIONS = 1.96
+DECADES = ((-2, 0), (-4, -2), (-7, -4), (-10, -7), (-math.inf, -10))
+"""Of P(S): the powers of ten between which tables and tests sum up."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +41,9 @@ class Way:
 WAYS = (
     Way("masked", 16, {}),
     Way("masked", 256, {}),
+    Way("disc", 1, {"K": 4}),
     Way("disc", 16, {"K": 4}),
-    Way("disc", 16, {"K": 16}),
+    Way("disc", 16, {"K": 4, "mass_draws": 4}),
     Way("asap", 16, {"burn_in": 0}),
     Way("asap", 1, {}),
     Way("exact", 8, {}),
@@ -83,10 +86,19 @@ class Judged:
 
 
 def judged(way: Way, worlds: int) -> Iterator[Judged]:
-    """Estimate the mass of worlds 0, 1, ... once each."""
+    """Estimate the mass of worlds 0, 1, ... once each; every other one is of tiny mass."""
     for seed in range(worlds):
-        toy = random_world(seed)
+        toy = graded_world(seed) if seed % 2 else random_world(seed)
         yield Judged.of(_fields(way, toy, seed), math.log(mass(toy)))
+
+
+def by_decade(found: list[Judged]) -> dict[str, list[Judged]]:
+    """Return what was judged, by decades of P(S)."""
+    groups = {}
+    for low, high in DECADES:
+        name = f"1e{low} to 1e{high}" if low > -math.inf else f"below 1e{high}"
+        groups[name] = [one for one in found if low < one.log_truth / math.log(10) <= high]
+    return groups
 
 
 def _fields(way: Way, toy: Toy, seed: int) -> dict[str, Any]:
