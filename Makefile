@@ -7,7 +7,7 @@ PEERS := $(VENV)/.peers
 FOLDERS := core compilers samplers data integrations cli
 BENCH_ARGS ?=
 
-.PHONY: demo test lint docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
+.PHONY: demo test lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers links clean
 
 demo: $(STAMP)
@@ -20,10 +20,16 @@ test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(ALONE:%=--ignore=%)
 	$(BIN)/python -m pytest $(ALONE)
 
+# The types take as long as all the rest together, so they are checked beside it.
 lint: $(STAMP) links
+	$(MAKE) -j 2 types rest
+
+types: $(STAMP) links
+	$(BIN)/mypy
+
+rest: $(STAMP) links
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_wheel.py --wheel
 	$(MAKE) docs
