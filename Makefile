@@ -8,7 +8,7 @@ FOLDERS := core compilers samplers data integrations cli
 BENCH_ARGS ?=
 
 .PHONY: demo test lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
-	bench-drafts bench-estimates bench-classify bench-answers links clean
+	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -43,7 +43,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts bench-estimates \
-	bench-classify bench-answers
+	bench-classify bench-answers bench-verdicts
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
 # `python PATH/TO/tests/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
@@ -80,6 +80,10 @@ bench-estimates: $(STAMP)
 # BENCH_ARGS="--prompts 10" for a quick look.
 bench-classify: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_classify $(BENCH_ARGS)
+
+# What a verdict on a text costs, in this process and in the one that can be killed.
+bench-verdicts: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_verdicts $(BENCH_ARGS)
 
 # The best members of a catalogue: calls, time, how often they are right; BENCH_ARGS="--members 5000
 # --prompts 4" for a quick look.

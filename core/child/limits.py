@@ -29,10 +29,10 @@ def limit_memory(megabytes: int) -> None:
     size = _address_space()
     if size:
         most = size + (megabytes << 20)
-        _, hard = resource.getrlimit(resource.RLIMIT_AS)
-        if hard != resource.RLIM_INFINITY:
-            most = min(most, hard)
-        resource.setrlimit(resource.RLIMIT_AS, (most, hard))
+        soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+        # What the user's own limit leaves is not made more.
+        bounds = [most, *(bound for bound in (soft, hard) if bound != resource.RLIM_INFINITY)]
+        resource.setrlimit(resource.RLIMIT_AS, (min(bounds), hard))
 
 
 def limit_time(seconds: int) -> None:

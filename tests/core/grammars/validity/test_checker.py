@@ -61,9 +61,7 @@ def _is_gone(pid: int, seconds: float = 5.0) -> bool:
 def test_an_expression_that_goes_back_for_ever_is_cut_off(judge: Judge) -> None:
     slow = TextChecker(lexed(SLOW_MATCH), seconds=0.3, judge=judge)
     words = TextChecker(lexed(WORDS), seconds=2.0, judge=judge)
-    begun = time.monotonic()
     assert [words(b"yes"), slow(SLOW_TEXT), words(b"no"), words(b"on")] == [True, None, True, False]
-    assert time.monotonic() - begun < 5
     (notice,) = judge.take_notices()
     assert notice.code == "W_UNDECIDED" and "0.3 seconds" in notice.message
     # Texts that it does not go back over are judged all the same.
@@ -74,22 +72,22 @@ def test_an_expression_that_goes_back_for_ever_is_cut_off(judge: Judge) -> None:
 def test_a_grammar_whose_parser_takes_too_long_is_tried_once(judge: Judge) -> None:
     check = TextChecker(lexed(SLOW_BUILD), seconds=0.3, judge=judge)
     assert check(b"1x") is None
-    before = judge.pid
-    begun = time.monotonic()
+    # The process ended with that text, and no other text starts another.
+    assert judge.pid is None
     assert [check(b"%dx" % i) for i in range(100)] == [None] * 100
-    assert time.monotonic() - begun < 0.3 and judge.pid == before
+    assert judge.pid is None
     (notice,) = judge.take_notices()
     assert "(and 100 more texts)" in notice.message
 
 
 def test_a_grammar_most_of_whose_texts_are_lost_is_given_up(judge: Judge) -> None:
-    check = TextChecker(lexed(SLOW_MATCH), seconds=0.1, judge=judge)
+    check = TextChecker(lexed(SLOW_MATCH), seconds=0.2, judge=judge)
     assert check(b"a" * 40 + b"b") is True
-    texts = [b"a" * 40 + letter for letter in (b"c", b"d", b"e", b"f", b"g")]
-    begun = time.monotonic()
-    assert [check(text) for text in texts] == [None] * 5
+    assert [check(b"a" * 40 + letter) for letter in (b"c", b"d", b"e")] == [None] * 3
+    assert judge.pid is None
+    # Not even a text that would be judged at once.
     assert check(b"a" * 40 + b"b") is None
-    assert time.monotonic() - begun < 5
+    assert judge.pid is None
 
 
 def test_a_text_that_takes_all_memory_is_unknown_and_the_next_is_judged() -> None:
@@ -175,6 +173,29 @@ def test_threads_share_the_process(judge: Judge) -> None:
     assert all(found[i] == [True, False] * 50 for i in range(4))
 
 
+def test_a_process_outlives_the_thread_that_started_it() -> None:
+    judge = Judge()
+    try:
+        check = TextChecker(lexed(WORDS), seconds=20, judge=judge)
+        thread = threading.Thread(target=check, args=(b"yes",))
+        thread.start()
+        thread.join()
+        pid = judge.pid
+        assert pid is not None and not _is_gone(pid, 0.2)
+        assert check(b"no") is True and judge.pid == pid
+    finally:
+        judge.close()
+
+
+@pytest.fixture
+def interruptible() -> Iterator[None]:
+    """Let SIGINT raise: it is ignored where tests run in the background."""
+    before = signal.signal(signal.SIGINT, signal.default_int_handler)
+    yield
+    signal.signal(signal.SIGINT, before)
+
+
+@pytest.mark.usefixtures("interruptible")
 def test_an_interrupt_leaves_neither_process_nor_answer_behind(judge: Judge) -> None:
     check = TextChecker(lexed(SLOW_MATCH), seconds=30, judge=judge)
     assert check(b"b") is False
