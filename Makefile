@@ -8,7 +8,8 @@ FOLDERS := core compilers samplers data integrations cli
 BENCH_ARGS ?=
 
 .PHONY: demo test lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
-	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts links clean
+	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
+	links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -43,7 +44,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts bench-estimates \
-	bench-classify bench-answers bench-verdicts
+	bench-classify bench-answers bench-verdicts bench-candidates
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
 # `python PATH/TO/tests/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
@@ -89,6 +90,11 @@ bench-verdicts: $(STAMP)
 # --prompts 4" for a quick look.
 bench-answers: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_answers $(BENCH_ARGS)
+
+# What disc pays for K: candidates, calls and seconds; BENCH_ARGS="--prompts 16 --tries 1 4" for a
+# quick look.
+bench-candidates: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_candidates $(BENCH_ARGS)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -65,8 +65,8 @@ MASSES: tuple[RecordField, ...] = (
         "log_mass_se",
         LOG,
         "Standard error of `log_mass`: of the mean, given what was seen, widened by the mass not "
-        "yet seen as far as so many candidates could have missed it, and no wider than the "
-        "bracket. 1.96 of it to both sides make an interval of 95 %.",
+        "yet seen as far as so many candidates could have missed it, and no wider than to the "
+        "farther end of the bracket. 1.96 of it to both sides make an interval of 95 %.",
         (SAMPLE, MASS),
         WITH_MASS,
     ),

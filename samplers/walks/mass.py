@@ -68,11 +68,13 @@ def estimate(
       (1 - q)^n, so q is hardly more than a few 1 / n, and what it adds to the mean is at most q M.
       It enters as one more candidate of weight M would.
 
-    Both the truth and what is returned lie in the bracket, so the error is at most its width. The
-    estimate is relied on if its error is at most ``LARGEST_ERROR`` and its bracket does not
-    contradict the mean, given its sampling error (``DEVIATIONS`` of it); or if the bracket is
-    ``NARROW``. Nothing is assumed of the law but that candidates vary no more than was seen and
-    not seen; that the interval of 1.96 errors covers is measured (tests, ``bench_estimates``).
+    Both the truth and what is returned lie in the bracket, so the error is at most the distance to
+    its farther end, in nats: where the upper end takes the place of the mean, a relative error
+    below 1 says nothing of how far below the truth may be. The estimate is relied on if its error
+    is at most ``LARGEST_ERROR`` and its bracket does not contradict the mean, given its sampling
+    error (``DEVIATIONS`` of it); or if the bracket is ``NARROW``. Nothing is assumed of the law but
+    that candidates vary no more than was seen and not seen; that the interval of 1.96 errors covers
+    is measured (tests, ``bench_estimates``).
 
     Args:
         log_x: float64[n] natural logs.
@@ -95,10 +97,13 @@ def estimate(
         return Estimate(log_mean, sampling, None, None, bracket.log_upper == -math.inf)
     log_most = max(bracket.log_most, peak) + math.log(float(shares @ shares)) if n else 0.0
     width = _exp(bracket.log_unseen - log_mass)
+    farthest = max(bracket.log_upper - log_mass, log_mass - bracket.log_lower)
+    if not bracket.width or farthest == math.inf:
+        farthest = width
     # Of the mean, hence relative to it: where the bracket moved it, to where it was moved.
     moved = log_mean - log_mass
     seen = sampling * _exp(moved) if math.isfinite(sampling) else sampling
-    error = min(math.hypot(seen, min(width, _exp(log_most - log_mass))), width)
+    error = min(math.hypot(seen, min(width, _exp(log_most - log_mass))), farthest)
     is_consistent = abs(moved) <= max(DEVIATIONS * sampling, ROUNDING)
     is_reliable = bracket.width <= NARROW or (is_consistent and error <= LARGEST_ERROR)
     return Estimate(log_mean, sampling, log_mass, error, is_reliable)

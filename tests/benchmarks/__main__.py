@@ -1,8 +1,8 @@
 """Runs a benchmark from any folder: ``python PATH/TO/tests/benchmarks NAME [ARGUMENT ...]``.
 
 NAME is ``sets``, ``accuracy``, ``grammars``, ``verdicts``, ``aligned``, ``drafts``, ``estimates``,
-``classify``, ``answers`` or ``integrations``; ``--help`` after it lists its arguments. JSON files
-go to ``--output``, by default ``bench-results`` in the current folder.
+``classify``, ``answers``, ``candidates`` or ``integrations``; ``--help`` after it lists its
+arguments. JSON files go to ``--output``, by default ``bench-results`` in the current folder.
 """
 
 from __future__ import annotations
@@ -21,6 +21,7 @@ NAMES = (
     "estimates",
     "classify",
     "answers",
+    "candidates",
     "integrations",
 )
 

@@ -41,7 +41,7 @@ def test_the_error_is_widened_by_what_so_many_candidates_can_have_missed() -> No
     assert some.log_mass_se == pytest.approx(0.005 / 0.2)
     # Less than that is not there: the bracket says so.
     narrow = estimate(log_x, Bracket(math.log(0.199), math.log(0.201), 0.0))
-    assert narrow.log_mass_se == pytest.approx(0.002 / 0.2)
+    assert narrow.log_mass_se == pytest.approx(math.log(0.2 / 0.199))
     # A spread adds to it as variances do.
     log_x = np.log(np.tile([0.1, 0.3], 50))
     both = estimate(log_x, Bracket(math.log(0.1), math.log(0.4), math.log(0.5)))
@@ -55,7 +55,7 @@ def test_an_estimate_outside_its_bracket_is_replaced_by_its_end_and_flagged() ->
     outside = estimate(log_x, Bracket(-52.6, -1.0, -0.5))
     assert outside.log_mass == -52.6
     assert outside.log_mass_reliable is False
-    assert outside.log_mass_se is not None and outside.log_mass_se > 1e20
+    assert outside.log_mass_se == pytest.approx(51.6)
     too_high = estimate(np.array([-1.0, -1.0, -1.01]), Bracket(-9.0, -4.0, -0.5))
     assert (too_high.log_mass, too_high.log_mass_reliable) == (-4.0, False)
 
@@ -78,14 +78,25 @@ def test_a_narrow_bracket_is_reliable_whatever_was_drawn() -> None:
 def test_one_candidate_is_no_surer_than_its_bracket() -> None:
     bracket = Bracket(math.log(0.1), math.log(0.4), math.log(0.5))
     one = estimate(np.log([0.2]), bracket)
-    assert one.log_mass_se == pytest.approx(0.3 / 0.2)
-    assert one.log_mass_reliable is False
+    assert one.log_mass_se == pytest.approx(math.log(2))
+    wider = estimate(np.log([0.2]), Bracket(math.log(0.01), math.log(0.4), math.log(0.5)))
+    assert wider.log_mass_se == pytest.approx(math.log(20))
+    assert wider.log_mass_reliable is False
+
+
+def test_a_mean_above_its_upper_bound_says_nothing_of_how_far_below_the_truth_is() -> None:
+    # One candidate of 16 has all the weight there can be, and weighs more than all texts together.
+    log_x = np.append(np.full(15, -38.4), -20.6)
+    found = estimate(log_x, Bracket(-25.6, -23.5, -20.6))
+    assert found.log_mass == -23.5
+    assert found.log_mass_se is not None and found.log_mass_se > 1
+    assert found.log_mass_reliable is False
 
 
 def test_weights_that_no_mask_bounds_are_widened_by_all_that_was_not_seen() -> None:
     log_x = np.log(np.full(10_000, 0.2))
     free = estimate(log_x, Bracket(math.log(0.1), math.log(0.4), math.inf))
-    assert free.log_mass_se == pytest.approx(0.3 / 0.2)
+    assert free.log_mass_se == pytest.approx(math.log(2))
 
 
 def test_effective_sample_size_counts_texts_and_not_repeats() -> None:
