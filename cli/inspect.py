@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape
@@ -13,6 +13,9 @@ from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact
 from cdec.cli.runs.found import named_or_found
 
+if TYPE_CHECKING:
+    from cdec.core.artifacts.read import ArtifactFile
+
 _TREE = ("depth", "width", "state")
 
 
@@ -21,12 +24,15 @@ def execute(options: Options, run: Run) -> int:
 
     What it is, what it was made from and for which tokenizer, whether every allowed token is proved
     to have a completion, and what to type next. --all adds hashes, statistics and columns, --json
-    everything, the source of a grammar included.
+    everything, the source of a grammar included. Opening an artifact checks that nothing in it can
+    lead astray in memory; --verify compiles it again, in a limited process, and exits 65 where the
+    tables are not those of the grammar, or the trie not that of the rows.
 
     \b
     Examples:
       cdec inspect titles.arrow
       cdec inspect titles.arrow --all
+      cdec inspect downloaded.arrow --verify
       cdec inspect titles.arrow --json | jq .counts
       cdec inspect titles.arrow --tree --depth 2
       cdec inspect json.arrow --tree --state 5
@@ -49,6 +55,8 @@ def execute(options: Options, run: Run) -> int:
         "columns": {name: f"{array.dtype}[{len(array)}]" for name, array in file.arrays.items()},
     }
     given = {"depth": options.depth, "width": options.width, "state": options.state}
+    if options.verify:
+        described["verified"] = _verified(file, run)
     tree = constraint.tree(**{name: given[name] for name in known}) if options.tree else None
     refuse_unused(set(_TREE) - known, run.typed, f"to a {file.kind}")
     if options.json:
@@ -62,8 +70,23 @@ def execute(options: Options, run: Run) -> int:
         run.console.data("\nNext:")
         for command in next_commands(artifact, described):
             run.console.data(f"  {escape(command)}")
+    if options.verify:
+        same = len(described["verified"]["same"])
+        run.console.data(f"\nVerified: {same} columns and entries are what it compiles to")
     if tree is not None:
         run.console.data("")
         for line in tree.lines():
             run.console.data(escape(line))
     return 0
+
+
+def _verified(file: ArtifactFile, run: Run) -> dict[str, Any]:
+    """Compile an artifact again, and return what was the same.
+
+    Raises:
+        ArtifactInvalidError: Something was not.
+    """
+    from cdec.compilers.verify import verify_artifact
+
+    with run.console.stage("starting the compiler") as progress:
+        return dict(verify_artifact(file, progress=progress).to_json())

@@ -26,6 +26,7 @@ if TYPE_CHECKING:
     from cdec.compilers.sets.constraint import set_constraint as set_constraint
     from cdec.compilers.sets.report import SetLimits as SetLimits
     from cdec.compilers.sets.report import SetReport as SetReport
+    from cdec.compilers.verify import verify_artifact as verify_artifact
 
 __all__ = [
     "CacheLimits",
@@ -42,6 +43,7 @@ __all__ = [
     "compile_token_set",
     "grammar_constraint",
     "set_constraint",
+    "verify_artifact",
 ]
 
 __getattr__ = exports(
@@ -55,6 +57,7 @@ __getattr__ = exports(
         "GrammarReport": "grammars.report",
         "SetLimits": "sets.report",
         "SetReport": "sets.report",
+        "verify_artifact": "verify",
         "compile_grammar": "grammars.compile",
         "compile_in_child": "grammars.child.compiler",
         "compile_set": "sets.compile",

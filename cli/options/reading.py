@@ -70,6 +70,14 @@ class InspectOptions(CommonOptions):
         bool,
         Declared("Show hashes, fingerprints, sizes and columns.", shared.OUTPUT, common=True),
     ] = False
+    verify: Annotated[
+        bool,
+        Declared(
+            "Compile it again from what it holds, and compare all columns and metadata.",
+            shared.OUTPUT,
+            common=True,
+        ),
+    ] = False
     tree: Annotated[
         bool,
         Declared(

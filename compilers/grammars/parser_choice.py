@@ -25,6 +25,10 @@ if TYPE_CHECKING:
     from cdec.compilers.grammars.parser.tables import ParseTables
 
 
+ASKED_FOR = "asked for"
+"""The reason of a lexer that was named, among ``lexer_reason``."""
+
+
 @dataclass(frozen=True, slots=True)
 class ParserChoice:
     """A lexer with what goes with it.
@@ -70,7 +74,7 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
     analysed = analyse(grammar)
     if lexer == "dynamic":
         is_ebnf = grammar.dialect == "ebnf"
-        reason = "::= rules: every way to cut the text counts" if is_ebnf else "asked for"
+        reason = "::= rules: every way to cut the text counts" if is_ebnf else ASKED_FOR
         return _generalised(analysed, reason, limits, ())
     # subtle: what lark's tables hold of rules that can never be completed decides what competes.
     grammar = analyse(grammar, keep_unproductive=True)
@@ -94,7 +98,7 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
         added = copied.terminals[len(automata) :]
         automata += [_lexed(terminal, limits, True) for terminal in added]
         grammar, tables = copied, build_tables(copied, generalised=False, limits=limits)
-    reason = "the grammar is LALR(1)" if lexer is None else "asked for"
+    reason = "the grammar is LALR(1)" if lexer is None else ASKED_FOR
     notices: tuple[Notice, ...] = ()
     if tables.resolved:
         notices = (_shift_notice(grammar, tables),)

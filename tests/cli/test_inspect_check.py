@@ -3,9 +3,14 @@
 from __future__ import annotations
 
 import json
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+
+from cdec.compilers import ChildCompiler
+from cdec.compilers.grammars.child import verify as grammar_verify
+from tests.forging import arrays_of, rebuild
 
 from .conftest import MEMBERS, Runner
 
@@ -44,6 +49,27 @@ def test_inspect_begins_with_what_a_person_wants_to_know(cdec: Runner) -> None:
         assert any(line.startswith(said) or said in line for line in lines), said
     assert max(map(len, lines)) <= 80 and len(lines) <= 14
     assert "hash" not in text.partition("Next:")[0] and "digest" not in text
+
+
+def test_verify_compiles_again_and_compares(
+    cdec: Runner, cities: Path, grammar_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(grammar_verify, "ChildCompiler", lambda: nullcontext(grammar_child))
+    assert cdec("compile-grammar", "arithmetic").status == 0
+    grammar = Path("arithmetic.arrow").absolute()
+    for artifact in (cities, grammar):
+        assert "Verified: " in cdec("inspect", artifact, "--verify").stdout.decode()
+        (described,) = cdec("inspect", artifact, "--verify", "--json").records
+        assert described["verified"]["same"] and described["verified"]["given"]
+        assert "verified" not in cdec("inspect", artifact, "--json").records[0]
+    forged = Path("forged.arrow")
+    tokens = arrays_of(grammar.read_bytes())["tokens"]
+    tokens[0] = tokens[1]
+    forged.write_bytes(rebuild(grammar.read_bytes(), {"tokens": tokens}))
+    assert cdec("inspect", forged).status == 0
+    result = cdec("inspect", forged, "--verify")
+    assert (result.status, result.error_code) == (65, "E_ARTIFACT_INVALID")
+    assert b"differ" in result.stderr and b"tokens" in result.stderr
 
 
 def test_tree_depth_and_width_bound_what_is_shown(cdec: Runner, cities: Path) -> None:
