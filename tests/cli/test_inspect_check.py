@@ -69,7 +69,7 @@ def test_verify_compiles_again_and_compares(
     assert cdec("inspect", forged).status == 0
     result = cdec("inspect", forged, "--verify")
     assert (result.status, result.error_code) == (65, "E_ARTIFACT_INVALID")
-    assert b"differ" in result.stderr and b"tokens" in result.stderr
+    assert "differ" in result.stderr and "tokens" in result.stderr
 
 
 def test_tree_depth_and_width_bound_what_is_shown(cdec: Runner, cities: Path) -> None:
