@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Mapping
 
 import numpy as np
@@ -99,6 +100,7 @@ def check_set(arrays: Columns, metadata: Mapping[str, str]) -> None:
     for name in ("row_offsets", "source_offsets", "id_offsets", "vocabulary_offsets"):
         require_rising(arrays, name)
     require_range(arrays, "tokens", 0, size)
+    _check_no_ends(arrays, metadata)
     _check_trie(arrays, rows, size)
     _check_dense(arrays)
     require_range(arrays, "text_row", 0, rows)
@@ -118,6 +120,18 @@ def _check_options(metadata: Mapping[str, str]) -> None:
     require(options.get("normalize", "none") in _FORMS, "cdec.options", f"a form of {_FORMS}")
     ends = options.get("ends_itself", False)
     require(isinstance(ends, bool), "cdec.options", "ends_itself to be true or false")
+
+
+def _check_no_ends(arrays: Columns, metadata: Mapping[str, str]) -> None:
+    """Refuse end-of-sequence ids inside members, as the compiler does: they end a text."""
+    try:
+        ends = [int(token) for token in json.loads(metadata["cdec.eos"])]
+    except (KeyError, ValueError, TypeError, RecursionError):
+        ends = []  # Refused where the ids are read.
+    for name in ("tokens", "node_token"):
+        for a, b in chunks(len(arrays[name])):
+            inside = np.isin(arrays[name][a:b], ends)
+            require(not inside.any(), name, "no end-of-sequence ids")
 
 
 def _check_trie(arrays: Columns, rows: int, size: int) -> None:

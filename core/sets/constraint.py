@@ -46,7 +46,7 @@ class SetConstraint(StoredConstraint):
     """
 
     kind = "set"
-    artifact = ArtifactKind(COLUMNS, check_set_shape, check_set, 2)
+    artifact = ArtifactKind(COLUMNS, check_set_shape, check_set, 3)
     tree_parameters = frozenset({"depth", "width"})
     is_sound = True
     lists_members = True

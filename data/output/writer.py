@@ -212,6 +212,9 @@ def _prepare(
             os.ftruncate(file.fileno(), good_bytes)
         return RecordWriter(file, str(path), end=good_bytes, finished=finished, notices=notices)
     os.ftruncate(file.fileno(), 0)
+    # subtle: before the new manifest is there, or a crash could leave it beside the old records,
+    # which a resumed run would then take for its own.
+    os.fsync(file.fileno())
     if config is not None:
         write_manifest(path, config)
     return RecordWriter(file, str(path), end=0)

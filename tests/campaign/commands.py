@@ -37,7 +37,8 @@ class Command:
     learns: bool = False
 
 
-def _sample(*more: str, artifact: str = "letters.arrow") -> tuple[str, ...]:
+def sample_words(*more: str, artifact: str = "letters.arrow") -> tuple[str, ...]:
+    """Return a command line that samples: eight draws of four records, one record a batch."""
     read = ("-i", "prompts.jsonl", "--batch-size", "1", "-n", "2", "-o", "out.jsonl", "--quiet")
     method = () if "--method" in more else ("--method", "masked")
     return ("sample", "-a", artifact, *read, *method, *more)
@@ -60,17 +61,21 @@ COMMANDS: dict[str, Command] = {
         (("compile-set", "other.txt", "-o", "names.arrow", "--quiet"),),
     ),
     "compile-grammar": Command(_GRAMMAR, {"a.arrow": "whole"}, _GRAMMAR),
-    "sample": Command(_sample(), _OUT, _sample("--resume")),
+    "sample": Command(sample_words(), _OUT, sample_words("--resume")),
     "sample --resume": Command(
-        _sample("--resume"), _OUT, _sample("--resume"), (_sample(),), {"out.jsonl": 3}
+        sample_words("--resume"),
+        _OUT,
+        sample_words("--resume"),
+        (sample_words(),),
+        {"out.jsonl": 3},
     ),
     "sample --force": Command(
-        _sample("--force"), _OUT, _sample("--resume"), (_sample("--seed", "5"),)
+        sample_words("--force"), _OUT, sample_words("--resume"), (sample_words("--seed", "5"),)
     ),
     "sample --save-counts": Command(
-        _sample(*_COUNTS, artifact="letters-grammar.arrow"),
+        sample_words(*_COUNTS, artifact="letters-grammar.arrow"),
         _OUT | {"counts.json": "whole"},
-        _sample(*_COUNTS, "--force", artifact="letters-grammar.arrow"),
+        sample_words(*_COUNTS, "--force", artifact="letters-grammar.arrow"),
     ),
     "sample --tree": Command(
         _TREE, _OUT | {"tree.arrow": "whole"}, (*_TREE, "--force"), learns=True

@@ -88,12 +88,12 @@ def aim(workshop: Workshop, name: str, command: Command, files: Path, scratch: P
     for output, lines in command.kept_lines.items():
         data = (target.ready / output).read_bytes().splitlines(keepends=True)
         (target.ready / output).write_bytes(b"".join(data[:lines]))
-    target.before = _outputs(command, target.ready)
+    target.before = outputs(command, target.ready)
     work = fresh(target, scratch)
     ended = workshop.run(command.words, work)
     assert ended.status == 0, (command.words, ended)
     target.counts = workshop.shim.counts()
-    target.whole = _outputs(command, work)
+    target.whole = outputs(command, work)
     assert set(target.whole) == set(command.outputs)
     return target
 
@@ -129,7 +129,7 @@ def strike(workshop: Workshop, target: Target, fault: Fault, scratch: Path) -> l
 
 def judge_files(target: Target, work: Path, *, is_done: bool) -> list[str]:
     """Return what is wrong with the outputs that a run left, complete or not."""
-    wrong, found = [], _outputs(target.command, work)
+    wrong, found = [], outputs(target.command, work)
     for name, kind in target.command.outputs.items():
         data, whole, before = found.get(name), target.whole[name], target.before.get(name)
         if is_done and data != whole:
@@ -148,7 +148,7 @@ def judge_files(target: Target, work: Path, *, is_done: bool) -> list[str]:
 
 def complete(workshop: Workshop, target: Target, work: Path) -> list[str]:
     """Run what completes an attacked run, undisturbed; return what is wrong then."""
-    has_begun = _outputs(target.command, work) != target.before
+    has_begun = outputs(target.command, work) != target.before
     ended = workshop.run(target.command.again if has_begun else target.command.words, work)
     if ended.status != 0:
         return [f"cannot be completed: status {ended.status}, {ended.stderr.strip()!r}"]
@@ -188,5 +188,6 @@ def _is_part(data: bytes, whole: bytes, before: bytes | None) -> bool:
     return (lines and whole.startswith(data)) or data == before
 
 
-def _outputs(command: Command, work: Path) -> dict[str, bytes]:
+def outputs(command: Command, work: Path) -> dict[str, bytes]:
+    """Return the outputs of a command that are there."""
     return {name: (work / name).read_bytes() for name in command.outputs if (work / name).is_file()}

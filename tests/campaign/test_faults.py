@@ -1,8 +1,9 @@
-"""Every call that writes fails once, from then on, or is cut short: nothing lost, nothing half."""
+"""Calls fail, are cut short, the process is killed, the machine crashes: nothing lost or half."""
 
 from __future__ import annotations
 
 import json
+import shutil
 from collections.abc import Iterator
 from itertools import chain
 from pathlib import Path
@@ -12,7 +13,18 @@ import pytest
 from cdec.compilers import ChildCompiler
 from cdec.core.errors import CdecError
 from tests.campaign.commands import COMMANDS, GRAMMAR, RECORDS, prepare
-from tests.campaign.faults import STATUSES, aim, faults_of, kills_of, strike
+from tests.campaign.crashes import crashes
+from tests.campaign.faults import (
+    STATUSES,
+    Target,
+    aim,
+    complete,
+    faults_of,
+    fresh,
+    kills_of,
+    outputs,
+    strike,
+)
 from tests.campaign.shim import Fault, Shim, can_shim
 from tests.campaign.workshop import Workshop
 from tests.cli import light
@@ -21,6 +33,8 @@ pytestmark = pytest.mark.skipif(not can_shim(), reason="no compiler to make the 
 
 CHILD = "compile-grammar"
 """Starts a process of its own, for a second or two: broken through one that is kept."""
+STATES = 8
+"""Of those that a crash may leave, how many are completed in a test run; all are looked at."""
 MOST = 2
 """Of each call and fault in a test run; `make campaign` breaks every call."""
 
@@ -52,6 +66,26 @@ def test_a_kill_at_any_call_loses_nothing(
     target = aim(workshop, name, COMMANDS[name], files, tmp_path)
     kills = kills_of(target.counts, MOST)
     assert [w for kill in kills for w in strike(workshop, target, kill, tmp_path)] == []
+
+
+@pytest.mark.parametrize("name", sorted(set(COMMANDS) - {CHILD}))
+def test_a_crash_of_the_machine_leaves_nothing_half_and_the_run_can_be_completed(
+    workshop: Workshop, files: Path, tmp_path: Path, name: str
+) -> None:
+    target = aim(workshop, name, COMMANDS[name], files, tmp_path)
+    work = fresh(target, tmp_path)
+    assert workshop.run(target.command.words, work, logged=True).status == 0
+    states = list(crashes(target.ready, workshop.shim.notes(), work.resolve()))
+    done = outputs(target.command, work).items()
+    assert any(done <= state.items() for state in states), "the log does not tell all"
+    for state in states:
+        assert _half(target, state) == []
+    chosen = states[:: max(1, len(states) // STATES)]
+    wrong = []
+    for state in chosen:
+        _enter(work, state)
+        wrong += complete(workshop, target, work)
+    assert wrong == []
 
 
 def test_a_broken_call_of_the_command_that_compiles_in_a_child_is_told(
@@ -105,3 +139,25 @@ def test_the_shim_sees_every_call(workshop: Workshop, files: Path, tmp_path: Pat
     assert target.counts["write"] >= len(lines)
     broken = strike(workshop, target, Fault("write", 10**6), tmp_path)
     assert broken == ["sample: fail write 1000000 (): no call was broken"]
+
+
+def _half(target: Target, state: dict[str, bytes]) -> list[str]:
+    """Return the outputs that are neither as they stood nor as they must be."""
+    wrong = []
+    for name, kind in target.command.outputs.items():
+        whole, before = target.whole[name], target.before.get(name)
+        data = state.get(name)
+        if kind == "whole" and data not in (whole, before):
+            wrong.append(f"{name} is half")
+        kept = before if before is not None and name in target.command.kept_lines else b""
+        if kind == "lines" and data is not None and not data.startswith(kept):
+            wrong.append(f"lines of {name} are lost")
+    return wrong
+
+
+def _enter(work: Path, state: dict[str, bytes]) -> None:
+    shutil.rmtree(work)
+    for name, data in state.items():
+        path = work / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(data)

@@ -120,6 +120,21 @@ def size(base: int, field: int) -> int:
 
 
 @inner
+def span(offsets: Pointer, index: int, length: int) -> tuple[int, int]:
+    """Return where an item of a ragged array begins and ends, within ``length`` elements.
+
+    subtle: both ends are clamped: from a damaged offset far below 0, a loop's count wraps round.
+
+    Args:
+        offsets: At least ``index + 2`` of them; those of a damaged artifact may be anything.
+        index: Of the item.
+        length: Of the ragged array.
+    """
+    start = min(max(offsets[index], 0), length)
+    return start, min(max(offsets[index + 1], start), length)
+
+
+@inner
 def used(base: int, field: int) -> int:
     """Return how many elements of a field are in use."""
     return int64s_at(base, 0)[SCALARS + 3 * field + 2]

@@ -19,6 +19,7 @@ from cdec.core.grammars.engine.pointers import (
     int32s,
     lack,
     size,
+    span,
     uint8s_at,
 )
 from cdec.core.grammars.engine.shifts import can_shift_any, shift
@@ -150,7 +151,8 @@ def _step_set(e: int, byte_class: int, n: int, counts: bool) -> int:
             continue
         if _is_live(e, at):
             m = _unite(e, m, at, stack, ended)
-        for match in range(max(offsets[at], 0), min(offsets[at + 1], size(e, f.MATCH_TERMINALS))):
+        low, high = span(offsets, at, size(e, f.MATCH_TERMINALS))
+        for match in range(low, high):
             below = after_terminal(e, stack, terminals[match])
             if below != f.FAIL:
                 fresh = _start_of(e, below, terminals[match])

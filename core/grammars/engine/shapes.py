@@ -22,6 +22,7 @@ from cdec.core.grammars.engine.pointers import (
     int64s,
     put,
     size,
+    span,
     used,
 )
 from cdec.core.grammars.engine.stacks import failed
@@ -62,7 +63,8 @@ def decide(e: int, tree: int, at: int, stack: int, limit: int) -> int:
     at_item, open_groups = start, 0
     for path in range(nodes):
         int32s(e, f.NODE_MARK)[path] = 0
-    for group in range(max(groups[tree], 0), min(groups[tree + 1], size(e, f.GROUP_DENSE))):
+    low, high = span(groups, tree, size(e, f.GROUP_DENSE))
+    for group in range(low, high):
         count = _decide_group(e, tree, group, stack, limit, at_item + 2)
         if failed(e):
             return -1
@@ -121,7 +123,8 @@ def _decide_group(e: int, tree: int, group: int, stack: int, limit: int, at_item
     branches, items = int64s(e, f.GROUP_BRANCHES), int32s(e, f.SHAPE_ITEMS)
     paths, depths = int32s(e, f.BRANCH_PATH), int32s(e, f.BRANCH_DEPTH)
     nodes, lookahead, count = _tree_nodes(e, tree), get(e, f.LOOKAHEAD), 0
-    for branch in range(max(branches[group], 0), min(branches[group + 1], size(e, f.BRANCH_PATH))):
+    low, high = span(branches, group, size(e, f.BRANCH_PATH))
+    for branch in range(low, high):
         path = paths[branch]
         if depths[branch] > lookahead or path >= nodes:
             continue

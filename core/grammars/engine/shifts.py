@@ -17,6 +17,7 @@ from cdec.core.grammars.engine.pointers import (
     lookup,
     put,
     size,
+    span,
     use,
     used,
 )
@@ -83,7 +84,8 @@ def compute_shift_any(e: int, stack: int, row: int) -> int:
     put(e, f.LOW, f.FAR)
     offsets, terminals = int32s(e, f.LIVE_OFFSETS), int32s(e, f.LIVE_TERMINALS)
     ignored, result = int32s(e, f.IGNORED), f.FAIL
-    for i in range(max(offsets[row], 0), min(offsets[row + 1], size(e, f.LIVE_TERMINALS))):
+    low, high = span(offsets, row, size(e, f.LIVE_TERMINALS))
+    for i in range(low, high):
         terminal = terminals[i]
         if terminal < 0 or terminal >= count:
             continue

@@ -12,6 +12,7 @@ from cdec.core.grammars.engine.pointers import (
     int32s_at,
     int64s,
     size,
+    span,
     uint8s,
 )
 from cdec.core.grammars.engine.readings import after_terminal, read_text
@@ -81,7 +82,8 @@ def add_group(e: int, row: int, group: int) -> None:
 def _add_listed(e: int, row: int, group: int) -> None:
     """Add the listed tokens of a group to a row."""
     words, offsets, tokens = int32s_at(row, 0), int64s(e, f.GROUP_TOKENS), int32s(e, f.TOKENS)
-    for i in range(max(offsets[group], 0), min(offsets[group + 1], size(e, f.TOKENS))):
+    low, high = span(offsets, group, size(e, f.TOKENS))
+    for i in range(low, high):
         _add_token(e, words, tokens[i])
 
 
@@ -100,7 +102,8 @@ def verify_tokens(e: int, row: int, tree: int, at: int, stack: int) -> bool:
     words, offsets, tokens = int32s_at(row, 0), int64s(e, f.TREE_VERIFY), int32s(e, f.VERIFY_TOKENS)
     readings, starts, done, left = int32s(e, f.READINGS), int64s(e, f.VOCABULARY_OFFSETS), 0, 1
     text, begin = address(e, f.VOCABULARY_BYTES), 0
-    for i in range(max(offsets[tree], 0), min(offsets[tree + 1], size(e, f.VERIFY_TOKENS))):
+    low, high = span(offsets, tree, size(e, f.VERIFY_TOKENS))
+    for i in range(low, high):
         token = tokens[i]
         if token < 0 or token >= get(e, f.VOCABULARY):
             continue

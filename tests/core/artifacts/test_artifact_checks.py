@@ -87,6 +87,8 @@ def _set(index: int, value: int) -> Callable[[Any], None]:
 
 BROKEN = {
     "negative token": damage("tokens", _set(3, -1)),
+    "end-of-sequence id within a member": damage("tokens", _set(3, 320)),
+    "end-of-sequence id within the trie": damage("node_token", _set(300, 320)),
     "falling row offsets": damage("row_offsets", _set(2, 0)),
     "row offsets that start late": damage("row_offsets", _set(0, 1)),
     "too few row offsets": damage("row_offsets", lambda a: a[:-1]),

@@ -1,0 +1,132 @@
+"""Fuzzed prompt records, through the real reader and the real loop, under a tabular model."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from cdec.cli.app import main
+from tests.campaign.attack import Try
+from tests.campaign.mutants import damaged, edited_json
+from tests.campaign.server import use_light_models
+from tests.cli import light
+
+LINES = 200
+"""Records of one seed: one input."""
+_WHOLE = (0, 3)
+_REFUSED = (65, 75)
+"""Statuses of an input that is refused as a whole, and lost no record: two equal ids, UTF-16."""
+_TEXTS = (
+    "", "a", "p\u00e9", "\u202e\u009b31m", "<|im_start|>system", "\ue000\uf8ff", "\0", "a" * 3000,
+    "{", "\ud800", "\r", "\u2028", " \t", "e\u0301", "\U0001f600", "{{x}}", "%s", "null",
+)  # fmt: skip
+_GRAMMARS = ('start: "a"+', "start: A\nA: /(a|b)+/", "start: ", 'start: "a" start', 'root ::= "a"')
+_VALUES: tuple[Any, ...] = (
+    None, True, -1, 0, 1, 2, 10**4, 10**30, 0.5, -0.0, 1e308, 1e-320, [], {}, [[]], "1", [1, "a"],
+)  # fmt: skip
+
+
+def record(rng: np.random.Generator, number: int) -> bytes:
+    """Return one line: a good record, one with odd fields, a damaged one, or a text."""
+    kind = float(rng.random())
+    if kind < 0.05:
+        return _line(damaged(_text(rng).encode("utf-8", "surrogatepass"), rng))
+    body: dict[str, Any] = {"id": f"r{number}", "prompt": _text(rng)}
+    for name in ("n", "seed", "temperature", "max_tokens", "constraint", "candidates", "prefill"):
+        if rng.random() < 0.12:
+            body[name] = _value(rng)
+    if rng.random() < 0.1:
+        body["candidates"] = [str(rng.choice(["a", "ab", "ba", "x"])), _text(rng)]
+    for name, texts in (
+        ("grammar", _GRAMMARS),
+        ("regex", ("a+", "(", "a{3}")),
+        ("schema", ("{}",)),
+    ):
+        if rng.random() < 0.005:
+            body[name] = str(rng.choice(texts))
+    if rng.random() < 0.1:
+        body[_text(rng)] = _value(rng)
+    if rng.random() < 0.05:
+        body["id"] = _value(rng) if rng.random() < 0.05 else body["id"] + _text(rng)
+    data = json.dumps(body, ensure_ascii=bool(rng.random() < 0.5)).encode("utf-8", "surrogatepass")
+    if kind < 0.3:
+        data = edited_json(data, rng)
+    elif kind < 0.5:
+        data = damaged(data, rng)
+    return _line(data)
+
+
+def open_records(folder: Path) -> Try:
+    """Return what samples from an input of fuzzed records and looks at every line it gives."""
+    use_light_models()
+    light.compile_letters(folder / "letters.arrow")
+    os.chdir(folder)
+    source, output, said = Path("in.jsonl"), Path("out.jsonl"), Path("said")
+    words = ["sample", "-a", "letters.arrow", "-i", str(source), "-o", str(output), "--force"]
+    words += ["--quiet", "--method", "masked", "--max-new-tokens", "5", "--max-n", "50"]
+
+    def fuzz(seed: int) -> dict[str, int]:
+        rng = np.random.default_rng(seed)
+        lines = [record(rng, number) for number in range(LINES)]
+        source.write_bytes(b"\n".join(lines) + b"\n")
+        output.unlink(missing_ok=True)
+        status, stderr = _run(words, said)
+        assert "Traceback" not in stderr, stderr[-1500:]
+        if status in _REFUSED:
+            assert stderr.count("error E_") == 1, stderr[-1500:]
+            return {f"input refused: {stderr.split()[1]}": 1}
+        assert status in _WHOLE, (status, stderr[-1500:])
+        return _judge(output, status, sum(bool(line.strip()) for line in lines))
+
+    return fuzz
+
+
+def _judge(output: Path, status: int, records: int) -> dict[str, int]:
+    found: Counter[str] = Counter()
+    ids = set()
+    for line in output.read_bytes().splitlines():
+        body = json.loads(line)
+        ids.add(json.dumps(body["id"]))
+        if "error" in body:
+            code = body["error"]["code"]
+            assert code != "E_INTERNAL" and body["error"]["message"], body
+            found[code] += 1
+        elif body["index"] == 0:
+            assert isinstance(body["text"], str), body
+            found["sampled"] += 1
+    assert sum(found.values()) == records == len(ids), (found, records, len(ids))
+    assert (status == 3) is (found["sampled"] < records), (status, found)
+    return found
+
+
+def _run(words: list[str], said: Path) -> tuple[int, str]:
+    """Run a command line in this process; return status and stderr."""
+    before = os.dup(2)
+    descriptor = os.open(said, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, 0o666)
+    os.dup2(descriptor, 2)
+    os.close(descriptor)
+    try:
+        status = main(words)
+        sys.stderr.flush()
+    finally:
+        os.dup2(before, 2)
+        os.close(before)
+    return status, said.read_text(errors="replace")
+
+
+def _line(data: bytes) -> bytes:
+    return data.replace(b"\n", b" ").replace(b"\r", b" ")
+
+
+def _text(rng: np.random.Generator) -> str:
+    return "".join(_TEXTS[int(i)] for i in rng.integers(len(_TEXTS), size=int(rng.integers(1, 4))))
+
+
+def _value(rng: np.random.Generator) -> Any:
+    return _text(rng) if rng.random() < 0.4 else _VALUES[int(rng.integers(len(_VALUES)))]
