@@ -130,32 +130,34 @@ class Judge:
     def _asked(self, language: Language, text: bytes, seconds: float) -> Answer | None:
         """Ask once; None where the process ended without reason."""
         is_built = False
-        lost = f"took longer than {seconds:g} seconds to decide"
+        late = f"took longer than {seconds:g} seconds to decide"
+        said, begun = None, time.monotonic()
         try:
             server = self._prepared()
             self._is_asked = True
             is_built = language in self._known
-            deadline = time.monotonic() + 2 * seconds + 5
-            said = None
+            begun = time.monotonic()
+            deadline = begun + 2 * seconds + 5
             if server.send(self._question(language, text, seconds), deadline):
                 said = server.receive(deadline)
                 if said is not None and said.body["kind"] == "built":
                     is_built = True
                     said = server.receive(deadline)
         except CdecError:
-            crowded = len(self._known) > 1
+            is_crowded = len(self._known) > 1
             status = self._stop()
-            if status == -signal.SIGPROF:
-                return Answer(None, lost, is_built)
-            if status == NO_MEMORY and not crowded:
+            # subtle: the status reads 0 where the caller lets the system wait for children.
+            if status == -signal.SIGPROF or (not status and time.monotonic() - begun > seconds):
+                return Answer(None, late, is_built)
+            if status == NO_MEMORY and not is_crowded:
                 full = f"took more than {self._megabytes} megabytes to decide"
                 return Answer(None, full, is_built)
             # Somebody killed it, or others' parsers filled it.
             return None
         if said is None:
-            return Answer(None, lost, is_built)
+            return Answer(None, late, is_built)
         self._is_asked = False
-        return Answer(said.body["verdict"], lost if "is_late" in said.body else None)
+        return Answer(said.body["verdict"], late if "is_late" in said.body else None)
 
     def _prepared(self) -> ServerProcess:
         """Return the process, ready for a question.

@@ -31,6 +31,9 @@ def main() -> None:
     requests, answers = claim_pipes()
     # The parent answers the terminal's Ctrl-C: it closes the pipe or kills this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
+    # subtle: what a parent ignores or blocks is handed down.
+    signal.signal(signal.SIGPROF, signal.SIG_DFL)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGPROF})
     if follows:
         end_with_parent()
     _load()

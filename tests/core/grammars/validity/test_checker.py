@@ -266,3 +266,15 @@ def test_closed_streams_do_not_matter(closed: str, tmp_path: Path) -> None:
         ["sh", "-c", f'exec "$0" "$1" {closed}', sys.executable, script], cwd=tmp_path, timeout=60
     )
     assert (tmp_path / "out").read_text() == "[True, False]"
+
+
+def test_signals_that_the_caller_ignores_do_not_matter(tmp_path: Path) -> None:
+    code = PARENT + (
+        "import signal; JUDGE.close()\n"
+        "signal.signal(signal.SIGPROF, signal.SIG_IGN)\n"
+        "signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        f"assert check({SLOW_MATCH!r}, 0.2)({SLOW_TEXT!r}) is None\n"
+        "print(JUDGE.take_notices()[0].message)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True)
+    assert b"0.2 seconds" in done.stdout, done.stderr
