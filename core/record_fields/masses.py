@@ -83,7 +83,8 @@ MASSES: tuple[RecordField, ...] = (
         "log_mass_lower",
         LOG,
         "Certified: log P(S) is not below this. The mass of the members found so far, by all "
-        "candidates.",
+        "candidates. Where a device or a draft is used, both bounds are widened by what sums of "
+        "float32 differ by from pass to pass, 2e-6 nats an event.",
         (SAMPLE, SCORE, MASS),
         WITH_MASS,
     ),

@@ -7,6 +7,7 @@ from dataclasses import replace
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.samplers.learning.tree.bracket import Bracket
 from cdec.samplers.learning.tree.prefix_tree import Visit
 from cdec.samplers.options import DEFAULT_MAX_WALKS
 from cdec.samplers.scoring.paths import PathScores
@@ -14,10 +15,8 @@ from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.selection import candidate_uniforms, chunks, draw_candidates
 
 
-def mass_brackets(
-    batch: Batch, scores: PathScores, candidates: int
-) -> dict[int, dict[str, float | None]]:
-    """Return ``log_mass_lower`` and ``log_mass_upper`` of every constrained request.
+def mass_brackets(batch: Batch, scores: PathScores, candidates: int) -> dict[int, Bracket]:
+    """Return the bracket of P(S) of every constrained request.
 
     The lower bound sums the distinct members along the scored and drawn paths, the upper one is
     c(root) of the prefixes evaluated under a mask.
@@ -36,7 +35,7 @@ def mass_brackets(
             uniforms = candidate_uniforms(batch, draws, len(numbers), int(numbers[0]))
             draw_candidates(batch, draws, uniforms)
     return {
-        number: batch.tree.bracket(number, int(batch.roots[number]))
+        number: batch.tree.bounds(number, int(batch.roots[number]))
         for number in constrained.tolist()
     }
 

@@ -52,7 +52,7 @@ class Score:
         valid: Verdict of a check independent of the walk; None if it ran out of time.
         first_refused: Of others: ``token`` (position of the first event that is not allowed, the
             number of tokens for the end) and ``byte`` (bytes before it), both from 0.
-        log_mass_lower, log_mass_upper: Certified bracket of log P(S).
+        bracket: Certified, of P(S).
         annotations: Fields of the constraint, such as ``entity_ids``.
     """
 
@@ -66,8 +66,7 @@ class Score:
     member: bool | None = None
     valid: bool | None = None
     first_refused: Mapping[str, int] | None = None
-    log_mass_lower: float | None = None
-    log_mass_upper: float | None = None
+    bracket: Bracket = field(default_factory=Bracket)
     annotations: Mapping[str, object] = field(default_factory=dict)
 
     @property
@@ -101,9 +100,18 @@ class Score:
         return self._of_q["probability_upper"]
 
     @property
+    def log_mass_lower(self) -> float | None:
+        """Certified lower bound of log P(S); None for no mass."""
+        return self.bracket.fields()["log_mass_lower"]
+
+    @property
+    def log_mass_upper(self) -> float | None:
+        """Certified upper bound of log P(S); None for no mass."""
+        return self.bracket.fields()["log_mass_upper"]
+
+    @property
     def _of_q(self) -> dict[str, float | None]:
-        bounds = {"log_mass_lower": self.log_mass_lower, "log_mass_upper": self.log_mass_upper}
-        return Bracket.of(bounds).probability_of(self.logprob if self.member else None)
+        return self.bracket.probability_of(self.logprob if self.member else None)
 
     def to_json(self) -> dict[str, object]:
         """Return one JSON-ready object, keys in the documented order."""
@@ -126,5 +134,4 @@ class Score:
         }
         if self.first_refused is not None:
             record["first_refused"] = dict(self.first_refused)
-        bounds = {name: getattr(self, name) for name in ("log_mass_lower", "log_mass_upper")}
-        return record | bounds | self._of_q
+        return record | self.bracket.fields() | self._of_q

@@ -7,13 +7,14 @@ perplexity, and certified bounds of Q(w) = P(w) / P(S) from what was scored.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from cdec.core.errors import CdecError, ContextLengthError, UsageError
 from cdec.core.options import LARGEST_COUNT, Option
+from cdec.samplers.learning.tree.bracket import Bracket
 from cdec.samplers.request import MAX_NEW_TOKENS, Request
 from cdec.samplers.scoring.bracket import mass_brackets
 from cdec.samplers.scoring.paths import CHUNK_BYTES, PathScores, score_paths
@@ -29,7 +30,6 @@ __all__ = ["Score", "ScoreRequest", "Scorer"]
 
 _UNBOUNDED = LARGEST_COUNT
 _CANDIDATES = Option(name="candidates", type=int, default=0, unit="candidates", at_least=0)
-_NO_BRACKET: Mapping[str, float | None] = {"log_mass_lower": None, "log_mass_upper": None}
 
 
 class Scorer:
@@ -118,7 +118,7 @@ class Scorer:
             scores = score_paths(batch, owner, rows, **options)  # type: ignore[arg-type]
             brackets = mass_brackets(batch, scores, self._candidates)
             for place, (i, row) in enumerate(zip(texts, rows, strict=True)):
-                bracket = brackets.get(owners[place], _NO_BRACKET)
+                bracket = brackets.get(owners[place], Bracket())
                 results[i] = self._score(requests[i], row, scores, place, bracket)
         return results
 
@@ -163,7 +163,7 @@ class Scorer:
         row: list[int],
         scores: PathScores,
         place: int,
-        bracket: Mapping[str, float | None],
+        bracket: Bracket,
     ) -> Score:
         vocabulary, constraint = self._model.vocabulary, request.constraint
         refused = int(scores.refused[place])
@@ -192,8 +192,7 @@ class Scorer:
             member=refused < 0,
             valid=reading.valid,
             first_refused=None if refused < 0 else {"token": refused, "byte": byte},
-            log_mass_lower=bracket["log_mass_lower"],
-            log_mass_upper=bracket["log_mass_upper"],
+            bracket=bracket,
             annotations=reading.annotations,
         )
 

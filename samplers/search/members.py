@@ -28,6 +28,7 @@ class Known:
         log_bound: Upper bound of P of each single one of them.
         is_constrained: Whether S is less than all texts.
         most_above: Gives an upper bound of how many of them have more than a log P.
+        noise: Nats by which the bounds of P(S) were widened, as in ``Bracket``.
     """
 
     log_lower: float
@@ -36,6 +37,7 @@ class Known:
     log_bound: float
     is_constrained: bool
     most_above: Callable[[float], float]
+    noise: float = 0.0
 
     @classmethod
     def of(cls, batch: Batch, request: int, queue: Queue) -> Known:
@@ -52,6 +54,7 @@ class Known:
             log_bound=queue.bound,
             is_constrained=is_constrained,
             most_above=queue.most_above,
+            noise=batch.tree.noise_of(request),
         )
 
     def fields(self, batch: Batch, request: int) -> dict[str, object]:
@@ -85,6 +88,7 @@ class Member:
         proved: Whether no single token sequence that was not found has more than ``log_text``.
         is_certain: Whether nothing that was not found can change the member's rank.
         log_q_lower, log_q_upper: Bounds of log Q(member); None without one.
+        noise: Nats by which those of P(S) were widened.
     """
 
     entry: Entry | None
@@ -94,6 +98,7 @@ class Member:
     is_certain: bool
     log_q_lower: float | None = None
     log_q_upper: float | None = None
+    noise: float = 0.0
 
     @property
     def is_unknown(self) -> bool:
@@ -115,7 +120,7 @@ class Member:
         """The same where the bounds have met, else None."""
         if self.log_q_lower is None or self.log_q_upper is None:
             return None
-        is_known = self.log_q_upper - self.log_q_lower <= ROUNDING
+        is_known = self.log_q_upper - self.log_q_lower <= ROUNDING + 2 * self.noise
         return self.probability_lower if is_known else None
 
     @property
@@ -145,7 +150,8 @@ def ranked(found: Found, known: Known, *, by_text: bool) -> list[Member]:
         lower, upper = _bounds(entry, known, by_text)
         is_certain = was_clear and is_clear if by_text else proved
         last = i + 1 if is_certain else None if by_text else _last_rank(i + 1, entry, known)
-        members.append(Member(entry, i + 1, last, proved, is_certain, lower, upper))
+        bounds = lower, upper, known.noise
+        members.append(Member(entry, i + 1, last, proved, is_certain, *bounds))
         was_clear = is_clear
     missing = range(n, found.wanted)
     return members + [Member(None, i + 1, None, is_complete, is_complete) for i in missing]

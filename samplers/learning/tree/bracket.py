@@ -18,19 +18,23 @@ class Bracket:
         log_lower: The texts seen.
         log_upper: What is not excluded.
         log_most: No masked candidate weighs more than this: log Z at the prompt.
+        noise: Nats by which both bounds were widened, for what a model says of a prefix differs a
+            little from one pass to the next.
     """
 
     log_lower: float = -math.inf
     log_upper: float = 0.0
     log_most: float = 0.0
+    noise: float = 0.0
 
     @classmethod
-    def of(cls, fields: Mapping[str, object]) -> Bracket:
+    def of(cls, fields: Mapping[str, object], noise: float = 0.0) -> Bracket:
         """Read the bounds back from what a record shows of them."""
         lower, upper = fields["log_mass_lower"], fields["log_mass_upper"]
         return cls(
             lower if isinstance(lower, float) else -math.inf,
             upper if isinstance(upper, float) else -math.inf,
+            noise=noise,
         )
 
     @property
@@ -42,8 +46,13 @@ class Bracket:
 
     @property
     def width(self) -> float:
-        """How far the bounds are apart, in nats: 0 where there is no mass, inf for no lower one."""
-        return 0.0 if self.log_lower >= self.log_upper else self.log_upper - self.log_lower
+        """How far the bounds are apart, in nats: 0 where there is no mass, inf for no lower one.
+
+        What they were widened by does not count: nothing that was not seen is there.
+        """
+        if self.log_lower >= self.log_upper:
+            return 0.0
+        return max(0.0, self.log_upper - self.log_lower - 2 * self.noise)
 
     def fields(self) -> dict[str, float | None]:
         """Return ``log_mass_lower`` and ``log_mass_upper``; None stands for no mass."""
@@ -68,7 +77,9 @@ class Bracket:
         # P(w) is part of P(S), so P(S) is no less.
         upper = max(lower, math.exp(log_p - max(log_p, self.log_lower)))
         return {
-            "probability": lower if self.width <= ROUNDING else None,
+            "probability": min(lower * math.exp(self.noise), 1.0)
+            if self.width <= ROUNDING
+            else None,
             "probability_lower": lower,
             "probability_upper": upper,
         }

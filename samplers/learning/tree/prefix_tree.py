@@ -123,6 +123,8 @@ class PrefixTree:
         log_found: float64[R] log of the summed probability of the texts seen, a lower bound of the
             mass: every visited prefix that may end counts with its end event.
         log_beyond: float64[R] log of the summed mass of what the length limit cut off.
+        noise: Nats by which log P of one event may differ from one pass of the model to the next;
+            0 unless told.
     """
 
     def __init__(self, requests: int, contexts: ContextTree, rounding: float = 0.0) -> None:
@@ -132,6 +134,7 @@ class PrefixTree:
         self._grow(1024)
         self.log_found = np.full(requests, -np.inf)
         self.log_beyond = np.full(requests, -np.inf)
+        self.noise = 0.0
         self._stale: list[NDArray[np.int64]] = []
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -202,7 +205,17 @@ class PrefixTree:
         lower, upper = float(self.log_found[request]), self.log_upper(root)
         # Rounding may carry the sum of what was found past the bound, by 1e-15 or so.
         upper = min(0.0, max(lower, upper))
-        return Bracket(min(lower, upper), upper, self._log_allowed(root))
+        noise = self.noise_of(request)
+        widest = min(lower, upper) - noise, min(0.0, upper + noise)
+        return Bracket(*widest, self._log_allowed(root), noise)
+
+    def noise_of(self, request: int) -> float:
+        """Return the nats by which the noise of the model may shift log P of a record's texts."""
+        if not self.noise:
+            return 0.0
+        nodes = self.visited()
+        depths = self["depth"][nodes[self["request"][nodes] == request]]
+        return self.noise * (1 + int(depths.max(initial=0)))
 
     def bracket(self, request: int, root: int) -> dict[str, float | None]:
         """Return ``bounds`` as the fields of a record."""
