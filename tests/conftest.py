@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.laws.sizes import HEAVY
+
 REPOSITORY = Path(__file__).resolve().parent.parent
 
 
@@ -18,6 +20,11 @@ def shared_folder() -> Path:
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--heavy", action="store_true", help="also run tests that need gigabytes")
     parser.addoption("--wheel", action="store_true", help="also build and check the wheel")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if config.getoption("--heavy"):
+        os.environ[HEAVY] = "1"
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:

@@ -15,11 +15,12 @@ from cdec.samplers.disc import DiscSampler
 from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.unconstrained import UnconstrainedSampler
 from tests.laws.gtest import g_test
+from tests.laws.sizes import heavy_or
 from tests.laws.toys import Row, Toy, random_toy, toy_a, toy_b, toy_set
 from tests.samplers.enumeration import log_prob, masked, mass, target
 from tests.samplers.raw_means import watched
 
-DRAWS = 100_000
+DRAWS = heavy_or(25_000, 100_000)
 
 
 @pytest.mark.parametrize("make", [toy_a, toy_b])

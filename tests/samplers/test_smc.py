@@ -15,13 +15,14 @@ from cdec.samplers.masked import MaskedSampler
 from cdec.samplers.request import Request
 from cdec.samplers.smc import SmcSampler
 from tests.laws.gtest import g_test
+from tests.laws.sizes import heavy_or
 from tests.laws.toys import Row, Toy, random_toy, toy_a, toy_b
 from tests.samplers.enumeration import Law, log_prob, mass, target, total_variation
 from tests.samplers.raw_means import watched
 from tests.samplers.smc_draws import branching_toy, dead_end_toy, draw, evidence, outcome
 from tests.samplers.smc_laws import Run, smc
 
-DRAWS = 20_000
+DRAWS = heavy_or(8_000, 20_000)
 
 
 TOYS = {

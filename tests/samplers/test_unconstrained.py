@@ -11,10 +11,11 @@ from cdec.core.models.tabular import TabularModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers.unconstrained import UnconstrainedSampler
 from tests.laws.gtest import g_test
+from tests.laws.sizes import heavy_or
 from tests.laws.toys import Row, Toy, toy_b, toy_set
 from tests.samplers.enumeration import Law, mass, target
 
-DRAWS = 100_000
+DRAWS = heavy_or(25_000, 100_000)
 
 
 def free_law(toy: Toy, limit: int) -> dict[tuple[Row, bool], float]:

@@ -23,10 +23,11 @@ from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import FINISH_REASONS
 from cdec.samplers.walks.randomness import CandidateUniforms, draw_seeds
 from tests.laws.gtest import g_test
+from tests.laws.sizes import heavy_or
 from tests.laws.toys import Row
 from tests.samplers.drafts.draft_toys import END, Law, Pair
 
-DRAWS = 100_000
+DRAWS = heavy_or(40_000, 100_000)
 FIRST_GAMMA, LARGEST_GAMMA = 4, 16
 """Of an adaptive draft."""
 Outcome = tuple[Row, str]

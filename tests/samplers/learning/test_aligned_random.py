@@ -19,6 +19,7 @@ from cdec.samplers.walks.mass import Estimate
 from cdec.samplers.walks.randomness import draw_seeds
 from tests.laws.grammar_cases import compiled, random_grammar
 from tests.laws.gtest import g_test
+from tests.laws.sizes import heavy_or
 from tests.laws.toys import Row, Toy, random_toy
 from tests.samplers.enumeration import Law, log_prob, masked, mass, target
 from tests.samplers.learning.aligned_replay import opened, rounds_of_all
@@ -30,6 +31,7 @@ LETTERS = Vocabulary(
 )
 LONGEST = 3
 """Tokens of a grammar's text at most: there are 6 + 36 + 216 of them."""
+RECORDS = heavy_or(150, 300)
 
 
 def draw_records(
@@ -87,7 +89,7 @@ def test_exact_draws_of_random_sets_follow_q(toy: Toy, size: int, abort: bool, n
     total = mass(toy)
     law: Law = target(toy) if total > 0 else {}
     with watched() as found:
-        records = draw_records("exact", toy.model(), toy.constraint, 300, n, **how)
+        records = draw_records("exact", toy.model(), toy.constraint, RECORDS, n, **how)
     check_exact(records, law, total)
     if total > 0:
         # Aborting candidates come out as P has it until something is known.
@@ -98,7 +100,7 @@ def test_exact_draws_of_random_sets_follow_q(toy: Toy, size: int, abort: bool, n
 @settings(max_examples=20, deadline=None, derandomize=True)
 @given(toy=TOYS, size=st.sampled_from([1, 3, 16]))
 def test_weighted_asap_records_of_random_sets_estimate_p(toy: Toy, size: int) -> None:
-    count, n = 300, 6
+    count, n = RECORDS, 6
     # Later candidates of a text that is rare under P are few and heavy: their mean shows nothing.
     common = [row for row in toy.members if math.exp(log_prob(toy, row)) * count >= 15]
     shares = np.zeros((count, len(common)))

@@ -20,6 +20,7 @@ from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.learning.rounds import Round, Rounds
 from cdec.samplers.walks.randomness import draw_seeds
 from tests.laws.gtest import g_test
+from tests.laws.sizes import heavy_or
 from tests.laws.toys import Row, Toy, toy_a, toy_b
 from tests.samplers.enumeration import mass, target
 from tests.samplers.learning.aligned_reference import count_calls
@@ -27,6 +28,7 @@ from tests.samplers.raw_means import watched
 
 MAKE = {"A": toy_a, "B": toy_b}
 SAMPLES = 100
+RECORDS = heavy_or(400, 1000)
 DESIGN = {("A", False): 6.54, ("A", True): 6.62, ("B", False): 3.38, ("B", True): 3.43}
 """Uncached calls per sample at round 1, by toy and whether candidates abort."""
 
@@ -90,9 +92,13 @@ def test_draws_follow_q_independently_at_the_designs_cost(
     name: str, round_size: int, abort: bool
 ) -> None:
     toy = MAKE[name]()
-    # Rounds of one are slow by nature: 25,000 draws of the aborting kind, 100,000 of all others.
+    # Rounds of one are slow by nature: a quarter of the records for the aborting kind.
     records = draw_records(
-        toy, 250 if abort and round_size == 1 else 1000, SAMPLES, round=round_size, abort=abort
+        toy,
+        RECORDS // 4 if abort and round_size == 1 else RECORDS,
+        SAMPLES,
+        round=round_size,
+        abort=abort,
     )
     check_law(toy, rows_of(records))
     for samples in records[:20]:
