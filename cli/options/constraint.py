@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Annotated
 
 from cdec.cli.frame.declaration import CommonOptions, Declared
-from cdec.cli.options.shared import CONSTRAINT, PROMPTS, LookaheadOption
+from cdec.cli.options.shared import CONSTRAINT, PROMPTS, CopyOption, LookaheadOption
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,6 +56,7 @@ class ConstraintOptions(CommonOptions):
             metavar="ARTIFACT",
         ),
     ] = field(default_factory=list)
+    copy: CopyOption = False
     lookahead: LookaheadOption = None
     prefill: Annotated[
         str | None,

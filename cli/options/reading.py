@@ -41,6 +41,7 @@ class CheckOptions(TextFormatOptions):
             at_most=math.inf,
         ),
     ] = 10
+    copy: shared.CopyOption = False
     lookahead: shared.LookaheadOption = None
     explain: Annotated[
         bool,

@@ -33,6 +33,14 @@ ArtifactArgument = Annotated[
         has_key=True,
     ),
 ]
+CopyOption = Annotated[
+    bool,
+    Declared(
+        "Read artifacts into memory; they are mapped from 4 MiB on, and a mapped file that another "
+        "program cuts ends the run.",
+        CONSTRAINT,
+    ),
+]
 ModelOption = Annotated[
     str | None,
     Declared(

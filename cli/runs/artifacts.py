@@ -110,9 +110,10 @@ class RunConstraint:
             CdecError: One is missing or damaged, or no constraint.
             UsageError: ``--prefill`` is no UTF-8.
         """
+        copy = options.copy
         return cls(
-            named={name: read_artifact(path) for name, path in paths.named.items()},
-            others={words: read_artifact(path) for words, path in paths.others.items()},
+            named={name: read_artifact(path, copy) for name, path in paths.named.items()},
+            others={words: read_artifact(path, copy) for words, path in paths.others.items()},
             denied=denied,
             lookahead=options.lookahead,
             heal=options.heal,
@@ -150,8 +151,8 @@ class RunConstraint:
         return names | ({"--heal": "yes"} if self.heal else {})
 
 
-def read_artifact(path: Path) -> ArtifactFile:
-    """Map and verify the artifact of a constraint.
+def read_artifact(path: Path, copy: bool = False) -> ArtifactFile:
+    """Read and verify the artifact of a constraint.
 
     Raises:
         UsageError: It is what ``--tree`` keeps.
@@ -160,7 +161,7 @@ def read_artifact(path: Path) -> ArtifactFile:
     from cdec.core.artifacts import kinds
 
     try:
-        return kinds.read_artifact(path)
+        return kinds.read_artifact(path, copy=copy)
     except ArtifactVersionError:
         _refuse_tree(path)
         raise
@@ -172,7 +173,8 @@ def _refuse_tree(path: Path) -> None:
     Raises:
         UsageError: It is one.
     """
-    from cdec.core.artifacts.read import ArtifactLimits, map_verified
+    from cdec.core.artifacts.contents import ArtifactLimits
+    from cdec.core.artifacts.read import map_verified
     from cdec.samplers.learning.saved.file import KINDS
 
     try:

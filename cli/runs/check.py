@@ -120,7 +120,7 @@ def _constraint(options: Options, run: Run, typed: frozenset[str]) -> Constraint
     from cdec.cli.runs.models import load_vocabulary
     from cdec.core.artifacts.kinds import constraint_class
 
-    file = read_artifact(named_or_found(options.artifact, run, "cdec check"))
+    file = read_artifact(named_or_found(options.artifact, run, "cdec check"), options.copy)
     if not constraint_class(file.kind).has_terminals:
         refuse_unused(_TERMINALS_ONLY, typed, f"to a {file.kind} artifact")
     vocabulary = None

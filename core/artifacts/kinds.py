@@ -16,15 +16,9 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.artifacts.contents import ArtifactLimits
 from cdec.core.artifacts.digest import DIGEST_KEY, digest_of_arrays
-from cdec.core.artifacts.read import (
-    UNNAMED,
-    ArtifactFile,
-    ArtifactKind,
-    ArtifactLimits,
-    map_verified,
-    verify_bytes,
-)
+from cdec.core.artifacts.read import UNNAMED, ArtifactFile, ArtifactKind, map_verified, verify_bytes
 from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -69,6 +63,7 @@ def open_artifact(
     *,
     vocabulary: Vocabulary | None = None,
     limits: ArtifactLimits | None = None,
+    copy: bool = False,
 ) -> StoredConstraint:
     """Open an artifact as a constraint.
 
@@ -77,6 +72,7 @@ def open_artifact(
         vocabulary: The vocabulary of the model that will draw; default: the token bytes stored in
             the artifact, enough to inspect and check without a tokenizer.
         limits: What reading may cost.
+        copy: As for ``read_artifact``.
 
     Returns:
         The constraint. Cost: a read of the file the first time, milliseconds afterwards.
@@ -87,7 +83,7 @@ def open_artifact(
         TokenizerMismatchError: Compiled for another vocabulary, tokenisation or end of sequence.
         LimitError: Larger than the limits, or compressed.
     """
-    return bind_artifact(read_artifact(path, limits=limits), vocabulary)
+    return bind_artifact(read_artifact(path, limits=limits, copy=copy), vocabulary)
 
 
 def bind_artifact(file: ArtifactFile, vocabulary: Vocabulary | None = None) -> StoredConstraint:
@@ -161,21 +157,26 @@ def bind_arrays(
     )
 
 
-def read_artifact(path: str | Path, *, limits: ArtifactLimits | None = None) -> ArtifactFile:
+def read_artifact(
+    path: str | Path, *, limits: ArtifactLimits | None = None, copy: bool = False
+) -> ArtifactFile:
     """Map and verify an artifact file, whatever its vocabulary.
 
     Args:
         path: The file.
         limits: What reading may cost.
+        copy: Read it into memory; else only files of at most ``COPIED_BYTES`` are, and larger ones
+            are mapped: then they must not be cut or overwritten in place, for the system would end
+            this process. What cdec writes takes the old file's name, and does neither.
 
     Returns:
-        Kind, schema metadata and arrays (read-only views of the map). Cost: a read of the file the
+        Kind, schema metadata and read-only arrays. Cost: a read of the file the
         first time, milliseconds afterwards.
 
     Raises:
         As ``open_artifact``, but for the mismatch.
     """
-    return map_verified(Path(path), KINDS, limits or ArtifactLimits())
+    return map_verified(Path(path), KINDS, limits or ArtifactLimits(), copy=copy)
 
 
 def _recorded_eos(file: ArtifactFile) -> tuple[int, ...]:

@@ -6,9 +6,7 @@ digest (``artifact_digest``), Arrow's own validation, ranges of every index (one
 
 from __future__ import annotations
 
-import mmap
-import os
-import stat
+import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,6 +15,7 @@ from typing import Any
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from cdec.core.artifacts.contents import COPIED_BYTES, ArtifactLimits, contents_of
 from cdec.core.artifacts.digest import DIGEST_KEY, VerifiedFiles, verify_digest
 from cdec.core.artifacts.frame import Frame, read_frame
 from cdec.core.artifacts.write import FORMAT_VERSION
@@ -25,20 +24,12 @@ from cdec.core.errors import (
     ArtifactInvalidError,
     ArtifactSchemaError,
     ArtifactVersionError,
-    InputMissingError,
     LimitError,
 )
 
 _AGAIN = "compile the artifact again"
 UNNAMED = Path("artifact")
 """Stands for the path of an artifact that is no file."""
-
-
-@dataclass(frozen=True, slots=True)
-class ArtifactLimits:
-    """What reading an artifact may cost; passing one is a ``LimitError``."""
-
-    max_bytes: int = 1 << 40
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,7 +76,7 @@ def checks_of(name: str, kind: ArtifactKind) -> str:
 
 
 def map_verified(
-    path: Path, kinds: Mapping[str, ArtifactKind], limits: ArtifactLimits
+    path: Path, kinds: Mapping[str, ArtifactKind], limits: ArtifactLimits, *, copy: bool = False
 ) -> ArtifactFile:
     """Map a file and verify it, or remember that it was verified (see ``VerifiedFiles``).
 
@@ -96,6 +87,7 @@ def map_verified(
         path: The file.
         kinds: The kinds of artifact that may be read.
         limits: What reading may cost.
+        copy: Read it into memory whatever its size.
 
     Returns:
         Kind, schema metadata and arrays.
@@ -103,7 +95,7 @@ def map_verified(
     Raises:
         As ``cdec.core.artifacts.kinds.open_artifact``, but for the mismatch.
     """
-    data, status = _map_file(path, limits)
+    data, status = contents_of(path, limits, sys.maxsize if copy else COPIED_BYTES)
     frame = read_frame(memoryview(data), str(path))
     kind = _check_frame(memoryview(data), frame, kinds, str(path))
     checks = checks_of(frame.metadata["cdec.kind"], kind)
@@ -132,7 +124,7 @@ def peek_metadata(path: Path) -> dict[str, str]:
         InputMissingError: It cannot be read.
         ArtifactFormatError, ArtifactChecksumError, LimitError: It is damaged or no Arrow file.
     """
-    data, _ = _map_file(path, ArtifactLimits())
+    data, _ = contents_of(path, ArtifactLimits(), 0)
     return read_frame(memoryview(data), str(path)).metadata
 
 
@@ -149,50 +141,6 @@ def _verified(data: Any, frame: Frame, kind: ArtifactKind, path: Path) -> Artifa
     arrays = _arrays(reader, kind, str(path), validate=True)
     kind.check_all(arrays, frame.metadata)
     return ArtifactFile(frame.metadata["cdec.kind"], frame.metadata, arrays, path)
-
-
-def _map_file(path: Path, limits: ArtifactLimits) -> tuple[Any, os.stat_result]:
-    """Map a regular file; the map keeps its inode, whatever happens to the name."""
-    if str(path) == "-":
-        raise ArtifactFormatError(
-            "an artifact is memory-mapped and cannot be read from standard input",
-            hint="give the name of a file",
-        )
-    try:
-        # subtle: O_NONBLOCK, or opening a named pipe without a writer would wait for ever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
-    except (OSError, ValueError) as error:
-        reason = getattr(error, "strerror", None) or str(error)
-        raise InputMissingError(
-            f"cannot read the artifact {path}: {reason}", hint="check the name", path=str(path)
-        ) from None
-    try:
-        status = os.fstat(descriptor)
-        _check_status(path, status, limits)
-        if not status.st_size:
-            return b"", status
-        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ), status
-    finally:
-        os.close(descriptor)
-
-
-def _check_status(path: Path, status: os.stat_result, limits: ArtifactLimits) -> None:
-    if stat.S_ISDIR(status.st_mode):
-        raise InputMissingError(
-            f"{path} is a folder, expected an artifact file", hint="check the name", path=str(path)
-        )
-    if not stat.S_ISREG(status.st_mode):
-        raise ArtifactFormatError(
-            f"{path} is a pipe or a device; an artifact is memory-mapped from a regular file",
-            hint="write it to a file first",
-            path=str(path),
-        )
-    if status.st_size > limits.max_bytes:
-        raise LimitError(
-            f"{path} has {status.st_size} bytes, more than {limits.max_bytes}",
-            path=str(path),
-            limit=f"max_bytes {limits.max_bytes}",
-        )
 
 
 def _check_frame(

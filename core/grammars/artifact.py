@@ -38,14 +38,14 @@ def check_grammar_shape(arrays: Columns, metadata: Mapping[str, str]) -> None:
 
     Args:
         arrays: The columns.
-        metadata: The schema metadata; ``cdec.options``, ``cdec.names``, ``cdec.counts``,
-            ``cdec.sound`` and ``cdec.vocabulary_size`` are used.
+        metadata: The schema metadata; ``cdec.options``, ``cdec.counts``, ``cdec.sound`` and
+            ``cdec.vocabulary_size`` are used.
 
     Raises:
         ArtifactInvalidError: An invariant does not hold. Cost: the same whatever the tables hold.
     """
     size = vocabulary_size(arrays, metadata)
-    _check_metadata(metadata, arrays)
+    _check_metadata(metadata)
     states, terminals = len(arrays["live_row"]), len(arrays["ignored"])
     require(states and len(arrays["delta"]) % states == 0, "delta", "as many rows as live_row")
     require(len(arrays["delta"]), "delta", "at least one class")
@@ -96,7 +96,8 @@ def check_grammar(arrays: Columns, metadata: Mapping[str, str]) -> None:
 
     Args:
         arrays: The columns; ``check_grammar_shape`` found them good.
-        metadata: The schema metadata; ``cdec.options`` and ``cdec.characters`` are used.
+        metadata: The schema metadata; ``cdec.options``, ``cdec.names`` and ``cdec.characters`` are
+            used.
 
     Raises:
         ArtifactInvalidError: An invariant does not hold. Cost: one read of every array.
@@ -104,6 +105,7 @@ def check_grammar(arrays: Columns, metadata: Mapping[str, str]) -> None:
     for name, array in arrays.items():
         if name.endswith("_offsets") or name in _ALSO_OFFSETS:
             require_rising({name: array}, name)
+    _check_names(metadata, arrays)
     general = json.loads(metadata["cdec.options"])["lexer"] == "dynamic"
     if general and "cdec.characters" in metadata:
         _check_characters(metadata)
@@ -118,8 +120,8 @@ def check_grammar(arrays: Columns, metadata: Mapping[str, str]) -> None:
 _ALSO_OFFSETS = ("tree_paths", "tree_groups", "group_branches", "group_tokens", "tree_verify")
 
 
-def _check_metadata(metadata: Mapping[str, str], arrays: Columns) -> None:
-    options, names = json_object(metadata, "cdec.options"), json_object(metadata, "cdec.names")
+def _check_metadata(metadata: Mapping[str, str]) -> None:
+    options = json_object(metadata, "cdec.options")
     require_counts(metadata)
     texts = ("start", "lexer_reason", "dialect", "blanks")
     known = options.get("lexer") in _LEXERS and isinstance(options.get("start"), str)
@@ -128,6 +130,12 @@ def _check_metadata(metadata: Mapping[str, str], arrays: Columns) -> None:
     longest = options.get("max_whitespace")
     is_run = longest is None or (type(longest) is int and 0 <= longest <= MAX_RUN)
     require(is_run, "cdec.options", f"max_whitespace of 0 to {MAX_RUN}")
+    require("cdec.grammar" in metadata, "cdec.grammar", "the source text")
+    require(metadata.get("cdec.sound") in ("0", "1"), "cdec.sound", "0 or 1")
+
+
+def _check_names(metadata: Mapping[str, str], arrays: Columns) -> None:
+    names = json_object(metadata, "cdec.names")
     lists = [names.get(key) for key in ("terminals", "nonterminals", "patterns")]
     require(all(map(is_texts, lists)), "cdec.names", "lists of names")
     require(len(names["terminals"]) == len(arrays["ignored"]), "cdec.names", "one name a terminal")
@@ -135,8 +143,6 @@ def _check_metadata(metadata: Mapping[str, str], arrays: Columns) -> None:
     require(all(map(_is_rule, rules)), "cdec.names", "rules with a left and a right side")
     lengths = [len(symbols) for _, symbols in rules]
     require(arrays["rule_length"].tolist() == lengths, "rule_length", "the lengths of the rules")
-    require("cdec.grammar" in metadata, "cdec.grammar", "the source text")
-    require(metadata.get("cdec.sound") in ("0", "1"), "cdec.sound", "0 or 1")
 
 
 def _is_rule(entry: object) -> bool:

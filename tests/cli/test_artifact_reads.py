@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+import sys
 from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
@@ -11,6 +12,7 @@ from typing import Any
 import pytest
 
 from cdec.core.artifacts import kinds
+from cdec.core.artifacts import read as artifact_read
 
 from .conftest import Runner
 
@@ -23,9 +25,9 @@ def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     counted: Counter[str] = Counter()
     plain: Callable[..., Any] = kinds.map_verified
 
-    def counting(path: Path, *arguments: Any) -> Any:
+    def counting(path: Path, *arguments: Any, **named: Any) -> Any:
         counted[path.name] += 1
-        return plain(path, *arguments)
+        return plain(path, *arguments, **named)
 
     monkeypatch.setattr(kinds, "map_verified", counting)
     return counted
@@ -61,3 +63,29 @@ def test_options_that_look_at_the_kind_read_it_no_further(
     assert cdec("check", "words.arrow", "--explain", stdin=b"yes\n").status == 0
     assert cdec("inspect", "words.arrow").status == 0
     assert reads == {"words.arrow": 3}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sample", "-a", "{}", "--prompt", "x", "--method", "masked"),
+        ("score", "-a", "{}", "-i", "t.txt", "--prompt", "x"),
+        ("check", "{}", "-i", "t.txt"),
+    ],
+)
+def test_copy_reads_artifacts_of_any_size_into_memory(
+    cdec: Runner, letters: Path, monkeypatch: pytest.MonkeyPatch, words: tuple[str, ...]
+) -> None:
+    Path("t.txt").write_text("a\n")
+    largest: list[int] = []
+    plain = artifact_read.contents_of
+
+    def noted(path: Path, limits: Any, copied_bytes: int) -> Any:
+        largest.append(copied_bytes)
+        return plain(path, limits, copied_bytes)
+
+    monkeypatch.setattr(artifact_read, "contents_of", noted)
+    typed = [word.format(letters) for word in words]
+    for copy in ((), ("--copy",)):
+        assert cdec(*typed, *copy).status == 0
+    assert largest == [artifact_read.COPIED_BYTES, sys.maxsize]

@@ -19,7 +19,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.artifacts.read import ArtifactFile, ArtifactKind, ArtifactLimits, map_verified
+from cdec.core.artifacts.contents import ArtifactLimits
+from cdec.core.artifacts.read import ArtifactFile, ArtifactKind, map_verified
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.constraint import DEAD
 from cdec.core.errors import ArtifactError, ArtifactInvalidError, OutputError, UsageError
@@ -143,7 +144,7 @@ class TreeFile:
         write_artifact(self.path, KIND, arrays, metadata, force=True)
 
     def _load(self, batch: Batch) -> int:
-        file = map_verified(self.path, KINDS, ArtifactLimits(self.max_bytes))
+        file = map_verified(self.path, KINDS, ArtifactLimits(self.max_bytes), copy=True)
         name = str(self.path)
         require_same_key(name, _recorded_key(file), self._key)
         candidates = _recorded_candidates(file)
