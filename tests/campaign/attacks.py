@@ -65,11 +65,11 @@ def _open_self_test(folder: Path) -> Try:
 
 ATTACKS: dict[str, Attack] = {
     **{kind: Attack(partial(_open_target, kind), 100_000) for kind in TARGETS},
-    "kills": Attack(open_kills, 1_000, 120),
-    "records": Attack(open_records, 1_000_000 // LINES, 120),
+    "kills": Attack(open_kills, 1_000, 900),
+    "records": Attack(open_records, 1_000_000 // LINES, 300),
     "grammars": Attack(open_grammars, 100_000, 60),
     **{
-        f"faults: {command}": Attack(partial(_open_faults, command), 10_000, 120)
+        f"faults: {command}": Attack(partial(_open_faults, command), 10_000, 900)
         for command in COMMANDS
     },
 }

@@ -220,6 +220,7 @@ class TreeTarget(TargetFile):
         self.file = verify_bytes(self.good, saved.KINDS)
         self.arrays = {name: array.copy() for name, array in self.file.arrays.items()}
         self._next: ArtifactFile | None = None
+        reloaded(self.toy, self.path)
         # What a run would map; given to it here, against unmapped pages.
         saved.map_verified = self._mapped  # type: ignore[assignment]
 

@@ -17,8 +17,8 @@ if TYPE_CHECKING:
     from typing import Self
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-SECONDS = 60
-"""After which a command line counts as hanging."""
+SECONDS = 300
+"""After which a command line counts as hanging; the first one may have kernels to compile."""
 
 
 @dataclass(frozen=True)
