@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import contextlib
-import io
-import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -14,11 +12,13 @@ from typer.core import TyperGroup
 
 from cdec.cli.frame.command import Run, as_command
 from cdec.cli.frame.console import Console
+from cdec.cli.frame.faults import as_cdec_error
 from cdec.cli.frame.help import SectionedCommand
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
 from cdec.cli.frame.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
+from cdec.cli.frame.streams import drop_stdout, open_closed_streams, use_utf8
 from cdec.cli.frame.suggestions import refuse_unknown_command, suggest_file
-from cdec.core.errors import CdecError, LimitError, OutputError, UsageError
+from cdec.core.errors import CdecError, UsageError
 
 SUMMARY = """Constrained decoding of language models.
 
@@ -114,7 +114,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Words after the program's name; None takes the process's.
     """
-    _use_utf8()
+    open_closed_streams()
+    use_utf8()
     with Signals() as signals:
         run = Run(signals, Console())
         try:
@@ -146,16 +147,16 @@ def _report(error: BaseException, run: Run) -> int:
     if isinstance(error, Interrupted):
         return _report_interruption(error, run)
     if isinstance(error, BrokenPipeError):
-        _drop_stdout()
+        drop_stdout()
         return BROKEN_PIPE_STATUS
     if isinstance(error, SystemExit):
         return error.code if isinstance(error.code, int) else 0
     run.console.traceback(error)
-    known = _as_cdec_error(error)
+    known = _known(error)
     suggest_file(known)
     run.console.error(known)
     if isinstance(error, OSError):
-        _drop_stdout()
+        drop_stdout()
     return known.exit_status
 
 
@@ -164,47 +165,17 @@ def _report_interruption(error: Interrupted, run: Run) -> int:
     # What was said to be printed is, and its last line is whole.
     with contextlib.suppress(OSError, ValueError):
         sys.stdout.flush()
-    _drop_stdout()
+    drop_stdout()
     kept = run.kept()
     for line in (f"{error.word}: {kept}" if kept else error.word).split("\n"):
         run.console.note(line)
     return error.exit_status
 
 
-def _as_cdec_error(error: BaseException) -> CdecError:
-    if isinstance(error, CdecError):
-        return error
+def _known(error: BaseException) -> CdecError:
     if isinstance(error, _PARSER_ERROR):
         context = getattr(error, "ctx", None)
         path = getattr(context, "command_path", None) or "cdec"
         message = " ".join(error.format_message().split())
         return UsageError(message, hint=f"see `{path} --help`")
-    if isinstance(error, OSError):
-        return OutputError(
-            f"input or output failed: {error.strerror or error}",
-            hint="look at the space and the permissions of the files named",
-        )
-    if isinstance(error, MemoryError) or type(error).__name__ == "OutOfMemoryError":
-        return LimitError(
-            "memory is used up",
-            hint="use a smaller --batch-size, -n, --K or --branch; --memory-limit when compiling",
-        )
-    return CdecError(
-        f"unexpected {type(error).__name__}: {error}",
-        hint="this is a fault of cdec: run again with --debug and report the traceback",
-    )
-
-
-def _use_utf8() -> None:
-    """Make our own streams UTF-8, whatever the locale says."""
-    for stream, errors in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(encoding="utf-8", errors=errors)
-
-
-def _drop_stdout() -> None:
-    """Point stdout at nothing, so that the interpreter's last flush cannot fail aloud."""
-    with contextlib.suppress(OSError, ValueError, AttributeError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+    return as_cdec_error(error)

@@ -12,7 +12,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from cdec.cli.frame.config import Config
+from cdec.cli.frame.config import FILE_NAME, Config, changed_words
 from cdec.cli.frame.console import Console
 from cdec.cli.frame.declaration import (
     NumberOrWord,
@@ -73,11 +73,14 @@ def as_command(
         values.pop(HELP_ALL, None)
         run.typed = frozenset(field for field in values if _was_typed(ctx, field))
         given = {field: values[field] for field in run.typed}
-        given |= Config.load().values(name, options_class, skip=run.typed)
-        options = options_from(options_class, given)
+        configured = Config.load().values(name, options_class, skip=run.typed)
+        options = options_from(options_class, given | configured)
         progress = getattr(options, "progress", None)
         run.console = Console(quiet=options.quiet, debug=options.debug, progress=progress)
         run.signals.before_exit = run.console.display.leave
+        # A file that was found must not hide what it does: only a typed --quiet does.
+        if not given.get("quiet") and (changed := changed_words(options_class, configured)):
+            run.console.tell(f"{FILE_NAME}: {changed}")
         if os.environ.get("CDEC_FAULT") == "raise":
             # A fault on purpose: lets a test see that no secret gets into a traceback.
             raise RuntimeError(f"fault asked for, HF_TOKEN={os.environ.get('HF_TOKEN')}")

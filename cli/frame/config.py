@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import stat
 import tomllib
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -11,10 +14,13 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 from cdec.cli.frame.declaration import CommonOptions, NumberOrWord, Parameter, parameters_of
 from cdec.cli.frame.registry import COMMANDS, options_class_of
+from cdec.cli.frame.spellings import flag_of
 from cdec.core.errors import ConfigError
 
 FILE_NAME = "cdec.toml"
 _MAX_BYTES = 1 << 20
+_SHOWN = 60
+"""Most characters of a value that are shown."""
 
 
 @dataclass(frozen=True)
@@ -37,12 +43,12 @@ class Config:
             ConfigError: It cannot be read or is not TOML.
         """
         try:
-            data = path.read_bytes() if path.stat().st_size <= _MAX_BYTES else None
+            data = _read(path)
         except FileNotFoundError:
             return cls({}, path)
         except OSError as error:
             raise ConfigError(f"{path} cannot be read: {error.strerror}", path=str(path)) from error
-        if data is None:
+        if len(data) > _MAX_BYTES:
             raise ConfigError(f"{path} is larger than {_MAX_BYTES} bytes", path=str(path))
         try:
             return cls(tomllib.loads(data.decode("utf-8-sig")), path)
@@ -115,6 +121,52 @@ class Config:
             f"did you mean {close[0]!r}?" if close else "see `cdec COMMAND --help` for the names"
         )
         return ConfigError(f"{self.path}: unknown key {key!r}", hint=meant, key=key)
+
+
+def _read(path: Path) -> bytes:
+    """Return a file's bytes, one more than may be at most.
+
+    subtle: what is opened is looked at, not what bears the name a moment before: a pipe would keep
+    us waiting, a device would never end.
+
+    Raises:
+        ConfigError: It is no regular file.
+    """
+    descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
+    with os.fdopen(descriptor, "rb", buffering=0) as file:
+        if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+            raise ConfigError(
+                f"{path} is no regular file",
+                hint="remove it, or work in another folder",
+                path=str(path),
+            )
+        data = bytearray()
+        while len(data) <= _MAX_BYTES and (piece := file.read(_MAX_BYTES + 1 - len(data))):
+            data += piece
+        return bytes(data)
+
+
+def changed_words(options_class: type[CommonOptions], given: Mapping[str, Any]) -> str:
+    """Return what a file changed, as it would be typed; empty for nothing.
+
+    Args:
+        options_class: Of the command.
+        given: Values of the file, by field name.
+    """
+    known = parameters_of(options_class)
+    words: list[str] = []
+    for name, value in given.items():
+        if value == known[name].default:
+            continue
+        flag = flag_of(name)
+        if isinstance(value, bool):
+            words.append(flag if value else flag.replace("--", "--no-", 1))
+            continue
+        for part in value if isinstance(value, list) else [value]:
+            shown = str(part)
+            shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
+            words += [flag, shown]
+    return shlex.join(words)
 
 
 def option_fields(options_class: type[CommonOptions]) -> dict[str, Parameter]:

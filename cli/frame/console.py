@@ -16,10 +16,7 @@ from cdec.cli.frame.redaction import redact
 from cdec.cli.frame.typed import typed_error, typed_notice
 from cdec.core.errors import CdecError, Notice
 from cdec.core.progress import Progress, Stage
-
-# Control, format (bidirectional marks among them), surrogate, private use, line and paragraph
-# separators: what could move the cursor, reorder or hide text.
-_HIDDEN_CATEGORIES = frozenset({"Cc", "Cf", "Cs", "Co", "Zl", "Zp"})
+from cdec.data.output.terminal import HIDDEN_CATEGORIES
 
 
 def escape(text: str) -> str:
@@ -30,7 +27,7 @@ def escape(text: str) -> str:
 
 
 def _escape_character(character: str) -> str:
-    if unicodedata.category(character) not in _HIDDEN_CATEGORIES:
+    if unicodedata.category(character) not in HIDDEN_CATEGORIES:
         return character
     code = ord(character)
     if code <= 0xFF:
@@ -83,7 +80,11 @@ class Console:
     def note(self, text: str) -> None:
         """Print one line of information on stderr; nothing when quiet."""
         if not self.quiet:
-            self._print(escape(text))
+            self.tell(text)
+
+    def tell(self, text: str) -> None:
+        """Print one line of information on stderr, also when quiet."""
+        self._print(escape(redact(text)))
 
     def warn(self, notices: Iterable[Notice]) -> None:
         """Print notices as ``warning CODE: message``, equal ones once; nothing when quiet."""

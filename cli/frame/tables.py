@@ -2,14 +2,11 @@
 
 from __future__ import annotations
 
-import re
 import textwrap
 from collections.abc import Mapping, Sequence
 
 from cdec.cli.frame.console import Console, escape
-
-_CONTROLS = re.compile("[\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2066-\u2069\ufeff]")
-"""DEL, the C1 controls, line separators and marks of direction."""
+from cdec.data.output.terminal import escape_json
 
 WIDTH = 80
 """Columns of what is written for people."""
@@ -17,13 +14,11 @@ WIDEST_NAME = 28
 
 
 def print_json(console: Console, value: object) -> None:
-    """Write one JSON object a line to stdout, control characters as JSON escapes."""
+    """Write one JSON object a line to stdout; a terminal gets control characters as escapes."""
     import orjson
 
     text = orjson.dumps(value, option=orjson.OPT_SERIALIZE_NUMPY).decode()
-    # subtle: orjson escapes the C0 controls alone; others stand inside strings only, where an
-    # escape means the same.
-    console.data(_CONTROLS.sub(lambda match: f"\\u{ord(match[0]):04x}", text))
+    console.data(escape_json(text) if console.stdout.isatty() else text)
 
 
 def print_table(console: Console, rows: Sequence[tuple[str, str]]) -> None:

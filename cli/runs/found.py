@@ -102,12 +102,6 @@ def _kind(path: Path) -> tuple[bool, str]:
     return kind in CONSTRAINTS, kind
 
 
-def tell_configured(artifact: Path | None, run: Run) -> None:
-    """Name the artifact that ``cdec.toml`` gave."""
-    if artifact is not None and "artifact" not in run.typed:
-        run.console.note(f"artifact: {artifact} (of cdec.toml)")
-
-
 def named_or_found(artifact: Path | None, run: Run, who: str) -> Path:
     """Return the artifact of a command that needs one, and name it if it was not typed.
 
@@ -120,7 +114,6 @@ def named_or_found(artifact: Path | None, run: Run, who: str) -> Path:
         UsageError: None is named, and the working directory holds none or several.
     """
     if artifact is not None:
-        tell_configured(artifact, run)
         return artifact
     return found_artifact(run, who)
 

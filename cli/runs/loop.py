@@ -15,6 +15,7 @@ from cdec.cli.endings.kept import printed
 from cdec.cli.endings.kept import records as count
 from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
+from cdec.cli.frame.faults import as_cdec_error, is_out_of_memory
 from cdec.cli.frame.frames import plural
 from cdec.cli.frame.typed import record_error
 from cdec.core.errors import CdecError, ChatTemplateMissingError, UsageError
@@ -103,7 +104,8 @@ class Loop:
         run.summary = lambda: tally.line(time.monotonic() - run.started, self._calls())
         with run.console.stage(self.phase, self.total, "records", self._note) as tell:
             for batch in batches:
-                for task, result in zip(batch, self._results(batch), strict=True):
+                for task, found in zip(batch, self._results(batch), strict=True):
+                    result, records = self._written(task, found)
                     if isinstance(result, CdecError):
                         if self.strict or (task.ends_run and isinstance(result, UsageError)):
                             raise result
@@ -112,7 +114,6 @@ class Loop:
                         if result.__cause__ is not None and not is_traced:
                             run.console.traceback(result)
                             is_traced = True
-                    records = list(self._records(task, result))
                     # With its last line a record is done: no signal comes between the two.
                     for left in reversed(range(len(records))):
                         with run.signals.shield(), run.console.printing():
@@ -136,7 +137,7 @@ class Loop:
     def _results(self, batch: Sequence[Task]) -> list[Any]:
         """Return a result or an error for each task."""
         doable = [task for task in batch if not isinstance(task.request, CdecError)]
-        found = iter(self.work(doable) if doable else ())
+        found = iter(_each_done(self.work, doable) if doable else ())
         results = [
             task.request if isinstance(task.request, CdecError) else next(found) for task in batch
         ]
@@ -145,10 +146,74 @@ class Loop:
                 raise result
         return results
 
-    def _records(self, task: Task, result: Any) -> Iterable[Mapping[str, object]]:
-        if isinstance(result, CdecError):
-            return [record_error(result, task.name)]
-        return self.records(task, result)
+    def _written(self, task: Task, result: Any) -> tuple[Any, list[Mapping[str, object]]]:
+        """Return a result with what is written of it; the error that kept it from being written."""
+        if not isinstance(result, CdecError):
+            try:
+                return result, list(self.records(task, result))
+            except CdecError:
+                raise
+            except Exception as error:
+                result = own_error(error)
+        return result, [record_error(result, task.name)]
+
+
+def own_error(error: Exception) -> CdecError:
+    """Return the error of the one record that was being worked on when anything went wrong.
+
+    Raises:
+        LimitError: No memory is left, for this record or another.
+    """
+    if isinstance(error, CdecError):
+        return error
+    found = as_cdec_error(error)
+    if is_out_of_memory(error):
+        raise found from error
+    found.__cause__ = error
+    return found
+
+
+def prepared(name: object, prepare: Callable[[], Task]) -> Task:
+    """Return a record's task, or one with the error that kept it from being made.
+
+    Args:
+        name: What an error object calls the record.
+        prepare: Makes the task.
+
+    Raises:
+        UsageError: An option that goes with no record.
+        LimitError: No memory is left.
+    """
+    try:
+        return prepare()
+    except UsageError:
+        raise
+    except Exception as error:
+        return Task(name, own_error(error))
+
+
+def _each_done(work: Work, tasks: Sequence[Task]) -> list[Any]:
+    """Do tasks together; where other code fails, find whose fault it is and do the rest together.
+
+    Raises:
+        CdecError: What ``work`` raised itself, or no memory is left for one task alone.
+    """
+    try:
+        return list(work(tasks))
+    except CdecError:
+        raise
+    except Exception as error:
+        if len(tasks) == 1:
+            return [own_error(error)]
+    half = len(tasks) // 2
+    parts = _each_done(work, tasks[:half]) + _each_done(work, tasks[half:])
+    bad = [isinstance(part, CdecError) and part.__cause__ is not None for part in parts]
+    good = [task for task, is_bad in zip(tasks, bad, strict=True) if not is_bad]
+    if len(good) in (0, len(tasks)):
+        return parts
+    # Together again: what records that share a prompt say of each other depends on all of them.
+    again = iter(_each_done(work, good))
+    return [part if is_bad else next(again) for part, is_bad in zip(parts, bad, strict=True)]
 
 
 def at_temperatures(

@@ -10,13 +10,13 @@ from cdec.cli.endings.estimates import BY_MEASURING, Estimates
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
-from cdec.cli.runs.found import artifact_for_records, tell_configured
+from cdec.cli.runs.found import artifact_for_records
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
-from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
+from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches, prepared
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.requirements import Requirements
 from cdec.cli.runs.tree import checked_tree, for_tree
-from cdec.core.errors import CdecError, UsageError
+from cdec.core.errors import UsageError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -35,7 +35,6 @@ def measure(options: Options, run: Run) -> int:
     estimator = _estimator(options)
     tree = checked_tree(estimator.tree)
     paths = ArtifactPaths.of(options.artifact, options)
-    tell_configured(options.artifact, run)
     prompts = Prompts.open(options, max_n=_ANY_N)
     records = prompts.records()
     if not paths:
@@ -50,7 +49,9 @@ def measure(options: Options, run: Run) -> int:
     shown, estimates = _Shown(options, run.console), Estimates(BY_MEASURING)
     with Requirements(held, model, required=not options.conjoined) as requirements:
         run.console.warn(requirements.take_notices())
-        tasks = (_task(options, record, requirements) for record in records)
+        tasks = (
+            prepared(record.id, partial(_task, options, record, requirements)) for record in records
+        )
         loop = Loop(
             work=at_temperatures(model, warping, estimator.run),
             records=partial(_records, estimates),
@@ -95,19 +96,14 @@ def _task(options: Options, record: PromptRecord | BadRecord, requirements: Requ
     """Return what to measure of one record.
 
     Raises:
-        UsageError: An option that does not go with the constraint.
+        CdecError: It cannot be measured.
     """
     from cdec.data.prompts.record import BadRecord
     from cdec.samplers.request import Request
 
     if isinstance(record, BadRecord):
         return Task(record.id, record.error)
-    try:
-        prompt, constraint = requirements.of(record)
-    except UsageError:
-        raise
-    except CdecError as error:
-        return Task(record.id, error)
+    prompt, constraint = requirements.of(record)
     seed = options.seed if record.seed is None else record.seed
     longest = options.max_new_tokens if record.max_tokens is None else record.max_tokens
     # One draw: its seed is that from which methods that learn draw all candidates.

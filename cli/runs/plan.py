@@ -11,7 +11,7 @@ from cdec.cli.options.grammar_limits import cache_limits
 from cdec.cli.options.shared import parse_fields
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
 from cdec.cli.runs.draft import Draft
-from cdec.cli.runs.found import artifact_for_records, tell_configured
+from cdec.cli.runs.found import artifact_for_records
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.method import ChosenMethod
 from cdec.cli.runs.models import check_warping, refuse_revision
@@ -107,7 +107,6 @@ class Plan:
             CdecError: One of them cannot be used.
         """
         options, paths = self.options, self.paths
-        tell_configured(options.artifact, run)
         prompts = Prompts.open(
             options,
             max_n=options.max_n,

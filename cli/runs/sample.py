@@ -15,12 +15,11 @@ from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
-from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
+from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches, own_error
 from cdec.cli.runs.models import named_model, warping_of
 from cdec.cli.runs.plan import Plan, inputs
 from cdec.cli.runs.requirements import Requirements, nothing_guessed
 from cdec.cli.runs.reward import build_reward
-from cdec.core.errors import CdecError
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -85,7 +84,9 @@ def sample(options: Options, run: Run) -> int:
         run.console.warn([*told, *estimates.take_notices()])
         run.console.warn(tally.notices(required=options.require_complete))
     is_short = options.require_complete and tally.incomplete
-    return status or (SOME_RECORDS_FAILED if is_short else 0)
+    # Those that the output to resume holds count too.
+    has_errors = writer.finished.errors > 0
+    return status or (SOME_RECORDS_FAILED if is_short or has_errors else 0)
 
 
 def _kept(options: Options, run: Run, count: str) -> str:
@@ -199,8 +200,8 @@ class Tasks:
             self.has_keys.add(constraint is not None and constraint.has_speculation_keys)
             if self.reward is not None:
                 self.reward.check(record.input)
-        except CdecError as error:
-            return Task(record.id, error)
+        except Exception as error:
+            return Task(record.id, own_error(error))
         seed = self.options.seed if record.seed is None else record.seed
         longest = record.max_tokens
         own = (record.n, longest, record.temperature)

@@ -12,7 +12,7 @@ from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
-from cdec.cli.runs.found import optional_artifact, tell_configured, without_misfit
+from cdec.cli.runs.found import optional_artifact, without_misfit
 from cdec.cli.runs.inputs import (
     ScorePrompts,
     read_denied,
@@ -20,7 +20,7 @@ from cdec.cli.runs.inputs import (
     require_input,
     typed_prompt,
 )
-from cdec.cli.runs.loop import Loop, Task, at_temperatures
+from cdec.cli.runs.loop import Loop, Task, at_temperatures, prepared
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.requirements import Requirements
 from cdec.core.errors import CdecError, UsageError
@@ -80,7 +80,6 @@ def with_found_artifact(options: Options, run: Run) -> Options:
     A text can be scored without one: where there are none or several nothing is refused, and with
     ``--no-end``, which goes with no artifact, nothing is looked for.
     """
-    tell_configured(options.artifact, run)
     if options.artifact or options.conjoined or options.constraint or "end" in run.typed:
         return options
     return replace(options, artifact=optional_artifact(run))
@@ -188,22 +187,21 @@ class Tasks:
         Raises:
             UsageError: An option that does not go with the constraint.
         """
-        from cdec.core.seeds import derive_seed
         from cdec.data.prompts.record import BadRecord
-        from cdec.samplers.scoring.score import ScoreRequest
 
         if isinstance(record, BadRecord):
             return Task(record.id, record.error)
         given: dict[str, object] = {"id": record.id, "index": record.index}
         head = {name: value for name, value in given.items() if value is not None}
         name = f"line {record.line}" if record.id is None else record.id
-        try:
-            source = self._prompts.of(record)
-            prompt, constraint = self._opened(source)
-        except UsageError:
-            raise
-        except CdecError as error:
-            return Task(name, error)
+        return prepared(name, partial(self._of, name, record, head))
+
+    def _of(self, name: object, record: ScoreRecord, head: dict[str, object]) -> Task:
+        from cdec.core.seeds import derive_seed
+        from cdec.samplers.scoring.score import ScoreRequest
+
+        source = self._prompts.of(record)
+        prompt, constraint = self._opened(source)
         seed = derive_seed(self._seed, record.id, 0)
         request = ScoreRequest(prompt, constraint, record.text, record.token_ids, seed)
         return Task(name, request, source.temperature, head)

@@ -20,18 +20,24 @@ _MAX_INDEX = 10_000_000  # far beyond any limit on n; a bad file must not cost a
 class FinishedRecords:
     """The (id, index) pairs an output already holds.
 
+    Attributes:
+        records: Records there are, error objects among them.
+        errors: Error objects.
+
     Memory: about 120 bytes an id, whatever its length; the indices of an id are bits of one
     integer.
     """
 
     def __init__(self) -> None:
         self.records = 0
+        self.errors = 0
         self._indices: dict[bytes, int] = {}  # bit i: index i is there; -1: all of them
 
     def add(self, record_id: object, index: int | None) -> None:
         """Note a record; an ``index`` of None is an error object, which finishes its id."""
         key = id_key(record_id)
         bits = -1 if index is None else 1 << index
+        self.errors += index is None
         self._indices[key] = self._indices.get(key, 0) | bits
         self.records += 1
 

@@ -26,6 +26,7 @@ from cdec.core.errors import (
 )
 from cdec.data.output.manifest import check_manifest, write_manifest
 from cdec.data.output.resume import FinishedRecords, read_finished
+from cdec.data.output.terminal import escape_json
 
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 
@@ -61,6 +62,7 @@ class RecordWriter:
         self.notices = list(notices)
         self._stream = stream
         self._end = end
+        self._is_terminal = stream.isatty()
 
     def write(self, record: Mapping[str, object]) -> None:
         """Append one record as one line, in one write where the system takes it whole.
@@ -70,6 +72,8 @@ class RecordWriter:
             BrokenPipeError: The reader has closed the pipe.
         """
         data = orjson.dumps(record, option=_OPTIONS)
+        if self._is_terminal:
+            data = escape_json(data.decode()).encode()
         try:
             self._write_whole(data)
         except BrokenPipeError:

@@ -178,7 +178,7 @@ def test_the_artifact_of_cdec_toml_comes_before_those_of_the_folder(
     shutil.copy(here, "b.arrow")
     Path("cdec.toml").write_text('artifact = "letters.arrow"\n')
     result = cdec(*words, stdin=stdin)
-    assert (result.status, result.stderr.strip()) == (0, "artifact: letters.arrow (of cdec.toml)")
+    assert (result.status, result.stderr.strip()) == (0, "cdec.toml: --artifact letters.arrow")
 
 
 def test_an_output_is_not_the_artifact_that_was_found(cdec: Runner, here: Path) -> None:
@@ -234,3 +234,10 @@ def test_a_folder_that_was_downloaded_writes_nothing_and_runs_nothing(
             assert "command line only" in result.stderr
             assert {path: path.read_bytes() for path in Path().iterdir()} == before
     assert here.exists()
+
+
+def test_a_file_that_is_found_cannot_hide_what_it_changes(cdec: Runner, letters: Path) -> None:
+    Path("letters.arrow").write_bytes(letters.read_bytes())
+    Path("cdec.toml").write_text("quiet = true\n[inspect]\nall = true\n")
+    assert "cdec.toml: --quiet --all" in cdec("inspect", "letters.arrow").stderr
+    assert cdec("inspect", "letters.arrow", "--quiet").stderr == ""

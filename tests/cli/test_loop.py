@@ -11,8 +11,8 @@ import pytest
 from cdec.cli.frame.command import SOME_RECORDS_FAILED, Run
 from cdec.cli.frame.console import Console
 from cdec.cli.frame.signals import Signals
-from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
-from cdec.core.errors import ChatTemplateMissingError, DataError, UsageError
+from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches, prepared
+from cdec.core.errors import ChatTemplateMissingError, DataError, LimitError, UsageError
 from cdec.core.models.warping import Warping
 
 from . import light
@@ -119,3 +119,61 @@ def test_tasks_of_one_temperature_are_done_together() -> None:
     tasks = [Task(0, 0), Task(1, 1, 2.0), Task(2, 2), Task(3, 3, 0.5), Task(4, 4, 2.0)]
     assert done(tasks) == [0, 10, 20, 30, 40]
     assert calls == [(0.5, [0, 2, 3]), (2.0, [1, 4])]
+
+
+def _fragile(written: list[Mapping[str, Any]], broken: Mapping[int, Exception]) -> Loop:
+    """A loop whose work raises what no one expects, and says which tasks were done together."""
+
+    def work(tasks: Sequence[Task]) -> list[Any]:
+        for task in tasks:
+            if task.name in broken:
+                raise broken[task.name]  # type: ignore[index]
+        return [(task.request, len(tasks)) for task in tasks]
+
+    return Loop(
+        work=work,
+        records=lambda task, result: [{"id": task.name, "result": result}],
+        write=written.append,
+        strict=False,
+    )
+
+
+def test_what_one_record_raises_is_its_error_and_the_others_are_done_together() -> None:
+    written: list[Any] = []
+    broken = {1: StopIteration(), 4: ZeroDivisionError("no"), 5: RecursionError("deep")}
+    status = _fragile(written, broken).over([[Task(i, i) for i in range(8)]], _run())
+    assert status == SOME_RECORDS_FAILED
+    assert [record["id"] for record in written] == list(range(8))
+    assert {r["id"]: r["error"]["code"] for r in written if "error" in r} == dict.fromkeys(
+        broken, "E_INTERNAL"
+    )
+    assert "ZeroDivisionError" in written[4]["error"]["message"]
+    assert [r["result"] for r in written if "result" in r] == [(i, 5) for i in (0, 2, 3, 6, 7)]
+
+
+def test_memory_that_is_used_up_ends_the_run() -> None:
+    with pytest.raises(LimitError, match="memory"):
+        _fragile([], {1: MemoryError()}).over([[Task(0, 0), Task(1, 1)]], _run())
+
+
+def test_a_result_that_cannot_be_written_is_its_records_error() -> None:
+    written: list[Any] = []
+    loop = Loop(
+        work=lambda tasks: [task.request for task in tasks],
+        records=lambda task, result: [{"id": task.name, "value": 1 / result}],
+        write=written.append,
+        strict=False,
+    )
+    assert loop.over([[Task(0, 1), Task(1, 0), Task(2, 2)]], _run()) == SOME_RECORDS_FAILED
+    assert ["error" in record for record in written] == [False, True, False]
+
+
+def test_what_preparing_a_record_raises_is_its_error() -> None:
+    def fail(error: Exception) -> Task:
+        raise error
+
+    assert prepared(1, lambda: Task(1, 5)).request == 5
+    assert prepared(1, lambda: fail(KeyError("x"))).request.code == "E_INTERNAL"
+    assert prepared(1, lambda: fail(DataError("x"))).request.code == "E_DATA"
+    with pytest.raises(UsageError):
+        prepared(1, lambda: fail(UsageError("the run's")))

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.shared import refuse_unused, require_utf8
 from cdec.cli.runs.artifacts import ArtifactPaths
-from cdec.cli.runs.found import artifact_for_records, tell_configured
+from cdec.cli.runs.found import artifact_for_records
 from cdec.cli.runs.inputs import require_input
 from cdec.core.errors import UsageError
 
@@ -72,8 +72,6 @@ class Labels:
         """
         options = self.options
         paths = ArtifactPaths.of(options.artifact, options)
-        if options.label_file is None:
-            tell_configured(options.artifact, run)
         if self.entities is None and not paths.named:
             try:
                 records, artifact = artifact_for_records(records, run, "cdec classify")

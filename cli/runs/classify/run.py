@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.shared import parse_fields, refuse_unused, require_utf8
@@ -11,10 +12,10 @@ from cdec.cli.runs.artifacts import RunConstraint
 from cdec.cli.runs.classify.labels import Labels
 from cdec.cli.runs.classify.shown import Shown
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
-from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches
+from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches, prepared
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.requirements import Requirements
-from cdec.core.errors import CdecError, UsageError
+from cdec.core.errors import UsageError
 from cdec.core.record_fields import fields_of
 
 if TYPE_CHECKING:
@@ -60,7 +61,7 @@ def classify(options: Options, run: Run) -> int:
             model=model,
         )
         shown.begin()
-        tasks = (_task(record, requirements) for record in records)
+        tasks = (prepared(record.id, partial(_task, record, requirements)) for record in records)
         status = loop.over(batches(tasks, options.batch_size), run)
         shown.finish()
         run.console.warn([*requirements.take_notices(), *prompts.stats.notices])
@@ -106,19 +107,14 @@ def _task(record: PromptRecord | BadRecord, requirements: Requirements) -> Task:
     """Return what to classify of one record.
 
     Raises:
-        UsageError: An option that does not go with the constraint.
+        CdecError: It cannot be classified.
     """
     from cdec.data.prompts.record import BadRecord
     from cdec.samplers.scoring.classify import ClassifyRequest
 
     if isinstance(record, BadRecord):
         return Task(record.id, record.error)
-    try:
-        prompt, constraint = requirements.of(record)
-    except UsageError:
-        raise
-    except CdecError as error:
-        return Task(record.id, error)
+    prompt, constraint = requirements.of(record)
     head = {} if record.input is None else {"input": record.input}
     return Task(record.id, ClassifyRequest(prompt, constraint), record.temperature, head)
 

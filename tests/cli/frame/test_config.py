@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import pytest
 
-from cdec.cli.frame.config import Config, option_fields
+from cdec.cli.frame.config import Config, changed_words, option_fields
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.options.compiling import SetOptions
 from cdec.cli.options.sampling import SampleOptions
@@ -154,3 +155,41 @@ def test_an_argument_that_may_be_left_out_has_a_key(tmp_path: Path) -> None:
         assert values == {"artifact": Path("a.arrow")}
     with pytest.raises(ConfigError, match="unknown key 'source'"):
         _load(tmp_path, "source = 'x'\n").values("compile-set", SetOptions)
+
+
+def test_only_a_regular_file_of_bounded_size_is_read(tmp_path: Path) -> None:
+    path = tmp_path / "cdec.toml"
+    os.mkfifo(path)
+    with pytest.raises(ConfigError, match="no regular file"):
+        Config.load(path)
+    path.unlink()
+    path.symlink_to("/dev/zero")
+    with pytest.raises(ConfigError, match="no regular file"):
+        Config.load(path)
+    path.unlink()
+    path.write_bytes(b"#" * ((1 << 20) + 1))
+    with pytest.raises(ConfigError, match="larger"):
+        Config.load(path)
+
+
+def test_options_of_every_command_that_write_or_run_code_are_refused_in_every_table(
+    tmp_path: Path,
+) -> None:
+    refused = 0
+    for name in COMMANDS:
+        for key, option in option_fields(options_class_of(name)).items():
+            if not option.declared.typed_only:
+                continue
+            value = "true" if option.type is bool else "'x'"
+            for text in (f"[{name}]\n{key} = {value}\n", f"{key} = {value}\n"):
+                refused += 1
+                with pytest.raises(ConfigError, match="command line only"):
+                    _load(tmp_path, text).values("methods", options_class_of("methods"))
+    assert refused > 50
+
+
+def test_what_a_file_changed_is_told_as_it_would_be_typed() -> None:
+    given = {"temperature": 0.5, "heal": True, "prompt": ["a b", "c"], "K": 4, "deny": "x" * 99}
+    words = changed_words(SampleOptions, given)
+    assert words == f"--temperature 0.5 --heal --prompt 'a b' --prompt c --deny {'x' * 60}..."
+    assert changed_words(SampleOptions, {}) == ""
