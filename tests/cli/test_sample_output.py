@@ -103,8 +103,8 @@ def test_resume_writes_what_is_missing(cdec: Runner, letters: Path) -> None:
         for kept in range(len(lines)):
             Path("out.jsonl").write_bytes(b"".join(lines[:kept]) + torn)
             result = cdec(*words, "--resume", stdin=data)
-            expected = 3 if kept <= 3 else 0
-            assert result.status == expected, result.stderr
+            # An error object that is there already counts as well.
+            assert result.status == 3, result.stderr
             assert Path("out.jsonl").read_bytes() == whole
 
 
