@@ -260,7 +260,7 @@ class TreeTarget(TargetFile):
             grown(self.toy, self.path, 40)
         return "used"
 
-    def _mapped(self, *_: object) -> ArtifactFile:
+    def _mapped(self, *_: object, **__: object) -> ArtifactFile:
         assert self._next is not None
         return self._next
 
