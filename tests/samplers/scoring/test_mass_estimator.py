@@ -102,8 +102,11 @@ def test_the_number_of_candidates_is_kept_and_rounds_decide() -> None:
     assert measured(toy, candidates=7, round=3).candidates == 7
     # One candidate has no spread: the bracket alone says how far off it can be.
     one = measured(toy, candidates=1).to_json()
-    width = float(one["mass_upper"]) - float(one["mass_lower"])  # type: ignore[arg-type]
-    assert one["log_mass_se"] == pytest.approx(width / float(one["mass"]))  # type: ignore[arg-type]
+    lower, log_mass, upper = (
+        float(one[name])  # type: ignore[arg-type]
+        for name in ("log_mass_lower", "log_mass", "log_mass_upper")
+    )
+    assert one["log_mass_se"] == pytest.approx(max(upper - log_mass, log_mass - lower))
     with watched() as estimates:
         for size in (1, 7, 40):
             measured(toy, candidates=40, round=size)
