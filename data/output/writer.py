@@ -11,7 +11,6 @@ import sys
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from pathlib import Path
-from types import TracebackType
 from typing import Any
 
 import orjson
@@ -36,11 +35,9 @@ class RecordWriter:
 
     Args:
         stream: Takes bytes without a buffer of its own.
-        name: The output's name in messages.
+        name: As in the attributes, like ``finished`` and ``notices``.
         end: Length of the file, bytes, where it is a regular one: what a failed write leaves after
             it is cut off. None for stdout, pipes and devices.
-        finished: The draws that are there already.
-        notices: What opening found worth a warning.
 
     Attributes:
         name: The output's name in messages.
@@ -72,8 +69,7 @@ class RecordWriter:
             BrokenPipeError: The reader has closed the pipe.
         """
         data = orjson.dumps(record, option=_OPTIONS)
-        if self._is_terminal:
-            data = escape_json(data.decode()).encode()
+        data = escape_json(data.decode()).encode() if self._is_terminal else data
         try:
             self._write_whole(data)
         except BrokenPipeError:
@@ -113,12 +109,7 @@ class RecordWriter:
     def __enter__(self) -> RecordWriter:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
 
     def _write_whole(self, data: bytes) -> None:
