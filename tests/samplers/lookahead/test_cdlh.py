@@ -103,7 +103,7 @@ def test_rollouts_are_cut_at_the_end_token_before_scoring() -> None:
 @pytest.mark.parametrize("method", ["cdlh", "cdlh-approx", "cdsl"])
 def test_neither_texts_nor_rollouts_pass_the_length_limit(method: str) -> None:
     model = model_of({}, [0.5, 0.3, 0.2, 0.0])
-    for limit in range(5):
+    for limit in range(1, 5):
         reward = counts_of("b")
         options: dict[str, Any] = {"reward": reward, "depth": 7}
         if method != "cdlh":

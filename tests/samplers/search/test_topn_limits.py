@@ -65,7 +65,7 @@ def test_a_text_found_before_a_better_one_is_not_proved() -> None:
     assert (late.text, late.finish_reason, late.exactness) == ("aa", "complete", "exact")
 
 
-@pytest.mark.parametrize("limit", [0, 1, 2, 3])
+@pytest.mark.parametrize("limit", [1, 2, 3])
 def test_members_beyond_the_limit_are_cut_and_weighed(limit: int) -> None:
     toy = toy_b()
     for n in (2, 6):
