@@ -22,6 +22,7 @@ from cdec.cli.frame.declaration import (
     parameters_of,
 )
 from cdec.cli.frame.help import HELP_ALL, HelpAll
+from cdec.cli.frame.memory import require_address_space
 from cdec.cli.frame.signals import Signals
 from cdec.cli.frame.spellings import words_of
 
@@ -84,6 +85,7 @@ def as_command(
         if os.environ.get("CDEC_FAULT") == "raise":
             # A fault on purpose: lets a test see that no secret gets into a traceback.
             raise RuntimeError(f"fault asked for, HF_TOKEN={os.environ.get('HF_TOKEN')}")
+        require_address_space()
         status = execute(options, run)
         # A signal that the interpreter dropped after the last batch.
         run.signals.checkpoint()
