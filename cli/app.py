@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import os
 import sys
 from collections.abc import Sequence
 from typing import Annotated, Any
@@ -12,13 +13,13 @@ from typer.core import TyperGroup
 
 from cdec.cli.frame.command import Run, as_command
 from cdec.cli.frame.console import Console
-from cdec.cli.frame.faults import as_cdec_error
+from cdec.cli.frame.faults import address_space, as_cdec_error
 from cdec.cli.frame.help import SectionedCommand
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
 from cdec.cli.frame.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
 from cdec.cli.frame.streams import drop_stdout, open_closed_streams, use_utf8
 from cdec.cli.frame.suggestions import refuse_unknown_command, suggest_file
-from cdec.core.errors import CdecError, UsageError
+from cdec.core.errors import CdecError, LimitError, UsageError
 
 SUMMARY = """Constrained decoding of language models.
 
@@ -124,6 +125,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         except BaseException as error:  # the one place where every error ends
             signals.finish()
             status = _report(error, run)
+            if status == LimitError.exit_status and address_space() is not None:
+                # subtle: libraries that were loaded by half crash when they are taken down.
+                with contextlib.suppress(OSError, ValueError):
+                    sys.stdout.flush()
+                    sys.stderr.flush()
+                os._exit(status)
     return status
 
 

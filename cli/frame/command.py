@@ -21,8 +21,8 @@ from cdec.cli.frame.declaration import (
     options_from,
     parameters_of,
 )
+from cdec.cli.frame.faults import require_address_space
 from cdec.cli.frame.help import HELP_ALL, HelpAll
-from cdec.cli.frame.memory import require_address_space
 from cdec.cli.frame.signals import Signals
 from cdec.cli.frame.spellings import words_of
 
@@ -71,6 +71,7 @@ def as_command(
 
     def function(ctx: typer.Context, **values: Any) -> int:
         run: Run = ctx.obj
+        require_address_space()
         values.pop(HELP_ALL, None)
         run.typed = frozenset(field for field in values if _was_typed(ctx, field))
         given = {field: values[field] for field in run.typed}
@@ -85,7 +86,6 @@ def as_command(
         if os.environ.get("CDEC_FAULT") == "raise":
             # A fault on purpose: lets a test see that no secret gets into a traceback.
             raise RuntimeError(f"fault asked for, HF_TOKEN={os.environ.get('HF_TOKEN')}")
-        require_address_space()
         status = execute(options, run)
         # A signal that the interpreter dropped after the last batch.
         run.signals.checkpoint()

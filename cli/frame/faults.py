@@ -1,9 +1,11 @@
-"""From an error that nobody raised on purpose to one with a code and an exit status."""
+"""Errors that nobody raised on purpose, as ones with a code; too little memory to begin with."""
 
 from __future__ import annotations
 
 import errno
+import os
 import re
+import resource
 from collections.abc import Iterator
 
 from cdec.core.errors import CdecError, LimitError, OutputError
@@ -18,6 +20,10 @@ _MEMORY = re.compile(
 """How loaders and native libraries say that there is no memory left."""
 _NATIVE = (ImportError, OSError, RuntimeError, SystemError)
 """Errors in which they say so."""
+
+LEAST_BYTES = 256 << 20
+"""Below this the linear algebra that numpy loads asks the system for memory without end."""
+_ONE_THREAD_BYTES = 4 << 30
 
 
 def as_cdec_error(error: BaseException) -> CdecError:
@@ -60,3 +66,30 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         yield current
         hidden = None if isinstance(current, CdecError) else current.__context__
         current = current.__cause__ or hidden
+
+
+def address_space() -> int | None:
+    """Return the bytes of address space that this process may take; None without a limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def require_address_space() -> None:
+    """Refuse to load numpy where a limit (``ulimit -v``) leaves it too little.
+
+    subtle: OpenBLAS takes some 30 MiB a thread while it is loaded, and where it gets none it tries
+    again without end, so nothing can be caught afterwards. Under a limit it gets one thread.
+
+    Raises:
+        LimitError: The limit is below what numpy needs with one thread.
+    """
+    limit = address_space()
+    if limit is None or limit >= _ONE_THREAD_BYTES:
+        return
+    if limit < LEAST_BYTES:
+        raise LimitError(
+            f"the address space is limited to {limit >> 20} MiB, "
+            f"expected at least {LEAST_BYTES >> 20}",
+            hint="raise the limit: ulimit -v",
+        )
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")

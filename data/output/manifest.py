@@ -63,6 +63,7 @@ def check_manifest(output: Path, config: Mapping[str, object]) -> list[Notice]:
     Raises:
         ResumeMismatchError: They differ (the message lists where), or the manifest is missing or
             damaged.
+        OutputError: The system does not let it be read.
     """
     hash_then, version_then, then = _read(output)
     if hash_then != config_hash(config):
@@ -101,7 +102,14 @@ def _read(output: Path) -> tuple[str, str, dict[str, object]]:
         problem = "is no manifest"
     except FileNotFoundError:
         pass
-    except (OSError, orjson.JSONDecodeError) as error:
+    except OSError as error:
+        # No reason to start over: what is there may be as good as ever.
+        raise OutputError(
+            f"{path} cannot be read: {error.strerror or error}",
+            hint="try again once that is mended; nothing was changed",
+            path=str(path),
+        ) from error
+    except orjson.JSONDecodeError as error:
         problem = f"cannot be read: {error}"
     raise ResumeMismatchError(
         f"{output} cannot be resumed: its manifest {path.name} {problem}",

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import errno
 import json
+import os
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from cdec.core.errors import FieldError, JsonError, ResumeMismatchError, UsageError
+from cdec.core.errors import FieldError, JsonError, OutputError, ResumeMismatchError, UsageError
 from cdec.data.output.manifest import manifest_path
 from cdec.data.output.writer import RecordWriter, open_writer
 
@@ -125,6 +127,27 @@ def test_resume_with_another_configuration_lists_what_differs(tmp_path: Path) ->
         open_writer(path, config={"seed": 2, "method": "disc", "K": 4}, resume=True)
     assert caught.value.details["differing"] == ["K", "seed"]
     assert "K was not set, is 4; seed was 1, is 2" in caught.value.message
+    assert lines(path) == [{"id": 1, "index": 0}]
+
+
+def test_a_manifest_that_the_system_keeps_back_is_no_reason_to_start_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "o.jsonl"
+    write(path, {"id": 1, "index": 0})
+    real = Path.read_bytes
+
+    def read(self: Path) -> bytes:
+        if self == manifest_path(path):
+            raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+        return real(self)
+
+    monkeypatch.setattr(Path, "read_bytes", read)
+    with pytest.raises(
+        OutputError, match=r"manifest\.json cannot be read: Too many open"
+    ) as caught:
+        write(path, resume=True)
+    assert "force" not in str(caught.value.hint)
     assert lines(path) == [{"id": 1, "index": 0}]
 
 
