@@ -11,8 +11,8 @@ from tests.campaign.commands import Command
 from tests.campaign.shim import CALLS, Fault
 from tests.campaign.workshop import Ended, Workshop
 
-STATUSES = (66, 74)
-"""What a run ends with that could not read a file, or not write one."""
+STATUSES = (66, 74, 78)
+"""What a run ends with that could not read a file, or not write one, or not read cdec.toml."""
 _LITTER = (".partial", ".tmp")
 
 

@@ -47,7 +47,7 @@ def setting(seed: int, method: str) -> tuple[Toy, World, Request, Any, dict[str,
     rng = np.random.default_rng([seed, 77])
     toy = random_toy(seed, ends_itself=seed % 4 == 3)
     is_free = seed % 3 == 0
-    limit = int(rng.integers(0, 7)) if seed % 5 else 12
+    limit = max(1, int(rng.integers(0, 7))) if seed % 5 else 12
     branch, depth = SHAPES[int(rng.integers(len(SHAPES)))]
     score = hashed(seed, int(rng.integers(1, 6)))
     law = None if method == "cdlh" else drafts_of(toy, seed)
