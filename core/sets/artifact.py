@@ -19,6 +19,7 @@ from cdec.core.artifacts.checks import (
     require_rising,
     vocabulary_size,
 )
+from cdec.core.errors import TokenizerMismatchError
 from cdec.core.mask import mask_words
 
 COLUMNS: Mapping[str, str] = {
@@ -130,8 +131,11 @@ def _check_no_ends(arrays: Columns, metadata: Mapping[str, str]) -> None:
         ends = []  # Refused where the ids are read.
     for name in ("tokens", "node_token"):
         for a, b in chunks(len(arrays[name])):
-            inside = np.isin(arrays[name][a:b], ends)
-            require(not inside.any(), name, "no end-of-sequence ids")
+            if np.isin(arrays[name][a:b], ends).any():
+                raise TokenizerMismatchError(
+                    f"members hold end-of-sequence ids {ends}: they are another tokenizer's",
+                    hint="compile the artifact again with the model's tokenizer",
+                )
 
 
 def _check_trie(arrays: Columns, rows: int, size: int) -> None:

@@ -252,5 +252,5 @@ def verify(target, lists, nodes, draft, proposals, numbers, work, chosen, judged
                 log_p[walk] = np.float64(scores[row, tokens[walk]]) - normalizer[row]
             aim = mentored_value(p[place], q[place], out[0], out[1])
             log_ratio[walk] = math.log(q[place] / aim)
-            if q[place] < FAINT:
+            if 0.0 < q[place] < FAINT:
                 log_ratio[walk] = log_p[walk] - log_z - math.log(aim)

@@ -266,4 +266,5 @@ def test_tensors_are_searched_like_arrays(device: str) -> None:
     expected = search(toy, 60)
     assert [s.token_ids for s in samples] == [s.token_ids for s in expected]
     for name in ("probability_lower", "probability_upper"):
-        assert field(samples, name) == pytest.approx(field(expected, name), abs=1e-9)
+        # On a device bounds are widened by the noise of float32, 2e-6 nats an event.
+        assert field(samples, name) == pytest.approx(field(expected, name), abs=1e-4)
