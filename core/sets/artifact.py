@@ -126,9 +126,11 @@ def _check_options(metadata: Mapping[str, str]) -> None:
 def _check_no_ends(arrays: Columns, metadata: Mapping[str, str]) -> None:
     """Refuse end-of-sequence ids inside members, as the compiler does: they end a text."""
     try:
-        ends = [int(token) for token in json.loads(metadata["cdec.eos"])]
-    except (KeyError, ValueError, TypeError, RecursionError):
-        ends = []  # Refused where the ids are read.
+        ends = json.loads(metadata["cdec.eos"])
+    except (KeyError, ValueError, RecursionError):
+        ends = None
+    if not isinstance(ends, list) or any(type(token) is not int or token < 0 for token in ends):
+        return  # Refused where the ids are read.
     for name in ("tokens", "node_token"):
         for a, b in chunks(len(arrays[name])):
             if np.isin(arrays[name][a:b], ends).any():

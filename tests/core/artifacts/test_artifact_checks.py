@@ -25,6 +25,7 @@ from cdec.core.errors import (
     CdecError,
     InputMissingError,
     LimitError,
+    TokenizerMismatchError,
 )
 from cdec.core.mask import allocate_mask
 from tests.core.artifacts.hostile_files import META, MUTANTS
@@ -88,8 +89,6 @@ def _set(index: int, value: int) -> Callable[[Any], None]:
 
 BROKEN = {
     "negative token": damage("tokens", _set(3, -1)),
-    "end-of-sequence id within a member": damage("tokens", _set(3, 320)),
-    "end-of-sequence id within the trie": damage("node_token", _set(300, 320)),
     "falling row offsets": damage("row_offsets", _set(2, 0)),
     "row offsets that start late": damage("row_offsets", _set(0, 1)),
     "too few row offsets": damage("row_offsets", lambda a: a[:-1]),
@@ -123,6 +122,14 @@ BROKEN = {
 def test_broken_invariant_is_found(good: bytes, name: str) -> None:
     with pytest.raises(ArtifactInvalidError):
         verify_bytes(BROKEN[name](good), KINDS)
+
+
+@pytest.mark.parametrize(("column", "place"), [("tokens", 3), ("node_token", 300)])
+def test_an_end_id_inside_a_member_means_another_tokenizer(
+    good: bytes, column: str, place: int
+) -> None:
+    with pytest.raises(TokenizerMismatchError):
+        verify_bytes(damage(column, _set(place, 320))(good), KINDS)
 
 
 @pytest.mark.parametrize(
