@@ -95,12 +95,12 @@ class Loop:
                 it; in any case a usage error that is the run's, and a missing chat template, which
                 all records would miss.
         """
+        tally = self.tally
+        run.kept = lambda: self.kept(count(tally.records + self.skipped(), self.total))
         from cdec.core.grammars.validity.judge import JUDGE
 
         is_traced = False
-        tally = self.tally
         JUDGE.take_notices()
-        run.kept = lambda: self.kept(count(tally.records + self.skipped(), self.total))
         run.summary = lambda: tally.line(time.monotonic() - run.started, self._calls())
         with run.console.stage(self.phase, self.total, "records", self._note) as tell:
             for batch in batches:

@@ -146,6 +146,7 @@ def test_an_interrupt_before_the_first_record_of_a_pipe_and_quiet_says_nothing(
         running = _start(folder, 0, [*awaiting, "--force"], stdin=subprocess.PIPE)
         _wait_for_path(folder / "x.jsonl.manifest.json")
         (folder / "x.jsonl.manifest.json").unlink()
+        time.sleep(1)  # Until the loop awaits its first record; until then nothing was written.
         running.send_signal(signal.SIGINT)
         _, stderr = running.communicate(timeout=10)
         assert (running.returncode, stderr.decode()) == (130, said)
