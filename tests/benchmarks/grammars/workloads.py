@@ -1,4 +1,7 @@
-"""The workloads of the shared harness, with Lark grammars for those it gives as schema or regex."""
+"""The workloads of the shared harness, with Lark grammars for those it gives as schema or regex.
+
+Four more are this project's own (``fresh_workloads``).
+"""
 
 from __future__ import annotations
 
@@ -8,6 +11,7 @@ from functools import cache
 from types import ModuleType
 from typing import Any
 
+from tests.benchmarks.grammars.fresh_workloads import fresh_workloads
 from tests.conftest import shared_folder
 
 _JSON_TERMINALS = r"""
@@ -66,7 +70,8 @@ def shared_module(name: str) -> ModuleType:
 def workloads() -> dict[str, dict[str, Any]]:
     """Return the workloads by name: ``docs``, ``lark``, ``lexer``, and the peers' own forms."""
     found: dict[str, dict[str, Any]] = shared_module("workloads").WORKLOADS
-    return {
+    shared = {
         name: {"lark": _WRITTEN.get(name), "lexer": _LEXERS.get(name), **load}
         for name, load in found.items()
     }
+    return shared | fresh_workloads()
