@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from cdec.compilers.grammars.analysis import analyse
+from cdec.compilers.grammars.automata.pattern_checks import ends_early
 from cdec.compilers.grammars.automata.terminal import compile_terminal, without_empty
 from cdec.compilers.grammars.definition import (
     ByteAutomaton,
@@ -141,7 +142,8 @@ def _generalised(
     automata = []
     nullable, barren = set(), set()
     for number, terminal in enumerate(grammar.terminals):
-        automaton = compile_terminal(terminal, prioritised=False, limits=limits)
+        prioritised = ends_early(terminal)
+        automaton = compile_terminal(terminal, prioritised=prioritised, limits=limits)
         if automaton.accepting[0]:
             nullable.add(number)
             automaton = without_empty(automaton)

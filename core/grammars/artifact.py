@@ -158,7 +158,8 @@ def _check_characters(metadata: Mapping[str, str]) -> None:
     """Check the character grammar by which finished texts are judged under ``dynamic``."""
     table = json_object(metadata, "cdec.characters")
     sets, rules = (json_list("cdec.characters", table, name) for name in ("sets", "rules"))
-    start = table.get("start")
+    patterns, start = json_list("cdec.characters", table, "patterns"), table.get("start")
+    require(is_texts(patterns), "cdec.characters", "patterns as texts")
     require(len(rules), "cdec.characters", "at least one rule")
     require(all(map(_is_ranges, sets)), "cdec.characters", "sets as rising pairs of code points")
     for rule in rules:
@@ -168,7 +169,7 @@ def _check_characters(metadata: Mapping[str, str]) -> None:
         require(all(type(n) is int for n in numbers), "cdec.characters", "symbols as numbers")
         require(0 <= rule[0] < _MOST_SYMBOLS, "cdec.characters", "nonterminals from 0")
     known = 1 + max(rule[0] for rule in rules)
-    inside = all(-known <= s < len(sets) for _, symbols in rules for s in symbols)
+    inside = all(-known <= s < len(sets) + len(patterns) for _, symbols in rules for s in symbols)
     require(inside, "cdec.characters", "symbols that are there")
     is_start = type(start) is int and 0 <= start < known
     require(is_start, "cdec.characters", "a start that is there")

@@ -6,7 +6,7 @@ import re
 from re import _constants, _parser
 from typing import Any, NamedTuple
 
-from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 
 _FEATURES: dict[object, str] = {
     _constants.ASSERT: "look-around",
@@ -31,12 +31,14 @@ class PatternFacts(NamedTuple):
         largest_count: Of its counted repetitions.
         is_unbounded: It matches texts of any length.
         is_nullable: It matches the empty text.
+        is_lazy: Some quantifier prefers fewer repetitions.
     """
 
     features: tuple[str, ...]
     largest_count: int
     is_unbounded: bool
     is_nullable: bool
+    is_lazy: bool
 
 
 def examine(pattern: str) -> PatternFacts:
@@ -56,6 +58,7 @@ def examine(pattern: str) -> PatternFacts:
     parsed = _parser.parse(pattern)
     features: list[str] = []
     largest = 0
+    is_lazy = False
     pending: list[Any] = [parsed]
     while pending:
         for op, value in pending.pop().data:
@@ -64,9 +67,23 @@ def examine(pattern: str) -> PatternFacts:
             if op in _REPEATS:
                 counts = [count for count in value[:2] if count is not _constants.MAXREPEAT]
                 largest = max(largest, *counts)
+            is_lazy |= op is _constants.MIN_REPEAT and value[0] != value[1]
             pending += _parts(op, value)
     shortest, longest = parsed.getwidth()
-    return PatternFacts(tuple(features), largest, longest >= _constants.MAXREPEAT, shortest == 0)
+    is_unbounded = longest >= _constants.MAXREPEAT
+    return PatternFacts(tuple(features), largest, is_unbounded, shortest == 0, is_lazy)
+
+
+def ends_early(terminal: Terminal) -> bool:
+    """Say whether a terminal's texts are those at whose end ``re.match`` ends, under ``dynamic``.
+
+    So it is where a quantifier is lazy: of ``/".*?"/`` the text ``"a" "`` is none. Elsewhere its
+    texts are those of ``re.fullmatch``.
+
+    Args:
+        terminal: With a pattern that ``re`` reads. Cost: linear in it.
+    """
+    return not terminal.is_string and "?" in terminal.pattern and examine(terminal.pattern).is_lazy
 
 
 def bracket_depth(pattern: str) -> int:

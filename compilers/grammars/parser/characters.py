@@ -2,24 +2,26 @@
 
 Under ``dynamic`` a text is in the language if these rules derive it. They share nothing with the
 byte automata, so a parser that reads them is an independent check (``core.grammars.validity``).
+A terminal with lazy quantifiers stays a regular expression: where its texts end depends on the
+order in which ``re`` tries, which no rule says.
 """
 
 from __future__ import annotations
 
 import json
-import sys
+import re
 from collections.abc import Sequence
-from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+from cdec.compilers.grammars.automata.pattern_checks import ends_early
 from cdec.compilers.grammars.definition import Grammar, Terminal
+from cdec.compilers.grammars.parser.character_sets import ranges_of
 from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
 
 # The standard library's own reading of patterns; its names are private, its trees are not ours.
 _constants: Any = import_module("re._constants")
 _parser: Any = import_module("re._parser")
-_compiler: Any = import_module("re._compiler")
 
 _CHARACTERS = (
     _constants.LITERAL,
@@ -38,8 +40,6 @@ _FEATURES = {
 }
 _LONGEST = 8
 """Symbols of one rule; analyses of a rule cost the cube of its length."""
-_LAST = sys.maxunicode
-_SURROGATES = (0xD800, 0xDFFF)
 
 
 def character_grammar(grammar: Grammar) -> str:
@@ -50,9 +50,11 @@ def character_grammar(grammar: Grammar) -> str:
 
     Returns:
         An object with ``sets`` (each a flat list of first and last code points, ascending),
-        ``rules`` (pairs of a nonterminal and its symbols: set s as s >= 0, nonterminal n as
-        ~n < 0) and ``start``. Cost: linear in rules and patterns, counts by their logarithm; a
-        case-insensitive or Unicode class one pass over all characters, some 10 ms.
+        ``patterns`` (regular expressions, whose texts are those at whose end ``re.match`` ends),
+        ``rules`` (pairs of a nonterminal and its symbols: set s as s >= 0, pattern p behind all
+        sets, nonterminal n as ~n < 0) and ``start``. Cost: linear in rules and patterns, counts by
+        their logarithm; a case-insensitive or Unicode class one pass over all characters, some 10
+        ms.
 
     Raises:
         RegexUnsupportedError: A pattern that is not regular.
@@ -90,11 +92,11 @@ def character_grammar(grammar: Grammar) -> str:
 
 
 class _Builder:
-    """Rules in the making; symbols are set s as s >= 0, nonterminal n as ~n."""
+    """Rules in the making; symbols are leaf s as s >= 0, nonterminal n as ~n."""
 
     def __init__(self) -> None:
         self._count = 0
-        self._sets: dict[tuple[int, ...], int] = {}
+        self._leaves: dict[tuple[int, ...] | str, int] = {}
         self._rules: dict[tuple[int, tuple[int, ...]], None] = {}
         self._powers: dict[int, list[int]] = {}
         self._below: dict[tuple[int, int], int] = {}
@@ -148,6 +150,11 @@ class _Builder:
                 name=terminal.name,
             ) from error
         root = self.new()
+        if ends_early(terminal):
+            self.add(root, [self._leaf(terminal.pattern)])
+            if re.match(terminal.pattern, ""):
+                self.add(root, [])
+            return root
         todo = [(root, parsed, int(parsed.state.flags))]
         while todo:
             lhs, sequence, flags = todo.pop()
@@ -195,8 +202,11 @@ class _Builder:
         )
 
     def _set(self, op: Any, value: Any, flags: int) -> int:
-        ranges = _ranges(op, value, flags)
-        return self._sets.setdefault(ranges, len(self._sets))
+        return self._leaf(ranges_of(op, value, flags))
+
+    def _leaf(self, leaf: tuple[int, ...] | str) -> int:
+        """Return the symbol of a set of characters or of a regular expression."""
+        return self._leaves.setdefault(leaf, len(self._leaves))
 
     def _power(self, symbol: int, exponent: int) -> int:
         """Return a symbol for ``2**exponent`` times ``symbol``."""
@@ -235,66 +245,13 @@ class _Builder:
 
     def result(self, start: int) -> dict[str, object]:
         """Return the JSON-ready grammar."""
+        sets = [leaf for leaf in self._leaves if not isinstance(leaf, str)]
+        patterns = [leaf for leaf in self._leaves if isinstance(leaf, str)]
+        leaves: list[tuple[int, ...] | str] = [*sets, *patterns]
+        number = {self._leaves[leaf]: place for place, leaf in enumerate(leaves)}
         return {
-            "sets": [list(ranges) for ranges in self._sets],
-            "rules": [[lhs, list(row)] for lhs, row in self._rules],
+            "sets": [list(ranges) for ranges in sets],
+            "patterns": patterns,
+            "rules": [[lhs, [number.get(s, s) for s in row]] for lhs, row in self._rules],
             "start": ~start,
         }
-
-
-def _ranges(op: Any, value: Any, flags: int) -> tuple[int, ...]:
-    """Return the characters that an element matches: first and last code points, ascending."""
-    if op is _constants.ANY:
-        return (0, _LAST) if flags & _constants.SRE_FLAG_DOTALL else (0, 9, 11, _LAST)
-    folds = flags & _constants.SRE_FLAG_IGNORECASE
-    if op is _constants.LITERAL and not folds:
-        return (value, value)
-    parts = value if op is _constants.IN else ()
-    plain = (_constants.LITERAL, _constants.RANGE, _constants.NEGATE)
-    if folds or not parts or any(part not in plain for part, _ in parts):
-        return _tried(op, tuple(value) if op is _constants.IN else value, flags)
-    spans = sorted(
-        (v, v) if part is _constants.LITERAL else v for part, v in parts if v is not None
-    )
-    return _complement(spans) if parts[0][0] is _constants.NEGATE else _merged(spans)
-
-
-def _merged(spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    flat: list[int] = []
-    for first, last in spans:
-        if flat and first <= flat[-1] + 1:
-            flat[-1] = max(flat[-1], last)
-        else:
-            flat += [first, last]
-    return tuple(flat)
-
-
-def _complement(spans: Sequence[tuple[int, int]]) -> tuple[int, ...]:
-    flat: list[int] = []
-    edge = 0
-    for first, last in spans:
-        if first > edge:
-            flat += [edge, first - 1]
-        edge = max(edge, last + 1)
-    return (*flat, edge, _LAST) if edge <= _LAST else tuple(flat)
-
-
-@lru_cache(maxsize=1024)
-def _tried(op: Any, value: Any, flags: int) -> tuple[int, ...]:
-    """Find the characters that an element matches by matching it against all there are."""
-    state = _parser.State()
-    state.flags = flags
-    listed = list(value) if op is _constants.IN else value
-    one = _parser.SubPattern(state, [(op, listed)])
-    several = _parser.SubPattern(state, [(_constants.MAX_REPEAT, (1, _constants.MAXREPEAT, one))])
-    low, high = _SURROGATES
-    spans = []
-    for first, stop in ((0, low), (high + 1, _LAST + 1)):
-        found = _compiler.compile(several, flags).finditer(_characters(first, stop))
-        spans += [(first + match.start(), first + match.end() - 1) for match in found]
-    return _merged(spans)
-
-
-@lru_cache(maxsize=2)
-def _characters(first: int, stop: int) -> str:
-    return "".join(map(chr, range(first, stop)))

@@ -11,6 +11,7 @@ process of ``server`` alone.
 from __future__ import annotations
 
 import json
+import re
 import time
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -148,35 +149,55 @@ def _shipped(base: Any, path: str) -> tuple[Any, str]:
     return found
 
 
-def _earley(grammar: Mapping[str, Any]) -> Parse:
-    """Return lark's Earley parser over characters, without the reading of a grammar's text."""
-    import re
+def _earley(grammar: Mapping[str, Any]) -> Parse | None:
+    """Return lark's Earley parser over characters, without the reading of a grammar's text.
 
+    Where some terminals are regular expressions it is the one that lark calls ``dynamic_complete``:
+    it tries them at every place, and what ``re.match`` finds in every shorter text.
+    """
     from lark.common import LexerConf, ParserConf
     from lark.exceptions import UnexpectedInput
     from lark.grammar import NonTerminal, Rule, Terminal
-    from lark.parsers.earley import Parser
+    from lark.lexer import PatternStr, TerminalDef
+    from lark.parsers import earley, xearley
 
+    try:
+        patterns = [re.compile(pattern) for pattern in grammar["patterns"]]
+    except (re.error, OverflowError, RecursionError):
+        return None
     names = [f"n{number}" for number in range(1 + max(lhs for lhs, _ in grammar["rules"]))]
     nonterminals = [NonTerminal(name) for name in names]
-    terminals = [Terminal(f"S{number}") for number in range(len(grammar["sets"]))]
+    terminals = [Terminal(f"S{number}") for number in range(len(grammar["sets"]) + len(patterns))]
     rules = [
         Rule(nonterminals[lhs], [terminals[s] if s >= 0 else nonterminals[~s] for s in symbols])
         for lhs, symbols in grammar["rules"]
     ]
-    matches = _Matcher(grammar["sets"])
     start = names[grammar["start"]]
-    parser: Any = Parser(
-        LexerConf([], re),
-        ParserConf(rules, {}, [start]),
-        lambda terminal, character: matches(int(terminal.name[1:]), character),
-        resolve_ambiguity=False,
-        tree_class=None,
-    )
+    leaves = _Leaves(grammar["sets"], patterns)
+    parser: Any
+    if patterns:
+        # subtle: of a terminal's definition the parser asks for no more than that there is one.
+        made = [TerminalDef(terminal.name, PatternStr("")) for terminal in terminals]
+        parser = xearley.Parser(
+            LexerConf(made, re),
+            ParserConf(rules, {}, [start]),
+            lambda terminal, text, at=0: leaves.match(int(terminal.name[1:]), text, at),
+            resolve_ambiguity=False,
+            complete_lex=True,
+            tree_class=None,
+        )
+    else:
+        parser = earley.Parser(
+            LexerConf([], re),
+            ParserConf(rules, {}, [start]),
+            lambda terminal, character: leaves.holds(int(terminal.name[1:]), character),
+            resolve_ambiguity=False,
+            tree_class=None,
+        )
 
     def parse(text: str, deadline: float) -> bool:
         try:
-            parser.parse(_Characters(text, deadline), start)
+            parser.parse(_Characters(text).until(deadline), start)
         except UnexpectedInput:
             return False
         return True
@@ -184,34 +205,63 @@ def _earley(grammar: Mapping[str, Any]) -> Parse:
     return parse
 
 
-class _Characters:
-    """What the Earley parser asks for its tokens: the characters, as long as there is time."""
+class _Characters(str):
+    """A text whose characters are given out, to either parser, as long as there is time."""
 
-    def __init__(self, text: str, deadline: float) -> None:
-        self._text = text
-        self._deadline = deadline
+    deadline: float
+
+    def until(self, deadline: float) -> _Characters:
+        """Set when to stop, in processor time; return the text itself."""
+        self.deadline = deadline
+        return self
 
     def lex(self, _expected: object) -> Iterator[str]:
+        """Yield the characters, as ``iter`` does."""
+        return iter(self)
+
+    def __iter__(self) -> Iterator[str]:
         """Yield the characters.
 
         Raises:
             OutOfTime: The deadline passed before the next one.
         """
-        for character in self._text:
-            if time.process_time() > self._deadline:
+        for character in super().__iter__():
+            if time.process_time() > self.deadline:
                 raise OutOfTime
             yield character
 
 
-class _Matcher:
-    """Which sets hold a character; each pair is searched once."""
+class _One(NamedTuple):
+    """The match of a single character, in the form of a ``re.Match``."""
 
-    def __init__(self, sets: Sequence[Sequence[int]]) -> None:
+    character: str
+    place: int
+
+    def group(self, _number: int) -> str:
+        """Return the character."""
+        return self.character
+
+    def end(self) -> int:
+        """Return the place behind it."""
+        return self.place + 1
+
+
+class _Leaves:
+    """What the character grammar's symbols match: sets of characters, then regular expressions."""
+
+    def __init__(self, sets: Sequence[Sequence[int]], patterns: Sequence[re.Pattern[str]]) -> None:
         self._sets = sets
+        self._patterns = patterns
         self._known: dict[tuple[int, str], bool] = {}
 
-    def __call__(self, number: int, character: str) -> bool:
-        """Say whether set ``number`` holds ``character``."""
+    def match(self, number: int, text: str, at: int) -> _One | re.Match[str] | None:
+        """Match leaf ``number`` at a place of a text."""
+        if number >= len(self._sets):
+            return self._patterns[number - len(self._sets)].match(text, at)
+        return _One(text[at], at) if self.holds(number, text[at]) else None
+
+    def holds(self, number: int, character: str) -> bool:
+        """Say whether set ``number`` holds ``character``; each pair is searched once."""
         key = (number, character)
         if key not in self._known:
             ranges, code = self._sets[number], ord(character)

@@ -105,7 +105,9 @@ def _messages(requests: int, parent: int) -> Iterator[Message]:
 def _load() -> None:
     """Build a first parser of each kind, so that what all of them need is there."""
     parser_of(Language('{"lexer": "contextual", "start": "start"}', 'start: "a"\n'))
-    characters = '{"sets": [[97, 98]], "rules": [[0, [0]]], "start": 0}'
-    parser_of(Language('{"lexer": "dynamic"}', characters=characters))
+    rules = '"sets": [[97, 98]], "rules": [[0, [0]]], "start": 0'
+    for patterns in ("[]", '["a"]'):
+        characters = f'{{"patterns": {patterns}, {rules}}}'
+        parser_of(Language('{"lexer": "dynamic"}', characters=characters))
     gc.collect()
     gc.freeze()

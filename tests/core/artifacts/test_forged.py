@@ -89,6 +89,8 @@ def test_set_options_of_another_kind_are_refused(good: bytes, key: str, changed:
         ("cdec.characters", {"sets": [[0, 0x110000]]}),
         ("cdec.characters", {"sets": [[1]]}),
         ("cdec.characters", {"sets": [["a", "b"]]}),
+        ("cdec.characters", {"patterns": None}),
+        ("cdec.characters", {"patterns": [1]}),
         ("cdec.characters", {"rules": []}),
         ("cdec.characters", {"rules": [[0]]}),
         ("cdec.characters", {"rules": [[0, [10**9]]]}),

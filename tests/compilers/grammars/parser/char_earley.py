@@ -8,6 +8,8 @@ from functools import cache
 
 from cdec.compilers.grammars.definition import Grammar
 
+LAZY = re.compile(r"[*+?}]\?")
+"""Of such a terminal the texts count that ``re.match`` takes as a whole, as lark takes them."""
 Item = tuple[int, int, int]
 """Rule, dot, position where the rule began."""
 
@@ -101,6 +103,9 @@ class _Chart:
     def _spans(self, terminal: int, begin: int) -> list[int]:
         pattern, text = self.patterns[terminal], self.text
         ends = range(begin + 1, len(text) + 1)
+        if LAZY.search(pattern.pattern):
+            found = ((end, pattern.match(text, begin, end)) for end in ends)
+            return [end for end, match in found if match and match.end() == end]
         return [end for end in ends if pattern.fullmatch(text, begin, end)]
 
     def _after_ignored(self, begin: int) -> list[int]:

@@ -18,6 +18,7 @@ from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
 from cdec.core.grammars.validity.parsers import Language, OutOfTime, parser_of
 from tests.compilers.grammars.parser.char_earley import accepts
+from tests.laws.grammar_cases import texts_over
 
 RANGE = 'start: NUMBER ".." NUMBER\nNUMBER: /[0-9]+(\\.[0-9]+)?/\n'
 KEYWORD = 'start: "if" ID "then" ID\nID: /[a-z]+/\n%ignore / +/\n'
@@ -173,7 +174,7 @@ PATTERNS = [
     "(a*)*",
     "(?i:K\u017f)x",
     r"[^\d]{2,3}",
-    "(a|b{2,})*?c",
+    "(a|b{2,})*c",
     "",
     r"[a-cx]{4}|\w+1",
     "(?s:.){2}",
@@ -191,6 +192,19 @@ def test_terminals_are_written_out_as_re_reads_them(pattern: str, text: str) -> 
 
 
 CHECKS: dict[str, Checker] = {}
+
+
+@pytest.mark.parametrize("pattern", ["(a|b{2,})*?c", "a+?|b", "(?:a*?|b)c??", "a(?s:.){1,3}?"])
+def test_lazy_terminals_hold_what_match_takes_as_a_whole(pattern: str) -> None:
+    check = dynamic(grammar([pattern], [(0, (0,))]))
+    for text in texts_over("abc", 5):
+        match = re.match(pattern, text)
+        assert check(text.encode()) is (match is not None and match.end() == len(text)), text
+
+
+def test_patterns_that_re_refuses_have_no_parser() -> None:
+    forged = {"sets": [], "patterns": ["(a"], "rules": [[0, [0]]], "start": 0}
+    assert parser_of(Language('{"lexer": "dynamic"}', characters=json.dumps(forged))) is None
 
 
 def test_every_count_is_exact() -> None:
