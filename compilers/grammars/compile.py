@@ -175,6 +175,8 @@ def build_grammar(
     metadata = grammar_metadata(grammar, tables, vocabulary, report, source=options.name)
     if not lexing:
         metadata["cdec.characters"] = character_grammar(grammar)
+    elif grammar.plain:
+        metadata["cdec.plain"] = grammar.plain
     if options.made_from:
         metadata[MADE_FROM_KEY] = options.made_from
     return arrays, metadata, report

@@ -69,6 +69,8 @@ class Grammar:
         source: The text it was read from, imports resolved as far as the dialect needs.
         dialect: ``lark`` or ``ebnf``.
         notices: Warnings for the user.
+        plain: The same grammar as Lark can load it, where Lark would write too many alternatives
+            of ``source`` out; else "".
     """
 
     terminals: tuple[Terminal, ...]
@@ -82,6 +84,7 @@ class Grammar:
     notices: tuple[Notice, ...] = ()
     refused: frozenset[int] = frozenset()
     alone: frozenset[int] = frozenset()
+    plain: str = ""
 
 
 @dataclass(frozen=True, slots=True)

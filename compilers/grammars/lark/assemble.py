@@ -13,6 +13,7 @@ from cdec.compilers.grammars.analysis import unreachable_notice
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule, Terminal
 from cdec.compilers.grammars.lark.bnf import EMPTY, AliasError, Expander
 from cdec.compilers.grammars.lark.definitions import Loaded, RuleDefinition, at_rule
+from cdec.compilers.grammars.lark.factoring import EqualAlternativesError, factored
 from cdec.compilers.grammars.lark.limits import too_many_rules
 from cdec.compilers.grammars.lark.render import render
 from cdec.compilers.grammars.lark.scan import Outline
@@ -25,14 +26,26 @@ from cdec.core.grammars.errors import (
     GrammarUndefinedError,
 )
 
+_LARK_WRITES = 1000
+"""Alternatives that Lark may write out of what is factored: it takes 0.1 seconds for so many, and
+twice that for each optional more."""
+
 
 @dataclass(frozen=True, slots=True)
 class Production:
-    """A plain alternative: ``symbols`` are nodes of the expander."""
+    """A plain alternative.
+
+    Attributes:
+        origin: The rule it is of.
+        symbols: Nodes of the expander.
+        priority: Of the rule.
+        written_for: The rule that Lark would write it in: not ``origin`` where rules are factored.
+    """
 
     origin: str
     symbols: tuple[int, ...]
     priority: int
+    written_for: str
 
 
 def assemble(
@@ -55,7 +68,7 @@ def assemble(
     """
     definitions = terminal_definitions(loaded.terminals)
     expander = Expander(limits)
-    productions = _productions(loaded.rules, definitions, expander, outline, limits)
+    productions, written_out = _productions(loaded.rules, definitions, expander, outline, limits)
     kept = _used(productions, start, expander)
     names = {expander.symbol(s)[1] for p in kept for s in p.symbols if expander.symbol(s)[0]}
     names.update(loaded.ignored)
@@ -63,6 +76,8 @@ def assemble(
     grammar = _numbered(kept, terminals, expander, start, outline)
     ignored = frozenset(i for i, t in enumerate(terminals) if t.name in loaded.ignored)
     unused = _unused_names(productions, kept, outline)
+    is_readable = is_closed and written_out <= _LARK_WRITES
+    rendered = "" if is_readable else render(terminals, *grammar, start, ignored)
     return Grammar(
         terminals=terminals,
         nonterminals=grammar[0],
@@ -70,9 +85,10 @@ def assemble(
         start=grammar[0].index(start),
         ignored=ignored,
         lexer=None,
-        source=outline.text if is_closed else render(terminals, *grammar, start, ignored),
+        source=outline.text if is_closed else rendered,
         dialect="lark",
         notices=(unreachable_notice(unused),) if unused else (),
+        plain=rendered if is_closed else "",
     )
 
 
@@ -82,7 +98,8 @@ def _productions(
     expander: Expander,
     outline: Outline,
     limits: GrammarLimits,
-) -> list[Production]:
+) -> tuple[list[Production], int]:
+    """Return the alternatives, and how many Lark would write out of those that are factored."""
     anonymous = PrepareAnonTerminals(definitions)
     templates = LimitedTemplates(rule_defs, limits)
     transformer = PrepareLiterals() * ValidateSymbols() * anonymous * templates
@@ -99,45 +116,66 @@ def _productions(
             raise _alias_error(str(name), str(error), outline) from None
         nodes.append((str(name), node, (options and options.priority) or 0))
     nodes += [(name, node, 0) for name, node in expander.helpers]
-    count = sum(len(expander.alternatives(node)) for _, node, _ in nodes)
-    if count > limits.max_rules:
-        raise too_many_rules(count, limits)
-    return [p for named in nodes for p in _alternatives(*named, expander, outline)]
+    productions = [p for named in nodes for p in _alternatives(*named, expander, outline, limits)]
+    if len(productions) > limits.max_rules:
+        raise too_many_rules(len(productions), limits)
+    counts = [
+        node.count for node in (expander.node(n) for _, n, _ in nodes) if node.written is None
+    ]
+    return productions, sum(counts)
 
 
 def _alternatives(
-    name: str, node: int, priority: int, expander: Expander, outline: Outline
+    name: str,
+    number: int,
+    priority: int,
+    expander: Expander,
+    outline: Outline,
+    limits: GrammarLimits,
 ) -> list[Production]:
     """Return a rule's alternatives; equal ones that Lark tells apart are its error and ours."""
+    node = expander.node(number)
+    if node.alias is not None and name.startswith("_"):
+        raise _alias_error(name, node.alias, outline)
+    if node.written is None:
+        try:
+            rules = factored(expander, name, number, limits)
+        except EqualAlternativesError:
+            raise _equal_alternatives(name, "", outline) from None
+        return [Production(origin, symbols, priority, name) for origin, symbols in rules]
     found: dict[tuple[int, ...], Production] = {}
-    for symbols, alias in expander.alternatives(node):
-        if alias is not None and name.startswith("_"):
-            raise _alias_error(name, alias, outline)
+    for symbols, _ in node.written:
         symbols = tuple(symbol for symbol in symbols if symbol != EMPTY)
         if symbols in found and symbols:
             text = " ".join(expander.symbol(symbol)[1] for symbol in symbols)
-            raise at_rule(
-                GrammarDuplicateError,
-                f"two alternatives of rule {name} are the same: {text}",
-                "remove one; where two [...] make them, write (...)? instead",
-                name,
-                outline,
-            )
-        found.setdefault(symbols, Production(name, symbols, priority))
+            raise _equal_alternatives(name, f": {text}", outline)
+        found.setdefault(symbols, Production(name, symbols, priority, name))
     return list(found.values())
+
+
+def _equal_alternatives(name: str, text: str, outline: Outline) -> GrammarError:
+    return at_rule(
+        GrammarDuplicateError,
+        f"two alternatives of rule {name} are the same{text}",
+        "remove one; where two [...] make them, write (...)? instead",
+        name,
+        outline,
+    )
 
 
 def _used(productions: list[Production], start: str, expander: Expander) -> list[Production]:
     """Drop rules that no other kept rule uses, as Lark does: a circle that nothing enters stays."""
     by_name: dict[str, list[Production]] = {}
+    written_for: dict[str, str] = {}
     for production in productions:
-        by_name.setdefault(production.origin, []).append(production)
+        by_name.setdefault(production.written_for, []).append(production)
+        written_for[production.origin] = production.written_for
     uses = {
         name: {
-            expander.symbol(symbol)[1]
+            written_for.get(used, used)
             for production in own
-            for symbol in production.symbols
-            if not expander.symbol(symbol)[0]
+            for is_terminal, used in map(expander.symbol, production.symbols)
+            if not is_terminal
         }
         - {name}
         for name, own in by_name.items()
@@ -152,7 +190,7 @@ def _used(productions: list[Production], start: str, expander: Expander) -> list
             users[used] -= 1
             if not users[used] and used in by_name and used != start:
                 unused.append(used)
-    return [production for production in productions if production.origin not in dropped]
+    return [production for production in productions if production.written_for not in dropped]
 
 
 def _numbered(
@@ -201,6 +239,6 @@ def _unused_names(
 ) -> list[str]:
     """Return rules of the source, helpers and imports aside, that were dropped."""
     own = {s.name.text for s in outline.definitions() if s.name is not None and not s.parameters}
-    left = {production.origin for production in kept}
-    dropped = dict.fromkeys(p.origin for p in productions if p.origin not in left)
+    left = {production.written_for for production in kept}
+    dropped = dict.fromkeys(p.written_for for p in productions if p.written_for not in left)
     return [name for name in dropped if name in own and not name.startswith("_")]

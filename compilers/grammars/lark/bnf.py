@@ -3,13 +3,16 @@
 What Lark does in ``EBNF_to_BNF`` and ``SimplifyRule_Visitor``, tree by tree, is done here on
 interned nodes: equal parts are one node, which is what decides whether two repetitions share a
 helper rule, and every node knows its alternatives. So the cost is that of the result, brackets may
-nest, and the alternatives are counted before they are made.
+nest, and the alternatives are counted before they are made. Where they multiply out, ``factoring``
+writes helper rules instead.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import chain, product
+from math import prod
 from typing import Any, TypeAlias
 
 from lark import Tree
@@ -22,14 +25,39 @@ from cdec.core.errors import LimitError
 
 EMPTY = 0
 """Node that stands where an optional ``[...]`` was left out; it matters only for duplicates."""
+WRITTEN_OUT = 32
+"""Sequences with so many alternatives are written out as Lark does; larger ones are factored."""
 _UNROLLED = 50
 """Repetitions up to here are written out; above, helper rules repeat in factors, as in Lark."""
 _FACTOR = 5
+_MOST = 1 << 40
+"""Larger counts of alternatives are not told apart."""
 _SYMBOLS = 2
 """Rules may be written out to so many times ``max_grammar_bytes`` symbols."""
 
 Alternative: TypeAlias = tuple[tuple[int, ...], str | None]
 """Symbol nodes, and the alias of the alternative."""
+
+
+@dataclass(frozen=True, slots=True)
+class Node:
+    """A part of a rule.
+
+    Attributes:
+        kind: ``symbol``, ``choice``, ``sequence`` or ``alias``.
+        parts: Nodes; of a symbol itself.
+        alias: The first in it.
+        count: Alternatives, at most: equal ones count once where they are written out.
+        size: Symbols, every repetition counted.
+        written: Alternatives in Lark's order, all different; None where they multiply out.
+    """
+
+    kind: str
+    parts: tuple[int, ...]
+    alias: str | None
+    count: int
+    size: int
+    written: list[Alternative] | None
 
 
 class AliasError(ValueError):
@@ -53,8 +81,8 @@ class Expander:
         self.helpers: list[tuple[str, int]] = []
         self.prefix = ""
         self.keeps_all = False
-        self._symbols: list[tuple[bool, str] | None] = [None]
-        self._alternatives: list[list[Alternative]] = [[((EMPTY,), None)]]
+        self._names: dict[int, tuple[bool, str]] = {}
+        self._nodes = [Node("symbol", (EMPTY,), None, 1, 1, [((EMPTY,), None)])]
         self._interned: dict[object, int] = {}
         self._shared: dict[object, int] = {}
         self._symbols_left = _SYMBOLS * limits.max_grammar_bytes
@@ -85,16 +113,17 @@ class Expander:
             done[id(subtree)] = self._node(subtree, children)
         return done[id(tree)][0]
 
-    def alternatives(self, node: int) -> list[Alternative]:
-        """Return the alternatives of a node, in Lark's order, without duplicates."""
-        return self._alternatives[node]
+    def node(self, number: int) -> Node:
+        """Return a node; its parts have smaller numbers."""
+        return self._nodes[number]
 
     def symbol(self, node: int) -> tuple[bool, str]:
         """Return whether a symbol node is a terminal, and its name."""
-        symbol = self._symbols[node]
-        if symbol is None:
-            raise ValueError(f"node {node} is no symbol")
-        return symbol
+        return self._names[node]
+
+    def nonterminal(self, name: str) -> int:
+        """Return the symbol node of a nonterminal."""
+        return self._symbol(False, name)
 
     def _leaf(self, symbol: Any) -> tuple[int, int]:
         if symbol.is_term:
@@ -175,68 +204,97 @@ class Expander:
         return own
 
     def _symbol(self, is_terminal: bool, name: str) -> int:
-        key = (is_terminal, name)
+        key = is_terminal, name
         if key not in self._interned:
-            node = self._interned[key] = len(self._symbols)
-            self._symbols.append(key)
-            self._alternatives.append([((node,), None)])
+            node = self._interned[key] = len(self._nodes)
+            self._names[node] = key
+            self._nodes.append(Node("symbol", (node,), None, 1, 1, [((node,), None)]))
         return self._interned[key]
 
-    def _choice(self, nodes: Sequence[int]) -> int:
-        return self._intern(("choice", *nodes), lambda: self._merged(nodes))
+    def _choice(self, parts: Sequence[int]) -> int:
+        def made() -> Node:
+            nodes = [self._nodes[part] for part in parts]
+            alias = next((node.alias for node in nodes if node.alias is not None), None)
+            count = sum(node.count for node in nodes)
+            return self._made("choice", parts, alias, count, False, _merged)
 
-    def _sequence(self, nodes: Sequence[int]) -> int:
-        return self._intern(("sequence", *nodes), lambda: self._joined(nodes))
+        return self._intern(("choice", *parts), made)
 
-    def _alias(self, node: int, name: str) -> int:
-        def aliased() -> list[Alternative]:
-            if any(alias is not None for _, alias in self._alternatives[node]):
+    def _sequence(self, parts: Sequence[int]) -> int:
+        def made() -> Node:
+            nodes = [self._nodes[part] for part in parts]
+            for node in nodes:
+                if node.alias is not None:
+                    raise AliasError(node.alias)
+            count = prod(node.count for node in nodes)
+            is_product = count > max((node.count for node in nodes), default=1)
+            return self._made("sequence", parts, None, count, is_product, self._joined)
+
+        return self._intern(("sequence", *parts), made)
+
+    def _alias(self, part: int, name: str) -> int:
+        def made() -> Node:
+            node = self._nodes[part]
+            if node.alias is not None:
                 raise AliasError(name)
-            return [(symbols, name) for symbols, _ in self._alternatives[node]]
+            written: list[Alternative] | None = None
+            if node.written is not None:
+                written = [(symbols, name) for symbols, _ in node.written]
+            return Node("alias", (part,), name, node.count, node.size, written)
 
-        return self._intern(("alias", node, name), aliased)
+        return self._intern(("alias", part, name), made)
 
-    def _intern(self, key: object, alternatives: Callable[[], list[Alternative]]) -> int:
+    def _intern(self, key: object, node: Callable[[], Node]) -> int:
         if key not in self._interned:
-            made = alternatives()
-            self._interned[key] = len(self._symbols)
-            self._symbols.append(None)
-            self._alternatives.append(made)
+            made = node()
+            self._interned[key] = len(self._nodes)
+            self._nodes.append(made)
         return self._interned[key]
 
-    def _merged(self, nodes: Sequence[int]) -> list[Alternative]:
-        if len(nodes) == 1:
-            return self._alternatives[nodes[0]]
-        self._check(sum(len(self._alternatives[node]) for node in nodes))
-        return list(dict.fromkeys(chain.from_iterable(self._alternatives[n] for n in nodes)))
+    def _made(
+        self,
+        kind: str,
+        parts: Sequence[int],
+        alias: str | None,
+        count: int,
+        is_product: bool,
+        write: Callable[[list[list[Alternative]]], list[Alternative]],
+    ) -> Node:
+        """Return a node, written out where that is how Lark's rules are best left."""
+        nodes = [self._nodes[part] for part in parts]
+        size = sum(node.size for node in nodes)
+        own = [node.written for node in nodes if node.written is not None]
+        if len(own) < len(nodes) or (is_product and count > WRITTEN_OUT):
+            self._spend(size)
+            return Node(kind, tuple(parts), alias, min(count, _MOST), size, None)
+        self._check(count)
+        written = write(own)
+        return Node(kind, tuple(parts), alias, len(written), size, written)
 
-    def _joined(self, nodes: Sequence[int]) -> list[Alternative]:
+    def _joined(self, parts: list[list[Alternative]]) -> list[Alternative]:
         """Multiply the alternatives of a sequence out, the first part varying slowest."""
-        parts: list[list[tuple[int, ...]]] = []
-        count = 1
-        for node in nodes:
-            own = self._alternatives[node]
-            if any(alias is not None for _, alias in own):
-                raise AliasError(next(alias for _, alias in own if alias is not None))
-            count *= len(own)
-            self._check(count)
-            parts.append([symbols for symbols, _ in own])
-        self._symbols_left -= sum(sum(map(len, part)) * count // len(part) for part in parts)
-        if self._symbols_left < 0:
-            raise self._too_many_symbols()
+        count = prod(map(len, parts))
+        own = [[symbols for symbols, _ in part] for part in parts]
+        self._spend(sum(sum(map(len, part)) * count // len(part) for part in own))
         if count == 1:
-            return [(tuple(chain.from_iterable(part[0] for part in parts)), None)]
-        sequences = (tuple(chain.from_iterable(choice)) for choice in product(*parts))
+            return [(tuple(chain.from_iterable(part[0] for part in own)), None)]
+        sequences = (tuple(chain.from_iterable(choice)) for choice in product(*own))
         return [(symbols, None) for symbols in dict.fromkeys(sequences)]
 
     def _check(self, count: int) -> None:
         if count > self.limits.max_rules:
             raise too_many_rules(count, self.limits, f"rule {self.prefix}")
 
-    def _too_many_symbols(self) -> LimitError:
-        return LimitError(
-            f"rule {self.prefix}: repetitions within repetitions multiply out to more than "
-            f"{_SYMBOLS * self.limits.max_grammar_bytes:,} symbols",
-            hint="give the inner repetition a name of its own",
-            limit="max_repeat",
-        )
+    def _spend(self, symbols: int) -> None:
+        self._symbols_left -= symbols
+        if self._symbols_left < 0:
+            raise LimitError(
+                f"rule {self.prefix}: repetitions within repetitions multiply out to more than "
+                f"{_SYMBOLS * self.limits.max_grammar_bytes:,} symbols",
+                hint="give the inner repetition a name of its own",
+                limit="max_repeat",
+            )
+
+
+def _merged(parts: list[list[Alternative]]) -> list[Alternative]:
+    return parts[0] if len(parts) == 1 else list(dict.fromkeys(chain.from_iterable(parts)))

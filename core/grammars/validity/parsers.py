@@ -35,7 +35,8 @@ class Language(NamedTuple):
 
     Attributes:
         options: JSON: ``lexer``, ``start``, ``blanks``, ``max_whitespace``.
-        source: The grammar's text; "" under ``dynamic``.
+        source: The grammar's text, or the same grammar in rules that lark can write out; "" under
+            ``dynamic``.
         characters: Under ``dynamic`` the character grammar, JSON; "" where there is none.
     """
 
@@ -49,7 +50,7 @@ class Language(NamedTuple):
         options = metadata["cdec.options"]
         if json.loads(options)["lexer"] == "dynamic":
             return cls(options, characters=metadata.get("cdec.characters", ""))
-        return cls(options, source=metadata["cdec.grammar"])
+        return cls(options, source=metadata.get("cdec.plain", metadata["cdec.grammar"]))
 
 
 def parser_of(language: Language) -> Parse | None:
