@@ -96,9 +96,12 @@ def _blank_terminals(grammar: Grammar, limits: GrammarLimits) -> dict[int, froze
 
 
 def _characters(terminal: Terminal, limits: GrammarLimits) -> frozenset[str]:
-    """Return the characters of a terminal's texts; none where they are many."""
+    """Return the characters of a terminal's texts; none where they are many, or not all."""
     found: set[str] = set()
-    for ranges in parse_program(terminal, limits).charsets:
+    program = parse_program(terminal, limits)
+    if program.looks:
+        return frozenset()
+    for ranges in program.charsets:
         for low, high in ranges:
             if high - low >= _MOST_CHARACTERS:
                 return frozenset()

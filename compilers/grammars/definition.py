@@ -123,7 +123,10 @@ class ByteAutomaton:
         delta: int32[n, 256] next state, -1 where the automaton stops. State 0 is the start.
         accepting: Per state: the terminal may end here. Under the prioritised reading the last
             accepting state on the path is where Python's ``re.match`` ends.
+        is_open: What stands before or behind a text decides as well; the automaton has the texts
+            that match in some surroundings.
     """
 
     delta: object
     accepting: Sequence[bool] = field(default_factory=list)
+    is_open: bool = False

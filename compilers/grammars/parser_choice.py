@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.automata.pattern_checks import ends_early
+from cdec.compilers.grammars.automata.surroundings import open_terminal
 from cdec.compilers.grammars.automata.terminal import compile_terminal, without_empty
 from cdec.compilers.grammars.definition import (
     ByteAutomaton,
@@ -144,6 +145,8 @@ def _generalised(
     for number, terminal in enumerate(grammar.terminals):
         prioritised = ends_early(terminal)
         automaton = compile_terminal(terminal, prioritised=prioritised, limits=limits)
+        if automaton.is_open:
+            raise open_terminal(terminal)
         if automaton.accepting[0]:
             nullable.add(number)
             automaton = without_empty(automaton)
@@ -164,6 +167,8 @@ def _generalised(
 
 def _lexed(terminal: Terminal, limits: GrammarLimits, competes: bool) -> ByteAutomaton:
     automaton = compile_terminal(terminal, prioritised=True, limits=limits)
+    if automaton.is_open:
+        raise open_terminal(terminal)
     if automaton.accepting[0]:
         if not competes:
             return without_empty(automaton)

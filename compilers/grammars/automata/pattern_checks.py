@@ -2,25 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from re import _constants, _parser
 from typing import Any, NamedTuple
 
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 
 _FEATURES: dict[object, str] = {
-    _constants.ASSERT: "look-around",
-    _constants.ASSERT_NOT: "look-around",
     _constants.GROUPREF: "back-reference",
     _constants.GROUPREF_EXISTS: "conditional group",
-    _constants.AT: "anchor",
     _constants.ATOMIC_GROUP: "atomic group",
     _constants.POSSESSIVE_REPEAT: "possessive quantifier",
 }
+_LOOKS = (_constants.ASSERT, _constants.ASSERT_NOT, _constants.AT, _constants.FAILURE)
 _REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT)
-_ESCAPED_END = r".*?(?<!\\)(\\\\)*?"
-"""How Lark's common grammar, and what was copied from it, ends a string at an unescaped quote."""
-_INNER_DOTALL = re.compile(r"\(\?[a-z]*s")
 
 
 class PatternFacts(NamedTuple):
@@ -86,6 +80,17 @@ def ends_early(terminal: Terminal) -> bool:
     return not terminal.is_string and "?" in terminal.pattern and examine(terminal.pattern).is_lazy
 
 
+def looks_around(parsed: Any) -> bool:
+    """Say whether a pattern that ``re`` has parsed contains an anchor or look-around."""
+    pending: list[Any] = [parsed]
+    while pending:
+        for op, value in pending.pop().data:
+            if op in _LOOKS:
+                return True
+            pending += _parts(op, value)
+    return False
+
+
 def bracket_depth(pattern: str) -> int:
     """Return how deep groups nest, without recursion; what is no pattern gives some number."""
     depth = deepest = 0
@@ -112,34 +117,13 @@ def check_depth(pattern: str, limits: GrammarLimits) -> bool:
     return pattern.count("(") <= limits.max_nesting or bracket_depth(pattern) <= limits.max_nesting
 
 
-def without_look_behind(pattern: str, is_dotall: bool) -> str:
-    r"""Rewrite the one look-behind that is common, ``".*?(?<!\\)(\\\\)*?"``, without it.
-
-    After a quote, ``.*?(?<!\\)`` is a shortest text that is empty or does not end in a backslash:
-    ``(?:.*?[^\\\n])??``. Both try texts of growing length, so the match is the same.
-
-    Args:
-        pattern: Without flags around it.
-        is_dotall: The flag ``s`` is around it.
-
-    Returns:
-        The pattern, rewritten where that is known to keep its meaning.
-    """
-    count = pattern.count(_ESCAPED_END)
-    if not count or _INNER_DOTALL.search(pattern):
-        return pattern
-    quoted = sum(pattern.count(quote + _ESCAPED_END) for quote in "\"'")
-    if quoted != count or examine(pattern).features != ("look-around",) * count:
-        return pattern
-    last = r"[^\\]" if is_dotall else r"[^\\\n]"
-    return pattern.replace(_ESCAPED_END, rf"(?:.*?{last})??(?:\\\\)*?")
-
-
 def _parts(op: object, value: Any) -> list[Any]:
     if op is _constants.SUBPATTERN:
         return [value[-1]]
     if op is _constants.BRANCH:
         return list(value[1])
+    if op is _constants.ASSERT or op is _constants.ASSERT_NOT:
+        return [value[1]]
     if op in _REPEATS:
         return [value[2]]
     if op is _constants.ATOMIC_GROUP:

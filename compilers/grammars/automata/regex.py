@@ -18,6 +18,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
+from cdec.compilers.grammars.automata.anchors import Look, choices_of
 from cdec.compilers.grammars.automata.charsets import Ranges, charset
 from cdec.compilers.grammars.automata.deep_calls import deep_calls
 from cdec.compilers.grammars.automata.pattern_checks import bracket_depth
@@ -30,15 +31,13 @@ MATCH = 0
 ENTER, LEAVE = 1, 2
 """Marks of nodes: an iteration that must not be repeated if it reads nothing begins, ends."""
 
+_NESTED = "look-around within a look-behind"
 _FEATURES = {
-    sre.ASSERT: ("look-around", "look-ahead and look-behind are"),
-    sre.ASSERT_NOT: ("look-around", "look-ahead and look-behind are"),
-    sre.FAILURE: ("look-around", "look-ahead and look-behind are"),
     sre.GROUPREF: ("back-reference", "a back-reference is"),
     sre.GROUPREF_EXISTS: ("conditional", "a conditional group is"),
     sre.POSSESSIVE_REPEAT: ("possessive", "a possessive quantifier is"),
     sre.ATOMIC_GROUP: ("atomic group", "an atomic group is"),
-    sre.AT: ("anchor", "an anchor (^ $ \\b \\B \\A \\Z) is"),
+    _NESTED: ("look-around", "look-around within a look-behind is"),
 }
 _CHARACTER_OPS = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
 _Build = Generator["tuple[Any, int, int]", int, int]
@@ -54,6 +53,7 @@ class Program:
             guarded iteration: where to go if it read nothing, and where otherwise.
         guard: ENTER where a guarded iteration begins, LEAVE where it ends, else 0.
         charsets: Distinct sets of characters.
+        looks: Nodes that read nothing and ask what stands around them.
         start: First node.
     """
 
@@ -61,6 +61,7 @@ class Program:
     goes: list[tuple[int, ...]] = field(default_factory=lambda: [()])
     guard: list[int] = field(default_factory=lambda: [0])
     charsets: list[Ranges] = field(default_factory=list)
+    looks: dict[int, Look] = field(default_factory=dict)
     start: int = 0
 
 
@@ -177,17 +178,63 @@ class _Builder:
                 after = self._node(-1, tuple(branches))
             elif op is sre.MAX_REPEAT or op is sre.MIN_REPEAT:
                 after = yield from self._repeat(argument, op is sre.MIN_REPEAT, flags, after)
+            elif op is sre.ASSERT or op is sre.ASSERT_NOT:
+                direction, inner = argument
+                body = yield inner, flags, MATCH
+                after = self._look(Look(body, direction > 0, op is sre.ASSERT_NOT), after)
+            elif op is sre.AT:
+                after = self._anchor(argument, flags, after)
+            elif op is sre.FAILURE:
+                after = self._node(-1, ())
             else:
                 raise self._unsupported(op)
         return after
 
     def _character(self, op: Any, argument: Any, flags: int, after: int) -> int:
         items = tuple(argument) if op is sre.IN else ((op, argument),)
-        ranges = charset(items, flags & (re.I | re.S | re.A))
+        return self._reading(charset(items, flags & (re.I | re.S | re.A)), after)
+
+    def _reading(self, ranges: Ranges, after: int) -> int:
         number = self._charset_numbers.setdefault(ranges, len(self._charset_numbers))
         if number == len(self._program.charsets):
             self._program.charsets.append(ranges)
         return self._node(number, (after,))
+
+    def _look(self, look: Look, after: int) -> int:
+        """Build a node that asks what stands around it; ``re`` has fixed the width of look-behind.
+
+        Raises:
+            RegexUnsupportedError: A look-behind that itself looks around.
+        """
+        if not look.is_ahead and self._looks_within(look.body):
+            raise self._unsupported(_NESTED)
+        node = self._node(-1, (after,))
+        self._program.looks[node] = look
+        return node
+
+    def _looks_within(self, body: int) -> bool:
+        pending, seen = [body], {body}
+        while pending:
+            node = pending.pop()
+            if node in self._program.looks:
+                return True
+            fresh = set(self._program.goes[node]) - seen
+            seen |= fresh
+            pending += fresh
+        return False
+
+    def _anchor(self, kind: Any, flags: int, after: int) -> int:
+        """Build ``^ $ \\b \\B \\A \\Z`` as the look-around that they stand for."""
+        entries = []
+        for choice in choices_of(kind, flags):
+            entry = after
+            for is_ahead, readings in choice:
+                body = MATCH
+                for ranges in reversed(readings):
+                    body = self._reading(ranges, body)
+                entry = self._look(Look(body, is_ahead, False), entry)
+            entries.append(entry)
+        return entries[0] if len(entries) == 1 else self._node(-1, tuple(entries))
 
     def _repeat(self, argument: Any, lazy: bool, flags: int, after: int) -> _Build:
         """Build body{low,high}: mandatory copies, then optional ones or a loop."""

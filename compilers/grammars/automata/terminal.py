@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.minimise import merge_classes, minimised
 from cdec.compilers.grammars.automata.regex import parse_program
+from cdec.compilers.grammars.automata.surroundings import determinise_looking
 from cdec.compilers.grammars.automata.threads import determinise, too_many_states
 from cdec.compilers.grammars.automata.utf8 import byte_tree, expand, partition
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
@@ -81,9 +82,15 @@ def compile_terminal(
             return literal
     program = parse_program(terminal, limits)
     atoms = partition(program.charsets)
-    characters = determinise(
-        program, atoms, prioritised=prioritised, terminal=terminal, limits=limits
-    )
+    is_open = False
+    if program.looks:
+        characters, is_open = determinise_looking(
+            program, atoms, prioritised=prioritised, terminal=terminal, limits=limits
+        )
+    else:
+        characters = determinise(
+            program, atoms, prioritised=prioritised, terminal=terminal, limits=limits
+        )
     byte_class, rows = expand(characters.delta, byte_tree(atoms.runs))
     if len(rows) > limits.max_states:
         raise too_many_states(terminal, limits)
@@ -91,7 +98,7 @@ def compile_terminal(
     accepting[: len(characters.accepting)] = characters.accepting
     delta, old, _ = minimised(rows, accepting, np.zeros(1, np.int32))
     byte_class, delta = merge_classes(byte_class, delta)
-    return ByteAutomaton(PackedDelta(byte_class, delta), (accepting[old] != 0).tolist())
+    return ByteAutomaton(PackedDelta(byte_class, delta), (accepting[old] != 0).tolist(), is_open)
 
 
 def without_empty(automaton: ByteAutomaton) -> ByteAutomaton:
@@ -112,7 +119,8 @@ def without_empty(automaton: ByteAutomaton) -> ByteAutomaton:
     labels = np.array([0, *automaton.accepting], np.int32)
     with_start = np.concatenate([shifted[:1], shifted])
     smallest, old, _ = minimised(with_start, labels, np.zeros(1, np.int32))
-    return ByteAutomaton(PackedDelta(delta.byte_class, smallest), (labels[old] != 0).tolist())
+    accepting = (labels[old] != 0).tolist()
+    return ByteAutomaton(PackedDelta(delta.byte_class, smallest), accepting, automaton.is_open)
 
 
 def _literal(text: str) -> ByteAutomaton | None:

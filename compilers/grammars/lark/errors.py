@@ -23,6 +23,9 @@ _KINDS: tuple[tuple[str, type[GrammarError]], ...] = (
     ("wasn't defined", GrammarUndefinedError),
     ("Recursion in terminal", TerminalRecursionError),
 )
+_COUNTED = re.compile(r"\{[ ]*(?P<low>[0-9]*)[ ]*(?P<comma>,?)[ ]*(?P<high>[0-9]*)[ ]*\}")
+"""A repetition as regular expressions write it."""
+_LONGEST_COUNT = 20
 _NAME = re.compile(r"\b_?[A-Za-z][A-Za-z0-9_]*\b")
 
 
@@ -64,11 +67,23 @@ def _unexpected(message: str, cause: UnexpectedInput, outline: Outline) -> Gramm
     if not isinstance(position, int) or not 0 <= position < len(outline.text):
         position = max(len(outline.text) - 1, 0)
     found = outline.text[position : position + 20].split("\n", 1)[0]
-    is_gbnf = looks_like_gbnf(outline.text)
     return GrammarSyntaxError(
         f"{outline.where(position)}: {message}, found {found!r}"
         if found
         else f"{outline.where(position)}: {message}, found the end of the line",
-        hint=GBNF_HINT if is_gbnf else "one definition a line: name: alternative | alternative",
+        hint=_hint(outline, position),
         **outline.place(position),
     )
+
+
+def _hint(outline: Outline, position: int) -> str:
+    """Say what to write instead of what stands at a place."""
+    if looks_like_gbnf(outline.text):
+        return GBNF_HINT
+    counted = _COUNTED.search(outline.text, max(position - _LONGEST_COUNT, 0), len(outline.text))
+    if counted is not None and counted.start() <= position < counted.end():
+        low, comma, high = counted["low"] or "0", counted["comma"], counted["high"]
+        if not comma:
+            return f"write ~{low}, a count of Lark's"
+        return f"write ~{low}..{high}, counts of Lark's" if high else f"write ~{low} and (...)*"
+    return "one definition a line: name: alternative | alternative"

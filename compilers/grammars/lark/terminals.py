@@ -7,13 +7,12 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from lark import Tree
-from lark.lexer import PatternRE, PatternStr, TerminalDef
+from lark.lexer import PatternStr, TerminalDef
 from lark.load_grammar import PrepareLiterals, TerminalTreeToPattern
 
 from cdec.compilers.grammars.automata.pattern_checks import (
     check_depth,
     examine,
-    without_look_behind,
 )
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.compilers.grammars.lark.imports import imports_of
@@ -138,16 +137,12 @@ class TerminalReader:
         return {} if token is None else self.outline.place(token.position)
 
     def _checked(self, name: str, pattern: Any, place: dict[str, int]) -> str:
-        """Return a pattern without its harmless look-behind; refuse what is not regular."""
+        """Return a pattern; refuse what is not regular."""
         text = str(pattern.to_regexp())
         if not check_depth(text, self.limits):
             raise too_deep(f"terminal {name}", self.limits, place)
         try:
             features = examine(f"(?:{text})").features
-            if "look-around" in features:
-                value = without_look_behind(pattern.value, "s" in pattern.flags)
-                text = str(PatternRE(value, pattern.flags).to_regexp())
-                features = examine(text).features
         except RecursionError:
             raise too_deep(f"terminal {name}", self.limits, place) from None
         except (re.error, OverflowError) as error:

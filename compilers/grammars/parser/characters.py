@@ -14,8 +14,9 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import Any
 
-from cdec.compilers.grammars.automata.pattern_checks import ends_early
-from cdec.compilers.grammars.definition import Grammar, Terminal
+from cdec.compilers.grammars.automata.pattern_checks import ends_early, looks_around
+from cdec.compilers.grammars.automata.surroundings import LeftLinear, left_linear
+from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Terminal
 from cdec.compilers.grammars.parser.character_sets import ranges_of
 from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
 
@@ -30,9 +31,6 @@ _CHARACTERS = (
     _constants.IN,
 )
 _FEATURES = {
-    "AT": "anchor",
-    "ASSERT": "look-around",
-    "ASSERT_NOT": "look-around",
     "GROUPREF": "back-reference",
     "GROUPREF_EXISTS": "conditional",
     "ATOMIC_GROUP": "atomic group",
@@ -155,6 +153,8 @@ class _Builder:
             if re.match(terminal.pattern, ""):
                 self.add(root, [])
             return root
+        if looks_around(parsed):
+            return self._left_linear(left_linear(terminal, GrammarLimits()))
         todo = [(root, parsed, int(parsed.state.flags))]
         while todo:
             lhs, sequence, flags = todo.pop()
@@ -162,6 +162,20 @@ class _Builder:
             for op, value in sequence:
                 row += self._symbols(terminal, op, value, flags, todo)
             self.add(lhs, row)
+        return root
+
+    def _left_linear(self, language: LeftLinear) -> int:
+        """Return a symbol for a regular language.
+
+        subtle: rules cannot look around, so here the reading of a pattern is the compiler's own.
+        """
+        states = [self.new() for _ in range(1 + max((r[2] for r in language.rules), default=0))]
+        self.add(states[0], [])
+        for before, characters, after in language.rules:
+            self.add(states[after], [states[before], self._leaf(language.sets[characters])])
+        root = self.new()
+        for state in language.ends:
+            self.add(root, [states[state]])
         return root
 
     def _symbols(

@@ -1,0 +1,67 @@
+r"""Anchors as the look-around that they stand for: ``^ $ \b \B \A \Z``.
+
+Where a text begins and where it ends are written as two characters beyond Unicode, so that a
+pattern looks at them as it looks at any other character; no text holds them.
+"""
+
+from __future__ import annotations
+
+import re
+import re._constants as sre  # type: ignore[import-not-found]
+from typing import Any, NamedTuple, TypeAlias
+
+from cdec.compilers.grammars.automata.charsets import (
+    MAX_CODE_POINT,
+    Ranges,
+    charset,
+    complement,
+    normalised,
+)
+
+END_OF_TEXT = MAX_CODE_POINT + 1
+START_OF_TEXT = MAX_CODE_POINT + 2
+_END: Ranges = ((END_OF_TEXT, END_OF_TEXT),)
+_START: Ranges = ((START_OF_TEXT, START_OF_TEXT),)
+_NEWLINE: Ranges = ((10, 10),)
+
+Choice: TypeAlias = tuple[tuple[bool, tuple[Ranges, ...]], ...]
+"""What must all hold: whether it looks ahead, and the characters there."""
+
+
+class Look(NamedTuple):
+    """A condition on what stands around a place in the text.
+
+    Attributes:
+        body: Node of the program that must match, from the place on or up to it.
+        is_ahead: It looks ahead; otherwise behind.
+        is_negative: It must not match.
+    """
+
+    body: int
+    is_ahead: bool
+    is_negative: bool
+
+
+def choices_of(kind: Any, flags: int) -> tuple[Choice, ...]:
+    """Return the conditions one of which must hold at an anchor.
+
+    Args:
+        kind: AT_... code of ``re``'s parser.
+        flags: ``re.M`` and ``re.A`` as they hold at the anchor.
+    """
+    if kind is sre.AT_BEGINNING or kind is sre.AT_BEGINNING_STRING:
+        of_lines = kind is sre.AT_BEGINNING and flags & re.M
+        return (((False, ((*_NEWLINE, *_START) if of_lines else _START,)),),)
+    if kind is sre.AT_END_STRING:
+        return (((True, (_END,)),),)
+    if kind is sre.AT_END:
+        if flags & re.M:
+            return (((True, ((*_NEWLINE, *_END),)),),)
+        return ((True, (_NEWLINE, _END)),), ((True, (_END,)),)
+    word = charset(((sre.CATEGORY, sre.CATEGORY_WORD),), flags & re.A)
+    sides = word, normalised((*complement(word), *_END, *_START))
+    opposite = kind is sre.AT_BOUNDARY
+    return tuple(
+        ((True, (sides[1 - here if opposite else here],)), (False, (sides[here],)))
+        for here in (0, 1)
+    )
