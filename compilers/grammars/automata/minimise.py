@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import itertools
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -36,19 +34,16 @@ def minimised(
     sources, offsets = predecessors(delta)
     kept = reach(sources, offsets, labels)
     delta = np.where((delta >= 0) & kept[delta], delta, -1).astype(np.int32, copy=False)
-    for seed in itertools.count(1):
-        values, inverse = np.unique(labels, return_inverse=True)
-        blocks = inverse.astype(np.int32, copy=False)
-        refine(delta, sources, offsets, blocks, len(values), np.uint64(seed))
-        first = np.full(int(blocks.max()) + 1, -1, np.int32)
-        first[blocks[::-1]] = np.arange(len(blocks) - 1, -1, -1, dtype=np.int32)
-        merged = np.where(delta >= 0, blocks[delta], -1).astype(np.int32, copy=False)
-        # Blocks were compared by hashes; this compares them exactly.
-        if np.array_equal(merged, merged[first[blocks]]):
-            break
-    order, numbers = number_states(merged[first], blocks[starts])
+    values, inverse = np.unique(labels, return_inverse=True)
+    blocks = inverse.astype(np.int32, copy=False)
+    refine(delta, sources, offsets, blocks, len(values), -1)
+    first = np.full(int(blocks.max()) + 1, -1, np.int32)
+    first[blocks[::-1]] = np.arange(len(blocks) - 1, -1, -1, dtype=np.int32)
+    chosen = delta[first]
+    merged = np.where(chosen >= 0, blocks[chosen], -1).astype(np.int32, copy=False)
+    order, numbers = number_states(merged, blocks[starts])
     old = first[order]
-    rows = merged[old]
+    rows = merged[order]
     return np.where(rows >= 0, numbers[rows], -1).astype(np.int32), old, numbers[blocks[starts]]
 
 

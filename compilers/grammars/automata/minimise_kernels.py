@@ -63,13 +63,11 @@ def reach(sources: Any, offsets: Any, labels: Any) -> Any:
 
 
 @njit(cache=True, nogil=True)
-def _signatures(
-    delta: Any, blocks: Any, dirty: Any, count: int, seed: Any, signatures: Any
-) -> None:
-    """Hash the block of each of ``dirty[:count]`` and the blocks of its successors."""
+def _signatures(delta: Any, own: Any, blocks: Any, dirty: Any, count: int, signatures: Any) -> None:
+    """Hash ``own`` of each of ``dirty[:count]`` and the blocks of its successors."""
     for i in range(count):
         state = dirty[i]
-        value = (seed ^ np.uint64(blocks[state] + 1)) * _MULTIPLIER
+        value = np.uint64(own[state] + 1) * _MULTIPLIER
         value ^= value >> np.uint64(31)
         for k in range(delta.shape[1]):
             target = delta[state, k]
@@ -80,13 +78,31 @@ def _signatures(
 
 
 @njit(cache=True, nogil=True)
-def _group(signatures: Any, count: int, table: Any, group_of: Any, sizes: Any) -> int:
-    """Number the distinct ``signatures[:count]``; return how many.
+def _same(delta: Any, own: Any, blocks: Any, a: int, b: int) -> bool:
+    """Say whether two states have equal ``own`` and successors in equal blocks."""
+    if own[a] != own[b]:
+        return False
+    for k in range(delta.shape[1]):
+        to_a, to_b = delta[a, k], delta[b, k]
+        if to_a != to_b and (to_a < 0 or to_b < 0 or blocks[to_a] != blocks[to_b]):
+            return False
+    return True
+
+
+@njit(cache=True, nogil=True)
+def _group(
+    delta: Any, own: Any, blocks: Any, dirty: Any, count: int, signatures: Any, table: Any,
+    group_of: Any, sizes: Any,
+) -> int:  # fmt: skip
+    """Number the groups of equal states of ``dirty[:count]`` by first member; return how many.
 
     Args:
+        delta, own, blocks: As for ``_same``, which decides where signatures are equal.
+        signatures: uint64, written here.
         table: int32, at least twice ``count`` and a power of two: first member of a group, or -1.
-        group_of, sizes: int32, group of each signature; members of each group.
+        group_of, sizes: int32, group of each of ``dirty``; members of each group.
     """
+    _signatures(delta, own, blocks, dirty, count, signatures)
     mask = np.uint64(4)
     while mask < np.uint64(2 * count):
         mask *= np.uint64(2)
@@ -95,7 +111,10 @@ def _group(signatures: Any, count: int, table: Any, group_of: Any, sizes: Any) -
     groups = 0
     for i in range(count):
         slot = signatures[i] & mask
-        while table[slot] >= 0 and signatures[table[slot]] != signatures[i]:
+        while table[slot] >= 0 and not (
+            signatures[table[slot]] == signatures[i]
+            and _same(delta, own, blocks, dirty[table[slot]], dirty[i])
+        ):
             slot = (slot + np.uint64(1)) & mask
         if table[slot] < 0:
             table[slot] = i
@@ -104,6 +123,17 @@ def _group(signatures: Any, count: int, table: Any, group_of: Any, sizes: Any) -
         group_of[i] = group_of[table[slot]]
         sizes[group_of[i]] += 1
     return groups
+
+
+@njit(cache=True, nogil=True)
+def same_successors(delta: Any, blocks: Any) -> Any:
+    """Number the states whose successors are in equal blocks alike, by first state: int32[n]."""
+    n = len(blocks)
+    group_of, sizes, own = np.empty(n, np.int32), np.empty(n, np.int32), np.zeros(n, np.int32)
+    table, signatures = np.empty(4 * n + 4, np.int32), np.empty(n, np.uint64)
+    states = np.arange(n).astype(np.int32)
+    _group(delta, own, blocks, states, n, signatures, table, group_of, sizes)
+    return group_of
 
 
 @njit(cache=True, nogil=True)
@@ -156,8 +186,15 @@ def _mark_sources(
 
 
 @njit(cache=True, nogil=True)
-def refine(delta: Any, sources: Any, offsets: Any, blocks: Any, num_blocks: int, seed: Any) -> None:
-    """Refine ``blocks`` int32[n], in place, until all edges respect them; no further than that."""
+def refine(
+    delta: Any, sources: Any, offsets: Any, blocks: Any, num_blocks: int, rounds: int
+) -> None:
+    """Refine ``blocks`` int32[n], in place, until all edges respect them; no further than that.
+
+    After r rounds states are in one block where no text of at most r letters tells them apart;
+    ``rounds`` is the most that are done, -1: as many as there are. Cost: the first round is O(n K),
+    a later one O(K) for every state with a successor that was renamed.
+    """
     n = len(blocks)
     sizes, scratch = np.zeros(n, np.int32), np.zeros((2, n), np.int32)
     for block in blocks:
@@ -167,9 +204,11 @@ def refine(delta: Any, sources: Any, offsets: Any, blocks: Any, num_blocks: int,
     table, groups_of = np.empty(4 * n + 4, np.int32), np.empty(n, np.int32)
     names, group_sizes, group_blocks = renamed.copy(), renamed.copy(), renamed.copy()
     count = n
-    while count > 0:
-        _signatures(delta, blocks, dirty, count, seed, signatures)
-        groups = _group(signatures, count, table, groups_of, group_sizes)
+    while count > 0 and rounds != 0:
+        rounds -= 1
+        groups = _group(
+            delta, blocks, blocks, dirty, count, signatures, table, groups_of, group_sizes
+        )
         for i in range(count):
             group_blocks[groups_of[i]] = blocks[dirty[i]]
         num_blocks = _name_groups(

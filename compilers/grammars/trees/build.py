@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.trees.assembly import assemble
-from cdec.compilers.grammars.trees.classes import classes_within, state_labels
+from cdec.compilers.grammars.trees.classes import classes_within, longest_inside, state_labels
 from cdec.compilers.grammars.trees.enters import find_enters
 from cdec.compilers.grammars.trees.token_trie import TokenTrie
 from cdec.compilers.grammars.trees.walk_kernels import WalkTrie, classes_below
@@ -91,14 +91,14 @@ def build_trees(
     """
     limits = limits or GrammarLimits()
     walk_scanner = _walk_scanner(scanner, after, lexing, ignored, max_branches, limits)
-    classes = _classes(scanner, walk_scanner, trie.max_depth if share else 0)
+    walk_trie = _walk_trie(scanner, trie)
+    classes = _classes(scanner, walk_scanner, walk_trie, share)
     roots = np.unique(classes, return_index=True)[1].astype(np.int32)
     wants_taken = np.zeros(len(classes), np.bool_)
     if lexing:
         asked = np.ones_like(wants_taken) if fallback_states is None else fallback_states
         wants_taken[roots[classes[asked]]] = True
     words = mask_words(vocabulary_size)
-    walk_trie = _walk_trie(scanner, trie)
     crew = [
         TreeWorker(
             walk_scanner,
@@ -154,16 +154,27 @@ def _walk_trie(scanner: Scanner, trie: TokenTrie) -> WalkTrie:
     classes = np.asarray(scanner.byte_class, np.int32)[trie.node_byte]
     below, height = np.empty(len(classes), np.uint64), np.empty(len(classes), np.int32)
     classes_below(classes, trie.depth, below, height)
-    return WalkTrie(classes, trie.depth, trie.skip, trie.token_offsets, below, height)
+    tops = np.flatnonzero(trie.depth == 1).astype(np.int32)
+    return WalkTrie(
+        classes,
+        trie.depth,
+        trie.skip,
+        trie.token_offsets,
+        below,
+        height,
+        np.append(tops, np.int32(len(classes))),
+        classes[tops],
+    )
 
 
-def _classes(scanner: Scanner, walk: WalkScanner, length: int) -> NDArray[np.int64]:
-    """Return classes of states that behave alike for ``length`` bytes; 0: each is its own."""
-    states = len(walk.live_row)
-    if not length:
-        return np.arange(states, dtype=np.int64)
+def _classes(scanner: Scanner, walk: WalkScanner, trie: WalkTrie, share: bool) -> NDArray[np.int64]:
+    """Return classes of states that no token tells apart; without ``share`` each is its own."""
+    delta = walk.delta.reshape(len(walk.live_row), walk.classes)
+    if not share:
+        return classes_within(delta, np.zeros(len(delta), np.int64), 0)
     labels = state_labels(scanner.match_offsets, scanner.match_terminals, walk.live_row)
-    return classes_within(walk.delta.reshape(states, walk.classes), labels, length)
+    length = longest_inside(delta, trie.classes, trie.depth, trie.skip)
+    return classes_within(delta, labels, max(length, 1))
 
 
 def _run(

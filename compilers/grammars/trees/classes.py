@@ -8,7 +8,11 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.trees.arena import mixed
+from cdec.compilers.grammars.automata.minimise_kernels import (
+    predecessors,
+    refine,
+    same_successors,
+)
 
 
 def classes_within(
@@ -23,60 +27,58 @@ def classes_within(
     Args:
         delta: int32[C, K] next state, -1 dead.
         labels: int64[C] what entering a state shows, >= 0.
-        length: In bytes.
+        length: In bytes; 0: each state is a class of its own.
 
     Returns:
-        int64[C] class of each state, numbered by first state. Cost: O(C K) a round.
+        int64[C] class of each state, numbered by first state. Cost: as ``refine``.
     """
-    classes = np.zeros(len(delta), np.int64)
-    seen = min(len(delta), 1)
-    for _ in range(length):
-        # What a step shows: the label of the state entered, and its class by the round before.
-        shown = np.unique(labels * (seen + 1) + classes, return_inverse=True)[1].ravel()
-        refined = _refined(delta, shown)
-        found = int(refined.max(initial=-1)) + 1
-        if found == seen:
-            break
-        classes, seen = refined, found
-    first = np.unique(classes, return_index=True)[1]
-    numbers = np.empty(len(first), np.int64)
-    numbers[np.argsort(first)] = np.arange(len(first))
-    return numbers[classes]
-
-
-def _refined(delta: NDArray[np.int32], shown: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the classes of equal rows ``shown[delta]``; hashes first, then compared in full."""
-    hashes = np.empty(len(delta), np.uint64)
-    _hash_rows(delta, shown, hashes)
-    _, first, classes = np.unique(hashes, return_index=True, return_inverse=True)
-    classes = classes.ravel()
-    if _all_alike(delta, shown, first, classes):
-        return classes
-    rows = np.where(delta >= 0, shown[delta], -1)
-    return np.unique(rows, axis=0, return_inverse=True)[1].ravel()
+    if not length:
+        return np.arange(len(delta), dtype=np.int64)
+    values, numbers = np.unique(labels, return_inverse=True)
+    blocks = numbers.ravel().astype(np.int32)
+    # What a step shows: the label of the state entered, and what its texts show.
+    refine(delta, *predecessors(delta), blocks, len(values), length - 1)
+    classes: NDArray[np.int32] = same_successors(delta, blocks)
+    return classes.astype(np.int64)
 
 
 @njit(cache=True, nogil=True)
-def _hash_rows(delta: Any, shown: Any, hashes: Any) -> None:
-    for state in range(len(delta)):
-        value = np.uint64(6)
-        for k in range(delta.shape[1]):
-            following = delta[state, k]
-            if following >= 0:
-                value = mixed(mixed(value, k), shown[following])
-        hashes[state] = value
+def longest_inside(delta: Any, classes: Any, depth: Any, skip: Any) -> int:
+    """Return a bound on the bytes of a token that are read before its first terminal stops.
 
+    A token is cut where two of its neighbouring bytes follow each other nowhere in the scanner.
 
-@njit(cache=True, nogil=True)
-def _all_alike(delta: Any, shown: Any, first: Any, classes: Any) -> bool:
-    """Say whether every state's row is that of its class's first state."""
-    for state in range(len(delta)):
-        other = first[classes[state]]
-        for k in range(delta.shape[1]):
-            a, b = delta[state, k], delta[other, k]
-            if (a < 0) != (b < 0) or (a >= 0 and shown[a] != shown[b]):
-                return False
-    return True
+    Args:
+        delta: int32[C, K] next state, -1 dead.
+        classes, depth, skip: int32[N] of a trie: byte class, level from 1, first node after the
+            subtree.
+
+    Returns:
+        The bound. Cost: O(C K), and each pair of a way into a state and a way out of it.
+    """
+    states, width = delta.shape
+    enters, pairs = np.zeros((states, width), np.bool_), np.zeros((width + 1, width), np.bool_)
+    for state in range(states):
+        for k in range(width):
+            if delta[state, k] >= 0:
+                enters[delta[state, k], k] = True
+                pairs[width, k] = True
+    for state in range(states):
+        for k in range(width):
+            if delta[state, k] >= 0:
+                for before in range(width):
+                    pairs[before, k] |= enters[state, before]
+    longest, node = 0, 0
+    last = np.full(depth.max() + 1 if len(depth) else 1, width, np.int64)
+    while node < len(depth):
+        level = depth[node]
+        last[level] = classes[node]
+        if pairs[last[level - 1], classes[node]]:
+            longest = max(longest, level)
+            node += 1
+        else:
+            node = skip[node]
+    return int(longest)
 
 
 def state_labels(

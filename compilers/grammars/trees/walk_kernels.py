@@ -23,11 +23,13 @@ from cdec.compilers.grammars.trees.arena import (
     OUTCOME,
     PATH,
     PATHS,
+    PENDING,
     RESULTS,
     ROOT,
     SPILLED,
     STATE,
     TAKEN,
+    TERMINAL,
     UNSET,
     VERIFY,
     Arena,
@@ -51,6 +53,8 @@ class WalkTrie(NamedTuple):
     token_offsets: NDArray[np.int32]  # [N + 1]
     below: NDArray[np.uint64]  # [N] byte classes within the subtree, as bits
     height: NDArray[np.int32]  # [N] levels below the node
+    tops: NDArray[np.int32]  # [F + 1] nodes of level 1, then N
+    top_classes: NDArray[np.int32]  # [F] their byte classes, side by side for the cache
 
 
 @njit(cache=True, nogil=True)
@@ -196,6 +200,30 @@ def _is_even(alike: Any, loops: Any, walk: int, classes: Any, height: int) -> bo
 
 
 @inner
+def _stops(lexing: bool, width: int, parts: Any, walk: int, k: int) -> bool:
+    """Say whether no reading goes on with a class; most edges of most walk states are such.
+
+    subtle: it costs less than the step that would find it out; what is not certain is stepped.
+    """
+    walks, branches, paths, delta, starts, enters = parts
+    if walks[walk, FLAGS] & SPILLED:
+        return False
+    first = np.int64(walks[walk, FIRST])
+    for at in range(first, first + walks[walk, COUNT]):
+        state = np.int64(branches[at, STATE])
+        if state < 0 and lexing:
+            row = np.int64(paths[branches[at, PATH], TERMINAL]) * width + k
+            if enters[row] < enters[row + 1]:
+                return False
+            continue
+        if state < 0:
+            state = np.int64(starts[PENDING - state])
+        if delta[state * width + k] >= 0:
+            return False
+    return True
+
+
+@inner
 def _add_range(ranges: Any, n: int, outcome: int, first: int, last: int) -> int:
     """Append tokens with an outcome, or lengthen the last range; return how many there are."""
     if n > 0 and ranges[n - 1, 0] == outcome and ranges[n - 1, 2] == first:
@@ -227,16 +255,30 @@ def walk_tokens(
     depth, skip, classes, below = trie.depth, trie.skip, trie.classes, trie.below
     token_offsets, transitions = trie.token_offsets, arena.transitions
     alike, loops, walks, counts = arena.alike, arena.loops, arena.walks, arena.counts
-    height = trie.height
-    n, n_taken, node = np.int64(0), np.int64(0), np.int64(0)
+    lexing, width = scanner.lexing, np.int64(scanner.classes)
+    height, tops, top_classes = trie.height, trie.tops, trie.top_classes
+    readings = (
+        *(walks, arena.branches, arena.paths),
+        *(scanner.delta, scanner.context_start, scanner.enter_offsets),
+    )
+    n, n_taken, node, top = np.int64(0), np.int64(0), np.int64(0), np.int64(0)
     if not has_room(arena):
         return NEED_ARENA, n, n_taken
     arena.scratch[0, PATH], arena.scratch[0, STATE], arena.scratch[0, BEGUN] = ROOT, root, 0
     open_walks[0] = intern_walk(arena, np.int64(1), np.int64(0))
+    over = np.int64(intern_walk(arena, np.int64(0), TAKEN))
     while node < len(depth):
-        level = depth[node]
-        walk, k = np.int64(open_walks[level - 1]), np.int64(classes[node])
+        if node == tops[top]:
+            level, k, after = np.int64(1), np.int64(top_classes[top]), np.int64(tops[top + 1])
+            top += 1
+        else:
+            level, k, after = np.int64(depth[node]), np.int64(classes[node]), np.int64(skip[node])
+        walk = np.int64(open_walks[level - 1])
         following = np.int64(transitions[walk, k])
+        if following < 0 and _stops(lexing, width, readings, walk, k):
+            flags = np.int64(walks[walk, FLAGS])
+            following = DEAD if flags == 0 else over
+            transitions[walk, k] = following
         if following < 0:
             if not has_room(arena):
                 return NEED_ARENA, n, n_taken
@@ -244,12 +286,12 @@ def walk_tokens(
                 return TOO_MANY_NODES, n, n_taken
             following = _follow(scanner, arena, walk, k)
         if following == DEAD:
-            node = np.int64(skip[node])
+            node = after
             continue
         first = np.int64(token_offsets[node])
         open_walks[level] = following
         if _is_even(alike, loops, following, below[node], np.int64(height[node])):
-            node = np.int64(skip[node])
+            node = after
         else:
             node += 1
         last = np.int64(token_offsets[node])
