@@ -18,18 +18,19 @@ from cdec.compilers.grammars.blanks import bound_blanks
 from cdec.compilers.grammars.definition import GrammarLimits, Lexer
 from cdec.compilers.grammars.options import MAX_WHITESPACE, UNNAMED, Dialect, GrammarOptions
 from cdec.compilers.grammars.parser.characters import character_grammar
-from cdec.compilers.grammars.parser_choice import ParserChoice, choose_parser
+from cdec.compilers.grammars.parser_choice import choose_parser
 from cdec.compilers.grammars.report import Clock, GrammarReport
-from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
-from cdec.compilers.grammars.scanner.contexts import Contexts, find_contexts
+from cdec.compilers.grammars.scanner.build import build_scanner
+from cdec.compilers.grammars.scanner.contexts import find_contexts
 from cdec.compilers.grammars.scanner.reach import states_with_fallback
 from cdec.compilers.grammars.soundness.coverage import check_coverage, require_spellable
 from cdec.compilers.grammars.soundness.decide import decide
+from cdec.compilers.grammars.soundness.prune import Parts, prune
 from cdec.compilers.grammars.source import read_grammar
 from cdec.compilers.grammars.trees.build import build_trees
 from cdec.compilers.grammars.trees.token_trie import TokenTrie
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
-from cdec.core.errors import DataError
+from cdec.core.errors import DataError, LimitError
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
@@ -156,23 +157,26 @@ def build_grammar(
             grammar, parser.automata, contexts.terminals, lexer=parser.lexer, limits=limits
         )
     with clock.phase("soundness"):
-        _prove(parser, contexts, scanner, vocabulary, report)
+        made = Parts(grammar, contexts, scanner, tables)
+        made = _prove(made, parser.lexer, vocabulary, report)
     with clock.phase("trie"):
         trie = TokenTrie.of(vocabulary)
     with clock.phase("trees"):
         trees = build_trees(
-            scanner,
-            contexts.after,
+            made.scanner,
+            made.contexts.after,
             trie,
             vocabulary.size,
             lexing=lexing,
-            fallback_states=states_with_fallback(scanner) if lexing else None,
+            fallback_states=states_with_fallback(made.scanner) if lexing else None,
             limits=limits,
-            ignored=np.isin(np.arange(len(grammar.terminals)), sorted(grammar.ignored)),
+            ignored=np.isin(np.arange(len(made.grammar.terminals)), sorted(made.grammar.ignored)),
         )
-    arrays = assemble_grammar(grammar, contexts, scanner, tables, trees, vocabulary)
-    report.counts = count_parts(grammar, tables, arrays)
-    metadata = grammar_metadata(grammar, tables, vocabulary, report, source=options.name)
+    arrays = assemble_grammar(
+        made.grammar, made.contexts, made.scanner, made.tables, trees, vocabulary
+    )
+    report.counts = count_parts(grammar, made.tables, arrays)
+    metadata = grammar_metadata(made.grammar, made.tables, vocabulary, report, source=options.name)
     if not lexing:
         metadata["cdec.characters"] = character_grammar(grammar)
     elif grammar.plain:
@@ -182,33 +186,38 @@ def build_grammar(
     return arrays, metadata, report
 
 
-def _prove(
-    parser: ParserChoice,
-    contexts: Contexts,
-    scanner: Scanner,
-    vocabulary: Vocabulary,
-    report: GrammarReport,
-) -> None:
+def _prove(made: Parts, lexer: Lexer, vocabulary: Vocabulary, report: GrammarReport) -> Parts:
     """Note in the report whether after every allowed token the text has a completion.
+
+    Returns:
+        The parts without what nothing completes, where the lexer lets texts begin so and what is
+        left can be told within limits; else the same.
 
     Raises:
         EmptyLanguageError: No text is in the language.
     """
     found = decide(
-        parser.grammar,
-        scanner,
-        parser.tables,
-        lexer=parser.lexer,
-        contexts=contexts.terminals,
-        lr_context=contexts.of_state,
+        made.grammar,
+        made.scanner,
+        made.tables,
+        lexer=lexer,
+        contexts=made.contexts.terminals,
+        lr_context=made.contexts.of_state,
     )
     if found.empty:
         raise EmptyLanguageError(
-            f"no text satisfies the grammar under `lexer` {parser.lexer}: {found.reason}",
+            f"no text satisfies the grammar under `lexer` {lexer}: {found.reason}",
             hint="take `lexer` dynamic, or change the terminals that swallow each other",
         )
-    lexing = parser.lexer != "dynamic"
-    coverage = check_coverage(parser.grammar, scanner, vocabulary, lexing=lexing)
-    report.is_sound = found.is_sound and coverage.is_whole
-    report.sound_reason = (coverage.reason if found.is_sound else "") or found.reason
+    coverage = check_coverage(made.grammar, made.scanner, vocabulary, lexing=lexer != "dynamic")
+    is_sound, reason = found.is_sound, found.reason
+    if found.readings is not None:
+        try:
+            made = prune(made, found.readings)
+            is_sound, reason = True, f"what nothing completes is left out ({found.reason})"
+        except LimitError as limit:
+            reason = f"{found.reason} (not left out: {limit.message})"
+    report.is_sound = is_sound and coverage.is_whole
+    report.sound_reason = (coverage.reason if is_sound else "") or reason
     report.notices += coverage.notices
+    return made

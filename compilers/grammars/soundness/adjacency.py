@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cdec.compilers.grammars.parser.conflicts import bits
 from cdec.compilers.grammars.parser.lalr import digraph
@@ -141,14 +142,25 @@ class Adjacency:
             return known
         if len(self._successors) >= MAX_NODES:
             raise LimitError(f"more than {MAX_NODES} pairs of readings", limit="max_states")
-        state, pending = node
-        row = self._delta[state]
-        after = self.matches.step(pending)
-        possible = (row >= 0) & (after != TAKEN)
+        row, after = self.step(node)
+        possible = row >= 0
         pairs = set(zip(row[possible].tolist(), after[possible].tolist(), strict=True))
         found = sorted(pairs)
         self._successors[node] = found
         return found
+
+    def step(self, node: Node) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
+        """Return the scanner state (-1: none) and the set of matches after each byte class.
+
+        int32[K] and int64[K]; what completes a pending match leads nowhere.
+        """
+        state, pending = node
+        after = self.matches.step(pending)
+        return np.where(after != TAKEN, self._delta[state], np.int32(-1)), after
+
+    def completed(self, node: Node) -> int:
+        """Return the number of the letter that ends at a node, -1 for none."""
+        return self._completed(node).bit_length() - 1
 
     def left_by_ignored(self, context: int, pending: int) -> list[int]:
         """Return the sets of matches that can be pending after one ignored terminal."""

@@ -40,6 +40,10 @@ class Completions:
 
     Attributes:
         predecessors: Per LR state: the states it can stand on.
+        reductions: Per LR state: rules it reduces by, their lengths, and before which letters.
+        shifts: Per LR state: terminal -> state; the end of the text is ``end_terminal``.
+        gotos: Per LR state: nonterminal -> state.
+        following: All letters that can follow a boundary, and the end of the text, as bits.
     """
 
     def __init__(
@@ -62,12 +66,15 @@ class Completions:
         self._letter_sets: list[int] = []
         # Boundaries of one state that the same letters can follow are one head.
         self._sets = {boundary: self._number_of(following) for boundary, following in ahead.items()}
-        self._end_terminal = len(tables.contexts_after)
-        by_terminal = [0] * (self._end_terminal + 1)
+        self.end_terminal = len(tables.contexts_after)
+        by_terminal = [0] * (self.end_terminal + 1)
         for number, letter in enumerate(letters):
             by_terminal[letter.terminal] |= 1 << number
-        by_terminal[self._end_terminal] = 1 << self._end
+        by_terminal[self.end_terminal] = 1 << self._end
         self._read_tables(tables, by_terminal)
+        self.following = 1 << self._end
+        for following in self._letter_sets:
+            self.following |= following
         self._values: dict[_Head, Ways] = {}
         self._users: dict[_Head, set[_Head]] = {}
         self._waiting: deque[_Head] = deque()
@@ -85,25 +92,25 @@ class Completions:
         offsets = tables.action_offsets.tolist()
         terminals = tables.action_terminals.tolist()
         values = tables.action_values.tolist()
-        self._shift: list[dict[int, int]] = [{} for _ in states]
+        self.shifts: list[dict[int, int]] = [{} for _ in states]
         self._shiftable = [0 for _ in states]
-        self._reductions: list[list[tuple[int, int, int]]] = []
+        self.reductions: list[list[tuple[int, int, int]]] = []
         self._empty = [0 for _ in states]
         for state in states:
             reduced: dict[int, int] = {}
             for place in range(offsets[state], offsets[state + 1]):
                 terminal, value = terminals[place], values[place]
                 if value >= 0:
-                    self._shift[state][terminal] = value
+                    self.shifts[state][terminal] = value
                     self._shiftable[state] |= by_terminal[terminal]
                 else:
                     reduced[~value] = reduced.get(~value, 0) | by_terminal[terminal]
-            self._reductions.append([(rule, lengths[rule], on) for rule, on in reduced.items()])
+            self.reductions.append([(rule, lengths[rule], on) for rule, on in reduced.items()])
             self._empty[state] = sum(on for rule, on in reduced.items() if not lengths[rule])
         edges = tables.goto_offsets.tolist()
         symbols = tables.goto_symbols.tolist()
         targets = tables.goto_states.tolist()
-        self._goto = [
+        self.gotos = [
             dict(
                 zip(
                     symbols[edges[state] : edges[state + 1]],
@@ -115,7 +122,7 @@ class Completions:
         ]
         self.predecessors: list[list[int]] = [[] for _ in states]
         for state in states:
-            for target in [*self._shift[state].values(), *self._goto[state].values()]:
+            for target in [*self.shifts[state].values(), *self.gotos[state].values()]:
                 self.predecessors[target].append(state)
 
     def of(self, boundary: Boundary) -> Ways:
@@ -131,6 +138,17 @@ class Completions:
             if not self._waiting:
                 return ways
             self._settle()  # heads that no boundary led to
+
+    def before(self, state: int, letter: int) -> Ways:
+        """Return the ways of a state that a reduction led to, where a letter comes next."""
+        head = (state, letter, _LETTER)
+        self._ways_of(head, None)
+        self._settle()
+        return self._values[head]
+
+    def read_on(self, state: int) -> int:
+        """Return the letters that a state shifts or ends an empty rule before."""
+        return (self._shiftable[state] | self._empty[state]) & self.following
 
     def _head(self, boundary: Boundary) -> _Head:
         return boundary[0], self._sets[boundary], _BOUNDARY
@@ -181,7 +199,7 @@ class Completions:
             return union
         work = _Closure(self, state, head)
         letters = 1 << number if kind == _LETTER else self._letter_sets[number] | 1 << self._end
-        for rule, length, on in self._reductions[state]:
+        for rule, length, on in self.reductions[state]:
             if letters & on:
                 if length:
                     work.add_way((rule, length), letters & on)
@@ -192,8 +210,9 @@ class Completions:
                 work.add_way(ACCEPT, 1)
                 continue
             terminal, pending = self._letters[letter]
-            target = self._shift[state][terminal]
-            work.add_ways(self._ways_of(self._head((target, pending)), head))
+            target = self.shifts[state][terminal]
+            if (target, pending) in self._sets:  # else the letter cannot come next
+                work.add_ways(self._ways_of(self._head((target, pending)), head))
         return work.run()
 
 
@@ -202,7 +221,7 @@ class _Closure:
 
     def __init__(self, completions: Completions, state: int, reader: _Head | None) -> None:
         self._all = completions
-        self._gotos = completions._goto[state]
+        self._gotos = completions.gotos[state]
         self._reader = reader
         self._ways: Ways = {}
         self._returns: dict[int, int] = {}
@@ -236,7 +255,7 @@ class _Closure:
             target = self._gotos.get(nonterminal)
             if target is None:
                 continue
-            for rule, length, on in self._all._reductions[target]:
+            for rule, length, on in self._all.reductions[target]:
                 if length and letters & on:
                     self.add_ways({(rule, length): letters & on})
             # A letter that is shifted, or that makes the parser reduce an empty rule, starts

@@ -13,7 +13,8 @@ reason says "unsound" or "unproved".
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -24,7 +25,7 @@ from cdec.compilers.grammars.parser.conflicts import bits, terminal_name
 from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.soundness.adjacency import Adjacency
 from cdec.compilers.grammars.soundness.boundaries import find_boundaries
-from cdec.compilers.grammars.soundness.completions import ACCEPT, Completions, Ways
+from cdec.compilers.grammars.soundness.completions import ACCEPT, Boundary, Completions, Ways
 from cdec.compilers.grammars.soundness.dead_ends import find_dead_end
 from cdec.compilers.grammars.soundness.letters import drop_dominated_letters
 from cdec.compilers.grammars.soundness.pending import NOTHING_PENDING
@@ -37,18 +38,35 @@ _MAX_STACKS = 200_000
 """Pairs (LR state, ways on from above it) that the proof may visit."""
 
 
-class Soundness(NamedTuple):
+class Readings(NamedTuple):
+    """What was found out about a deterministic lexer and its parser.
+
+    Attributes:
+        adjacency: Letters and pending matches.
+        ahead: Per boundary: the letters that can follow, ignored ones among them, as bits.
+        completions: How stacks can be completed.
+    """
+
+    adjacency: Adjacency
+    ahead: Mapping[Boundary, int]
+    completions: Completions
+
+
+@dataclass(frozen=True, slots=True)
+class Soundness:
     """What is known about the completions of a grammar's texts.
 
     Attributes:
         empty: No text is in the language; None: not decided within limits.
         is_sound: Proved: after every allowed token the text has a completion.
         reason: What proves it, or what stands in the way.
+        readings: Where it is not proved: what ``prune`` goes on with, if that is known.
     """
 
     empty: bool | None
     is_sound: bool
     reason: str
+    readings: Readings | None = field(default=None, compare=False, repr=False)
 
 
 def decide(
@@ -130,10 +148,12 @@ class _Lexing:
         dead_end = find_dead_end(
             self._tables, self._adjacency, self._ahead, self._completions, self._grammar.ignored
         )
+        reason = f"soundness unproved: {failure}"
         if dead_end is not None:
             names = " ".join(terminal_name(self._grammar, terminal) for terminal in dead_end)
-            return Soundness(False, False, f"unsound: nothing completes a text that begins {names}")
-        return Soundness(False, False, f"soundness unproved: {failure}")
+            reason = f"unsound: nothing completes a text that begins {names}"
+        readings = Readings(self._adjacency, self._ahead, self._completions)
+        return Soundness(False, False, reason, readings)
 
     def _stuck_stack(self) -> str | None:
         """Walk down the stacks under every boundary; return what is wrong, or None."""

@@ -35,6 +35,24 @@ def alive_bytes(session: Any, text: bytes) -> bool:
     return bool(walk(session, list(text))[0] != DEAD)
 
 
+def completes(session: Any, state: int, alphabet: np.ndarray, most: int = 3000) -> bool:
+    """Say whether bytes of an alphabet (int64) lead from a state to a complete text.
+
+    Raises:
+        AssertionError: ``most`` states do not suffice to know.
+    """
+    seen, front = {state}, [state]
+    while front:
+        at = np.array(front, np.int64)
+        if session.is_complete(at).any():
+            return True
+        after = session.advance(np.repeat(at, len(alphabet)), np.tile(alphabet, len(at)))
+        front = sorted(set(after.tolist()) - seen - {DEAD})
+        seen.update(front)
+        assert len(seen) < most
+    return False
+
+
 def mask_of(session: Any, states: Any, width: int) -> np.ndarray:
     """Return the mask of one state, bool[width]."""
     mask = allocate_mask(1, width)
