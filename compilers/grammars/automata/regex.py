@@ -191,14 +191,18 @@ class _Builder:
         return after
 
     def _character(self, op: Any, argument: Any, flags: int, after: int) -> int:
-        items = tuple(argument) if op is sre.IN else ((op, argument),)
-        return self._reading(charset(items, flags & (re.I | re.S | re.A)), after)
+        return self._node(self._charset(op, argument, flags), (after,))
 
-    def _reading(self, ranges: Ranges, after: int) -> int:
+    def _charset(self, op: Any, argument: Any, flags: int) -> int:
+        """Return the number of a class of characters, new or known."""
+        items = tuple(argument) if op is sre.IN else ((op, argument),)
+        return self._number(charset(items, flags & (re.I | re.S | re.A)))
+
+    def _number(self, ranges: Ranges) -> int:
         number = self._charset_numbers.setdefault(ranges, len(self._charset_numbers))
         if number == len(self._program.charsets):
             self._program.charsets.append(ranges)
-        return self._node(number, (after,))
+        return number
 
     def _look(self, look: Look, after: int) -> int:
         """Build a node that asks what stands around it; ``re`` has fixed the width of look-behind.
@@ -231,7 +235,7 @@ class _Builder:
             for is_ahead, readings in choice:
                 body = MATCH
                 for ranges in reversed(readings):
-                    body = self._reading(ranges, body)
+                    body = self._node(self._number(ranges), (body,))
                 entry = self._look(Look(body, is_ahead, False), entry)
             entries.append(entry)
         return entries[0] if len(entries) == 1 else self._node(-1, tuple(entries))
@@ -246,12 +250,18 @@ class _Builder:
         if endless:
             rest = yield from self._loop(body, lazy, flags, after, plain, skippable=low == 0)
             low = max(low - 1, 0)
+        elif plain:
+            reads = self._charset(body[0][0], body[0][1], flags)
+            for _ in range(high - low):
+                iteration = self._node(reads, (rest,))
+                rest = self._node(-1, (after, iteration) if lazy else (iteration, after))
         else:
             for _ in range(high - low):
                 iteration = yield from self._iteration(body, flags, after, rest, plain)
                 rest = self._node(-1, (after, iteration) if lazy else (iteration, after))
+        reads = self._charset(body[0][0], body[0][1], flags) if plain and low else -1
         for _ in range(low):
-            rest = yield body, flags, rest
+            rest = self._node(reads, (rest,)) if plain else (yield body, flags, rest)
         return rest
 
     def _iteration(self, body: Any, flags: int, after: int, rest: int, plain: bool) -> _Build:

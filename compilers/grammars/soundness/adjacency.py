@@ -50,12 +50,16 @@ class Adjacency:
         self._match = np.full(len(self._delta), -1, dtype=np.int32)
         completes = np.flatnonzero(np.diff(scanner.match_offsets))
         self._match[completes] = scanner.match_terminals[scanner.match_offsets[completes]]
-        # A letter of its own for every scanner state that completes a terminal, nothing pending.
+        # The letter of every scanner state that completes a terminal, nothing pending before.
         self._letter = np.full(len(self._delta), -1, dtype=np.int32)
-        for state in completes.tolist():
-            terminal = int(self._match[state])
-            letter = Letter(terminal, self.matches.after(NOTHING_PENDING, state, terminal))
-            self._letter[state] = self._letter_number(letter)
+        kinds = np.stack([self._match[completes], self.matches.left_by()[completes]])
+        _, first, which = np.unique(kinds, axis=1, return_index=True, return_inverse=True)
+        numbers = np.empty(len(first), np.int32)
+        for kind in np.argsort(first).tolist():
+            state = int(completes[first[kind]])
+            letter = Letter(int(self._match[state]), self.matches.after(NOTHING_PENDING, state))
+            numbers[kind] = self._letter_number(letter)
+        self._letter[completes] = numbers[which.ravel()]
         self._stamps = np.zeros(len(self._delta), dtype=np.int32)
         self._stamp = 0
         self._plain: dict[tuple[int, ...], int] = {}
@@ -132,7 +136,7 @@ class Adjacency:
         terminal = int(self._match[state])
         if terminal < 0:
             return 0
-        letter = Letter(terminal, self.matches.after(pending, state, terminal))
+        letter = Letter(terminal, self.matches.after(pending, state))
         return 1 << self._letter_number(letter)
 
     def successors(self, node: Node) -> list[Node]:

@@ -14,7 +14,18 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.compilers.grammars.automata.minimise_kernels import predecessors, refine
+from cdec.compilers.grammars.automata.row_store import RowStore, grown_rows
 from cdec.compilers.grammars.scanner.reach import mark_ahead
+from cdec.compilers.grammars.soundness.pending_kernels import (
+    COMPLETES,
+    FULL,
+    PLAIN,
+    STOPS,
+    UNKNOWN,
+    add_pairs,
+    follow_pairs,
+)
 from cdec.core.errors import LimitError
 
 if TYPE_CHECKING:
@@ -25,8 +36,7 @@ NOTHING_PENDING = 0
 TAKEN = 1
 """A pending match completes: the reading that it moves along with is void."""
 
-_MAX_ROUNDS = 100
-_MAX_STEPS = 5_000_000
+_MAX_STEPS = 50_000_000
 """Pending matches times byte classes before the question is left open."""
 _MAX_WORK = 500_000_000
 """Scanner transitions to follow in order to know which contexts lead where."""
@@ -45,32 +55,37 @@ class PendingMatches:
     """
 
     def __init__(self, scanner: Scanner, ignored: frozenset[int], shiftable: Sequence[int]) -> None:
-        """Find the pending matches of a scanner. Cost: at most 100 rounds of O(matches x classes).
+        """Find the pending matches of a scanner. Cost: as ``refine`` on matches x classes.
 
         Args:
             scanner: Of a deterministic lexer.
             ignored: Ignored terminals, which are taken everywhere.
             shiftable: Per context: terminals that are shifted at once in every LR state with
                 that context, as bits.
+
+        Raises:
+            LimitError: Too many pending matches to compare.
         """
         self._ignored = sum(1 << terminal for terminal in ignored)
-        self._delta = scanner.delta
-        self._completes = np.diff(scanner.match_offsets) > 0
-        rows: list[int] = [
+        self._delta = np.ascontiguousarray(scanner.delta, dtype=np.int32)
+        self._live_row = scanner.live_row
+        self._live_rows: list[int] = [
             sum(1 << terminal for terminal in scanner.live_terminals[begin:stop].tolist())
             for begin, stop in zip(
                 scanner.live_offsets[:-1].tolist(), scanner.live_offsets[1:].tolist(), strict=True
             )
         ]
-        self._live_rows = rows
-        self._live_row = scanner.live_row
-        self._lives = np.array([bool(row) for row in rows])[scanner.live_row]
-        self._numbers: dict[tuple[int, int], int] = {}
-        self._states: list[int] = []
-        self._ends: list[int] = []
-        self._taken = self._taken_everywhere(scanner, shiftable)
-        self._find(scanner)
-        self._class_steps = self._refine()
+        completes = np.diff(scanner.match_offsets) > 0
+        lives = np.array([bool(row) for row in self._live_rows])[scanner.live_row]
+        self._meaning = np.where(completes, COMPLETES, np.where(lives, PLAIN, STOPS)).astype(
+            np.int8
+        )
+        self._ends: dict[int, int] = {}
+        origins = np.flatnonzero(completes & lives).astype(np.int32)
+        pairs, follow = self._follow(origins, self._origin_ends(scanner, shiftable, origins))
+        classes, self._class_steps, self._class_viable = self._classes(pairs, follow)
+        self._class_at = np.zeros(len(self._delta), np.int64)
+        self._class_at[origins] = classes[: len(origins)]
         self._sets: dict[frozenset[int], int] = {
             frozenset(): NOTHING_PENDING,
             frozenset({TAKEN}): TAKEN,
@@ -102,36 +117,66 @@ class PendingMatches:
         """Return the terminals that can complete after more bytes, as bits."""
         return self._live_rows[int(self._live_row[state])]
 
-    def after(self, pending: int, state: int, terminal: int) -> int:
-        """Return ``pending`` and the match that a terminal ending in a scanner state leaves."""
-        if not self._lives[state]:
-            return pending
-        number = self._numbers[state, self._ends_of(state, terminal)]
-        return self._intern(self._members[pending] | {int(self._class_of[number])})
+    def left_by(self) -> NDArray[np.int64]:
+        """Return which match a terminal that ends in each state leaves, int64[C]; 0: none.
 
-    def _ends_of(self, state: int, terminal: int) -> int:
-        """Return as what a terminal that ended in a state may end again, as bits: itself, what is
-        ignored, what is shifted at once wherever it may have begun."""
-        everywhere = self._taken.get(state, 0) | self._ignored | 1 << terminal
-        return self.live(state) & everywhere
+        States of equal numbers leave the same.
+        """
+        return self._class_at
 
-    def _taken_everywhere(self, scanner: Scanner, shiftable: Sequence[int]) -> dict[int, int]:
-        """Return, per state where matches become pending, what all contexts leading there shift."""
-        origins = np.flatnonzero(self._completes & self._lives)
+    def after(self, pending: int, state: int) -> int:
+        """Return ``pending`` and the match that the terminal ending in a scanner state leaves."""
+        left = int(self._class_at[state])
+        return pending if left == NOTHING_PENDING else self._intern(self._members[pending] | {left})
+
+    def _origin_ends(
+        self, scanner: Scanner, shiftable: Sequence[int], origins: NDArray[np.int32]
+    ) -> NDArray[np.int32]:
+        """Return as what the terminals that end in ``origins`` may end again, as numbered sets.
+
+        As itself, as what is ignored, as what is shifted at once wherever it may have begun.
+        """
+        taken, sets = self._taken_everywhere(scanner, shiftable, origins)
+        terminals = scanner.match_terminals[scanner.match_offsets[origins]]
+        kinds = np.stack([self._live_row[origins], terminals, taken])
+        distinct, which = np.unique(kinds, axis=1, return_inverse=True)
+        numbers = [
+            self._ends_number(self._live_rows[row] & (sets[set_] | self._ignored | 1 << terminal))
+            for row, terminal, set_ in distinct.T.tolist()
+        ]
+        return np.array(numbers, np.int32)[which.ravel()]
+
+    def _ends_number(self, terminals: int) -> int:
+        """Return the number of a set of terminals, given as bits."""
+        return self._ends.setdefault(terminals, len(self._ends))
+
+    def _taken_everywhere(
+        self, scanner: Scanner, shiftable: Sequence[int], origins: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], list[int]]:
+        """Return what all contexts that lead to each origin shift: numbers of sets, and the sets.
+
+        Sets of terminals as bits; set 0 is empty.
+        """
+        numbers = np.zeros(origins.size, np.int64)
+        sets: dict[int | None, int] = {0: 0}
         if not origins.size or self._delta.size * len(shiftable) > _MAX_WORK:
-            return {}
+            return numbers, [0]
         place = np.full(len(self._delta), -1, dtype=np.int32)
         place[origins] = np.arange(origins.size)
         stamps = np.zeros(len(self._delta), dtype=np.int32)
-        taken: dict[int, int] = {}
         starts = scanner.context_start.astype(np.int32)
-        delta = np.ascontiguousarray(self._delta, dtype=np.int32)
+        reached = np.zeros(origins.size, np.bool_)
         for context, terminals in enumerate(shiftable):
             met = np.zeros(origins.size, dtype=np.bool_)
-            mark_ahead(delta, place, starts[context : context + 1], stamps, context + 1, met)
-            for state in origins[met].tolist():
-                taken[state] = taken.get(state, terminals) & terminals
-        return taken
+            start = starts[context : context + 1]
+            mark_ahead(self._delta, place, start, stamps, context + 1, met)
+            known = list(sets)
+            after = [sets.setdefault((old or 0) & terminals, len(sets)) for old in known]
+            again = met & reached
+            numbers[again] = np.array(after, np.int64)[numbers[again]]
+            numbers[met & ~reached] = sets.setdefault(terminals, len(sets))
+            reached |= met
+        return numbers, [found or 0 for found in sets]
 
     def _intern(self, members: frozenset[int]) -> int:
         """Return the number of a set of classes."""
@@ -141,68 +186,59 @@ class PendingMatches:
             self.viable.append(all(self._class_viable[member] for member in members))
         return number
 
-    def _find(self, scanner: Scanner) -> None:
-        """Number all pending: where terminals end and may go on, and what that leads to."""
-        for state in np.flatnonzero(self._completes & self._lives).tolist():
-            terminal = int(scanner.match_terminals[scanner.match_offsets[state]])
-            self._number(state, self._ends_of(state, terminal))
-        place = 0
-        while place < len(self._states):
-            for target in self._plain_targets(self._states[place]):
-                self._number(target, self._ends[place] & self.live(target))
-            place += 1
+    def _follow(
+        self, origins: NDArray[np.int32], ends: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+        """Number the pending matches and follow them by every byte class.
 
-    def _number(self, state: int, ends: int) -> None:
-        key = (state, ends)
-        if key not in self._numbers:
-            self._numbers[key] = len(self._states)
-            self._states.append(state)
-            self._ends.append(ends)
+        Args:
+            origins: int32[n] states where terminals end and may go on; pair i is the ith.
+            ends: int32[n] as what, numbers of sets.
 
-    def _plain_targets(self, state: int) -> list[int]:
-        """Return where a pending match can go without completing anything and without ending."""
-        row = np.unique(self._delta[state])
-        row = row[row >= 0]
-        plain = row[~self._completes[row] & self._lives[row]]
-        return [int(target) for target in plain]
+        Returns:
+            Pairs of a state and a set of ends, int32[pairs, 2]; int32[pairs, K] as
+            ``follow_pairs`` writes it.
 
-    def _refine(self) -> list[NDArray[np.int64]]:
-        """Find classes of matches that behave alike (Moore's partition); return their steps.
-
-        Classes begin at 2. Where that takes too many rounds, every match is a class of its own.
+        Raises:
+            LimitError: More than ``_MAX_STEPS`` pairs times classes.
         """
-        states = np.array(self._states, dtype=np.int64)
-        width = self._delta.shape[1]
-        if states.size * width > _MAX_STEPS:
-            reason = f"{states.size} pending matches, too many to compare"
-            raise LimitError(reason, limit="max_states")
-        targets = self._delta[states].astype(np.int64).reshape(-1, width)
-        fixed = np.where(targets < 0, NOTHING_PENDING, -1)
-        alive = targets >= 0
-        fixed[alive & self._completes[targets]] = TAKEN
-        fixed[alive & ~self._completes[targets] & ~self._lives[targets]] = NOTHING_PENDING
-        follow = np.zeros_like(fixed)
-        for row, place in zip(*np.nonzero(fixed < 0), strict=True):
-            target = int(targets[row, place])
-            follow[row, place] = self._numbers[target, self._ends[row] & self.live(target)]
-        viable = np.array([bool(ends) for ends in self._ends], dtype=np.bool_)
-        classes = viable.astype(np.int64)
-        count = 0
-        for round_number in range(_MAX_ROUNDS + 1):
-            if round_number == _MAX_ROUNDS:
-                classes = np.arange(states.size)
-                break
-            labels = np.where(fixed < 0, classes[follow] + 2, fixed) if states.size else fixed
-            keys = np.concatenate([classes[:, None], labels], axis=1)
-            _, classes = np.unique(keys, axis=0, return_inverse=True)
-            classes = classes.reshape(-1).astype(np.int64)
-            found = int(classes.max(initial=-1)) + 1
-            if found == count:
-                break
-            count = found
-        self._class_of = classes + 2
-        labels = np.where(fixed < 0, self._class_of[follow], fixed) if states.size else fixed
-        _, first = np.unique(classes, return_index=True)
-        self._class_viable = [True, False, *viable[first].tolist()]
-        nothing = np.zeros(width, dtype=np.int64)
-        return [nothing, nothing + TAKEN, *labels[first]]
+        width, store = self._delta.shape[1], RowStore()
+        store.reserve(len(origins), 2 * len(origins))
+        add_pairs(origins, ends, store.rows)
+        follow, progress = np.empty((0, width), np.int32), np.zeros(3, np.int64)
+        both, status = np.full((0, len(self._live_rows)), -1, np.int32), FULL
+        while status in (FULL, UNKNOWN):
+            if len(store) * width > _MAX_STEPS:
+                reason = f"{len(store)} pending matches, too many to compare"
+                raise LimitError(reason, limit="max_states")
+            if status == UNKNOWN:
+                wanted, row = progress[1:].tolist()
+                live = list(self._ends)[wanted] & self._live_rows[row]
+                both[wanted, row] = self._ends_number(live)
+            else:
+                store.reserve(width + 1, 2 * (width + 1))
+                follow = grown_rows(follow, len(store) + width + 1)
+            both = grown_rows(both, len(self._ends))
+            status = follow_pairs(
+                *(self._delta, self._meaning, self._live_row, both, store.rows, follow, progress)
+            )
+        return store.content()[1].reshape(-1, 2), follow[: len(store)]
+
+    def _classes(
+        self, pairs: NDArray[np.int32], follow: NDArray[np.int32]
+    ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]], list[bool]]:
+        """Return the class of each pair, the steps of each class, and whether each is viable.
+
+        Steps are int64[K] classes; classes 0 and 1 are NOTHING_PENDING and TAKEN.
+        """
+        viable = np.array([bool(terminals) for terminals in self._ends], np.bool_)[pairs[:, 1]]
+        # Row 0 is the match that has completed.
+        delta = np.concatenate([np.full((1, follow.shape[1]), -1, np.int32), follow])
+        blocks = np.concatenate([[0], np.where(viable, 1, 2)]).astype(np.int32)
+        refine(delta, *predecessors(delta), blocks, 3, -1)
+        _, first, classes = np.unique(blocks[1:], return_index=True, return_inverse=True)
+        class_of = np.concatenate([[TAKEN], classes.ravel() + 2])
+        steps = np.where(follow[first] >= 0, class_of[follow[first]], NOTHING_PENDING)
+        nothing = np.zeros(follow.shape[1], dtype=np.int64)
+        rows = [nothing, nothing + TAKEN, *steps]
+        return class_of[1:], rows, [True, False, *viable[first].tolist()]
