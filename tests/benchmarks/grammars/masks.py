@@ -12,164 +12,19 @@ from __future__ import annotations
 
 import argparse
 import json
-import tempfile
-import time
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Protocol
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from tests.benchmarks.grammars.engines import Cdec, Engine, engine_of
 from tests.benchmarks.grammars.workloads import shared_module, workloads
+from tests.benchmarks.processes import peak_bytes
 
 _REPEATS = 3
 _SLOW_NS = 5_000_000_000
 """An engine whose cold pass takes longer repeats the warm one once."""
-_WARM_UP = 'start: "a" A* "."\nA: /[b-z]+( [0-9]|")?/\n'
-
-
-class Engine(Protocol):
-    """One grammar engine with one compiled grammar."""
-
-    compile_ms: float
-    forgets: bool
-
-    def restart(self) -> None:
-        """Forget what earlier documents taught."""
-
-    def masks(self) -> tuple[int, int]:
-        """Return how many masks were known and how many were computed since the restart."""
-
-    def replay(self, ids: Sequence[int]) -> tuple[list[int], int]:
-        """Walk a document; return nanoseconds by position and the first refused one, or -1."""
-
-
-class Cdec:
-    """This project's engine, through its public calls."""
-
-    forgets = True
-
-    def __init__(self, tokenizer: str, workload: dict[str, Any]) -> None:
-        from cdec.core.mask import allocate_mask
-
-        self.vocabulary = vocabulary_of(tokenizer)
-        self._folder = tempfile.TemporaryDirectory()
-        self.path = Path(self._folder.name) / "grammar.arrow"
-        self._compile(_WARM_UP)
-        self._open()
-        self.mask = allocate_mask(1, self.vocabulary.width)
-        ends = [token for token, text in enumerate(self.vocabulary.token_bytes) if text == b"a"]
-        self.replay(ends)
-        begin = time.perf_counter()
-        self.report = self._compile(workload["lark"], workload["lexer"])
-        self.compile_ms = 1000 * (time.perf_counter() - begin)
-        begin = time.perf_counter()
-        self._open()
-        self.session.fill_mask(self.session.start(1), self.mask)
-        self.first_open_ms = 1000 * (time.perf_counter() - begin)
-        begin = time.perf_counter()
-        self._open()
-        self.session.fill_mask(self.session.start(1), self.mask)
-        self.open_ms = 1000 * (time.perf_counter() - begin)
-        self._open()
-
-    def _compile(self, source: str, lexer: Any = None) -> Any:
-        from cdec.compilers import compile_grammar
-
-        return compile_grammar(
-            source, self.vocabulary, self.path, lexer=lexer, max_whitespace=None, force=True
-        )
-
-    def _open(self) -> None:
-        from cdec.core import open_artifact
-
-        constraint: Any = open_artifact(self.path, vocabulary=self.vocabulary)
-        self.constraint = constraint
-        self.session = self.constraint.session("cpu")
-
-    def restart(self) -> None:
-        self._open()
-
-    def masks(self) -> tuple[int, int]:
-        seen = self.session.statistics()
-        return seen["mask_hits"] + seen["mask_shared"], seen["mask_misses"]
-
-    def replay(self, ids: Sequence[int]) -> tuple[list[int], int]:
-        now, session, mask = time.perf_counter_ns, self.session, self.mask
-        bits = mask.view(np.uint32)[0]
-        states = session.start(1)
-        times = []
-        for position, token in enumerate([*ids, self.vocabulary.eos_token_ids[0]]):
-            tokens = np.array([token])
-            begin = now()
-            session.fill_mask(states, mask)
-            states = session.advance(states, tokens)
-            times.append(now() - begin)
-            if not bits[token >> 5] >> np.uint32(token & 31) & np.uint32(1):
-                return times, position
-        return times, -1
-
-    def check_ns(self, documents: Sequence[Sequence[int]]) -> list[int]:
-        """Return nanoseconds of ``check`` of one proposed token at every position."""
-        times = []
-        for ids in documents:
-            states = self.session.start(1)
-            for token in ids:
-                proposed = np.array([[token]])
-                begin = time.perf_counter_ns()
-                self.session.check(states, proposed)
-                times.append(time.perf_counter_ns() - begin)
-                states = self.session.advance(states, proposed[0])
-        return times
-
-
-class Peer:
-    """An engine of the shared harness."""
-
-    forgets = False
-
-    def __init__(self, name: str, tokenizer: str, workload: dict[str, Any]) -> None:
-        self._tok = shared_module("toks").Tok(tokenizer)
-        self._engine = shared_module("bench").ENGINES[name](self._tok, 1)
-        own = dict(workload)
-        if "schema" in own or "regex" in own:
-            own.pop("lark")  # each peer gets the form it is best at
-        begin = time.perf_counter()
-        self._compiled = self._engine.compile(own)
-        self._engine.fill(self._engine.start(self._compiled))
-        self.compile_ms = 1000 * (time.perf_counter() - begin)
-
-    def restart(self) -> None:
-        pass
-
-    def masks(self) -> tuple[int, int]:
-        return 0, 0
-
-    def replay(self, ids: Sequence[int]) -> tuple[list[int], int]:
-        now, engine = time.perf_counter_ns, self._engine
-        matcher = engine.start(self._compiled)
-        times = []
-        for position, token in enumerate([*ids, self._tok.eos]):
-            begin = now()
-            engine.fill(matcher)
-            spent = now() - begin
-            if not engine.bits[token >> 5] >> np.uint32(token & 31) & np.uint32(1):
-                return [*times, spent], position
-            if position < len(ids):
-                begin = now()
-                engine.commit(matcher, token)
-                spent += now() - begin
-            times.append(spent)
-        return times, -1
-
-
-def vocabulary_of(tokenizer: str) -> Any:
-    """Return a tokenizer of the shared harness as a vocabulary."""
-    from cdec.core import Vocabulary
-
-    tok = shared_module("toks").Tok(tokenizer)
-    return Vocabulary(tok.tokens, [tok.eos], tok.special, name=tokenizer)
 
 
 def measure(engine: Engine, documents: Sequence[Sequence[int]]) -> dict[str, Any]:
@@ -184,6 +39,8 @@ def measure(engine: Engine, documents: Sequence[Sequence[int]]) -> dict[str, Any
         "failed": sum(position >= 0 for _, position in first),
         "documents": len(documents),
         "compile_ms": engine.compile_ms,
+        "artifact_bytes": engine.artifact_bytes,
+        "peak_bytes": peak_bytes(),
         "memo": f"{100 * known / max(known + computed, 1):.1f} % known",
     }
 
@@ -215,16 +72,11 @@ def main() -> None:
     workload = workloads()[arguments.workload]
     tok = shared_module("toks").Tok(arguments.tokenizer)
     documents = [tok.check(text) for text in workload["docs"]]
-    if arguments.engine != "cdec":
-        peer = Peer(arguments.engine, arguments.tokenizer, workload)
-        print(json.dumps(measure(peer, documents)))
-        return
-    engine = Cdec(arguments.tokenizer, workload)
+    engine = engine_of(arguments.engine, arguments.tokenizer, workload)
     result = measure(engine, documents)
-    result |= {"open_ms": engine.open_ms, "check_ns": engine.check_ns(documents)}
-    begin = time.perf_counter()
-    engine._compile(workload["lark"], workload["lexer"])
-    result["cached_compile_ms"] = 1000 * (time.perf_counter() - begin)
+    if isinstance(engine, Cdec):
+        result |= {"open_ms": engine.open_ms, "check_ns": engine.check_ns(documents)}
+        result["cached_compile_ms"] = engine.compile(workload)
     print(json.dumps(result, default=str))
 
 
