@@ -23,16 +23,15 @@ from cdec.compilers.grammars.report import Clock, GrammarReport
 from cdec.compilers.grammars.scanner.build import build_scanner
 from cdec.compilers.grammars.scanner.contexts import find_contexts
 from cdec.compilers.grammars.scanner.reach import states_with_fallback
-from cdec.compilers.grammars.soundness.coverage import check_coverage, require_spellable
-from cdec.compilers.grammars.soundness.decide import decide
-from cdec.compilers.grammars.soundness.prune import Parts, prune
+from cdec.compilers.grammars.soundness.coverage import require_spellable
+from cdec.compilers.grammars.soundness.parts import Parts
+from cdec.compilers.grammars.soundness.prove import prove
 from cdec.compilers.grammars.source import read_grammar
 from cdec.compilers.grammars.trees.build import build_trees
 from cdec.compilers.grammars.trees.token_trie import TokenTrie
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
-from cdec.core.errors import DataError, LimitError
+from cdec.core.errors import DataError
 from cdec.core.files.whole import refuse_existing
-from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
 
 if TYPE_CHECKING:
@@ -158,7 +157,7 @@ def build_grammar(
         )
     with clock.phase("soundness"):
         made = Parts(grammar, contexts, scanner, tables)
-        made = _prove(made, parser.lexer, vocabulary, report)
+        made = prove(made, parser.lexer, vocabulary, report)
     with clock.phase("trie"):
         trie = TokenTrie.of(vocabulary)
     with clock.phase("trees"):
@@ -184,40 +183,3 @@ def build_grammar(
     if options.made_from:
         metadata[MADE_FROM_KEY] = options.made_from
     return arrays, metadata, report
-
-
-def _prove(made: Parts, lexer: Lexer, vocabulary: Vocabulary, report: GrammarReport) -> Parts:
-    """Note in the report whether after every allowed token the text has a completion.
-
-    Returns:
-        The parts without what nothing completes, where the lexer lets texts begin so and what is
-        left can be told within limits; else the same.
-
-    Raises:
-        EmptyLanguageError: No text is in the language.
-    """
-    found = decide(
-        made.grammar,
-        made.scanner,
-        made.tables,
-        lexer=lexer,
-        contexts=made.contexts.terminals,
-        lr_context=made.contexts.of_state,
-    )
-    if found.empty:
-        raise EmptyLanguageError(
-            f"no text satisfies the grammar under `lexer` {lexer}: {found.reason}",
-            hint="take `lexer` dynamic, or change the terminals that swallow each other",
-        )
-    coverage = check_coverage(made.grammar, made.scanner, vocabulary, lexing=lexer != "dynamic")
-    is_sound, reason = found.is_sound, found.reason
-    if found.readings is not None:
-        try:
-            made = prune(made, found.readings)
-            is_sound, reason = True, f"what nothing completes is left out ({found.reason})"
-        except LimitError as limit:
-            reason = f"{found.reason} (not left out: {limit.message})"
-    report.is_sound = is_sound and coverage.is_whole
-    report.sound_reason = (coverage.reason if is_sound else "") or reason
-    report.notices += coverage.notices
-    return made

@@ -17,7 +17,8 @@ _MAX_STACKS = 3_000
 _MAX_REDUCTIONS = 10_000
 """Reductions before one terminal, beyond which it is taken for refused: the search misses that."""
 
-_Stack = tuple[int, ...]
+Stack = tuple[int, ...]
+"""LR states, the bottom first."""
 
 
 def find_dead_end(
@@ -38,10 +39,10 @@ def find_dead_end(
         completions: Of the same tables.
         ignored: Ignored terminals.
     """
-    parser = _Parser(tables)
-    start: tuple[_Stack, int] = ((0,), NOTHING_PENDING)
+    parser = Parser(tables)
+    start: tuple[Stack, int] = ((0,), NOTHING_PENDING)
     seen = {start}
-    ready: deque[tuple[_Stack, int, list[int]]] = deque([(*start, [])])
+    ready: deque[tuple[Stack, int, list[int]]] = deque([(*start, [])])
     while ready:
         stack, pending, text = ready.popleft()
         if pending == NOTHING_PENDING and not _completes(stack, pending, completions):
@@ -59,7 +60,7 @@ def find_dead_end(
     return None
 
 
-def _completes(stack: _Stack, pending: int, completions: Completions) -> bool:
+def _completes(stack: Stack, pending: int, completions: Completions) -> bool:
     """Return whether some text completes this very stack."""
     ways = completions.of((stack[-1], pending))
     for state in reversed(stack[:-1]):
@@ -67,7 +68,7 @@ def _completes(stack: _Stack, pending: int, completions: Completions) -> bool:
     return ACCEPT in ways
 
 
-class _Parser:
+class Parser:
     """The deterministic parser on stacks of its own."""
 
     def __init__(self, tables: ParseTables) -> None:
@@ -86,7 +87,7 @@ class _Parser:
             )
         return self._actions[state]
 
-    def shift(self, stack: _Stack, terminal: int) -> _Stack | None:
+    def shift(self, stack: Stack, terminal: int) -> Stack | None:
         """Return the stack after a terminal, None if it cannot be shifted.
 
         subtle: where a rule's priority prefers reducing an empty rule the stack can grow for ever;

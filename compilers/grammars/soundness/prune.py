@@ -11,29 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
-from typing import NamedTuple
 
 import numpy as np
 
-from cdec.compilers.grammars.definition import Grammar
 from cdec.compilers.grammars.parser.conflicts import terminal_name
-from cdec.compilers.grammars.parser.tables import ParseTables
-from cdec.compilers.grammars.scanner.build import Scanner
 from cdec.compilers.grammars.scanner.contexts import Contexts
 from cdec.compilers.grammars.soundness.adjacency import Letter
 from cdec.compilers.grammars.soundness.beneath import find_kinds
 from cdec.compilers.grammars.soundness.decide import Readings
+from cdec.compilers.grammars.soundness.parts import Parts
 from cdec.compilers.grammars.soundness.product import product_scanner
 from cdec.compilers.grammars.soundness.split import Splitter
-
-
-class Parts(NamedTuple):
-    """What a compiled grammar consists of, before its tokens."""
-
-    grammar: Grammar
-    contexts: Contexts
-    scanner: Scanner
-    tables: ParseTables
 
 
 def prune(made: Parts, readings: Readings) -> Parts:

@@ -169,7 +169,7 @@ def test_a_parser_that_reduces_for_ever_is_refused_its_text(
     endless = 'start: "a" x+ "c" | "z" A B\nx.1: | y "d"\ny: \nA: /f+/\nB: /f/\n'
     report = compile_grammar(endless, vocabulary, tmp_path / "x.arrow")
     assert (report.lexer, report.is_sound) == ("contextual", True)
-    assert "begins" in report.sound_reason
+    assert report.sound_reason.endswith('such as texts that begin "z"')
     assert _accepts(tmp_path / "x.arrow", b"ac") and not _accepts(tmp_path / "x.arrow", b"adc")
 
 

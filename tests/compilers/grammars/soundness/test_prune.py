@@ -10,6 +10,7 @@ import pytest
 
 from cdec.compilers import grammar_constraint
 from cdec.compilers.grammars.soundness import split
+from cdec.core import Vocabulary
 from cdec.core.errors import CdecError
 from tests.core.grammars.walks import accepts, alive_bytes, completes, walk
 from tests.laws.grammar_cases import byte_vocabulary, random_grammar, texts_over
@@ -69,6 +70,20 @@ def assert_left_out(constraint: Any, source: str, lexer: str, letters: str, long
             break
 
 
+@pytest.mark.parametrize(
+    ("source", "example"),
+    [
+        (ISSUE, rb"r:a and\xce"),
+        (UNSOUND["a stack that nothing completes"][0], b"y"),
+        (UNSOUND["ignored text at the start"][0], b"ab"),
+    ],
+)
+def test_a_text_that_would_lead_nowhere_is_shown(source: str, example: bytes) -> None:
+    constraint = made(source)
+    reason = constraint.metadata["cdec.sound_reason"]
+    assert reason == f'{LEFT_OUT}, such as texts that begin "{example.decode()}"'
+
+
 def test_bytes_of_a_longer_terminal_that_the_parser_refuses_are_not_allowed() -> None:
     constraint = made(ISSUE)
     assert constraint.is_sound
@@ -100,7 +115,7 @@ def test_every_allowed_token_has_a_completion(name: str, lexer: str) -> None:
 def test_random_grammars_lose_no_text_and_keep_no_dead_end(lexer: str) -> None:
     rng = np.random.default_rng(len(lexer))
     compared = 0
-    for _ in range(150):
+    for _ in range(100):
         source = random_grammar(rng, nullable=True).replace("b", "é" if rng.random() < 0.5 else "b")
         try:
             lark.Lark(source, parser="lalr", lexer=lexer)
@@ -126,6 +141,19 @@ def test_what_is_too_large_to_tell_apart_is_said_to_be_unproved(
     assert not constraint.is_sound
     assert "not left out: more than 3 states" in constraint.metadata["cdec.sound_reason"]
     assert accepts(constraint.session("cpu"), b"s:ab and cd ef")
+
+
+@pytest.mark.parametrize(("pattern", "is_sound"), [("[ab]+", True), ("a+(b!)?", False)])
+def test_a_byte_without_a_token_matters_where_no_other_does(pattern: str, is_sound: bool) -> None:
+    tokens = [bytes([byte]) for byte in range(256) if byte != ord("b")] + [b"ab", b""]
+    end = len(tokens) - 1
+    vocabulary = Vocabulary(tokens, [end], [end], name="no b")
+    source = f'start: "x" A | "y" A "a" "?"\nA: /{pattern}/\n'
+    constraint = grammar_constraint(source, vocabulary, lexer="contextual", max_whitespace=None)
+    assert constraint.is_sound == is_sound
+    assert constraint.metadata["cdec.sound_reason"].startswith(
+        LEFT_OUT if is_sound else "soundness unproved: tokens can run out inside A"
+    )
 
 
 def test_copies_of_a_terminal_have_one_name() -> None:
