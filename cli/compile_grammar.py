@@ -69,7 +69,7 @@ class SourceOptions(CompileOptions):
     lexer: Annotated[
         Lexer | None,
         Declared(
-            "How text is cut into terminals; contextual where the grammar is LALR(1), else "
+            "How text is cut into terminals; contextual where LALR(1) tables lose no text, else "
             "dynamic.",
             shared.INPUT,
             common=True,

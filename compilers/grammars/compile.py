@@ -60,7 +60,8 @@ def compile_grammar(
         vocabulary: The tokens; a tokenizer is not needed.
         path: The artifact.
         start: Name of the start rule; None: ``start`` (``root`` in EBNF).
-        lexer: None: ``contextual`` where the grammar is LALR(1), else ``dynamic``, with a notice.
+        lexer: None: ``contextual`` where LALR(1) tables lose no text, else ``dynamic``, with a
+            notice.
         format: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
         limits: What compiling may cost; ``compile_seconds`` and ``compile_megabytes`` hold in a
             ``ChildCompiler`` only.

@@ -25,7 +25,8 @@ class GrammarOptions:
 
     Attributes:
         start: Name of the start rule; None: what the dialect says.
-        lexer: None: ``contextual`` where the grammar is LALR(1), else ``dynamic``, with a notice.
+        lexer: None: ``contextual`` where LALR(1) tables lose no text, else ``dynamic``, with a
+            notice.
         format: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
         limits: What compiling may cost.
         allow_imports: Folder from which Lark files may be imported, besides lark's own.

@@ -20,8 +20,12 @@ from cdec.compilers.grammars.definition import (
 from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.parser.tables import build_tables
 from cdec.compilers.grammars.scanner.ignoring import with_ignored_copies, with_keyword_copies
+from cdec.compilers.grammars.shifting import text_lost_by_shifting
 from cdec.core.errors import Notice
-from cdec.core.grammars.errors import EmptyTerminalError, GrammarConflictError
+from cdec.core.grammars.errors import (
+    EmptyTerminalError,
+    GrammarConflictError,
+)
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.parser.tables import ParseTables
@@ -57,13 +61,15 @@ class ParserChoice:
 def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) -> ParserChoice:
     """Build tables and automata for a lexer, or for the first one that the grammar allows.
 
-    Conflicts between shifting and reducing are decided for shifting, as lark does, with a notice:
-    for most grammars (the dangling else) that leaves the language as it is. It never does for
-    hidden left recursion, so that one is taken for what it is: not LALR(1).
+    Conflicts between shifting and reducing are decided for shifting, as lark does, where that
+    leaves the language as it is (the dangling else), with a notice. Whether it does is undecidable:
+    a text that would be lost is looked for (``parser.differences``), and one that is found makes
+    the grammar what hidden left recursion makes it without a search: not LALR(1).
 
     Args:
         grammar: From a front end.
-        lexer: None: ``contextual`` where the grammar is LALR(1), else ``dynamic``.
+        lexer: None: ``contextual`` where the grammar is LALR(1), or no text is found that shifting
+            loses; else ``dynamic``.
         limits: Of tables and automata.
 
     Raises:
@@ -90,11 +96,34 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
     if hidden:
         why = f"{', '.join(hidden[:3])} can begin with itself behind something empty"
         return _not_lalr(analysed, why, {"rules": hidden}, limits)
+    automata = _automata(grammar, tables, lexer, limits)
+    lost = None
+    if tables.resolved and lexer != "basic":
+        lost = text_lost_by_shifting(grammar, tables, automata)
+    if lost is not None and lexer is None:
+        why = f"where a rule could end or go on, going on as Lark does would refuse {lost!r}"
+        return _not_lalr(analysed, why, {"text": lost}, limits)
+    return _lalr(grammar, tables, automata, lexer, limits, lost)
+
+
+def _automata(
+    grammar: Grammar, tables: ParseTables, lexer: Lexer | None, limits: GrammarLimits
+) -> list[ByteAutomaton]:
     competing = grammar.ignored.union(*tables.competing)
-    automata = [
+    return [
         _lexed(terminal, limits, lexer == "basic" or number in competing)
         for number, terminal in enumerate(grammar.terminals)
     ]
+
+
+def _lalr(
+    grammar: Grammar,
+    tables: ParseTables,
+    automata: list[ByteAutomaton],
+    lexer: Lexer | None,
+    limits: GrammarLimits,
+    lost: str | None,
+) -> ParserChoice:
     copied = with_keyword_copies(grammar, automata)
     if copied is not grammar:
         added = copied.terminals[len(automata) :]
@@ -103,7 +132,7 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
     reason = "the grammar is LALR(1)" if lexer is None else ASKED_FOR
     notices: tuple[Notice, ...] = ()
     if tables.resolved:
-        notices = (_shift_notice(grammar, tables),)
+        notices = (_shift_notice(grammar, tables, lost),)
         reason = "LALR(1) but for places where shifting wins" if lexer is None else reason
     return ParserChoice(lexer or "contextual", reason, grammar, tables, automata, notices)
 
@@ -120,19 +149,22 @@ def _not_lalr(
     return _generalised(grammar, "the grammar is not LALR(1)", limits, (notice,))
 
 
-def _shift_notice(grammar: Grammar, tables: ParseTables) -> Notice:
+def _shift_notice(grammar: Grammar, tables: ParseTables, lost: str | None) -> Notice:
     """Return the notice about shift/reduce conflicts, the first of them by name."""
     names = [*(terminal.name for terminal in grammar.terminals), "the end"]
     first = tables.resolved[0]
     rule = tables.rules[first.rules[0]]
     ended, ahead = tables.nonterminals[rule.lhs], names[first.terminals[0]]
     count = len(tables.resolved)
+    refused = "no text was found that this refuses"
+    if lost is not None:
+        refused = f"this refuses {lost!r}, which `lexer` dynamic takes"
+    details: dict[str, object] = {"count": count, "terminal": ahead, "rule": ended}
     return Notice(
         "W_SHIFT_REDUCE",
         f"in {count} states a rule could end or go on, and going on was chosen, as Lark does "
-        f"(the first: before {ahead}, where {ended} could end); texts that need the other way are "
-        "refused, `lexer` dynamic takes them",
-        {"count": count, "terminal": ahead, "rule": ended},
+        f"(the first: before {ahead}, where {ended} could end); {refused}",
+        details if lost is None else {**details, "text": lost},
     )
 
 

@@ -8,6 +8,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from lark import Lark
+from lark.exceptions import UnexpectedInput
 
 from cdec.compilers import GrammarLimits, GrammarOptions, compile_grammar
 from cdec.compilers.grammars.analysis import analyse
@@ -96,6 +98,47 @@ def test_conflicts_decided_for_shifting_are_said(vocabulary: Vocabulary, tmp_pat
     assert _accepts(tmp_path / "else.arrow", b"iixex")
     plain = compile_grammar(LIST, vocabulary, tmp_path / "list.arrow")
     assert not [n for n in plain.notices if n.code == "W_SHIFT_REDUCE"]
+
+
+@pytest.mark.parametrize(
+    ("grammar", "text"),
+    [
+        ('start: atom (bond? atom)*\natom: "C" (bond? D)*\nbond: "="\nD: /[0-9]/\n', "C=C"),
+        ('start: "int" d ("," d)*\nd: ID ("=" e)? | ID "[" "]"\ne: ID ("," ID)*\n'
+         'ID: /[a-z]+/\n%ignore " "\n', "int a = a , a = a"),
+        ('start: q? "on" "conflict"\nq: "from" ID ("on" ID)?\nID: /[a-z]+/\n%ignore " "\n',
+         "from a on conflict"),
+    ],
+)  # fmt: skip
+def test_grammars_that_lose_texts_by_shifting_are_not_lalr(
+    grammar: str, text: str, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    earley = Lark(grammar, parser="earley", lexer="dynamic_complete")
+    assert earley.parse(text)
+    with pytest.raises(UnexpectedInput):
+        Lark(grammar, parser="lalr").parse(text)
+    report = compile_grammar(grammar, vocabulary, tmp_path / "x.arrow")
+    (notice,) = report.notices
+    assert (report.lexer, notice.code) == ("dynamic", "W_DYNAMIC_LEXER")
+    assert notice.details["text"] == text and repr(text) in notice.message
+    assert _accepts(tmp_path / "x.arrow", text.encode())
+    asked = compile_grammar(grammar, vocabulary, tmp_path / "y.arrow", lexer="contextual")
+    assert [(n.code, n.details["text"]) for n in asked.notices] == [("W_SHIFT_REDUCE", text)]
+    assert not _accepts(tmp_path / "y.arrow", text.encode())
+
+
+def test_nothing_is_lost_where_a_terminal_that_matches_the_same_is_shifted(
+    vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    grammar = (
+        'start: "int" d ("," d)*\nd: ID ("=" e)?\ne: a ("," a)*\na: ID (SET ID)?\n'
+        'SET: "=" | "+="\nID: /[a-z]+/\n%ignore " "\n'
+    )
+    text = "int a = b , c = d"
+    assert Lark(grammar, parser="lalr").parse(text)  # by way of SET
+    report = compile_grammar(grammar, vocabulary, tmp_path / "x.arrow")
+    assert (report.lexer, report.notices[0].code) == ("contextual", "W_SHIFT_REDUCE")
+    assert _accepts(tmp_path / "x.arrow", text.encode())
 
 
 def test_hidden_left_recursion_is_not_lalr(vocabulary: Vocabulary, tmp_path: Path) -> None:
