@@ -68,7 +68,9 @@ bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts bench
 bench-sets: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_sets $(BENCH_ARGS)
 
-# The table of grammars beside llguidance, xgrammar and outlines-core; needs the shared data.
+# The table of grammars beside glrmask, llguidance, xgrammar and outlines-core; needs the shared data.
+# BENCH_ARGS="--only cliffs" for the grammars that were slow, "--only memory --documents 100000" for
+# memory in full.
 bench-grammars: $(PEERS)
 	$(BIN)/python -m tests.benchmarks.bench_grammars $(BENCH_ARGS)
 

@@ -16,32 +16,41 @@ from typing import Any
 import numpy as np
 
 from tests.benchmarks import report
-from tests.benchmarks.grammars import decoding
+from tests.benchmarks.grammars import decoding, memory
+from tests.benchmarks.grammars.cliffs import CLIFFS
 from tests.benchmarks.grammars.workloads import workloads
 from tests.benchmarks.processes import in_child
 from tests.benchmarks.setting import Setting, parser_of
 from tests.conftest import shared_folder
 
-ENGINES = ("cdec", "llguidance", "xgrammar", "outlines-core")
+ENGINES = ("cdec", "glrmask", "llguidance", "xgrammar", "outlines-core")
 TOKENIZERS = ("mistral32k", "tekken131k")
-PARTS = ("masks", "decoding", "memory")
+PARTS = ("masks", "cliffs", "decoding", "memory")
 _FRESH = 3
 _SECONDS = 60
 _COMPILE_TARGET = {"json_free": "≤ 500", "c_subset": "≤ 4000", "template": "≤ 1000"}
 
 
+def asked(module: str, *arguments: object) -> dict[str, Any] | str:
+    """Ask a worker in a fresh process; return its figures, or why there are none."""
+    try:
+        found: dict[str, Any] = in_child(module, *arguments, timeout=_SECONDS)
+    except subprocess.TimeoutExpired:
+        return f"no end within {_SECONDS} s"
+    except subprocess.CalledProcessError as failed:
+        last = failed.stderr.strip().splitlines()[-1:] or [f"exit status {failed.returncode}"]
+        return last[0][:90]
+    return found
+
+
 def run_worker(engine: str, tokenizer: str, workload: str, processes: int) -> dict[str, Any] | str:
     """Measure in fresh processes; return the figures, or why there are none."""
-    asked = ("tests.benchmarks.grammars.masks", engine, tokenizer, workload)
-    answers = []
+    answers: list[dict[str, Any]] = []
     for _ in range(processes):
-        try:
-            answers.append(in_child(*asked, timeout=_SECONDS))
-        except subprocess.TimeoutExpired:
-            return f"no end within {_SECONDS} s"
-        except subprocess.CalledProcessError as failed:
-            last = failed.stderr.strip().splitlines()[-1:] or [f"exit status {failed.returncode}"]
-            return last[0][:90]
+        found = asked("tests.benchmarks.grammars.masks", engine, tokenizer, workload)
+        if isinstance(found, str):
+            return found
+        answers.append(found)
     best = answers[0]
     lengths = {len(answer["cold_ns"]) for answer in answers}
     if len(lengths) == 1:
@@ -54,10 +63,11 @@ def run_worker(engine: str, tokenizer: str, workload: str, processes: int) -> di
 def mask_row(engine: str, workload: str, found: dict[str, Any] | str) -> str:
     """Format one engine's figures on one workload."""
     if isinstance(found, str):
-        return f"| {workload} | {engine} | {found} | | | | | | |"
+        return f"| {workload} | {engine} | {found} | | | | | | | |"
     cold, warm = (np.asarray(found[key]) / 1000 for key in ("cold_ns", "warm_ns"))
     return (
-        f"| {workload} | {engine} | {found['compile_ms']:.0f} | {cold.mean():.1f} "
+        f"| {workload} | {engine} | {found['compile_ms']:.0f} "
+        f"| {found['artifact_bytes'] / 2**20:.1f} | {cold.mean():.1f} "
         f"| {np.percentile(cold, 50):.1f} | {np.percentile(cold, 99):.0f} "
         f"| {warm.mean():.2f} | {np.percentile(warm, 99):.1f} "
         f"| {found['failed']}/{found['documents']} |"
@@ -86,9 +96,10 @@ def print_masks(
     for tokenizer in tokenizers:
         print(f"\n**{tokenizer}** (µs a position: mask row and advance; warm mean ≤ 5)\n")
         print(
-            "| workload | engine | compile ms | cold mean | p50 | p99 | warm mean | p99 | fails |"
+            "| workload | engine | compile ms | MiB | cold mean | p50 | p99 "
+            "| warm mean | p99 | fails |"
         )
-        print("|---|---|---|---|---|---|---|---|---|")
+        print("|---|---|---|---|---|---|---|---|---|---|")
         own = []
         for workload in names:
             for engine in engines:
@@ -114,6 +125,32 @@ def print_masks(
     return figures
 
 
+def cliff_cells(found: dict[str, Any] | str) -> str:
+    """Format what an engine makes of a cliff, or why it makes nothing of it."""
+    if isinstance(found, str):
+        return f"{found} | |"
+    cold, refused = np.asarray(found["cold_ns"]) / 1000, found["refused"]
+    ends = "" if refused < 0 else f", refuses position {refused}"
+    return (
+        f"{found['compile_ms'] / 1000:.2f} | {found['artifact_bytes'] / 2**20:.1f} "
+        f"| {cold.mean():.0f}, {cold.max():.0f}{ends}"
+    )
+
+
+def print_cliffs(engines: list[str], tokenizer: str) -> list[dict[str, Any]]:
+    """Print the table of grammars that were slow or refused; return the figures."""
+    figures = []
+    print(f"\n**{tokenizer}**, first pass; at most {_SECONDS} s and 8 GiB each\n")
+    print_head("grammar | engine | compile s | artifact MiB | mask and advance µs: mean, most")
+    for cliff in CLIFFS:
+        for engine in engines:
+            found = asked("tests.benchmarks.grammars.cliffs", engine, tokenizer, cliff)
+            figures.append({"cliff": cliff, "engine": engine, "found": found})
+            name = cliff.replace("|", "\\|")
+            print(f"| {name} | {engine} | {cliff_cells(found)} |", flush=True)
+    return figures
+
+
 def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--only", nargs="+", choices=PARTS, default=list(PARTS))
@@ -131,11 +168,14 @@ def main() -> None:
     if "masks" in arguments.only:
         found = print_masks(arguments.engines, arguments.tokenizers, names, arguments.fresh)
         setting.save("grammar-masks", found)
+    if "cliffs" in arguments.only:
+        setting.save("grammar-cliffs", print_cliffs(arguments.engines, arguments.tokenizers[-1]))
     if "decoding" in arguments.only:
         setting.save("grammar-decoding", decoding.print_decoding(setting))
     if "memory" in arguments.only:
-        held = decoding.print_memory(setting, arguments.documents)
-        setting.save("grammar-memory", {str(count): size for count, size in held.items()})
+        held = memory.print_memory(arguments.tokenizers[-1], arguments.documents)
+        by_name = {name: {str(n): size for n, size in row.items()} for name, row in held.items()}
+        setting.save("grammar-memory", by_name)
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""What a grammar costs in whole decoding steps of a model, and memory over documents."""
+"""What a grammar costs in whole decoding steps of a model."""
 
 from __future__ import annotations
 
@@ -13,11 +13,10 @@ from typing import Any
 import numpy as np
 
 from cdec.compilers import compile_grammar
-from cdec.core import CdecError, allocate_mask, open_artifact
+from cdec.core import CdecError, open_artifact
 from cdec.data.assets import evaluation_prompts
 from cdec.samplers import SAMPLERS, Request
 from tests.benchmarks.grammars.workloads import workloads
-from tests.benchmarks.processes import resident_bytes
 from tests.benchmarks.setting import Setting
 
 Row = tuple[str, str, str]
@@ -82,10 +81,10 @@ def compare(
     return ratio, 1000 * median(a for a, _ in pairs), 1000 * median(b for _, b in pairs)
 
 
-def compiled(source: str, vocabulary: Any, folder: str) -> Any:
+def compiled(source: str, vocabulary: Any, folder: str, lexer: Any = None) -> Any:
     """Compile a grammar and open it."""
     path = Path(folder) / "grammar.arrow"
-    compile_grammar(source, vocabulary, path, force=True, max_whitespace=None)
+    compile_grammar(source, vocabulary, path, lexer=lexer, force=True, max_whitespace=None)
     return open_artifact(path, vocabulary=vocabulary)
 
 
@@ -121,36 +120,3 @@ def print_decoding(setting: Setting) -> list[Row]:
         print(f"| {' | '.join(row)} |", flush=True)
         rows.append(row)
     return rows
-
-
-def random_json(rng: np.random.Generator, depth: int = 0) -> Any:
-    """Return a random JSON value."""
-    kind = int(rng.integers(0, 4 if depth > 4 else 6))
-    word = "".join(chr(c) for c in rng.integers(97, 123, int(rng.integers(1, 12))))
-    if kind == 4:
-        return [random_json(rng, depth + 1) for _ in range(int(rng.integers(0, 5)))]
-    if kind == 5:
-        return {f"{word}{i}": random_json(rng, depth + 1) for i in range(int(rng.integers(0, 5)))}
-    return [word, float(rng.normal()), bool(rng.integers(2)), None][kind]
-
-
-def print_memory(setting: Setting, documents: int) -> dict[int, int]:
-    """Replay random documents, a session each; print and return resident bytes by documents."""
-    model_vocabulary = setting.target().vocabulary
-    held: dict[int, int] = {}
-    rng = np.random.default_rng(0)
-    print("\n| documents | resident MiB |\n|---|---|")
-    with tempfile.TemporaryDirectory() as folder:
-        constraint = compiled(workloads()["json_free"]["lark"], model_vocabulary, folder)
-        mask = allocate_mask(1, model_vocabulary.width)
-        for number in range(1, documents + 1):
-            session = constraint.session("cpu")
-            states = session.start(1)
-            text = json.dumps(random_json(rng), indent=int(rng.integers(0, 3)) or None)
-            for token in model_vocabulary.encode([text])[0]:
-                session.fill_mask(states, mask)
-                states = session.advance(states, np.array([token]))
-            if number in (100, 1_000, 3_000, documents):
-                held[number] = resident_bytes()
-                print(f"| {number:,} | {held[number] / 2**20:.0f} |", flush=True)
-    return held
