@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, grammar_metadata
 from cdec.compilers.grammars.blanks import bound_blanks
 from cdec.compilers.grammars.definition import GrammarLimits, Lexer
+from cdec.compilers.grammars.lookaround.refine import refine
 from cdec.compilers.grammars.options import MAX_WHITESPACE, UNNAMED, Dialect, GrammarOptions
 from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.compilers.grammars.parser_choice import choose_parser
@@ -152,13 +153,22 @@ def build_grammar(
     report.describe(grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices))
     report.bound(blanks, options.max_whitespace)
     contexts = find_contexts(grammar, tables, parser.lexer)
+    looks_around = any(automaton.is_open for automaton in parser.automata)
     with clock.phase("scanner"):
-        scanner = build_scanner(
-            grammar, parser.automata, contexts.terminals, lexer=parser.lexer, limits=limits
-        )
+        if looks_around:
+            grammar, tables, contexts, scanner = refine(
+                grammar, parser.automata, tables, contexts, limits
+            )
+        else:
+            scanner = build_scanner(
+                grammar, parser.automata, contexts.terminals, lexer=parser.lexer, limits=limits
+            )
     with clock.phase("soundness"):
         made = Parts(grammar, contexts, scanner, tables)
-        made = prove(made, parser.lexer, vocabulary, report)
+        if looks_around:
+            report.sound_reason = "terminals look at what stands behind them, which may never come"
+        else:
+            made = prove(made, parser.lexer, vocabulary, report)
     with clock.phase("trie"):
         trie = TokenTrie.of(vocabulary)
     with clock.phase("trees"):

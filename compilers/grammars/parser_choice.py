@@ -100,7 +100,9 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
     lost = None
     if tables.resolved and lexer != "basic":
         lost = text_lost_by_shifting(grammar, tables, automata)
-    if lost is not None and lexer is None:
+    # subtle: `dynamic` does not follow terminals that look around; then lark's way is what is left.
+    looks_around = any(automaton.is_open for automaton in automata)
+    if lost is not None and lexer is None and not looks_around:
         why = f"where a rule could end or go on, going on as Lark does would refuse {lost!r}"
         return _not_lalr(analysed, why, {"text": lost}, limits)
     return _lalr(grammar, tables, automata, lexer, limits, lost)
@@ -199,8 +201,6 @@ def _generalised(
 
 def _lexed(terminal: Terminal, limits: GrammarLimits, competes: bool) -> ByteAutomaton:
     automaton = compile_terminal(terminal, prioritised=True, limits=limits)
-    if automaton.is_open:
-        raise open_terminal(terminal)
     if automaton.accepting[0]:
         if not competes:
             return without_empty(automaton)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import re
 import re._constants as sre  # type: ignore[import-not-found]
+from collections.abc import Collection, Sequence
 from typing import Any, NamedTuple, TypeAlias
 
 from cdec.compilers.grammars.automata.charsets import (
@@ -40,6 +41,19 @@ class Look(NamedTuple):
     body: int
     is_ahead: bool
     is_negative: bool
+
+
+def looks_within(goes: Sequence[Sequence[int]], looks: Collection[int], body: int) -> bool:
+    """Say whether a way through a program's nodes from ``body`` on looks around."""
+    pending, seen = [body], {body}
+    while pending:
+        node = pending.pop()
+        if node in looks:
+            return True
+        fresh = set(goes[node]) - seen
+        seen |= fresh
+        pending += fresh
+    return False
 
 
 def choices_of(kind: Any, flags: int) -> tuple[Choice, ...]:

@@ -1,4 +1,4 @@
-"""Which look-behind may see what stands before its pattern."""
+"""Which look-behind may see what stands before its pattern; where look-ahead may still come."""
 
 from __future__ import annotations
 
@@ -13,6 +13,21 @@ def outer_looks(program: Program) -> frozenset[int]:
         for node, look in program.looks.items()
         if not look.is_ahead and nearest.get(node, 0) < _width(program, look.body)
     )
+
+
+def looks_ahead(program: Program) -> frozenset[int]:
+    """Return the nodes from which a way through the program comes to a look-ahead."""
+    sources: dict[int, list[int]] = {}
+    for node, goes in enumerate(program.goes):
+        for target in goes:
+            sources.setdefault(target, []).append(node)
+    found = {node for node, look in program.looks.items() if look.is_ahead}
+    pending = list(found)
+    while pending:
+        fresh = set(sources.get(pending.pop(), ())) - found
+        found |= fresh
+        pending += fresh
+    return frozenset(found)
 
 
 def _distances(program: Program) -> dict[int, int]:

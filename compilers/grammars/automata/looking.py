@@ -64,7 +64,7 @@ class Looking:
         self.unknown = self._history(self._fresh)
         """The history of which nothing is known."""
         start = _atom_of(atoms, START_OF_TEXT)
-        self.first = self.unknown if start < 0 else self.history_after(self.unknown, start)
+        self.first = self.history_after(self.unknown, start)
         """The history at the start of a text."""
 
     def history_after(self, history: History, atom: int) -> History:
@@ -77,6 +77,11 @@ class Looking:
             ]
             self._history_steps[key] = self._history(tuple(sets))
         return self._history_steps[key]
+
+    def forget(self, history: History, kept: frozenset[int]) -> History:
+        """Return a history in which only the look-behind of some patterns knows anything."""
+        sets = zip(self._places, self._histories[history], self._fresh, strict=True)
+        return self._history(tuple(own if body in kept else new for body, own, new in sets))
 
     def begin(self, start: int, history: History) -> Threads:
         """Return the threads that begin at a node, first choice first."""
@@ -127,13 +132,9 @@ class Looking:
             return True
         end = self._end
         return all(
-            (end >= 0 and self._run_after(max(want, ~want), end, history) == CERTAIN) == (want >= 0)
+            (self._run_after(max(want, ~want), end, history) == CERTAIN) == (want >= 0)
             for want in wants
         )
-
-    def is_certain(self, run: int) -> bool:
-        """Say whether a run has matched."""
-        return run == CERTAIN
 
     def run_of(self, threads: Iterable[Thread]) -> int:
         """Return the number of a run: the order of its threads means nothing."""
@@ -275,4 +276,5 @@ def _joined(left: Wants, right: Wants) -> Wants | None:
 
 
 def _atom_of(atoms: Atoms, code: int) -> int:
-    return next((atom for low, high, atom in atoms.runs if low <= code <= high), -1)
+    """Return a character's atom; one of its own, which nothing reads, if it is in no charset."""
+    return next((atom for low, high, atom in atoms.runs if low <= code <= high), atoms.number)

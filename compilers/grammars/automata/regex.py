@@ -18,7 +18,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdec.compilers.grammars.automata.anchors import Look, choices_of
+from cdec.compilers.grammars.automata.anchors import Look, choices_of, looks_within
 from cdec.compilers.grammars.automata.charsets import Ranges, charset
 from cdec.compilers.grammars.automata.deep_calls import deep_calls
 from cdec.compilers.grammars.automata.pattern_checks import bracket_depth
@@ -210,22 +210,11 @@ class _Builder:
         Raises:
             RegexUnsupportedError: A look-behind that itself looks around.
         """
-        if not look.is_ahead and self._looks_within(look.body):
+        if not look.is_ahead and looks_within(self._program.goes, self._program.looks, look.body):
             raise self._unsupported(_NESTED)
         node = self._node(-1, (after,))
         self._program.looks[node] = look
         return node
-
-    def _looks_within(self, body: int) -> bool:
-        pending, seen = [body], {body}
-        while pending:
-            node = pending.pop()
-            if node in self._program.looks:
-                return True
-            fresh = set(self._program.goes[node]) - seen
-            seen |= fresh
-            pending += fresh
-        return False
 
     def _anchor(self, kind: Any, flags: int, after: int) -> int:
         """Build ``^ $ \\b \\B \\A \\Z`` as the look-around that they stand for."""

@@ -86,12 +86,30 @@ def build_scanner(
     starts = [store.add(row) for row in _start_rows(contexts, bases, keywords, edges, retyping)]
     delta = _construct(edges, retyping, competing, store, int(byte_class.max()) + 1, limits)
     match_offsets, matches = completed(edges, retyping, competing, *store.content()[::-1])
+    return smallest(byte_class, delta, match_offsets, matches, starts, len(automata))
+
+
+def smallest(
+    byte_class: NDArray[np.int32],
+    delta: NDArray[np.int32],
+    match_offsets: NDArray[np.int64],
+    matches: NDArray[np.int32],
+    starts: Sequence[int],
+    num_terminals: int,
+) -> Scanner:
+    """Return the smallest scanner that does as this one.
+
+    Args:
+        byte_class: int32[256]. delta: int32[n, K].
+        match_offsets: int64[n + 1]. matches: int32, completed on entering a state.
+        starts: State of each context. num_terminals: Upper bound of their numbers.
+    """
     labels = _labels(match_offsets, matches)
     delta, old, context_start = minimised(delta, labels, np.array(starts, np.int32))
     byte_class, delta = merge_classes(byte_class, delta)
-    match_offsets, matches = _selected(match_offsets, matches, old)
-    live = live_rows(delta, match_offsets, matches, len(automata))
-    return Scanner(byte_class, delta, match_offsets, matches, *live, context_start)
+    offsets, kept = _selected(match_offsets, matches, old)
+    live = live_rows(delta, offsets, kept, num_terminals)
+    return Scanner(byte_class, delta, offsets, kept, *live, context_start)
 
 
 def _join(

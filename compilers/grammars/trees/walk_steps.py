@@ -97,13 +97,16 @@ def _put_sorted(scratch: Any, n: int, path: int, state: int, begun: int) -> int:
 def _enter_lexing(
     scanner: WalkScanner, arena: Arena, n: int, path: int, state: int, begun: int
 ) -> int:
-    """Append the reading that enters ``state`` and, if that completes a terminal, its end."""
+    """Append the reading that enters ``state`` and the ends of the terminals that it completes."""
     if scanner.live_row[state] >= 0:
         n = _put(arena.scratch, n, path, state, begun)
-    at = scanner.match_offsets[state]
-    if at < scanner.match_offsets[state + 1]:
-        shift = intern_path(arena, path, np.int64(scanner.match_terminals[at]), NONE, NONE)
-        n = _put(arena.scratch, n, shift, PENDING, begun)
+    last = np.int64(NONE)
+    for at in range(scanner.match_offsets[state], scanner.match_offsets[state + 1]):
+        terminal = np.int64(scanner.match_terminals[at])
+        if terminal != last:
+            shift = intern_path(arena, path, terminal, NONE, NONE)
+            n = _put(arena.scratch, n, shift, PENDING, begun)
+        last = terminal
     return n
 
 
@@ -126,7 +129,7 @@ def step_lexing(scanner: WalkScanner, arena: Arena, walk: int, k: int) -> int:
             if state < 0:
                 continue
             n = _enter_lexing(scanner, arena, n, path, state, max(begun, 1))
-            if match_offsets[state] < match_offsets[state + 1]:
+            if match_offsets[state] + 1 == match_offsets[state + 1]:
                 # What was read after an earlier end of this terminal has become void.
                 while at < stop and _is_below(paths, np.int64(branches[at, PATH]), path):
                     at += 1

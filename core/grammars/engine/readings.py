@@ -107,7 +107,10 @@ def _is_live(e: int, at: int) -> bool:
 
 @inner
 def _step_ordered(e: int, byte_class: int, n: int, counts: bool) -> int:
-    """Move ordered readings over one byte; the first that completes a terminal ends the list."""
+    """Move ordered readings over one byte; one that completes a single terminal ends the list.
+
+    Several are ends of which the text behind them chooses: the readings after them stay.
+    """
     if not _room(e, n + 1):
         return 0
     old, new, m = int32s(e, f.READINGS), int32s(e, f.READINGS_NEXT), 0
@@ -118,12 +121,13 @@ def _step_ordered(e: int, byte_class: int, n: int, counts: bool) -> int:
             continue
         if _is_live(e, at):
             m = _append(new, m, at, stack, ended)
-        match = offsets[at]
-        if match < offsets[at + 1] and 0 <= match < size(e, f.MATCH_TERMINALS):
+        low, high = span(offsets, at, size(e, f.MATCH_TERMINALS))
+        for match in range(low, high):
             below = after_terminal(e, stack, terminals[match])
-            if below != f.FAIL:
+            if below != f.FAIL and _room(e, m + 2):
                 fresh = _start_of(e, below, terminals[match])
                 m = _append(new, m, fresh, below, ended + 1 if counts else 0)
+        if high == low + 1:
             break
     for i in range(3 * m):
         old[i] = new[i]
