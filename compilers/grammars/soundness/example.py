@@ -9,7 +9,7 @@ import numpy as np
 from cdec.compilers.grammars.soundness.dead_ends import Parser, Stack
 from cdec.compilers.grammars.soundness.parts import Parts
 
-_MAX_STEPS = 8_000
+_MAX_STEPS = 40_000
 """Bytes to try, shortest texts first: some tenths of a second."""
 
 _Reading = tuple[Stack, int]

@@ -14,6 +14,7 @@ from cdec.core import Vocabulary
 from cdec.core.errors import CdecError
 from tests.core.grammars.walks import accepts, alive_bytes, completes, walk
 from tests.laws.grammar_cases import byte_vocabulary, random_grammar, texts_over
+from tests.laws.sessions import assert_session_laws
 
 VOCABULARY = byte_vocabulary()
 LEFT_OUT = "what nothing completes is left out"
@@ -154,6 +155,14 @@ def test_a_byte_without_a_token_matters_where_no_other_does(pattern: str, is_sou
     assert constraint.metadata["cdec.sound_reason"].startswith(
         LEFT_OUT if is_sound else "soundness unproved: tokens can run out inside A"
     )
+
+
+@pytest.mark.parametrize("name", ["half a character", "what is ignored holds back"])
+def test_the_laws_of_sessions_hold_without_what_nothing_completes(name: str) -> None:
+    source, _ = UNSOUND[name]
+    constraint, again = made(source), made(source)
+    assert all(map(np.array_equal, constraint.arrays, again.arrays))
+    assert_session_laws(constraint, [], np.random.default_rng(5), walks=6, max_steps=12)
 
 
 def test_copies_of_a_terminal_have_one_name() -> None:
