@@ -24,6 +24,8 @@ _SCANNER = (
     *("byte_class", "delta", "match_offsets", "match_terminals"),
     *("live_row", "live_offsets", "live_terminals", "context_start"),
 )
+_SHOWN = 3
+"""Literals of a list that stand for it in messages."""
 _TABLES = (
     *("action_offsets", "action_terminals", "action_values"),
     *("goto_offsets", "goto_symbols", "goto_states"),
@@ -143,7 +145,11 @@ def _pattern(terminal: Terminal) -> str:
 
 
 def _shown(terminal: Terminal) -> str:
-    """Return a literal as it is written, any other terminal by its name."""
+    """Return a literal as it is written, a list of them in short, any other terminal by name."""
+    if terminal.is_string and terminal.words:
+        shown = [json.dumps(w, ensure_ascii=False) for w in sorted(terminal.words)[:_SHOWN]]
+        more = len(terminal.words) - _SHOWN
+        return " | ".join([*shown, f"{more:,} more"] if more > 0 else shown)
     if terminal.is_string:
         return json.dumps(terminal.value, ensure_ascii=False)
     return terminal.name

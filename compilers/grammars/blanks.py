@@ -127,7 +127,7 @@ def _obstacle(
         if number in blank:
             continue
         if terminal.is_string:
-            begins = terminal.value[:1] in characters
+            begins = any(text[:1] in characters for text in terminal.literals)
         else:
             automaton = compile_terminal(terminal, prioritised=False, limits=limits)
             begins = any(_reads(automaton, character, whole=False) for character in characters)

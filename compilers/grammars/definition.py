@@ -25,6 +25,8 @@ class Terminal:
         flags: Of ``imslux``.
         priority: Higher wins where terminals compete.
         line, column: Where it is defined, from 1; 0 where unknown.
+        words: Of a long list of literals that compete as one; ``value`` is then the regular
+            expression of them, and ``is_string`` says that each could be a keyword.
     """
 
     name: str
@@ -35,6 +37,12 @@ class Terminal:
     priority: int = 0
     line: int = 0
     column: int = 0
+    words: tuple[str, ...] = ()
+
+    @property
+    def literals(self) -> tuple[str, ...]:
+        """The texts of a literal or of a list of them; of a regular expression none."""
+        return (self.words or (self.value,)) if self.is_string else ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -191,6 +191,7 @@ def refine(
 ) -> None:
     """Refine ``blocks`` int32[n], in place, until all edges respect them; no further than that.
 
+    ``blocks`` are numbered from 0 to ``num_blocks`` without a gap.
     After r rounds states are in one block where no text of at most r letters tells them apart;
     ``rounds`` is the most that are done, -1: as many as there are. Cost: the first round is O(n K),
     a later one O(K) for every state with a successor that was renamed.

@@ -77,7 +77,9 @@ def ends_early(terminal: Terminal) -> bool:
     Args:
         terminal: With a pattern that ``re`` reads. Cost: linear in it.
     """
-    return not terminal.is_string and "?" in terminal.pattern and examine(terminal.pattern).is_lazy
+    if terminal.is_string or terminal.words or "?" not in terminal.pattern:
+        return False
+    return examine(terminal.pattern).is_lazy
 
 
 def looks_around(parsed: Any) -> bool:

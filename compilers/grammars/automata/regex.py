@@ -21,6 +21,7 @@ from typing import Any
 from cdec.compilers.grammars.automata.anchors import Look, choices_of, looks_within
 from cdec.compilers.grammars.automata.charsets import Ranges, charset
 from cdec.compilers.grammars.automata.deep_calls import deep_calls
+from cdec.compilers.grammars.automata.naming import place, where
 from cdec.compilers.grammars.automata.pattern_checks import bracket_depth
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.core.errors import LimitError
@@ -94,20 +95,6 @@ def parse_program(terminal: Terminal, limits: GrammarLimits) -> Program:
     except RecursionError:
         raise _nesting_error(terminal, limits) from None
     return _Builder(terminal, limits).run(tree, int(tree.state.flags))
-
-
-def where(terminal: Terminal) -> str:
-    """Name ``terminal`` and its line for a message."""
-    line = f" (line {terminal.line})" if terminal.line else ""
-    return f"terminal {terminal.name}{line}"
-
-
-def place(terminal: Terminal) -> dict[str, object]:
-    """Return ``terminal``'s name and, where known, place as an error's details."""
-    details: dict[str, object] = {"name": terminal.name}
-    if terminal.line:
-        details |= {"line": terminal.line, "column": terminal.column}
-    return details
 
 
 def _check_nesting(terminal: Terminal, limits: GrammarLimits) -> None:

@@ -12,6 +12,7 @@ from cdec.compilers.grammars.automata.regex import parse_program
 from cdec.compilers.grammars.automata.surroundings import determinise_looking
 from cdec.compilers.grammars.automata.threads import determinise, too_many_states
 from cdec.compilers.grammars.automata.utf8 import byte_tree, expand, partition
+from cdec.compilers.grammars.automata.words import words_automaton
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
 
 
@@ -76,6 +77,11 @@ def compile_terminal(
         RegexUnsupportedError: The pattern is not regular.
         LimitError: A limit is passed.
     """
+    if terminal.words:
+        byte_class, delta, accepts = words_automaton(terminal.words)
+        if len(delta) > limits.max_states:
+            raise too_many_states(terminal, limits)
+        return ByteAutomaton(PackedDelta(byte_class, delta), accepts.tolist())
     if terminal.is_string and terminal.flags.isdisjoint("il"):
         literal = _literal(terminal.value)
         if literal is not None:

@@ -12,7 +12,8 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program, place, where
+from cdec.compilers.grammars.automata.naming import place, where
+from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program
 from cdec.compilers.grammars.automata.row_store import RowStore, grown_rows
 from cdec.compilers.grammars.automata.thread_kernels import FULL, Threads, step_threads
 from cdec.compilers.grammars.automata.utf8 import Atoms

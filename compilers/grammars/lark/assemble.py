@@ -19,6 +19,7 @@ from cdec.compilers.grammars.lark.render import render
 from cdec.compilers.grammars.lark.scan import Outline
 from cdec.compilers.grammars.lark.templates import LimitedTemplates
 from cdec.compilers.grammars.lark.terminals import TerminalReader, terminal_definitions
+from cdec.compilers.grammars.lark.word_lists import MixedListError, WordList
 from cdec.core.grammars.errors import (
     GrammarDuplicateError,
     GrammarError,
@@ -49,7 +50,13 @@ class Production:
 
 
 def assemble(
-    loaded: Loaded, outline: Outline, limits: GrammarLimits, *, start: str, is_closed: bool
+    loaded: Loaded,
+    outline: Outline,
+    limits: GrammarLimits,
+    lists: Mapping[str, WordList],
+    *,
+    start: str,
+    is_closed: bool,
 ) -> Grammar:
     """Expand and number a loaded grammar.
 
@@ -57,6 +64,7 @@ def assemble(
         loaded: Its definitions.
         outline: The source.
         limits: Limits.
+        lists: Lists of literals that Lark was shown as terminals, by name.
         start: The start rule.
         is_closed: The source alone says it all: nothing was imported from files.
 
@@ -65,18 +73,23 @@ def assemble(
 
     Raises:
         GrammarError, LimitError: As ``read_lark``.
+        MixedListError: A list cannot be set apart.
     """
     definitions = terminal_definitions(loaded.terminals)
+    _check_lists(lists, definitions)
     expander = Expander(limits)
     productions, written_out = _productions(loaded.rules, definitions, expander, outline, limits)
     kept = _used(productions, start, expander)
     names = {expander.symbol(s)[1] for p in kept for s in p.symbols if expander.symbol(s)[0]}
     names.update(loaded.ignored)
-    terminals = TerminalReader(outline, limits).read([d for d in definitions if d.name in names])
-    grammar = _numbered(kept, terminals, expander, start, outline)
+    reader = TerminalReader(outline, limits, lists)
+    terminals = reader.read([d for d in definitions if d.name in names])
+    grammar = _numbered(kept, terminals, expander, start, outline, reader.terminals_of)
     ignored = frozenset(i for i, t in enumerate(terminals) if t.name in loaded.ignored)
     unused = _unused_names(productions, kept, outline)
     is_readable = is_closed and written_out <= _LARK_WRITES
+    if lists and not is_readable:
+        raise MixedListError
     rendered = "" if is_readable else render(terminals, *grammar, start, ignored)
     return Grammar(
         terminals=terminals,
@@ -90,6 +103,15 @@ def assemble(
         notices=(unreachable_notice(unused),) if unused else (),
         plain=rendered if is_closed else "",
     )
+
+
+def _check_lists(lists: Mapping[str, WordList], definitions: Sequence[Any]) -> None:
+    """Refuse lists with a literal that is a named terminal, which an import may have brought."""
+    named = {
+        d.pattern.value for d in definitions if d.name not in lists and d.pattern.type == "str"
+    }
+    if any(not (words.is_terminal or named.isdisjoint(words.words)) for words in lists.values()):
+        raise MixedListError
 
 
 def _productions(
@@ -199,14 +221,23 @@ def _numbered(
     expander: Expander,
     start: str,
     outline: Outline,
+    terminals_of: Mapping[str, Sequence[str]],
 ) -> tuple[tuple[str, ...], tuple[Rule, ...]]:
-    """Return the names of the nonterminals and the rules over numbers."""
+    """Return the names of the nonterminals and the rules over numbers.
+
+    ``terminals_of``: lists of literals, with their terminals; several are a rule of their own.
+    """
     names = list(dict.fromkeys(production.origin for production in productions))
-    numbers: Mapping[tuple[bool, str], int] = {
+    divided = {name: parts for name, parts in terminals_of.items() if len(parts) > 1}
+    names += [f"__{name.strip('_').lower()}" for name in divided]
+    numbers: dict[tuple[bool, str], int] = {
         **{(True, terminal.name): i for i, terminal in enumerate(terminals)},
         **{(False, name): ~i for i, name in enumerate(names)},
     }
     rules = []
+    for at, (name, parts) in enumerate(divided.items(), len(names) - len(divided)):
+        rules += [Rule(at, (numbers[True, part],)) for part in parts]
+        numbers[True, name] = ~at
     for production in productions:
         symbols = [expander.symbol(symbol) for symbol in production.symbols]
         missing = next((name for key in symbols if key not in numbers for name in key[1:]), None)

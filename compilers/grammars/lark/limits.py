@@ -6,6 +6,7 @@ from itertools import pairwise
 
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.lark.scan import Outline, Statement
+from cdec.compilers.grammars.lark.word_lists import long_runs
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import GrammarSyntaxError, TerminalRecursionError
 
@@ -81,6 +82,7 @@ def _check_counts(outline: Outline, limits: GrammarLimits) -> None:
 def _check_rules(outline: Outline, limits: GrammarLimits) -> None:
     rules = [s for s in outline.definitions() if not s.is_terminal]
     alternatives = sum(token.text == "|" for rule in rules for token in rule.body) + len(rules)
+    alternatives -= sum(len(run) for _, run in long_runs(outline))
     if alternatives > limits.max_rules:
         raise too_many_rules(alternatives, limits)
 

@@ -8,6 +8,7 @@ same result. Before that the outline of the text is checked, so that errors have
 from __future__ import annotations
 
 import warnings
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from cdec.compilers.grammars.lark.limits import check_limits
 from cdec.compilers.grammars.lark.literals import check_literals
 from cdec.compilers.grammars.lark.names import check_names
 from cdec.compilers.grammars.lark.scan import Outline, read_outline
+from cdec.compilers.grammars.lark.word_lists import MixedListError, WordList, find_word_lists
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.grammars.errors import (
     GrammarError,
@@ -64,17 +66,29 @@ def read_lark(
                 line=1,
                 column=1,
             )
-        return _read(outline, start or "start", limits, allow_imports)
+        text, lists = outline.text, dict[str, WordList]()
+        if allow_imports is None:
+            text, lists = find_word_lists(outline)
+        try:
+            return _read(outline, text, lists, start or "start", limits, allow_imports)
+        except MixedListError:
+            return _read(outline, outline.text, {}, start or "start", limits, allow_imports)
 
 
 def _read(
-    outline: Outline, start: str, limits: GrammarLimits, allow_imports: Path | None
+    outline: Outline,
+    text: str,
+    lists: Mapping[str, WordList],
+    start: str,
+    limits: GrammarLimits,
+    allow_imports: Path | None,
 ) -> Grammar:
     loader = ImportLoader(allow_imports, limits, _importer(limits, allow_imports))
     try:
-        builder = _loaded(outline, loader, allow_imports)
+        builder = _loaded(outline, text, loader, allow_imports)
         loaded = loaded_definitions(builder, outline, start)
-        return assemble(loaded, outline, limits, start=start, is_closed=not loader.loaded)
+        is_closed = not loader.loaded
+        return assemble(loaded, outline, limits, lists, start=start, is_closed=is_closed)
     except VisitError as error:
         if isinstance(error.orig_exc, CdecError):
             raise error.orig_exc from None
@@ -89,13 +103,13 @@ def _read(
         ) from None
 
 
-def _loaded(outline: Outline, loader: ImportLoader, allow_imports: Path | None) -> Any:
+def _loaded(outline: Outline, text: str, loader: ImportLoader, allow_imports: Path | None) -> Any:
     """Let Lark parse the grammar and resolve its imports."""
     builder = GrammarBuilder(False, [loader])
     # subtle: relative imports are resolved against the folder of this name; it is never opened.
     origin = "<string>" if allow_imports is None else str(allow_imports / "<grammar>")
     try:
-        builder.load_grammar(outline.text, origin)
+        builder.load_grammar(text, origin)
     except (AssertionError, AttributeError, LookupError, TypeError, ValueError) as error:
         # Lark trips over some mistakes, or over describing them; what it tripped over is chained.
         raise translate(error, outline) from None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
+from operator import itemgetter
+from types import MappingProxyType
 from typing import Any
 
 from lark import Tree
@@ -18,6 +20,7 @@ from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.compilers.grammars.lark.imports import imports_of
 from cdec.compilers.grammars.lark.literals import read_literal, too_deep
 from cdec.compilers.grammars.lark.scan import Outline, Token
+from cdec.compilers.grammars.lark.word_lists import Order, WordList, grouped, pattern_of
 from cdec.core.grammars.errors import (
     EmptyTerminalError,
     RegexSyntaxError,
@@ -81,11 +84,22 @@ class TerminalReader:
     Args:
         outline: Where they are defined.
         limits: Limits.
+        lists: Lists of literals that Lark was shown as terminals, by name.
+
+    Attributes:
+        terminals_of: Of each list that ``read`` met: the names of its terminals.
     """
 
-    def __init__(self, outline: Outline, limits: GrammarLimits) -> None:
+    def __init__(
+        self,
+        outline: Outline,
+        limits: GrammarLimits,
+        lists: Mapping[str, WordList] = MappingProxyType({}),
+    ) -> None:
         self.outline = outline
         self.limits = limits
+        self.lists = lists
+        self.terminals_of: dict[str, list[str]] = {}
         self._literals: dict[str, Token] = {}
         self._definitions: dict[str, list[Token]] = {}
         for statement in outline.statements:
@@ -112,10 +126,48 @@ class TerminalReader:
             RegexSyntaxError: A pattern that ``re`` refuses.
             RegexUnsupportedError: A pattern that is not regular.
             LimitError: Brackets that nest too deep.
+            MixedListError: A list of literals that cannot be set apart from the other terminals.
         """
-        read = [(self._read(definition), definition.pattern) for definition in definitions]
-        read.sort(key=lambda t: (-t[0].priority, -t[1].max_width, -len(t[1].value), t[0].name))
-        return tuple(terminal for terminal, _ in read)
+        listed = [self.lists[d.name] for d in definitions if d.name in self.lists]
+        in_rules = {words.name for words in listed if not words.is_terminal}
+        alone = [self._ordered(d) for d in definitions if d.name not in in_rules]
+        alone.sort(key=itemgetter(0))
+        terminals = [terminal for _, terminal in alone]
+        groups = grouped((w for w in listed if not w.is_terminal), alone)
+        for place, name, words in reversed(groups):
+            terminals.insert(place, self._list(name, words, 0, is_string=True))
+        return tuple(terminals)
+
+    def _ordered(self, definition: Any) -> tuple[Order, Terminal]:
+        """Return a terminal, and what it is ordered by."""
+        words = self.lists.get(str(definition.name))
+        if words is None:
+            terminal, width = self._read(definition), definition.pattern.max_width
+        else:
+            priority = definition.priority
+            terminal = self._list(words.name, words.words, priority, is_string=False)
+            width = max(map(len, words.words))
+        return (-terminal.priority, -width, -len(terminal.value), terminal.name), terminal
+
+    def _list(
+        self, name: str, words: tuple[str, ...], priority: int, *, is_string: bool
+    ) -> Terminal:
+        """Return the terminal of a list of literals, or of a part of one."""
+        place = self.outline.place(self.lists[name].position)
+        parts = self.terminals_of.setdefault(name, [])
+        parts.append(f"{name}_{len(parts)}" if parts else name)
+        is_one = is_string and len(words) == 1
+        pattern = re.escape(words[0]) if is_one else pattern_of(words)
+        return Terminal(
+            name=parts[-1],
+            pattern=pattern,
+            value=words[0] if is_one else pattern,
+            is_string=is_string,
+            priority=priority,
+            line=place["line"],
+            column=place["column"],
+            words=() if is_one else words,
+        )
 
     def _read(self, definition: Any) -> Terminal:
         pattern, name = definition.pattern, str(definition.name)

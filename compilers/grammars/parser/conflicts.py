@@ -117,7 +117,7 @@ def terminal_name(grammar: Grammar, terminal: int) -> str:
     if terminal == len(grammar.terminals):
         return "the end of the text"
     found = grammar.terminals[terminal]
-    return f'"{found.value}"' if found.is_string else found.name
+    return f'"{found.value}"' if found.is_string and not found.words else found.name
 
 
 def rule_text(grammar: Grammar, rule: Rule, dot: int | None = None) -> str:

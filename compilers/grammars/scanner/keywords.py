@@ -37,7 +37,8 @@ def find_keywords(terminals: Sequence[Terminal], automata: Sequence[ByteAutomato
     """
     literals: dict[int, list[tuple[int, bytes]]] = {}
     for number, terminal in enumerate(terminals):
-        spelled = _spelled(terminal) if terminal.is_string else b""
+        # Of the literals of a list all or none are keywords, so one speaks for all.
+        spelled = _spelled(terminal.literals[0]) if terminal.is_string else b""
         if spelled:
             literals.setdefault(terminal.priority, []).append((number, spelled))
     retyped: dict[int, list[int]] = {}
@@ -55,9 +56,9 @@ def find_keywords(terminals: Sequence[Terminal], automata: Sequence[ByteAutomato
     )
 
 
-def _spelled(terminal: Terminal) -> bytes:
+def _spelled(text: str) -> bytes:
     try:
-        return terminal.value.encode()
+        return text.encode()
     except UnicodeEncodeError:  # no UTF-8 text holds a lone surrogate
         return b""
 

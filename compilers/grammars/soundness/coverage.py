@@ -63,7 +63,8 @@ def require_spellable(
         delta = np.asarray(automaton.delta)
         if _accepts_within(delta, automaton.accepting, alone):
             continue
-        text = terminal.value.encode() if terminal.is_string else b""
+        is_one = terminal.is_string and not terminal.words
+        text = terminal.value.encode() if is_one else b""
         pieces = pieces or _Pieces(vocabulary)
         if not _accepts_within(delta, automaton.accepting, present) or (
             text and "i" not in terminal.flags and not pieces.can_spell(text)
@@ -125,7 +126,7 @@ def _unspellable(
 ) -> UntokenizableError:
     details: dict[str, Any] = {"name": terminal.name}
     shown = f"terminal {terminal.name}"
-    if terminal.is_string:
+    if terminal.is_string and not terminal.words:
         details["literal"] = terminal.value
         shown = f"the literal {terminal.value!r}"
     if terminal.line:

@@ -234,8 +234,10 @@ class PendingMatches:
         viable = np.array([bool(terminals) for terminals in self._ends], np.bool_)[pairs[:, 1]]
         # Row 0 is the match that has completed.
         delta = np.concatenate([np.full((1, follow.shape[1]), -1, np.int32), follow])
-        blocks = np.concatenate([[0], np.where(viable, 1, 2)]).astype(np.int32)
-        refine(delta, *predecessors(delta), blocks, 3, -1)
+        kinds = np.concatenate([[0], np.where(viable, 1, 2)])
+        values, blocks = np.unique(kinds, return_inverse=True)
+        blocks = blocks.ravel().astype(np.int32)
+        refine(delta, *predecessors(delta), blocks, len(values), -1)
         _, first, classes = np.unique(blocks[1:], return_index=True, return_inverse=True)
         class_of = np.concatenate([[TAKEN], classes.ravel() + 2])
         steps = np.where(follow[first] >= 0, class_of[follow[first]], NOTHING_PENDING)

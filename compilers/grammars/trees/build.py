@@ -13,10 +13,15 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.trees.assembly import assemble
-from cdec.compilers.grammars.trees.classes import classes_within, longest_inside, state_labels
+from cdec.compilers.grammars.trees.classes import (
+    classes_below,
+    classes_within,
+    longest_inside,
+    state_labels,
+)
 from cdec.compilers.grammars.trees.enters import find_enters
 from cdec.compilers.grammars.trees.token_trie import TokenTrie
-from cdec.compilers.grammars.trees.walk_kernels import WalkTrie, classes_below
+from cdec.compilers.grammars.trees.walk_kernels import WalkTrie
 from cdec.compilers.grammars.trees.walk_steps import WalkScanner
 from cdec.compilers.grammars.trees.worker import TreeWorker
 from cdec.core.errors import LimitError

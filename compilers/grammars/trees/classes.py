@@ -43,6 +43,30 @@ def classes_within(
 
 
 @njit(cache=True, nogil=True)
+def classes_below(classes: Any, depth: Any, below: Any, height: Any) -> None:
+    """Write for every node the classes on edges below it and the number of levels there.
+
+    Classes from 63 on share a bit.
+    """
+    open_nodes = np.empty(depth.max() + 1 if len(depth) else 1, np.int64)
+    held = 0
+    for node in range(len(depth) + 1):
+        level = depth[node] if node < len(depth) else 1
+        while held >= level:
+            inner = open_nodes[held]
+            if held > 1:
+                own = np.uint64(1) << np.uint64(min(classes[inner], 63))
+                outer = open_nodes[held - 1]
+                below[outer] |= below[inner] | own
+                height[outer] = max(height[outer], height[inner] + 1)
+            held -= 1
+        if node < len(depth):
+            below[node], height[node] = np.uint64(0), 0
+            open_nodes[level] = node
+            held = level
+
+
+@njit(cache=True, nogil=True)
 def longest_inside(delta: Any, classes: Any, depth: Any, skip: Any) -> int:
     """Return a bound on the bytes of a token that are read before its first terminal stops.
 
