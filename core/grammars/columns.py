@@ -6,7 +6,8 @@ is a set of competing terminals; a terminal begins in ``context_start[x]``.
 
 * ``contextual``/``basic``: entering a state completes at most one terminal (priorities, keywords
   and leftmost-first alternatives are compiled in). The context is that of the LR state on top of
-  the stack: ``lr_context[state]``.
+  the stack: ``lr_context[state]``. Where terminals look around, a state may complete several (one
+  alone stands twice): ends of which the text behind them chooses at most one.
 * ``dynamic``: entering a state completes any number of terminals; the context is that of the last
   completed terminal: ``terminal_context[t]``, at the start of the text ``lr_context[0]``.
 
@@ -34,7 +35,8 @@ and the bytes since then are read anew, then the fallback of that, and so on. En
 completes t replaces all that follows by (stack after t, start of a terminal), or by nothing if t
 cannot be shifted; a reading whose scanner dies leaves its place to its fallback. So is ``1..2``
 read with NUMBER ``[0-9]+(\\.[0-9]+)?``: after ``1.`` the list is (inside NUMBER, before a digit),
-(after NUMBER, one dot into ``..``). Only the last reading may be at the start of a terminal. The
+(after NUMBER, one dot into ``..``). A state that completes several adds a reading
+for each and replaces nothing. Else only the last reading may be at the start of a terminal. The
 text is complete if the last one is and its stack accepts the end. In ``dynamic`` a decoding state
 is a set of such pairs, and every completed terminal adds one.
 """

@@ -108,7 +108,8 @@ def _declared(outline: Outline, token: Token) -> GrammarUnsupportedError:
     return GrammarUnsupportedError(
         f"{outline.where(token.position)}: %declare {token.text}: a declared terminal has no text, "
         "so no token sequence spells it",
-        hint=f"define it: {token.text}: ...",
+        hint=f"define it: {token.text}: ...; for blocks that indentation marks, define the tokens "
+        'around them as a text can spell them ("{" and "}")',
         name=token.text,
         **outline.place(token.position),
     )

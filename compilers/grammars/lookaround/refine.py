@@ -13,7 +13,8 @@ from numpy.typing import NDArray
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits
 from cdec.compilers.grammars.lookaround.boundary import Boundary
 from cdec.compilers.grammars.lookaround.rows import End, Row, Rows
-from cdec.compilers.grammars.lookaround.tables import Variants, split_tables
+from cdec.compilers.grammars.lookaround.tables import split_tables
+from cdec.compilers.grammars.lookaround.variants import Ahead, Variants
 from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.scanner.build import Scanner, smallest
 from cdec.compilers.grammars.scanner.contexts import Contexts
@@ -58,10 +59,18 @@ def refine(
     rows = Rows(grammar, automata, _keywords(grammar, automata), limits)
     scanner = _Scanner(rows, grammar, contexts, limits)
     variants = scanner.explore(tables)
-    split, numbered = split_tables(tables, grammar, contexts, variants, scanner.may_end)
     names = grammar.terminals + tuple(grammar.terminals[number] for number, _ in variants.ends)
-    refined = replace(grammar, terminals=names)
-    return Refined(refined, split, numbered, scanner.finish(len(names), variants))
+    finished = scanner.finish(len(names), variants)
+    ahead = Ahead(scanner.may_end, _live(finished))
+    split, numbered = split_tables(tables, grammar, contexts, variants, ahead)
+    return Refined(replace(grammar, terminals=names), split, numbered, finished)
+
+
+def _live(scanner: Scanner) -> list[frozenset[int]]:
+    """Return the terminals that can end after each context's start."""
+    offsets, terminals = scanner.live_offsets.tolist(), scanner.live_terminals.tolist()
+    rows = scanner.live_row[scanner.context_start].tolist()
+    return [frozenset(terminals[offsets[row] : offsets[row + 1]]) for row in rows]
 
 
 class _Scanner:

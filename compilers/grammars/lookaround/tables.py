@@ -11,81 +11,17 @@ new boundary: ``X' -> X I``. No look-ahead set changes by that.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
 from itertools import accumulate, pairwise
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import Grammar, Rule
-from cdec.compilers.grammars.lookaround.rows import End
+from cdec.compilers.grammars.lookaround.variants import Ahead, Pair, Variants
 from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.scanner.contexts import Contexts
-
-Pair = tuple[int, int]
-"""An LR state, or a terminal, and the number of a boundary."""
-
-
-@dataclass(slots=True)
-class Variants:
-    """Which boundaries can stand where, while they are being found.
-
-    Attributes:
-        plain, first: The boundary that says nothing; that at the start of a text.
-        starts: LR states at boundaries -> number of the scanner's context.
-        waiting: Those that have none yet.
-        ends: Terminals with a boundary, which get numbers of their own behind all others.
-        dropped: For each boundary what ignored terminals may change it to.
-    """
-
-    plain: int
-    first: int
-    starts: dict[Pair, int] = field(default_factory=dict)
-    waiting: list[Pair] = field(default_factory=list)
-    ends: list[Pair] = field(default_factory=list)
-    dropped: dict[int, dict[Pair, None]] = field(default_factory=dict)
-    _met: set[Pair] = field(default_factory=set)
-    _numbers: dict[End, int] = field(default_factory=dict)
-    _places: dict[Pair, int] = field(default_factory=dict)
-
-    def add(self, state: int, boundary: int) -> None:
-        """Note that an LR state is met at a boundary, and behind what is ignored there."""
-        pending = [boundary]
-        while pending:
-            pair = state, pending.pop()
-            if pair not in self._met:
-                self._met.add(pair)
-                self.waiting.append(pair)
-                pending += (after for _, after in self.dropped.get(pair[1], ()))
-
-    def end(
-        self, tables: ParseTables, ignored: frozenset[int], origin: int, end: End, after: int
-    ) -> None:
-        """Note that a terminal ends with a boundary; ``origin`` is where an ignored one began."""
-        if end in self._numbers:
-            return
-        is_ignored = end.terminal in ignored
-        if after == (origin if is_ignored else self.plain):
-            self._numbers[end] = end.terminal
-        else:
-            variant = end.terminal, after
-            place = self._places.setdefault(variant, len(self.ends))
-            if place == len(self.ends):
-                self.ends.append(variant)
-            self._numbers[end] = len(tables.contexts_after) + place
-        if not is_ignored:
-            for state in tables.contexts_after[end.terminal].tolist():
-                self.add(state, after)
-        elif after != origin:
-            self.dropped.setdefault(origin, {})[end.terminal, after] = None
-            for state, boundary in list(self._met):
-                if boundary == origin:
-                    self.add(state, after)
-
-    def number(self, end: End) -> int:
-        """Return the number of the terminal that ends so."""
-        return self._numbers[end]
 
 
 def split_tables(
@@ -93,16 +29,16 @@ def split_tables(
     grammar: Grammar,
     contexts: Contexts,
     variants: Variants,
-    may_end: Callable[[int], bool],
+    ahead: Ahead,
 ) -> tuple[ParseTables, Contexts]:
     """Return the tables over the variants, and the contexts of their states.
 
     Args:
         tables: LALR(1). grammar: Its grammar. contexts: Of the tables.
         variants: All that can be met.
-        may_end: Says of a boundary whether the text may end there.
+        ahead: What can come; a shift to where nothing can is left out.
     """
-    return _Split(tables, grammar, contexts, variants, may_end).run()
+    return _Split(tables, grammar, contexts, variants, ahead).run()
 
 
 class _Split:
@@ -114,10 +50,10 @@ class _Split:
         grammar: Grammar,
         contexts: Contexts,
         variants: Variants,
-        may_end: Callable[[int], bool],
+        ahead: Ahead,
     ) -> None:
         self._tables, self._grammar, self._contexts = tables, grammar, contexts
-        self._variants, self._may_end = variants, may_end
+        self._variants, self._may_end = variants, ahead.may_end
         self._old_end = len(grammar.terminals)
         self._end = self._old_end + len(variants.ends)
         self._of: dict[int, list[Pair]] = {}
@@ -135,6 +71,17 @@ class _Split:
             tables.action_offsets, tables.action_terminals, tables.action_values
         )
         self._old_gotos = _ragged(tables.goto_offsets, tables.goto_symbols, tables.goto_states)
+        self._dead = {pair for pair in self._copies if not self._leads_on(pair, ahead)}
+
+    def _leads_on(self, pair: Pair, ahead: Ahead) -> bool:
+        """Say whether the text may end at a pair, or some terminal can end that it takes."""
+        state, boundary = pair
+        taken = {terminal for terminal, _ in self._old_rows[state]}
+        if self._old_end in taken and ahead.may_end(boundary):
+            return True
+        taken |= self._grammar.ignored
+        taken |= {number for t in list(taken) for number, _ in self._of.get(t, ())}
+        return not taken.isdisjoint(ahead.live[self._variants.starts[pair]])
 
     def run(self) -> tuple[ParseTables, Contexts]:
         variants, states = self._variants, range(self._tables.num_states)
@@ -160,7 +107,7 @@ class _Split:
             row.append((terminal, value))
             for number, after in self._of.get(terminal, ()):
                 target = self._number.get((value, after)) if value >= 0 else value
-                if target is not None:
+                if target is not None and (value < 0 or (value, after) not in self._dead):
                     row.append((number, target))
         return row
 
@@ -170,6 +117,8 @@ class _Split:
         for variant in self._variants.dropped.get(boundary, ()):
             number = self._old_end + self._variants.ends.index(variant)
             pair, is_first = (state, variant[1]), is_old and state == 0
+            if pair in self._dead:
+                continue
             reader = self._readers.setdefault((pair, is_first), len(self._readers))
             row.append((number, len(self._number_base) + reader))
         return row

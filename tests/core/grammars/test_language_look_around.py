@@ -162,3 +162,15 @@ def test_what_stays_refused_says_what_to_write(source: str, lexer: str, tmp_path
         compiled(source, tmp_path, lexer=lexer)
     assert (caught.value.details["name"], caught.value.details["line"]) == ("A", 2)
     assert caught.value.hint
+
+
+def test_a_look_ahead_that_the_rules_cannot_fulfil_ends_no_terminal(tmp_path: Path) -> None:
+    source = 'start: A "x"\nA: /a(?=y)/ | /b(?=x)/ | "c" "a"?\n'
+    session = compiled(source, tmp_path).session("cpu")
+    assert [walk(session, text)[0] >= 0 for text in (b"a", b"b", b"bx", b"c", b"ca")] == [
+        False,
+        True,
+        True,
+        True,
+        True,
+    ]
