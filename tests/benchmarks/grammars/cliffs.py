@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy as np
 
-from tests.benchmarks.grammars.engines import engine_of
+from tests.benchmarks.grammars.engines import CLOCKS, engine_of
 from tests.benchmarks.grammars.workloads import shared_module
 from tests.benchmarks.processes import peak_bytes
 
@@ -140,12 +140,13 @@ def main() -> None:
     parser.add_argument("tokenizer")
     parser.add_argument("cliff", choices=CLIFFS)
     parser.add_argument("--gib", type=float, default=8.0)
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
     arguments = parser.parse_args()
     most = int(arguments.gib * 2**30)
     resource.setrlimit(resource.RLIMIT_AS, (most, most))
     workload = CLIFFS[arguments.cliff]()
     tok = shared_module("toks").Tok(arguments.tokenizer)
-    engine = engine_of(arguments.engine, arguments.tokenizer, workload)
+    engine = engine_of(arguments.engine, arguments.tokenizer, workload, arguments.clock)
     times, refused = engine.replay(tok.check(workload["docs"][0]))
     found = {
         "compile_ms": engine.compile_ms,

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tests.benchmarks.grammars.engines import Cdec, Engine, engine_of
+from tests.benchmarks.grammars.engines import CLOCKS, Cdec, Engine, engine_of
 from tests.benchmarks.grammars.workloads import shared_module, workloads
 from tests.benchmarks.processes import peak_bytes
 
@@ -68,11 +68,12 @@ def main() -> None:
     parser.add_argument("engine")
     parser.add_argument("tokenizer", choices=["mistral32k", "tekken131k"])
     parser.add_argument("workload")
+    parser.add_argument("--clock", choices=CLOCKS, default="wall")
     arguments = parser.parse_args()
     workload = workloads()[arguments.workload]
     tok = shared_module("toks").Tok(arguments.tokenizer)
     documents = [tok.check(text) for text in workload["docs"]]
-    engine = engine_of(arguments.engine, arguments.tokenizer, workload)
+    engine = engine_of(arguments.engine, arguments.tokenizer, workload, arguments.clock)
     result = measure(engine, documents)
     if isinstance(engine, Cdec):
         result |= {"open_ms": engine.open_ms, "check_ns": engine.check_ns(documents)}
