@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
 
@@ -50,6 +50,10 @@ class Names:
             return "$END"
         known = 0 <= number < len(self.terminals)
         return self.terminals[number] if known else f"terminal {number}"
+
+    def each(self, numbers: Iterable[int]) -> list[str]:
+        """Return the names of terminals, each once: copies of a terminal have its name."""
+        return list(dict.fromkeys(map(self.terminal, numbers)))
 
     def nonterminal(self, number: int) -> str:
         """Return the name of a nonterminal."""

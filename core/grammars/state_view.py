@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -72,11 +72,6 @@ def _live(names: Names, at: int) -> list[int]:
     return live
 
 
-def _named(names: Names, terminals: Iterable[int]) -> list[str]:
-    """Return the terminals' names, each once: copies of a terminal have its name."""
-    return list(dict.fromkeys(map(names.terminal, terminals)))
-
-
 def _viable(session: GrammarSession, names: Names, at: int, stack: int) -> list[int]:
     ignored = names.arrays.ignored
     return [t for t in _live(names, at) if ignored[t] or session.can_shift(stack, t)]
@@ -97,8 +92,8 @@ def _reading(
         below = int(belows[vertex])
     top_states = [int(states[vertex]) for vertex in tops]
     return Reading(
-        under_way=[] if fresh else _named(names, _live(names, at)),
-        viable=_named(names, _viable(session, names, at, stack)),
+        under_way=[] if fresh else names.each(_live(names, at)),
+        viable=names.each(_viable(session, names, at, stack)),
         stack=path[::-1],
         hidden=max(depth - _SHOWN, 0),
         items=[item for state in top_states for item in names.items(state)],

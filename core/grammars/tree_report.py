@@ -214,4 +214,4 @@ def _path(names: Names, base: int, node: int) -> list[str]:
 def _live(names: Names, row: int) -> list[str]:
     arrays = names.arrays
     live = arrays.live_terminals[slice(*arrays.live_offsets[row : row + 2])]
-    return [names.terminal(t) for t in live.tolist()]
+    return names.each(live.tolist())
