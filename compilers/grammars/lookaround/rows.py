@@ -12,7 +12,6 @@ from collections.abc import Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.charsets import EVERYTHING
 from cdec.compilers.grammars.automata.look_distance import looks_ahead
@@ -145,19 +144,22 @@ class Rows:
             entries.append((number, is_keyword * FOLLOWED, int(self._bases[number])))
         return Row(self._kept(entries), 0, boundary, self._origin(entries, origin))
 
-    def after(self, row: Row) -> Iterator[tuple[NDArray[np.intp], Row, list[End]]]:
+    def after(self, row: Row) -> Iterator[tuple[list[int], Row, list[End]]]:
         """Yield where bytes lead: byte classes, the row after them, and what ends there."""
         states = [value for _, kind, value in row.entries if kind != LOOKS]
-        last = len(states) + 1
         moved = self._delta[[*states, *row.around.rivals]]
         columns = np.concatenate([self._children[row.node][None], moved])
-        distinct, inverse = np.unique(columns, axis=1, return_inverse=True)
-        for number, column in enumerate(distinct.T.tolist()):
-            if column[0] == _NONE:
+        table = np.ascontiguousarray(columns.T)
+        groups: dict[bytes, list[int]] = {}
+        for kind, column in enumerate(table):
+            groups.setdefault(column.tobytes(), []).append(kind)
+        for kinds in groups.values():
+            child, *values = table[kinds[0]].tolist()
+            if child == _NONE:
                 continue
-            found = self._step(row, column[0], column[1:last], column[last:])
+            found = self._step(row, child, values[: len(states)], values[len(states) :])
             if found is not None and (found[0].entries or found[1]):
-                yield np.flatnonzero(inverse.reshape(-1) == number), *found
+                yield kinds, *found
 
     def _step(
         self, row: Row, child: int, states: list[int], rivals: list[int]
