@@ -175,11 +175,12 @@ def _walk_trie(scanner: Scanner, trie: TokenTrie) -> WalkTrie:
 def _classes(scanner: Scanner, walk: WalkScanner, trie: WalkTrie, share: bool) -> NDArray[np.int64]:
     """Return classes of states that no token tells apart; without ``share`` each is its own."""
     delta = walk.delta.reshape(len(walk.live_row), walk.classes)
-    if not share:
-        return classes_within(delta, np.zeros(len(delta), np.int64), 0)
+    lengths = np.zeros(len(delta), np.int64)
     labels = state_labels(scanner.match_offsets, scanner.match_terminals, walk.live_row)
-    length = longest_inside(delta, trie.classes, trie.depth, trie.skip)
-    return classes_within(delta, labels, max(length, 1))
+    if share:
+        longest = longest_inside(delta, trie.classes, trie.depth, trie.skip)
+        lengths = np.where(delta >= 0, longest, 1).max(axis=1, initial=1)
+    return classes_within(delta, labels, lengths)
 
 
 def _run(

@@ -16,30 +16,39 @@ from cdec.compilers.grammars.automata.minimise_kernels import (
 
 
 def classes_within(
-    delta: NDArray[np.int32], labels: NDArray[np.int64], length: int
+    delta: NDArray[np.int32], labels: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> NDArray[np.int64]:
-    """Merge states that no text of at most ``length`` bytes tells apart.
+    """Merge states that no text of so many bytes tells apart.
 
-    Bounded bisimulation: Moore's refinement (1956), stopped after ``length`` rounds or at the fixed
-    point. A state's own label does not count, only those of the states that its bytes lead to: a
-    token has at least one byte.
+    Bounded bisimulation: Moore's refinement (1956), stopped after as many rounds as a state asks
+    for, rounded up to a power of two. A state's own label does not count, only those of the states
+    that its bytes lead to: a token has at least one byte.
 
     Args:
         delta: int32[C, K] next state, -1 dead.
         labels: int64[C] what entering a state shows, >= 0.
-        length: In bytes; 0: each state is a class of its own.
+        lengths: int64[C] in bytes; 0: the state is a class of its own.
 
     Returns:
-        int64[C] class of each state, numbered by first state. Cost: as ``refine``.
+        int64[C] class of each state, numbered by first state. Cost: as ``refine``, once for every
+        power of two up to the longest.
     """
-    if not length:
-        return np.arange(len(delta), dtype=np.int64)
-    values, numbers = np.unique(labels, return_inverse=True)
-    blocks = numbers.ravel().astype(np.int32)
-    # What a step shows: the label of the state entered, and what its texts show.
-    refine(delta, *predecessors(delta), blocks, len(values), length - 1)
-    classes: NDArray[np.int32] = same_successors(delta, blocks)
-    return classes.astype(np.int64)
+    states = len(delta)
+    rounded = 1 << np.ceil(np.log2(np.maximum(lengths, 1))).astype(np.int64)
+    classes = np.arange(states, dtype=np.int64)
+    numbers = np.unique(labels, return_inverse=True)[1]
+    blocks, edges, done = numbers.ravel().astype(np.int32), predecessors(delta), 0
+    for length in np.unique(rounded[lengths > 0]).tolist():
+        # What a step shows: the label of the state entered, and what its texts show.
+        refine(delta, *edges, blocks, int(blocks.max()) + 1, length - 1 - done)
+        done = length - 1
+        own = (lengths > 0) & (rounded == length)
+        classes[own] = states * length + same_successors(delta, blocks)[own]
+    _, first, which = np.unique(classes, return_index=True, return_inverse=True)
+    numbers = np.empty(len(first), np.int64)
+    numbers[np.argsort(first)] = np.arange(len(first))
+    found: NDArray[np.int64] = numbers[which.ravel()]
+    return found
 
 
 @njit(cache=True, nogil=True)
@@ -67,8 +76,8 @@ def classes_below(classes: Any, depth: Any, below: Any, height: Any) -> None:
 
 
 @njit(cache=True, nogil=True)
-def longest_inside(delta: Any, classes: Any, depth: Any, skip: Any) -> int:
-    """Return a bound on the bytes of a token that are read before its first terminal stops.
+def longest_inside(delta: Any, classes: Any, depth: Any, skip: Any) -> Any:
+    """Return, by a token's first class, how many of its bytes the terminal under way can read.
 
     A token is cut where two of its neighbouring bytes follow each other nowhere in the scanner.
 
@@ -78,7 +87,7 @@ def longest_inside(delta: Any, classes: Any, depth: Any, skip: Any) -> int:
             subtree.
 
     Returns:
-        The bound. Cost: O(C K), and each pair of a way into a state and a way out of it.
+        int64[K] bounds, at least 1. Cost: O(C K), and pairs of ways into a state and out of it.
     """
     states, width = delta.shape
     enters, pairs = np.zeros((states, width), np.bool_), np.zeros((width + 1, width), np.bool_)
@@ -92,17 +101,17 @@ def longest_inside(delta: Any, classes: Any, depth: Any, skip: Any) -> int:
             if delta[state, k] >= 0:
                 for before in range(width):
                     pairs[before, k] |= enters[state, before]
-    longest, node = 0, 0
+    longest, node = np.ones(width, np.int64), 0
     last = np.full(depth.max() + 1 if len(depth) else 1, width, np.int64)
     while node < len(depth):
         level = depth[node]
         last[level] = classes[node]
         if pairs[last[level - 1], classes[node]]:
-            longest = max(longest, level)
+            longest[last[1]] = max(longest[last[1]], level)
             node += 1
         else:
             node = skip[node]
-    return int(longest)
+    return longest
 
 
 def state_labels(
