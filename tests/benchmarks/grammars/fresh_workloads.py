@@ -14,7 +14,9 @@ from pathlib import Path
 from typing import Any
 
 _FOLDER = Path(__file__).parent / "fresh"
-_LEXERS = {"graphql": "dynamic", "lua": "dynamic", "sql": None, "python": None}
+_LEXERS = {"graphql": "dynamic", "lua": "dynamic", "sql": "contextual", "python": "contextual"}
+"""subtle: SQL's ``ON`` may begin a join's condition or an insert's, which lark's LALR settles by
+shifting; by default that grammar would be read with every segmentation."""
 
 
 @cache

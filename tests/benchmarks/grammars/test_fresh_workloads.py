@@ -15,9 +15,8 @@ NAMES = ("graphql", "lua", "sql", "python")
 
 def parser_of(load: dict[str, Any]) -> Lark:
     """Return lark's parser in the lexer that the workload is compiled with."""
-    if load["lexer"] is None:
-        return Lark(load["lark"], parser="lalr")
-    return Lark(load["lark"], parser="earley", lexer=load["lexer"])
+    parser = "earley" if load["lexer"] == "dynamic" else "lalr"
+    return Lark(load["lark"], parser=parser, lexer=load["lexer"])
 
 
 @pytest.mark.parametrize("name", NAMES)
