@@ -99,8 +99,9 @@ def check_rows(
     expected = np.empty(longest + len(head) + len(tail), np.uint8)
     for i in range(len(verdicts)):
         before = head if offsets[i + 1] > offsets[i] else empty_head
-        expected[: len(before)] = before
         size = len(before)
+        for k in range(size):
+            expected[k] = before[k]
         for k in range(offsets[i], offsets[i + 1]):
             expected[size] = data[k]
             size += 1

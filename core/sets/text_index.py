@@ -45,18 +45,6 @@ def hash_texts(
 
 
 @njit(cache=True, nogil=True)
-def sort_equal_hashes(hashes: NDArray[np.uint64], rows: NDArray[np.int32]) -> None:
-    """Sort the rows of equal hashes, so that the index does not depend on the sort's ties."""
-    start = 0
-    for i in range(1, len(hashes) + 1):
-        if i < len(hashes) and hashes[i] == hashes[start]:
-            continue
-        if i - start > 1:
-            rows[start:i].sort()
-        start = i
-
-
-@njit(cache=True, nogil=True)
 def _row_spells(
     tokens: NDArray[np.int32],
     start: int,
@@ -96,10 +84,8 @@ def build_text_index(
         text_hash uint64[R] sorted, text_row int32[R] (rows of equal hashes ascending).
         Cost: one sort, O(R log R).
     """
-    rows = np.argsort(hashes).astype(np.int32)
-    text_hash = hashes[rows]
-    sort_equal_hashes(text_hash, rows)
-    return text_hash, rows
+    rows = np.argsort(hashes, kind="stable").astype(np.int32)
+    return hashes[rows], rows
 
 
 class TextIndex:

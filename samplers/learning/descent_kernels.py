@@ -16,7 +16,7 @@ from numba import njit
 from numpy.typing import NDArray
 
 from cdec.samplers.learning.tree.kernels import NIL, TERMINAL
-from cdec.samplers.walks.sum_kernels import BLOCK, FAINT, fast_exp, reweigh, weigh
+from cdec.samplers.walks.sum_kernels import BLOCK, FAINT, fast_exp, place_of, reweigh, weigh
 
 MISSING, ENDED, LEFT, DRY, STUCK = 0, 1, 2, 3, 4
 """How a descent pauses or ends: no vector here; the end event or a terminal child; an unvisited
@@ -98,12 +98,12 @@ def build(asked, numbers, tree, node_token, slots, pool):  # type: ignore[no-unt
         shift, total = weigh(*here, values, sums)
         if total != total:
             return False
-        mine = allowed[begin : begin + n]
-        ids[start : start + n] = mine
+        for place in range(n):
+            ids[start + place] = allowed[begin + place]
         child = first_child[nodes[i]]
         while child != NIL:
-            place = np.searchsorted(mine, node_token[child])
-            if place < n and mine[place] == node_token[child] and values[place] > 0.0:
+            place = place_of(allowed, begin, n, node_token[child])
+            if place < n and allowed[begin + place] == node_token[child] and values[place] > 0.0:
                 values[place] = 0.0
                 sums[place // BLOCK] = -1.0
             child = next_sibling[child]
@@ -140,7 +140,7 @@ def leave(nodes, tokens, slot, slots, pool):  # type: ignore[no-untyped-def]
     for i in range(len(nodes)):
         number = slot[nodes[i]]
         start, n, first = starts[number], lengths[number], first_blocks[number]
-        place = np.searchsorted(ids[start : start + n], tokens[i])
+        place = place_of(ids, start, n, tokens[i])
         masses[start + place] = 0.0
         blocks[first + place // BLOCK] = block_sum(masses, start, n, place // BLOCK)
 
@@ -284,9 +284,8 @@ def _place(masses, blocks, start, n, first, n_blocks, target):  # type: ignore[n
 def _end_mass(ids, masses, start, n, end_ids, shift):  # type: ignore[no-untyped-def]
     """Return log of the mass of all end ids of a vector: ends are never taken out of it."""
     total = 0.0
-    allowed = ids[start : start + n]
     for end in end_ids:
-        place = np.searchsorted(allowed, end)
-        if place < n and allowed[place] == end:
+        place = place_of(ids, start, n, end)
+        if place < n and ids[start + place] == end:
             total += masses[start + place]
     return shift + math.log(total)

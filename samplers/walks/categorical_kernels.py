@@ -23,6 +23,7 @@ from cdec.samplers.walks.sum_kernels import (
     log_end_mass,
     log_rest,
     log_sum,
+    place_of,
     weigh,
 )
 
@@ -130,8 +131,9 @@ def sample_ragged(known, allowed, ends, draws, aborting, drawn):  # type: ignore
         if len(log_residual):
             log_residual[node] = -np.inf
         if not total > 0.0:
-            tokens[walks] = NONE
-            log_p[walks] = -np.inf
+            for walk in walks:
+                tokens[walk] = NONE
+                log_p[walk] = -np.inf
             continue
         here = scores, row, normalizer, ids, start, n
         log_end[node] = log_end_mass(*here, end_ids, shift, values)
@@ -153,7 +155,7 @@ def sample_ragged(known, allowed, ends, draws, aborting, drawn):  # type: ignore
         if len(log_residual):
             for walk in walks:
                 if tokens[walk] >= 0:
-                    values[np.searchsorted(ids[start : start + n], tokens[walk])] = 0.0
+                    values[place_of(ids, start, n, tokens[walk])] = 0.0
             log_residual[node] = log_rest(*here, shift, values, sums)
 
 
@@ -283,7 +285,7 @@ def log_residuals(known, allowed, starts, taken, residual):  # type: ignore[no-u
         if not total > 0.0:
             continue
         for token in taken[starts[node] : starts[node + 1]]:
-            place = np.searchsorted(ids[start : start + n], token)
+            place = place_of(ids, start, n, token)
             if place < n and ids[start + place] == token:
                 values[place] = 0.0
         residual[node] = min(0.0, log_rest(*here, shift, values, sums))

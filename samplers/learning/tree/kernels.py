@@ -133,7 +133,8 @@ def with_ancestors(nodes, parent, flags):  # type: ignore[no-untyped-def]
             flags[node] |= MARK
             if count == len(found):
                 grown = np.empty(2 * count, np.int64)
-                grown[:count] = found
+                for i in range(count):
+                    grown[i] = found[i]
                 found = grown
             found[count] = node
             count += 1

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cdec.core.sets.text_index import TextIndex, build_text_index, hash_texts, sort_equal_hashes
+from cdec.core.sets.text_index import TextIndex, build_text_index, hash_texts
 from cdec.core.tokens.vocabulary import Vocabulary
 
 BYTES = Vocabulary([bytes([i]) for i in range(256)] + [b""], eos_token_ids=[256])
@@ -92,10 +92,10 @@ def test_empty_member_has_no_leading_space() -> None:
 
 
 def test_rows_of_equal_hashes_are_ascending() -> None:
-    hashes = np.array([1, 5, 5, 5, 9], np.uint64)
-    rows = np.array([0, 7, 2, 4, 3], np.int32)
-    sort_equal_hashes(hashes, rows)
-    assert rows.tolist() == [0, 2, 4, 7, 3]
+    hashes = np.array([9, 5, 1, *[5] * 40], np.uint64)
+    text_hash, rows = build_text_index(hashes)
+    assert text_hash.tolist() == sorted(hashes.tolist())
+    assert rows.tolist() == [2, 1, *range(3, 43), 0]
 
 
 def test_damaged_row_is_no_member_and_no_crash() -> None:
