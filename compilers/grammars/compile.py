@@ -149,7 +149,8 @@ def build_grammar(
     with clock.phase("tables"):
         parser = choose_parser(written, written.lexer, limits)
         grammar, tables, lexing = parser.grammar, parser.tables, parser.lexer != "dynamic"
-        require_spellable(grammar, parser.automata, vocabulary)
+        own = parser.automata[: len(parser.written.terminals)]
+        require_spellable(parser.written, own, vocabulary)
     report.describe(grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices))
     report.bound(blanks, options.max_whitespace)
     contexts = find_contexts(grammar, tables, parser.lexer)
@@ -188,7 +189,7 @@ def build_grammar(
     report.counts = count_parts(grammar, made.tables, arrays)
     metadata = grammar_metadata(made.grammar, made.tables, vocabulary, report, source=options.name)
     if not lexing:
-        metadata["cdec.characters"] = character_grammar(grammar)
+        metadata["cdec.characters"] = character_grammar(parser.written)
     elif grammar.plain:
         metadata["cdec.plain"] = grammar.plain
     if options.made_from:

@@ -72,7 +72,8 @@ class Grammar:
         start: Nonterminal number.
         ignored: Terminals dropped wherever they occur between others.
         lexer: Chosen in the source's dialect: None leaves it to the tables (contextual if LALR).
-        refused: Terminals that compete everywhere and that no rule takes; not under ``dynamic``.
+        refused: Terminals that compete everywhere and that no rule takes; under ``dynamic`` those
+            that rules over their parts stand for, which compete nowhere.
         alone: Ignored terminals that never follow themselves at once.
         source: The text it was read from, imports resolved as far as the dialect needs.
         dialect: ``lark`` or ``ebnf``.

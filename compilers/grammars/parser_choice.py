@@ -20,6 +20,7 @@ from cdec.compilers.grammars.definition import (
 from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.parser.tables import build_tables
 from cdec.compilers.grammars.scanner.ignoring import with_ignored_copies, with_keyword_copies
+from cdec.compilers.grammars.scanner.overlaps import without_overlaps
 from cdec.compilers.grammars.shifting import text_lost_by_shifting
 from cdec.core.errors import Notice
 from cdec.core.grammars.errors import (
@@ -42,8 +43,10 @@ class ParserChoice:
     Attributes:
         lexer: ``contextual``, ``basic`` or ``dynamic``.
         reason: Why this one.
-        grammar: What tables and automata are of: some ignored terminals have copies. Rules that
+        written: The grammar with its own terminals; some ignored ones have copies. Rules that
             can never be completed are in it but for ``dynamic``.
+        grammar: What tables and automata are of: ``written``, but that under ``dynamic`` its
+            overlapping terminals are divided.
         tables: LALR(1) tables; generalised ones for ``dynamic``.
         automata: One a terminal, none accepting the empty text.
         notices: ``W_DYNAMIC_LEXER`` where the grammar's conflicts made the choice;
@@ -52,6 +55,7 @@ class ParserChoice:
 
     lexer: Lexer
     reason: str
+    written: Grammar
     grammar: Grammar
     tables: ParseTables
     automata: Sequence[ByteAutomaton]
@@ -136,7 +140,7 @@ def _lalr(
     if tables.resolved:
         notices = (_shift_notice(grammar, tables, lost),)
         reason = "LALR(1) but for places where shifting wins" if lexer is None else reason
-    return ParserChoice(lexer or "contextual", reason, grammar, tables, automata, notices)
+    return ParserChoice(lexer or "contextual", reason, grammar, grammar, tables, automata, notices)
 
 
 def _not_lalr(
@@ -189,14 +193,17 @@ def _generalised(
         if not any(automaton.accepting):
             barren.add(number)
         automata.append(automaton)
+    divided, parts, nullable_parts = without_overlaps(
+        grammar, automata, frozenset(nullable), limits
+    )
     tables = build_tables(
-        grammar,
+        divided,
         generalised=True,
         limits=limits,
-        nullable_terminals=frozenset(nullable),
+        nullable_terminals=nullable_parts,
         barren_terminals=frozenset(barren),
     )
-    return ParserChoice("dynamic", reason, grammar, tables, automata, notices)
+    return ParserChoice("dynamic", reason, grammar, divided, tables, parts, notices)
 
 
 def _lexed(terminal: Terminal, limits: GrammarLimits, competes: bool) -> ByteAutomaton:

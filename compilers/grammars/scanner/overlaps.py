@@ -1,0 +1,157 @@
+"""Terminals with texts in common, cut into terminals without: under ``dynamic`` each is read once.
+
+With ``A: /[a-z]+/`` and ``B: /[a-z]+/`` a word of n letters splits into 2^n times as many sequences
+of terminals as with one of them. So the texts of overlapping terminals are divided by *which* of
+them match: each part is a terminal, and what was a terminal becomes a rule over its parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from cdec.compilers.grammars.automata.minimise import merge_classes, minimised
+from cdec.compilers.grammars.automata.terminal import PackedDelta, packed
+from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits, Rule
+from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
+from cdec.core.errors import LimitError
+
+MOST_PARTS = 64
+"""Parts of one grammar's overlapping terminals; with more of them they stay as they are."""
+_MOST_STATES = 50_000
+"""States of the automaton in which overlaps are looked for."""
+
+
+def without_overlaps(
+    grammar: Grammar,
+    automata: Sequence[ByteAutomaton],
+    nullable: frozenset[int],
+    limits: GrammarLimits,
+) -> tuple[Grammar, Sequence[ByteAutomaton], frozenset[int]]:
+    """Divide overlapping terminals that match infinitely many texts each.
+
+    A keyword within a name has two readings, no more, and stays a terminal.
+
+    Args:
+        grammar: For the generalised parser; rules use no ignored terminal.
+        automata: One a terminal, none accepting the empty text.
+        nullable: Terminals that match the empty text besides.
+        limits: ``max_states`` holds.
+
+    Returns:
+        Grammar, automata and nullable terminals for the same texts. Terminals keep their numbers;
+        those that became rules are ``refused``. Cost: that of a scanner over these terminals, and
+        one minimisation a part.
+    """
+    used = {symbol for rule in grammar.rules for symbol in rule.rhs if symbol >= 0}
+    asked = sorted(number for number in used if _is_infinite(automata[number]))
+    scanner = _joined(grammar, automata, asked, limits)
+    if scanner is None:
+        return grammar, automata, nullable
+    parts = _parts(scanner)
+    cut = {number for part in parts if len(part) > 1 for number in part}
+    wanted = [part for part in parts if cut.intersection(part)]
+    if not cut or len(wanted) > MOST_PARTS:
+        return grammar, automata, nullable
+    division = _Division(grammar, list(automata), nullable)
+    for part in wanted:
+        division.add(part, _automaton(scanner, parts[part]))
+    return division.finish(cut)
+
+
+class _Division:
+    """A grammar whose terminals become rules over their parts, one part after another."""
+
+    def __init__(
+        self, grammar: Grammar, automata: list[ByteAutomaton], nullable: frozenset[int]
+    ) -> None:
+        self._grammar = grammar
+        self._automata = automata
+        self._nullable = nullable
+        self._terminals = list(grammar.terminals)
+        self._parts_of: dict[int, list[int]] = {}
+
+    def add(self, part: tuple[int, ...], automaton: ByteAutomaton) -> None:
+        """Add the texts that these terminals match and no other."""
+        for number in part:
+            self._parts_of.setdefault(number, []).append(len(self._terminals))
+        first = self._terminals[part[0]]
+        name = "|".join(self._terminals[number].name for number in part)
+        self._terminals.append(replace(first, name=name))
+        self._automata.append(automaton)
+
+    def finish(self, cut: set[int]) -> tuple[Grammar, Sequence[ByteAutomaton], frozenset[int]]:
+        """Return the grammar, its automata and its nullable terminals."""
+        grammar, names = self._grammar, list(self._grammar.nonterminals)
+        stands_for, rules = dict[int, int](), list[Rule]()
+        for number in sorted(cut):
+            parts = self._parts_of[number]
+            if len(parts) == 1 and number not in self._nullable:
+                stands_for[number] = parts[0]
+                continue
+            stands_for[number] = ~len(names)
+            rules += [Rule(len(names), (part,)) for part in parts]
+            rules += [Rule(len(names), ())] if number in self._nullable else []
+            names.append(self._terminals[number].name)
+        changed = replace(
+            grammar,
+            terminals=tuple(self._terminals),
+            nonterminals=tuple(names),
+            rules=tuple(_over(rule, stands_for) for rule in grammar.rules) + tuple(rules),
+            refused=grammar.refused | cut,
+        )
+        return changed, self._automata, self._nullable - cut
+
+
+def _over(rule: Rule, stands_for: Mapping[int, int]) -> Rule:
+    return replace(rule, rhs=tuple(stands_for.get(symbol, symbol) for symbol in rule.rhs))
+
+
+def _is_infinite(automaton: ByteAutomaton) -> bool:
+    """Say whether an automaton without useless states has a cycle."""
+    rows = packed(automaton).rows
+    sources, targets = np.repeat(np.arange(len(rows)), rows.shape[1]), rows.ravel()
+    edges = np.unique(np.stack([sources, targets], axis=1)[targets >= 0], axis=0)
+    entering = np.bincount(edges[:, 1], minlength=len(rows))
+    ready, left = np.flatnonzero(entering == 0), len(rows)
+    starts = np.searchsorted(edges[:, 0], np.arange(len(rows) + 1))
+    while len(ready):
+        left -= len(ready)
+        places = [edges[starts[state] : starts[state + 1], 1] for state in ready.tolist()]
+        after, counts = np.unique(np.concatenate(places), return_counts=True)
+        entering[after] -= counts
+        ready = after[entering[after] == 0]
+    return left > 0
+
+
+def _joined(
+    grammar: Grammar, automata: Sequence[ByteAutomaton], asked: list[int], limits: GrammarLimits
+) -> Scanner | None:
+    """Return an automaton that tells which asked terminals match; None if it is too large."""
+    if len(asked) < 2:
+        return None
+    bounded = replace(limits, max_states=min(limits.max_states, _MOST_STATES))
+    try:
+        return build_scanner(grammar, automata, [frozenset(asked)], lexer="dynamic", limits=bounded)
+    except LimitError:
+        return None
+
+
+def _parts(scanner: Scanner) -> dict[tuple[int, ...], list[int]]:
+    """Return the states of the scanner by the terminals that match there."""
+    parts: dict[tuple[int, ...], list[int]] = {}
+    offsets, matches = scanner.match_offsets.tolist(), scanner.match_terminals.tolist()
+    for state in np.flatnonzero(np.diff(scanner.match_offsets)).tolist():
+        parts.setdefault(tuple(matches[offsets[state] : offsets[state + 1]]), []).append(state)
+    return parts
+
+
+def _automaton(scanner: Scanner, states: list[int]) -> ByteAutomaton:
+    """Return the automaton of the texts that end in some states of the scanner."""
+    labels = np.zeros(len(scanner.live_row), np.int32)
+    labels[states] = 1
+    delta, old, _ = minimised(scanner.delta, labels, scanner.context_start)
+    byte_class, delta = merge_classes(scanner.byte_class, delta)
+    return ByteAutomaton(PackedDelta(byte_class, delta), (labels[old] != 0).tolist())
