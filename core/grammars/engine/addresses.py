@@ -11,8 +11,10 @@ from typing import Any
 from numba import cfunc
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.automaton import compute_step
 from cdec.core.grammars.engine.mask_store import compute_join
-from cdec.core.grammars.engine.masks import compute_mask
+from cdec.core.grammars.engine.masks import compute_run, compute_stepped
+from cdec.core.grammars.engine.partial import compute_partial, compute_partial_any
 from cdec.core.grammars.engine.readings import compute_read
 from cdec.core.grammars.engine.shifts import compute_shift, compute_shift_any
 from cdec.core.grammars.engine.unions import compute_union
@@ -40,9 +42,29 @@ def _read(e: Any, text: Any, length: Any, n: Any) -> Any:
     return compute_read(e, text, length, n)
 
 
+@cfunc("int64(int64, int64, int64, int64)", cache=True)
+def _partial(e: Any, stack: Any, terminal: Any, build: Any) -> Any:
+    return compute_partial(e, stack, terminal, build)
+
+
 @cfunc("int64(int64, int64, int64)", cache=True)
-def _mask(e: Any, at: Any, stack: Any) -> Any:
-    return compute_mask(e, at, stack)
+def _partial_any(e: Any, stack: Any, row: Any) -> Any:
+    return compute_partial_any(e, stack, row)
+
+
+@cfunc("int64(int64, int64, int64)", cache=True)
+def _step(e: Any, state: Any, lr_state: Any) -> Any:
+    return compute_step(e, state, lr_state)
+
+
+@cfunc("int64(int64, int64, int64)", cache=True)
+def _run(e: Any, state: Any, stack: Any) -> Any:
+    return compute_run(e, state, stack)
+
+
+@cfunc("int64(int64, int64, int64)", cache=True)
+def _stepped(e: Any, at: Any, stack: Any) -> Any:
+    return compute_stepped(e, at, stack)
 
 
 @cfunc("int64(int64, int64, int64, int64, int64)", cache=True)
@@ -55,7 +77,11 @@ ADDRESSES = {
     f.CALL_SHIFT_ANY: _shift_any.address,
     f.CALL_UNION: _union.address,
     f.CALL_READ: _read.address,
-    f.CALL_MASK: _mask.address,
+    f.CALL_PARTIAL: _partial.address,
+    f.CALL_PARTIAL_ANY: _partial_any.address,
+    f.CALL_STEP: _step.address,
+    f.CALL_RUN: _run.address,
+    f.CALL_STEPPED: _stepped.address,
     f.CALL_JOIN: _join.address,
 }
 """Scalar of an engine's header -> address of the function it calls."""

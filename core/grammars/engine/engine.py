@@ -33,7 +33,14 @@ _TABLES = {
     f.SET_TABLE: 64,
     f.SHIFT_TABLE: 1024,
     f.UNION_TABLE: 64,
-    f.MEMO_TABLE: 1024,
+    f.PARTIAL_TABLE: 1024,
+    f.SUSPENSION_TABLE: 64,
+    f.PART_TABLE: 64,
+    f.QUESTION_TABLE: 64,
+    f.AUTO_TABLE: 64,
+    f.STEP_TABLE: 256,
+    f.RUN_TABLE: 64,
+    f.STEPPED_TABLE: 64,
     f.JOIN_TABLE: 64,
     f.JOINED_TABLE: 64,
     f.MASK_TABLE: 256,
@@ -42,13 +49,28 @@ _TABLES = {
 _MEMOS = (
     f.SHIFT_TABLE,
     f.UNION_TABLE,
-    f.MEMO_TABLE,
+    f.PARTIAL_TABLE,
+    f.SUSPENSION_TABLE,
+    f.PART_TABLE,
+    f.QUESTION_TABLE,
+    f.AUTO_TABLE,
+    f.STEP_TABLE,
+    f.RUN_TABLE,
+    f.STEPPED_TABLE,
     f.JOIN_TABLE,
     f.JOINED_TABLE,
     f.MASK_TABLE,
 )
-_COUNTED_MEMOS = (f.MASK_COUNT, f.MEMO_MASK, f.SHAPE_ITEMS)
-_LENGTHS = {f.VERTEX_STATE: 512, f.MEMO_MASK: 512}
+_COUNTED_MEMOS = (
+    f.MASK_COUNT,
+    f.SUSPENSIONS,
+    f.PART_OFFSETS,
+    f.PART_TERMINALS,
+    f.QUESTION_ROW,
+    f.AUTO_OFFSETS,
+    f.AUTO_ENTRIES,
+)
+_LENGTHS = {f.VERTEX_STATE: 512}
 _STACKS = (f.VERTEX_STATE, f.VERTEX_TABLE, f.SET_OFFSETS, f.SET_ITEMS, f.SET_TABLE)
 
 
@@ -98,7 +120,7 @@ class Engine:
         header[f.MASK_STRIDE] = self._stride = (words + 15) // 16 * 16
         header[f.GENERAL] = general
         header[f.LOOKAHEAD] = f.UNLIMITED if lookahead is None else lookahead
-        header[f.LOW] = f.FAR
+        header[f.TREES] = len(arrays.tree_taken)
         for slot, address in ADDRESSES.items():
             header[slot] = address
         rows = max(min(_CHUNK_BYTES, self.budget // 8) // (4 * self._stride), 1)
@@ -108,19 +130,31 @@ class Engine:
         memory = self.memory
         longest_tree = int(np.diff(arrays.tree_paths).max(initial=0))
         states = len(arrays.action_offsets) - 1
-        for scratch in (f.NODE_STACK, f.NODE_LOW, f.NODE_MARK):
-            memory.point(scratch, np.empty(longest_tree, np.int32))
+        memory.point(f.NODE_STACK, np.empty(longest_tree, np.int32))
+        memory.point(f.GROUP_FIRST, _first_tokens(arrays, int(memory.header[f.DENSE_WORDS])))
+        memory.point(f.TREE_STATE, _one_state_each(arrays))
         memory.point(f.VIRTUAL, np.empty(states + 2, np.int32))
         memory.point(f.CHECKPOINTS, np.empty(1024, np.int32))
         memory.point(f.END_IDS, np.array(end_ids, np.int64))
+        lengths = {**_LENGTHS, f.AUTO_OFFSETS: 64 + int(memory.header[f.TREES])}
         for field, group in f.GROWING.items():
             for other, dtype in group:
-                memory.allocate(other, _LENGTHS.get(field, 64), dtype)
+                memory.allocate(other, lengths.get(field, 64), dtype)
         memory.arrays[f.SET_OFFSETS][0] = 0
         memory.use(f.SET_OFFSETS, 1)
         for table, length in _TABLES.items():
             memory.allocate_table(table, length)
+        self._begin_automaton()
         self._add_masks()
+
+    def _begin_automaton(self) -> None:
+        """Make the automaton's first states, one a tree, without entries."""
+        memory, trees = self.memory, int(self.memory.header[f.TREES])
+        memory.arrays[f.AUTO_OFFSETS][: trees + 1] = 0
+        memory.arrays[f.AUTO_MASK][:trees] = 0
+        memory.use(f.AUTO_OFFSETS, trees + 1)
+        memory.arrays[f.PART_OFFSETS][0] = 0
+        memory.use(f.PART_OFFSETS, 1)
 
     def _add_masks(self) -> None:
         """Add a chunk of rows. The old chunks stay where they are."""
@@ -175,6 +209,7 @@ class Engine:
             memory.drop_table(table, _TABLES[table])
         for field in _COUNTED_MEMOS:
             memory.use(field, 0)
+        self._begin_automaton()
         memory.header[f.JOINS] = 0
         memory.header[f.EPOCH] += 1
 
@@ -198,3 +233,28 @@ class Engine:
             "epochs": int(header[f.EPOCH]),
             "bytes": memory.bytes,
         }
+
+
+def _first_tokens(arrays: GrammarArrays, words: int) -> NDArray[np.int32]:
+    """Return the lowest token of every group, int32[G]; -1 of a group without tokens."""
+    first = np.full(len(arrays.group_dense), -1, np.int32)
+    starts, stops = arrays.group_tokens[:-1], arrays.group_tokens[1:]
+    listed = (starts < stops) & (starts >= 0) & (starts < len(arrays.tokens))
+    first[listed] = arrays.tokens[starts[listed]]
+    rows = arrays.dense_masks.view(np.uint32).reshape(-1, words)
+    word = (rows != 0).argmax(axis=1)
+    bits = rows[np.arange(len(rows)), word]
+    lowest = np.log2((bits & (~bits + 1)).astype(np.float64).clip(1)).astype(np.int32)
+    of_row = np.where(bits != 0, 32 * word + lowest, -1).astype(np.int32)
+    dense = (arrays.group_dense >= 0) & (arrays.group_dense < len(of_row))
+    first[dense] = of_row[arrays.group_dense[dense]]
+    return first
+
+
+def _one_state_each(arrays: GrammarArrays) -> NDArray[np.int32]:
+    """Return one scanner state for every tree, int32[E]; those of a tree behave alike in tokens."""
+    state = np.zeros(len(arrays.tree_taken), np.int32)
+    number = np.arange(len(arrays.tree_of_state), dtype=np.int32)
+    known = (arrays.tree_of_state >= 0) & (arrays.tree_of_state < len(state))
+    state[arrays.tree_of_state[known]] = number[known]
+    return state

@@ -58,17 +58,36 @@ from cdec.core.grammars.columns import GrammarArrays
 # The other fields of an engine. A table takes two numbers: its keys, and after them its values.
 VERTEX_STATE = len(GrammarArrays._fields)
 VERTEX_BELOW = VERTEX_STATE + 1
-VERTEX_HEIGHT = VERTEX_STATE + 2
-VERTEX_MARK = VERTEX_STATE + 3
-VERTEX_TABLE = VERTEX_STATE + 4  # (LR state, stack below) -> vertex
+VERTEX_MARK = VERTEX_STATE + 2
+VERTEX_TABLE = VERTEX_STATE + 3  # (LR state, stack below) -> vertex
 SET_OFFSETS = VERTEX_TABLE + 2
 SET_ITEMS = SET_OFFSETS + 1
 SET_TABLE = SET_OFFSETS + 2  # hash of the items -> set
 SHIFT_TABLE = SET_TABLE + 2  # (stack, terminal) or (stack, T + 1 + live row) -> outcome
 UNION_TABLE = SHIFT_TABLE + 2  # (stack, stack) -> stack
-MEMO_TABLE = UNION_TABLE + 2  # (memo node, LR state below) -> memo node
-MEMO_MASK = MEMO_TABLE + 2  # mask of a memo node, -1: none yet
-JOIN_TABLE = MEMO_MASK + 1  # (mask, taken row) -> join
+PARTIAL_TABLE = UNION_TABLE + 2  # (partial stack, terminal or T + live row) -> outcome
+SUSPENDED = PARTIAL_TABLE + 2
+SUSPENSIONS = SUSPENDED + 1
+SUSPENSION_TABLE = SUSPENDED + 2  # hash of a list -> its place in SUSPENSIONS
+WAITING = SUSPENSION_TABLE + 2
+PART_OFFSETS = WAITING + 1
+PART_TERMINALS = WAITING + 2
+PART_TABLE = WAITING + 3  # hash of the terminals -> part of a live row
+QUESTION_ROW = PART_TABLE + 2
+QUESTION_SUSPENSION = QUESTION_ROW + 1
+QUESTION_TABLE = QUESTION_ROW + 2  # hash of row and suspension -> question
+AUTO_OFFSETS = QUESTION_TABLE + 2
+AUTO_ENTRIES = AUTO_OFFSETS + 1
+AUTO_TREE = AUTO_OFFSETS + 2
+AUTO_MASK = AUTO_OFFSETS + 3
+AUTO_TABLE = AUTO_OFFSETS + 4  # hash of tree, mask and entries -> state of the automaton
+STEP_TABLE = AUTO_TABLE + 2  # (state of the automaton, LR state) -> state of the automaton
+RUN_TABLE = STEP_TABLE + 2  # (state of the automaton, stack) -> mask
+RUN_WORK = RUN_TABLE + 2
+STEPPED_TABLE = RUN_WORK + 1  # (scanner state, stack) -> mask of the tokens that are stepped
+GROUP_FIRST = STEPPED_TABLE + 2
+TREE_STATE = GROUP_FIRST + 1
+JOIN_TABLE = GROUP_FIRST + 2  # (mask, taken row) -> join
 JOINED_TABLE = JOIN_TABLE + 2  # (join, mask) -> mask
 MASK_CHUNKS = JOINED_TABLE + 2
 MASK_COUNT = MASK_CHUNKS + 1
@@ -88,10 +107,7 @@ UNION_WORK = FRONTIER + 2
 SORTED = FRONTIER + 3
 END_IDS = FRONTIER + 4
 JOURNAL_ENTRIES = FRONTIER + 5
-NODE_LOW = FRONTIER + 6
-NODE_MARK = FRONTIER + 7
-SHAPE_ITEMS = FRONTIER + 8
-ENGINE_FIELDS = FRONTIER + 9
+ENGINE_FIELDS = FRONTIER + 6
 
 # Scalars of an engine, after NEED, NEED_LENGTH and JOURNAL of ``pointers``.
 (
@@ -107,7 +123,7 @@ ENGINE_FIELDS = FRONTIER + 9
     MASK_STRIDE,
     GENERAL,
     LOOKAHEAD,
-    LOW,
+    TREES,
     STAMP,
     LEVEL,
     EPOCH,
@@ -121,12 +137,19 @@ ENGINE_FIELDS = FRONTIER + 9
     CALL_SHIFT_ANY,
     CALL_UNION,
     CALL_READ,
-    CALL_MASK,
     CALL_JOIN,
-    SHAPE_END,
-    DECIDED_LOW,
-    LEVEL_LOW,
-) = range(3, 34)
+    CALL_PARTIAL,
+    CALL_PARTIAL_ANY,
+    CALL_STEP,
+    CALL_RUN,
+    CALL_STEPPED,
+    ENTRY_AT,
+    ENTRY_START,
+    ENTRY_END,
+    ENTRY_ROW,
+    RUN_STATE,
+    RUN_STACK,
+) = range(3, 41)
 
 # Fields and scalars of a session.
 (STATE_OFFSETS, STATE_ITEMS, STATE_MASK, STATE_COMPLETE) = range(4)
@@ -139,10 +162,6 @@ NONE = -1
 FAIL = -(1 << 31)
 SHIFTABLE = FAIL + 1
 UNDECIDED = FAIL + 2
-WHOLE = 0
-"""Height that says: the parser read the whole stack."""
-FAR = 0x7FFFFFFF
-"""Height that says: the parser read nothing of the stack (no vertex is that high)."""
 UNLIMITED = 1 << 30
 """Lookahead of a session that has none set."""
 NEXT_LIMIT = 1 << 18
@@ -152,13 +171,19 @@ GROWING: dict[int, tuple[tuple[int, type], ...]] = {
     VERTEX_STATE: (
         (VERTEX_STATE, np.int32),
         (VERTEX_BELOW, np.int32),
-        (VERTEX_HEIGHT, np.int32),
         (VERTEX_MARK, np.int64),
     ),
     SET_OFFSETS: ((SET_OFFSETS, np.int64),),
     SET_ITEMS: ((SET_ITEMS, np.int32),),
-    MEMO_MASK: ((MEMO_MASK, np.int32),),
-    SHAPE_ITEMS: ((SHAPE_ITEMS, np.int32),),
+    SUSPENDED: ((SUSPENDED, np.int64),),
+    SUSPENSIONS: ((SUSPENSIONS, np.int64),),
+    WAITING: ((WAITING, np.int64),),
+    PART_OFFSETS: ((PART_OFFSETS, np.int64),),
+    PART_TERMINALS: ((PART_TERMINALS, np.int32),),
+    QUESTION_ROW: ((QUESTION_ROW, np.int32), (QUESTION_SUSPENSION, np.int64)),
+    AUTO_OFFSETS: ((AUTO_OFFSETS, np.int64), (AUTO_TREE, np.int32), (AUTO_MASK, np.int32)),
+    AUTO_ENTRIES: ((AUTO_ENTRIES, np.int32),),
+    RUN_WORK: ((RUN_WORK, np.int32),),
     READINGS: ((READINGS, np.int32), (READINGS_NEXT, np.int32)),
     EDGE_STATE: ((EDGE_STATE, np.int32), (EDGE_BASE, np.int32)),
     FRONTIER: ((FRONTIER, np.int32), (FRONTIER_NEXT, np.int32)),

@@ -2,11 +2,6 @@
 
 A mask is a number; its words lie in one of the chunks of ``MASK_CHUNKS``. A row that is being made
 stands behind the masks in use and becomes a mask by ``keep_row``, unless an equal one is there.
-
-The memo of masks: a mask depends on the scanner state and the part of the stack that the parser
-read, so stacks that agree there share it. *Memo nodes* are a tree keyed by the scanner state, then
-by LR states from the top of the stack. MEMO_MASK of a node is a mask, -1 for nothing, or -2 - the
-place of a shape (``shapes``).
 """
 
 from __future__ import annotations
@@ -34,23 +29,16 @@ from cdec.core.kernels import inner
 
 __all__ = [
     "add_dense",
-    "child",
+    "add_token",
     "compute_join",
     "copy_row",
     "count_tokens",
-    "is_single",
+    "has_token",
     "join",
     "keep_row",
-    "known",
     "mask_row",
     "new_row",
-    "remember",
-    "shape_node",
 ]
-
-_MAX_READ = 64
-"""Stack read deeper than this is not shared between stacks."""
-_ROOTS = 0x7FFFFFFF
 
 
 @inner
@@ -79,6 +67,21 @@ def copy_row(e: int, row: int, mask: int) -> None:
     target, source = int64s_at(row, 0), int64s_at(mask_row(e, mask), 0)
     for i in range(get(e, f.MASK_STRIDE) >> 1):
         target[i] = source[i]
+
+
+@inner
+def has_token(e: int, row: int, token: int) -> bool:
+    """Say whether a row has a token; none below 0 is in it."""
+    if token < 0 or token >= get(e, f.VOCABULARY):
+        return False
+    return (int32s_at(row, 0)[token >> 5] >> (token & 31)) & 1 != 0
+
+
+@inner
+def add_token(e: int, row: int, token: int) -> None:
+    """Add a token to a row."""
+    if 0 <= token < get(e, f.VOCABULARY):
+        int32s_at(row, 0)[token >> 5] |= 1 << (token & 31)
 
 
 @inner
@@ -203,72 +206,3 @@ def _lowest_bit(word: int) -> int:
     while (word >> bit) & 1 == 0:
         bit += 1
     return bit
-
-
-@inner
-def child(e: int, node: int, key: int) -> int:
-    """Return the memo node below another, made if need be; -1 after a lack of room."""
-    packed = (node << 32) | (key & 0xFFFFFFFF)
-    known = lookup(e, f.MEMO_TABLE, packed)
-    if known != ABSENT:
-        return known
-    new = used(e, f.MEMO_MASK)
-    if not has_room(e, f.MEMO_MASK, 1) or not insert(e, f.MEMO_TABLE, packed, new):
-        return -1
-    use(e, f.MEMO_MASK, new + 1)
-    int32s(e, f.MEMO_MASK)[new] = -1
-    return new
-
-
-@inner
-def known(e: int, at: int, stack: int) -> int:
-    """Return the mask or shape of a scanner state and a stack, as in MEMO_MASK; -1: none."""
-    masks, states = int32s(e, f.MEMO_MASK), int32s(e, f.VERTEX_STATE)
-    belows, vertex = int32s(e, f.VERTEX_BELOW), stack
-    node = lookup(e, f.MEMO_TABLE, (_ROOTS << 32) | at)
-    while node != ABSENT:
-        if masks[node] != -1:
-            return masks[node]
-        if vertex < 0:
-            break  # the root, or a set
-        node = lookup(e, f.MEMO_TABLE, (node << 32) | states[vertex])
-        vertex = belows[vertex]
-    node = lookup(e, f.MEMO_TABLE, ((-2 - at) << 32) | stack)
-    return masks[node] if node != ABSENT else -1
-
-
-@inner
-def remember(e: int, at: int, stack: int, low: int, mask: int) -> bool:
-    """Note a mask for what was read: the scanner state, and the stack down to height ``low``."""
-    read = int32s(e, f.VERTEX_HEIGHT)[stack] - low + 1
-    if low == f.WHOLE or read > _MAX_READ or not is_single(e, stack, read):
-        node = child(e, -2 - at, stack)
-    else:
-        node = shape_node(e, at, stack, read)
-    if node < 0:
-        return False
-    int32s(e, f.MEMO_MASK)[node] = mask
-    return True
-
-
-@inner
-def is_single(e: int, stack: int, depth: int) -> bool:
-    """Say whether a stack has that many single vertices from its top."""
-    while depth > 0 and stack >= 0:
-        stack, depth = int32s(e, f.VERTEX_BELOW)[stack], depth - 1
-    return depth <= 0
-
-
-@inner
-def shape_node(e: int, at: int, stack: int, depth: int) -> int:
-    """Return the memo node of a scanner state and the top of a stack; -1 after a lack of room.
-
-    The stack must have ``depth`` single vertices from its top.
-    """
-    node = child(e, _ROOTS, at)
-    for _ in range(depth):
-        if node < 0:
-            return -1
-        node = child(e, node, int32s(e, f.VERTEX_STATE)[stack])
-        stack = int32s(e, f.VERTEX_BELOW)[stack]
-    return node

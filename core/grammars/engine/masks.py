@@ -1,42 +1,40 @@
-"""Exact masks: of one reading from its subterminal tree, of a decoding state from its readings.
+"""Exact masks: of one reading by the automaton over its stack, of a decoding state by its readings.
 
-DOMINO (arXiv 2403.06988, section 3.3) walks subterminal trees with the parser. Here tokens with the
-same sequences of terminals are one group, and the parser is asked once for every path of a tree.
-What the top of a stack decides is kept for all stacks with that top (``shapes``), and masks are
-kept by the part of the stack that the parser read (``mask_store``).
+The automaton of a tree (``automaton``) reads the stack until nothing waits; a stack that forks is
+read along every way, each pair of state and stack once. Tokens with too many readings to stand in
+a tree are stepped byte by byte, once for a scanner state and stack.
 """
 
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.mask_store import (
-    is_single,
-    join,
-    keep_row,
-    known,
-    new_row,
-    remember,
-    shape_node,
-)
+from cdec.core.grammars.engine.automaton import is_final, step, steps_partially
+from cdec.core.grammars.engine.mask_store import join, keep_row, new_row
 from cdec.core.grammars.engine.pointers import (
+    ABSENT,
     Pointer,
     call3,
     get,
+    has_room,
+    insert,
     int32s,
+    int64s,
+    lookup,
     put,
     size,
+    span,
     use,
     used,
 )
-from cdec.core.grammars.engine.shapes import answer, combine, decide, has_open_steps
 from cdec.core.grammars.engine.stacks import begin_trial, end_trial, failed, member, members
 from cdec.core.grammars.engine.trees import verify_tokens
 from cdec.core.kernels import inner
 
-__all__ = ["compute_mask", "readings_mask"]
+__all__ = ["compute_run", "compute_stepped", "readings_mask"]
 
-_DEPTH = 2
-"""LR states from the top of a stack that a shape knows: on C, more share less, fewer ask more."""
+_AT_ONCE = 64
+"""LR states read from a stack before what is left of it is remembered."""
+_OPEN = -2
 
 
 @inner
@@ -49,14 +47,13 @@ def readings_mask(e: int, items: Pointer, start: int, n: int) -> int:
     states, mask = get(e, f.SCANNER_STATES), -1
     for i in range(n - 1, -1, -1):
         at, stack = items[start + 2 * i], items[start + 2 * i + 1]
-        at, taken = at - states if at >= states else at, -1
-        if mask >= 0:
-            taken = int32s(e, f.TREE_TAKEN)[_tree(e, at)]
-        for j in range(members(e, stack)):
-            own = _mask_of_reading(e, at, member(e, stack, j))
-            mask = own if mask < 0 or own < 0 else join(e, own, taken, mask)
-            if mask < 0:
-                return -1
+        at = at - states if at >= states else at
+        own = _mask_of_reading(e, at, stack)
+        if mask >= 0 and own >= 0:
+            own = join(e, own, int32s(e, f.TREE_TAKEN)[_tree(e, at)], mask)
+        if own < 0:
+            return -1
+        mask = own
     return mask
 
 
@@ -71,62 +68,104 @@ def _tree(e: int, at: int) -> int:
 
 @inner
 def _mask_of_reading(e: int, at: int, stack: int) -> int:
-    """Return the mask of one reading, computed or known; -1 after a lack of room."""
-    mask = known(e, at, stack)
-    if mask >= 0:
-        put(e, f.SHARED, get(e, f.SHARED) + 1)
+    """Return the mask of one reading; -1 after a lack of room."""
+    tree = _tree(e, at)
+    mask = _follow(e, tree, stack)
+    if mask == _OPEN:
+        mask = call3(get(e, f.CALL_RUN), e, get(e, f.RUN_STATE), get(e, f.RUN_STACK))
+    low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
+    if mask < 0 or low == high or steps_partially(e):
         return mask
-    return call3(get(e, f.CALL_MASK), e, at, stack)
+    stepped = lookup(e, f.STEPPED_TABLE, (at << 32) | (stack & 0xFFFFFFFF))
+    if stepped == ABSENT:
+        stepped = call3(get(e, f.CALL_STEPPED), e, at, stack)
+    return join(e, mask, -1, stepped)
 
 
 @inner
-def compute_mask(e: int, at: int, stack: int) -> int:
-    """Compute the mask of a reading that is not known, and note it; -1 after a lack of room."""
-    outer, shape = get(e, f.LOW), known(e, at, stack)
+def _follow(e: int, state: int, stack: int) -> int:
+    """Read a stack; return the mask, -1 after a lack of room, or _OPEN.
+
+    _OPEN: the stack forks or is deep; what is left stands in RUN_STATE and RUN_STACK.
+    """
+    states, belows = int32s(e, f.VERTEX_STATE), int32s(e, f.VERTEX_BELOW)
+    for _ in range(_AT_ONCE):
+        if stack == f.NONE or is_final(e, state):
+            return int32s(e, f.AUTO_MASK)[state]
+        if stack < 0:
+            break
+        state = step(e, state, states[stack])
+        if state < 0:
+            return -1
+        # subtle: a step makes vertices, and so may have moved nothing, but asked for room.
+        stack = belows[stack]
+    known = lookup(e, f.RUN_TABLE, (state << 32) | (stack & 0xFFFFFFFF))
+    if known != ABSENT:
+        return known
+    put(e, f.RUN_STATE, state)
+    put(e, f.RUN_STACK, stack)
+    return _OPEN
+
+
+@inner
+def compute_run(e: int, state: int, stack: int) -> int:
+    """Return the mask of a state and what is left of a stack, and note it; -1: a lack of room.
+
+    Pairs that wait for others stand in RUN_WORK, so that deep stacks need no recursion.
+    """
+    use(e, f.RUN_WORK, 0)
+    _push(e, state, stack)
     mask = -1
-    if shape >= -1:
-        height = int32s(e, f.VERTEX_HEIGHT)[stack]
-        limit = height - _DEPTH + 1 if is_single(e, stack, _DEPTH) else f.WHOLE
-        shape, mask = _decided(e, at, stack, limit)
-    if shape <= -2 and not failed(e):
-        before = begin_trial(e)
-        answer(e, -2 - shape, stack)
-        end_trial(e, before)
-        mask = -1 if failed(e) else combine(e, -2 - shape)
-        if mask >= 0 and has_open_steps(e, -2 - shape):
-            mask = join(e, mask, -1, _stepped(e, at, stack))
-    put(e, f.LOW, outer)
+    while used(e, f.RUN_WORK) > 0 and not failed(e):
+        top = used(e, f.RUN_WORK) - 2
+        work = int32s(e, f.RUN_WORK)
+        here, left = work[top], work[top + 1]
+        mask = _union_of_ways(e, here, left)
+        if mask >= 0:
+            insert(e, f.RUN_TABLE, (here << 32) | (left & 0xFFFFFFFF), mask)
+            use(e, f.RUN_WORK, top)
+        elif mask != _OPEN:
+            return -1
     return -1 if failed(e) else mask
 
 
 @inner
-def _decided(e: int, at: int, stack: int, limit: int) -> tuple[int, int]:
-    """Ask the whole tree; return a new shape and -1, or -1 and the mask where nothing is open."""
-    before = begin_trial(e)
-    open_groups = decide(e, _tree(e, at), at, stack, limit)
-    end_trial(e, before)
-    mask = -1 if failed(e) or open_groups < 0 else keep_row(e)
-    if mask < 0:
-        return -1, -1
-    put(e, f.MISSES, get(e, f.MISSES) + 1)
-    if open_groups == 0:
-        return -1, mask if remember(e, at, stack, get(e, f.DECIDED_LOW), mask) else -1
-    node, place = shape_node(e, at, stack, _DEPTH), used(e, f.SHAPE_ITEMS)
-    if node < 0:
-        return -1, -1
-    int32s(e, f.SHAPE_ITEMS)[place] = mask
-    use(e, f.SHAPE_ITEMS, get(e, f.SHAPE_END))
-    int32s(e, f.MEMO_MASK)[node] = -2 - place
-    return -2 - place, -1
+def _push(e: int, state: int, stack: int) -> None:
+    n = used(e, f.RUN_WORK)
+    if has_room(e, f.RUN_WORK, 2):
+        work = int32s(e, f.RUN_WORK)
+        work[n], work[n + 1] = state, stack
+        use(e, f.RUN_WORK, n + 2)
 
 
 @inner
-def _stepped(e: int, at: int, stack: int) -> int:
-    """Return the mask of the tokens that are stepped byte by byte; -1 after a lack of room."""
+def _union_of_ways(e: int, state: int, stack: int) -> int:
+    """Read a stack along all its ways; _OPEN if one of them waits for a pair put on RUN_WORK."""
+    mask, is_open = -1, False
+    for i in range(members(e, stack)):
+        top = member(e, stack, i)
+        following = step(e, state, int32s(e, f.VERTEX_STATE)[top])
+        own = _follow(e, following, int32s(e, f.VERTEX_BELOW)[top]) if following >= 0 else -1
+        if own == _OPEN:
+            is_open = True
+            _push(e, get(e, f.RUN_STATE), get(e, f.RUN_STACK))
+            continue
+        if mask >= 0 and own >= 0:
+            own = join(e, mask, -1, own)
+        if own < 0:
+            return -1
+        mask = own
+    return _OPEN if is_open else mask
+
+
+@inner
+def compute_stepped(e: int, at: int, stack: int) -> int:
+    """Return the mask of the tokens that are stepped, and note it; -1: a lack of room."""
     row = new_row(e)
     if row == 0:
         return -1
     before = begin_trial(e)
     verify_tokens(e, row, _tree(e, at), at, stack)
     end_trial(e, before)
-    return -1 if failed(e) else keep_row(e)
+    mask = -1 if failed(e) else keep_row(e)
+    return mask if insert(e, f.STEPPED_TABLE, (at << 32) | (stack & 0xFFFFFFFF), mask) else -1

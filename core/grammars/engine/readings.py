@@ -26,13 +26,21 @@ from cdec.core.grammars.engine.shifts import can_shift_any, shift
 from cdec.core.grammars.engine.unions import union
 from cdec.core.kernels import inner
 
-__all__ = ["after_terminal", "compute_read", "read_text"]
+__all__ = [
+    "after_terminal",
+    "compute_read",
+    "is_live",
+    "next_state",
+    "read_text",
+    "start_of",
+    "unite",
+]
 
 _COMPARED = 32
 
 
 @inner
-def _start_of(e: int, stack: int, terminal: int) -> int:
+def start_of(e: int, stack: int, terminal: int) -> int:
     """Return the reading state after a terminal: the start of its context, marked as a start."""
     if get(e, f.GENERAL) != 0:
         context = int32s(e, f.TERMINAL_CONTEXT)[terminal]
@@ -88,7 +96,7 @@ def _step_over(e: int, text: Pointer, length: int, n: int, counts: bool) -> int:
 
 
 @inner
-def _next_state(e: int, at: int, byte_class: int) -> int:
+def next_state(e: int, at: int, byte_class: int) -> int:
     """Return the scanner state after a byte; -1 where the terminal stops."""
     states, classes = get(e, f.SCANNER_STATES), get(e, f.CLASSES)
     at = at - states if at >= states else at
@@ -99,7 +107,7 @@ def _next_state(e: int, at: int, byte_class: int) -> int:
 
 
 @inner
-def _is_live(e: int, at: int) -> bool:
+def is_live(e: int, at: int) -> bool:
     """Say whether some terminal can still be completed from a scanner state."""
     offsets, row = int32s(e, f.LIVE_OFFSETS), int32s(e, f.LIVE_ROW)[at]
     return 0 <= row < get(e, f.LIVE_ROWS) and offsets[row] < offsets[row + 1]
@@ -116,16 +124,16 @@ def _step_ordered(e: int, byte_class: int, n: int, counts: bool) -> int:
     old, new, m = int32s(e, f.READINGS), int32s(e, f.READINGS_NEXT), 0
     offsets, terminals = int32s(e, f.MATCH_OFFSETS), int32s(e, f.MATCH_TERMINALS)
     for i in range(n):
-        at, stack, ended = _next_state(e, old[3 * i], byte_class), old[3 * i + 1], old[3 * i + 2]
+        at, stack, ended = next_state(e, old[3 * i], byte_class), old[3 * i + 1], old[3 * i + 2]
         if at < 0:
             continue
-        if _is_live(e, at):
+        if is_live(e, at):
             m = _append(new, m, at, stack, ended)
         low, high = span(offsets, at, size(e, f.MATCH_TERMINALS))
         for match in range(low, high):
             below = after_terminal(e, stack, terminals[match])
             if below != f.FAIL and _room(e, m + 2):
-                fresh = _start_of(e, below, terminals[match])
+                fresh = start_of(e, below, terminals[match])
                 m = _append(new, m, fresh, below, ended + 1 if counts else 0)
         if high == low + 1:
             break
@@ -150,17 +158,17 @@ def _step_set(e: int, byte_class: int, n: int, counts: bool) -> int:
     m, offsets = 0, int32s(e, f.MATCH_OFFSETS)
     terminals, old = int32s(e, f.MATCH_TERMINALS), int32s(e, f.READINGS)
     for i in range(n):
-        at, stack, ended = _next_state(e, old[3 * i], byte_class), old[3 * i + 1], old[3 * i + 2]
+        at, stack, ended = next_state(e, old[3 * i], byte_class), old[3 * i + 1], old[3 * i + 2]
         if at < 0:
             continue
-        if _is_live(e, at):
-            m = _unite(e, m, at, stack, ended)
+        if is_live(e, at):
+            m = unite(e, m, at, stack, ended)
         low, high = span(offsets, at, size(e, f.MATCH_TERMINALS))
         for match in range(low, high):
             below = after_terminal(e, stack, terminals[match])
             if below != f.FAIL:
-                fresh = _start_of(e, below, terminals[match])
-                m = _unite(e, m, fresh, below, ended + 1 if counts else 0)
+                fresh = start_of(e, below, terminals[match])
+                m = unite(e, m, fresh, below, ended + 1 if counts else 0)
     new = int32s(e, f.READINGS_NEXT)
     for i in range(3 * m):
         old[i] = new[i]
@@ -168,7 +176,7 @@ def _step_set(e: int, byte_class: int, n: int, counts: bool) -> int:
 
 
 @inner
-def _unite(e: int, m: int, at: int, stack: int, ended: int) -> int:
+def unite(e: int, m: int, at: int, stack: int, ended: int) -> int:
     """Add a reading to the first m of READINGS_NEXT; those of one scanner state share a stack."""
     readings = int32s(e, f.READINGS_NEXT)
     for i in range(m):

@@ -1,7 +1,6 @@
 """Shifting a terminal: the deterministic LR parser, and the memo that both parsers share.
 
-An outcome is one int64. Upper half: the stack after the shift, or FAIL, or SHIFTABLE where only
-that was asked. Lower half: the lowest height of the stack that the parser read.
+An outcome is the stack after the shift, or FAIL, or SHIFTABLE where only that was asked.
 """
 
 from __future__ import annotations
@@ -25,16 +24,23 @@ from cdec.core.grammars.engine.stacks import (
     action_row,
     failed,
     goto_state,
-    lower,
     member,
     members,
+    suspend,
     vertex,
 )
 from cdec.core.grammars.engine.stacks_general import shift_general
 from cdec.core.grammars.engine.unions import union
 from cdec.core.kernels import inner
 
-__all__ = ["can_shift", "can_shift_any", "compute_shift", "compute_shift_any", "shift"]
+__all__ = [
+    "can_shift",
+    "can_shift_any",
+    "compute_shift",
+    "compute_shift_any",
+    "shift",
+    "shift_partial",
+]
 
 _CHECKPOINTS_AFTER = 16
 _KEPT_AFTER = 128
@@ -45,10 +51,9 @@ _MAX_IDLE = 1 << 17
 def shift(e: int, stack: int, terminal: int) -> int:
     """Return the stack after a terminal, FAIL if it cannot be shifted. O(1) if done before."""
     outcome = lookup(e, f.SHIFT_TABLE, (stack << 32) | terminal)
-    if outcome == ABSENT or (outcome >> 32) == f.SHIFTABLE:
-        outcome = call4(get(e, f.CALL_SHIFT), e, stack, terminal, 1)
-    lower(e, outcome & 0xFFFFFFFF)
-    return outcome >> 32
+    if outcome == ABSENT or outcome == f.SHIFTABLE:
+        return call4(get(e, f.CALL_SHIFT), e, stack, terminal, 1)
+    return outcome
 
 
 @inner
@@ -57,8 +62,7 @@ def can_shift(e: int, stack: int, terminal: int) -> bool:
     outcome = lookup(e, f.SHIFT_TABLE, (stack << 32) | terminal)
     if outcome == ABSENT:
         outcome = call4(get(e, f.CALL_SHIFT), e, stack, terminal, 0)
-    lower(e, outcome & 0xFFFFFFFF)
-    return (outcome >> 32) != f.FAIL
+    return outcome != f.FAIL
 
 
 @inner
@@ -66,22 +70,16 @@ def can_shift_any(e: int, stack: int, row: int) -> bool:
     """Say whether some terminal of a live row can be shifted or is ignored."""
     if row < 0 or row >= get(e, f.LIVE_ROWS):
         return False
-    count = get(e, f.TERMINALS)
-    key = (stack << 32) | (count + 1 + row)
-    outcome = lookup(e, f.SHIFT_TABLE, key)
-    if outcome != ABSENT:
-        lower(e, outcome & 0xFFFFFFFF)
-        return (outcome >> 32) != f.FAIL
-    return call3(get(e, f.CALL_SHIFT_ANY), e, stack, row) != f.FAIL
+    outcome = lookup(e, f.SHIFT_TABLE, (stack << 32) | (get(e, f.TERMINALS) + 1 + row))
+    if outcome == ABSENT:
+        outcome = call3(get(e, f.CALL_SHIFT_ANY), e, stack, row)
+    return outcome != f.FAIL
 
 
 @inner
 def compute_shift_any(e: int, stack: int, row: int) -> int:
     """Try the terminals of a live row in turn, note the outcome; return SHIFTABLE or FAIL."""
     count = get(e, f.TERMINALS)
-    key = (stack << 32) | (count + 1 + row)
-    outer = get(e, f.LOW)
-    put(e, f.LOW, f.FAR)
     offsets, terminals = int32s(e, f.LIVE_OFFSETS), int32s(e, f.LIVE_TERMINALS)
     ignored, result = int32s(e, f.IGNORED), f.FAIL
     low, high = span(offsets, row, size(e, f.LIVE_TERMINALS))
@@ -92,30 +90,45 @@ def compute_shift_any(e: int, stack: int, row: int) -> int:
         if ignored[terminal] != 0 or can_shift(e, stack, terminal):
             result = f.SHIFTABLE
             break
-    insert(e, f.SHIFT_TABLE, key, (result << 32) | get(e, f.LOW))
-    lower(e, outer)
+    insert(e, f.SHIFT_TABLE, (stack << 32) | (count + 1 + row), result)
     return result
 
 
 @inner
 def compute_shift(e: int, stack: int, terminal: int, build: int) -> int:
-    """Compute a shift that is not in the memo, and note it there.
-
-    A set of stacks is shifted stack by stack; where a single stack meets several actions, or a
-    reduction ends within a set, the generalised parser does it.
-    """
+    """Compute a shift that is not in the memo, and note it there."""
     if stack >= 0:
-        outcome = _shift_single(e, stack, terminal, build != 0)
-        if (outcome >> 32) == f.UNDECIDED:
-            result = shift_general(e, stack, terminal, build != 0)
-            outcome = (result << 32) | get(e, f.LEVEL_LOW)
+        outcome = _shift_top(e, stack, terminal, build != 0, False)
     else:
-        outer = get(e, f.LOW)
-        put(e, f.LOW, f.FAR)
-        outcome = _shift_set(e, stack, terminal, build != 0) << 32
-        outcome |= get(e, f.LOW)
-        put(e, f.LOW, outer)
+        outcome = _shift_set(e, stack, terminal, build != 0)
     insert(e, f.SHIFT_TABLE, (stack << 32) | terminal, outcome)
+    return outcome
+
+
+@inner
+def shift_partial(e: int, stack: int, terminal: int, build: bool) -> int:
+    """Shift a terminal on a partial stack; what pops past the hole is SUSPENDED, nothing noted."""
+    result = f.FAIL
+    for i in range(members(e, stack)):
+        after = _shift_top(e, member(e, stack, i), terminal, build, True)
+        if after == f.SHIFTABLE:
+            return after
+        result = union(e, result, after)
+    return result
+
+
+@inner
+def _shift_top(e: int, top: int, terminal: int, build: bool, partial: bool) -> int:
+    """Shift a terminal on the stacks with one vertex on top.
+
+    Where a single stack meets several actions, or a reduction ends within a set, the generalised
+    parser does it.
+    """
+    before = used(e, f.SUSPENDED)
+    outcome = _shift_single(e, top, terminal, build, partial)
+    if outcome == f.UNDECIDED:
+        use(e, f.SUSPENDED, before)
+        outcome = shift_general(e, top, terminal, build)
     return outcome
 
 
@@ -133,8 +146,8 @@ def _shift_set(e: int, stack: int, terminal: int, build: bool) -> int:
 
 
 @inner
-def _shift_single(e: int, top: int, terminal: int, build: bool) -> int:
-    """Reduce until a shift or a failure, one action an entry; return the packed outcome.
+def _shift_single(e: int, top: int, terminal: int, build: bool, partial: bool) -> int:
+    """Reduce until a shift or a failure, one action an entry; return the outcome, or UNDECIDED.
 
     LR states that reductions push stand in VIRTUAL, on top of a vertex of the stack, and become
     vertices only if the terminal is shifted. More of them than there are LR states means that one
@@ -143,8 +156,7 @@ def _shift_single(e: int, top: int, terminal: int, build: bool) -> int:
     """
     states, virtual = int32s(e, f.VERTEX_STATE), int32s(e, f.VIRTUAL)
     lengths, lhs = int32s(e, f.RULE_LENGTH), int32s(e, f.RULE_LHS)
-    n, steps, idle, low = 0, 0, 0, int32s(e, f.VERTEX_HEIGHT)[top]
-    state, outcome = states[top], f.FAIL << 32
+    n, steps, idle, state, outcome = 0, 0, 0, states[top], f.FAIL
     use(e, f.CHECKPOINTS, 0)
     while True:
         row = action_row(e, state, terminal)
@@ -153,35 +165,42 @@ def _shift_single(e: int, top: int, terminal: int, build: bool) -> int:
         if row < 0 or ~value >= get(e, f.RULES) or length < 0:
             break
         if _has_more(e, state, row, terminal):
-            return f.UNDECIDED << 32
+            return f.UNDECIDED
         if value >= 0:
-            outcome = (_pushed(e, top, n, value) if build else f.SHIFTABLE) << 32
+            outcome = _pushed(e, top, n, value) if build else f.SHIFTABLE
             break
         if length > n:
-            top, idle = _pop(e, top, length - n), 0
+            top, left = _pop(e, top, length - n)
+            idle = 0
+            if top >= 0 and states[top] == get(e, f.LR_STATES):
+                suspend(e, lhs[~value], left)
+                return f.FAIL
             if top < 0:
-                return (f.UNDECIDED if top != f.NONE else f.FAIL) << 32
-        n, low = max(n - length, 0), min(low, int32s(e, f.VERTEX_HEIGHT)[top])
+                return f.UNDECIDED if top != f.NONE else f.FAIL
+        n = max(n - length, 0)
         state = goto_state(e, virtual[n - 1] if n > 0 else states[top], lhs[~value])
         if state < 0 or n > get(e, f.LR_STATES) or idle > _MAX_IDLE:
             break
         virtual[n] = state
         n, steps, idle = n + 1, steps + 1, idle + 1
-        if steps >= _CHECKPOINTS_AFTER and n == 1:
+        if steps >= _CHECKPOINTS_AFTER and n == 1 and not partial:
             known = _checkpoint(e, state, top, terminal)
-            if known != ABSENT and not (build and (known >> 32) == f.SHIFTABLE):
-                outcome, low = known, min(low, known & 0xFFFFFFFF)
+            if known != ABSENT and not (build and known == f.SHIFTABLE):
+                outcome = known
                 break
-    return _conclude(e, terminal, (outcome & ~0xFFFFFFFF) | low, steps)
+    return outcome if partial else _conclude(e, terminal, outcome, steps)
 
 
 @inner
-def _pop(e: int, top: int, count: int) -> int:
-    """Return the vertex ``count`` below another; NONE, or a set, where the stack is not so deep."""
-    belows = int32s(e, f.VERTEX_BELOW)
-    while count > 0 and top >= 0:
+def _pop(e: int, top: int, count: int) -> tuple[int, int]:
+    """Return the vertex ``count`` below another, and 0.
+
+    Where the stack is not so deep, NONE, a set or the hole, and how many are left to pop.
+    """
+    states, belows = int32s(e, f.VERTEX_STATE), int32s(e, f.VERTEX_BELOW)
+    while count > 0 and top >= 0 and states[top] != get(e, f.LR_STATES):
         top, count = belows[top], count - 1
-    return top
+    return top, count
 
 
 @inner
@@ -193,7 +212,7 @@ def _checkpoint(e: int, state: int, below: int, terminal: int) -> int:
     """
     mark = vertex(e, state, below)
     if failed(e):
-        return f.FAIL << 32
+        return f.FAIL
     known = lookup(e, f.SHIFT_TABLE, (mark << 32) | terminal)
     marks = used(e, f.CHECKPOINTS)
     if known == ABSENT and marks < size(e, f.CHECKPOINTS):

@@ -5,10 +5,7 @@ NONE below the root. A vertex is (LR state, stack value below). As equal ones ar
 set never holds two vertices of one LR state, equal stack values are equal sets of stacks: together
 they are a minimal acyclic automaton that reads stacks from the top.
 
-The deterministic parser has single vertices only. The *height* of a vertex is one more than the
-least height below it, 1 at the root. How much of a stack a computation read is told by the lowest
-height it looked at. subtle: the least, because a union may replace a vertex and one that lies
-deeper in the same stack by one vertex; with the height of the deeper one no depth is hidden.
+The deterministic parser has single vertices only.
 """
 
 from __future__ import annotations
@@ -39,10 +36,10 @@ __all__ = [
     "begin_trial",
     "end_trial",
     "goto_state",
-    "lower",
     "make_set",
     "member",
     "members",
+    "suspend",
     "vertex",
 ]
 
@@ -62,24 +59,8 @@ def vertex(e: int, state: int, below: int) -> int:
     use(e, f.VERTEX_STATE, new + 1)
     int32s(e, f.VERTEX_STATE)[new] = state
     int32s(e, f.VERTEX_BELOW)[new] = below
-    int32s(e, f.VERTEX_HEIGHT)[new] = _least_height(e, below) + 1
     int64s(e, f.VERTEX_MARK)[new] = 0
     return new
-
-
-@inner
-def _least_height(e: int, stack: int) -> int:
-    """Return the least height in a stack value, 0 below the root."""
-    height, offsets = int32s(e, f.VERTEX_HEIGHT), int64s(e, f.SET_OFFSETS)
-    if stack >= 0:
-        return height[stack]
-    number = -2 - stack
-    if stack == f.FAIL or number < 0 or number >= used(e, f.SET_OFFSETS) - 1:
-        return 0
-    items, least = int32s(e, f.SET_ITEMS), f.FAR
-    for i in range(offsets[number], offsets[number + 1]):
-        least = min(least, height[items[i]])
-    return least
 
 
 @inner
@@ -141,13 +122,6 @@ def make_set(e: int, n: int) -> int:
 
 
 @inner
-def lower(e: int, height: int) -> None:
-    """Note that the vertex at some height was read."""
-    if height < get(e, f.LOW):
-        put(e, f.LOW, height)
-
-
-@inner
 def action_row(e: int, state: int, terminal: int) -> int:
     """Return where the first action of a state on a terminal stands, -1 if there is none."""
     return _find(e, f.ACTION_OFFSETS, f.ACTION_TERMINALS, state, terminal)
@@ -178,6 +152,15 @@ def _find(e: int, offsets_field: int, keys_field: int, state: int, key: int) -> 
         else:
             high = middle
     return low if low < stop and keys[low] == key else -1
+
+
+@inner
+def suspend(e: int, nonterminal: int, left: int) -> None:
+    """Note a reduction that popped past the hole of a partial stack (``partial``)."""
+    n = used(e, f.SUSPENDED)
+    if has_room(e, f.SUSPENDED, 1):
+        int64s(e, f.SUSPENDED)[n] = (nonterminal << 32) | left
+        use(e, f.SUSPENDED, n + 1)
 
 
 @inner

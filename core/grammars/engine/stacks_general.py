@@ -29,6 +29,7 @@ from cdec.core.grammars.engine.stacks import (
     make_set,
     member,
     members,
+    suspend,
     vertex,
 )
 from cdec.core.grammars.engine.unions import union
@@ -41,7 +42,7 @@ __all__ = ["shift_general"]
 def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
     """Return the stacks after all ways to reduce and shift; FAIL if there is none.
 
-    LEVEL_LOW is then the lowest height that was read.
+    Reductions that pop past the hole of a partial stack are SUSPENDED.
 
     Args:
         e: Engine.
@@ -58,7 +59,6 @@ def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
             _add_edge(e, state, f.NONE)
         for j in range(members(e, below) if below != f.NONE else 0):
             _add_edge(e, state, member(e, below, j))
-        _read(e, top)
     at, shifts = 0, 0
     while at < used(e, f.EDGE_STATE) and not failed(e):
         state, base = int32s(e, f.EDGE_STATE)[at], int32s(e, f.EDGE_BASE)[at]
@@ -74,8 +74,6 @@ def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
                 shifts += 1
             elif base >= 0:
                 _reduce(e, ~value, base)
-            else:
-                put(e, f.LEVEL_LOW, f.WHOLE)
     if shifts == 0 or failed(e):
         return f.FAIL
     return _shift_level(e, terminal)
@@ -91,15 +89,6 @@ def _begin_level(e: int) -> None:
     """Forget the edges of the last level."""
     put(e, f.LEVEL, get(e, f.LEVEL) + 1)
     use(e, f.EDGE_STATE, 0)
-    put(e, f.LEVEL_LOW, f.FAR)
-
-
-@inner
-def _read(e: int, vertex: int) -> None:
-    """Note that the LR state of a vertex was read."""
-    height = int32s(e, f.VERTEX_HEIGHT)[vertex]
-    if height < get(e, f.LEVEL_LOW):
-        put(e, f.LEVEL_LOW, height)
 
 
 @inner
@@ -137,20 +126,20 @@ def _reduce(e: int, rule: int, base: int) -> None:
     length, lhs = int32s(e, f.RULE_LENGTH)[rule], int32s(e, f.RULE_LHS)[rule]
     states, belows = int32s(e, f.VERTEX_STATE), int32s(e, f.VERTEX_BELOW)
     if length == 1:
-        _read(e, base)
-        state = goto_state(e, states[base], lhs)
-        if state >= 0:
-            _add_edge(e, state, base)
+        _go_on(e, base, lhs)
         return
     if length < 1 or not has_room(e, f.FRONTIER, used(e, f.VERTEX_STATE)):
         return
     here, there = int32s(e, f.FRONTIER), int32s(e, f.FRONTIER_NEXT)
     marks, n = int64s(e, f.VERTEX_MARK), 1
     here[0] = base
-    for _ in range(length - 1):
+    for left in range(length - 1, 0, -1):
         stamp, m = get(e, f.STAMP) + 1, 0
         put(e, f.STAMP, stamp)
         for i in range(n):
+            if states[here[i]] == get(e, f.LR_STATES):
+                suspend(e, lhs, left)
+                continue
             below = belows[here[i]]
             for j in range(members(e, below) if below != f.NONE else 0):
                 found = member(e, below, j)
@@ -159,14 +148,20 @@ def _reduce(e: int, rule: int, base: int) -> None:
                     there[m] = found
                     m += 1
         here, there, n = there, here, m
-        if n == 0:
-            put(e, f.LEVEL_LOW, f.WHOLE)
-            return
     for i in range(n):
-        _read(e, here[i])
-        state = goto_state(e, states[here[i]], lhs)
-        if state >= 0:
-            _add_edge(e, state, here[i])
+        _go_on(e, here[i], lhs)
+
+
+@inner
+def _go_on(e: int, base: int, lhs: int) -> None:
+    """Add the edge of a nonterminal above a vertex; above the hole it must wait."""
+    state = int32s(e, f.VERTEX_STATE)[base]
+    if state == get(e, f.LR_STATES):
+        suspend(e, lhs, 0)
+        return
+    target = goto_state(e, state, lhs)
+    if target >= 0:
+        _add_edge(e, target, base)
 
 
 @inner

@@ -1,56 +1,47 @@
-"""One subterminal tree read with the parser: its path nodes, its branches, its groups of tokens."""
+"""One subterminal tree: its path nodes, its groups of tokens, and its tokens that are stepped."""
 
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.mask_store import add_dense
+from cdec.core.grammars.engine.mask_store import add_dense, add_token
 from cdec.core.grammars.engine.pointers import (
-    Pointer,
     address,
     get,
     int32s,
-    int32s_at,
     int64s,
     size,
     span,
     uint8s,
 )
-from cdec.core.grammars.engine.readings import after_terminal, read_text
-from cdec.core.grammars.engine.shifts import can_shift_any
-from cdec.core.grammars.engine.stacks import failed, lower
+from cdec.core.grammars.engine.readings import read_text
+from cdec.core.grammars.engine.stacks import failed
 from cdec.core.kernels import inner
 
-__all__ = ["add_group", "is_branch_allowed", "node_stack", "verify_tokens"]
+__all__ = ["add_group", "enters", "first_token", "tree_nodes", "verify_tokens"]
 
 
 @inner
-def node_stack(e: int, first: int, path: int, stack: int) -> int:
-    """Return the stack at a path node, FAIL where it cannot be reached.
-
-    Args:
-        e: The engine's header.
-        first: Number of the tree's first path node.
-        path: Number of the node; its parent's stack stands in NODE_STACK.
-        stack: Of the reading.
-    """
-    parent, terminal = int32s(e, f.PATH_PARENT)[path], int32s(e, f.PATH_TERMINAL)[path]
-    here = stack
-    if parent >= 0:
-        here = int32s(e, f.NODE_STACK)[parent] if parent < path - first else f.FAIL
-    if here == f.FAIL:
-        return f.FAIL
-    if terminal >= 0:
-        return after_terminal(e, here, terminal)
-    return here if _enters(e, here, path) else f.FAIL
+def tree_nodes(e: int, tree: int) -> int:
+    """Return the number of a tree's path nodes."""
+    paths = int64s(e, f.TREE_PATHS)
+    first, stop = max(paths[tree], 0), min(paths[tree + 1], size(e, f.PATH_PARENT))
+    return max(min(stop - first, size(e, f.NODE_STACK)), 0)
 
 
 @inner
-def _enters(e: int, stack: int, path: int) -> bool:
+def first_token(e: int, group: int) -> int:
+    """Return one token of a group, always the same: it stands for the group."""
+    return int32s(e, f.GROUP_FIRST)[group]
+
+
+@inner
+def enters(e: int, stack: int, path: int) -> bool:
     """Say whether the next terminal's first byte leads to the scanner state of an ENTER node."""
     if stack < 0:
         return False
     vertex_state, classes = int32s(e, f.VERTEX_STATE)[stack], get(e, f.CLASSES)
-    lower(e, int32s(e, f.VERTEX_HEIGHT)[stack])
+    if vertex_state >= get(e, f.LR_STATES):
+        return False
     context, byte_class = int32s(e, f.LR_CONTEXT)[vertex_state], int32s(e, f.PATH_BYTE)[path]
     if context < 0 or context >= get(e, f.CONTEXTS) or byte_class < 0 or byte_class >= classes:
         return False
@@ -58,14 +49,6 @@ def _enters(e: int, stack: int, path: int) -> bool:
     if start < 0 or start >= get(e, f.SCANNER_STATES):
         return False
     return int32s(e, f.DELTA)[start * classes + byte_class] == int32s(e, f.PATH_NEXT)[path]
-
-
-@inner
-def is_branch_allowed(e: int, branch: int, stack: int) -> bool:
-    """Say whether a branch is allowed; the stack at its path node stands in NODE_STACK."""
-    path, row = int32s(e, f.BRANCH_PATH)[branch], int32s(e, f.BRANCH_LIVE)[branch]
-    here = int32s(e, f.NODE_STACK)[path] if path >= 0 else stack
-    return here != f.FAIL and (row < 0 or can_shift_any(e, here, row))
 
 
 @inner
@@ -81,16 +64,10 @@ def add_group(e: int, row: int, group: int) -> None:
 @inner
 def _add_listed(e: int, row: int, group: int) -> None:
     """Add the listed tokens of a group to a row."""
-    words, offsets, tokens = int32s_at(row, 0), int64s(e, f.GROUP_TOKENS), int32s(e, f.TOKENS)
+    offsets, tokens = int64s(e, f.GROUP_TOKENS), int32s(e, f.TOKENS)
     low, high = span(offsets, group, size(e, f.TOKENS))
     for i in range(low, high):
-        _add_token(e, words, tokens[i])
-
-
-@inner
-def _add_token(e: int, words: Pointer, token: int) -> None:
-    if 0 <= token < get(e, f.VOCABULARY):
-        words[token >> 5] |= 1 << (token & 31)
+        add_token(e, row, tokens[i])
 
 
 @inner
@@ -99,7 +76,7 @@ def verify_tokens(e: int, row: int, tree: int, at: int, stack: int) -> bool:
 
     A token that continues the one before it, as rows of dashes do, continues its readings.
     """
-    words, offsets, tokens = int32s_at(row, 0), int64s(e, f.TREE_VERIFY), int32s(e, f.VERIFY_TOKENS)
+    offsets, tokens = int64s(e, f.TREE_VERIFY), int32s(e, f.VERIFY_TOKENS)
     readings, starts, done, left = int32s(e, f.READINGS), int64s(e, f.VOCABULARY_OFFSETS), 0, 1
     text, begin = address(e, f.VOCABULARY_BYTES), 0
     low, high = span(offsets, tree, size(e, f.VERIFY_TOKENS))
@@ -118,7 +95,7 @@ def verify_tokens(e: int, row: int, tree: int, at: int, stack: int) -> bool:
             left = read_text(e, text + begin + done, length - done, left)
             done = length
         if left > 0:
-            _add_token(e, words, token)
+            add_token(e, row, token)
         if failed(e):
             return False
     return not failed(e)

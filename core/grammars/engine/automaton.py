@@ -1,0 +1,285 @@
+"""Masks as an automaton that reads the stack from its top, one LR state a step; made lazily.
+
+The stacks that allow a group of tokens at one scanner state are a regular language: the terminals
+of its sequence pop what they read, and push what later ones pop. All groups of a tree together are
+one deterministic automaton. A state has a mask, the tokens that any stack below allows, and
+*entries*: what waits for LR states that were not read yet. It is the generalisation of what DOMINO
+(arXiv 2403.06988, section 3.3) finds by walking a tree for every stack anew; equal states are one,
+however they were reached, so the states of deeply nested texts are those of shallow ones.
+
+An entry is (item, question), two int32 in STATE entries, ascending by item: item p below the
+number of the tree's path nodes is a node whose terminal is to be shifted, item ``nodes + b`` the
+b-th branch of the tree, whose live row is asked; behind those, tokens that are read byte by byte.
+States 0 to E - 1 are those before the first step,
+one a tree; their entries are not written, for everything waits.
+"""
+
+from __future__ import annotations
+
+from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.entries import (
+    add_entry,
+    add_questions,
+    begin_item,
+    resume,
+    waits,
+)
+from cdec.core.grammars.engine.mask_store import (
+    add_token,
+    copy_row,
+    has_token,
+    keep_row,
+    new_row,
+)
+from cdec.core.grammars.engine.partial import (
+    hole,
+    low_half,
+    partial_any,
+    partial_shift,
+    question,
+    suspensions,
+)
+from cdec.core.grammars.engine.pointers import (
+    ABSENT,
+    call3,
+    get,
+    has_room,
+    insert,
+    int32s,
+    int64s,
+    lookup,
+    mixed,
+    put,
+    size,
+    span,
+    use,
+    used,
+)
+from cdec.core.grammars.engine.stacks import failed, vertex
+from cdec.core.grammars.engine.stepping import (
+    WITHIN,
+    is_token_allowed,
+    is_token_allowed_from,
+)
+from cdec.core.grammars.engine.trees import add_group, enters, first_token, tree_nodes
+from cdec.core.grammars.engine.unions import union
+from cdec.core.kernels import inner
+
+__all__ = ["compute_step", "is_final", "step", "steps_partially"]
+
+
+@inner
+def is_final(e: int, state: int) -> bool:
+    """Say whether nothing waits in a state: its mask is that of all stacks below."""
+    offsets = int64s(e, f.AUTO_OFFSETS)
+    return state >= get(e, f.TREES) and offsets[state] == offsets[state + 1]
+
+
+@inner
+def steps_partially(e: int) -> bool:
+    """Say whether the automaton reads long tokens, too: for every segmentation and lookahead."""
+    return get(e, f.GENERAL) != 0 and get(e, f.LOOKAHEAD) == f.UNLIMITED
+
+
+@inner
+def step(e: int, state: int, lr_state: int) -> int:
+    """Return the state after reading an LR state; -1 after a lack of room. O(1) if done before."""
+    known = lookup(e, f.STEP_TABLE, (state << 32) | lr_state)
+    return known if known != ABSENT else call3(get(e, f.CALL_STEP), e, state, lr_state)
+
+
+@inner
+def compute_step(e: int, state: int, lr_state: int) -> int:
+    """Compute a step: what waited goes on, above the LR state that was read.
+
+    Cost: O(path nodes and branches of the tree).
+    """
+    trees = get(e, f.TREES)
+    tree = state if state < trees else int32s(e, f.AUTO_TREE)[state]
+    base = vertex(e, lr_state, hole(e))
+    row = new_row(e)
+    if row == 0 or failed(e):
+        return -1
+    if state >= trees:
+        copy_row(e, row, int32s(e, f.AUTO_MASK)[state])
+    put(e, f.ENTRY_AT, int64s(e, f.AUTO_OFFSETS)[state])
+    put(e, f.ENTRY_END, used(e, f.AUTO_ENTRIES))
+    _step_nodes(e, state, tree, base)
+    if failed(e):
+        return -1
+    _step_groups(e, state, tree, base, row)
+    if steps_partially(e) and not failed(e):
+        _step_tokens(e, state, tree, base, row)
+    if failed(e):
+        return -1
+    mask = keep_row(e)
+    following = _interned(e, tree, mask) if mask >= 0 else -1
+    put(e, f.MISSES, get(e, f.MISSES) + 1)
+    return following if insert(e, f.STEP_TABLE, (state << 32) | lr_state, following) else -1
+
+
+@inner
+def _step_nodes(e: int, state: int, tree: int, base: int) -> None:
+    """Write the partial stack at every path node to NODE_STACK, and entries for those that wait."""
+    first = max(int64s(e, f.TREE_PATHS)[tree], 0)
+    parents, terminals = int32s(e, f.PATH_PARENT), int32s(e, f.PATH_TERMINAL)
+    is_first, stacks = state < get(e, f.TREES), int32s(e, f.NODE_STACK)
+    for node in range(tree_nodes(e, tree)):
+        parent, terminal = parents[first + node], terminals[first + node]
+        above, here = f.FAIL, f.FAIL
+        if parent >= 0:
+            above = stacks[parent] if parent < node else f.FAIL
+        elif is_first:
+            above = base
+        if terminal < 0:
+            stacks[node] = above if above != f.FAIL and enters(e, above, first + node) else f.FAIL
+            continue
+        begin_item(e)
+        if above != f.FAIL:
+            outcome = partial_shift(e, above, terminal)
+            here = outcome >> 32
+            _suspend(e, node, low_half(outcome))
+        while not is_first and waits(e, state, node):
+            resumed = resume(e, node, base)
+            if resumed != f.FAIL:
+                outcome = partial_shift(e, resumed, terminal)
+                here = union(e, here, outcome >> 32)
+                _suspend(e, node, low_half(outcome))
+        stacks[node] = here
+        if failed(e):
+            return
+
+
+@inner
+def _suspend(e: int, item: int, number: int) -> None:
+    """Add an entry for every suspension of a list."""
+    for i in range(suspensions(e, number)):
+        add_entry(e, item, question(e, -1, int64s(e, f.SUSPENSIONS)[number + 1 + i]))
+
+
+@inner
+def _step_groups(e: int, state: int, tree: int, base: int, row: int) -> None:
+    """Add the groups that are allowed to the row, and entries for the branches that wait."""
+    groups, branches = int64s(e, f.TREE_GROUPS), int64s(e, f.GROUP_BRANCHES)
+    low, high = span(groups, tree, size(e, f.GROUP_DENSE))
+    if low >= high:
+        return
+    nodes, begin = tree_nodes(e, tree), max(branches[low], 0)
+    for group in range(low, high):
+        if has_token(e, row, first_token(e, group)):
+            continue
+        undo = get(e, f.ENTRY_END)
+        start, stop = span(branches, group, size(e, f.BRANCH_PATH))
+        for branch in range(start, stop):
+            item = nodes + branch - begin
+            begin_item(e)
+            if _is_allowed(e, state, branch, item, base):
+                add_group(e, row, group)
+                put(e, f.ENTRY_END, undo)
+                break
+            if failed(e):
+                return
+
+
+@inner
+def _is_allowed(e: int, state: int, branch: int, item: int, base: int) -> bool:
+    """Say whether a branch is allowed whatever lies below; else add entries for what waits."""
+    if int32s(e, f.BRANCH_DEPTH)[branch] > get(e, f.LOOKAHEAD):
+        return False
+    path, row, is_first = _path(e, branch), int32s(e, f.BRANCH_LIVE)[branch], False
+    is_first = state < get(e, f.TREES)
+    here = base if is_first else f.FAIL
+    if path >= 0:
+        here = int32s(e, f.NODE_STACK)[path]
+    elif path < -1:
+        here = f.FAIL
+    if here != f.FAIL and (row < 0 or _takes(e, here, row, item)):
+        return True
+    while not is_first and waits(e, state, item):
+        resumed = resume(e, item, base)
+        if resumed != f.FAIL and _takes(e, resumed, get(e, f.ENTRY_ROW), item):
+            return True
+    return False
+
+
+@inner
+def _path(e: int, branch: int) -> int:
+    """Return a branch's path node, -2 where the artifact is damaged."""
+    path = int32s(e, f.BRANCH_PATH)[branch]
+    return path if path < size(e, f.NODE_STACK) else -2
+
+
+@inner
+def _takes(e: int, stack: int, row: int, item: int) -> bool:
+    """Say whether a partial stack takes a live row, or add entries for the terminals that wait."""
+    outcome = partial_any(e, stack, row)
+    if (outcome >> 32) != f.FAIL:
+        return True
+    add_questions(e, item, low_half(outcome))
+    return False
+
+
+@inner
+def _step_tokens(e: int, state: int, tree: int, base: int, row: int) -> None:
+    """Do the same for the tokens that are read byte by byte (``stepping``)."""
+    low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
+    first, tokens = _first_token_item(e, tree), int32s(e, f.VERIFY_TOKENS)
+    is_first, at = state < get(e, f.TREES), int32s(e, f.TREE_STATE)[tree]
+    for i in range(low, high):
+        token, item, undo = tokens[i], first + i - low, get(e, f.ENTRY_END)
+        begin_item(e)
+        if token < 0 or token >= get(e, f.VOCABULARY) or has_token(e, row, token):
+            continue
+        allowed = is_first and is_token_allowed(e, token, item, at, base)
+        while not allowed and not is_first and waits(e, state, item):
+            resumed, asked = resume(e, item, base), get(e, f.ENTRY_ROW)
+            if resumed == f.FAIL:
+                continue
+            if asked >= WITHIN:
+                allowed = is_token_allowed_from(e, token, item, asked, resumed)
+            else:
+                allowed = _takes(e, resumed, asked, item)
+        if allowed:
+            add_token(e, row, token)
+            put(e, f.ENTRY_END, undo)
+        if failed(e):
+            return
+
+
+@inner
+def _first_token_item(e: int, tree: int) -> int:
+    """Return the item of a tree's first token that is read byte by byte."""
+    low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
+    branches = int64s(e, f.GROUP_BRANCHES)
+    return tree_nodes(e, tree) + max(branches[high] - max(branches[low], 0), 0)
+
+
+@inner
+def _interned(e: int, tree: int, mask: int) -> int:
+    """Return the state of a tree with a mask and the entries up to ENTRY_END, new or known."""
+    offsets, entries = int64s(e, f.AUTO_OFFSETS), int32s(e, f.AUTO_ENTRIES)
+    start = used(e, f.AUTO_ENTRIES)
+    n, key = get(e, f.ENTRY_END) - start, mixed(tree) ^ mask
+    for i in range(n):
+        key = mixed(key ^ entries[start + i])
+    key = key if key != -1 else 0
+    while True:
+        known = lookup(e, f.AUTO_TABLE, key)
+        if known == ABSENT:
+            break
+        at, same = offsets[known], 0
+        alike = int32s(e, f.AUTO_TREE)[known] == tree and int32s(e, f.AUTO_MASK)[known] == mask
+        if alike and offsets[known + 1] - at == n:
+            while same < n and entries[at + same] == entries[start + same]:
+                same += 1
+            if same == n:
+                return known
+        key = mixed(key ^ 1)
+    new = used(e, f.AUTO_OFFSETS) - 1
+    if not has_room(e, f.AUTO_OFFSETS, 1) or not insert(e, f.AUTO_TABLE, key, new):
+        return -1
+    offsets[new + 1] = start + n
+    int32s(e, f.AUTO_TREE)[new], int32s(e, f.AUTO_MASK)[new] = tree, mask
+    use(e, f.AUTO_OFFSETS, new + 2)
+    use(e, f.AUTO_ENTRIES, start + n)
+    return new
