@@ -17,7 +17,7 @@ from cdec.core.grammars.engine.masks import compute_run, compute_stepped
 from cdec.core.grammars.engine.partial import compute_partial, compute_partial_any
 from cdec.core.grammars.engine.readings import compute_read
 from cdec.core.grammars.engine.shifts import compute_shift, compute_shift_any
-from cdec.core.grammars.engine.unions import compute_union
+from cdec.core.grammars.engine.stacks import compute_union
 
 __all__ = ["ADDRESSES"]
 

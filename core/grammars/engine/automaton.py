@@ -21,12 +21,16 @@ from cdec.core.grammars.engine.entries import (
     add_entry,
     add_questions,
     begin_item,
+    enters,
     resume,
+    tree_nodes,
     waits,
 )
 from cdec.core.grammars.engine.mask_store import (
+    add_group,
     add_token,
     copy_row,
+    first_token,
     has_token,
     keep_row,
     new_row,
@@ -55,14 +59,12 @@ from cdec.core.grammars.engine.pointers import (
     use,
     used,
 )
-from cdec.core.grammars.engine.stacks import failed, vertex
+from cdec.core.grammars.engine.stacks import failed, union, vertex
 from cdec.core.grammars.engine.stepping import (
     WITHIN,
     is_token_allowed,
     is_token_allowed_from,
 )
-from cdec.core.grammars.engine.trees import add_group, enters, first_token, tree_nodes
-from cdec.core.grammars.engine.unions import union
 from cdec.core.kernels import inner
 
 __all__ = ["compute_step", "is_final", "step", "steps_partially"]

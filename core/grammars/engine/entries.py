@@ -1,19 +1,27 @@
-"""Entries of the state of an automaton at work: which items wait for which suspended reduction.
+"""Items of a tree, and entries: which items wait for which suspended reduction.
 
-Entries stand behind AUTO_ENTRIES in use, up to ENTRY_END; those of the item at work from
-ENTRY_START on. A *question* is a row (of live terminals, or of other meaning to the item; -1: none)
-with a suspension: ``nonterminal << 32 | LR states left to read before its goto``.
+Entries of the state at work stand behind AUTO_ENTRIES in use, up to ENTRY_END; those of the item at
+work from ENTRY_START on. A *question* is a row (of live terminals, or of other meaning to the item;
+-1: none) with a suspension: ``nonterminal << 32 | LR states left to read before its goto``.
 """
 
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.partial import question, suspensions
-from cdec.core.grammars.engine.pointers import get, has_room, int32s, int64s, put, used
+from cdec.core.grammars.engine.pointers import get, has_room, int32s, int64s, put, size, used
 from cdec.core.grammars.engine.stacks import failed, goto_state, vertex
 from cdec.core.kernels import inner
 
-__all__ = ["add_entry", "add_questions", "begin_item", "resume", "waits"]
+__all__ = [
+    "add_entry",
+    "add_questions",
+    "begin_item",
+    "enters",
+    "resume",
+    "tree_nodes",
+    "waits",
+]
 
 
 @inner
@@ -73,3 +81,28 @@ def resume(e: int, item: int, base: int) -> int:
         return f.FAIL
     target = goto_state(e, int32s(e, f.VERTEX_STATE)[base], suspended >> 32)
     return vertex(e, target, base) if target >= 0 else f.FAIL
+
+
+@inner
+def tree_nodes(e: int, tree: int) -> int:
+    """Return the number of a tree's path nodes."""
+    paths = int64s(e, f.TREE_PATHS)
+    first, stop = max(paths[tree], 0), min(paths[tree + 1], size(e, f.PATH_PARENT))
+    return max(min(stop - first, size(e, f.NODE_STACK)), 0)
+
+
+@inner
+def enters(e: int, stack: int, path: int) -> bool:
+    """Say whether the next terminal's first byte leads to the scanner state of an ENTER node."""
+    if stack < 0:
+        return False
+    vertex_state, classes = int32s(e, f.VERTEX_STATE)[stack], get(e, f.CLASSES)
+    if vertex_state >= get(e, f.LR_STATES):
+        return False
+    context, byte_class = int32s(e, f.LR_CONTEXT)[vertex_state], int32s(e, f.PATH_BYTE)[path]
+    if context < 0 or context >= get(e, f.CONTEXTS) or byte_class < 0 or byte_class >= classes:
+        return False
+    start = int32s(e, f.CONTEXT_START)[context]
+    if start < 0 or start >= get(e, f.SCANNER_STATES):
+        return False
+    return int32s(e, f.DELTA)[start * classes + byte_class] == int32s(e, f.PATH_NEXT)[path]

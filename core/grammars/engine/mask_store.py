@@ -22,6 +22,7 @@ from cdec.core.grammars.engine.pointers import (
     mixed,
     put,
     size,
+    span,
     use,
     used,
 )
@@ -29,10 +30,12 @@ from cdec.core.kernels import inner
 
 __all__ = [
     "add_dense",
+    "add_group",
     "add_token",
     "compute_join",
     "copy_row",
     "count_tokens",
+    "first_token",
     "has_token",
     "join",
     "keep_row",
@@ -206,3 +209,28 @@ def _lowest_bit(word: int) -> int:
     while (word >> bit) & 1 == 0:
         bit += 1
     return bit
+
+
+@inner
+def first_token(e: int, group: int) -> int:
+    """Return one token of a group, always the same: it stands for the group."""
+    return int32s(e, f.GROUP_FIRST)[group]
+
+
+@inner
+def add_group(e: int, row: int, group: int) -> None:
+    """Add the tokens of a group to a row."""
+    dense = int32s(e, f.GROUP_DENSE)[group]
+    if dense >= 0:
+        add_dense(e, row, dense)
+    else:
+        _add_listed(e, row, group)
+
+
+@inner
+def _add_listed(e: int, row: int, group: int) -> None:
+    """Add the listed tokens of a group to a row."""
+    offsets, tokens = int64s(e, f.GROUP_TOKENS), int32s(e, f.TOKENS)
+    low, high = span(offsets, group, size(e, f.TOKENS))
+    for i in range(low, high):
+        add_token(e, row, tokens[i])

@@ -27,7 +27,7 @@ from cdec.core.grammars.engine.pointers import (
     used,
 )
 from cdec.core.grammars.engine.stacks import begin_trial, end_trial, failed, member, members
-from cdec.core.grammars.engine.trees import verify_tokens
+from cdec.core.grammars.engine.stepping import verify_tokens
 from cdec.core.kernels import inner
 
 __all__ = ["compute_run", "compute_stepped", "readings_mask"]

@@ -23,7 +23,7 @@ from cdec.core.grammars.engine.pointers import (
     uint8s_at,
 )
 from cdec.core.grammars.engine.shifts import can_shift_any, shift
-from cdec.core.grammars.engine.unions import union
+from cdec.core.grammars.engine.stacks import union
 from cdec.core.kernels import inner
 
 __all__ = [

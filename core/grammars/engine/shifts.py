@@ -27,10 +27,10 @@ from cdec.core.grammars.engine.stacks import (
     member,
     members,
     suspend,
+    union,
     vertex,
 )
 from cdec.core.grammars.engine.stacks_general import shift_general
-from cdec.core.grammars.engine.unions import union
 from cdec.core.kernels import inner
 
 __all__ = [

@@ -30,9 +30,9 @@ from cdec.core.grammars.engine.stacks import (
     member,
     members,
     suspend,
+    union,
     vertex,
 )
-from cdec.core.grammars.engine.unions import union
 from cdec.core.kernels import inner
 
 __all__ = ["shift_general"]

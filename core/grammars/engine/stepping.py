@@ -1,14 +1,15 @@
-"""Tokens with too many readings for a tree, read byte by byte above a partial stack.
+"""Tokens with too many readings for a tree, read byte by byte above partial or whole stacks.
 
-For the generalised parser; the automaton of masks takes them as items of their own. A terminal that
-waits for the stack waits at a byte of the token: its question's *row* is then ``WITHIN`` + byte x
-terminals + terminal.
+Partial stacks are for the generalised parser: the automaton of masks takes these tokens as items of
+their own. A terminal that waits for the stack waits at a byte of the token: its question's *row* is
+then ``WITHIN`` + byte x terminals + terminal.
 """
 
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.entries import add_entry, add_questions
+from cdec.core.grammars.engine.mask_store import add_token
 from cdec.core.grammars.engine.partial import (
     low_half,
     partial_any,
@@ -16,12 +17,21 @@ from cdec.core.grammars.engine.partial import (
     question,
     suspensions,
 )
-from cdec.core.grammars.engine.pointers import Pointer, get, int32s, int64s, size, span, uint8s
-from cdec.core.grammars.engine.readings import is_live, next_state, start_of, unite
+from cdec.core.grammars.engine.pointers import (
+    Pointer,
+    address,
+    get,
+    int32s,
+    int64s,
+    size,
+    span,
+    uint8s,
+)
+from cdec.core.grammars.engine.readings import is_live, next_state, read_text, start_of, unite
 from cdec.core.grammars.engine.stacks import failed
 from cdec.core.kernels import inner
 
-__all__ = ["WITHIN", "is_token_allowed", "is_token_allowed_from"]
+__all__ = ["WITHIN", "is_token_allowed", "is_token_allowed_from", "verify_tokens"]
 
 WITHIN = 1 << 29
 
@@ -110,3 +120,49 @@ def _step(e: int, byte_class: int, item: int, position: int, n: int) -> int:
     for i in range(3 * m):
         old[i] = new[i]
     return m
+
+
+@inner
+def verify_tokens(e: int, row: int, tree: int, at: int, stack: int) -> bool:
+    """Add the tokens with too many branches to be listed, by stepping their bytes.
+
+    A token that continues the one before it, as rows of dashes do, continues its readings.
+    """
+    offsets, tokens = int64s(e, f.TREE_VERIFY), int32s(e, f.VERIFY_TOKENS)
+    readings, starts, done, left = int32s(e, f.READINGS), int64s(e, f.VOCABULARY_OFFSETS), 0, 1
+    text, begin = address(e, f.VOCABULARY_BYTES), 0
+    low, high = span(offsets, tree, size(e, f.VERIFY_TOKENS))
+    for i in range(low, high):
+        token = tokens[i]
+        if token < 0 or token >= get(e, f.VOCABULARY):
+            continue
+        length = starts[token + 1] - starts[token]
+        if length < 0 or starts[token] < 0 or starts[token + 1] > size(e, f.VOCABULARY_BYTES):
+            continue
+        if not _continues(e, begin, done, starts[token], length):
+            readings[0], readings[1], readings[2] = at, stack, 0
+            done, left = 0, 1
+        if left > 0:
+            begin = starts[token]
+            left = read_text(e, text + begin + done, length - done, left)
+            done = length
+        if left > 0:
+            add_token(e, row, token)
+        if failed(e):
+            return False
+    return not failed(e)
+
+
+@inner
+def _continues(e: int, begin: int, done: int, start: int, length: int) -> bool:
+    """Say whether ``done`` bytes at ``begin`` were read and begin the token at ``start``.
+
+    Not with a lookahead: what a token has ended so far is not kept between tokens.
+    """
+    if done == 0 or done > length or get(e, f.LOOKAHEAD) != f.UNLIMITED:
+        return False
+    text = uint8s(e, f.VOCABULARY_BYTES)
+    same = 0
+    while same < done and text[begin + same] == text[start + same]:
+        same += 1
+    return same == done
