@@ -2,16 +2,16 @@
 
 The stacks that allow a group of tokens at one scanner state are a regular language: the terminals
 of its sequence pop what they read, and push what later ones pop. All groups of a tree together are
-one deterministic automaton. A state has a mask, the tokens that any stack below allows, and
-*entries*: what waits for LR states that were not read yet. It is the generalisation of what DOMINO
-(arXiv 2403.06988, section 3.3) finds by walking a tree for every stack anew; equal states are one,
-however they were reached, so the states of deeply nested texts are those of shallow ones.
+one deterministic automaton. It generalises what DOMINO (arXiv 2403.06988, section 3.3) finds by
+walking a tree for every stack anew; equal states are one, however they were reached, so the states
+of deeply nested texts are those of shallow ones.
 
-An entry is (item, question), two int32 in STATE entries, ascending by item: item p below the
-number of the tree's path nodes is a node whose terminal is to be shifted, item ``nodes + b`` the
-b-th branch of the tree, whose live row is asked; behind those, tokens that are read byte by byte.
-States 0 to E - 1 are those before the first step,
-one a tree; their entries are not written, for everything waits.
+A state is a list of *entries*, (item, question), two int32 in AUTO_ENTRIES, ascending. Item p below
+the number of the tree's path nodes is a node whose terminal is to be shifted, item ``nodes + b``
+the b-th branch of the tree, whose live row is asked; behind those, tokens that are read byte by
+byte. A question says what is known only further down; ALLOWED, at the item of a group's first
+branch or of a token, that the group or token is allowed whatever lies below. States 0 to E - 1 are
+those before the first step, one a tree; their entries are not written, for everything waits.
 """
 
 from __future__ import annotations
@@ -29,9 +29,6 @@ from cdec.core.grammars.engine.entries import (
 from cdec.core.grammars.engine.mask_store import (
     add_group,
     add_token,
-    copy_row,
-    first_token,
-    has_token,
     keep_row,
     new_row,
 )
@@ -67,14 +64,65 @@ from cdec.core.grammars.engine.stepping import (
 )
 from cdec.core.kernels import inner
 
-__all__ = ["compute_step", "is_final", "step", "steps_partially"]
+__all__ = ["ALLOWED", "compute_step", "is_final", "mask_of", "step", "steps_partially"]
+
+ALLOWED = -1
 
 
 @inner
 def is_final(e: int, state: int) -> bool:
     """Say whether nothing waits in a state: its mask is that of all stacks below."""
-    offsets = int64s(e, f.AUTO_OFFSETS)
-    return state >= get(e, f.TREES) and offsets[state] == offsets[state + 1]
+    return state >= get(e, f.TREES) and int32s(e, f.AUTO_WAITING)[state] == 0
+
+
+@inner
+def mask_of(e: int, state: int) -> int:
+    """Return the mask of what a state allows whatever lies below; -1 after a lack of room.
+
+    Computed at the first call: most states are only passed.
+    """
+    known = int32s(e, f.AUTO_MASK)[state]
+    if known >= 0:
+        return known
+    row = new_row(e)
+    if row == 0:
+        return -1
+    if state >= get(e, f.TREES):
+        _add_allowed(e, row, state)
+    mask = keep_row(e)
+    if mask >= 0:
+        int32s(e, f.AUTO_MASK)[state] = mask
+    return mask
+
+
+@inner
+def _add_allowed(e: int, row: int, state: int) -> None:
+    """Add what is allowed in a state to a row."""
+    tree = int32s(e, f.AUTO_TREE)[state]
+    put(e, f.ENTRY_AT, int64s(e, f.AUTO_OFFSETS)[state])
+    low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
+    for group in range(low, high):
+        if _is_noted(e, state, _group_item(e, tree, group)):
+            add_group(e, row, group)
+    first, tokens = _group_item(e, tree, high), int32s(e, f.VERIFY_TOKENS)
+    low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
+    for i in range(low, high):
+        if _is_noted(e, state, first + i - low):
+            add_token(e, row, tokens[i])
+
+
+@inner
+def _group_item(e: int, tree: int, group: int) -> int:
+    """Return the item of a group's first branch; behind the last group, the first token's."""
+    groups, branches = int64s(e, f.TREE_GROUPS), int64s(e, f.GROUP_BRANCHES)
+    low = span(groups, tree, size(e, f.GROUP_DENSE))[0]
+    return tree_nodes(e, tree) + max(branches[group] - max(branches[low], 0), 0)
+
+
+@inner
+def _is_noted(e: int, state: int, item: int) -> bool:
+    """Say whether an item is allowed by what a state has read."""
+    return waits(e, state, item) and int32s(e, f.AUTO_ENTRIES)[get(e, f.ENTRY_AT) + 1] == ALLOWED
 
 
 @inner
@@ -99,23 +147,15 @@ def compute_step(e: int, state: int, lr_state: int) -> int:
     trees = get(e, f.TREES)
     tree = state if state < trees else int32s(e, f.AUTO_TREE)[state]
     base = vertex(e, lr_state, hole(e))
-    row = new_row(e)
-    if row == 0 or failed(e):
-        return -1
-    if state >= trees:
-        copy_row(e, row, int32s(e, f.AUTO_MASK)[state])
     put(e, f.ENTRY_AT, int64s(e, f.AUTO_OFFSETS)[state])
     put(e, f.ENTRY_END, used(e, f.AUTO_ENTRIES))
-    _step_nodes(e, state, tree, base)
-    if failed(e):
-        return -1
-    _step_groups(e, state, tree, base, row)
+    if not failed(e):
+        _step_nodes(e, state, tree, base)
+    if not failed(e):
+        _step_groups(e, state, tree, base)
     if steps_partially(e) and not failed(e):
-        _step_tokens(e, state, tree, base, row)
-    if failed(e):
-        return -1
-    mask = keep_row(e)
-    following = _interned(e, tree, mask) if mask >= 0 else -1
+        _step_tokens(e, state, tree, base)
+    following = -1 if failed(e) else _interned(e, tree)
     put(e, f.MISSES, get(e, f.MISSES) + 1)
     return following if insert(e, f.STEP_TABLE, (state << 32) | lr_state, following) else -1
 
@@ -160,24 +200,23 @@ def _suspend(e: int, item: int, number: int) -> None:
 
 
 @inner
-def _step_groups(e: int, state: int, tree: int, base: int, row: int) -> None:
-    """Add the groups that are allowed to the row, and entries for the branches that wait."""
-    groups, branches = int64s(e, f.TREE_GROUPS), int64s(e, f.GROUP_BRANCHES)
-    low, high = span(groups, tree, size(e, f.GROUP_DENSE))
-    if low >= high:
-        return
-    nodes, begin = tree_nodes(e, tree), max(branches[low], 0)
+def _step_groups(e: int, state: int, tree: int, base: int) -> None:
+    """Note the groups that are allowed, and entries for the branches that wait."""
+    low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
+    branches, is_first = int64s(e, f.GROUP_BRANCHES), state < get(e, f.TREES)
     for group in range(low, high):
-        if has_token(e, row, first_token(e, group)):
+        first, undo = _group_item(e, tree, group), get(e, f.ENTRY_END)
+        begin_item(e)
+        if not is_first and _is_noted(e, state, first):
+            add_entry(e, first, ALLOWED)
             continue
-        undo = get(e, f.ENTRY_END)
         start, stop = span(branches, group, size(e, f.BRANCH_PATH))
         for branch in range(start, stop):
-            item = nodes + branch - begin
             begin_item(e)
-            if _is_allowed(e, state, branch, item, base):
-                add_group(e, row, group)
+            if _is_allowed(e, state, branch, first + branch - start, base):
                 put(e, f.ENTRY_END, undo)
+                begin_item(e)
+                add_entry(e, first, ALLOWED)
                 break
             if failed(e):
                 return
@@ -188,7 +227,7 @@ def _is_allowed(e: int, state: int, branch: int, item: int, base: int) -> bool:
     """Say whether a branch is allowed whatever lies below; else add entries for what waits."""
     if int32s(e, f.BRANCH_DEPTH)[branch] > get(e, f.LOOKAHEAD):
         return False
-    path, row, is_first = _path(e, branch), int32s(e, f.BRANCH_LIVE)[branch], False
+    path, row = _path(e, branch), int32s(e, f.BRANCH_LIVE)[branch]
     is_first = state < get(e, f.TREES)
     here = base if is_first else f.FAIL
     if path >= 0:
@@ -222,46 +261,47 @@ def _takes(e: int, stack: int, row: int, item: int) -> bool:
 
 
 @inner
-def _step_tokens(e: int, state: int, tree: int, base: int, row: int) -> None:
+def _step_tokens(e: int, state: int, tree: int, base: int) -> None:
     """Do the same for the tokens that are read byte by byte (``stepping``)."""
+    low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
+    first, tokens = _group_item(e, tree, high), int32s(e, f.VERIFY_TOKENS)
     low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
-    first, tokens = _first_token_item(e, tree), int32s(e, f.VERIFY_TOKENS)
-    is_first, at = state < get(e, f.TREES), int32s(e, f.TREE_STATE)[tree]
     for i in range(low, high):
-        token, item, undo = tokens[i], first + i - low, get(e, f.ENTRY_END)
+        undo = get(e, f.ENTRY_END)
         begin_item(e)
-        if token < 0 or token >= get(e, f.VOCABULARY) or has_token(e, row, token):
-            continue
-        allowed = is_first and is_token_allowed(e, token, item, at, base)
-        while not allowed and not is_first and waits(e, state, item):
-            resumed, asked = resume(e, item, base), get(e, f.ENTRY_ROW)
-            if resumed == f.FAIL:
-                continue
-            if asked >= WITHIN:
-                allowed = is_token_allowed_from(e, token, item, asked, resumed)
-            else:
-                allowed = _takes(e, resumed, asked, item)
-        if allowed:
-            add_token(e, row, token)
+        if _is_token_allowed(e, state, tree, tokens[i], first + i - low, base):
             put(e, f.ENTRY_END, undo)
+            add_entry(e, first + i - low, ALLOWED)
         if failed(e):
             return
 
 
 @inner
-def _first_token_item(e: int, tree: int) -> int:
-    """Return the item of a tree's first token that is read byte by byte."""
-    low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
-    branches = int64s(e, f.GROUP_BRANCHES)
-    return tree_nodes(e, tree) + max(branches[high] - max(branches[low], 0), 0)
+def _is_token_allowed(e: int, state: int, tree: int, token: int, item: int, base: int) -> bool:
+    """Say whether a token is allowed whatever lies below; else add entries for what waits."""
+    if token < 0 or token >= get(e, f.VOCABULARY):
+        return False
+    if state < get(e, f.TREES):
+        return is_token_allowed(e, token, item, int32s(e, f.TREE_STATE)[tree], base)
+    if _is_noted(e, state, item):
+        return True
+    while waits(e, state, item):
+        resumed, asked = resume(e, item, base), get(e, f.ENTRY_ROW)
+        if resumed == f.FAIL:
+            continue
+        if asked < WITHIN and _takes(e, resumed, asked, item):
+            return True
+        if asked >= WITHIN and is_token_allowed_from(e, token, item, asked, resumed):
+            return True
+    return False
 
 
 @inner
-def _interned(e: int, tree: int, mask: int) -> int:
-    """Return the state of a tree with a mask and the entries up to ENTRY_END, new or known."""
+def _interned(e: int, tree: int) -> int:
+    """Return the state of a tree with the entries up to ENTRY_END, new or known."""
     offsets, entries = int64s(e, f.AUTO_OFFSETS), int32s(e, f.AUTO_ENTRIES)
     start = used(e, f.AUTO_ENTRIES)
-    n, key = get(e, f.ENTRY_END) - start, mixed(tree) ^ mask
+    n, key, waiting = get(e, f.ENTRY_END) - start, mixed(tree), 0
     for i in range(n):
         key = mixed(key ^ entries[start + i])
     key = key if key != -1 else 0
@@ -270,8 +310,7 @@ def _interned(e: int, tree: int, mask: int) -> int:
         if known == ABSENT:
             break
         at, same = offsets[known], 0
-        alike = int32s(e, f.AUTO_TREE)[known] == tree and int32s(e, f.AUTO_MASK)[known] == mask
-        if alike and offsets[known + 1] - at == n:
+        if int32s(e, f.AUTO_TREE)[known] == tree and offsets[known + 1] - at == n:
             while same < n and entries[at + same] == entries[start + same]:
                 same += 1
             if same == n:
@@ -280,8 +319,11 @@ def _interned(e: int, tree: int, mask: int) -> int:
     new = used(e, f.AUTO_OFFSETS) - 1
     if not has_room(e, f.AUTO_OFFSETS, 1) or not insert(e, f.AUTO_TABLE, key, new):
         return -1
+    for i in range(1, n, 2):
+        waiting += entries[start + i] != ALLOWED
     offsets[new + 1] = start + n
-    int32s(e, f.AUTO_TREE)[new], int32s(e, f.AUTO_MASK)[new] = tree, mask
+    int32s(e, f.AUTO_TREE)[new], int32s(e, f.AUTO_MASK)[new] = tree, -1
+    int32s(e, f.AUTO_WAITING)[new] = waiting
     use(e, f.AUTO_OFFSETS, new + 2)
     use(e, f.AUTO_ENTRIES, start + n)
     return new

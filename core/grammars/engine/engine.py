@@ -131,7 +131,6 @@ class Engine:
         longest_tree = int(np.diff(arrays.tree_paths).max(initial=0))
         states = len(arrays.action_offsets) - 1
         memory.point(f.NODE_STACK, np.empty(longest_tree, np.int32))
-        memory.point(f.GROUP_FIRST, _first_tokens(arrays, int(memory.header[f.DENSE_WORDS])))
         memory.point(f.TREE_STATE, _one_state_each(arrays))
         memory.point(f.VIRTUAL, np.empty(states + 2, np.int32))
         memory.point(f.CHECKPOINTS, np.empty(1024, np.int32))
@@ -151,7 +150,7 @@ class Engine:
         """Make the automaton's first states, one a tree, without entries."""
         memory, trees = self.memory, int(self.memory.header[f.TREES])
         memory.arrays[f.AUTO_OFFSETS][: trees + 1] = 0
-        memory.arrays[f.AUTO_MASK][:trees] = 0
+        memory.arrays[f.AUTO_MASK][:trees] = -1
         memory.use(f.AUTO_OFFSETS, trees + 1)
         memory.arrays[f.PART_OFFSETS][0] = 0
         memory.use(f.PART_OFFSETS, 1)
@@ -233,22 +232,6 @@ class Engine:
             "epochs": int(header[f.EPOCH]),
             "bytes": memory.bytes,
         }
-
-
-def _first_tokens(arrays: GrammarArrays, words: int) -> NDArray[np.int32]:
-    """Return the lowest token of every group, int32[G]; -1 of a group without tokens."""
-    first = np.full(len(arrays.group_dense), -1, np.int32)
-    starts, stops = arrays.group_tokens[:-1], arrays.group_tokens[1:]
-    listed = (starts < stops) & (starts >= 0) & (starts < len(arrays.tokens))
-    first[listed] = arrays.tokens[starts[listed]]
-    rows = arrays.dense_masks.view(np.uint32).reshape(-1, words)
-    word = (rows != 0).argmax(axis=1)
-    bits = rows[np.arange(len(rows)), word]
-    lowest = np.log2((bits & (~bits + 1)).astype(np.float64).clip(1)).astype(np.int32)
-    of_row = np.where(bits != 0, 32 * word + lowest, -1).astype(np.int32)
-    dense = (arrays.group_dense >= 0) & (arrays.group_dense < len(of_row))
-    first[dense] = of_row[arrays.group_dense[dense]]
-    return first
 
 
 def _one_state_each(arrays: GrammarArrays) -> NDArray[np.int32]:

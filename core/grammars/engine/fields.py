@@ -80,14 +80,14 @@ AUTO_OFFSETS = QUESTION_TABLE + 2
 AUTO_ENTRIES = AUTO_OFFSETS + 1
 AUTO_TREE = AUTO_OFFSETS + 2
 AUTO_MASK = AUTO_OFFSETS + 3
-AUTO_TABLE = AUTO_OFFSETS + 4  # hash of tree, mask and entries -> state of the automaton
+AUTO_WAITING = AUTO_OFFSETS + 4
+AUTO_TABLE = AUTO_OFFSETS + 5  # hash of tree and entries -> state of the automaton
 STEP_TABLE = AUTO_TABLE + 2  # (state of the automaton, LR state) -> state of the automaton
 RUN_TABLE = STEP_TABLE + 2  # (state of the automaton, stack) -> mask
 RUN_WORK = RUN_TABLE + 2
 STEPPED_TABLE = RUN_WORK + 1  # (scanner state, stack) -> mask of the tokens that are stepped
-GROUP_FIRST = STEPPED_TABLE + 2
-TREE_STATE = GROUP_FIRST + 1
-JOIN_TABLE = GROUP_FIRST + 2  # (mask, taken row) -> join
+TREE_STATE = STEPPED_TABLE + 2
+JOIN_TABLE = TREE_STATE + 1  # (mask, taken row) -> join
 JOINED_TABLE = JOIN_TABLE + 2  # (join, mask) -> mask
 MASK_CHUNKS = JOINED_TABLE + 2
 MASK_COUNT = MASK_CHUNKS + 1
@@ -181,7 +181,12 @@ GROWING: dict[int, tuple[tuple[int, type], ...]] = {
     PART_OFFSETS: ((PART_OFFSETS, np.int64),),
     PART_TERMINALS: ((PART_TERMINALS, np.int32),),
     QUESTION_ROW: ((QUESTION_ROW, np.int32), (QUESTION_SUSPENSION, np.int64)),
-    AUTO_OFFSETS: ((AUTO_OFFSETS, np.int64), (AUTO_TREE, np.int32), (AUTO_MASK, np.int32)),
+    AUTO_OFFSETS: (
+        (AUTO_OFFSETS, np.int64),
+        (AUTO_TREE, np.int32),
+        (AUTO_MASK, np.int32),
+        (AUTO_WAITING, np.int32),
+    ),
     AUTO_ENTRIES: ((AUTO_ENTRIES, np.int32),),
     RUN_WORK: ((RUN_WORK, np.int32),),
     READINGS: ((READINGS, np.int32), (READINGS_NEXT, np.int32)),

@@ -33,10 +33,7 @@ __all__ = [
     "add_group",
     "add_token",
     "compute_join",
-    "copy_row",
     "count_tokens",
-    "first_token",
-    "has_token",
     "join",
     "keep_row",
     "mask_row",
@@ -62,22 +59,6 @@ def new_row(e: int) -> int:
     for i in range(get(e, f.MASK_STRIDE) >> 1):
         words[i] = 0
     return row
-
-
-@inner
-def copy_row(e: int, row: int, mask: int) -> None:
-    """Copy a mask's words into a row."""
-    target, source = int64s_at(row, 0), int64s_at(mask_row(e, mask), 0)
-    for i in range(get(e, f.MASK_STRIDE) >> 1):
-        target[i] = source[i]
-
-
-@inner
-def has_token(e: int, row: int, token: int) -> bool:
-    """Say whether a row has a token; none below 0 is in it."""
-    if token < 0 or token >= get(e, f.VOCABULARY):
-        return False
-    return (int32s_at(row, 0)[token >> 5] >> (token & 31)) & 1 != 0
 
 
 @inner
@@ -209,12 +190,6 @@ def _lowest_bit(word: int) -> int:
     while (word >> bit) & 1 == 0:
         bit += 1
     return bit
-
-
-@inner
-def first_token(e: int, group: int) -> int:
-    """Return one token of a group, always the same: it stands for the group."""
-    return int32s(e, f.GROUP_FIRST)[group]
 
 
 @inner

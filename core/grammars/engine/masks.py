@@ -8,7 +8,7 @@ a tree are stepped byte by byte, once for a scanner state and stack.
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.automaton import is_final, step, steps_partially
+from cdec.core.grammars.engine.automaton import is_final, mask_of, step, steps_partially
 from cdec.core.grammars.engine.mask_store import join, keep_row, new_row
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
@@ -91,13 +91,12 @@ def _follow(e: int, state: int, stack: int) -> int:
     states, belows = int32s(e, f.VERTEX_STATE), int32s(e, f.VERTEX_BELOW)
     for _ in range(_AT_ONCE):
         if stack == f.NONE or is_final(e, state):
-            return int32s(e, f.AUTO_MASK)[state]
+            return mask_of(e, state)
         if stack < 0:
             break
         state = step(e, state, states[stack])
         if state < 0:
             return -1
-        # subtle: a step makes vertices, and so may have moved nothing, but asked for room.
         stack = belows[stack]
     known = lookup(e, f.RUN_TABLE, (state << 32) | (stack & 0xFFFFFFFF))
     if known != ABSENT:
