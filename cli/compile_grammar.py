@@ -24,7 +24,7 @@ from cdec.cli.options.grammar_limits import GrammarLimitOptions, parse_whitespac
 from cdec.cli.options.shared import require_utf8
 from cdec.cli.runs.models import load_vocabulary, loading
 from cdec.compilers.grammars.definition import Lexer
-from cdec.compilers.grammars.options import Dialect
+from cdec.compilers.grammars.options import PRECOMPUTE, Dialect
 from cdec.core.errors import InputMissingError
 
 if TYPE_CHECKING:
@@ -79,6 +79,14 @@ class SourceOptions(CompileOptions):
         Path | None,
         Declared("Let %import read grammars in this folder.", shared.INPUT, metavar="DIR"),
     ] = None
+    precompute: Annotated[
+        int,
+        Declared(
+            "Steps of masks that are computed now; the others are while decoding.",
+            shared.LIMITS,
+            at_least=0,
+        ),
+    ] = PRECOMPUTE
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -145,6 +153,7 @@ def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
         allow_imports=None if folder is None else folder.absolute(),
         name=source.name,
         max_whitespace=parse_whitespace(options),
+        precompute=options.precompute,
     )
 
 

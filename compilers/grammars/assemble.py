@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import Grammar, Terminal
 from cdec.compilers.grammars.scanner.contexts import Contexts
-from cdec.core.grammars.columns import COLUMNS
+from cdec.core.grammars.columns import COLUMNS, no_automaton
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.parser.tables import ParseTables
@@ -53,7 +53,7 @@ def assemble_grammar(
         "vocabulary_offsets": vocabulary.byte_offsets,
         "vocabulary_bytes": vocabulary.flat_bytes,
     }
-    parts |= trees
+    parts |= {**no_automaton(), **trees}
     return {
         name: np.ascontiguousarray(np.asarray(parts[name]).reshape(-1), np.dtype(kind))
         for name, kind in COLUMNS.items()
@@ -80,6 +80,8 @@ def count_parts(
         "branches": len(arrays["branch_path"]),
         "dense_masks": int(arrays["group_dense"].max(initial=-1)) + 1,
         "verify_tokens": len(arrays["verify_tokens"]),
+        "automaton_states": len(arrays["auto_tree"]),
+        "automaton_steps": len(arrays["step_keys"]),
         "conflicts_shifted": len(tables.resolved),
     }
 
@@ -102,6 +104,7 @@ def grammar_metadata(
         "start": report.start,
         "dialect": report.dialect,
         "max_whitespace": report.max_whitespace,
+        "precompute": report.precompute,
         "blanks": report.blanks,
     }
     return {

@@ -17,9 +17,16 @@ from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, gram
 from cdec.compilers.grammars.blanks import bound_blanks
 from cdec.compilers.grammars.definition import GrammarLimits, Lexer
 from cdec.compilers.grammars.lookaround.refine import refine
-from cdec.compilers.grammars.options import MAX_WHITESPACE, UNNAMED, Dialect, GrammarOptions
+from cdec.compilers.grammars.options import (
+    MAX_WHITESPACE,
+    PRECOMPUTE,
+    UNNAMED,
+    Dialect,
+    GrammarOptions,
+)
 from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.compilers.grammars.parser_choice import choose_parser
+from cdec.compilers.grammars.precompute import precompute_masks
 from cdec.compilers.grammars.report import Clock, GrammarReport
 from cdec.compilers.grammars.scanner.build import build_scanner
 from cdec.compilers.grammars.scanner.contexts import find_contexts
@@ -51,6 +58,7 @@ def compile_grammar(
     allow_imports: Path | None = None,
     name: str = UNNAMED,
     max_whitespace: int | None = MAX_WHITESPACE,
+    precompute: int = PRECOMPUTE,
     force: bool = False,
     progress: Progress = silent,
 ) -> GrammarReport:
@@ -71,6 +79,7 @@ def compile_grammar(
         max_whitespace: Longest run of blanks that the grammar ignores, recorded as part of the
             constraint: as many on a line, line breaks, and four times as many of indentation; 0
             for no blank, None for any number.
+        precompute: Steps of the automaton of masks that are made now; the others while decoding.
         force: Replace an existing file.
         progress: Told when a phase begins.
 
@@ -94,6 +103,7 @@ def compile_grammar(
         allow_imports=allow_imports,
         name=name,
         max_whitespace=max_whitespace,
+        precompute=precompute,
     )
     return compile_with(source, vocabulary, path, options, force=force, progress=progress)
 
@@ -186,7 +196,10 @@ def build_grammar(
     arrays = assemble_grammar(
         made.grammar, made.contexts, made.scanner, made.tables, trees, vocabulary
     )
+    with clock.phase("masks"):
+        arrays |= precompute_masks(arrays, general=not lexing, steps=options.precompute)
     report.counts = count_parts(grammar, made.tables, arrays)
+    report.precompute = options.precompute
     metadata = grammar_metadata(made.grammar, made.tables, vocabulary, report, source=options.name)
     if not lexing:
         metadata["cdec.characters"] = character_grammar(parser.written)

@@ -50,6 +50,7 @@ def grammar_constraint(
         limits=limits or GrammarLimits(),
         allow_imports=allow_imports,
         max_whitespace=max_whitespace,
+        precompute=0,
     )
     arrays, metadata, _ = build_grammar(source, vocabulary, options, UNNAMED)
     return bind_arrays("grammar", arrays, metadata, vocabulary)

@@ -15,6 +15,8 @@ Dialect: TypeAlias = Literal["auto", "lark", "ebnf", "gbnf"]
 
 MAX_WHITESPACE = 8
 """Longest run of ignored blanks unless another is asked for."""
+PRECOMPUTE = 50_000
+"""Steps of the automaton of masks that are made when compiling unless another number is asked."""
 UNNAMED = "<grammar>"
 """Name of a source that has none."""
 
@@ -34,6 +36,8 @@ class GrammarOptions:
         made_from: What the artifact records of its making; empty for nothing.
         max_whitespace: Longest run of ignored blanks, as ``cdec.core.grammars.blanks`` counts; None
             for any.
+        precompute: Steps of the automaton of masks that are made when compiling; the others are
+            made while decoding.
 
     Raises:
         UsageError: A lexer or dialect that does not exist, or a run out of bounds.
@@ -47,6 +51,7 @@ class GrammarOptions:
     name: str = UNNAMED
     made_from: str = ""
     max_whitespace: int | None = MAX_WHITESPACE
+    precompute: int = PRECOMPUTE
 
     def __post_init__(self) -> None:
         most = self.max_whitespace
@@ -54,6 +59,10 @@ class GrammarOptions:
             raise UsageError(
                 f"`max_whitespace` is {most}, expected 0 to {MAX_RUN:,}, or none for any number",
                 field="max_whitespace",
+            )
+        if self.precompute < 0:
+            raise UsageError(
+                f"`precompute` is {self.precompute}, expected at least 0", field="precompute"
             )
         for what, value, choices in (
             ("lexer", self.lexer, (None, *LEXERS)),
@@ -75,6 +84,7 @@ class GrammarOptions:
             "name": self.name,
             "made_from": self.made_from,
             "max_whitespace": self.max_whitespace,
+            "precompute": self.precompute,
         }
 
     @classmethod

@@ -13,7 +13,9 @@ from cdec.compilers.grammars.definition import Grammar, Lexer
 from cdec.core.errors import Notice
 from cdec.core.progress import Progress, Stage
 
-Phase: TypeAlias = Literal["read", "tables", "scanner", "soundness", "trie", "trees", "write"]
+Phase: TypeAlias = Literal[
+    "read", "tables", "scanner", "soundness", "trie", "trees", "masks", "write"
+]
 PHASES: dict[Phase, str] = {
     "read": "reading the grammar",
     "tables": "building parse tables",
@@ -21,6 +23,7 @@ PHASES: dict[Phase, str] = {
     "soundness": "proving soundness",
     "trie": "sorting the vocabulary",
     "trees": "building subterminal trees",
+    "masks": "computing masks",
     "write": "writing",
 }
 """Every phase in its order, and what progress calls it."""
@@ -40,6 +43,7 @@ class GrammarReport:
         sound_reason: What proves it, or what stood in the way.
         blanks: Characters of ignored white space whose runs are bounded; "" for none.
         max_whitespace: The bound; None for none.
+        precompute: Steps of the automaton of masks that were asked for.
         counts: Terminals, rules, states, trees and so on.
         bytes: Size of the artifact.
         seconds: Seconds by phase; ``total`` is wall time.
@@ -55,6 +59,7 @@ class GrammarReport:
     sound_reason: str = ""
     blanks: str = ""
     max_whitespace: int | None = None
+    precompute: int = 0
     counts: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -84,6 +89,7 @@ class GrammarReport:
             "sound_reason": self.sound_reason,
             "blanks": self.blanks,
             "max_whitespace": self.max_whitespace,
+            "precompute": self.precompute,
             **self.counts,
             "bytes": self.bytes,
             "seconds": {phase: round(value, 4) for phase, value in self.seconds.items()},
@@ -119,6 +125,7 @@ class GrammarReport:
             sound_reason=values["sound_reason"],
             blanks=values["blanks"],
             max_whitespace=values["max_whitespace"],
+            precompute=values["precompute"],
             counts=dict(counts),
             bytes=values["bytes"],
             seconds=dict(values["seconds"]),

@@ -48,7 +48,7 @@ class GrammarConstraint(StoredConstraint):
     """
 
     kind = "grammar"
-    artifact = ArtifactKind(COLUMNS, check_grammar_shape, check_grammar, 2)
+    artifact = ArtifactKind(COLUMNS, check_grammar_shape, check_grammar, 3)
     tree_parameters = frozenset({"state", "width"})
     has_terminals = True
     takes_bytes = True
@@ -208,6 +208,8 @@ class GrammarConstraint(StoredConstraint):
             "branches": len(arrays.branch_path),
             "listed_tokens": len(arrays.tokens),
             "verified_tokens": len(arrays.verify_tokens),
+            "automaton_states": len(arrays.auto_tree),
+            "automaton_steps": len(arrays.step_keys),
             "dense_masks": len(arrays.dense_masks) // max((self.vocabulary.size + 31) // 32, 1),
             **self._bytes(),
         }

@@ -113,6 +113,7 @@ class GrammarCache:
             limits=self._limits.compiling,
             name=self._name,
             max_whitespace=self._limits.max_whitespace,
+            precompute=0,
         )
         # subtle: the file goes once it is mapped, so nothing is left even by a killed run.
         with tempfile.TemporaryDirectory(prefix="cdec-") as folder:

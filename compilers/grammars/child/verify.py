@@ -46,6 +46,7 @@ def verify_grammar(file: ArtifactFile, progress: Progress = silent) -> Compariso
         lexer=asked,
         format=options["dialect"],
         max_whitespace=options["max_whitespace"],
+        precompute=options.get("precompute", 0),
         name=file.metadata.get("cdec.source", ""),
     )
     vocabulary = bind_artifact(file).vocabulary

@@ -64,7 +64,15 @@ from cdec.core.grammars.engine.stepping import (
 )
 from cdec.core.kernels import inner
 
-__all__ = ["ALLOWED", "compute_step", "is_final", "mask_of", "step", "steps_partially"]
+__all__ = [
+    "ALLOWED",
+    "compute_step",
+    "is_final",
+    "mask_of",
+    "restored_states",
+    "step",
+    "steps_partially",
+]
 
 ALLOWED = -1
 
@@ -327,3 +335,28 @@ def _interned(e: int, tree: int) -> int:
     use(e, f.AUTO_OFFSETS, new + 2)
     use(e, f.AUTO_ENTRIES, start + n)
     return new
+
+
+@inner
+def restored_states(e: int, first: int) -> int:
+    """Take over states, then steps, of the artifact; see ``kernels.restore``."""
+    before = max(size(e, f.STORED_PART_OFFSETS) - 1, 0) + size(e, f.STORED_ROW)
+    states, steps = size(e, f.STORED_TREE), size(e, f.STORED_STEPS)
+    for i in range(max(first - before, 0), states):
+        low, high = span(int64s(e, f.STORED_OFFSETS), i, size(e, f.STORED_ENTRIES))
+        if not has_room(e, f.AUTO_ENTRIES, high - low):
+            return before + i
+        start, entries = used(e, f.AUTO_ENTRIES), int32s(e, f.AUTO_ENTRIES)
+        for j in range(low, high):
+            entries[start + j - low] = int32s(e, f.STORED_ENTRIES)[j]
+        put(e, f.ENTRY_END, start + high - low)
+        state = _interned(e, int32s(e, f.STORED_TREE)[i])
+        if failed(e):
+            return before + i
+        if state != get(e, f.TREES) + i:
+            return -1
+    for i in range(max(first - before - states, 0), steps):
+        after = int32s(e, f.STORED_AFTER)[i]
+        if not insert(e, f.STEP_TABLE, int64s(e, f.STORED_STEPS)[i], after):
+            return before + states + i
+    return before + states + steps

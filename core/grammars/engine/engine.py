@@ -9,6 +9,7 @@ sessions get a new engine (``should_be_replaced``).
 from __future__ import annotations
 
 from threading import Lock
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,9 +17,10 @@ from numpy.typing import NDArray
 from cdec.core.errors import LimitError
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine import kernels
 from cdec.core.grammars.engine.addresses import ADDRESSES
 from cdec.core.grammars.engine.memory import Memory
-from cdec.core.grammars.engine.pointers import NEED
+from cdec.core.grammars.engine.pointers import EMPTY, NEED
 
 __all__ = ["DEFAULT_BUDGET", "Engine"]
 
@@ -103,6 +105,61 @@ class Engine:
             self.memory.point(field, np.ascontiguousarray(array, COLUMNS[name]))
         self._set_scalars(arrays, general, lookahead)
         self._allocate(arrays, end_ids)
+        if lookahead is None:
+            self._restore(arrays)
+
+    def _restore(self, arrays: GrammarArrays) -> None:
+        """Take over the automaton of masks that the artifact holds; one that is damaged is left."""
+        parts = len(arrays.part_offsets) - 1 + len(arrays.question_row)
+        parts += len(arrays.auto_tree) + len(arrays.step_keys)
+        for table, count in (
+            (f.PART_TABLE, len(arrays.part_offsets)),
+            (f.QUESTION_TABLE, len(arrays.question_row)),
+            (f.AUTO_TABLE, len(arrays.auto_tree)),
+            (f.STEP_TABLE, len(arrays.step_keys)),
+        ):
+            length = 4 << count.bit_length()
+            if length > self.memory.size(table):
+                self.memory.allocate_table(table, length)
+        done, call = 0, object()
+        while 0 <= done < parts:
+            done = kernels.restore(self.memory.header, done)
+            self.make_room(call)
+        if done < 0:
+            self._drop()
+
+    def automaton_steps(
+        self, states: NDArray[np.int64], lr_states: NDArray[np.int64]
+    ) -> NDArray[np.int64]:
+        """Return the states of the automaton of masks after reading an LR state each, int64[n].
+
+        -1 where nothing waits any more.
+        """
+        after, done = np.empty(len(states), np.int64), 0
+        while done < len(states):
+            done = kernels.automaton_steps(self.memory.header, states, lr_states, after, done)
+            self.make_room(after)
+        return after
+
+    def automaton_columns(self) -> dict[str, NDArray[Any]]:
+        """Return the automaton of masks as far as it was made, as columns of an artifact."""
+        memory, first = self.memory, int(self.memory.header[f.TREES])
+        states, questions = memory.used(f.AUTO_OFFSETS) - 1, memory.used(f.QUESTION_ROW)
+        parts, held = memory.used(f.PART_OFFSETS), memory.arrays
+        keys = held[f.STEP_TABLE]
+        places = np.flatnonzero(keys != EMPTY)
+        places = places[np.argsort(keys[places])]
+        return {
+            "auto_offsets": held[f.AUTO_OFFSETS][first : states + 1].copy(),
+            "auto_entries": held[f.AUTO_ENTRIES][: memory.used(f.AUTO_ENTRIES)].copy(),
+            "auto_tree": held[f.AUTO_TREE][first:states].copy(),
+            "question_row": held[f.QUESTION_ROW][:questions].copy(),
+            "question_suspension": held[f.QUESTION_SUSPENSION][:questions].copy(),
+            "part_offsets": held[f.PART_OFFSETS][:parts].copy(),
+            "part_terminals": held[f.PART_TERMINALS][: memory.used(f.PART_TERMINALS)].copy(),
+            "step_keys": keys[places],
+            "step_states": held[f.STEP_TABLE + 1][places].astype(np.int32),
+        }
 
     def _set_scalars(self, arrays: GrammarArrays, general: bool, lookahead: int | None) -> None:
         header, states = self.memory.header, len(arrays.live_row)

@@ -13,7 +13,9 @@ from numba import njit
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.automaton import is_final, restored_states, step
 from cdec.core.grammars.engine.mask_store import count_tokens, mask_row
+from cdec.core.grammars.engine.partial import restored_parts
 from cdec.core.grammars.engine.pointers import (
     NEED,
     get,
@@ -256,3 +258,30 @@ def takes(header: Any, stack: Any, terminal: Any) -> Any:
     e = get(header.ctypes.data, f.ENGINE)
     result = can_shift(e, stack, terminal)
     return -1 if get(e, NEED) != 0 else int(result)
+
+
+@njit("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64)", cache=True)
+def automaton_steps(header: Any, states: Any, lr_states: Any, out: Any, first: Any) -> Any:
+    """Write the state after reading ``lr_states[i]`` in ``states[i]`` of the automaton of masks.
+
+    -1 where nothing waits any more. ``header`` is an engine's.
+    """
+    e = header.ctypes.data
+    for i in range(first, len(states)):
+        after = step(e, states[i], lr_states[i])
+        if get(e, NEED) != 0:
+            return i
+        out[i] = -1 if is_final(e, after) else after
+    return len(states)
+
+
+@njit("int64(int64[::1], int64)", cache=True)
+def restore(header: Any, first: Any) -> Any:
+    """Take over the automaton of the artifact, from one of its parts on; return how many are done.
+
+    Its parts are counted through: parts of live rows, questions, states, steps. -1: they are not
+    what an automaton can be.
+    """
+    e = header.ctypes.data
+    done = restored_parts(e, first)
+    return restored_states(e, done) if done >= 0 and get(e, NEED) == 0 else done

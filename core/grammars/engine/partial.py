@@ -42,6 +42,7 @@ __all__ = [
     "partial_any",
     "partial_shift",
     "question",
+    "restored_parts",
     "suspensions",
 ]
 
@@ -292,3 +293,29 @@ def question(e: int, row: int, suspended: int) -> int:
     int64s(e, f.QUESTION_SUSPENSION)[new] = suspended
     use(e, f.QUESTION_ROW, new + 1)
     return new
+
+
+@inner
+def restored_parts(e: int, first: int) -> int:
+    """Take over parts of live rows, then questions, of the artifact; see ``kernels.restore``."""
+    offsets, stored = int64s(e, f.STORED_PART_OFFSETS), int32s(e, f.STORED_PART_TERMINALS)
+    parts, rows = max(size(e, f.STORED_PART_OFFSETS) - 1, 0), size(e, f.STORED_ROW)
+    for i in range(first, parts):
+        low, high = span(offsets, i, size(e, f.STORED_PART_TERMINALS))
+        if not has_room(e, f.PART_TERMINALS, high - low):
+            return i
+        start, terminals = used(e, f.PART_TERMINALS), int32s(e, f.PART_TERMINALS)
+        for j in range(low, high):
+            terminals[start + j - low] = stored[j]
+        row = _part(e, high - low)
+        if failed(e):
+            return i
+        if row != get(e, f.LIVE_ROWS) + i:
+            return -1
+    for i in range(max(first - parts, 0), rows):
+        asked = question(e, int32s(e, f.STORED_ROW)[i], int64s(e, f.STORED_SUSPENSION)[i])
+        if failed(e):
+            return parts + i
+        if asked != i:
+            return -1
+    return max(first, parts + rows)
