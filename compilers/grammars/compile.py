@@ -25,7 +25,7 @@ from cdec.compilers.grammars.options import (
     GrammarOptions,
 )
 from cdec.compilers.grammars.parser.characters import character_grammar
-from cdec.compilers.grammars.parser_choice import choose_parser
+from cdec.compilers.grammars.parser_choice import ParserChoice, choose_parser
 from cdec.compilers.grammars.precompute import precompute_masks
 from cdec.compilers.grammars.report import Clock, GrammarReport
 from cdec.compilers.grammars.scanner.build import build_scanner
@@ -158,28 +158,12 @@ def build_grammar(
         written, blanks, unbounded = bound_blanks(written, options.max_whitespace, limits)
     with clock.phase("tables"):
         parser = choose_parser(written, written.lexer, limits)
-        grammar, tables, lexing = parser.grammar, parser.tables, parser.lexer != "dynamic"
+        grammar, lexing = parser.grammar, parser.lexer != "dynamic"
         own = parser.automata[: len(parser.written.terminals)]
         require_spellable(parser.written, own, vocabulary)
     report.describe(grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices))
     report.bound(blanks, options.max_whitespace)
-    contexts = find_contexts(grammar, tables, parser.lexer)
-    looks_around = any(automaton.is_open for automaton in parser.automata)
-    with clock.phase("scanner"):
-        if looks_around:
-            grammar, tables, contexts, scanner = refine(
-                grammar, parser.automata, tables, contexts, limits
-            )
-        else:
-            scanner = build_scanner(
-                grammar, parser.automata, contexts.terminals, lexer=parser.lexer, limits=limits
-            )
-    with clock.phase("soundness"):
-        made = Parts(grammar, contexts, scanner, tables)
-        if looks_around:
-            report.sound_reason = "terminals look at what stands behind them, which may never come"
-        else:
-            made = prove(made, parser.lexer, vocabulary, report)
+    made = _parts(parser, vocabulary, limits, report, clock)
     with clock.phase("trie"):
         trie = TokenTrie.of(vocabulary)
     with clock.phase("trees"):
@@ -208,3 +192,32 @@ def build_grammar(
     if options.made_from:
         metadata[MADE_FROM_KEY] = options.made_from
     return arrays, metadata, report
+
+
+def _parts(
+    parser: ParserChoice,
+    vocabulary: Vocabulary,
+    limits: GrammarLimits,
+    report: GrammarReport,
+    clock: Clock,
+) -> Parts:
+    """Return grammar, contexts, scanner and tables; note in the report whether they are sound."""
+    grammar, tables = parser.grammar, parser.tables
+    contexts = find_contexts(grammar, tables, parser.lexer)
+    looks_around = any(automaton.is_open for automaton in parser.automata)
+    with clock.phase("scanner"):
+        if looks_around:
+            grammar, tables, contexts, scanner = refine(
+                grammar, parser.automata, tables, contexts, limits
+            )
+        else:
+            scanner = build_scanner(
+                grammar, parser.automata, contexts.terminals, lexer=parser.lexer, limits=limits
+            )
+    with clock.phase("soundness"):
+        made = Parts(grammar, contexts, scanner, tables)
+        if looks_around:
+            report.sound_reason = "terminals look at what stands behind them, which may never come"
+        else:
+            made = prove(made, parser.lexer, vocabulary, report)
+    return made

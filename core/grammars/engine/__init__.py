@@ -2,8 +2,7 @@
 
 Read ``pointers``, ``fields`` and ``memory`` (the header that all functions share; why there is one:
 ``cdec.core.kernels``); ``stacks``, ``shifts`` and ``stacks_general`` (the parsers); ``readings``
-(what the bytes so far can mean); ``partial`` (the parsers above a stack that is not known whole);
-``mask_store``, ``entries``, ``stepping``, ``automaton`` and ``masks`` (masks as an automaton over
-the stack); ``states``, ``kernels`` (what sessions call), ``addresses`` and ``engine`` (the owner of
-the memory). Only the room above imports from here: ``engine``, ``kernels``, ``fields``, ``memory``.
+(what the bytes so far can mean); the room ``masks``; ``states``, ``kernels`` (what sessions call),
+``addresses`` and ``engine`` (the owner of the memory). Only the room above imports from here:
+``engine``, ``kernels``, ``fields``, ``memory``.
 """

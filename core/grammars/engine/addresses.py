@@ -11,10 +11,10 @@ from typing import Any
 from numba import cfunc
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.automaton import compute_step
-from cdec.core.grammars.engine.mask_store import compute_join
-from cdec.core.grammars.engine.masks import compute_run, compute_stepped
-from cdec.core.grammars.engine.partial import compute_partial, compute_partial_any
+from cdec.core.grammars.engine.masks.automaton import compute_step
+from cdec.core.grammars.engine.masks.masks import compute_run, compute_stepped
+from cdec.core.grammars.engine.masks.partial import compute_partial, compute_partial_any
+from cdec.core.grammars.engine.masks.store import compute_join
 from cdec.core.grammars.engine.readings import compute_read
 from cdec.core.grammars.engine.shifts import compute_shift, compute_shift_any
 from cdec.core.grammars.engine.stacks import compute_union

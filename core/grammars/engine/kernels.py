@@ -13,9 +13,9 @@ from numba import njit
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.automaton import is_final, restored_states, step
-from cdec.core.grammars.engine.mask_store import count_tokens, mask_row
-from cdec.core.grammars.engine.partial import restored_parts
+from cdec.core.grammars.engine.masks.automaton import is_final, step
+from cdec.core.grammars.engine.masks.restored import restored_parts, restored_states
+from cdec.core.grammars.engine.masks.store import count_tokens, mask_row
 from cdec.core.grammars.engine.pointers import (
     NEED,
     get,

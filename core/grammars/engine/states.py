@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.masks import readings_mask
+from cdec.core.grammars.engine.masks.masks import readings_mask
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
     address,

@@ -8,7 +8,7 @@ work from ENTRY_START on. A *question* is a row (of live terminals, or of other 
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.partial import question, suspensions
+from cdec.core.grammars.engine.masks.partial import question, suspensions
 from cdec.core.grammars.engine.pointers import get, has_room, int32s, int64s, put, size, used
 from cdec.core.grammars.engine.stacks import failed, goto_state, vertex
 from cdec.core.kernels import inner

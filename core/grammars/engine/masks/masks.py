@@ -8,8 +8,10 @@ a tree are stepped byte by byte, once for a scanner state and stack.
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.automaton import is_final, mask_of, step, steps_partially
-from cdec.core.grammars.engine.mask_store import join, keep_row, new_row
+from cdec.core.grammars.engine.masks.allowed import mask_of
+from cdec.core.grammars.engine.masks.automaton import is_final, step, steps_partially
+from cdec.core.grammars.engine.masks.stepping import verify_tokens
+from cdec.core.grammars.engine.masks.store import join, keep_row, new_row
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
     Pointer,
@@ -27,7 +29,6 @@ from cdec.core.grammars.engine.pointers import (
     used,
 )
 from cdec.core.grammars.engine.stacks import begin_trial, end_trial, failed, member, members
-from cdec.core.grammars.engine.stepping import verify_tokens
 from cdec.core.kernels import inner
 
 __all__ = ["compute_run", "compute_stepped", "readings_mask"]

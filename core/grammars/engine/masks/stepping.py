@@ -8,15 +8,15 @@ then ``WITHIN`` + byte x terminals + terminal.
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.entries import add_entry, add_questions
-from cdec.core.grammars.engine.mask_store import add_token
-from cdec.core.grammars.engine.partial import (
+from cdec.core.grammars.engine.masks.entries import add_entry, add_questions
+from cdec.core.grammars.engine.masks.partial import (
     low_half,
     partial_any,
     partial_shift,
     question,
     suspensions,
 )
+from cdec.core.grammars.engine.masks.store import add_token
 from cdec.core.grammars.engine.pointers import (
     Pointer,
     address,

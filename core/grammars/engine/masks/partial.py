@@ -39,10 +39,10 @@ __all__ = [
     "compute_partial_any",
     "hole",
     "low_half",
+    "part_of_row",
     "partial_any",
     "partial_shift",
     "question",
-    "restored_parts",
     "suspensions",
 ]
 
@@ -235,7 +235,7 @@ def _questions(e: int, waiting: int) -> int:
             if pairs[2 * j] == wanted:
                 terminals[start + count] = pairs[2 * j + 1]
                 count += 1
-        row = _part(e, count)
+        row = part_of_row(e, count)
         asked = question(e, row, wanted)
         if failed(e) or not has_room(e, f.PART_TERMINALS, waiting):
             return 0
@@ -246,7 +246,7 @@ def _questions(e: int, waiting: int) -> int:
 
 
 @inner
-def _part(e: int, n: int) -> int:
+def part_of_row(e: int, n: int) -> int:
     """Return the row of the n terminals behind PART_TERMINALS in use, new or known."""
     offsets, terminals = int64s(e, f.PART_OFFSETS), int32s(e, f.PART_TERMINALS)
     start, rows, key = used(e, f.PART_TERMINALS), get(e, f.LIVE_ROWS), n
@@ -293,29 +293,3 @@ def question(e: int, row: int, suspended: int) -> int:
     int64s(e, f.QUESTION_SUSPENSION)[new] = suspended
     use(e, f.QUESTION_ROW, new + 1)
     return new
-
-
-@inner
-def restored_parts(e: int, first: int) -> int:
-    """Take over parts of live rows, then questions, of the artifact; see ``kernels.restore``."""
-    offsets, stored = int64s(e, f.STORED_PART_OFFSETS), int32s(e, f.STORED_PART_TERMINALS)
-    parts, rows = max(size(e, f.STORED_PART_OFFSETS) - 1, 0), size(e, f.STORED_ROW)
-    for i in range(first, parts):
-        low, high = span(offsets, i, size(e, f.STORED_PART_TERMINALS))
-        if not has_room(e, f.PART_TERMINALS, high - low):
-            return i
-        start, terminals = used(e, f.PART_TERMINALS), int32s(e, f.PART_TERMINALS)
-        for j in range(low, high):
-            terminals[start + j - low] = stored[j]
-        row = _part(e, high - low)
-        if failed(e):
-            return i
-        if row != get(e, f.LIVE_ROWS) + i:
-            return -1
-    for i in range(max(first - parts, 0), rows):
-        asked = question(e, int32s(e, f.STORED_ROW)[i], int64s(e, f.STORED_SUSPENSION)[i])
-        if failed(e):
-            return parts + i
-        if asked != i:
-            return -1
-    return max(first, parts + rows)

@@ -17,7 +17,8 @@ those before the first step, one a tree; their entries are not written, for ever
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.entries import (
+from cdec.core.grammars.engine.masks.allowed import ALLOWED, group_item, is_noted
+from cdec.core.grammars.engine.masks.entries import (
     add_entry,
     add_questions,
     begin_item,
@@ -26,19 +27,18 @@ from cdec.core.grammars.engine.entries import (
     tree_nodes,
     waits,
 )
-from cdec.core.grammars.engine.mask_store import (
-    add_group,
-    add_token,
-    keep_row,
-    new_row,
-)
-from cdec.core.grammars.engine.partial import (
+from cdec.core.grammars.engine.masks.partial import (
     hole,
     low_half,
     partial_any,
     partial_shift,
     question,
     suspensions,
+)
+from cdec.core.grammars.engine.masks.stepping import (
+    WITHIN,
+    is_token_allowed,
+    is_token_allowed_from,
 )
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
@@ -57,80 +57,21 @@ from cdec.core.grammars.engine.pointers import (
     used,
 )
 from cdec.core.grammars.engine.stacks import failed, union, vertex
-from cdec.core.grammars.engine.stepping import (
-    WITHIN,
-    is_token_allowed,
-    is_token_allowed_from,
-)
 from cdec.core.kernels import inner
 
 __all__ = [
-    "ALLOWED",
     "compute_step",
+    "intern_state",
     "is_final",
-    "mask_of",
-    "restored_states",
     "step",
     "steps_partially",
 ]
-
-ALLOWED = -1
 
 
 @inner
 def is_final(e: int, state: int) -> bool:
     """Say whether nothing waits in a state: its mask is that of all stacks below."""
     return state >= get(e, f.TREES) and int32s(e, f.AUTO_WAITING)[state] == 0
-
-
-@inner
-def mask_of(e: int, state: int) -> int:
-    """Return the mask of what a state allows whatever lies below; -1 after a lack of room.
-
-    Computed at the first call: most states are only passed.
-    """
-    known = int32s(e, f.AUTO_MASK)[state]
-    if known >= 0:
-        return known
-    row = new_row(e)
-    if row == 0:
-        return -1
-    if state >= get(e, f.TREES):
-        _add_allowed(e, row, state)
-    mask = keep_row(e)
-    if mask >= 0:
-        int32s(e, f.AUTO_MASK)[state] = mask
-    return mask
-
-
-@inner
-def _add_allowed(e: int, row: int, state: int) -> None:
-    """Add what is allowed in a state to a row."""
-    tree = int32s(e, f.AUTO_TREE)[state]
-    put(e, f.ENTRY_AT, int64s(e, f.AUTO_OFFSETS)[state])
-    low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
-    for group in range(low, high):
-        if _is_noted(e, state, _group_item(e, tree, group)):
-            add_group(e, row, group)
-    first, tokens = _group_item(e, tree, high), int32s(e, f.VERIFY_TOKENS)
-    low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
-    for i in range(low, high):
-        if _is_noted(e, state, first + i - low):
-            add_token(e, row, tokens[i])
-
-
-@inner
-def _group_item(e: int, tree: int, group: int) -> int:
-    """Return the item of a group's first branch; behind the last group, the first token's."""
-    groups, branches = int64s(e, f.TREE_GROUPS), int64s(e, f.GROUP_BRANCHES)
-    low = span(groups, tree, size(e, f.GROUP_DENSE))[0]
-    return tree_nodes(e, tree) + max(branches[group] - max(branches[low], 0), 0)
-
-
-@inner
-def _is_noted(e: int, state: int, item: int) -> bool:
-    """Say whether an item is allowed by what a state has read."""
-    return waits(e, state, item) and int32s(e, f.AUTO_ENTRIES)[get(e, f.ENTRY_AT) + 1] == ALLOWED
 
 
 @inner
@@ -163,7 +104,7 @@ def compute_step(e: int, state: int, lr_state: int) -> int:
         _step_groups(e, state, tree, base)
     if steps_partially(e) and not failed(e):
         _step_tokens(e, state, tree, base)
-    following = -1 if failed(e) else _interned(e, tree)
+    following = -1 if failed(e) else intern_state(e, tree)
     put(e, f.MISSES, get(e, f.MISSES) + 1)
     return following if insert(e, f.STEP_TABLE, (state << 32) | lr_state, following) else -1
 
@@ -213,9 +154,9 @@ def _step_groups(e: int, state: int, tree: int, base: int) -> None:
     low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
     branches, is_first = int64s(e, f.GROUP_BRANCHES), state < get(e, f.TREES)
     for group in range(low, high):
-        first, undo = _group_item(e, tree, group), get(e, f.ENTRY_END)
+        first, undo = group_item(e, tree, group), get(e, f.ENTRY_END)
         begin_item(e)
-        if not is_first and _is_noted(e, state, first):
+        if not is_first and is_noted(e, state, first):
             add_entry(e, first, ALLOWED)
             continue
         start, stop = span(branches, group, size(e, f.BRANCH_PATH))
@@ -272,7 +213,7 @@ def _takes(e: int, stack: int, row: int, item: int) -> bool:
 def _step_tokens(e: int, state: int, tree: int, base: int) -> None:
     """Do the same for the tokens that are read byte by byte (``stepping``)."""
     low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
-    first, tokens = _group_item(e, tree, high), int32s(e, f.VERIFY_TOKENS)
+    first, tokens = group_item(e, tree, high), int32s(e, f.VERIFY_TOKENS)
     low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
     for i in range(low, high):
         undo = get(e, f.ENTRY_END)
@@ -291,7 +232,7 @@ def _is_token_allowed(e: int, state: int, tree: int, token: int, item: int, base
         return False
     if state < get(e, f.TREES):
         return is_token_allowed(e, token, item, int32s(e, f.TREE_STATE)[tree], base)
-    if _is_noted(e, state, item):
+    if is_noted(e, state, item):
         return True
     while waits(e, state, item):
         resumed, asked = resume(e, item, base), get(e, f.ENTRY_ROW)
@@ -305,7 +246,7 @@ def _is_token_allowed(e: int, state: int, tree: int, token: int, item: int, base
 
 
 @inner
-def _interned(e: int, tree: int) -> int:
+def intern_state(e: int, tree: int) -> int:
     """Return the state of a tree with the entries up to ENTRY_END, new or known."""
     offsets, entries = int64s(e, f.AUTO_OFFSETS), int32s(e, f.AUTO_ENTRIES)
     start = used(e, f.AUTO_ENTRIES)
@@ -335,28 +276,3 @@ def _interned(e: int, tree: int) -> int:
     use(e, f.AUTO_OFFSETS, new + 2)
     use(e, f.AUTO_ENTRIES, start + n)
     return new
-
-
-@inner
-def restored_states(e: int, first: int) -> int:
-    """Take over states, then steps, of the artifact; see ``kernels.restore``."""
-    before = max(size(e, f.STORED_PART_OFFSETS) - 1, 0) + size(e, f.STORED_ROW)
-    states, steps = size(e, f.STORED_TREE), size(e, f.STORED_STEPS)
-    for i in range(max(first - before, 0), states):
-        low, high = span(int64s(e, f.STORED_OFFSETS), i, size(e, f.STORED_ENTRIES))
-        if not has_room(e, f.AUTO_ENTRIES, high - low):
-            return before + i
-        start, entries = used(e, f.AUTO_ENTRIES), int32s(e, f.AUTO_ENTRIES)
-        for j in range(low, high):
-            entries[start + j - low] = int32s(e, f.STORED_ENTRIES)[j]
-        put(e, f.ENTRY_END, start + high - low)
-        state = _interned(e, int32s(e, f.STORED_TREE)[i])
-        if failed(e):
-            return before + i
-        if state != get(e, f.TREES) + i:
-            return -1
-    for i in range(max(first - before - states, 0), steps):
-        after = int32s(e, f.STORED_AFTER)[i]
-        if not insert(e, f.STEP_TABLE, int64s(e, f.STORED_STEPS)[i], after):
-            return before + states + i
-    return before + states + steps
