@@ -187,7 +187,7 @@ class Engine:
         memory = self.memory
         longest_tree = int(np.diff(arrays.tree_paths).max(initial=0))
         states = len(arrays.action_offsets) - 1
-        memory.point(f.NODE_STACK, np.empty(longest_tree, np.int32))
+        memory.point(f.NODE_STACK, np.full(longest_tree, f.FAIL, np.int32))
         memory.point(f.TREE_STATE, _one_state_each(arrays))
         memory.point(f.VIRTUAL, np.empty(states + 2, np.int32))
         memory.point(f.CHECKPOINTS, np.empty(1024, np.int32))

@@ -60,6 +60,8 @@ def restored_states(e: int, first: int) -> int:
         start, entries = used(e, f.AUTO_ENTRIES), int32s(e, f.AUTO_ENTRIES)
         for j in range(low, high):
             entries[start + j - low] = int32s(e, f.STORED_ENTRIES)[j]
+        if not _is_state(e, start, high - low, int32s(e, f.STORED_TREE)[i]):
+            return -1
         put(e, f.ENTRY_END, start + high - low)
         state = intern_state(e, int32s(e, f.STORED_TREE)[i])
         if failed(e):
@@ -68,6 +70,18 @@ def restored_states(e: int, first: int) -> int:
             return -1
     for i in range(max(first - before - states, 0), steps):
         after = int32s(e, f.STORED_AFTER)[i]
+        if not get(e, f.TREES) <= after < used(e, f.AUTO_OFFSETS) - 1:
+            return -1
         if not insert(e, f.STEP_TABLE, int64s(e, f.STORED_STEPS)[i], after):
             return before + states + i
     return before + states + steps
+
+
+@inner
+def _is_state(e: int, start: int, n: int, tree: int) -> bool:
+    """Say whether entries behind AUTO_ENTRIES in use can be a state: pairs, known questions."""
+    entries, questions = int32s(e, f.AUTO_ENTRIES), used(e, f.QUESTION_ROW)
+    good = n & 1 == 0 and 0 <= tree < get(e, f.TREES)
+    for i in range(1, n, 2):
+        good = good and -1 <= entries[start + i] < questions
+    return good
