@@ -26,6 +26,7 @@ from cdec.core.errors import Notice
 from cdec.core.grammars.errors import (
     EmptyTerminalError,
     GrammarConflictError,
+    RegexUnsupportedError,
 )
 
 if TYPE_CHECKING:
@@ -108,7 +109,10 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
     looks_around = any(automaton.is_open for automaton in automata)
     if lost is not None and lexer is None and not looks_around:
         why = f"where a rule could end or go on, going on as Lark does would refuse {lost!r}"
-        return _not_lalr(analysed, why, {"text": lost}, limits)
+        try:
+            return _not_lalr(analysed, why, {"text": lost}, limits)
+        except RegexUnsupportedError:
+            pass  # a terminal that `dynamic` cannot read: the notice says what is lost
     return _lalr(grammar, tables, automata, lexer, limits, lost)
 
 

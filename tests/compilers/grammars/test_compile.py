@@ -127,6 +127,16 @@ def test_grammars_that_lose_texts_by_shifting_are_not_lalr(
     assert not _accepts(tmp_path / "y.arrow", text.encode())
 
 
+def test_terminals_that_only_lark_s_lexers_can_read_keep_the_lexer(
+    vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    grammar = 'start: atom (bond? atom)*\natom: "C" (bond? D)*\nbond: "="\nD: /[0-9](?!x)/\n'
+    report = compile_grammar(grammar, vocabulary, tmp_path / "x.arrow")
+    (notice,) = (n for n in report.notices if n.code == "W_SHIFT_REDUCE")
+    assert (report.lexer, notice.details["text"]) == ("contextual", "C=C")
+    assert "'C=C'" in notice.message
+
+
 def test_nothing_is_lost_where_a_terminal_that_matches_the_same_is_shifted(
     vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
