@@ -23,6 +23,7 @@ from cdec.core.artifacts.checks import (
     require_rising,
     vocabulary_size,
 )
+from cdec.core.grammars.automaton_columns import check_automaton, check_automaton_shape
 from cdec.core.grammars.blanks import MAX_RUN
 from cdec.core.mask import mask_words
 
@@ -84,18 +85,8 @@ def _check_tree_shape(arrays: Columns, states: int, size: int) -> None:
     for column in ("branch_live", "branch_depth"):
         require_length(arrays, column, branches, "value a branch")
     require_length(arrays, "tree_taken", trees, "row a tree")
-    _check_automaton_shape(arrays)
+    check_automaton_shape(arrays)
     require(len(arrays["dense_masks"]) % mask_words(size) == 0, "dense_masks", "whole rows")
-
-
-def _check_automaton_shape(arrays: Columns) -> None:
-    made = len(arrays["auto_tree"])
-    require_ends(arrays, "auto_offsets", made, len(arrays["auto_entries"]))
-    require_length(arrays, "question_suspension", len(arrays["question_row"]), "wait a question")
-    parts = len(arrays["part_offsets"]) - 1
-    require(parts >= 0, "part_offsets", "at least one offset")
-    require_ends(arrays, "part_offsets", parts, len(arrays["part_terminals"]))
-    require_length(arrays, "step_states", len(arrays["step_keys"]), "state a step")
 
 
 def check_grammar(arrays: Columns, metadata: Mapping[str, str]) -> None:
@@ -126,7 +117,7 @@ def check_grammar(arrays: Columns, metadata: Mapping[str, str]) -> None:
     _check_paths(arrays)
     _check_groups(arrays)
     _check_tokens(arrays)
-    _check_automaton(arrays)
+    check_automaton(arrays)
 
 
 _ALSO_OFFSETS = ("tree_paths", "tree_groups", "group_branches", "group_tokens", "tree_verify")
@@ -264,21 +255,6 @@ def _check_groups(arrays: Columns) -> None:
     require(((at >= -1) & (at < paths)).all(), "branch_path", "path nodes of the branch's tree")
     require_range(arrays, "branch_live", -1, len(arrays["live_offsets"]) - 1)
     require_range(arrays, "branch_depth", 0, _LARGEST)
-
-
-def _check_automaton(arrays: Columns) -> None:
-    trees, terminals = len(arrays["tree_taken"]), len(arrays["ignored"])
-    states = trees + len(arrays["auto_tree"])
-    require_range(arrays, "auto_tree", 0, trees)
-    require(not (arrays["auto_offsets"] % 2).any(), "auto_offsets", "pairs of entries")
-    asked = arrays["auto_entries"][1::2]
-    known = (asked >= -1) & (asked < len(arrays["question_row"]))
-    require(known.all(), "auto_entries", "questions that are there")
-    require_range(arrays, "part_terminals", 0, terminals)
-    require_range(arrays, "question_row", -1, _LARGEST)
-    require_range(arrays, "question_suspension", 0, 2**62)
-    require_range(arrays, "step_keys", 0, states << 32)
-    require_range(arrays, "step_states", trees, states)
 
 
 def _check_tokens(arrays: Columns) -> None:
