@@ -80,8 +80,8 @@ def count_parts(
         "branches": len(arrays["branch_path"]),
         "dense_masks": int(arrays["group_dense"].max(initial=-1)) + 1,
         "verify_tokens": len(arrays["verify_tokens"]),
-        "automaton_states": len(arrays["auto_tree"]),
-        "automaton_steps": len(arrays["step_keys"]),
+        "automaton_states": len(arrays["automaton_tree"]),
+        "automaton_steps": len(arrays["automaton_steps"]),
         "conflicts_shifted": len(tables.resolved),
     }
 

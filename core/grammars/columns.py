@@ -98,27 +98,30 @@ class GrammarArrays(NamedTuple):
     tree_taken: NDArray[np.int32]  # [E] dense row of the tokens inside which the terminal that is
     # under way completes, so that no fallback sees them; -1: none (always in dynamic)
     dense_masks: NDArray[np.int32]  # [D * ceil(V / 32)] packed as cdec.core.mask packs
-    auto_offsets: NDArray[np.int64]  # [A + 1] entries of each state of the automaton of masks
-    auto_entries: NDArray[np.int32]  # (item, question) each, as ``engine.automaton`` says
-    auto_tree: NDArray[np.int32]  # [A]
-    question_row: NDArray[np.int32]  # [Q]
-    question_suspension: NDArray[np.int64]  # [Q]
-    part_offsets: NDArray[np.int64]  # [parts of live rows + 1]
-    part_terminals: NDArray[np.int32]
-    step_keys: NDArray[np.int64]  # state << 32 | LR state, ascending; states from E on are stored
-    step_states: NDArray[np.int32]  # the state after the step
+    automaton_offsets: NDArray[np.int64]  # [A + 1] entries of each state of the automaton of masks
+    automaton_entries: NDArray[np.int32]  # (item, question) each, as ``engine.automaton`` says
+    automaton_tree: NDArray[np.int32]  # [A]
+    automaton_row: NDArray[np.int32]  # [Q]
+    automaton_suspension: NDArray[np.int64]  # [Q]
+    automaton_part_offsets: NDArray[np.int64]  # [parts of live rows + 1]
+    automaton_part_terminals: NDArray[np.int32]
+    automaton_steps: NDArray[np.int64]  # state << 32 | LR state; states from E on are stored
+    automaton_after: NDArray[np.int32]  # the state after the step
     vocabulary_offsets: NDArray[np.int64]  # [V + 1]
     vocabulary_bytes: NDArray[np.uint8]  # bytes of every token; none for special ones
 
 
-AUTOMATON = (
-    *("auto_offsets", "auto_entries", "auto_tree", "question_row", "question_suspension"),
-    *("part_offsets", "part_terminals", "step_keys", "step_states"),
-)
+AUTOMATON = tuple(name for name in GrammarArrays._fields if name.startswith("automaton_"))
 """The columns of the automaton of masks, as far as it was made when compiling."""
 _INT64 = (
     *("tree_paths", "tree_groups", "group_branches", "group_tokens", "tree_verify"),
-    *("auto_offsets", "question_suspension", "part_offsets", "step_keys", "vocabulary_offsets"),
+    *(
+        "automaton_offsets",
+        "automaton_suspension",
+        "automaton_part_offsets",
+        "automaton_steps",
+        "vocabulary_offsets",
+    ),
 )
 COLUMNS: Mapping[str, str] = {
     name: "uint8" if name == "vocabulary_bytes" else "int64" if name in _INT64 else "int32"
@@ -134,5 +137,5 @@ def arrays_from(columns: Mapping[str, NDArray[Any]]) -> GrammarArrays:
 
 def no_automaton() -> dict[str, NDArray[Any]]:
     """Return the columns of an automaton of which nothing was made."""
-    offsets = ("auto_offsets", "part_offsets")
+    offsets = ("automaton_offsets", "automaton_part_offsets")
     return {name: np.zeros(int(name in offsets), COLUMNS[name]) for name in AUTOMATON}

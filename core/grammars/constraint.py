@@ -208,8 +208,8 @@ class GrammarConstraint(StoredConstraint):
             "branches": len(arrays.branch_path),
             "listed_tokens": len(arrays.tokens),
             "verified_tokens": len(arrays.verify_tokens),
-            "automaton_states": len(arrays.auto_tree),
-            "automaton_steps": len(arrays.step_keys),
+            "automaton_states": len(arrays.automaton_tree),
+            "automaton_steps": len(arrays.automaton_steps),
             "dense_masks": len(arrays.dense_masks) // max((self.vocabulary.size + 31) // 32, 1),
             **self._bytes(),
         }

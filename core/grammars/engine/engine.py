@@ -110,13 +110,13 @@ class Engine:
 
     def _restore(self, arrays: GrammarArrays) -> None:
         """Take over the automaton of masks that the artifact holds; one that is damaged is left."""
-        parts = len(arrays.part_offsets) - 1 + len(arrays.question_row)
-        parts += len(arrays.auto_tree) + len(arrays.step_keys)
+        parts = len(arrays.automaton_part_offsets) - 1 + len(arrays.automaton_row)
+        parts += len(arrays.automaton_tree) + len(arrays.automaton_steps)
         for table, count in (
-            (f.PART_TABLE, len(arrays.part_offsets)),
-            (f.QUESTION_TABLE, len(arrays.question_row)),
-            (f.AUTO_TABLE, len(arrays.auto_tree)),
-            (f.STEP_TABLE, len(arrays.step_keys)),
+            (f.PART_TABLE, len(arrays.automaton_part_offsets)),
+            (f.QUESTION_TABLE, len(arrays.automaton_row)),
+            (f.AUTO_TABLE, len(arrays.automaton_tree)),
+            (f.STEP_TABLE, len(arrays.automaton_steps)),
         ):
             length = 4 << count.bit_length()
             if length > self.memory.size(table):
@@ -146,19 +146,20 @@ class Engine:
         memory, first = self.memory, int(self.memory.header[f.TREES])
         states, questions = memory.used(f.AUTO_OFFSETS) - 1, memory.used(f.QUESTION_ROW)
         parts, held = memory.used(f.PART_OFFSETS), memory.arrays
+        in_parts = memory.used(f.PART_TERMINALS)
         keys = held[f.STEP_TABLE]
         places = np.flatnonzero(keys != EMPTY)
         places = places[np.argsort(keys[places])]
         return {
-            "auto_offsets": held[f.AUTO_OFFSETS][first : states + 1].copy(),
-            "auto_entries": held[f.AUTO_ENTRIES][: memory.used(f.AUTO_ENTRIES)].copy(),
-            "auto_tree": held[f.AUTO_TREE][first:states].copy(),
-            "question_row": held[f.QUESTION_ROW][:questions].copy(),
-            "question_suspension": held[f.QUESTION_SUSPENSION][:questions].copy(),
-            "part_offsets": held[f.PART_OFFSETS][:parts].copy(),
-            "part_terminals": held[f.PART_TERMINALS][: memory.used(f.PART_TERMINALS)].copy(),
-            "step_keys": keys[places],
-            "step_states": held[f.STEP_TABLE + 1][places].astype(np.int32),
+            "automaton_offsets": held[f.AUTO_OFFSETS][first : states + 1].copy(),
+            "automaton_entries": held[f.AUTO_ENTRIES][: memory.used(f.AUTO_ENTRIES)].copy(),
+            "automaton_tree": held[f.AUTO_TREE][first:states].copy(),
+            "automaton_row": held[f.QUESTION_ROW][:questions].copy(),
+            "automaton_suspension": held[f.QUESTION_SUSPENSION][:questions].copy(),
+            "automaton_part_offsets": held[f.PART_OFFSETS][:parts].copy(),
+            "automaton_part_terminals": held[f.PART_TERMINALS][:in_parts].copy(),
+            "automaton_steps": keys[places],
+            "automaton_after": held[f.STEP_TABLE + 1][places].astype(np.int32),
         }
 
     def _set_scalars(self, arrays: GrammarArrays, general: bool, lookahead: int | None) -> None:
@@ -185,7 +186,7 @@ class Engine:
 
     def _allocate(self, arrays: GrammarArrays, end_ids: tuple[int, ...]) -> None:
         memory = self.memory
-        longest_tree = int(np.diff(arrays.tree_paths).max(initial=0))
+        longest_tree = min(int(np.diff(arrays.tree_paths).max(initial=0)), len(arrays.path_parent))
         states = len(arrays.action_offsets) - 1
         memory.point(f.NODE_STACK, np.full(longest_tree, f.FAIL, np.int32))
         memory.point(f.TREE_STATE, _one_state_each(arrays))

@@ -104,9 +104,6 @@ def test_the_workloads_read_as_lark_reads_them(shared: Path) -> None:
 UNREADABLE = {
     "python.lark": "E_GRAMMAR_UNSUPPORTED",
     "python2.lark": "E_GRAMMAR_UNSUPPORTED",
-    "lark.lark": "E_REGEX_UNSUPPORTED",
-    "template_lark.lark": "E_REGEX_UNSUPPORTED",
-    "verilog.lark": "E_REGEX_UNSUPPORTED",
 }
 
 
