@@ -177,6 +177,7 @@ def _recorded(file: ArtifactFile) -> dict[str, object]:
         "sound_reason": file.metadata.get("cdec.sound_reason", ""),
         "blanks": options.get("blanks", ""),
         "max_whitespace": options.get("max_whitespace"),
+        "precompute": options.get("precompute", 0),
         **counts_of(file),
         "bytes": file.path.stat().st_size,
         "seconds": {},
