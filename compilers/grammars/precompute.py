@@ -17,6 +17,10 @@ from numpy.typing import NDArray
 from cdec.core.grammars.columns import arrays_from, no_automaton
 from cdec.core.grammars.engine.engine import Engine
 
+_MOST_BYTES = 24 << 20
+"""Bytes of the automaton's entries at which no further steps are made."""
+_AT_ONCE = 2_000
+"""Steps between two looks at the bytes."""
 _MOST_PAIRS = 1 << 26
 """Scanner states x LR states that are looked at; grammars with more are left to decoding."""
 
@@ -45,9 +49,10 @@ def precompute_masks(
     seen = np.empty(0, np.int64)
     while len(layer) and steps > 0:
         layer = layer[:steps]
-        steps -= len(layer)
+        after = _steps(engine, layer)
+        steps = steps - len(layer) if len(after) == len(layer) else 0
+        layer = layer[: len(after)]
         seen = np.union1d(seen, layer)
-        after = engine.automaton_steps(layer >> 32, layer & 0xFFFFFFFF)
         tops = (layer & 0xFFFFFFFF)[after >= 0]
         after = after[after >= 0]
         counts = (below_offsets[1:] - below_offsets[:-1])[tops]
@@ -55,6 +60,17 @@ def precompute_masks(
         reads = below[np.repeat(below_offsets[tops], counts) + places]
         layer = np.setdiff1d((np.repeat(after, counts) << 32) | reads, seen)
     return engine.automaton_columns()
+
+
+def _steps(engine: Engine, layer: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Make the steps of a layer that ``_MOST_BYTES`` allows; return the states after them."""
+    after = [np.empty(0, np.int64)]
+    for start in range(0, len(layer), _AT_ONCE):
+        if engine.automaton_bytes > _MOST_BYTES:
+            break
+        part = layer[start : start + _AT_ONCE]
+        after.append(engine.automaton_steps(part >> 32, part & 0xFFFFFFFF))
+    return np.concatenate(after)
 
 
 def _below(arrays: Any) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -141,6 +141,11 @@ class Engine:
             self.make_room(after)
         return after
 
+    @property
+    def automaton_bytes(self) -> int:
+        """Bytes of the entries of all states of the automaton of masks."""
+        return 4 * self.memory.used(f.AUTO_ENTRIES)
+
     def automaton_columns(self) -> dict[str, NDArray[Any]]:
         """Return the automaton of masks as far as it was made, as columns of an artifact."""
         memory, first = self.memory, int(self.memory.header[f.TREES])
