@@ -41,6 +41,7 @@ __all__ = [
     "make_set",
     "member",
     "members",
+    "push_pair",
     "suspend",
     "union",
     "vertex",
@@ -216,7 +217,7 @@ def compute_union(e: int, a: int, b: int) -> int:
     stand in UNION_WORK, so deep stacks need no recursion; each pair is computed once (UNION_TABLE).
     """
     use(e, f.UNION_WORK, 0)
-    _push_pair(e, a, b)
+    push_pair(e, f.UNION_WORK, a, b)
     while used(e, f.UNION_WORK) > 0 and not failed(e):
         top = used(e, f.UNION_WORK) - 2
         work = int32s(e, f.UNION_WORK)
@@ -239,12 +240,13 @@ def _pair(a: int, b: int) -> int:
 
 
 @inner
-def _push_pair(e: int, a: int, b: int) -> None:
-    n = used(e, f.UNION_WORK)
-    if has_room(e, f.UNION_WORK, 2):
-        work = int32s(e, f.UNION_WORK)
+def push_pair(e: int, field: int, a: int, b: int) -> None:
+    """Put a pair that waits on the list of such pairs in a field."""
+    n = used(e, field)
+    if has_room(e, field, 2):
+        work = int32s(e, field)
         work[n], work[n + 1] = a, b
-        use(e, f.UNION_WORK, n + 2)
+        use(e, field, n + 2)
 
 
 @inner
@@ -257,7 +259,7 @@ def _push_missing(e: int, a: int, b: int) -> None:
         if states[v] == states[w]:
             below, other = belows[v], belows[w]
             if below != other and lookup(e, f.UNION_TABLE, _pair(below, other)) == ABSENT:
-                _push_pair(e, below, other)
+                push_pair(e, f.UNION_WORK, below, other)
         i, j = i + (states[v] <= states[w]), j + (states[w] <= states[v])
 
 

@@ -17,7 +17,6 @@ from cdec.core.grammars.engine.pointers import (
     Pointer,
     call3,
     get,
-    has_room,
     insert,
     int32s,
     int64s,
@@ -28,7 +27,14 @@ from cdec.core.grammars.engine.pointers import (
     use,
     used,
 )
-from cdec.core.grammars.engine.stacks import begin_trial, end_trial, failed, member, members
+from cdec.core.grammars.engine.stacks import (
+    begin_trial,
+    end_trial,
+    failed,
+    member,
+    members,
+    push_pair,
+)
 from cdec.core.kernels import inner
 
 __all__ = ["compute_run", "compute_stepped", "readings_mask"]
@@ -114,7 +120,7 @@ def compute_run(e: int, state: int, stack: int) -> int:
     Pairs that wait for others stand in RUN_WORK, so that deep stacks need no recursion.
     """
     use(e, f.RUN_WORK, 0)
-    _push(e, state, stack)
+    push_pair(e, f.RUN_WORK, state, stack)
     mask = -1
     while used(e, f.RUN_WORK) > 0 and not failed(e):
         top = used(e, f.RUN_WORK) - 2
@@ -130,15 +136,6 @@ def compute_run(e: int, state: int, stack: int) -> int:
 
 
 @inner
-def _push(e: int, state: int, stack: int) -> None:
-    n = used(e, f.RUN_WORK)
-    if has_room(e, f.RUN_WORK, 2):
-        work = int32s(e, f.RUN_WORK)
-        work[n], work[n + 1] = state, stack
-        use(e, f.RUN_WORK, n + 2)
-
-
-@inner
 def _union_of_ways(e: int, state: int, stack: int) -> int:
     """Read a stack along all its ways; _OPEN if one of them waits for a pair put on RUN_WORK."""
     mask, is_open = -1, False
@@ -148,7 +145,7 @@ def _union_of_ways(e: int, state: int, stack: int) -> int:
         own = _follow(e, following, int32s(e, f.VERTEX_BELOW)[top]) if following >= 0 else -1
         if own == _OPEN:
             is_open = True
-            _push(e, get(e, f.RUN_STATE), get(e, f.RUN_STACK))
+            push_pair(e, f.RUN_WORK, get(e, f.RUN_STATE), get(e, f.RUN_STACK))
             continue
         if mask >= 0 and own >= 0:
             own = join(e, mask, -1, own)
