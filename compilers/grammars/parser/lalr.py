@@ -64,14 +64,13 @@ class _Relations:
                     self.transitions.append((state, symbol))
             self._numbers.append(numbers)
             shifted.append(sum(1 << symbol for symbol in leaving if symbol >= 0))
-        self.reads: list[list[int]] = []
-        self.directly_reads: list[int] = []
-        for state, symbol in self.transitions:
-            target = automaton.transitions[state][symbol]
-            self.directly_reads.append(shifted[target])
-            self.reads.append(
-                [number for after, number in self._numbers[target].items() if ~after in nullable]
-            )
+        empty = [
+            [number for symbol, number in leaving.items() if ~symbol in nullable]
+            for leaving in self._numbers
+        ]
+        targets = [automaton.transitions[state][symbol] for state, symbol in self.transitions]
+        self.directly_reads = [shifted[target] for target in targets]
+        self.reads = [empty[target] for target in targets]
         start = rules[-1].rhs[0]
         self.directly_reads[self._numbers[0][start]] |= 1 << end
         self.includes: list[list[int]] = [[] for _ in self.transitions]

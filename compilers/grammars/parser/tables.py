@@ -50,6 +50,7 @@ class ParseTables:
             state); ``NO_SYMBOL`` for state 0.
         start_nullable: The generalised form accepts the empty text by an action of state 0.
         resolved: Shift/reduce conflicts in which the shift was taken, as lark does.
+        is_whole: Every rule derives some sequence of terminals, and no action was left out.
     """
 
     num_states: int
@@ -72,6 +73,7 @@ class ParseTables:
     access_symbol: NDArray[np.int32]
     start_nullable: bool
     resolved: tuple[Conflict, ...]
+    is_whole: bool
 
 
 def build_tables(
@@ -148,6 +150,7 @@ class _TableBuilder:
         productive = closed_nonterminals(rules, None)
         barren = [any(s < 0 and ~s not in productive for s in rule.rhs) for rule in rules]
         self._barren = [*barren, False] if any(barren) else None
+        self._is_whole = self._barren is None
 
     def add_state(
         self, state: int, reductions: dict[int, int], generalised: bool, start_nullable: bool
@@ -164,8 +167,10 @@ class _TableBuilder:
             shifts[self._end] = self._accepting
         shifted = sum(1 << symbol for symbol in shifts)
         if not generalised:
-            reductions, conflicts = resolve(state, shifted, reductions, self._rules)
+            kept, conflicts = resolve(state, shifted, reductions, self._rules)
+            self._is_whole = self._is_whole and kept == reductions
             self._conflicts.extend(conflicts)
+            reductions = kept
         ordered = sorted(shifts if self._barren is None else self._fruitful(state, shifts))
         terminals = [np.array(ordered, dtype=np.int32)]
         values = [np.array([shifts[symbol] for symbol in ordered], dtype=np.int32)]
@@ -284,6 +289,7 @@ class _TableBuilder:
             access_symbol=access,
             start_nullable=start_nullable,
             resolved=tuple(conflict for conflict in self._conflicts if conflict.shift),
+            is_whole=self._is_whole,
         )
 
 

@@ -29,6 +29,7 @@ from cdec.compilers.grammars.soundness.completions import ACCEPT, Boundary, Comp
 from cdec.compilers.grammars.soundness.dead_ends import find_dead_end
 from cdec.compilers.grammars.soundness.letters import drop_dominated_letters
 from cdec.compilers.grammars.soundness.pending import NOTHING_PENDING
+from cdec.compilers.grammars.soundness.unhindered import is_unhindered
 from cdec.core.errors import LimitError
 
 if TYPE_CHECKING:
@@ -67,6 +68,11 @@ class Soundness:
     is_sound: bool
     reason: str
     readings: Readings | None = field(default=None, compare=False, repr=False)
+
+
+_SOUND = Soundness(
+    False, True, "every stack of the parser has a completion that the lexer lets pass"
+)
 
 
 def decide(
@@ -118,9 +124,7 @@ class _Lexing:
         self._context = lr_context.tolist()
         self._adjacency = Adjacency(scanner, grammar.ignored, self._shiftable(len(contexts)))
         self._ahead = find_boundaries(tables, self._adjacency, self._context)
-        letters = self._adjacency.letters
-        ahead = drop_dominated_letters(tables, letters, self._ahead, grammar.ignored)
-        self._completions = Completions(tables, letters, ahead)
+        self._letters = self._adjacency.letters
 
     def _shiftable(self, num_contexts: int) -> list[int]:
         """Return, per context, what is shifted without a reduction in all its states, as bits."""
@@ -136,31 +140,34 @@ class _Lexing:
         return [max(terminals, 0) for terminals in found]
 
     def decide(self) -> Soundness:
-        if ACCEPT not in self._completions.of((0, NOTHING_PENDING)):
+        stuck_terminal = self._stuck_terminal()
+        facts = self._tables, self._letters, self._ahead, self._grammar.ignored
+        if not stuck_terminal and is_unhindered(*facts):
+            return _SOUND
+        completions = Completions(self._tables, self._letters, drop_dominated_letters(*facts))
+        if ACCEPT not in completions.of((0, NOTHING_PENDING)):
             return Soundness(
                 True, False, "the lexer takes the longest terminals and the rules never complete"
             )
-        failure = self._stuck_stack() or self._stuck_terminal()
+        failure = self._stuck_stack(completions) or stuck_terminal
         if failure is None:
-            return Soundness(
-                False, True, "every stack of the parser has a completion that the lexer lets pass"
-            )
+            return _SOUND
         dead_end = find_dead_end(
-            self._tables, self._adjacency, self._ahead, self._completions, self._grammar.ignored
+            self._tables, self._adjacency, self._ahead, completions, self._grammar.ignored
         )
         reason = f"soundness unproved: {failure}"
         if dead_end is not None:
             names = " ".join(terminal_name(self._grammar, terminal) for terminal in dead_end)
             reason = f"unsound: nothing completes a text that begins {names}"
-        readings = Readings(self._adjacency, self._ahead, self._completions)
+        readings = Readings(self._adjacency, self._ahead, completions)
         return Soundness(False, False, reason, readings)
 
-    def _stuck_stack(self) -> str | None:
+    def _stuck_stack(self, completions: Completions) -> str | None:
         """Walk down the stacks under every boundary; return what is wrong, or None."""
         seen: list[list[Ways]] = [[] for _ in range(self._tables.num_states)]
         waiting: list[tuple[int, Ways]] = []
         for boundary in self._ahead:
-            ways = self._completions.of(boundary)
+            ways = completions.of(boundary)
             if not (ways if boundary[0] else ACCEPT in ways):
                 return f"nothing can follow {self._name_of(boundary[0])}"
             waiting.append((boundary[0], ways))
@@ -173,8 +180,8 @@ class _Lexing:
             visited += 1
             if visited > _MAX_STACKS:
                 raise LimitError(f"more than {_MAX_STACKS} stacks to look at", limit="max_states")
-            for below in self._completions.predecessors[state]:
-                left = self._completions.under(below, ways)
+            for below in completions.predecessors[state]:
+                left = completions.under(below, ways)
                 if not (left if below else ACCEPT in left):
                     return f"{self._name_of(state)} after {self._name_of(below)} may be a dead end"
                 if below:

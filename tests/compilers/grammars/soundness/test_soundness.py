@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from lark import Lark
 
+from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.definition import Grammar, Lexer, Rule, Terminal
+from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.parser.tables import build_tables
 from cdec.compilers.grammars.scanner.contexts import find_contexts
+from cdec.compilers.grammars.soundness import decide as deciding
 from cdec.compilers.grammars.soundness.decide import Soundness, decide
 from cdec.core.grammars.errors import GrammarConflictError
 from tests.compilers.grammars.parser.lark_tables import grammar_of
@@ -195,3 +198,49 @@ def test_verdicts_hold_on_random_grammars() -> None:
         else:
             counts["unproved"] += 1
     assert min(counts["sound"], counts["empty"]) > 20
+
+
+def test_the_quick_proof_says_what_walking_down_all_stacks_says(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Where no boundary withholds a terminal, the completions of every stack are found as well."""
+    quick = deciding.is_unhindered
+    said: list[bool] = []
+    walked = 0
+    monkeypatch.setattr(deciding, "is_unhindered", lambda *parts: said.append(quick(*parts)))
+    for seed in range(1000, 1120):
+        said.clear()
+        try:
+            found, _ = decided(random_grammar(seed))
+        except GrammarConflictError:
+            continue
+        if any(said):
+            walked += 1
+            assert found == Soundness(False, True, found.reason), seed
+    assert walked > 12
+
+
+def test_a_rule_that_priority_ends_early_is_no_quick_proof() -> None:
+    lost = Grammar(
+        (Terminal("A", "a", "a", True), Terminal("B", "b", "b", True)),
+        ("s", "x", "y"),
+        (Rule(0, (~1, 1)), Rule(0, (~2, 0)), Rule(1, (0,)), Rule(2, (0,), 1), Rule(2, (0, 0))),
+        0,
+        frozenset(),
+        None,
+        "",
+        "lark",
+    )
+    assert build_tables(lost, generalised=True).is_whole
+    assert not build_tables(lost, generalised=False).is_whole
+
+
+def test_hundreds_of_optionals_are_proved_sound_without_walking_down_their_stacks(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.delattr(deciding, "Completions")
+    for item in ('"w{0}."?', "r{0}?"):
+        text = "".join(f'\n!r{n}: "w{n}."' for n in range(30))
+        rules = f'start: {" ".join(item.format(n) for n in range(30))} "!"{text}'
+        grammar = analyse(read_lark(rules))
+        assert decided(grammar)[0].is_sound
