@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import Grammar, Terminal
 from cdec.compilers.grammars.scanner.contexts import Contexts
-from cdec.core.grammars.columns import COLUMNS, no_automaton
+from cdec.core.grammars.columns import COLUMNS, no_automaton, no_indents
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.parser.tables import ParseTables
@@ -40,6 +40,7 @@ def assemble_grammar(
     tables: ParseTables,
     trees: Mapping[str, NDArray[Any]],
     vocabulary: Vocabulary,
+    indents: Mapping[str, NDArray[np.int32]],
 ) -> dict[str, NDArray[Any]]:
     """Return all columns of a grammar artifact, flat and of the types that ``COLUMNS`` names."""
     ignored = np.zeros(len(grammar.terminals), np.int32)
@@ -53,7 +54,7 @@ def assemble_grammar(
         "vocabulary_offsets": vocabulary.byte_offsets,
         "vocabulary_bytes": vocabulary.flat_bytes,
     }
-    parts |= {**no_automaton(), **trees}
+    parts |= {**no_automaton(), **no_indents(), **trees, **indents}
     return {
         name: np.ascontiguousarray(np.asarray(parts[name]).reshape(-1), np.dtype(kind))
         for name, kind in COLUMNS.items()
@@ -106,6 +107,7 @@ def grammar_metadata(
         "max_whitespace": report.max_whitespace,
         "precompute": report.precompute,
         "blanks": report.blanks,
+        "indenter": report.indenter,
     }
     return {
         "cdec.vocabulary_hash": vocabulary.vocabulary_hash,

@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, grammar_metadata
 from cdec.compilers.grammars.blanks import bound_blanks
 from cdec.compilers.grammars.definition import GrammarLimits, Lexer
+from cdec.compilers.grammars.indentation.lay_out import Indented, lay_out, unread_around
 from cdec.compilers.grammars.lookaround.refine import refine
 from cdec.compilers.grammars.options import (
     MAX_WHITESPACE,
@@ -58,6 +59,7 @@ def compile_grammar(
     allow_imports: Path | None = None,
     name: str = UNNAMED,
     max_whitespace: int | None = MAX_WHITESPACE,
+    indenter: str | None = None,
     precompute: int = PRECOMPUTE,
     force: bool = False,
     progress: Progress = silent,
@@ -79,6 +81,9 @@ def compile_grammar(
         max_whitespace: Longest run of blanks that the grammar ignores, recorded as part of the
             constraint: as many on a line, line breaks, and four times as many of indentation; 0
             for no blank, None for any number.
+        indenter: How indentation becomes terminals, as lark's ``PythonIndenter`` does it:
+            ``python``, or what differs from it: ``NL_type=_NL,OPEN_PAREN_types=,tab_len=4``; in
+            texts no line is indented further than its ``columns``, 100. None: it means nothing.
         precompute: Steps of the automaton of masks that are made now; the others while decoding.
         force: Replace an existing file.
         progress: Told when a phase begins.
@@ -103,6 +108,7 @@ def compile_grammar(
         allow_imports=allow_imports,
         name=name,
         max_whitespace=max_whitespace,
+        indenter=indenter,
         precompute=precompute,
     )
     return compile_with(source, vocabulary, path, options, force=force, progress=progress)
@@ -163,7 +169,9 @@ def build_grammar(
         require_spellable(parser.written, own, vocabulary)
     report.describe(grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices))
     report.bound(blanks, options.max_whitespace)
-    made = _parts(parser, vocabulary, limits, report, clock)
+    report.indenter = options.indenter
+    laid = _parts(parser, vocabulary, limits, report, clock)
+    made = laid.parts
     with clock.phase("trie"):
         trie = TokenTrie.of(vocabulary)
     with clock.phase("trees"):
@@ -176,12 +184,15 @@ def build_grammar(
             fallback_states=states_with_fallback(made.scanner) if lexing else None,
             limits=limits,
             ignored=np.isin(np.arange(len(made.grammar.terminals)), sorted(made.grammar.ignored)),
+            same_tree=laid.same_tree,
         )
     arrays = assemble_grammar(
-        made.grammar, made.contexts, made.scanner, made.tables, trees, vocabulary
+        made.grammar, made.contexts, made.scanner, made.tables, trees, vocabulary, laid.columns
     )
     with clock.phase("masks"):
-        arrays |= precompute_masks(arrays, general=not lexing, steps=options.precompute)
+        # What blocks are open decides masks with an indenter, and they are many.
+        steps = 0 if options.indenter else options.precompute
+        arrays |= precompute_masks(arrays, general=not lexing, steps=steps)
     report.counts = count_parts(grammar, made.tables, arrays)
     report.precompute = options.precompute
     metadata = grammar_metadata(made.grammar, made.tables, vocabulary, report, source=options.name)
@@ -200,11 +211,13 @@ def _parts(
     limits: GrammarLimits,
     report: GrammarReport,
     clock: Clock,
-) -> Parts:
+) -> Indented:
     """Return grammar, contexts, scanner and tables; note in the report whether they are sound."""
-    grammar, tables = parser.grammar, parser.tables
+    grammar, tables, indenter = parser.grammar, parser.tables, parser.grammar.indenter
     contexts = find_contexts(grammar, tables, parser.lexer)
     looks_around = any(automaton.is_open for automaton in parser.automata)
+    if indenter is not None and looks_around:
+        raise unread_around(parser.grammar, parser.automata)
     with clock.phase("scanner"):
         if looks_around:
             grammar, tables, contexts, scanner = refine(
@@ -214,10 +227,13 @@ def _parts(
             scanner = build_scanner(
                 grammar, parser.automata, contexts.terminals, lexer=parser.lexer, limits=limits
             )
-    with clock.phase("soundness"):
         made = Parts(grammar, contexts, scanner, tables)
+        laid = Indented(made) if indenter is None else lay_out(made, indenter)
+    with clock.phase("soundness"):
         if looks_around:
             report.sound_reason = "terminals look at what stands behind them, which may never come"
+        elif indenter is not None:
+            report.sound_reason = "the proof does not follow blocks that indentation opens"
         else:
-            made = prove(made, parser.lexer, vocabulary, report)
-    return made
+            laid = Indented(prove(made, parser.lexer, vocabulary, report))
+    return laid

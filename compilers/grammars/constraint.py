@@ -26,6 +26,7 @@ def grammar_constraint(
     limits: GrammarLimits | None = None,
     allow_imports: Path | None = None,
     max_whitespace: int | None = MAX_WHITESPACE,
+    indenter: str | None = None,
 ) -> StoredConstraint:
     """Make a constraint of a grammar, in memory: what ``compile_grammar`` would write, opened.
 
@@ -35,7 +36,8 @@ def grammar_constraint(
     Args:
         source: The grammar's text.
         vocabulary: Of the model that will draw.
-        start, lexer, format, limits, allow_imports, max_whitespace: As in ``compile_grammar``.
+        start, lexer, format, limits, allow_imports, max_whitespace, indenter: As in
+            ``compile_grammar``.
 
     Returns:
         The constraint of that vocabulary. Cost: as ``compile_grammar``; keep it for all prompts.
@@ -50,6 +52,7 @@ def grammar_constraint(
         limits=limits or GrammarLimits(),
         allow_imports=allow_imports,
         max_whitespace=max_whitespace,
+        indenter=indenter,
         precompute=0,
     )
     arrays, metadata, _ = build_grammar(source, vocabulary, options, UNNAMED)

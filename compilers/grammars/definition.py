@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from typing import Literal
 
 from cdec.core.errors import Notice
+from cdec.core.grammars.indenter import Indenter
 from cdec.core.options import check_limits, limit
 
 Lexer = Literal["contextual", "basic", "dynamic"]
+NOTHING = r"[^\s\S]"
+"""A pattern that matches no text."""
 LEXERS: tuple[Lexer, ...] = ("contextual", "basic", "dynamic")
 
 
@@ -80,6 +83,7 @@ class Grammar:
         notices: Warnings for the user.
         plain: The same grammar as Lark can load it, where Lark would write too many alternatives
             of ``source`` out; else "".
+        indenter: How indentation becomes terminals; None where it means nothing.
     """
 
     terminals: tuple[Terminal, ...]
@@ -94,6 +98,18 @@ class Grammar:
     refused: frozenset[int] = frozenset()
     alone: frozenset[int] = frozenset()
     plain: str = ""
+    indenter: Indenter | None = None
+
+    @property
+    def everywhere(self) -> frozenset[int]:
+        """Terminals that compete in every context of ``contextual``."""
+        names = () if self.indenter is None else (self.indenter.NL_type,)
+        return self.ignored | self.refused | self.named(names)
+
+    def named(self, names: Collection[str]) -> frozenset[int]:
+        """Return the terminals of some names that are not ignored."""
+        found = (i for i, terminal in enumerate(self.terminals) if terminal.name in names)
+        return frozenset(found) - self.ignored
 
 
 @dataclass(frozen=True, slots=True)

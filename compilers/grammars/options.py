@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeAlias, get_args
 from cdec.compilers.grammars.definition import LEXERS, GrammarLimits, Lexer
 from cdec.core.errors import UsageError
 from cdec.core.grammars.blanks import MAX_RUN
+from cdec.core.grammars.indenter import Indenter
 
 Dialect: TypeAlias = Literal["auto", "lark", "ebnf", "gbnf"]
 
@@ -38,9 +39,12 @@ class GrammarOptions:
             for any.
         precompute: Steps of the automaton of masks that are made when compiling; the others are
             made while decoding.
+        indenter: How indentation becomes terminals: ``python``, or what differs from it
+            (``cdec.core.grammars.indenter``); None: it means nothing.
 
     Raises:
-        UsageError: A lexer or dialect that does not exist, or a run out of bounds.
+        UsageError: A lexer or dialect that does not exist, a run out of bounds, or an indenter that
+            is none or that goes with neither.
     """
 
     start: str | None = None
@@ -52,6 +56,7 @@ class GrammarOptions:
     made_from: str = ""
     max_whitespace: int | None = MAX_WHITESPACE
     precompute: int = PRECOMPUTE
+    indenter: str | None = None
 
     def __post_init__(self) -> None:
         most = self.max_whitespace
@@ -64,6 +69,9 @@ class GrammarOptions:
             raise UsageError(
                 f"`precompute` is {self.precompute}, expected at least 0", field="precompute"
             )
+        if self.indenter is not None:
+            Indenter.parse(self.indenter)
+            _require_lexing(self.lexer, self.format)
         for what, value, choices in (
             ("lexer", self.lexer, (None, *LEXERS)),
             ("format", self.format, get_args(Dialect)),
@@ -85,6 +93,7 @@ class GrammarOptions:
             "made_from": self.made_from,
             "max_whitespace": self.max_whitespace,
             "precompute": self.precompute,
+            "indenter": self.indenter,
         }
 
     @classmethod
@@ -96,3 +105,14 @@ class GrammarOptions:
             "allow_imports": None if folder is None else Path(folder),
         }
         return cls(**(values | changed))
+
+
+def _require_lexing(lexer: Lexer | None, dialect: Dialect) -> None:
+    """Refuse an indenter where there is no lexer whose tokens it could read."""
+    if lexer == "dynamic" or dialect in ("ebnf", "gbnf"):
+        where = "`lexer` dynamic" if lexer == "dynamic" else f"`format` {dialect}"
+        raise UsageError(
+            f"`indenter` reads what a lexer cut, and {where} has none",
+            hint="it goes with `lexer` contextual and basic, in Lark's dialect",
+            field="indenter",
+        )

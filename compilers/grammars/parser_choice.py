@@ -85,6 +85,8 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
         LimitError, RegexUnsupportedError: As ``build_tables`` and ``compile_terminal``.
     """
     analysed = analyse(grammar)
+    if grammar.indenter is not None:
+        lexer = lexer or "contextual"  # there is no other way to read what it makes
     if lexer == "dynamic":
         is_ebnf = grammar.dialect == "ebnf"
         reason = "::= rules: every way to cut the text counts" if is_ebnf else ASKED_FOR
@@ -119,7 +121,7 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
 def _automata(
     grammar: Grammar, tables: ParseTables, lexer: Lexer | None, limits: GrammarLimits
 ) -> list[ByteAutomaton]:
-    competing = grammar.ignored.union(*tables.competing)
+    competing = grammar.everywhere.union(*tables.competing)
     return [
         _lexed(terminal, limits, lexer == "basic" or number in competing)
         for number, terminal in enumerate(grammar.terminals)

@@ -44,6 +44,7 @@ class GrammarReport:
         blanks: Characters of ignored white space whose runs are bounded; "" for none.
         max_whitespace: The bound; None for none.
         precompute: Steps of the automaton of masks that were asked for.
+        indenter: How indentation becomes terminals; None where it means nothing.
         counts: Terminals, rules, states, trees and so on.
         bytes: Size of the artifact.
         seconds: Seconds by phase; ``total`` is wall time.
@@ -60,6 +61,7 @@ class GrammarReport:
     blanks: str = ""
     max_whitespace: int | None = None
     precompute: int = 0
+    indenter: str | None = None
     counts: dict[str, int] = field(default_factory=dict)
     bytes: int = 0
     seconds: dict[str, float] = field(default_factory=dict)
@@ -90,6 +92,7 @@ class GrammarReport:
             "blanks": self.blanks,
             "max_whitespace": self.max_whitespace,
             "precompute": self.precompute,
+            "indenter": self.indenter,
             **self.counts,
             "bytes": self.bytes,
             "seconds": {phase: round(value, 4) for phase, value in self.seconds.items()},
@@ -126,6 +129,7 @@ class GrammarReport:
             blanks=values["blanks"],
             max_whitespace=values["max_whitespace"],
             precompute=values["precompute"],
+            indenter=values["indenter"],
             counts=dict(counts),
             bytes=values["bytes"],
             seconds=dict(values["seconds"]),

@@ -10,6 +10,7 @@ from cdec.compilers.grammars.ebnf.read import read_ebnf
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.options import UNNAMED, GrammarOptions
 from cdec.core.errors import CdecError
+from cdec.core.grammars.indenter import Indenter
 
 
 def read_grammar(text: bytes | str, options: GrammarOptions = GrammarOptions()) -> Grammar:
@@ -34,7 +35,10 @@ def read_grammar(text: bytes | str, options: GrammarOptions = GrammarOptions()) 
             grammar = read_ebnf(source, start=start, limits=limits)
         else:
             folder = options.allow_imports
-            grammar = read_lark(source, start=start, limits=limits, allow_imports=folder)
+            indenter = None if options.indenter is None else Indenter.parse(options.indenter)
+            grammar = read_lark(
+                source, start=start, limits=limits, allow_imports=folder, indenter=indenter
+            )
     except CdecError as error:
         if options.name != UNNAMED:
             error.details.setdefault("path", options.name)

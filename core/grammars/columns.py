@@ -29,6 +29,11 @@ branches; a group is allowed if one of its branches is.
   leads to the right scanner state: ``delta[context_start[context], path_byte[p]] == path_next[p]``.
   Its parent is a SHIFT node. There are none in ``dynamic``: SHIFT nodes follow each other.
 
+**Indentation** (``contextual``/``basic``). With an indenter the scanner's line breaks are terminals
+that no table names, one a column. A stack then carries the blocks and brackets that are open, and a
+line break shifts what the indenter makes of it there: nothing, or the grammar's line break and then
+INDENT or DEDENTs. Scanner states within a line break share a tree in which they count from 0.
+
 **Readings** (``contextual``/``basic``). A decoding state is a list of (stack, scanner state): the
 reading under way, then its fallback, the reading in which the last completed terminal has ended
 and the bytes since then are read anew, then the fallback of that, and so on. Entering a state that
@@ -107,10 +112,17 @@ class GrammarArrays(NamedTuple):
     automaton_part_terminals: NDArray[np.int32]
     automaton_steps: NDArray[np.int64]  # state << 32 | LR state; states from E on are stored
     automaton_after: NDArray[np.int32]  # the state after the step
+    indent_roles: NDArray[np.int32]  # [T] what an indenter makes of a terminal; [0]: there is none
+    indent_symbols: NDArray[np.int32]  # [4] line break, INDENT, DEDENT (-1: none), most columns
+    state_column: NDArray[np.int32]  # [C] columns of the line that the scanner is in; [0]
     vocabulary_offsets: NDArray[np.int64]  # [V + 1]
     vocabulary_bytes: NDArray[np.uint8]  # bytes of every token; none for special ones
 
 
+OPEN_ROLE, CLOSE_ROLE, NOWHERE_ROLE, COLUMN_ROLE = 1, 2, 3, 4
+"""Of a terminal in ``indent_roles`` (0: the parser's alone): brackets; a line break without a line
+feed, or beyond the last column; from COLUMN_ROLE on, two for each column k: a line break with k
+columns, and one with k more than its state's ``state_column``, in trees."""
 AUTOMATON = tuple(name for name in GrammarArrays._fields if name.startswith("automaton_"))
 """The columns of the automaton of masks, as far as it was made when compiling."""
 _INT64 = (
@@ -139,3 +151,9 @@ def no_automaton() -> dict[str, NDArray[Any]]:
     """Return the columns of an automaton of which nothing was made."""
     offsets = ("automaton_offsets", "automaton_part_offsets")
     return {name: np.zeros(int(name in offsets), COLUMNS[name]) for name in AUTOMATON}
+
+
+def no_indents() -> dict[str, NDArray[Any]]:
+    """Return the columns of a grammar without an indenter."""
+    names = ("indent_roles", "indent_symbols", "state_column")
+    return {name: np.zeros(0, COLUMNS[name]) for name in names}

@@ -81,8 +81,10 @@ def _reading(
     session: GrammarSession, names: Names, symbols: Mapping[int, str], at: int, stack: int
 ) -> Reading:
     fresh = at >= len(names.arrays.live_row)
-    tops = _members(session, stack)
     states, belows = (session._engine.memory.arrays[i] for i in (f.VERTEX_STATE, f.VERTEX_BELOW))
+    # With an indenter the blocks that are open stand above the parser's stack.
+    own = int(belows[stack]) if session._engine.memory.header[f.INDENTED] else stack
+    tops = _members(session, own)
     path, depth, below = [], 0, tops[0] if tops else f.NONE
     while below != f.NONE:
         vertex = _members(session, below)[0]

@@ -47,6 +47,7 @@ def verify_grammar(file: ArtifactFile, progress: Progress = silent) -> Compariso
         format=options["dialect"],
         max_whitespace=options["max_whitespace"],
         precompute=options.get("precompute", 0),
+        indenter=options.get("indenter"),
         name=file.metadata.get("cdec.source", ""),
     )
     vocabulary = bind_artifact(file).vocabulary

@@ -18,7 +18,11 @@ from cdec.compilers.grammars.lark.limits import too_many_rules
 from cdec.compilers.grammars.lark.render import render
 from cdec.compilers.grammars.lark.scan import Outline
 from cdec.compilers.grammars.lark.templates import LimitedTemplates
-from cdec.compilers.grammars.lark.terminals import TerminalReader, terminal_definitions
+from cdec.compilers.grammars.lark.terminals import (
+    TerminalReader,
+    declared_terminal,
+    terminal_definitions,
+)
 from cdec.compilers.grammars.lark.word_lists import MixedListError, WordList
 from cdec.core.grammars.errors import (
     GrammarDuplicateError,
@@ -82,15 +86,21 @@ def assemble(
     kept = _used(productions, start, expander)
     names = {expander.symbol(s)[1] for p in kept for s in p.symbols if expander.symbol(s)[0]}
     names.update(loaded.ignored)
+    kept_names = frozenset[str]()
+    if loaded.indenter is not None:
+        names.add(loaded.indenter.NL_type)
+        kept_names = loaded.indenter.names
     reader = TerminalReader(outline, limits, lists)
     terminals = reader.read([d for d in definitions if d.name in names])
+    if loaded.indenter is not None:
+        terminals += tuple(map(declared_terminal, sorted(loaded.indenter.declared)))
     grammar = _numbered(kept, terminals, expander, start, outline, reader.terminals_of)
     ignored = frozenset(i for i, t in enumerate(terminals) if t.name in loaded.ignored)
     unused = _unused_names(productions, kept, outline)
     is_readable = is_closed and written_out <= _LARK_WRITES
     if lists and not is_readable:
         raise MixedListError
-    rendered = "" if is_readable else render(terminals, *grammar, start, ignored)
+    rendered = "" if is_readable else render(terminals, *grammar, start, ignored, kept_names)
     return Grammar(
         terminals=terminals,
         nonterminals=grammar[0],
@@ -102,6 +112,7 @@ def assemble(
         dialect="lark",
         notices=(unreachable_notice(unused),) if unused else (),
         plain=rendered if is_closed else "",
+        indenter=loaded.indenter,
     )
 
 

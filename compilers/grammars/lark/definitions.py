@@ -5,7 +5,7 @@ Lark walks a tree that many rules share once for every one of them, and recurses
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, TypeAlias
 
@@ -23,6 +23,7 @@ from cdec.core.grammars.errors import (
     GrammarUndefinedError,
     GrammarUnsupportedError,
 )
+from cdec.core.grammars.indenter import Indenter
 
 RuleDefinition: TypeAlias = tuple[str, tuple[str, ...], Any, Any]
 """Name, parameters, Lark's tree and ``RuleOptions``."""
@@ -36,20 +37,25 @@ class Loaded:
         rules: In Lark's order; those with parameters are templates.
         terminals: Names, Lark's trees and priorities.
         ignored: Names of terminals.
+        indenter: Whose terminals were declared.
     """
 
     rules: list[RuleDefinition]
     terminals: list[tuple[str, tuple[Any, int]]]
     ignored: frozenset[str]
+    indenter: Indenter | None
 
 
-def loaded_definitions(builder: Any, outline: Outline, start: str) -> Loaded:
+def loaded_definitions(
+    builder: Any, outline: Outline, start: str, indenter: Indenter | None
+) -> Loaded:
     """Check the definitions of Lark's builder and return them.
 
     Args:
         builder: ``lark.load_grammar.GrammarBuilder`` that has loaded the grammar.
         outline: The grammar.
         start: The start rule.
+        indenter: Its terminals have no text, and its line breaks must be defined.
 
     Returns:
         The definitions. Cost: linear.
@@ -64,7 +70,11 @@ def loaded_definitions(builder: Any, outline: Outline, start: str) -> Loaded:
     """
     definitions = builder._definitions
     _check_imported(definitions, outline)
+    if indenter is not None:
+        _check_lines(indenter, definitions, builder._ignore_names)
     for name, definition in definitions.items():
+        if definition.tree is None and indenter is not None and name in indenter.declared:
+            continue
         if definition.tree is None:
             raise GrammarUnsupportedError(
                 f"an imported file declares {name}, which has no text",
@@ -80,8 +90,29 @@ def loaded_definitions(builder: Any, outline: Outline, start: str) -> Loaded:
     _check_start(start, rules, outline)
     return Loaded(
         rules=rules,
-        terminals=[(str(n), (d.tree, d.options)) for n, d in definitions.items() if d.is_term],
+        terminals=[
+            (str(n), (d.tree, d.options))
+            for n, d in definitions.items()
+            if d.is_term and d.tree is not None
+        ],
         ignored=frozenset(map(str, builder._ignore_names)),
+        indenter=indenter,
+    )
+
+
+def _check_lines(
+    indenter: Indenter, definitions: Mapping[str, Any], ignored: Collection[str]
+) -> None:
+    """Refuse a grammar whose line breaks the indenter would never see."""
+    name = indenter.NL_type
+    definition = definitions.get(name)
+    if definition is not None and definition.tree is not None and name not in ignored:
+        return
+    what = "ignores it" if name in ignored else "does not define it"
+    raise GrammarUndefinedError(
+        f"the indenter reads lines by terminal {name}, and the grammar {what}",
+        hint=f"{name}: /(\\r?\\n[\\t ]*)+/, or `indenter` NL_type=... with the name that it has",
+        name=name,
     )
 
 

@@ -17,22 +17,25 @@ from cdec.core.grammars.errors import (
 _CHANGES = ("%override", "%extend")
 
 
-def check_names(outline: Outline) -> None:
+def check_names(outline: Outline, declared: frozenset[str]) -> None:
     """Check definitions and uses of names.
 
     Args:
         outline: A well-formed grammar.
+        declared: Terminals without a text that an indenter makes.
 
     Raises:
         GrammarDuplicateError: A second definition of a name.
         GrammarUndefinedError: A name that is used, overridden or extended and not defined.
-        GrammarUnsupportedError: ``%declare``.
+        GrammarUnsupportedError: ``%declare`` of another.
         GrammarSyntaxError: A rule within a terminal.
         EmptyTerminalError: A terminal without a body.
     """
     for statement in outline.statements:
-        if statement.directive == "%declare" and statement.body:
-            raise _declared(outline, statement.body[0])
+        if statement.directive == "%declare":
+            for token in statement.body:
+                if token.text not in declared:
+                    raise _declared(outline, token)
     defined = _definitions(outline)
     for statement in outline.statements:
         if statement.directive != "%import":
@@ -44,6 +47,9 @@ def _definitions(outline: Outline) -> dict[str, int]:
     defined = {
         alias: path[-1].position for path, aliases in imports_of(outline) for _, alias in aliases
     }
+    for statement in outline.statements:
+        if statement.directive == "%declare":
+            defined |= {token.text: token.position for token in statement.body}
     for statement in outline.definitions():
         name = statement.name
         assert name is not None
@@ -108,8 +114,8 @@ def _declared(outline: Outline, token: Token) -> GrammarUnsupportedError:
     return GrammarUnsupportedError(
         f"{outline.where(token.position)}: %declare {token.text}: a declared terminal has no text, "
         "so no token sequence spells it",
-        hint=f"define it: {token.text}: ...; for blocks that indentation marks, define the tokens "
-        'around them as a text can spell them ("{" and "}")',
+        hint=f"define it: {token.text}: ...; where it marks blocks by their indentation, "
+        "`indenter` python, or with its names: INDENT_type=...,DEDENT_type=...,NL_type=...",
         name=token.text,
         **outline.place(token.position),
     )

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 
-from cdec.compilers.grammars.definition import Rule, Terminal
+from cdec.compilers.grammars.definition import NOTHING, Rule, Terminal
 
 
 def render(
@@ -13,6 +13,7 @@ def render(
     rules: Sequence[Rule],
     start: str,
     ignored: Collection[int],
+    kept: Collection[str] = (),
 ) -> str:
     """Write a grammar down.
 
@@ -26,11 +27,13 @@ def render(
         rules: Plain rules.
         start: Name of the start rule.
         ignored: Terminals.
+        kept: Names of terminals that stay as they are.
 
     Returns:
         Text that ``lark.Lark`` loads to the same language.
     """
-    symbols = {t: f"T{t:06d}" for t in range(len(terminals))}
+    names = [terminal.name for terminal in terminals]
+    symbols = {t: name if name in kept else f"T{t:06d}" for t, name in enumerate(names)}
     symbols |= {~n: f"n{n}" if f"n{n}" != start else f"n{n}_" for n in range(len(nonterminals))}
     symbols[~list(nonterminals).index(start)] = start
     bodies: dict[int, list[Rule]] = {}
@@ -42,6 +45,9 @@ def render(
         priority = f".{own[0].priority}" if own[0].priority else ""
         lines.append(f"{symbols[~lhs]}{priority}: {alternatives} // {nonterminals[lhs]}")
     for t, terminal in enumerate(terminals):
+        if terminal.value == NOTHING:
+            lines.append(f"%declare {symbols[t]}")
+            continue
         priority = f".{terminal.priority}" if terminal.priority else ""
         lines.append(f"{symbols[t]}{priority}: {_literal(terminal)} // {terminal.name}")
     lines += [f"%ignore {symbols[t]}" for t in sorted(ignored)]

@@ -31,6 +31,7 @@ from cdec.core.grammars.errors import (
     GrammarError,
     GrammarSyntaxError,
 )
+from cdec.core.grammars.indenter import Indenter
 
 
 def read_lark(
@@ -39,6 +40,7 @@ def read_lark(
     start: str | None = None,
     limits: GrammarLimits = GrammarLimits(),
     allow_imports: Path | None = None,
+    indenter: Indenter | None = None,
 ) -> Grammar:
     """Read a grammar in Lark's dialect.
 
@@ -47,6 +49,7 @@ def read_lark(
         start: The start rule; None is ``start``.
         limits: Limits.
         allow_imports: Where ``%import`` may read files; None: only Lark's own grammars.
+        indenter: Whose terminals the grammar may declare.
 
     Returns:
         Terminals and rules as ``lark.Lark`` has them. Cost: about 30 µs a token of the text.
@@ -58,7 +61,8 @@ def read_lark(
     with warnings.catch_warnings():
         # A caller has no use for warnings of re or Lark about a pattern's style.
         warnings.simplefilter("ignore")
-        outline = _checked_outline(text, limits, allow_imports)
+        declared = frozenset[str]() if indenter is None else indenter.declared
+        outline = _checked_outline(text, limits, allow_imports, declared)
         if not outline.statements:
             raise GrammarSyntaxError(
                 "line 1: no rule, so nothing to start from",
@@ -67,12 +71,15 @@ def read_lark(
                 column=1,
             )
         text, lists = outline.text, dict[str, WordList]()
-        if allow_imports is None:
+        # subtle: a bracket in a list of literals would lose its name, by which it is one.
+        if allow_imports is None and indenter is None:
             text, lists = find_word_lists(outline)
         try:
-            return _read(outline, text, lists, start or "start", limits, allow_imports)
+            return _read(outline, text, lists, start or "start", limits, allow_imports, indenter)
         except MixedListError:
-            return _read(outline, outline.text, {}, start or "start", limits, allow_imports)
+            return _read(
+                outline, outline.text, {}, start or "start", limits, allow_imports, indenter
+            )
 
 
 def _read(
@@ -82,11 +89,12 @@ def _read(
     start: str,
     limits: GrammarLimits,
     allow_imports: Path | None,
+    indenter: Indenter | None,
 ) -> Grammar:
     loader = ImportLoader(allow_imports, limits, _importer(limits, allow_imports))
     try:
         builder = _loaded(outline, text, loader, allow_imports)
-        loaded = loaded_definitions(builder, outline, start)
+        loaded = loaded_definitions(builder, outline, start, indenter)
         is_closed = not loader.loaded
         return assemble(loaded, outline, limits, lists, start=start, is_closed=is_closed)
     except VisitError as error:
@@ -116,13 +124,18 @@ def _loaded(outline: Outline, text: str, loader: ImportLoader, allow_imports: Pa
     return builder
 
 
-def _checked_outline(text: str, limits: GrammarLimits, allow_imports: Path | None) -> Outline:
+def _checked_outline(
+    text: str,
+    limits: GrammarLimits,
+    allow_imports: Path | None,
+    declared: frozenset[str] = frozenset(),
+) -> Outline:
     outline = read_outline(text)
     check_imports(outline, allow_imports)
     check_limits(outline, limits)
     check_literals(outline, limits)
     if outline.is_well_formed:
-        check_names(outline)
+        check_names(outline, declared)
     return outline
 
 

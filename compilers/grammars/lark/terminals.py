@@ -16,7 +16,7 @@ from cdec.compilers.grammars.automata.pattern_checks import (
     check_depth,
     examine,
 )
-from cdec.compilers.grammars.definition import GrammarLimits, Terminal
+from cdec.compilers.grammars.definition import NOTHING, GrammarLimits, Terminal
 from cdec.compilers.grammars.lark.imports import imports_of
 from cdec.compilers.grammars.lark.literals import read_literal, too_deep
 from cdec.compilers.grammars.lark.scan import Outline, Token
@@ -56,6 +56,11 @@ def terminal_definitions(term_defs: Iterable[tuple[str, tuple[Any, int]]]) -> li
             )
         definitions.append(TerminalDef(name, pattern, priority))
     return definitions
+
+
+def declared_terminal(name: str) -> Terminal:
+    """Return a terminal without a text, of which no lexer makes one."""
+    return Terminal(name=name, pattern=NOTHING, value=NOTHING, is_string=False)
 
 
 def _convert(tree: Any, patterns: dict[int, Any]) -> None:

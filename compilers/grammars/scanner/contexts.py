@@ -52,7 +52,7 @@ def find_contexts(grammar: Grammar, tables: ParseTables, lexer: Lexer) -> Contex
     numbers: dict[frozenset[int], int] = {}
     of_state = np.zeros(tables.num_states, np.int32)
     for state, accepted in enumerate(tables.competing):
-        competing = accepted | grammar.ignored | grammar.refused
+        competing = accepted | grammar.everywhere
         chosen = everywhere if lexer == "basic" else frozenset(competing)
         of_state[state] = numbers.setdefault(chosen, len(numbers))
     after = [

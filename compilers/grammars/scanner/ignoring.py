@@ -5,11 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
-from cdec.compilers.grammars.definition import ByteAutomaton, Grammar
+from cdec.compilers.grammars.definition import NOTHING, ByteAutomaton, Grammar
 from cdec.compilers.grammars.scanner.keywords import find_keywords
-
-_NOTHING = r"[^\s\S]"
-"""Matches no text."""
 
 
 def with_ignored_copies(grammar: Grammar) -> Grammar:
@@ -64,7 +61,7 @@ def with_keyword_copies(grammar: Grammar, automata: Sequence[ByteAutomaton]) -> 
         return grammar
     copy = {number: len(grammar.terminals) + i for i, number in enumerate(handed)}
     copies = [
-        replace(grammar.terminals[number], pattern=_NOTHING, is_string=False) for number in handed
+        replace(grammar.terminals[number], pattern=NOTHING, is_string=False) for number in handed
     ]
     rules = [
         replace(rule, rhs=tuple(copy.get(symbol, symbol) for symbol in rule.rhs))

@@ -67,6 +67,7 @@ def build_trees(
     max_branches: int = MAX_BRANCHES,
     dense_from: int | None = None,
     share: bool = True,
+    same_tree: NDArray[np.int32] | None = None,
     workers: int | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Build the trees of all scanner states.
@@ -84,6 +85,8 @@ def build_trees(
         max_branches: Of a token; one with more goes to ``verify_tokens``.
         dense_from: Size from which a group of tokens is a mask; None: where a mask is faster.
         share: Let states that behave alike within a token share a walk.
+        same_tree: int32[C] state whose tree a state is given: that of itself, or of one that
+            is given its own; None: itself.
         workers: Threads; None: one a core.
 
     Returns:
@@ -98,7 +101,11 @@ def build_trees(
     walk_scanner = _walk_scanner(scanner, after, lexing, ignored, max_branches, limits)
     walk_trie = _walk_trie(scanner, trie)
     classes = _classes(scanner, walk_scanner, walk_trie, share)
-    roots = np.unique(classes, return_index=True)[1].astype(np.int32)
+    own = np.arange(len(classes))
+    if same_tree is not None:
+        own = np.unique(same_tree)
+        classes = np.unique(classes[same_tree], return_inverse=True)[1].ravel()
+    roots = own[np.unique(classes[own], return_index=True)[1]].astype(np.int32)
     wants_taken = np.zeros(len(classes), np.bool_)
     if lexing:
         asked = np.ones_like(wants_taken) if fallback_states is None else fallback_states

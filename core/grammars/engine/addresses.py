@@ -12,6 +12,7 @@ from numba import cfunc
 
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.masks.automaton import compute_step
+from cdec.core.grammars.engine.masks.indented import compute_first
 from cdec.core.grammars.engine.masks.masks import compute_run, compute_stepped
 from cdec.core.grammars.engine.masks.partial import compute_partial, compute_partial_any
 from cdec.core.grammars.engine.masks.store import compute_join
@@ -67,6 +68,11 @@ def _stepped(e: Any, at: Any, stack: Any) -> Any:
     return compute_stepped(e, at, stack)
 
 
+@cfunc("int64(int64, int64, int64)", cache=True)
+def _indented(e: Any, at: Any, blocks: Any) -> Any:
+    return compute_first(e, at, blocks)
+
+
 @cfunc("int64(int64, int64, int64, int64, int64)", cache=True)
 def _join(e: Any, mask: Any, taken: Any, others: Any, pair: Any) -> Any:
     return compute_join(e, mask, taken, others, pair)
@@ -83,5 +89,6 @@ ADDRESSES = {
     f.CALL_RUN: _run.address,
     f.CALL_STEPPED: _stepped.address,
     f.CALL_JOIN: _join.address,
+    f.CALL_INDENTED: _indented.address,
 }
 """Scalar of an engine's header -> address of the function it calls."""

@@ -47,6 +47,7 @@ _TABLES = {
     f.JOINED_TABLE: 64,
     f.MASK_TABLE: 256,
     f.EDGE_TABLE: 256,
+    f.INDENT_TABLE: 64,
 }
 _MEMOS = (
     f.SHIFT_TABLE,
@@ -62,6 +63,7 @@ _MEMOS = (
     f.JOIN_TABLE,
     f.JOINED_TABLE,
     f.MASK_TABLE,
+    f.INDENT_TABLE,
 )
 _COUNTED_MEMOS = (
     f.MASK_COUNT,
@@ -184,6 +186,7 @@ class Engine:
         header[f.GENERAL] = general
         header[f.LOOKAHEAD] = f.UNLIMITED if lookahead is None else lookahead
         header[f.TREES] = len(arrays.tree_taken)
+        header[f.INDENTED] = len(arrays.indent_symbols) == 4 and not general
         for slot, address in ADDRESSES.items():
             header[slot] = address
         rows = max(min(_CHUNK_BYTES, self.budget // 8) // (4 * self._stride), 1)
@@ -194,6 +197,7 @@ class Engine:
         longest_tree = min(int(np.diff(arrays.tree_paths).max(initial=0)), len(arrays.path_parent))
         states = len(arrays.action_offsets) - 1
         memory.point(f.NODE_STACK, np.full(longest_tree, f.FAIL, np.int32))
+        memory.point(f.NODE_BLOCKS, np.full(longest_tree, f.NONE, np.int32))
         memory.point(f.TREE_STATE, _one_state_each(arrays))
         memory.point(f.VIRTUAL, np.empty(states + 2, np.int32))
         memory.point(f.CHECKPOINTS, np.empty(1024, np.int32))

@@ -60,6 +60,9 @@ from cdec.core.grammars.columns import GrammarArrays
     AUTOMATON_PART_TERMINALS,
     AUTOMATON_STEPS,
     AUTOMATON_AFTER,
+    INDENT_ROLES,
+    INDENT_SYMBOLS,
+    STATE_COLUMN,
     VOCABULARY_OFFSETS,
     VOCABULARY_BYTES,
 ) = range(len(GrammarArrays._fields))
@@ -116,7 +119,9 @@ UNION_WORK = FRONTIER + 2
 SORTED = FRONTIER + 3
 END_IDS = FRONTIER + 4
 JOURNAL_ENTRIES = FRONTIER + 5
-ENGINE_FIELDS = FRONTIER + 6
+INDENT_TABLE = FRONTIER + 6  # (scanner state, open blocks) -> first state of the automaton
+NODE_BLOCKS = INDENT_TABLE + 2
+ENGINE_FIELDS = NODE_BLOCKS + 1
 
 # Scalars of an engine, after NEED, NEED_LENGTH and JOURNAL of ``pointers``.
 (
@@ -152,13 +157,17 @@ ENGINE_FIELDS = FRONTIER + 6
     CALL_STEP,
     CALL_RUN,
     CALL_STEPPED,
+    CALL_INDENTED,
+    INDENTED,
+    HEAD_AT,
+    HEAD_STOP,
     ENTRY_AT,
     ENTRY_START,
     ENTRY_END,
     ENTRY_ROW,
     RUN_STATE,
     RUN_STACK,
-) = range(3, 41)
+) = range(3, 45)
 
 # Fields and scalars of a session.
 (STATE_OFFSETS, STATE_ITEMS, STATE_MASK, STATE_COMPLETE) = range(4)

@@ -13,6 +13,7 @@ from numba import njit
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.indents import beneath, first_stack
 from cdec.core.grammars.engine.masks.automaton import is_final, step
 from cdec.core.grammars.engine.masks.restored import restored_parts, restored_states
 from cdec.core.grammars.engine.masks.store import count_tokens, mask_row
@@ -62,7 +63,7 @@ def start(header: Any) -> Any:
     if context < 0 or context >= get(e, f.CONTEXTS):
         context = 0
     readings[0] = int32s(e, f.CONTEXT_START)[context] + get(e, f.SCANNER_STATES)
-    readings[1], readings[2] = 0, 0
+    readings[1], readings[2] = first_stack(e, 0), 0
     return intern_state(s, e, 1)
 
 
@@ -239,7 +240,7 @@ def speculation_keys(header: Any, states: Any, out: Any) -> Any:
             out[i] = states[i] if states[i] == DONE else DEAD
             continue
         at = offsets[states[i]]
-        key, stack = mixed(items[at] + 1), items[at + 1]
+        key, stack = mixed(items[at] + 1), beneath(e, items[at + 1])
         for _ in range(3):
             n, below = members(e, stack), f.NONE
             for j in range(n):

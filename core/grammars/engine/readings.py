@@ -12,6 +12,7 @@ precedence (each is the fallback of the one before it), for the generalised pars
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.indents import beneath
 from cdec.core.grammars.engine.pointers import (
     Pointer,
     call4,
@@ -45,7 +46,7 @@ def start_of(e: int, stack: int, terminal: int) -> int:
     if get(e, f.GENERAL) != 0:
         context = int32s(e, f.TERMINAL_CONTEXT)[terminal]
     else:
-        context = int32s(e, f.LR_CONTEXT)[int32s(e, f.VERTEX_STATE)[stack]]
+        context = int32s(e, f.LR_CONTEXT)[int32s(e, f.VERTEX_STATE)[beneath(e, stack)]]
     if context < 0 or context >= get(e, f.CONTEXTS):
         return -1
     return int32s(e, f.CONTEXT_START)[context] + get(e, f.SCANNER_STATES)

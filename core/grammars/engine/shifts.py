@@ -6,6 +6,18 @@ An outcome is the stack after the shift, or FAIL, or SHIFTABLE where only that w
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.indents import (
+    DROPPED,
+    FAILS,
+    PLAIN,
+    beneath,
+    blocks_of,
+    dedents,
+    effect,
+    next_symbol,
+    rest,
+    with_blocks,
+)
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
     call3,
@@ -97,12 +109,39 @@ def compute_shift_any(e: int, stack: int, row: int) -> int:
 @inner
 def compute_shift(e: int, stack: int, terminal: int, build: int) -> int:
     """Compute a shift that is not in the memo, and note it there."""
-    if stack >= 0:
+    if blocks_of(e, stack) >= 0:
+        outcome = _shift_pair(e, stack, terminal)
+    elif stack >= 0:
         outcome = _shift_top(e, stack, terminal, build != 0, False)
     else:
         outcome = _shift_set(e, stack, terminal, build != 0)
     insert(e, f.SHIFT_TABLE, (stack << 32) | terminal, outcome)
     return outcome
+
+
+@inner
+def _shift_pair(e: int, pair: int, terminal: int) -> int:
+    """Shift what an indenter makes of a terminal, or of the end of the text."""
+    blocks, stack, end = blocks_of(e, pair), beneath(e, pair), get(e, f.TERMINALS)
+    if terminal == end:
+        code, after = dedents(e, blocks), blocks
+    else:
+        code, after = effect(e, blocks, terminal, 0)
+    if code == DROPPED:
+        return pair
+    while code > 0 and stack != f.FAIL:
+        stack, code = _shift_symbol(e, stack, next_symbol(e, code)), rest(code)
+    if stack == f.FAIL or code == FAILS:
+        return f.FAIL
+    if code == PLAIN or terminal == end:
+        stack = shift(e, stack, terminal)
+    return f.FAIL if stack == f.FAIL or failed(e) else with_blocks(e, after, stack)
+
+
+@inner
+def _shift_symbol(e: int, stack: int, terminal: int) -> int:
+    """Return the stack after a terminal that the grammar may not have."""
+    return shift(e, stack, terminal) if terminal >= 0 else f.FAIL
 
 
 @inner

@@ -18,6 +18,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cdec.core.grammars.blanks import BlankRuns
+from cdec.core.grammars.indenter import Indenter
 
 _MOST_RULES = 20_000
 """Rules of a character grammar beyond which building its parser would cost more than a check."""
@@ -34,7 +35,7 @@ class Language(NamedTuple):
     """What decides whether a text is in a grammar's language, as an artifact stores it.
 
     Attributes:
-        options: JSON: ``lexer``, ``start``, ``blanks``, ``max_whitespace``.
+        options: JSON: ``lexer``, ``start``, ``blanks``, ``max_whitespace``, ``indenter``.
         source: The grammar's text, or the same grammar in rules that lark can write out; "" under
             ``dynamic``.
         characters: Under ``dynamic`` the character grammar, JSON; "" where there is none.
@@ -79,9 +80,13 @@ def parser_of(language: Language) -> Parse | None:
 
 def _lalr(source: str, options: Mapping[str, Any]) -> Parse:
     from lark import Lark
-    from lark.exceptions import UnexpectedInput
+    from lark.exceptions import LarkError
 
+    # subtle: an indenter asserts that brackets close what is open, and takes it for granted that a
+    # line break has a line feed.
+    refusals = (LarkError, AssertionError, IndexError)
     runs = BlankRuns(str(options.get("blanks", "")), options.get("max_whitespace"))
+    indenter = options.get("indenter")
     parser: Any = Lark(
         source,
         parser="lalr",
@@ -89,6 +94,7 @@ def _lalr(source: str, options: Mapping[str, Any]) -> Parse:
         start=str(options["start"]),
         maybe_placeholders=False,
         import_paths=[_shipped],
+        postlex=None if indenter is None else Indenter.parse(indenter).postlex(),
     )
     # subtle: lark takes the callbacks that are there when the first text is read.
     called = parser.lexer_conf.callbacks
@@ -103,7 +109,7 @@ def _lalr(source: str, options: Mapping[str, Any]) -> Parse:
             for token in steps.lexer_thread.lex(state):
                 if not _shift(tables, stack, token.type, deadline):
                     return False
-        except UnexpectedInput:
+        except refusals:
             return False
         if not runs.are_bounded:
             return False

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.masks.entries import tree_nodes, waits
+from cdec.core.grammars.engine.masks.kinds import tree_of
 from cdec.core.grammars.engine.masks.store import add_group, add_token, keep_row, new_row
 from cdec.core.grammars.engine.pointers import get, int32s, int64s, put, size, span
 from cdec.core.kernels import inner
@@ -37,7 +38,7 @@ def mask_of(e: int, state: int) -> int:
 @inner
 def _add_allowed(e: int, row: int, state: int) -> None:
     """Add what is allowed in a state to a row."""
-    tree = int32s(e, f.AUTO_TREE)[state]
+    tree = tree_of(e, state)
     put(e, f.ENTRY_AT, int64s(e, f.AUTO_OFFSETS)[state])
     low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
     for group in range(low, high):

@@ -17,6 +17,7 @@ those before the first step, one a tree; their entries are not written, for ever
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.indents import DROPPED, FAILS, PLAIN, ROWS, next_symbol, rest
 from cdec.core.grammars.engine.masks.allowed import ALLOWED, group_item, is_noted
 from cdec.core.grammars.engine.masks.entries import (
     add_entry,
@@ -26,6 +27,13 @@ from cdec.core.grammars.engine.masks.entries import (
     resume,
     tree_nodes,
     waits,
+)
+from cdec.core.grammars.engine.masks.kinds import (
+    begin_effects,
+    effect_at,
+    is_before,
+    kind_after,
+    tree_of,
 )
 from cdec.core.grammars.engine.masks.partial import (
     hole,
@@ -93,18 +101,18 @@ def compute_step(e: int, state: int, lr_state: int) -> int:
 
     Cost: O(path nodes and branches of the tree).
     """
-    trees = get(e, f.TREES)
-    tree = state if state < trees else int32s(e, f.AUTO_TREE)[state]
+    tree = tree_of(e, state)
     base = vertex(e, lr_state, hole(e))
     put(e, f.ENTRY_AT, int64s(e, f.AUTO_OFFSETS)[state])
     put(e, f.ENTRY_END, used(e, f.AUTO_ENTRIES))
+    begin_effects(e, state)
     if not failed(e):
         _step_nodes(e, state, tree, base)
     if not failed(e):
         _step_groups(e, state, tree, base)
     if steps_partially(e) and not failed(e):
         _step_tokens(e, state, tree, base)
-    following = -1 if failed(e) else intern_state(e, tree)
+    following = -1 if failed(e) else intern_state(e, kind_after(e, state))
     put(e, f.MISSES, get(e, f.MISSES) + 1)
     return following if insert(e, f.STEP_TABLE, (state << 32) | lr_state, following) else -1
 
@@ -114,7 +122,7 @@ def _step_nodes(e: int, state: int, tree: int, base: int) -> None:
     """Write the partial stack at every path node to NODE_STACK, and entries for those that wait."""
     first = max(int64s(e, f.TREE_PATHS)[tree], 0)
     parents, terminals = int32s(e, f.PATH_PARENT), int32s(e, f.PATH_TERMINAL)
-    is_first, stacks = state < get(e, f.TREES), int32s(e, f.NODE_STACK)
+    is_first, stacks = is_before(e, state), int32s(e, f.NODE_STACK)
     for node in range(tree_nodes(e, tree)):
         parent, terminal = parents[first + node], terminals[first + node]
         above, here = f.FAIL, f.FAIL
@@ -126,33 +134,48 @@ def _step_nodes(e: int, state: int, tree: int, base: int) -> None:
             stacks[node] = above if above != f.FAIL and enters(e, above, first + node) else f.FAIL
             continue
         begin_item(e)
+        code = effect_at(e, node)
+        if code in (DROPPED, FAILS):
+            stacks[node] = above if code == DROPPED else f.FAIL
+            continue
         if above != f.FAIL:
-            outcome = partial_shift(e, above, terminal)
-            here = outcome >> 32
-            _suspend(e, node, low_half(outcome))
+            here = _shift_node(e, node, above, terminal, code)
         while not is_first and waits(e, state, node):
-            resumed = resume(e, node, base)
+            resumed, left = resume(e, node, base), get(e, f.ENTRY_ROW)
             if resumed != f.FAIL:
-                outcome = partial_shift(e, resumed, terminal)
-                here = union(e, here, outcome >> 32)
-                _suspend(e, node, low_half(outcome))
+                due = ROWS - left if left <= ROWS else code
+                here = union(e, here, _shift_node(e, node, resumed, terminal, due))
         stacks[node] = here
         if failed(e):
             return
 
 
 @inner
-def _suspend(e: int, item: int, number: int) -> None:
+def _shift_node(e: int, item: int, stack: int, terminal: int, code: int) -> int:
+    """Shift a node's terminal, or what an indenter makes of it; add entries for what waits."""
+    if code == PLAIN:
+        outcome = partial_shift(e, stack, terminal)
+        _suspend(e, item, -1, low_half(outcome))
+        return outcome >> 32
+    while code > 0 and stack != f.FAIL:
+        outcome = partial_shift(e, stack, next_symbol(e, code))
+        _suspend(e, item, ROWS - code, low_half(outcome))
+        stack, code = outcome >> 32, rest(code)
+    return stack
+
+
+@inner
+def _suspend(e: int, item: int, row: int, number: int) -> None:
     """Add an entry for every suspension of a list."""
     for i in range(suspensions(e, number)):
-        add_entry(e, item, question(e, -1, int64s(e, f.SUSPENSIONS)[number + 1 + i]))
+        add_entry(e, item, question(e, row, int64s(e, f.SUSPENSIONS)[number + 1 + i]))
 
 
 @inner
 def _step_groups(e: int, state: int, tree: int, base: int) -> None:
     """Note the groups that are allowed, and entries for the branches that wait."""
     low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
-    branches, is_first = int64s(e, f.GROUP_BRANCHES), state < get(e, f.TREES)
+    branches, is_first = int64s(e, f.GROUP_BRANCHES), is_before(e, state)
     for group in range(low, high):
         first, undo = group_item(e, tree, group), get(e, f.ENTRY_END)
         begin_item(e)
@@ -176,8 +199,12 @@ def _is_allowed(e: int, state: int, branch: int, item: int, base: int) -> bool:
     """Say whether a branch is allowed whatever lies below; else add entries for what waits."""
     if int32s(e, f.BRANCH_DEPTH)[branch] > get(e, f.LOOKAHEAD):
         return False
-    path, row = _path(e, branch), int32s(e, f.BRANCH_LIVE)[branch]
-    is_first = state < get(e, f.TREES)
+    path, row, code = _path(e, branch), int32s(e, f.BRANCH_LIVE)[branch], effect_at(e, item)
+    if code == FAILS:
+        return False
+    if code != PLAIN:
+        row = -1 if code == DROPPED else code
+    is_first = is_before(e, state)
     here = base if is_first else f.FAIL
     if path >= 0:
         here = int32s(e, f.NODE_STACK)[path]
@@ -246,11 +273,14 @@ def _is_token_allowed(e: int, state: int, tree: int, token: int, item: int, base
 
 
 @inner
-def intern_state(e: int, tree: int) -> int:
-    """Return the state of a tree with the entries up to ENTRY_END, new or known."""
+def intern_state(e: int, kind: int) -> int:
+    """Return the state of a kind with the entries up to ENTRY_END, new or known.
+
+    ``kind``: its tree, or what ``indented`` makes of one.
+    """
     offsets, entries = int64s(e, f.AUTO_OFFSETS), int32s(e, f.AUTO_ENTRIES)
     start = used(e, f.AUTO_ENTRIES)
-    n, key, waiting = get(e, f.ENTRY_END) - start, mixed(tree), 0
+    n, key, waiting = get(e, f.ENTRY_END) - start, mixed(kind), 0
     for i in range(n):
         key = mixed(key ^ entries[start + i])
     key = key if key != -1 else 0
@@ -259,7 +289,7 @@ def intern_state(e: int, tree: int) -> int:
         if known == ABSENT:
             break
         at, same = offsets[known], 0
-        if int32s(e, f.AUTO_TREE)[known] == tree and offsets[known + 1] - at == n:
+        if int32s(e, f.AUTO_TREE)[known] == kind and offsets[known + 1] - at == n:
             while same < n and entries[at + same] == entries[start + same]:
                 same += 1
             if same == n:
@@ -271,7 +301,7 @@ def intern_state(e: int, tree: int) -> int:
     for i in range(1, n, 2):
         waiting += entries[start + i] != ALLOWED
     offsets[new + 1] = start + n
-    int32s(e, f.AUTO_TREE)[new], int32s(e, f.AUTO_MASK)[new] = tree, -1
+    int32s(e, f.AUTO_TREE)[new], int32s(e, f.AUTO_MASK)[new] = kind, -1
     int32s(e, f.AUTO_WAITING)[new] = waiting
     use(e, f.AUTO_OFFSETS, new + 2)
     use(e, f.AUTO_ENTRIES, start + n)

@@ -8,8 +8,10 @@ a tree are stepped byte by byte, once for a scanner state and stack.
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.indents import beneath
 from cdec.core.grammars.engine.masks.allowed import mask_of
 from cdec.core.grammars.engine.masks.automaton import is_final, step, steps_partially
+from cdec.core.grammars.engine.masks.kinds import first_state
 from cdec.core.grammars.engine.masks.stepping import verify_tokens
 from cdec.core.grammars.engine.masks.store import join, keep_row, new_row
 from cdec.core.grammars.engine.pointers import (
@@ -77,7 +79,7 @@ def _tree(e: int, at: int) -> int:
 def _mask_of_reading(e: int, at: int, stack: int) -> int:
     """Return the mask of one reading; -1 after a lack of room."""
     tree = _tree(e, at)
-    mask = _follow(e, tree, stack)
+    mask = _follow(e, first_state(e, at, tree, stack), beneath(e, stack))
     if mask == _OPEN:
         mask = call3(get(e, f.CALL_RUN), e, get(e, f.RUN_STATE), get(e, f.RUN_STACK))
     low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
@@ -96,6 +98,8 @@ def _follow(e: int, state: int, stack: int) -> int:
     _OPEN: the stack forks or is deep; what is left stands in RUN_STATE and RUN_STACK.
     """
     states, belows = int32s(e, f.VERTEX_STATE), int32s(e, f.VERTEX_BELOW)
+    if state < 0:
+        return -1
     for _ in range(_AT_ONCE):
         if stack == f.NONE or is_final(e, state):
             return mask_of(e, state)

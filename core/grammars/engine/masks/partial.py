@@ -14,6 +14,7 @@ first, each list once; list 0 is empty. Shifts are known in PARTIAL_TABLE by (st
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.indents import ROWS, next_symbol, rest
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
     call3,
@@ -181,6 +182,14 @@ def compute_partial_any(e: int, stack: int, row: int) -> int:
     result, waiting = f.FAIL, 0
     for i in range(_row_length(e, row)):
         terminal = _row_terminal(e, row, i)
+        if terminal <= ROWS:
+            at, waiting = _shift_effect(e, stack, ROWS - terminal, waiting)
+            if failed(e):
+                return f.FAIL << 32
+            if at != f.FAIL:
+                result = f.SHIFTABLE
+                break
+            continue
         if terminal < 0 or terminal >= count:
             continue
         if ignored[terminal] != 0:
@@ -200,6 +209,16 @@ def compute_partial_any(e: int, stack: int, row: int) -> int:
         outcome |= _questions(e, waiting)
     insert(e, f.PARTIAL_TABLE, (stack << 32) | (count + row), outcome)
     return outcome
+
+
+@inner
+def _shift_effect(e: int, stack: int, code: int, waiting: int) -> tuple[int, int]:
+    """Shift what an indenter makes of a line break; return the stack, and what waits in WAITING."""
+    while code > 0 and stack != f.FAIL:
+        outcome = partial_shift(e, stack, next_symbol(e, code))
+        waiting = _await(e, low_half(outcome), ROWS - code, waiting)
+        stack, code = outcome >> 32, rest(code)
+    return stack, waiting
 
 
 @inner

@@ -1,0 +1,175 @@
+"""A scanner that counts: line breaks are apart by the columns behind their last line feed.
+
+A state within a line break is written out for every count: for a line that began within the text
+the count itself, and once more for one that was there before the bytes at hand, as how much more it
+has become. Subterminal trees need the second kind alone: the first are the same, shifted.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.compilers.grammars.scanner.build import Scanner
+from cdec.compilers.grammars.scanner.live_rows import live_rows
+
+_LINE, _BLANK, _TAB = 10, 32, 9
+_NONE = -1
+"""The count before the first line feed."""
+
+
+@dataclass(frozen=True, slots=True)
+class Counted:
+    """A scanner that counts columns.
+
+    Attributes:
+        scanner: Its line breaks are numbered ``first`` for those without a line feed or beyond the
+            last column, then one a column, then one a column more.
+        column: int32[C] count of states within a line break that know it, else 0.
+        same_tree: int32[C] state whose subterminal tree is that of a state.
+    """
+
+    scanner: Scanner
+    column: NDArray[np.int32]
+    same_tree: NDArray[np.int32]
+
+
+def count_columns(
+    scanner: Scanner, newline: int, first: int, *, tab_len: int, columns: int
+) -> Counted:
+    """Tell line breaks apart by columns.
+
+    Args:
+        scanner: With terminals below ``first``. newline: Terminal of line breaks.
+        first: Number of the first of ``2 * columns + 3`` new terminals.
+        tab_len: Columns of a tab. columns: Most columns.
+
+    Returns:
+        The scanner. Cost: states within line breaks x columns.
+    """
+    return _Counting(scanner, newline, first, tab_len, columns).run()
+
+
+class _Counting:
+    """Follows pairs of state and count; a count above ``columns`` + 1 is one of columns more."""
+
+    def __init__(
+        self, scanner: Scanner, newline: int, first: int, tab_len: int, columns: int
+    ) -> None:
+        self._old, self._newline, self._first = scanner, newline, first
+        self._columns = columns
+        self._over = columns + 1
+        self._byte_class, self._rows = _apart(scanner)
+        self._advance = {
+            int(self._byte_class[_BLANK]): 1,
+            int(self._byte_class[_TAB]): tab_len,
+        }
+        self._line = int(self._byte_class[_LINE])
+        self._counts = _ends_in(scanner, newline)
+        self._pairs = [(state, _NONE) for state in range(len(scanner.live_row))]
+        self._number = {pair: number for number, pair in enumerate(self._pairs)}
+
+    def run(self) -> Counted:
+        met, delta = set[int](), list[NDArray[np.int32]]()
+        pending = self._old.context_start.tolist()
+        rows: dict[int, NDArray[np.int32]] = {}
+        while pending:
+            number = pending.pop()
+            if number in met:
+                continue
+            met.add(number)
+            rows[number] = self._row(number)
+            state, count = self._pairs[number]
+            if 0 <= count <= self._columns:
+                pending.append(self._numbered(state, self._over + 1))
+            pending += [after for after in np.unique(rows[number]).tolist() if after >= 0]
+        dead = np.full(self._rows.shape[1], -1, np.int32)
+        delta = [rows.get(number, dead) for number in range(len(self._pairs))]
+        return self._counted(np.array(delta), met)
+
+    def _numbered(self, state: int, count: int) -> int:
+        number = self._number.setdefault((state, count), len(self._pairs))
+        if number == len(self._pairs):
+            self._pairs.append((state, count))
+        return number
+
+    def _row(self, number: int) -> NDArray[np.int32]:
+        """Return the states after each class of bytes."""
+        state, count = self._pairs[number]
+        row: NDArray[np.int32] = self._rows[state].copy()
+        for k in np.flatnonzero(row >= 0).tolist():
+            after = int(row[k])
+            if self._counts[after]:
+                row[k] = self._numbered(after, self._counted_on(count, k))
+        return row
+
+    def _counted_on(self, count: int, k: int) -> int:
+        """Return the count after a byte of a class."""
+        if k == self._line:
+            return 0
+        if count in (_NONE, self._over):
+            return count
+        more = count + self._advance.get(k, 0)
+        is_known = count <= self._columns
+        last = self._columns if is_known else self._over + 1 + self._columns
+        return more if more <= last else self._over
+
+    def _counted(self, delta: NDArray[np.int32], met: set[int]) -> Counted:
+        """Lay out the scanner of all pairs."""
+        old, matches, offsets = self._old, list[int](), [0]
+        for state, count in self._pairs:
+            low, high = old.match_offsets[state], old.match_offsets[state + 1]
+            for terminal in old.match_terminals[low:high].tolist():
+                matches.append(self._variant(count) if terminal == self._newline else terminal)
+            matches[offsets[-1] :] = sorted(matches[offsets[-1] :])
+            offsets.append(len(matches))
+        match_offsets, flat = np.array(offsets, np.int32), np.array(matches, np.int32)
+        live = live_rows(delta, match_offsets, flat, self._first + 2 * self._columns + 3)
+        column = np.array(
+            [count if 0 < count <= self._columns else 0 for _, count in self._pairs], np.int32
+        )
+        return Counted(
+            Scanner(self._byte_class, delta, match_offsets, flat, *live, old.context_start),
+            column,
+            self._same_trees(met),
+        )
+
+    def _variant(self, count: int) -> int:
+        """Return the number of a line break that ends at a count."""
+        if count in (_NONE, self._over):
+            return self._first
+        return self._first + 1 + count - (count > self._over)
+
+    def _same_trees(self, met: set[int]) -> NDArray[np.int32]:
+        """Return for each pair the one whose tree it has; that of what is never met is anyone's."""
+        same = np.arange(len(self._pairs), dtype=np.int32)
+        for number, (state, count) in enumerate(self._pairs):
+            if number not in met:
+                same[number] = self._old.context_start[0]
+            elif 0 <= count <= self._columns:
+                same[number] = self._number[state, self._over + 1]
+        return same
+
+
+def _apart(scanner: Scanner) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    """Return byte_class and delta in which the bytes that count have classes of their own."""
+    byte_class, delta = scanner.byte_class.copy(), np.asarray(scanner.delta)
+    for byte in (_LINE, _BLANK, _TAB):
+        old = byte_class[byte]
+        if (byte_class == old).sum() > 1:
+            byte_class[byte] = delta.shape[1]
+            delta = np.concatenate([delta, delta[:, old : old + 1]], axis=1)
+    return byte_class, delta
+
+
+def _ends_in(scanner: Scanner, terminal: int) -> NDArray[np.bool_]:
+    """Say of which states a terminal ends on entering, or can still end."""
+    rows = np.repeat(np.arange(len(scanner.live_offsets) - 1), np.diff(scanner.live_offsets))
+    alive = np.zeros(len(scanner.live_offsets) - 1, np.bool_)
+    alive[rows[scanner.live_terminals == terminal]] = True
+    owners = np.repeat(np.arange(len(scanner.live_row)), np.diff(scanner.match_offsets))
+    found = alive[scanner.live_row]
+    found[owners[scanner.match_terminals == terminal]] = True
+    return found
