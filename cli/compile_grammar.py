@@ -79,6 +79,15 @@ class SourceOptions(CompileOptions):
         Path | None,
         Declared("Let %import read grammars in this folder.", shared.INPUT, metavar="DIR"),
     ] = None
+    indenter: Annotated[
+        str | None,
+        Declared(
+            "What makes terminals of indentation: `python`, Lark's PythonIndenter, or what differs "
+            "from it: `NL_type=_NL,tab_len=4`.",
+            shared.INPUT,
+            metavar="NAME",
+        ),
+    ] = None
     precompute: Annotated[
         int,
         Declared(
@@ -154,6 +163,7 @@ def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
         name=source.name,
         max_whitespace=parse_whitespace(options),
         precompute=options.precompute,
+        indenter=options.indenter,
     )
 
 
@@ -178,6 +188,7 @@ def _recorded(file: ArtifactFile) -> dict[str, object]:
         "blanks": options.get("blanks", ""),
         "max_whitespace": options.get("max_whitespace"),
         "precompute": options.get("precompute", 0),
+        "indenter": options.get("indenter"),
         **counts_of(file),
         "bytes": file.path.stat().st_size,
         "seconds": {},

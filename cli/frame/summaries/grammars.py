@@ -21,6 +21,7 @@ def grammar_rows(report: GrammarReport) -> list[tuple[str, str]]:
         ("sound", shown_soundness(is_sound=report.is_sound, reason=report.sound_reason)),
         ("terminals", f"{counts['terminals']:,}, {counts['ignored']:,} of them ignored"),
         *([("ignored blanks", shown_whitespace(report.max_whitespace))] if report.blanks else []),
+        *([("indentation", report.indenter)] if report.indenter else []),
         ("rules", f"{counts['rules']:,} of {counts['nonterminals']:,} nonterminals"),
         ("parser states", f"{counts['lr_states']:,}"),
         ("scanner states", f"{counts['scanner_states']:,} in {counts['contexts']:,} contexts"),
