@@ -49,22 +49,7 @@ _TABLES = {
     f.EDGE_TABLE: 256,
     f.INDENT_TABLE: 64,
 }
-_MEMOS = (
-    f.SHIFT_TABLE,
-    f.UNION_TABLE,
-    f.PARTIAL_TABLE,
-    f.SUSPENSION_TABLE,
-    f.PART_TABLE,
-    f.QUESTION_TABLE,
-    f.AUTO_TABLE,
-    f.STEP_TABLE,
-    f.RUN_TABLE,
-    f.STEPPED_TABLE,
-    f.JOIN_TABLE,
-    f.JOINED_TABLE,
-    f.MASK_TABLE,
-    f.INDENT_TABLE,
-)
+_MEMOS = tuple(t for t in _TABLES if t not in (f.VERTEX_TABLE, f.SET_TABLE, f.EDGE_TABLE))
 _COUNTED_MEMOS = (
     f.MASK_COUNT,
     f.SUSPENSIONS,

@@ -178,42 +178,39 @@ def _row_length(e: int, row: int) -> int:
 @inner
 def compute_partial_any(e: int, stack: int, row: int) -> int:
     """Compute an outcome of ``partial_any``: try the terminals in turn."""
-    count, ignored = get(e, f.TERMINALS), int32s(e, f.IGNORED)
     result, waiting = f.FAIL, 0
     for i in range(_row_length(e, row)):
-        terminal = _row_terminal(e, row, i)
-        if terminal <= ROWS:
-            at, waiting = _shift_effect(e, stack, ROWS - terminal, waiting)
-            if failed(e):
-                return f.FAIL << 32
-            if at != f.FAIL:
-                result = f.SHIFTABLE
-                break
-            continue
-        if terminal < 0 or terminal >= count:
-            continue
-        if ignored[terminal] != 0:
-            result = f.SHIFTABLE
-            break
-        outcome = lookup(e, f.PARTIAL_TABLE, (stack << 32) | terminal)
-        if outcome == ABSENT:
-            outcome = call4(get(e, f.CALL_PARTIAL), e, stack, terminal, 0)
-        if (outcome >> 32) != f.FAIL:
-            result = f.SHIFTABLE
-            break
-        waiting = _await(e, low_half(outcome), terminal, waiting)
+        at, waiting = _tried(e, stack, _row_terminal(e, row, i), waiting)
         if failed(e):
             return f.FAIL << 32
+        if at != f.FAIL:
+            result = f.SHIFTABLE
+            break
     outcome = result << 32
     if result == f.FAIL and waiting > 0:
         outcome |= _questions(e, waiting)
-    insert(e, f.PARTIAL_TABLE, (stack << 32) | (count + row), outcome)
+    insert(e, f.PARTIAL_TABLE, (stack << 32) | (get(e, f.TERMINALS) + row), outcome)
     return outcome
 
 
 @inner
+def _tried(e: int, stack: int, terminal: int, waiting: int) -> tuple[int, int]:
+    """Try a terminal of a row; return FAIL if it is not shifted, and how much is in WAITING."""
+    if terminal <= ROWS:
+        return _shift_effect(e, stack, ROWS - terminal, waiting)
+    if terminal < 0 or terminal >= get(e, f.TERMINALS):
+        return f.FAIL, waiting
+    if int32s(e, f.IGNORED)[terminal] != 0:
+        return stack, waiting
+    outcome = lookup(e, f.PARTIAL_TABLE, (stack << 32) | terminal)
+    if outcome == ABSENT:
+        outcome = call4(get(e, f.CALL_PARTIAL), e, stack, terminal, 0)
+    return outcome >> 32, _await(e, low_half(outcome), terminal, waiting)
+
+
+@inner
 def _shift_effect(e: int, stack: int, code: int, waiting: int) -> tuple[int, int]:
-    """Shift what an indenter makes of a line break; return the stack, and what waits in WAITING."""
+    """Try what an indenter makes of a line break, one terminal after another."""
     while code > 0 and stack != f.FAIL:
         outcome = partial_shift(e, stack, next_symbol(e, code))
         waiting = _await(e, low_half(outcome), ROWS - code, waiting)
