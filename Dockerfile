@@ -8,8 +8,7 @@ RUN pip install --no-cache-dir \
     -c /src/constraints.txt /src \
     && rm -rf /src
 USER cdec
-# Kernels are compiled on first use and kept; the demo does it once for all users of the image.
-ENV NUMBA_CACHE_DIR=/home/cdec/.cache/numba
+# Kernels are compiled on first use and kept in this user's cache; the demo does it once.
 RUN cdec demo > /dev/null
 WORKDIR /work
 ENTRYPOINT ["cdec"]

@@ -29,11 +29,10 @@ campaign: $(STAMP)
 	nice $(BIN)/python -m tests.campaign $(CAMPAIGN_ARGS)
 
 # Kernels compiled with bounds checks, which find a read outside that reads something nevertheless.
-# Their cache is apart: numba does not tell compiled kernels with checks from those without.
 BOUNDED := tests/core/sets/test_set_trie.py tests/core/sets/test_set_constraint.py \
 	tests/core/sets/test_set_members.py tests/samplers/learning/test_prefix_tree.py
 bounds: $(STAMP)
-	NUMBA_BOUNDSCHECK=1 NUMBA_CACHE_DIR=build/bounds $(BIN)/python -m pytest $(BOUNDED)
+	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(BOUNDED)
 
 # The types take as long as all the rest together, so they are checked beside it.
 lint: $(STAMP) links

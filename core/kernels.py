@@ -8,7 +8,8 @@
 3. **What is read from a file is checked before it is used as an index**, in the kernel: a damaged
    artifact gives no child, no token, an empty mask, never a read outside an array. Arrays that a
    compiler made itself are not checked.
-4. Entry points are ``@njit(cache=True, nogil=True)``; what only kernels call is ``@inner``.
+4. What Python calls is a ``@kernel``; what only kernels call is ``@inner``, for which no call from
+   Python is compiled. Both are kept in the user's cache (``cdec.core.files.kernel_cache``).
    Inner functions in the innermost loops take the few arrays they read, not the tuple: numba counts
    references to every array of a tuple at each call.
 
@@ -17,27 +18,63 @@ arrays, and taking a named tuple of 60 arrays apart costs about 20 microseconds 
 16 arrays 5), where filling a known mask takes 0.5. So its entry points take one int64 array, the
 *header*, with addresses and lengths (0.3 microseconds), described in ``engine.pointers``; they hold
 the interpreter lock, because the sessions of several threads share one engine.
-
-subtle: numba's cache watches only the file of an entry point. After an edit of a function that an
-entry point of another file calls, remove the cached kernels (``__pycache__/*.nb*``) of its room.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from typing import Any, TypeVar
+from functools import partial
+from typing import Any, TypeVar, overload
 
 from numba import njit
 from numba.core import event
 
+from cdec.core.files.kernel_cache import KernelCache
+
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-def inner(function: Function) -> Function:
-    """Compile a function that only kernels call: nothing is compiled for calls from Python."""
-    compiled: Function = njit(nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True)(function)
-    return compiled
+def kernel(
+    function: Any = None, /, *, signature: str | None = None, nogil: bool = True, **options: Any
+) -> Any:
+    """Compile a function that Python calls, when it is called first.
+
+    Args:
+        function: It.
+        signature: The only types that it takes, as numba writes them; it is compiled at once.
+        nogil: Let other threads of Python run meanwhile.
+        options: Further ones of ``numba.njit``.
+    """
+    if function is None:
+        return partial(kernel, signature=signature, nogil=nogil, **options)
+    dispatcher = _kept(function, nogil=nogil, no_cfunc_wrapper=True, **options)
+    if signature is not None:
+        dispatcher.compile(signature)
+        dispatcher.disable_compile()
+    return dispatcher
+
+
+@overload
+def inner(function: Function, /) -> Function: ...
+@overload
+def inner(function: None = None, /, **options: Any) -> Callable[[Any], Any]: ...
+def inner(function: Any = None, /, **options: Any) -> Any:
+    """Compile a function that only kernels call: nothing is compiled for calls from Python.
+
+    Args:
+        function: It.
+        options: Further ones of ``numba.njit``.
+    """
+    if function is None:
+        return partial(inner, **options)
+    return _kept(function, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+
+
+def _kept(function: Any, **options: Any) -> Any:
+    dispatcher = njit(**options)(function)
+    dispatcher._cache = KernelCache(dispatcher)
+    return dispatcher
 
 
 @contextmanager

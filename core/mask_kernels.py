@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core.kernels import kernel
 
 _MASK_BYTES = 4 << 20
 """Bytes of masks that are filled at once."""
@@ -16,7 +17,7 @@ Fill = Callable[[NDArray[np.int64], NDArray[np.int32]], None]
 """A session's ``fill_mask``."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _list_bits(mask: Any, offsets: Any, ids: Any) -> None:
     """Write the set bits of ``mask`` uint32[n, words] to ``ids`` int32, ascending row by row."""
     for i in range(mask.shape[0]):
@@ -32,7 +33,7 @@ def _list_bits(mask: Any, offsets: Any, ids: Any) -> None:
                 token += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _find_only(mask: Any, end_ids: Any, out: Any) -> None:
     """Write to ``out`` int32[n] the only event of each row, -1 where there is none or a choice."""
     for i in range(mask.shape[0]):

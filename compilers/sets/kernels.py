@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core.kernels import inner, kernel
 
 FINE, NOT_ORDINARY, NOT_THE_TEXT = 0, 1, 2
 """Verdicts of ``check_rows``."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def text_offsets(
     data: NDArray[np.uint8], characters: NDArray[np.int64], offsets: NDArray[np.int64]
 ) -> None:
@@ -34,7 +35,7 @@ def text_offsets(
         offsets[i + 1] = at
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_blank(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], blank: NDArray[np.bool_]
 ) -> int:
@@ -50,7 +51,7 @@ def find_blank(
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _differs(
     expected: NDArray[np.uint8], start: int, stop: int, data: NDArray[np.uint8], at: int
 ) -> int:
@@ -62,7 +63,7 @@ def _differs(
     return n
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def check_rows(
     tokens: NDArray[np.int32],
     row_offsets: NDArray[np.int64],
@@ -131,7 +132,7 @@ def check_rows(
     return bad
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def spell_rows(
     tokens: NDArray[np.int32],
     row_offsets: NDArray[np.int64],
@@ -170,7 +171,7 @@ def spell_rows(
     return data, offsets
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_distinct(
     tokens: NDArray[np.int32],
     offsets: NDArray[np.int64],
@@ -193,7 +194,7 @@ def mark_distinct(
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather_offsets(
     offsets: NDArray[np.int64], picked: NDArray[np.int64], result: NDArray[np.int64]
 ) -> None:
@@ -203,7 +204,7 @@ def gather_offsets(
         result[i + 1] = result[i] + offsets[picked[i] + 1] - offsets[picked[i]]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def gather(values: Any, offsets: NDArray[np.int64], picked: NDArray[np.int64], result: Any) -> None:
     """Copy the picked pieces of a flat array one after another into ``result``."""
     at = 0

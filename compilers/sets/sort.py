@@ -11,8 +11,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core.kernels import inner, kernel
 
 _SMALL = 24
 """Groups up to this size are finished by insertion sort, comparing whole rows."""
@@ -75,7 +76,7 @@ def merge_runs(
     return order
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _shared_prefix(tokens: NDArray[np.int32], offsets: NDArray[np.int64]) -> int:
     """Return how many leading tokens all rows have in common."""
     shared = offsets[1] - offsets[0]
@@ -90,7 +91,7 @@ def _shared_prefix(tokens: NDArray[np.int32], offsets: NDArray[np.int64]) -> int
     return int(shared)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def _key(tokens: NDArray[np.int32], at: int, stop: int, bits: int) -> Any:
     """Pack the tokens at ``at`` into one key, the first in the highest bits, 0 past the end."""
     key = np.uint64(0)
@@ -100,7 +101,7 @@ def _key(tokens: NDArray[np.int32], at: int, stop: int, bits: int) -> Any:
     return key
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _first_keys(
     tokens: NDArray[np.int32],
     offsets: NDArray[np.int64],
@@ -112,7 +113,7 @@ def _first_keys(
         keys[i] = _key(tokens, offsets[i] + depth, offsets[i + 1], bits)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _next_keys(
     tokens: NDArray[np.int32],
     offsets: NDArray[np.int64],
@@ -130,7 +131,7 @@ def _next_keys(
             keys[i] = _key(tokens, min(offsets[order[i]] + depth, stop), stop, bits)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _equal_runs(
     keys: NDArray[np.uint64], starts: NDArray[np.int64], stops: NDArray[np.int64], bits: int
 ) -> Any:
@@ -157,7 +158,7 @@ def _equal_runs(
     return next_starts, next_stops
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _precedes(
     tokens: NDArray[np.int32], offsets: NDArray[np.int64], a: int, b: int, depth: int
 ) -> bool:
@@ -174,7 +175,7 @@ def _precedes(
     return bt < b_stop or a < b
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _finish(
     tokens: NDArray[np.int32],
     offsets: NDArray[np.int64],
@@ -194,7 +195,7 @@ def _finish(
             order[k] = row
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _merge(
     tokens: NDArray[np.int32],
     offsets: NDArray[np.int64],
@@ -220,7 +221,7 @@ def _merge(
         _sift(tokens, offsets, heap, ends, 0, size)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _sift(
     tokens: NDArray[np.int32],
     offsets: NDArray[np.int64],

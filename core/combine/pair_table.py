@@ -5,15 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core.kernels import inner, kernel
 
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 _FOLD = np.uint64(32)
 _FIRST_SIZE = 64
 
 
-@njit(nogil=True)
+@inner
 def _place(left: Any, right: Any, slots: Any) -> Any:
     """Return where a pair's probing begins in a table of a power of two slots."""
     mixed = np.uint64(left) * _MULTIPLIER
@@ -22,7 +23,7 @@ def _place(left: Any, right: Any, slots: Any) -> Any:
     return np.int64((mixed ^ (mixed >> _FOLD)) & np.uint64(slots - 1))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _intern(left: Any, right: Any, table: Any, lefts: Any, rights: Any, used: int, out: Any) -> int:
     """Write the numbers of pairs to ``out`` int64[n]; return how many pairs there are now.
 
@@ -45,7 +46,7 @@ def _intern(left: Any, right: Any, table: Any, lefts: Any, rights: Any, used: in
     return used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill(table: Any, lefts: Any, rights: Any, used: int) -> None:
     """Enter all pairs into an empty table."""
     slots = len(table)

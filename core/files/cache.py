@@ -35,10 +35,11 @@ class CacheFolder:
         name: Of the folder.
         most: Files kept; those that were written first go first.
         max_bytes: Largest file that is read.
+        within: Where the folder lies, if not in the cache directory.
     """
 
-    def __init__(self, name: str, *, most: int, max_bytes: int) -> None:
-        self.path = cache_directory() / name
+    def __init__(self, name: str, *, most: int, max_bytes: int, within: Path | None = None) -> None:
+        self.path = (within or cache_directory()) / name
         self._most = most
         self._max_bytes = max_bytes
 

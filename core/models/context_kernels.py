@@ -9,7 +9,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from cdec.core.kernels import inner, kernel
 
 EMPTY = -1
 """A free slot, the number of a node that is not in use, and the parent of a root."""
@@ -19,7 +20,7 @@ BAD_TOKEN = -2
 """Returned by ``find_children`` where a token does not fit int32."""
 
 
-@njit(nogil=True)
+@inner
 def _home(parent: int, token: int, mask: int) -> Any:
     """Return where the search for a child begins (Steele et al. 2014, the mix of SplitMix64)."""
     key = (np.uint64(parent) << np.uint64(32)) | np.uint64(token)
@@ -28,7 +29,7 @@ def _home(parent: int, token: int, mask: int) -> Any:
     return np.int64((key ^ (key >> np.uint64(31))) & np.uint64(mask))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def first_lost(number: Any, used: int, nodes: Any) -> int:
     """Return the position of the first of ``nodes`` that is not in use, -1 if all are."""
     for i in range(len(nodes)):
@@ -38,7 +39,7 @@ def first_lost(number: Any, used: int, nodes: Any) -> int:
     return -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_children(
     slots: Any,
     parent: Any,
@@ -79,7 +80,7 @@ def find_children(
     return missing
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def insert_nodes(slots: Any, parent: Any, token: Any, nodes: Any) -> None:
     """Enter ``nodes`` int32[n], which the table does not hold; EMPTY ones are skipped.
 
@@ -96,7 +97,7 @@ def insert_nodes(slots: Any, parent: Any, token: Any, nodes: Any) -> None:
         slots[at] = node
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def remove_nodes(slots: Any, parent: Any, token: Any, nodes: Any) -> int:
     """Take ``nodes`` int64[n] out of the table; return how many it held.
 

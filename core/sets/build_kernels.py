@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core.kernels import kernel
 
 END = -1
 """Token of the sentinel child that says: a member may end at the parent."""
@@ -30,7 +31,7 @@ class Nodes(NamedTuple):
     row_count: NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def common_prefixes(tokens: NDArray[np.int32], row_offsets: NDArray[np.int64]) -> Any:
     """Measure how many tokens each row shares with the row before it.
 
@@ -60,7 +61,7 @@ def common_prefixes(tokens: NDArray[np.int32], row_offsets: NDArray[np.int64]) -
     return shared, -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_nodes(shared: NDArray[np.int32]) -> int:
     """Count the nodes of the trie that is cut at the first unique row.
 
@@ -73,7 +74,7 @@ def count_nodes(shared: NDArray[np.int32]) -> int:
     return nodes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_nodes(
     tokens: NDArray[np.int32],
     row_offsets: NDArray[np.int64],
@@ -113,7 +114,7 @@ def fill_nodes(
         depth += 1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_dense_masks(
     nodes: Nodes, dense_nodes: NDArray[np.int32], masks: NDArray[np.uint32]
 ) -> None:

@@ -8,10 +8,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from cdec.core.kernels import inner
+from cdec.core.kernels import inner, kernel
 from cdec.core.session import Completions
 from cdec.core.sets.kernels import END, TAIL, TAIL_SHIFT
 from cdec.core.sets.primitives import is_kept
@@ -79,7 +78,7 @@ def _tail_score(
     return total + (ends[last] if 0 <= last < len(ends) else 0.0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fold(view: Any, scores: Any, ends: Any, best: Any, choice: Any) -> None:
     """Write the score of the best completion after each node, and the child it goes on by.
 
@@ -114,7 +113,7 @@ def _fold(view: Any, scores: Any, ends: Any, best: Any, choice: Any) -> None:
                 best[node], choice[node] = total, child
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _totals(view: Any, scores: Any, ends: Any, best: Any, states: Any, out: Any) -> None:
     """Write the best score of what follows each state to ``out`` float64[n]; 0 at the end."""
     for i in range(len(states)):
@@ -130,7 +129,7 @@ def _totals(view: Any, scores: Any, ends: Any, best: Any, states: Any, out: Any)
             out[i] = best[state]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _paths(view: Any, choice: Any, states: Any, out: Any) -> None:
     """Write the tokens of the best completion of each state to ``out`` int64[n, L], -1 after."""
     token, link, row, row_offsets = view.token, view.link, view.row, view.row_offsets

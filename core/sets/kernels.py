@@ -14,9 +14,8 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
-from cdec.core.kernels import inner
+from cdec.core.kernels import inner, kernel
 from cdec.core.sets.primitives import clear_words, copy_words, is_end, is_kept, search, set_bit
 
 END = -1
@@ -64,7 +63,7 @@ def _land(row_offsets: Any, ends_itself: bool, row: Any, depth: Any) -> int:
     return int(((row + 1) << TAIL_SHIFT) | depth)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def advance(view: Any, states: Any, token_ids: Any, out: Any) -> None:
     """Write the state after ``token_ids[i]`` from ``states[i]``, all int64[n]; O(log degree)."""
     token, link, degree, row, count = view.token, view.link, view.degree, view.row, view.row_count
@@ -100,7 +99,7 @@ def _dense_slot(dense_nodes: Any, size: int, state: int) -> int:
     return search(dense_nodes, 0, len(dense_nodes), state) if size >= _DENSE_DEGREE else -1
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def check(view: Any, states: Any, token_ids: Any, out: Any) -> None:
     """Say of ``token_ids`` int64[n, M] in ``out`` bool[n, M] what is allowed; O(log degree)."""
     token, link, degree, row, count = view.token, view.link, view.degree, view.row, view.row_count
@@ -130,7 +129,7 @@ def check(view: Any, states: Any, token_ids: Any, out: Any) -> None:
                 out[i, j] = child >= 0 and is_kept(row, count, kept, kept_rank, n_rows, child)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def is_complete(view: Any, states: Any, out: Any) -> None:
     """Say in ``out`` bool[n] where the text so far is a member, DONE included."""
     token, link, degree, row, count = view.token, view.link, view.degree, view.row, view.row_count
@@ -156,7 +155,7 @@ def _set_bits(
             set_bit(bits, t)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_mask(view: Any, states: Any, mask: Any) -> None:
     """Overwrite ``mask`` uint32[n, words] with the exact masks of ``states`` int64[n].
 
@@ -192,7 +191,7 @@ def fill_mask(view: Any, states: Any, mask: Any) -> None:
                 set_bit(mask[i], end)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def count_allowed(view: Any, states: Any, offsets: Any) -> None:
     """Write the running totals of allowed tokens to ``offsets`` int64[n + 1]."""
     token, link, degree, row, count = view.token, view.link, view.degree, view.row, view.row_count
@@ -215,7 +214,7 @@ def count_allowed(view: Any, states: Any, offsets: Any) -> None:
         offsets[i + 1] = offsets[i] + n + (len(view.end_ids) if has_end else 0)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_allowed(view: Any, states: Any, offsets: Any, ids: Any) -> None:
     """Write the allowed tokens to ``ids`` int32, ascending, end ids at their places."""
     token, link, degree, row, count = view.token, view.link, view.degree, view.row, view.row_count
@@ -248,7 +247,7 @@ def fill_allowed(view: Any, states: Any, offsets: Any, ids: Any) -> None:
             ids[at + later - end] = end_ids[later]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def find_forced(view: Any, states: Any, out: Any) -> None:
     """Write the only possible next event to ``out`` int32[n], -1 where there is none or a choice.
 

@@ -11,8 +11,9 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core.kernels import inner, kernel
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -24,7 +25,7 @@ _MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
 _SHIFT = np.uint64(33)
 
 
-@njit(cache=True, nogil=True, inline="always")
+@inner(inline="always")
 def hash_bytes(data: NDArray[np.uint8], start: int, stop: int) -> Any:
     """Hash ``data[start:stop]`` to a uint64; what lies outside of ``data`` is left out."""
     value = _FNV_OFFSET
@@ -35,7 +36,7 @@ def hash_bytes(data: NDArray[np.uint8], start: int, stop: int) -> Any:
     return value ^ (value >> _SHIFT)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def hash_texts(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], hashes: NDArray[np.uint64]
 ) -> None:
@@ -44,7 +45,7 @@ def hash_texts(
         hashes[i] = hash_bytes(data, offsets[i], offsets[i + 1])
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _row_spells(
     tokens: NDArray[np.int32],
     start: int,

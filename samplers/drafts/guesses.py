@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cdec.core.kernels import inner, kernel
 from cdec.samplers.drafts.count_guesses import CountGuesses
 from cdec.samplers.drafts.proposals import Drafting, Guess
 from cdec.samplers.walks.categorical_kernels import NONE
@@ -71,7 +71,7 @@ class LookupDrafting(Drafting):
         return Guess.of(events)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _follow(contexts, request, columns, starts, prompts, events) -> Any:  # type: ignore[no-untyped-def]
     """Write what followed the longest earlier run equal to the last tokens; NONE for nothing.
 
@@ -101,7 +101,7 @@ def _follow(contexts, request, columns, starts, prompts, events) -> Any:  # type
         events[w] = NONE if place < 0 else tokens[place + 1]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _repetition(tokens, n) -> Any:  # type: ignore[no-untyped-def]
     """Return where the run ends that equals the longest run of last tokens, of ``tokens[:n]``.
 

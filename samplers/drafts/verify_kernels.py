@@ -11,9 +11,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cdec.core.kernels import inner, kernel
 from cdec.samplers.mentored.kernels import divergence, mentored_value, solve
 from cdec.samplers.walks.categorical_kernels import END
 from cdec.samplers.walks.sum_kernels import BLOCK, FAINT, end_mass, invert, weigh
@@ -91,7 +91,7 @@ class Judged(NamedTuple):
     charged: NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def events_of(scores, row, normalizer, ids, start, n, ends, is_end, values, sums, law):  # type: ignore[no-untyped-def]
     """Write the probabilities of n ids as events: a place an id, those of end ids 0, END the last.
 
@@ -118,7 +118,7 @@ def events_of(scores, row, normalizer, ids, start, n, ends, is_end, values, sums
     return shift + math.log(total)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def place_of(event, ids, start, n):  # type: ignore[no-untyped-def]
     """Return the place of an event among n sorted ids and END; -1 where it is not allowed."""
     if event == END:
@@ -127,7 +127,7 @@ def place_of(event, ids, start, n):  # type: ignore[no-untyped-def]
     return place if place < n and ids[start + place] == event else -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def draw(law, n, number, sums):  # type: ignore[no-untyped-def]
     """Return a place of ``law`` (float64[n], of any sum) by inversion; -1 where it has no mass."""
     total = 0.0
@@ -140,7 +140,7 @@ def draw(law, n, number, sums):  # type: ignore[no-untyped-def]
     return invert(law, n, sums, number * total) if total > 0.0 else -1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def aim_at(p, q, n, limit, work, out):  # type: ignore[no-untyped-def]
     """Find the law aimed at: the target q where ``limit`` is 0, else what fits p best within it.
 
@@ -158,7 +158,7 @@ def aim_at(p, q, n, limit, work, out):  # type: ignore[no-untyped-def]
             out[3] = min(limit, divergence(p, q, n))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def accepts(p, q, place, test, out):  # type: ignore[no-untyped-def]
     """Say whether the event at ``place``, drawn from ``p``, is accepted for the law aimed at.
 
@@ -172,7 +172,7 @@ def accepts(p, q, place, test, out):  # type: ignore[no-untyped-def]
     return test < mentored_value(p[place], q[place], out[0], out[1]) / p[place]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def replacement(p, q, n, number, out, left, sums):  # type: ignore[no-untyped-def]
     """Return the place of an event drawn from (aim - p)+, what the aim has more of than the draft.
 
@@ -186,7 +186,7 @@ def replacement(p, q, n, number, out, left, sums):  # type: ignore[no-untyped-de
     return place if place >= 0 else draw(q, n, number, sums)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def claim(draft, law, said, ids, start, n, ends, is_end, values, sums, p):  # type: ignore[no-untyped-def]
     """Write the law that a proposal was drawn from: the draft's, masked, or a one-hot one.
 
@@ -202,7 +202,7 @@ def claim(draft, law, said, ids, start, n, ends, is_end, values, sums, p):  # ty
         events_of(scores, law, normalizer[law], ids, start, n, ends, is_end, values, sums, p)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def verify(target, lists, nodes, draft, proposals, numbers, work, chosen, judged):  # type: ignore[no-untyped-def]
     """Put the proposals to some walks to the test, node by node.
 

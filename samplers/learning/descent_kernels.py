@@ -12,9 +12,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cdec.core.kernels import inner, kernel
 from cdec.samplers.learning.tree.kernels import NIL, TERMINAL
 from cdec.samplers.walks.sum_kernels import BLOCK, FAINT, fast_exp, place_of, reweigh, weigh
 
@@ -72,7 +72,7 @@ class Descending(NamedTuple):
     status: NDArray[np.uint8]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def build(asked, numbers, tree, node_token, slots, pool):  # type: ignore[no-untyped-def]
     """Store the masses of the allowed ids of nodes, those of visited children as zero.
 
@@ -118,7 +118,7 @@ def build(asked, numbers, tree, node_token, slots, pool):  # type: ignore[no-unt
     return True
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@inner(fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 def block_sum(masses, start, n, block):  # type: ignore[no-untyped-def]
     """Return the sum of one block of a vector of n masses."""
     total = 0.0
@@ -127,7 +127,7 @@ def block_sum(masses, start, n, block):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def leave(nodes, tokens, slot, slots, pool):  # type: ignore[no-untyped-def]
     """Take tokens that are about to be children out of their nodes' vectors.
 
@@ -145,7 +145,7 @@ def leave(nodes, tokens, slot, slots, pool):  # type: ignore[no-untyped-def]
         blocks[first + place // BLOCK] = block_sum(masses, start, n, place // BLOCK)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sum_up(nodes, slot, slots, pool, mass, is_faint):  # type: ignore[no-untyped-def]
     """Write the residual masses of nodes from their vectors.
 
@@ -167,7 +167,7 @@ def sum_up(nodes, slot, slots, pool, mass, is_faint):  # type: ignore[no-untyped
         is_faint[i] = 0.0 < total <= FAINT
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def descend(rows, walks, numbers, tree, node_token, slot, slots, pool, ends):  # type: ignore[no-untyped-def]
     """Follow walks through visited nodes, each event with probability P * c / (sum of P * c).
 
@@ -239,7 +239,7 @@ def descend(rows, walks, numbers, tree, node_token, slot, slots, pool, ends):  #
                 break
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _child(  # type: ignore[no-untyped-def]
     node, target, own, scale, edge, bound, first_child, next_sibling
 ):
@@ -263,7 +263,7 @@ def _child(  # type: ignore[no-untyped-def]
     return heaviest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _place(masses, blocks, start, n, first, n_blocks, target):  # type: ignore[no-untyped-def]
     """Return the first place whose running sum exceeds ``target``; the last positive if none."""
     block = 0
@@ -280,7 +280,7 @@ def _place(masses, blocks, start, n, first, n_blocks, target):  # type: ignore[n
     return 0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _end_mass(ids, masses, start, n, end_ids, shift):  # type: ignore[no-untyped-def]
     """Return log of the mass of all end ids of a vector: ends are never taken out of it."""
     total = 0.0

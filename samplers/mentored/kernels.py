@@ -11,8 +11,8 @@ those are solved exactly. Zeros of p and q are allowed. The result is measured a
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cdec.core.kernels import inner, kernel
 from cdec.samplers.mentored.refine import CHUNK, gather, narrow, pin_down
 from cdec.samplers.mentored.tables import (
     EDGE,
@@ -53,7 +53,7 @@ _EDGES = np.stack(
 _LOGS = np.log(np.maximum(_EDGES, 1e-300))
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def make_workspace(n):  # type: ignore[no-untyped-def]
     """Return what ``solve`` writes into for up to ``n`` events: 52 bytes an event and 160 kB.
 
@@ -72,7 +72,7 @@ def make_workspace(n):  # type: ignore[no-untyped-def]
     )
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def mentored_value(p, q, alpha, beta):  # type: ignore[no-untyped-def]
     """Return pi of one event: p between q / beta and q / alpha, 0 where q is 0.
 
@@ -89,7 +89,7 @@ def mentored_value(p, q, alpha, beta):  # type: ignore[no-untyped-def]
     return value if q > 0.0 else 0.0
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@inner(fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 def _spent(p, q, n, alpha, beta):  # type: ignore[no-untyped-def]
     """Return KL(q || pi) in nats: measured, event by event."""
     total, extreme = 0.0, 0
@@ -114,13 +114,13 @@ def _spent(p, q, n, alpha, beta):  # type: ignore[no-untyped-def]
     return max(total, 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def divergence(p, q, n):  # type: ignore[no-untyped-def]
     """Return KL(q || p) of p[:n] and q[:n] (float64) in nats; inf where p = 0 < q."""
     return _spent(p, q, n, 0.0, np.inf)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@inner(fastmath={"contract"}, error_model="numpy")
 def _classify(p, q, bins, costs):  # type: ignore[no-untyped-def]
     """Put the bin of each event's ratio into ``bins`` and q log(q / p) into ``costs``."""
     for j in range(len(p)):
@@ -133,7 +133,7 @@ def _classify(p, q, bins, costs):  # type: ignore[no-untyped-def]
         costs[j] = share * fast_log(ratio)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _scan(p, q, n, bins, sums, block):  # type: ignore[no-untyped-def]
     """Bin every event; put the sums of p, q and q log(q / p) of each bin into sums[0]."""
     sums[:] = 0.0
@@ -156,7 +156,7 @@ def _scan(p, q, n, bins, sums, block):  # type: ignore[no-untyped-def]
                     sums[2, place, k] = 0.0
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _first_tables(sums, tables):  # type: ignore[no-untyped-def]
     """Fill the tables of both sides from the sums by bin."""
     for side in range(2):
@@ -173,7 +173,7 @@ def _first_tables(sums, tables):  # type: ignore[no-untyped-def]
         accumulate(table, WIDTH, side, (lost, sums[_INFINITE, 1] if side else 0.0), 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _attempt(p, q, n, goal, slack, workspace):  # type: ignore[no-untyped-def]
     """Return alpha and beta whose divergence is ``goal`` within ``slack``, from sums by bin."""
     tables, events, bins, chosen, sums, _, windows, marks = workspace
@@ -187,7 +187,7 @@ def _attempt(p, q, n, goal, slack, workspace):  # type: ignore[no-untyped-def]
     return descend(tables, marks[1], low, high, goal, slack)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def solve(p, q, n, limit, workspace):  # type: ignore[no-untyped-def]
     """Return alpha, beta and KL(q || pi) of the pi of most acceptance with KL(q || pi) <= limit.
 

@@ -7,8 +7,8 @@ front, those of side 1 the back.
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
 
+from cdec.core.kernels import inner
 from cdec.samplers.mentored.tables import (
     EDGE,
     GRID,
@@ -34,7 +34,7 @@ _COUNT, _LENGTH, _ORIGIN, _SHIFT = range(4)
 """Of a side: events, edges, bits of the outermost ratio, and the shift that makes bits a bin."""
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def narrow(table, window, bins):  # type: ignore[no-untyped-def]
     """Make the bins between two edges of a side's table its window."""
     first, stop = bins
@@ -44,7 +44,7 @@ def narrow(table, window, bins):  # type: ignore[no-untyped-def]
     window[_SHORT] = table[REST, stop]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _select(bins, n, first, stop, chosen):  # type: ignore[no-untyped-def]
     """Put the indices of bins[:n] in [first, stop) into ``chosen``; return how many they are."""
     width = np.uint32(stop - first)
@@ -56,7 +56,7 @@ def _select(bins, n, first, stop, chosen):  # type: ignore[no-untyped-def]
     return np.int64(count)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def gather(p, q, n, bins, side, window, chosen, events):  # type: ignore[no-untyped-def]
     """Copy the events of a window of the first table; return how many they are.
 
@@ -84,7 +84,7 @@ def gather(p, q, n, bins, side, window, chosen, events):  # type: ignore[no-unty
     return count
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@inner(fastmath={"contract"}, error_model="numpy")
 def _weigh(ratios, p, q, costs):  # type: ignore[no-untyped-def]
     """Compute ratios and costs of gathered events, in a loop of its own that vectorises."""
     for i in range(len(p)):
@@ -93,14 +93,14 @@ def _weigh(ratios, p, q, costs):  # type: ignore[no-untyped-def]
         costs[i] = q[i] * fast_log(ratio)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _move(part, j, into):  # type: ignore[no-untyped-def]
     """Copy column j over column ``into``."""
     for row in range(4):
         part[row, into] = part[row, j]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _sort(part, side):  # type: ignore[no-untyped-def]
     """Sort the few columns of ``part`` by ratio: upwards on side 0, downwards on side 1."""
     for j in range(1, part.shape[1]):
@@ -112,7 +112,7 @@ def _sort(part, side):  # type: ignore[no-untyped-def]
         part[0, k + 1], part[1, k + 1], part[2, k + 1], part[3, k + 1] = ratio, p, q, cost
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _grid(part, side):  # type: ignore[no-untyped-def]
     """Return the bits of the outermost ratio, the shift to bins and how many bins there are."""
     keys = part[0].view(np.int64)
@@ -125,7 +125,7 @@ def _grid(part, side):  # type: ignore[no-untyped-def]
     return (low if side == 0 else high), shift, ((high - low) >> shift) + 1
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _sorted_table(table, part, side):  # type: ignore[no-untyped-def]
     """Make every event a bin of its own; return their number."""
     _sort(part, side)
@@ -137,7 +137,7 @@ def _sorted_table(table, part, side):  # type: ignore[no-untyped-def]
     return part.shape[1]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _binned_table(table, part, side, mark, sums):  # type: ignore[no-untyped-def]
     """Bin the events by their ratios' bits, and note how in ``mark``; return how many bins."""
     origin, shift, bins = _grid(part, side)
@@ -161,7 +161,7 @@ def _binned_table(table, part, side, mark, sums):  # type: ignore[no-untyped-def
     return bins
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _refine(table, part, side, window, marks, sums):  # type: ignore[no-untyped-def]
     """Rebuild a side's table from the events of its window: each by itself if few, else binned.
 
@@ -181,7 +181,7 @@ def _refine(table, part, side, window, marks, sums):  # type: ignore[no-untyped-
     accumulate(table, bins + 2, side, (window[_P], window[_Q]), window[_SHORT])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def _keep(part, side, window, origin, shift):  # type: ignore[no-untyped-def]
     """Move the window's events to the outer end of ``part``; return how many they are."""
     count = part.shape[1]
@@ -198,7 +198,7 @@ def _keep(part, side, window, origin, shift):  # type: ignore[no-untyped-def]
     return kept
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def pin_down(tables, events, n, marks, windows, sums, goal):  # type: ignore[no-untyped-def]
     """Refine both sides until their tables are exact.
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
+from cdec.core.kernels import kernel
 from cdec.samplers.mentored.kernels import make_workspace, mentored_value, solve
 from cdec.samplers.mentored.torch_solver import solve_rows, values
 
@@ -71,7 +71,7 @@ def _on_host(draft: NDArray[Any], target: NDArray[Any], divergence: Any) -> NDAr
     return found.reshape(draft.shape)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _solve_all(p, q, limits, found, workspace):  # type: ignore[no-untyped-def]
     """Solve every row of float64[B, V] with its limit in float64[B]; write pi into ``found``."""
     width = p.shape[1]

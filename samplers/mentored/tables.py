@@ -16,7 +16,8 @@ slopes alpha and -beta, so chords bound their sum from above and tangents from b
 from __future__ import annotations
 
 import numpy as np
-from numba import njit
+
+from cdec.core.kernels import inner
 
 EDGE, LOG, P, Q, REST, MOVED, COST = range(7)
 """Fields of a table; REST is the sum of q log r short of the edge."""
@@ -33,7 +34,7 @@ _MANTISSA = 0x000FFFFFFFFFFFFF
 _ROOT_HALF = 0x3FE6A09E667F3BCD  # the bits of sqrt(1 / 2)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@inner(fastmath={"contract"}, error_model="numpy")
 def fast_log(x):  # type: ignore[no-untyped-def]
     """Return log(x) of a normal x > 0 within 2 ulp, in straight-line code that vectorises.
 
@@ -62,7 +63,7 @@ def fast_log(x):  # type: ignore[no-untyped-def]
     return np.float64(exponent) * _LN2_HIGH + (f - (half - (s * (half + z * tail) + low)))
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def accumulate(table, length, side, beyond, short):  # type: ignore[no-untyped-def]
     """Turn the sums of bins in P, Q, REST (bin t lies between edges t, t + 1) into a table.
 
@@ -95,7 +96,7 @@ def accumulate(table, length, side, beyond, short):  # type: ignore[no-untyped-d
         table[COST, t] = table[REST, t] + (q * table[LOG, t] if q > 0.0 else 0.0)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def cost_bounds(table, side, t, x):  # type: ignore[no-untyped-def]
     """Return a lower and an upper bound of the side's cost at moved mass x between edges t, t+1."""
     start, stop = table[MOVED, t], table[MOVED, t + 1]
@@ -110,7 +111,7 @@ def cost_bounds(table, side, t, x):  # type: ignore[no-untyped-def]
     return max(from_first, from_last), upper
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def skip(table, length, t, x):  # type: ignore[no-untyped-def]
     """Return the last bin from ``t`` on that begins at a moved mass of at most ``x``."""
     while t + 2 < length and table[MOVED, t + 1] <= x:
@@ -118,7 +119,7 @@ def skip(table, length, t, x):  # type: ignore[no-untyped-def]
     return t
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def cover(table, length, low, high):  # type: ignore[no-untyped-def]
     """Return edges start < stop with the moved masses from ``low`` to ``high`` between them."""
     start = skip(table, length, 0, low)
@@ -128,7 +129,7 @@ def cover(table, length, low, high):  # type: ignore[no-untyped-def]
     return start, stop
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def exact_at(table, length, side, t, x):  # type: ignore[no-untyped-def]
     """Return bin, alpha or beta, and cost at moved mass x, in a table of exact edges.
 
@@ -144,7 +145,7 @@ def exact_at(table, length, side, t, x):  # type: ignore[no-untyped-def]
     return t, value, table[REST, t + 1] + q * np.log(value)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def cost_within(table, length, side, coarse, t, x):  # type: ignore[no-untyped-def]
     """Return bounds of the side's cost at moved mass x between edges t, t+1: equal if exact."""
     if coarse:
@@ -153,7 +154,7 @@ def cost_within(table, length, side, coarse, t, x):  # type: ignore[no-untyped-d
     return cost, cost
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def bracket(tables, lengths, coarse, goal):  # type: ignore[no-untyped-def]
     """Return moved masses between which the cost of both sides passes ``goal``.
 
@@ -189,7 +190,7 @@ def bracket(tables, lengths, coarse, goal):  # type: ignore[no-untyped-def]
         x = following
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def descend(tables, lengths, low, high, goal, slack):  # type: ignore[no-untyped-def]
     """Return alpha and beta of cost in [goal, goal + slack], by Newton's method from ``low``.
 

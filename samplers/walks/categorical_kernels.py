@@ -11,9 +11,9 @@ import math
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from cdec.core.kernels import inner, kernel
 from cdec.samplers.walks.sum_kernels import (
     BLOCK,
     LARGEST_SHIFT,
@@ -103,7 +103,7 @@ class Best(NamedTuple):
     log_z: NDArray[np.float64]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sample_ragged(known, allowed, ends, draws, aborting, drawn):  # type: ignore[no-untyped-def]
     """Draw one event for every walk at the listed nodes, among each node's allowed ids.
 
@@ -159,7 +159,7 @@ def sample_ragged(known, allowed, ends, draws, aborting, drawn):  # type: ignore
             log_residual[node] = log_rest(*here, shift, values, sums)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def sample_dense(known, which, ends, draws, drawn):  # type: ignore[no-untyped-def]
     """Draw one event for every walk at the unconstrained nodes ``which``; as ``sample_ragged``.
 
@@ -200,7 +200,7 @@ def sample_dense(known, which, ends, draws, drawn):  # type: ignore[no-untyped-d
                 log_p[walk] = np.float64(scores[row, token]) - normalizer
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def best_events(known, allowed, ends, best):  # type: ignore[no-untyped-def]
     """List the most probable tokens and the end event of the listed nodes.
 
@@ -232,7 +232,7 @@ def best_events(known, allowed, ends, best):  # type: ignore[no-untyped-def]
         log_end[node] = log_end_mass(*here, end_ids, shift, values)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def insert_best(row, ids, is_end, tokens, best):  # type: ignore[no-untyped-def]
     """Keep the highest scores of ``ids`` in ``best`` (k entries, falling), their ids in ``tokens``.
 
@@ -253,7 +253,7 @@ def insert_best(row, ids, is_end, tokens, best):  # type: ignore[no-untyped-def]
             tokens[place] = token
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def longest_list(lists, offsets):  # type: ignore[no-untyped-def]
     """Return the length of the longest of some lists, at least 1."""
     longest = 1
@@ -262,7 +262,7 @@ def longest_list(lists, offsets):  # type: ignore[no-untyped-def]
     return longest
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def log_residuals(known, allowed, starts, taken, residual):  # type: ignore[no-untyped-def]
     """Write the log of the mass of the allowed ids but for some, of the listed nodes.
 

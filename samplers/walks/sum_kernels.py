@@ -10,7 +10,8 @@ from __future__ import annotations
 import math
 
 import numpy as np
-from numba import njit
+
+from cdec.core.kernels import inner, kernel
 
 BLOCK = 256
 """Entries whose sum is kept, so that an inversion looks into one block only."""
@@ -26,7 +27,7 @@ _LN2_LOW = 1.90821492927058770002e-10
 _ROUNDER = 6755399441055744.0  # 1.5 * 2**52: adding it rounds to an integer in the low bits
 
 
-@njit(cache=True, nogil=True, fastmath={"contract"}, error_model="numpy")
+@kernel(fastmath={"contract"}, error_model="numpy")
 def fast_exp(x):  # type: ignore[no-untyped-def]
     """Return exp(x) for x <= 0 within 2 ulp, in straight-line code that vectorises; NaN is lost.
 
@@ -58,7 +59,7 @@ def fast_exp(x):  # type: ignore[no-untyped-def]
     return scaled if x > -708.0 else least
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 def exponentiate(values, n, sums):  # type: ignore[no-untyped-def]
     """Exponentiate values[:n] in place; put sums of blocks into ``sums``; return the sum."""
     total = 0.0
@@ -75,7 +76,7 @@ def exponentiate(values, n, sums):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def invert(values, n, sums, target):  # type: ignore[no-untyped-def]
     """Return the first index whose running sum of values[:n] exceeds ``target``.
 
@@ -96,7 +97,7 @@ def invert(values, n, sums, target):  # type: ignore[no-untyped-def]
     return -1
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@inner(fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 def dense_sums(scores, row, normalizer, sums):  # type: ignore[no-untyped-def]
     """Put the probability mass of each block of a row into ``sums``; return their sum."""
     width = scores.shape[1]
@@ -114,7 +115,7 @@ def dense_sums(scores, row, normalizer, sums):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@kernel(fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 def gather_exp(row, shift, ids, start, n, values, sums):  # type: ignore[no-untyped-def]
     """Put exp(row[ids] - shift) of ids[start:start + n] into ``values``; return the sum.
 
@@ -131,7 +132,7 @@ def gather_exp(row, shift, ids, start, n, values, sums):  # type: ignore[no-unty
     return exponentiate(values, n, sums)
 
 
-@njit(cache=True, nogil=True, fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
+@inner(fastmath={"contract", "reassoc", "nsz"}, error_model="numpy")
 def positive_sum(values, n):  # type: ignore[no-untyped-def]
     """Return the sum of values[:n]."""
     total = 0.0
@@ -141,7 +142,7 @@ def positive_sum(values, n):  # type: ignore[no-untyped-def]
     return total
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def weigh(scores, row, normalizer, ids, start, n, values, sums):  # type: ignore[no-untyped-def]
     """Exponentiate the log probabilities of ids[start:start + n], shifted if they are all tiny.
 
@@ -158,7 +159,7 @@ def weigh(scores, row, normalizer, ids, start, n, values, sums):  # type: ignore
     return reweigh(scores, row, normalizer, ids, start, n, values, sums)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def reweigh(scores, row, normalizer, ids, start, n, values, sums):  # type: ignore[no-untyped-def]
     """Exponentiate anew what has a positive value, shifted by the largest; as ``weigh``."""
     top = -np.inf
@@ -173,7 +174,7 @@ def reweigh(scores, row, normalizer, ids, start, n, values, sums):  # type: igno
     return top - normalizer, exponentiate(values, n, sums)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def log_rest(  # type: ignore[no-untyped-def]
     scores, row, normalizer, ids, start, n, shift, values, sums
 ):
@@ -188,7 +189,7 @@ def log_rest(  # type: ignore[no-untyped-def]
     return shift + math.log(total) if total > 0.0 else -np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def place_of(ids, start, n, wanted):  # type: ignore[no-untyped-def]
     """Return how many of the sorted ids[start:start + n] are below an id.
 
@@ -204,7 +205,7 @@ def place_of(ids, start, n, wanted):  # type: ignore[no-untyped-def]
     return low
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def end_mass(ids, start, n, end_ids, values):  # type: ignore[no-untyped-def]
     """Return the sum of the values of the end ids among the sorted ids[start:start + n]."""
     mass = 0.0
@@ -215,7 +216,7 @@ def end_mass(ids, start, n, end_ids, values):  # type: ignore[no-untyped-def]
     return mass
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def log_end_mass(  # type: ignore[no-untyped-def]
     scores, row, normalizer, ids, start, n, end_ids, shift, values
 ):
@@ -227,7 +228,7 @@ def log_end_mass(  # type: ignore[no-untyped-def]
     return log_sum(scores, row, end_ids) - normalizer if mass > 0.0 else -np.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def log_sum(scores, row, ids):  # type: ignore[no-untyped-def]
     """Return log of the sum of exp of some scores of a row, -inf for none."""
     top = -np.inf

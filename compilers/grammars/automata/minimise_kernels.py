@@ -5,12 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
+
+from cdec.core.kernels import inner, kernel
 
 _MULTIPLIER = np.uint64(0xFF51AFD7ED558CCD)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def predecessors(delta: Any) -> Any:
     """Return (sources int32, offsets int64[n + 1]): the states with an edge into each state.
 
@@ -39,7 +40,7 @@ def predecessors(delta: Any) -> Any:
     return sources, offsets[: n + 1]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def reach(sources: Any, offsets: Any, labels: Any) -> Any:
     """Say in bool[n] which states have a label or can reach one."""
     n = len(labels)
@@ -62,7 +63,7 @@ def reach(sources: Any, offsets: Any, labels: Any) -> Any:
     return found
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _signatures(delta: Any, own: Any, blocks: Any, dirty: Any, count: int, signatures: Any) -> None:
     """Hash ``own`` of each of ``dirty[:count]`` and the blocks of its successors."""
     for i in range(count):
@@ -77,7 +78,7 @@ def _signatures(delta: Any, own: Any, blocks: Any, dirty: Any, count: int, signa
         signatures[i] = value
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _same(delta: Any, own: Any, blocks: Any, a: int, b: int) -> bool:
     """Say whether two states have equal ``own`` and successors in equal blocks."""
     if own[a] != own[b]:
@@ -89,7 +90,7 @@ def _same(delta: Any, own: Any, blocks: Any, a: int, b: int) -> bool:
     return True
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _group(
     delta: Any, own: Any, blocks: Any, dirty: Any, count: int, signatures: Any, table: Any,
     group_of: Any, sizes: Any,
@@ -125,7 +126,7 @@ def _group(
     return groups
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def same_successors(delta: Any, blocks: Any) -> Any:
     """Number the states whose successors are in equal blocks alike, by first state: int32[n]."""
     n = len(blocks)
@@ -136,7 +137,7 @@ def same_successors(delta: Any, blocks: Any) -> Any:
     return group_of
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _name_groups(
     group_blocks: Any, group_sizes: Any, groups: int, sizes: Any, num_blocks: int, scratch: Any,
     names: Any,
@@ -168,7 +169,7 @@ def _name_groups(
     return num_blocks
 
 
-@njit(cache=True, nogil=True)
+@inner
 def _mark_sources(
     renamed: Any, count: int, sources: Any, offsets: Any, is_dirty: Any, dirty: Any
 ) -> int:
@@ -185,7 +186,7 @@ def _mark_sources(
     return marked
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def refine(
     delta: Any, sources: Any, offsets: Any, blocks: Any, num_blocks: int, rounds: int
 ) -> None:
@@ -225,7 +226,7 @@ def refine(
         count = _mark_sources(renamed, changed, sources, offsets, is_dirty, dirty)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def number_states(delta: Any, starts: Any) -> Any:
     """Number states in breadth-first order from ``starts``.
 

@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core.kernels import inner, kernel
 
 _LENGTH_ALLOWED = 64
 """Numbers in all rows together for each row that is allowed: a bound on memory."""
@@ -30,7 +31,7 @@ class Rows(NamedTuple):
     used: NDArray[np.int64]
 
 
-@njit(cache=True, nogil=True)
+@inner
 def hash_row(row: Any, length: int) -> Any:
     """Return a 64-bit hash of ``row[:length]``."""
     value = np.uint64(length + 1)
@@ -40,7 +41,7 @@ def hash_row(row: Any, length: int) -> Any:
     return value
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def intern_row(row: Any, length: int, rows: Rows) -> int:
     """Return the number of ``row[:length]`` int32, adding it if it is new; the caller made room."""
     pool, offsets, table, used = rows
@@ -68,7 +69,7 @@ def intern_row(row: Any, length: int, rows: Rows) -> int:
     return int(number)
 
 
-@njit(cache=True, nogil=True)
+@inner
 def sort_row(row: Any, length: int) -> None:
     """Sort ``row[:length]`` in place (Shell 1959); much sooner compiled than numba's own sort."""
     gap = length // 2
@@ -82,7 +83,7 @@ def sort_row(row: Any, length: int) -> None:
         gap = 1 if gap == 2 else gap * 5 // 11
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_table(pool: Any, offsets: Any, count: int, table: Any) -> None:
     mask = np.uint64(len(table) - 1)
     for number in range(count):

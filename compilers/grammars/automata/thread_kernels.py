@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.row_store import Rows, intern_row, sort_row
-from cdec.core.kernels import inner
+from cdec.core.kernels import inner, kernel
 
 DONE = 0
 FULL = 1
@@ -80,7 +79,7 @@ def _after(
     return length
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_threads(
     threads: Threads,
     prioritised: bool,

@@ -10,11 +10,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.row_store import Rows, intern_row
-from cdec.core.kernels import inner
+from cdec.core.kernels import inner, kernel
 
 DONE = 0
 FULL = 1
@@ -45,7 +44,7 @@ class Retyping(NamedTuple):
     result: NDArray[np.int32]
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def union_edges(byte_classes: Any, bytes_of: Any, rows: Any, widths: Any, bases: Any) -> Any:
     """Return (offsets, kinds, targets) of all automata.
 
@@ -91,7 +90,7 @@ def _successors(members: Any, edges: Any, begins: Any) -> Any:
     return codes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def compete(codes: Any, edges: Any, retyping: Any, present: Any, stamp: int) -> int:
     """Cut what loses from ``codes``, in place; return how many are left.
 
@@ -120,7 +119,7 @@ def compete(codes: Any, edges: Any, retyping: Any, present: Any, stamp: int) -> 
     return kept
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def step_scanner(
     edges: Edges,
     retyping: Retyping,
@@ -166,7 +165,7 @@ def step_scanner(
     return DONE
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def completed(edges: Any, retyping: Any, competing: bool, pool: Any, offsets: Any) -> Any:
     """Return (match_offsets int64[n + 1], match_terminals int32): what each state completes."""
     n = len(offsets) - 1

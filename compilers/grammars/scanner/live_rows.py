@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.row_store import Rows, RowStore, intern_row, sort_row
-from cdec.core.kernels import inner
+from cdec.core.kernels import inner, kernel
 
 _DONE = 0
 _FULL = 1
@@ -66,7 +65,7 @@ def live_rows(
     return row_of[graph.component], offsets.astype(np.int32), terminals.copy()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _components(delta: Any) -> Any:
     """Return (component int32[n], members int32[n], begins int64[components + 1]).
 
@@ -135,7 +134,7 @@ def _collect(values: Any, seen: Any, stamp: int, out: Any, count: int) -> int:
     return count
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _union_rows(graph: _Graph, row_of: Any, seen: Any, rows: Rows, progress: Any) -> int:
     """Number the row of every component from ``progress[0]`` on; FULL: make room and call again."""
     delta, match_offsets, match_terminals, component, members, begins = graph

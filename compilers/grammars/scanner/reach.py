@@ -5,14 +5,15 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core.kernels import kernel
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.scanner.build import Scanner
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def mark_ahead(
     delta: NDArray[np.int32],
     letter: NDArray[np.int32],

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 
 from cdec.compilers.grammars.automata.row_store import Rows, intern_row
+from cdec.core.kernels import kernel
 
 DONE, FULL, UNKNOWN = 0, 1, 2
 """What ends a call: all pairs followed, larger arrays wanted, a set of ends wanted."""
@@ -15,7 +15,7 @@ STOPS, PLAIN, COMPLETES = 0, 1, 2
 """What entering a scanner state means: nothing more can complete; later only; a terminal ends."""
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def add_pairs(states: Any, ends: Any, rows: Rows) -> None:
     """Number the pairs of ``states`` and ``ends`` int32[n]; the caller made room."""
     row = np.empty(2, np.int32)
@@ -24,7 +24,7 @@ def add_pairs(states: Any, ends: Any, rows: Rows) -> None:
         intern_row(row, 2, rows)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def follow_pairs(
     delta: Any, meaning: Any, live_row: Any, both: Any, rows: Rows, follow: Any, progress: Any
 ) -> int:

@@ -13,10 +13,10 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.core import kernels
+from cdec.core.kernels import kernel
 
 # Columns of Arena.walks; Arena.outcomes has the first two.
 FIRST, COUNT, FLAGS, OUTCOME = 0, 1, 2, 3
@@ -149,7 +149,7 @@ def mixed(value: Any, item: Any) -> Any:
     return value ^ (value >> _SHIFT)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def fill_table(hashes: Any, used: int, table: Any) -> None:
     """Enter rows 0..used into an empty open-addressing table."""
     last = np.uint64(len(table) - 1)
@@ -198,7 +198,7 @@ def intern_path(arena: Arena, parent: int, terminal: int, byte: int, following: 
     return int(node)
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def intern_walk(arena: Arena, n: int, flags: int) -> int:
     """Return the number of the walk state whose list is ``scratch[:n]``, new or known."""
     walks, hashes, table, counts = arena.walks, arena.walk_hashes, arena.walk_table, arena.counts

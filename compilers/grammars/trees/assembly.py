@@ -7,7 +7,6 @@ from itertools import pairwise
 from typing import Any, NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.trees.tables import (
@@ -27,7 +26,7 @@ from cdec.compilers.grammars.trees.tables import (
     VERIFY_END,
     TreeOutput,
 )
-from cdec.core.kernels import inner
+from cdec.core.kernels import inner, kernel
 
 
 class _Joined(NamedTuple):
@@ -211,7 +210,7 @@ def _same_tree(joined: _Joined, a: int, b: int) -> bool:
     )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _compare_trees(joined: _Joined, order: Any, same: Any, alike: Any) -> None:
     """Write which trees equal the first of their hash."""
     for i in range(len(order)):

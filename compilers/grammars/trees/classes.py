@@ -5,7 +5,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.minimise_kernels import (
@@ -13,6 +12,7 @@ from cdec.compilers.grammars.automata.minimise_kernels import (
     refine,
     same_successors,
 )
+from cdec.core.kernels import kernel
 
 
 def classes_within(
@@ -51,7 +51,7 @@ def classes_within(
     return found
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def classes_below(classes: Any, depth: Any, below: Any, height: Any) -> None:
     """Write for every node the classes on edges below it and the number of levels there.
 
@@ -75,7 +75,7 @@ def classes_below(classes: Any, depth: Any, below: Any, height: Any) -> None:
             held = level
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def longest_inside(delta: Any, classes: Any, depth: Any, skip: Any) -> Any:
     """Return, by a token's first class, how many of its bytes the terminal under way can read.
 

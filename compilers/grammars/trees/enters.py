@@ -5,8 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core.kernels import kernel
 
 
 def find_enters(
@@ -46,7 +47,7 @@ def find_enters(
     return offsets, entered, chosen
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _list_enters(parts: Any, seen: Any, offsets: Any, entered: Any) -> None:
     """Count the states entered into ``offsets[1:]``, or write them where there is room."""
     delta, context_start, after_offsets, after_contexts, useful = parts
@@ -70,7 +71,7 @@ def _list_enters(parts: Any, seen: Any, offsets: Any, entered: Any) -> None:
             entered[at : at + n].sort()
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _choose_classes(parts: Any, offsets: Any, entered: Any, last: Any, chosen: Any) -> None:
     """Write for every state entered the smallest class that asks the same question."""
     delta, context_start, after_offsets, after_contexts, _ = parts

@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.trees.arena import COUNT, FIRST, PARENT, ROOT, VERIFY, Arena, inner
@@ -41,6 +40,7 @@ from cdec.compilers.grammars.trees.tables import (
 )
 from cdec.compilers.grammars.trees.walk_kernels import DONE, TOO_MANY_NODES, WalkTrie, walk_tokens
 from cdec.compilers.grammars.trees.walk_steps import WalkScanner
+from cdec.core.kernels import kernel
 
 NEED_OUTPUT = 3
 """A batch's end besides those of a walk: larger output tables wanted."""
@@ -196,7 +196,7 @@ def _write_tree(
     return True
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def build_batch(
     scanner: WalkScanner,
     trie: WalkTrie,

@@ -12,10 +12,10 @@ from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.core.files.cache import CacheFolder
+from cdec.core.kernels import kernel
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -129,7 +129,7 @@ def _block_keys(
     return key, used
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _shared_lengths(data: Any, starts: Any, ids: Any, shared: Any) -> int:
     """Write each token's common prefix with the one before it; return the number of nodes."""
     nodes = 0
@@ -146,7 +146,7 @@ def _shared_lengths(data: Any, starts: Any, ids: Any, shared: Any) -> int:
     return nodes
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _fill_nodes(data: Any, starts: Any, ids: Any, shared: Any, open_nodes: Any, trie: Any) -> None:
     """Write the nodes; ``open_nodes[d]`` is the node under way at depth d + 1."""
     node_byte, depth, skip, token_offsets = trie

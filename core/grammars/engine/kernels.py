@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.indents import beneath, first_stack
@@ -41,7 +39,7 @@ from cdec.core.grammars.engine.states import (
     state_mask,
     step_token,
 )
-from cdec.core.kernels import inner
+from cdec.core.kernels import inner, kernel
 
 
 @inner
@@ -49,7 +47,7 @@ def _lacks(s: int, e: int) -> bool:
     return get(s, NEED) != 0 or get(e, NEED) != 0
 
 
-@njit("int64(int64[::1])", cache=True)
+@kernel(signature="int64(int64[::1])", nogil=False)
 def start(header: Any) -> Any:
     """Return the state before the first byte, -1 after a lack of room."""
     s = header.ctypes.data
@@ -67,7 +65,7 @@ def start(header: Any) -> Any:
     return intern_state(s, e, 1)
 
 
-@njit("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64)", cache=True)
+@kernel(signature="int64(int64[::1], int64[::1], int64[::1], int64[::1], int64)", nogil=False)
 def advance(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
     """Write the state after ``tokens[i]`` from ``states[i]``, int64[n], from row ``first`` on."""
     s = header.ctypes.data
@@ -81,7 +79,9 @@ def advance(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
     return len(states)
 
 
-@njit("int64(int64[::1], int64[::1], int64[:, ::1], boolean[:, ::1], int64)", cache=True)
+@kernel(
+    signature="int64(int64[::1], int64[::1], int64[:, ::1], boolean[:, ::1], int64)", nogil=False
+)
 def check(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
     """Say in ``out`` bool[n, M] which of ``tokens`` int64[n, M] are allowed; no state is made."""
     s = header.ctypes.data
@@ -105,7 +105,7 @@ def check(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
     return len(states)
 
 
-@njit("int64(int64[::1], int64[::1], int32[:, ::1], int64)", cache=True)
+@kernel(signature="int64(int64[::1], int64[::1], int32[:, ::1], int64)", nogil=False)
 def fill_mask(header: Any, states: Any, mask: Any, first: Any) -> Any:
     """Write the masks of ``states`` int64[n] to ``mask`` int32[n, words], i >= ``first``."""
     s = header.ctypes.data
@@ -136,7 +136,7 @@ def fill_mask(header: Any, states: Any, mask: Any, first: Any) -> Any:
     return len(states)
 
 
-@njit("int64(int64[::1], int64[::1], boolean[::1], int64)", cache=True)
+@kernel(signature="int64(int64[::1], int64[::1], boolean[::1], int64)", nogil=False)
 def is_complete(header: Any, states: Any, out: Any, first: Any) -> Any:
     """Say in ``out`` bool[n] where the text may end (or has)."""
     s = header.ctypes.data
@@ -150,7 +150,7 @@ def is_complete(header: Any, states: Any, out: Any, first: Any) -> Any:
     return len(states)
 
 
-@njit("int64(int64[::1], int64[::1], int64[::1], int32[::1], int64)", cache=True)
+@kernel(signature="int64(int64[::1], int64[::1], int64[::1], int32[::1], int64)", nogil=False)
 def count_allowed(header: Any, states: Any, counts: Any, only: Any, first: Any) -> Any:
     """Write how many tokens and end ids are allowed, and the only one (-1: none, or several)."""
     s = header.ctypes.data
@@ -174,7 +174,7 @@ def count_allowed(header: Any, states: Any, counts: Any, only: Any, first: Any) 
     return len(states)
 
 
-@njit("int64(int64[::1], int64[::1], int64[::1], int32[::1], int64)", cache=True)
+@kernel(signature="int64(int64[::1], int64[::1], int64[::1], int32[::1], int64)", nogil=False)
 def fill_allowed(header: Any, states: Any, offsets: Any, ids: Any, first: Any) -> Any:
     """Write the allowed tokens to ``ids``, ascending, end ids at their places.
 
@@ -209,7 +209,10 @@ def fill_allowed(header: Any, states: Any, offsets: Any, ids: Any, first: Any) -
     return len(states)
 
 
-@njit("int64(int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64)", cache=True)
+@kernel(
+    signature="int64(int64[::1], int64[::1], uint8[::1], int64[::1], int64[::1], int64)",
+    nogil=False,
+)
 def advance_bytes(header: Any, states: Any, text: Any, offsets: Any, out: Any, first: Any) -> Any:
     """Write the state after the bytes ``text[offsets[i]:offsets[i + 1]]``, int64[n]."""
     s = header.ctypes.data
@@ -229,7 +232,7 @@ def advance_bytes(header: Any, states: Any, text: Any, offsets: Any, out: Any, f
     return len(states)
 
 
-@njit("void(int64[::1], int64[::1], int64[::1])", cache=True)
+@kernel(signature="void(int64[::1], int64[::1], int64[::1])", nogil=False)
 def speculation_keys(header: Any, states: Any, out: Any) -> Any:
     """Hash the first reading of each state: its scanner state and the top three LR states."""
     s = header.ctypes.data
@@ -253,7 +256,7 @@ def speculation_keys(header: Any, states: Any, out: Any) -> Any:
         out[i] = key & 0x7FFFFFFFFFFFFFFF
 
 
-@njit("int64(int64[::1], int64, int64)", cache=True)
+@kernel(signature="int64(int64[::1], int64, int64)", nogil=False)
 def takes(header: Any, stack: Any, terminal: Any) -> Any:
     """Say whether a stack can shift a terminal (1 or 0); -1 after a lack of room."""
     e = get(header.ctypes.data, f.ENGINE)
@@ -261,7 +264,7 @@ def takes(header: Any, stack: Any, terminal: Any) -> Any:
     return -1 if get(e, NEED) != 0 else int(result)
 
 
-@njit("int64(int64[::1], int64[::1], int64[::1], int64[::1], int64)", cache=True)
+@kernel(signature="int64(int64[::1], int64[::1], int64[::1], int64[::1], int64)", nogil=False)
 def automaton_steps(header: Any, states: Any, lr_states: Any, out: Any, first: Any) -> Any:
     """Write the state after reading ``lr_states[i]`` in ``states[i]`` of the automaton of masks.
 
@@ -276,7 +279,7 @@ def automaton_steps(header: Any, states: Any, lr_states: Any, out: Any, first: A
     return len(states)
 
 
-@njit("int64(int64[::1], int64)", cache=True)
+@kernel(signature="int64(int64[::1], int64)", nogil=False)
 def restore(header: Any, first: Any) -> Any:
     """Take over the automaton of the artifact, from one of its parts on; return how many are done.
 

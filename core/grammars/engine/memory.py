@@ -6,7 +6,6 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.core.grammars.engine.pointers import (
@@ -19,11 +18,12 @@ from cdec.core.grammars.engine.pointers import (
     size,
     uint8s,
 )
+from cdec.core.kernels import kernel
 
 __all__ = ["Memory"]
 
 
-@njit("void(int64[::1], int64, int64[::1], int64[::1])", cache=True)
+@kernel(signature="void(int64[::1], int64, int64[::1], int64[::1])", nogil=False)
 def rehash(header: Any, table: int, keys: Any, values: Any) -> None:
     """Move a table's entries into new arrays (filled with EMPTY) and point the header at them."""
     base = header.ctypes.data
@@ -40,7 +40,7 @@ def rehash(header: Any, table: int, keys: Any, values: Any) -> None:
     header[slot + 3], header[slot + 4] = values.ctypes.data, len(values)
 
 
-@njit("void(int64[::1], int64, uint8[::1], int64)", cache=True)
+@kernel(signature="void(int64[::1], int64, uint8[::1], int64)", nogil=False)
 def adopt(header: Any, field: int, array: Any, itemsize: int) -> None:
     """Copy a field's elements into a longer array and point the header at it.
 

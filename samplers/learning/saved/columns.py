@@ -11,11 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from cdec.core.constraint import DONE
 from cdec.core.errors import ArtifactInvalidError
+from cdec.core.kernels import kernel
 from cdec.samplers.learning.tree import kernels
 from cdec.samplers.learning.tree.kernels import EXACT, NIL, TERMINAL
 from cdec.samplers.learning.tree.prefix_tree import NOBODY
@@ -217,7 +217,7 @@ def _require(holds: bool, what: str, path: str = "") -> None:
         )
 
 
-@njit(cache=True, nogil=True)
+@kernel
 def _level_order(root, first_child, next_sibling):  # type: ignore[no-untyped-def]
     """Return the nodes below ``root``, itself first, level by level, int64[n]."""
     found = np.empty(1024, np.int64)

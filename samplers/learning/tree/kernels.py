@@ -11,8 +11,9 @@ import math
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from cdec.core.kernels import inner, kernel
 
 NIL = -1
 """No node, no vector."""
@@ -46,7 +47,7 @@ class Arrivals(NamedTuple):
     flags: NDArray[np.uint8]
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def visit(arrivals, nodes, is_new):  # type: ignore[no-untyped-def]
     """Record the prefixes that ``Arrivals`` describe in the tree's ``Nodes``.
 
@@ -80,7 +81,7 @@ def visit(arrivals, nodes, is_new):  # type: ignore[no-untyped-def]
         node_bound[node] = min(0.0, log_mass[i])
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@inner(error_model="numpy")
 def bound_of(  # type: ignore[no-untyped-def]
     node, mass, bound, edge, flags, first_child, next_sibling, rounding
 ):
@@ -113,7 +114,7 @@ def bound_of(  # type: ignore[no-untyped-def]
     return min(0.0, peak + math.log(total)) if total > 0.0 else -math.inf
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def update(order, nodes, rounding):  # type: ignore[no-untyped-def]
     """Recompute the bounds of contexts ``order`` (int64[n], children before their parents)."""
     mass, bound, edge, flags = nodes.mass, nodes.bound, nodes.edge, nodes.flags
@@ -122,7 +123,7 @@ def update(order, nodes, rounding):  # type: ignore[no-untyped-def]
         bound[node] = bound_of(node, mass, bound, edge, flags, first_child, next_sibling, rounding)
 
 
-@njit(cache=True, nogil=True, error_model="numpy")
+@kernel(error_model="numpy")
 def with_ancestors(nodes, parent, flags):  # type: ignore[no-untyped-def]
     """Return ``nodes`` (int64[n]) and all nodes above them, each once."""
     found = np.empty(max(16, 2 * len(nodes)), np.int64)
