@@ -148,7 +148,8 @@ class _Counting:
         for number, (state, count) in enumerate(self._pairs):
             if number not in met:
                 same[number] = self._old.context_start[0]
-            elif 0 <= count <= self._columns:
+            elif count not in (_NONE, self._over):
+                # Those of columns more are met within trees alone, and need none.
                 same[number] = self._number[state, self._over + 1]
         return same
 

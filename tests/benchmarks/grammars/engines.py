@@ -74,14 +74,20 @@ class Cdec:
     def compile(self, workload: dict[str, Any]) -> float:
         """Compile a workload once more; return milliseconds."""
         begin = self._now()
-        self._compile(workload["lark"], workload["lexer"])
+        self._compile(workload["lark"], workload["lexer"], workload.get("indenter"))
         return (self._now() - begin) / 1e6
 
-    def _compile(self, source: str, lexer: Any = None) -> Any:
+    def _compile(self, source: str, lexer: Any = None, indenter: str | None = None) -> Any:
         from cdec.compilers import compile_grammar
 
         return compile_grammar(
-            source, self.vocabulary, self.path, lexer=lexer, max_whitespace=None, force=True
+            source,
+            self.vocabulary,
+            self.path,
+            lexer=lexer,
+            indenter=indenter,
+            max_whitespace=None,
+            force=True,
         )
 
     def _open(self) -> None:

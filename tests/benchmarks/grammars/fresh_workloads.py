@@ -1,13 +1,15 @@
-"""Four more workloads, of documents of 500 tokens and more: GraphQL, Lua, SQL, a Python subset.
+"""Five more workloads, of documents of 500 tokens and more: GraphQL, Lua, SQL, a Python subset.
 
 Their grammars and documents lie in ``fresh/``; a line of equals signs separates documents.
 Names and keywords collide in all of them, in GraphQL and Lua under every segmentation
-(``dynamic``). Python's documents are plain; its grammar wants blocks marked (``marked``).
+(``dynamic``). Python's documents are plain; its grammar wants blocks marked (``marked``), as peers
+can read them; in ``python_blocks`` the documents are as they stand, and an indenter reads them.
 """
 
 from __future__ import annotations
 
 import io
+import re
 import tokenize
 from functools import cache
 from pathlib import Path
@@ -22,16 +24,33 @@ shifting; by default that grammar would be read with every segmentation."""
 @cache
 def fresh_workloads() -> dict[str, dict[str, Any]]:
     """Return the workloads by name: ``docs``, ``lark`` and ``lexer``."""
-    found = {}
+    found: dict[str, dict[str, Any]] = {}
     for name, lexer in _LEXERS.items():
-        text = (_FOLDER / f"{name}.txt").read_text(encoding="utf-8")
-        documents = [document + "\n" for document in text.removesuffix("\n").split("\n=====\n")]
+        documents = _documents(name)
         found[name] = {
             "lark": (_FOLDER / f"{name}.lark").read_text(encoding="utf-8"),
             "lexer": lexer,
             "docs": [marked(text) for text in documents] if name == "python" else documents,
         }
+    found["python_blocks"] = {
+        "lark": unmarked(found["python"]["lark"]),
+        "lexer": "contextual",
+        "indenter": "python",
+        "docs": _documents("python"),
+    }
     return found
+
+
+def _documents(name: str) -> list[str]:
+    text = (_FOLDER / f"{name}.txt").read_text(encoding="utf-8")
+    return [document + "\n" for document in text.removesuffix("\n").split("\n=====\n")]
+
+
+def unmarked(grammar: str) -> str:
+    """Return a grammar that marks blocks as one that declares them."""
+    plain, count = re.subn('(?m)^(_INDENT|_DEDENT): ".."$', r"%declare \1", grammar)
+    assert count == 2
+    return plain
 
 
 def marked(program: str) -> str:

@@ -7,16 +7,18 @@ from typing import Any
 import pytest
 from lark import Lark
 from lark.exceptions import LarkError
+from lark.indenter import PythonIndenter
 
 from tests.benchmarks.grammars.fresh_workloads import fresh_workloads, marked
 
-NAMES = ("graphql", "lua", "sql", "python")
+NAMES = ("graphql", "lua", "sql", "python", "python_blocks")
 
 
 def parser_of(load: dict[str, Any]) -> Lark:
     """Return lark's parser in the lexer that the workload is compiled with."""
     parser = "earley" if load["lexer"] == "dynamic" else "lalr"
-    return Lark(load["lark"], parser=parser, lexer=load["lexer"])
+    postlex = PythonIndenter() if load.get("indenter") else None
+    return Lark(load["lark"], parser=parser, lexer=load["lexer"], postlex=postlex)
 
 
 @pytest.mark.parametrize("name", NAMES)

@@ -25,22 +25,30 @@ from tests.core.grammars.engine.engine_cases import COMMENTS, JSON, byte_vocabul
 from tests.forging import arrays_of, metadata_of, pretend_verified, rebuild
 from tests.guarded import faults, guarded
 
-LEXERS = {"contextual": JSON, "dynamic": COMMENTS}
+BLOCKS = (
+    'start: (NAME _NEWLINE | "(" NAME ")" ":" _NEWLINE _INDENT start _DEDENT)*\nNAME: /x+/\n'
+    "_NEWLINE: /(\\n *)+/\n%declare _INDENT _DEDENT\n"
+)
+KINDS_OF: dict[str, tuple[str, dict[str, Any]]] = {
+    "contextual": (JSON, {"lexer": "contextual"}),
+    "dynamic": (COMMENTS, {"lexer": "dynamic"}),
+    "indented": (BLOCKS, {"indenter": "columns=4"}),
+}
+"""Grammars by name, and what they are compiled with."""
 FREE = {"context_start": {-1, 1}, "live_offsets": {1}, "automaton_part_offsets": {1}}
 """Columns that may be shorter or longer by one: no other column counts what they number."""
 
 
 @pytest.fixture(scope="module")
 def artifacts(good: bytes, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
-    """A set with a dense mask, and a grammar of each parser."""
+    """A set with a dense mask, a grammar of each parser, and one with an indenter."""
     folder = tmp_path_factory.mktemp("artifacts")
-    for lexer in ("contextual", "dynamic"):
-        path = folder / lexer
-        vocabulary = byte_vocabulary(('{"', "],", "/*"))
-        options = GrammarOptions(lexer=lexer)
-        columns, metadata, _ = build_grammar(LEXERS[lexer], vocabulary, options, path)
-        write_artifact(path, "grammar", columns, metadata)
-    return {"set": good} | {name: (folder / name).read_bytes() for name in LEXERS}
+    for name, (source, given) in KINDS_OF.items():
+        vocabulary = byte_vocabulary(('{"', "],", "/*", "):\n ", "\nx"))
+        options = GrammarOptions(**given)
+        columns, metadata, _ = build_grammar(source, vocabulary, options, folder / name)
+        write_artifact(folder / name, "grammar", columns, metadata)
+    return {"set": good} | {name: (folder / name).read_bytes() for name in KINDS_OF}
 
 
 def test_a_dense_mask_of_other_children_is_refused(good: bytes) -> None:
@@ -78,6 +86,7 @@ def test_set_options_of_another_kind_are_refused(good: bytes, key: str, changed:
         ("cdec.options", {"max_whitespace": "8"}),
         ("cdec.options", {"max_whitespace": 10**9}),
         ("cdec.options", {"blanks": 3}),
+        ("cdec.options", {"indenter": 3}),
         ("cdec.options", {"lexer": ["dynamic"]}),
         ("cdec.names", {"terminals": 3}),
         ("cdec.names", {"patterns": [None]}),
@@ -141,7 +150,7 @@ def test_groups_hold_no_end_id_and_no_padding(artifacts: Mapping[str, bytes], ki
             verify_bytes(rebuild(artifacts[kind], {"dense_masks": masks}), KINDS)
 
 
-@pytest.mark.parametrize("kind", ["set", "contextual", "dynamic"])
+@pytest.mark.parametrize("kind", ["set", *KINDS_OF])
 def test_lengths_are_compared_even_where_a_file_is_called_verified(
     artifacts: Mapping[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -178,7 +187,7 @@ def test_memory_that_others_may_write_to_is_not_believed(
     assert calls == [str(path)]
 
 
-@pytest.mark.parametrize("kind", ["set", "contextual", "dynamic"])
+@pytest.mark.parametrize("kind", ["set", *KINDS_OF])
 @pytest.mark.parametrize("at_end", [True, False])
 def test_no_contents_lead_a_kernel_out_of_its_arrays(
     artifacts: Mapping[str, bytes], monkeypatch: pytest.MonkeyPatch, kind: str, at_end: bool

@@ -21,7 +21,7 @@ from tests.core.grammars.engine.engine_cases import constraint_of
 from tests.laws.grammar_cases import byte_vocabulary, compiled
 from tests.laws.stepping import assert_masks_are_steps, assert_masks_are_steps_along
 
-_LETTERS = {"graphql": 40, "lua": 260, "sql": 260, "python": 300}
+_LETTERS = {"graphql": 40, "lua": 260, "sql": 260, "python": 300, "python_blocks": 300}
 """How much of the first document is followed; names and keywords collide in all."""
 
 
@@ -33,7 +33,8 @@ def vocabulary() -> Vocabulary:
 @pytest.mark.parametrize("name", _LETTERS)
 def test_masks_are_steps_along_documents(name: str, vocabulary: Vocabulary, tmp_path: Path) -> None:
     load, rng = fresh_workloads()[name], np.random.default_rng(11)
-    session = compiled(load["lark"], tmp_path, vocabulary, lexer=load["lexer"]).session("cpu")
+    options = {"lexer": load["lexer"], "indenter": load.get("indenter")}
+    session = compiled(load["lark"], tmp_path, vocabulary, **options).session("cpu")
     document = vocabulary.encode([load["docs"][0][: _LETTERS[name]]])[0]
     assert_masks_are_steps_along(session, [document], vocabulary, rng, detours=8)
 

@@ -32,6 +32,8 @@ def compute_first(e: int, at: int, blocks: int) -> int:
 
     It is the tree's own where nothing in the tree asks for blocks. Cost: O(nodes and branches).
     """
+    if at < 0 or at >= get(e, f.SCANNER_STATES):
+        return 0
     tree, column = int32s(e, f.TREE_OF_STATE)[at], 0
     if tree < 0 or tree >= get(e, f.TREES):
         return 0
@@ -99,8 +101,10 @@ def _row_above(e: int, row: int, blocks: int, column: int) -> int:
     PLAIN: the row itself; DROPPED: something that brackets drop, so nothing is asked; FAILS: none.
     Where a line break alone can be one, those with blocks behind them say nothing more.
     """
+    if row >= get(e, f.LIVE_ROWS):
+        return FAILS
     low, high = span(int32s(e, f.LIVE_OFFSETS), row, size(e, f.LIVE_TERMINALS))
-    if row >= get(e, f.LIVE_ROWS) or not has_room(e, f.PART_TERMINALS, high - low):
+    if not has_room(e, f.PART_TERMINALS, high - low):
         return PLAIN
     listed, kept = int32s(e, f.LIVE_TERMINALS), int32s(e, f.PART_TERMINALS)
     start, count, is_same, has_line = used(e, f.PART_TERMINALS), 0, True, False
