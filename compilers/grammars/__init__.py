@@ -3,9 +3,9 @@
 Read ``compile`` first: its ``build_grammar`` calls the stages in order. ``source`` reads a text in
 the dialect that ``options`` names (rooms ``lark`` and ``ebnf``) into a ``definition.Grammar``;
 ``analysis`` removes rules that no text can use (``graphs``, ``nullable``); ``parser_choice`` builds
-the automata of terminals (``automata``) and the tables (``parser``); then ``scanner``,
-``indentation``, ``soundness`` and ``trees``; ``assemble`` lays out the columns and ``report`` says
-what was done.
-``child`` runs all of it in a process with limits. Only ``core`` is imported from outside, and
-other folders import ``compile``, ``options``, ``definition``, ``report`` and ``child``.
+the automata of terminals (``automata``, over ``states``) and the tables (``parser``); then
+``scanner``, ``indentation``, ``soundness`` and ``trees``; ``assemble`` lays out the columns and
+``report`` says what was done. ``child`` runs all of it in a process with limits. Only ``core`` is
+imported from outside, and other folders import ``compile``, ``options``, ``definition``, ``report``
+and ``child``.
 """

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import Grammar, Terminal
 from cdec.compilers.grammars.scanner.contexts import Contexts
-from cdec.core.grammars.columns import COLUMNS, no_automaton, no_indents
+from cdec.core.grammars.columns import COLUMNS, no_automaton, no_indents, no_loops
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.parser.tables import ParseTables
@@ -54,7 +54,7 @@ def assemble_grammar(
         "vocabulary_offsets": vocabulary.byte_offsets,
         "vocabulary_bytes": vocabulary.flat_bytes,
     }
-    parts |= {**no_automaton(), **no_indents(), **trees, **indents}
+    parts |= {**no_automaton(), **no_indents(), **no_loops(), **trees, **indents}
     return {
         name: np.ascontiguousarray(np.asarray(parts[name]).reshape(-1), np.dtype(kind))
         for name, kind in COLUMNS.items()

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, grammar_metadata
+from cdec.compilers.grammars.automata.counting import Counting
 from cdec.compilers.grammars.blanks import bound_blanks
 from cdec.compilers.grammars.definition import GrammarLimits, Lexer
 from cdec.compilers.grammars.indentation.lay_out import Indented, lay_out, unread_around
@@ -31,11 +32,13 @@ from cdec.compilers.grammars.precompute import precompute_masks
 from cdec.compilers.grammars.report import Clock, GrammarReport
 from cdec.compilers.grammars.scanner.build import build_scanner
 from cdec.compilers.grammars.scanner.contexts import find_contexts
+from cdec.compilers.grammars.scanner.loops import put_in
 from cdec.compilers.grammars.scanner.reach import states_with_fallback
 from cdec.compilers.grammars.soundness.coverage import require_spellable
 from cdec.compilers.grammars.soundness.parts import Parts
 from cdec.compilers.grammars.soundness.prove import prove
 from cdec.compilers.grammars.source import read_grammar
+from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
 from cdec.compilers.grammars.trees.build import build_trees
 from cdec.compilers.grammars.trees.token_trie import TokenTrie
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
@@ -157,13 +160,33 @@ def build_grammar(
     Raises:
         GrammarError, EncodingError, UntokenizableError, LimitError: As ``compile_grammar``.
     """
-    report, limits = GrammarReport(path), options.limits
-    clock = Clock(report, progress)
+    try:
+        return _build(source, vocabulary, options, Clock(GrammarReport(path), progress), True)
+    except UncountableError:
+        return _build(source, vocabulary, options, Clock(GrammarReport(path), progress), False)
+
+
+def _build(
+    source: str | bytes,
+    vocabulary: Vocabulary,
+    options: GrammarOptions,
+    clock: Clock,
+    counts: bool,
+) -> tuple[dict[str, NDArray[Any]], dict[str, str], GrammarReport]:
+    """Compile in memory; ``counts``: copies of counted repetitions may be left out for a while.
+
+    Raises:
+        UncountableError: They cannot be put in afterwards.
+    """
+    report, limits = clock.report, options.limits
     with clock.phase("read"):
         written = read_grammar(source, options)
         written, blanks, unbounded = bound_blanks(written, options.max_whitespace, limits)
     with clock.phase("tables"):
-        parser = choose_parser(written, written.lexer, limits)
+        # subtle: line breaks are cut by their columns, which are counts as well.
+        counts = counts and written.indenter is None
+        counting = Counting.of(written.terminals, vocabulary) if counts else None
+        parser = choose_parser(written, written.lexer, limits, counting)
         grammar, lexing = parser.grammar, parser.lexer != "dynamic"
         own = parser.automata[: len(parser.written.terminals)]
         require_spellable(parser.written, own, vocabulary)
@@ -185,6 +208,7 @@ def build_grammar(
             limits=limits,
             ignored=np.isin(np.arange(len(made.grammar.terminals)), sorted(made.grammar.ignored)),
             same_tree=laid.same_tree,
+            copies=made.scanner.copies,
         )
     arrays = assemble_grammar(
         made.grammar, made.contexts, made.scanner, made.tables, trees, vocabulary, laid.columns
@@ -193,6 +217,8 @@ def build_grammar(
         # What blocks are open decides masks with an indenter, and they are many.
         steps = 0 if options.indenter else options.precompute
         arrays |= precompute_masks(arrays, general=not lexing, steps=steps)
+    if made.scanner.copies is not None and lacks_some(made.scanner.copies):
+        arrays = put_in(arrays, made.scanner.copies)
     report.counts = count_parts(grammar, made.tables, arrays)
     report.precompute = options.precompute
     metadata = grammar_metadata(made.grammar, made.tables, vocabulary, report, source=options.name)
@@ -218,6 +244,8 @@ def _parts(
     looks_around = any(automaton.is_open for automaton in parser.automata)
     if indenter is not None and looks_around:
         raise unread_around(parser.grammar, parser.automata)
+    if looks_around and any(lacks_some(automaton.copies) for automaton in parser.automata):
+        raise UncountableError
     with clock.phase("scanner"):
         if looks_around:
             grammar, tables, contexts, scanner = refine(

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Any, Literal
 
 from cdec.core.errors import Notice
 from cdec.core.grammars.indenter import Indenter
@@ -150,8 +150,10 @@ class ByteAutomaton:
             accepting state on the path is where Python's ``re.match`` ends.
         is_open: What stands before or behind a text decides as well; the automaton has the texts
             that match in some surroundings.
+        copies: Of counted repetitions (``states.copies.Copies``); None where nothing is counted.
     """
 
     delta: object
     accepting: Sequence[bool] = field(default_factory=list)
     is_open: bool = False
+    copies: Any = None

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from cdec.compilers.grammars.analysis import analyse
+from cdec.compilers.grammars.automata.counting import Counting
 from cdec.compilers.grammars.automata.pattern_checks import ends_early
 from cdec.compilers.grammars.automata.surroundings import open_terminal
 from cdec.compilers.grammars.automata.terminal import compile_terminal, without_empty
@@ -22,6 +23,7 @@ from cdec.compilers.grammars.parser.tables import build_tables
 from cdec.compilers.grammars.scanner.ignoring import with_ignored_copies, with_keyword_copies
 from cdec.compilers.grammars.scanner.overlaps import without_overlaps
 from cdec.compilers.grammars.shifting import text_lost_by_shifting
+from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
 from cdec.core.errors import Notice
 from cdec.core.grammars.errors import (
     EmptyTerminalError,
@@ -35,6 +37,13 @@ if TYPE_CHECKING:
 
 ASKED_FOR = "asked for"
 """The reason of a lexer that was named, among ``lexer_reason``."""
+
+
+class Costs(NamedTuple):
+    """What tables and automata may cost, and what may be left out of them."""
+
+    limits: GrammarLimits
+    counting: Counting | None
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +72,12 @@ class ParserChoice:
     notices: tuple[Notice, ...] = ()
 
 
-def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) -> ParserChoice:
+def choose_parser(
+    grammar: Grammar,
+    lexer: Lexer | None,
+    limits: GrammarLimits,
+    counting: Counting | None = None,
+) -> ParserChoice:
     """Build tables and automata for a lexer, or for the first one that the grammar allows.
 
     Conflicts between shifting and reducing are decided for shifting, as lark does, where that
@@ -76,21 +90,23 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
         lexer: None: ``contextual`` where the grammar is LALR(1), or no text is found that shifting
             loses; else ``dynamic``.
         limits: Of tables and automata.
+        counting: What may be left out of counted repetitions; None: nothing.
 
     Raises:
         EmptyLanguageError: The start produces no text.
         GrammarConflictError: ``contextual`` or ``basic`` were asked for and it is not LALR(1).
         EmptyTerminalError: A terminal that matches the empty text under a lexer that cannot
             have it, or nothing else.
-        LimitError, RegexUnsupportedError: As ``build_tables`` and ``compile_terminal``.
+        LimitError, RegexUnsupportedError, UncountableError: As ``build_tables`` and
+            ``compile_terminal``.
     """
-    analysed = analyse(grammar)
+    analysed, costs = analyse(grammar), Costs(limits, counting)
     if grammar.indenter is not None:
         lexer = lexer or "contextual"  # there is no other way to read what it makes
     if lexer == "dynamic":
         is_ebnf = grammar.dialect == "ebnf"
         reason = "::= rules: every way to cut the text counts" if is_ebnf else ASKED_FOR
-        return _generalised(analysed, reason, limits, ())
+        return _generalised(analysed, reason, costs, ())
     # subtle: what lark's tables hold of rules that can never be completed decides what competes.
     grammar = analyse(grammar, keep_unproductive=True)
     try:
@@ -98,32 +114,34 @@ def choose_parser(grammar: Grammar, lexer: Lexer | None, limits: GrammarLimits) 
     except GrammarConflictError as conflict:
         if lexer is not None:
             raise
-        return _not_lalr(analysed, conflict.message, conflict.details, limits)
+        return _not_lalr(analysed, conflict.message, conflict.details, costs)
     hidden = hidden_left_recursive(analysed) if tables.resolved and lexer is None else []
     if hidden:
         why = f"{', '.join(hidden[:3])} can begin with itself behind something empty"
-        return _not_lalr(analysed, why, {"rules": hidden}, limits)
-    automata = _automata(grammar, tables, lexer, limits)
+        return _not_lalr(analysed, why, {"rules": hidden}, costs)
+    automata = _automata(grammar, tables, lexer, costs)
     lost = None
     if tables.resolved and lexer != "basic":
+        if any(lacks_some(automaton.copies) for automaton in automata):
+            raise UncountableError  # texts are spelled by the automata
         lost = text_lost_by_shifting(grammar, tables, automata)
     # subtle: `dynamic` does not follow terminals that look around; then lark's way is what is left.
     looks_around = any(automaton.is_open for automaton in automata)
     if lost is not None and lexer is None and not looks_around:
         why = f"where a rule could end or go on, going on as Lark does would refuse {lost!r}"
         try:
-            return _not_lalr(analysed, why, {"text": lost}, limits)
+            return _not_lalr(analysed, why, {"text": lost}, costs)
         except RegexUnsupportedError:
             pass  # a terminal that `dynamic` cannot read: the notice says what is lost
-    return _lalr(grammar, tables, automata, lexer, limits, lost)
+    return _lalr(grammar, tables, automata, lexer, costs, lost)
 
 
 def _automata(
-    grammar: Grammar, tables: ParseTables, lexer: Lexer | None, limits: GrammarLimits
+    grammar: Grammar, tables: ParseTables, lexer: Lexer | None, costs: Costs
 ) -> list[ByteAutomaton]:
     competing = grammar.everywhere.union(*tables.competing)
     return [
-        _lexed(terminal, limits, lexer == "basic" or number in competing)
+        _lexed(terminal, costs, lexer == "basic" or number in competing)
         for number, terminal in enumerate(grammar.terminals)
     ]
 
@@ -133,14 +151,14 @@ def _lalr(
     tables: ParseTables,
     automata: list[ByteAutomaton],
     lexer: Lexer | None,
-    limits: GrammarLimits,
+    costs: Costs,
     lost: str | None,
 ) -> ParserChoice:
     copied = with_keyword_copies(grammar, automata)
     if copied is not grammar:
         added = copied.terminals[len(automata) :]
-        automata += [_lexed(terminal, limits, True) for terminal in added]
-        grammar, tables = copied, build_tables(copied, generalised=False, limits=limits)
+        automata += [_lexed(terminal, costs, True) for terminal in added]
+        grammar, tables = copied, build_tables(copied, generalised=False, limits=costs.limits)
     reason = "the grammar is LALR(1)" if lexer is None else ASKED_FOR
     notices: tuple[Notice, ...] = ()
     if tables.resolved:
@@ -149,16 +167,14 @@ def _lalr(
     return ParserChoice(lexer or "contextual", reason, grammar, grammar, tables, automata, notices)
 
 
-def _not_lalr(
-    grammar: Grammar, why: str, details: dict[str, object], limits: GrammarLimits
-) -> ParserChoice:
+def _not_lalr(grammar: Grammar, why: str, details: dict[str, object], costs: Costs) -> ParserChoice:
     notice = Notice(
         "W_DYNAMIC_LEXER",
         "the grammar is not LALR(1), so every way to cut the text into terminals counts "
         f"(`lexer` dynamic): {why}",
         dict(details),
     )
-    return _generalised(grammar, "the grammar is not LALR(1)", limits, (notice,))
+    return _generalised(grammar, "the grammar is not LALR(1)", costs, (notice,))
 
 
 def _shift_notice(grammar: Grammar, tables: ParseTables, lost: str | None) -> Notice:
@@ -181,14 +197,14 @@ def _shift_notice(grammar: Grammar, tables: ParseTables, lost: str | None) -> No
 
 
 def _generalised(
-    grammar: Grammar, reason: str, limits: GrammarLimits, notices: tuple[Notice, ...]
+    grammar: Grammar, reason: str, costs: Costs, notices: tuple[Notice, ...]
 ) -> ParserChoice:
     grammar = with_ignored_copies(grammar)
     automata = []
     nullable, barren = set(), set()
     for number, terminal in enumerate(grammar.terminals):
         prioritised = ends_early(terminal)
-        automaton = compile_terminal(terminal, prioritised=prioritised, limits=limits)
+        automaton = _compiled(terminal, prioritised, costs)
         if automaton.is_open:
             raise open_terminal(terminal)
         if automaton.accepting[0]:
@@ -200,20 +216,26 @@ def _generalised(
             barren.add(number)
         automata.append(automaton)
     divided, parts, nullable_parts = without_overlaps(
-        grammar, automata, frozenset(nullable), limits
+        grammar, automata, frozenset(nullable), costs.limits
     )
     tables = build_tables(
         divided,
         generalised=True,
-        limits=limits,
+        limits=costs.limits,
         nullable_terminals=nullable_parts,
         barren_terminals=frozenset(barren),
     )
     return ParserChoice("dynamic", reason, grammar, divided, tables, parts, notices)
 
 
-def _lexed(terminal: Terminal, limits: GrammarLimits, competes: bool) -> ByteAutomaton:
-    automaton = compile_terminal(terminal, prioritised=True, limits=limits)
+def _compiled(terminal: Terminal, prioritised: bool, costs: Costs) -> ByteAutomaton:
+    return compile_terminal(
+        terminal, prioritised=prioritised, limits=costs.limits, counting=costs.counting
+    )
+
+
+def _lexed(terminal: Terminal, costs: Costs, competes: bool) -> ByteAutomaton:
+    automaton = _compiled(terminal, True, costs)
     if automaton.accepting[0]:
         if not competes:
             return without_empty(automaton)

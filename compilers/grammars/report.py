@@ -146,7 +146,7 @@ class Clock:
     """
 
     def __init__(self, report: GrammarReport, progress: Progress) -> None:
-        self._report = report
+        self.report = report
         self._progress = progress
 
     @contextmanager
@@ -157,4 +157,4 @@ class Clock:
         started = time.perf_counter()
         yield
         taken = time.perf_counter() - started
-        self._report.seconds[name] = self._report.seconds.get(name, 0.0) + taken
+        self.report.seconds[name] = self.report.seconds.get(name, 0.0) + taken

@@ -25,8 +25,10 @@ from cdec.core.artifacts.checks import (
 )
 from cdec.core.grammars.automaton_columns import check_automaton, check_automaton_shape
 from cdec.core.grammars.blanks import MAX_RUN
-from cdec.core.grammars.columns import COLUMN_ROLE
+from cdec.core.grammars.columns import COLUMN_ROLE, arrays_from
 from cdec.core.grammars.indenter import MAX_COLUMNS
+from cdec.core.grammars.loop_columns import check_loops, check_steps
+from cdec.core.grammars.loops import count_states
 from cdec.core.mask import mask_words
 
 __all__ = ["check_grammar", "check_grammar_shape"]
@@ -58,6 +60,7 @@ def check_grammar_shape(arrays: Columns, metadata: Mapping[str, str]) -> None:
     require(rows >= 0, "live_offsets", "at least one offset")
     require_ends(arrays, "live_offsets", rows, len(arrays["live_terminals"]))
     require(len(arrays["context_start"]), "context_start", "at least one context")
+    check_loops(arrays, states)
     lr_states, rules = len(arrays["action_offsets"]) - 1, len(arrays["rule_lhs"])
     require(lr_states > 0, "action_offsets", "at least the start")
     require_length(arrays, "lr_context", lr_states, "context an LR state")
@@ -201,7 +204,7 @@ def _is_ranges(found: object) -> bool:
 def _check_scanner(arrays: Columns) -> None:
     states, terminals = len(arrays["live_row"]), len(arrays["ignored"])
     require_range(arrays, "byte_class", 0, len(arrays["delta"]) // states)
-    require_range(arrays, "delta", -1, states)
+    check_steps(arrays, states)
     require_range(arrays, "match_terminals", 0, terminals)
     require_range(arrays, "live_row", 0, len(arrays["live_offsets"]) - 1)
     require_range(arrays, "live_terminals", 0, terminals)
@@ -210,7 +213,7 @@ def _check_scanner(arrays: Columns) -> None:
 
 def _check_contexts(arrays: Columns, general: bool) -> None:
     contexts = len(arrays["context_start"])
-    require_range(arrays, "context_start", 0, len(arrays["live_row"]))
+    require_range(arrays, "context_start", 0, count_states(arrays_from(arrays)))
     require(0 <= arrays["lr_context"][0] < contexts, "lr_context", "a context to start with")
     require_range(arrays, "lr_context", -1 if general else 0, contexts)
     require_range(arrays, "terminal_context", 0 if general else -1, contexts)
@@ -249,7 +252,7 @@ def _check_paths(arrays: Columns) -> None:
     require(((parent >= -1) & (parent < own)).all(), "path_parent", "parents before their children")
     require_range(arrays, "path_terminal", -1, len(arrays["ignored"]))
     require_range(arrays, "path_byte", -1, len(arrays["delta"]) // states)
-    require_range(arrays, "path_next", -1, states)
+    require_range(arrays, "path_next", -1, count_states(arrays_from(arrays)))
     enters = arrays["path_terminal"] < 0
     require((arrays["path_byte"][enters] >= 0).all(), "path_byte", "a byte class at ENTER nodes")
     require((arrays["path_next"][enters] >= 0).all(), "path_next", "a state at ENTER nodes")

@@ -4,6 +4,11 @@
 classes that already knows its context: which terminals compete there. ``-1`` is dead. A *context*
 is a set of competing terminals; a terminal begins in ``context_start[x]``.
 
+A *row* describes a scanner state. States and rows are numbered alike, but for *loops*, which stand
+for repetitions counted to large numbers: ``loop_period`` rows from ``loop_row`` on describe
+``loop_copies`` times as many states, copy after copy, and there an element of ``delta`` below -1 is
+relative: the state at hand, plus the element, plus ``RELATIVE``. Later rows go on after the last.
+
 * ``contextual``/``basic``: entering a state completes at most one terminal (priorities, keywords
   and leftmost-first alternatives are compiled in). The context is that of the LR state on top of
   the stack: ``lr_context[state]``. Where terminals look around, a state may complete several (one
@@ -58,18 +63,21 @@ from numpy.typing import NDArray
 class GrammarArrays(NamedTuple):
     """All int32 unless noted; ``_offsets`` arrays have one more element than what they index.
 
-    Sizes: C scanner states, K byte classes, X contexts, T terminals, N LR states, R rules,
-    L live rows, E trees, P path nodes, G groups, B branches, D dense masks, V tokens.
+    Sizes: C rows of scanner states, K byte classes, X contexts, H loops, T terminals, N LR states,
+    R rules, L live rows, E trees, P path nodes, G groups, B branches, D dense masks, V tokens.
     """
 
     byte_class: NDArray[np.int32]  # [256] class of each byte, 0 <= class < K
-    delta: NDArray[np.int32]  # [C * K] next scanner state, -1 dead
+    delta: NDArray[np.int32]  # [C * K] next scanner state, -1 dead, below -1 relative
     match_offsets: NDArray[np.int32]  # [C + 1]
     match_terminals: NDArray[np.int32]  # terminals completed on entering a state, ascending
     live_row: NDArray[np.int32]  # [C] which terminals can still complete after >= 1 more byte
     live_offsets: NDArray[np.int32]  # [L + 1]; an empty row: nothing more can complete
     live_terminals: NDArray[np.int32]  # ascending within a row
     context_start: NDArray[np.int32]  # [X] scanner state
+    loop_row: NDArray[np.int32]  # [H] first row, ascending
+    loop_period: NDArray[np.int32]  # [H] rows of one copy
+    loop_copies: NDArray[np.int32]  # [H]
     lr_context: NDArray[np.int32]  # [N] context when this LR state is on top (dynamic: [0] only)
     terminal_context: NDArray[np.int32]  # [T] dynamic: context after a terminal; else -1
     ignored: NDArray[np.int32]  # [T] 1 where the terminal is ignored, else 0
@@ -123,6 +131,8 @@ OPEN_ROLE, CLOSE_ROLE, NOWHERE_ROLE, COLUMN_ROLE = 1, 2, 3, 4
 """Of a terminal in ``indent_roles`` (0: the parser's alone): brackets; a line break without a line
 feed, or beyond the last column; from COLUMN_ROLE on, two for each column k: a line break with k
 columns, and one with k more than its state's ``state_column``, in trees."""
+RELATIVE = 1 << 30
+"""What is added to an element of ``delta`` that is relative."""
 AUTOMATON = tuple(name for name in GrammarArrays._fields if name.startswith("automaton_"))
 """The columns of the automaton of masks, as far as it was made when compiling."""
 _INT64 = (
@@ -157,3 +167,8 @@ def no_indents() -> dict[str, NDArray[Any]]:
     """Return the columns of a grammar without an indenter."""
     names = ("indent_roles", "indent_symbols", "state_column")
     return {name: np.zeros(0, COLUMNS[name]) for name in names}
+
+
+def no_loops() -> dict[str, NDArray[Any]]:
+    """Return the columns of a scanner in which every row describes one state."""
+    return {name: np.zeros(0, np.int32) for name in ("loop_row", "loop_period", "loop_copies")}

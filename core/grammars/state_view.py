@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.loops import count_states, row_of_state
 from cdec.core.grammars.names import Names
 from cdec.core.grammars.session import GrammarSession
 
@@ -66,7 +67,7 @@ def _items(session: GrammarSession, state: int) -> list[tuple[int, int]]:
 
 def _live(names: Names, at: int) -> list[int]:
     arrays = names.arrays
-    row = int(arrays.live_row[at % len(arrays.live_row)])
+    row = int(arrays.live_row[row_of_state(arrays, at % count_states(arrays))])
     first, stop = arrays.live_offsets[row : row + 2].tolist()
     live: list[int] = arrays.live_terminals[first:stop].tolist()
     return live
@@ -80,7 +81,7 @@ def _viable(session: GrammarSession, names: Names, at: int, stack: int) -> list[
 def _reading(
     session: GrammarSession, names: Names, symbols: Mapping[int, str], at: int, stack: int
 ) -> Reading:
-    fresh = at >= len(names.arrays.live_row)
+    fresh = at >= count_states(names.arrays)
     states, belows = (session._engine.memory.arrays[i] for i in (f.VERTEX_STATE, f.VERTEX_BELOW))
     # With an indenter the blocks that are open stand above the parser's stack.
     own = int(belows[stack]) if session._engine.memory.header[f.INDENTED] else stack

@@ -11,6 +11,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
 from cdec.core.grammars.columns import GrammarArrays
+from cdec.core.grammars.loops import count_states, row_of_state
 from cdec.core.grammars.names import Names
 from cdec.core.mask import mask_words, unpack_mask
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -65,7 +66,7 @@ class TreeView:
     Attributes:
         state: The scanner state.
         tree: Number of its tree.
-        shared_by: Scanner states with this tree.
+        shared_by: Rows of scanner states with this tree.
         completes: Terminals that have just been completed in this state.
         live: Terminals that it can still complete.
         groups: Those with most tokens.
@@ -130,29 +131,30 @@ def describe_subterminal_tree(
         arrays: The compiled grammar.
         vocabulary: Of the model.
         names: Of terminals and rules.
-        state: Scanner state, 0 <= state < C.
+        state: Scanner state, one of a loop included.
         width: Groups, and samples a group, to show.
 
     Raises:
         UsageError: There is no such state.
     """
-    states = len(arrays.live_row)
+    states = count_states(arrays)
     if not 0 <= state < states:
         raise UsageError(
             f"there is no scanner state {state}", hint=f"name one from 0 to {states - 1}"
         )
-    tree = int(arrays.tree_of_state[state])
+    row = row_of_state(arrays, state)
+    tree = int(arrays.tree_of_state[row])
     first, stop = arrays.tree_groups[tree : tree + 2].tolist()
     members = [_members(arrays, group) for group in range(first, stop)]
     largest = sorted(range(stop - first), key=lambda i: -len(members[i]))
     terminals = names.terminal
-    completed = arrays.match_terminals[slice(*arrays.match_offsets[state : state + 2])]
+    completed = arrays.match_terminals[slice(*arrays.match_offsets[row : row + 2])]
     return TreeView(
         state=state,
         tree=tree,
         shared_by=int((arrays.tree_of_state == tree).sum()),
         completes=[terminals(t) for t in completed.tolist()],
-        live=_live(names, int(arrays.live_row[state])),
+        live=_live(names, int(arrays.live_row[row])),
         groups=[
             _group(vocabulary, names, tree, first + i, members[i], width) for i in largest[:width]
         ],

@@ -93,6 +93,18 @@ def looks_around(parsed: Any) -> bool:
     return False
 
 
+def largest_count(parsed: Any) -> int:
+    """Return the largest count of a repetition in what ``re`` has parsed, 0 where there is none."""
+    pending, largest = [parsed], 0
+    while pending:
+        for op, value in pending.pop():
+            if op in _REPEATS:
+                counts = [count for count in value[:2] if count is not _constants.MAXREPEAT]
+                largest = max(largest, *counts)
+            pending += _parts(op, value)
+    return largest
+
+
 def bracket_depth(pattern: str) -> int:
     """Return how deep groups nest, without recursion; what is no pattern gives some number."""
     depth = deepest = 0

@@ -20,26 +20,25 @@ from typing import Any
 
 from cdec.compilers.grammars.automata.anchors import Look, choices_of, looks_within
 from cdec.compilers.grammars.automata.charsets import Ranges, charset
+from cdec.compilers.grammars.automata.counting import Counted, Counting
 from cdec.compilers.grammars.automata.deep_calls import deep_calls
 from cdec.compilers.grammars.automata.naming import place, where
-from cdec.compilers.grammars.automata.pattern_checks import bracket_depth
+from cdec.compilers.grammars.automata.pattern_checks import bracket_depth, looks_around
+from cdec.compilers.grammars.automata.refusals import (
+    NESTED_LOOK,
+    nesting_error,
+    too_many_copies,
+    too_much_written_out,
+    unsupported,
+)
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
-from cdec.core.errors import LimitError
-from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
+from cdec.core.grammars.errors import RegexSyntaxError
 
 MATCH = 0
 """The node of a thread that has matched."""
 ENTER, LEAVE = 1, 2
 """Marks of nodes: an iteration that must not be repeated if it reads nothing begins, ends."""
 
-_NESTED = "look-around within a look-behind"
-_FEATURES = {
-    sre.GROUPREF: ("back-reference", "a back-reference is"),
-    sre.GROUPREF_EXISTS: ("conditional", "a conditional group is"),
-    sre.POSSESSIVE_REPEAT: ("possessive", "a possessive quantifier is"),
-    sre.ATOMIC_GROUP: ("atomic group", "an atomic group is"),
-    _NESTED: ("look-around", "look-around within a look-behind is"),
-}
 _CHARACTER_OPS = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
 _Build = Generator["tuple[Any, int, int]", int, int]
 
@@ -56,6 +55,7 @@ class Program:
         charsets: Distinct sets of characters.
         looks: Nodes that read nothing and ask what stands around them.
         start: First node.
+        counts: Ranges of nodes that are copies of one another.
     """
 
     reads: list[int] = field(default_factory=lambda: [-1])
@@ -64,17 +64,22 @@ class Program:
     charsets: list[Ranges] = field(default_factory=list)
     looks: dict[int, Look] = field(default_factory=dict)
     start: int = 0
+    counts: list[Counted] = field(default_factory=list)
 
 
-def parse_program(terminal: Terminal, limits: GrammarLimits) -> Program:
+def parse_program(
+    terminal: Terminal, limits: GrammarLimits, counting: Counting | None = None
+) -> Program:
     """Compile the pattern of ``terminal`` to threads.
 
     Args:
         terminal: Its ``pattern`` is read as ``re.compile`` reads it.
         limits: max_nesting, max_repeat and max_states hold.
+        counting: What may be left out; None: nothing.
 
     Returns:
-        The program; counted repetitions are written out, {m,n} with n copies.
+        The program; counted repetitions are written out, {m,n} with n copies but for what is left
+        out. Of a pattern that looks around nothing is.
 
     Raises:
         RegexSyntaxError: ``re`` refuses the pattern.
@@ -93,31 +98,27 @@ def parse_program(terminal: Terminal, limits: GrammarLimits) -> Program:
             **place(terminal),
         ) from None
     except RecursionError:
-        raise _nesting_error(terminal, limits) from None
-    return _Builder(terminal, limits).run(tree, int(tree.state.flags))
+        raise nesting_error(terminal, limits) from None
+    if counting is not None and looks_around(tree):
+        counting = None
+    return _Builder(terminal, limits, counting).run(tree, int(tree.state.flags))
 
 
 def _check_nesting(terminal: Terminal, limits: GrammarLimits) -> None:
     """Refuse brackets too deep for the recursive parser of ``re``; a cheap upper bound."""
     if bracket_depth(terminal.pattern) > limits.max_nesting:
-        raise _nesting_error(terminal, limits)
-
-
-def _nesting_error(terminal: Terminal, limits: GrammarLimits) -> LimitError:
-    return LimitError(
-        f"{where(terminal)} nests brackets deeper than {limits.max_nesting}",
-        hint="write it with fewer brackets, or raise `max_nesting`",
-        limit="max_nesting",
-        **place(terminal),
-    )
+        raise nesting_error(terminal, limits)
 
 
 class _Builder:
     """Builds a program from its end to its start, so every node knows what follows it."""
 
-    def __init__(self, terminal: Terminal, limits: GrammarLimits) -> None:
+    def __init__(
+        self, terminal: Terminal, limits: GrammarLimits, counting: Counting | None
+    ) -> None:
         self._terminal = terminal
         self._limits = limits
+        self._counting = counting
         self._program = Program()
         self._charset_numbers: dict[Ranges, int] = {}
 
@@ -142,13 +143,7 @@ class _Builder:
         program.goes.append(goes)
         program.guard.append(guard)
         if len(program.reads) > 2 * self._limits.max_states:
-            raise LimitError(
-                f"{where(self._terminal)} has more than {self._limits.max_states} states when its "
-                "repetitions are written out",
-                hint="repeat fewer times, or raise `max_states`",
-                limit="max_states",
-                **place(self._terminal),
-            )
+            raise too_much_written_out(self._terminal, self._limits)
         return len(program.reads) - 1
 
     def _sequence(self, items: Any, flags: int, after: int) -> _Build:
@@ -174,7 +169,7 @@ class _Builder:
             elif op is sre.FAILURE:
                 after = self._node(-1, ())
             else:
-                raise self._unsupported(op)
+                raise unsupported(self._terminal, op)
         return after
 
     def _character(self, op: Any, argument: Any, flags: int, after: int) -> int:
@@ -198,7 +193,7 @@ class _Builder:
             RegexUnsupportedError: A look-behind that itself looks around.
         """
         if not look.is_ahead and looks_within(self._program.goes, self._program.looks, look.body):
-            raise self._unsupported(_NESTED)
+            raise unsupported(self._terminal, NESTED_LOOK)
         node = self._node(-1, (after,))
         self._program.looks[node] = look
         return node
@@ -226,18 +221,35 @@ class _Builder:
         if endless:
             rest = yield from self._loop(body, lazy, flags, after, plain, skippable=low == 0)
             low = max(low - 1, 0)
-        elif plain:
-            reads = self._charset(body[0][0], body[0][1], flags)
-            for _ in range(high - low):
+        else:
+            rest = yield from self._copies(high - low, (body, flags, plain), after, lazy)
+        return (yield from self._copies(low, (body, flags, plain), rest))
+
+    def _copies(self, count: int, what: Any, after: int, lazy: bool | None = None) -> _Build:
+        """Build copies of a body, the last one first; all mandatory where ``lazy`` is None."""
+        body, flags, plain = what
+        reads = self._charset(body[0][0], body[0][1], flags) if plain and count else -1
+        first, counting = len(self._program.reads), self._counting
+        counts = counting is not None and counting.counts(count, body)
+        self._counting = None if counts else counting
+        rest, written, at = after, count, 0
+        while at < written:
+            if lazy is None:
+                rest = self._node(reads, (rest,)) if plain else (yield body, flags, rest)
+            elif plain:
                 iteration = self._node(reads, (rest,))
                 rest = self._node(-1, (after, iteration) if lazy else (iteration, after))
-        else:
-            for _ in range(high - low):
+            else:
                 iteration = yield from self._iteration(body, flags, after, rest, plain)
                 rest = self._node(-1, (after, iteration) if lazy else (iteration, after))
-        reads = self._charset(body[0][0], body[0][1], flags) if plain and low else -1
-        for _ in range(low):
-            rest = self._node(reads, (rest,)) if plain else (yield body, flags, rest)
+            at += 1
+            if counts and counting is not None and at == 1:
+                width = len(self._program.reads) - first
+                used = {number for number in self._program.reads[first:] if number >= 0}
+                charsets = [self._program.charsets[number] for number in used]
+                written = counting.written(count, charsets)
+                self._program.counts.append(Counted(first, width, written, count - written))
+        self._counting = counting
         return rest
 
     def _iteration(self, body: Any, flags: int, after: int, rest: int, plain: bool) -> _Build:
@@ -264,23 +276,7 @@ class _Builder:
 
     def _check_count(self, count: int) -> None:
         if count > self._limits.max_repeat:
-            raise LimitError(
-                f"{where(self._terminal)} repeats {count} times, more than "
-                f"{self._limits.max_repeat}",
-                hint="repeat fewer times, or raise `max_repeat`",
-                limit="max_repeat",
-                **place(self._terminal),
-            )
-
-    def _unsupported(self, op: Any) -> RegexUnsupportedError:
-        feature, what = _FEATURES.get(op, (str(op).lower(), f"{op} is"))
-        return RegexUnsupportedError(
-            f"{where(self._terminal)}: {what} not regular, so no automaton can follow it",
-            hint="describe the text itself: alternatives, classes and repetitions are enough for "
-            "every regular language; give terminals priorities where they compete",
-            feature=feature,
-            **place(self._terminal),
-        )
+            raise too_many_copies(self._terminal, count, self._limits)
 
 
 def _combined(flags: int, added: int, removed: int) -> int:

@@ -15,8 +15,9 @@ from cdec.compilers.grammars.automata.looking import (
     without_weaker,
 )
 from cdec.compilers.grammars.automata.naming import place
+from cdec.compilers.grammars.automata.refusals import too_many_states
 from cdec.compilers.grammars.automata.regex import MATCH, Program, parse_program
-from cdec.compilers.grammars.automata.threads import CharacterAutomaton, too_many_states
+from cdec.compilers.grammars.automata.threads import CharacterAutomaton
 from cdec.compilers.grammars.automata.utf8 import Atoms, partition
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.core.grammars.errors import RegexUnsupportedError

@@ -7,13 +7,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.minimise import merge_classes, minimised
+from cdec.compilers.grammars.automata.counting import Counting
+from cdec.compilers.grammars.automata.refusals import too_many_states
 from cdec.compilers.grammars.automata.regex import parse_program
 from cdec.compilers.grammars.automata.surroundings import determinise_looking
-from cdec.compilers.grammars.automata.threads import determinise, too_many_states
+from cdec.compilers.grammars.automata.threads import determinise
 from cdec.compilers.grammars.automata.utf8 import byte_tree, expand, partition
 from cdec.compilers.grammars.automata.words import words_automaton
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
+from cdec.compilers.grammars.states.copies import (
+    copies_in_bytes,
+    joined_copies,
+    merged_copies,
+)
+from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
 
 
 class PackedDelta:
@@ -57,7 +64,11 @@ def packed(automaton: ByteAutomaton) -> PackedDelta:
 
 
 def compile_terminal(
-    terminal: Terminal, *, prioritised: bool, limits: GrammarLimits
+    terminal: Terminal,
+    *,
+    prioritised: bool,
+    limits: GrammarLimits,
+    counting: Counting | None = None,
 ) -> ByteAutomaton:
     """Return the automaton of one terminal.
 
@@ -67,12 +78,14 @@ def compile_terminal(
             (leftmost-first alternatives, greedy and lazy quantifiers). Otherwise the accepted
             texts are those of ``re.fullmatch``.
         limits: max_states, max_nesting and max_repeat hold.
+        counting: Copies of counted repetitions that are left out for now; None: none.
 
     Returns:
         The smallest such automaton, from state 0. If the empty text matches, ``accepting[0]`` is
         true. Cost: of the subset construction; counted repetitions are written out.
 
     Raises:
+        UncountableError: What is left out could not be put in afterwards.
         RegexSyntaxError: ``re`` refuses the pattern.
         RegexUnsupportedError: The pattern is not regular.
         LimitError: A limit is passed.
@@ -86,7 +99,7 @@ def compile_terminal(
         literal = _literal(terminal.value)
         if literal is not None:
             return literal
-    program = parse_program(terminal, limits)
+    program = parse_program(terminal, limits, counting)
     atoms = partition(program.charsets)
     is_open = False
     if program.looks:
@@ -95,16 +108,25 @@ def compile_terminal(
         )
     else:
         characters = determinise(
-            program, atoms, prioritised=prioritised, terminal=terminal, limits=limits
+            program,
+            atoms,
+            prioritised=prioritised,
+            terminal=terminal,
+            limits=limits,
+            counts=counting.copies(program.counts, len(program.reads)) if counting else None,
         )
     byte_class, rows = expand(characters.delta, byte_tree(atoms.runs))
     if len(rows) > limits.max_states:
         raise too_many_states(terminal, limits)
     accepting = np.zeros(len(rows), np.int32)
     accepting[: len(characters.accepting)] = characters.accepting
-    delta, old, _ = minimised(rows, accepting, np.zeros(1, np.int32))
+    delta, old, numbers = merged_states(rows, accepting, np.zeros(1, np.int32))
+    copies = characters.copies
+    if copies is not None:
+        copies = merged_copies(copies_in_bytes(rows, copies), numbers, len(delta))
     byte_class, delta = merge_classes(byte_class, delta)
-    return ByteAutomaton(PackedDelta(byte_class, delta), (accepting[old] != 0).tolist(), is_open)
+    accepts = (accepting[old] != 0).tolist()
+    return ByteAutomaton(PackedDelta(byte_class, delta), accepts, is_open, copies)
 
 
 def without_empty(automaton: ByteAutomaton) -> ByteAutomaton:
@@ -124,9 +146,13 @@ def without_empty(automaton: ByteAutomaton) -> ByteAutomaton:
     shifted = np.where(rows >= 0, rows + 1, -1).astype(np.int32)
     labels = np.array([0, *automaton.accepting], np.int32)
     with_start = np.concatenate([shifted[:1], shifted])
-    smallest, old, _ = minimised(with_start, labels, np.zeros(1, np.int32))
-    accepting = (labels[old] != 0).tolist()
-    return ByteAutomaton(PackedDelta(delta.byte_class, smallest), accepting, automaton.is_open)
+    smallest, old, numbers = merged_states(with_start, labels, np.zeros(1, np.int32))
+    accepting, copies = (labels[old] != 0).tolist(), automaton.copies
+    if copies is not None:
+        shifted_copies = joined_copies([None, copies], [1, len(rows)])
+        copies = shifted_copies and merged_copies(shifted_copies, numbers, len(smallest))
+    packed_delta = PackedDelta(delta.byte_class, smallest)
+    return ByteAutomaton(packed_delta, accepting, automaton.is_open, copies)
 
 
 def _literal(text: str) -> ByteAutomaton | None:

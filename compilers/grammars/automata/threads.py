@@ -12,13 +12,13 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.naming import place, where
+from cdec.compilers.grammars.automata.refusals import too_many_states
 from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program
-from cdec.compilers.grammars.automata.row_store import RowStore, grown_rows
 from cdec.compilers.grammars.automata.thread_kernels import FULL, Threads, step_threads
 from cdec.compilers.grammars.automata.utf8 import Atoms
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
-from cdec.core.errors import LimitError
+from cdec.compilers.grammars.states.copies import Copies, copies_of_rows
+from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
 
 _FOLLOW_LIMIT = 4
 """Entries of all lists of followers for each state that is allowed."""
@@ -27,11 +27,12 @@ _FOLLOW_LIMIT = 4
 class CharacterAutomaton(NamedTuple):
     """Deterministic, over atoms (classes of characters); state 0 is the start.
 
-    delta: int32[n, A], -1 dead. accepting: bool[n].
+    delta: int32[n, A], -1 dead. accepting: bool[n]. copies: Of counted repetitions, if any.
     """
 
     delta: NDArray[np.int32]
     accepting: NDArray[np.bool_]
+    copies: Copies | None = None
 
 
 def determinise(
@@ -41,6 +42,7 @@ def determinise(
     prioritised: bool,
     terminal: Terminal,
     limits: GrammarLimits,
+    counts: Copies | None = None,
 ) -> CharacterAutomaton:
     """Return the automaton of ``program``; cost: threads of all states x atoms they read.
 
@@ -48,8 +50,10 @@ def determinise(
         atoms: Of the program's charsets.
         prioritised: Keep the order of threads and cut behind the first match.
         terminal, limits: For the error.
+        counts: Of the program's nodes.
 
     Raises:
+        UncountableError: Copies that were left out cannot be put in afterwards.
         LimitError: More than max_states states.
     """
     follow_of, offsets, nodes = _follow_lists(program, terminal, limits)
@@ -69,7 +73,10 @@ def determinise(
     row_offsets, values = store.content()
     matches_before = np.concatenate([[0], np.cumsum(values == MATCH)])
     accepting = np.diff(matches_before[row_offsets]) > 0
-    return CharacterAutomaton(delta[: len(accepting)], accepting)
+    copies = None
+    if counts is not None:
+        copies = copies_of_rows(store.rows, counts, flagged=False, ordered=prioritised)
+    return CharacterAutomaton(delta[: len(accepting)], accepting, copies)
 
 
 def _state_row(nodes: NDArray[np.int32], prioritised: bool) -> NDArray[np.int32]:
@@ -135,13 +142,3 @@ def _closure(program: Program, start: int) -> list[int]:
         else:
             todo.extend((target, entered) for target in reversed(goes[node]))
     return list(found)
-
-
-def too_many_states(terminal: Terminal, limits: GrammarLimits) -> LimitError:
-    """Return the error of an automaton with more than max_states states."""
-    return LimitError(
-        f"the automaton of {where(terminal)} has more than {limits.max_states} states",
-        hint="make the terminal simpler, repeat fewer times, or raise `max_states`",
-        limit="max_states",
-        **place(terminal),
-    )

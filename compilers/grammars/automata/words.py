@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.minimise import merge_classes, minimised
+from cdec.compilers.grammars.states.minimise import merge_classes, minimised
 
 
 def words_automaton(

@@ -8,8 +8,6 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.minimise import merge_classes, minimised
-from cdec.compilers.grammars.automata.row_store import RowStore, grown_rows
 from cdec.compilers.grammars.automata.terminal import packed
 from cdec.compilers.grammars.definition import (
     ByteAutomaton,
@@ -29,6 +27,14 @@ from cdec.compilers.grammars.scanner.kernels import (
 )
 from cdec.compilers.grammars.scanner.keywords import Keywords, find_keywords
 from cdec.compilers.grammars.scanner.live_rows import live_rows
+from cdec.compilers.grammars.states.copies import (
+    Copies,
+    copies_of_rows,
+    joined_copies,
+    merged_copies,
+)
+from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
+from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
 from cdec.core.errors import LimitError
 
 
@@ -42,6 +48,7 @@ class Scanner:
         match_offsets: int32[C + 1]. match_terminals: int32, completed on entering a state.
         live_row: int32[C]. live_offsets: int32[L + 1]. live_terminals: int32.
         context_start: int32[X].
+        copies: Of counted repetitions; None where nothing is counted.
     """
 
     byte_class: NDArray[np.int32]
@@ -52,6 +59,7 @@ class Scanner:
     live_offsets: NDArray[np.int32]
     live_terminals: NDArray[np.int32]
     context_start: NDArray[np.int32]
+    copies: Copies | None = None
 
 
 def build_scanner(
@@ -77,6 +85,7 @@ def build_scanner(
 
     Raises:
         LimitError: More than max_states states.
+        UncountableError: Copies that were left out of terminals cannot be put in afterwards.
     """
     competing = lexer != "dynamic"
     byte_class, edges, bases = _join(automata)
@@ -86,7 +95,9 @@ def build_scanner(
     starts = [store.add(row) for row in _start_rows(contexts, bases, keywords, edges, retyping)]
     delta = _construct(edges, retyping, competing, store, int(byte_class.max()) + 1, limits)
     match_offsets, matches = completed(edges, retyping, competing, *store.content()[::-1])
-    return smallest(byte_class, delta, match_offsets, matches, starts, len(automata))
+    counts = joined_copies([a.copies for a in automata], np.diff(bases).tolist())
+    copies = counts and copies_of_rows(store.rows, counts, flagged=True, ordered=True)
+    return smallest(byte_class, delta, match_offsets, matches, starts, len(automata), copies)
 
 
 def smallest(
@@ -96,6 +107,7 @@ def smallest(
     matches: NDArray[np.int32],
     starts: Sequence[int],
     num_terminals: int,
+    copies: Copies | None = None,
 ) -> Scanner:
     """Return the smallest scanner that does as this one.
 
@@ -103,13 +115,15 @@ def smallest(
         byte_class: int32[256]. delta: int32[n, K].
         match_offsets: int64[n + 1]. matches: int32, completed on entering a state.
         starts: State of each context. num_terminals: Upper bound of their numbers.
+        copies: Of counted repetitions, by state.
     """
     labels = _labels(match_offsets, matches)
-    delta, old, context_start = minimised(delta, labels, np.array(starts, np.int32))
+    delta, old, numbers = merged_states(delta, labels, np.array(starts, np.int32))
+    copies = copies and merged_copies(copies, numbers, len(delta))
     byte_class, delta = merge_classes(byte_class, delta)
     offsets, kept = _selected(match_offsets, matches, old)
     live = live_rows(delta, offsets, kept, num_terminals)
-    return Scanner(byte_class, delta, offsets, kept, *live, context_start)
+    return Scanner(byte_class, delta, offsets, kept, *live, numbers[list(starts)], copies)
 
 
 def _join(

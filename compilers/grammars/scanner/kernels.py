@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.row_store import Rows, intern_row
+from cdec.compilers.grammars.states.row_store import Rows, intern_row
 from cdec.core.kernels import inner, kernel
 
 DONE = 0

@@ -12,10 +12,11 @@ from dataclasses import replace
 
 import numpy as np
 
-from cdec.compilers.grammars.automata.minimise import merge_classes, minimised
 from cdec.compilers.grammars.automata.terminal import PackedDelta, packed
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits, Rule
 from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
+from cdec.compilers.grammars.states.copies import merged_copies
+from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
 from cdec.core.errors import LimitError
 
 MOST_PARTS = 64
@@ -152,6 +153,8 @@ def _automaton(scanner: Scanner, states: list[int]) -> ByteAutomaton:
     """Return the automaton of the texts that end in some states of the scanner."""
     labels = np.zeros(len(scanner.live_row), np.int32)
     labels[states] = 1
-    delta, old, _ = minimised(scanner.delta, labels, scanner.context_start)
+    delta, old, numbers = merged_states(scanner.delta, labels, scanner.context_start)
+    copies = scanner.copies and merged_copies(scanner.copies, numbers, len(delta))
     byte_class, delta = merge_classes(scanner.byte_class, delta)
-    return ByteAutomaton(PackedDelta(byte_class, delta), (labels[old] != 0).tolist())
+    accepting = (labels[old] != 0).tolist()
+    return ByteAutomaton(PackedDelta(byte_class, delta), accepting, copies=copies)

@@ -14,8 +14,6 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.minimise_kernels import predecessors, refine
-from cdec.compilers.grammars.automata.row_store import RowStore, grown_rows
 from cdec.compilers.grammars.scanner.reach import mark_ahead
 from cdec.compilers.grammars.soundness.pending_kernels import (
     COMPLETES,
@@ -26,6 +24,8 @@ from cdec.compilers.grammars.soundness.pending_kernels import (
     add_pairs,
     follow_pairs,
 )
+from cdec.compilers.grammars.states.minimise_kernels import predecessors, refine
+from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
 from cdec.core.errors import LimitError
 
 if TYPE_CHECKING:

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cdec.compilers.grammars.automata.row_store import Rows, intern_row
+from cdec.compilers.grammars.states.row_store import Rows, intern_row
 from cdec.core.kernels import kernel
 
 DONE, FULL, UNKNOWN = 0, 1, 2

@@ -11,6 +11,7 @@ from cdec.compilers.grammars.soundness.decide import decide
 from cdec.compilers.grammars.soundness.example import find_example
 from cdec.compilers.grammars.soundness.parts import Parts
 from cdec.compilers.grammars.soundness.prune import prune
+from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import EmptyLanguageError
 
@@ -28,6 +29,7 @@ def prove(made: Parts, lexer: Lexer, vocabulary: Vocabulary, report: GrammarRepo
 
     Raises:
         EmptyLanguageError: No text is in the language.
+        UncountableError: Something is to be left out of a scanner that lacks copies.
     """
     found = decide(
         made.grammar,
@@ -45,6 +47,8 @@ def prove(made: Parts, lexer: Lexer, vocabulary: Vocabulary, report: GrammarRepo
     lexing = lexer != "dynamic"
     is_sound, reason = found.is_sound, found.reason
     if found.readings is not None:
+        if lacks_some(made.scanner.copies):
+            raise UncountableError  # readings are told apart by more than counts
         try:
             pruned = prune(made, found.readings)
         except LimitError as limit:

@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.states.copies import Copies
 from cdec.compilers.grammars.trees.assembly import assemble
 from cdec.compilers.grammars.trees.classes import (
     classes_below,
@@ -19,6 +20,7 @@ from cdec.compilers.grammars.trees.classes import (
     longest_inside,
     state_labels,
 )
+from cdec.compilers.grammars.trees.counted import alike_but_for_counts
 from cdec.compilers.grammars.trees.enters import find_enters
 from cdec.compilers.grammars.trees.token_trie import TokenTrie
 from cdec.compilers.grammars.trees.walk_kernels import WalkTrie
@@ -31,6 +33,8 @@ MAX_BRANCHES = 64
 """Ways to split a token that are still listed; a token with more is verified byte by byte."""
 _BATCH = 16
 """Scanner states that a worker takes at a time."""
+_FEW = 64
+"""States beside those of counted repetitions that are not compared with one another."""
 _WORDS_A_TOKEN = 8
 """Words of a mask that are OR-ed in the time in which one token's bit is set."""
 
@@ -69,6 +73,7 @@ def build_trees(
     share: bool = True,
     same_tree: NDArray[np.int32] | None = None,
     workers: int | None = None,
+    copies: Copies | None = None,
 ) -> dict[str, NDArray[Any]]:
     """Build the trees of all scanner states.
 
@@ -88,6 +93,7 @@ def build_trees(
         same_tree: int32[C] state whose tree a state is given: that of itself, or of one that
             is given its own; None: itself.
         workers: Threads; None: one a core.
+        copies: Of counted repetitions, by state.
 
     Returns:
         ``tree_of_state``, ``tree_*``, ``path_*``, ``group_*``, ``branch_*``, ``tokens``,
@@ -100,7 +106,7 @@ def build_trees(
     limits = limits or GrammarLimits()
     walk_scanner = _walk_scanner(scanner, after, lexing, ignored, max_branches, limits)
     walk_trie = _walk_trie(scanner, trie)
-    classes = _classes(scanner, walk_scanner, walk_trie, share)
+    classes = _classes(scanner, walk_scanner, walk_trie, share, copies)
     own = np.arange(len(classes))
     if same_tree is not None:
         own = np.unique(same_tree)
@@ -179,7 +185,9 @@ def _walk_trie(scanner: Scanner, trie: TokenTrie) -> WalkTrie:
     )
 
 
-def _classes(scanner: Scanner, walk: WalkScanner, trie: WalkTrie, share: bool) -> NDArray[np.int64]:
+def _classes(
+    scanner: Scanner, walk: WalkScanner, trie: WalkTrie, share: bool, copies: Copies | None
+) -> NDArray[np.int64]:
     """Return classes of states that no token tells apart; without ``share`` each is its own."""
     delta = walk.delta.reshape(len(walk.live_row), walk.classes)
     lengths = np.zeros(len(delta), np.int64)
@@ -187,7 +195,14 @@ def _classes(scanner: Scanner, walk: WalkScanner, trie: WalkTrie, share: bool) -
     if share:
         longest = longest_inside(delta, trie.classes, trie.depth, trie.skip)
         lengths = np.where(delta >= 0, longest, 1).max(axis=1, initial=1)
-    return classes_within(delta, labels, lengths)
+    if not share or copies is None:
+        return classes_within(delta, labels, lengths)
+    counted = copies.copy > 0
+    few = len(delta) - np.count_nonzero(counted) < _FEW
+    lengths[counted | few] = 0
+    classes = classes_within(delta, labels, lengths)
+    joined = classes[alike_but_for_counts(delta, labels, trie, copies)]
+    return np.unique(joined, return_inverse=True)[1].reshape(-1)
 
 
 def _run(

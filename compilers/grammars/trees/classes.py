@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.minimise_kernels import (
+from cdec.compilers.grammars.states.minimise_kernels import (
     predecessors,
     refine,
     same_successors,

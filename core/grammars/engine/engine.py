@@ -21,6 +21,7 @@ from cdec.core.grammars.engine import kernels
 from cdec.core.grammars.engine.addresses import ADDRESSES
 from cdec.core.grammars.engine.memory import Memory
 from cdec.core.grammars.engine.pointers import EMPTY, NEED
+from cdec.core.grammars.loops import count_states, loop_states, state_of_tree
 
 __all__ = ["DEFAULT_BUDGET", "Engine"]
 
@@ -155,11 +156,13 @@ class Engine:
         }
 
     def _set_scalars(self, arrays: GrammarArrays, general: bool, lookahead: int | None) -> None:
-        header, states = self.memory.header, len(arrays.live_row)
+        header, rows = self.memory.header, len(arrays.live_row)
         vocabulary = len(arrays.vocabulary_offsets) - 1
         words = (vocabulary + 31) // 32
-        header[f.CLASSES] = len(arrays.delta) // states
-        header[f.SCANNER_STATES] = states
+        header[f.CLASSES] = len(arrays.delta) // rows
+        header[f.SCANNER_STATES] = count_states(arrays)
+        header[f.PLAIN_STATES] = arrays.loop_row[0] if len(arrays.loop_row) else rows
+        header[f.LOOPS] = len(arrays.loop_row)
         header[f.TERMINALS] = len(arrays.ignored)
         header[f.LR_STATES] = len(arrays.action_offsets) - 1
         header[f.RULES] = len(arrays.rule_lhs)
@@ -183,7 +186,8 @@ class Engine:
         states = len(arrays.action_offsets) - 1
         memory.point(f.NODE_STACK, np.full(longest_tree, f.FAIL, np.int32))
         memory.point(f.NODE_BLOCKS, np.full(longest_tree, f.NONE, np.int32))
-        memory.point(f.TREE_STATE, _one_state_each(arrays))
+        memory.point(f.TREE_STATE, state_of_tree(arrays))
+        memory.point(f.LOOP_STATE, loop_states(arrays))
         memory.point(f.VIRTUAL, np.empty(states + 2, np.int32))
         memory.point(f.CHECKPOINTS, np.empty(1024, np.int32))
         memory.point(f.END_IDS, np.array(end_ids, np.int64))
@@ -284,12 +288,3 @@ class Engine:
             "epochs": int(header[f.EPOCH]),
             "bytes": memory.bytes,
         }
-
-
-def _one_state_each(arrays: GrammarArrays) -> NDArray[np.int32]:
-    """Return one scanner state for every tree, int32[E]; those of a tree behave alike in tokens."""
-    state = np.zeros(len(arrays.tree_taken), np.int32)
-    number = np.arange(len(arrays.tree_of_state), dtype=np.int32)
-    known = (arrays.tree_of_state >= 0) & (arrays.tree_of_state < len(state))
-    state[arrays.tree_of_state[known]] = number[known]
-    return state

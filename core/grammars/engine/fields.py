@@ -19,6 +19,9 @@ from cdec.core.grammars.columns import GrammarArrays
     LIVE_OFFSETS,
     LIVE_TERMINALS,
     CONTEXT_START,
+    LOOP_ROW,
+    LOOP_PERIOD,
+    LOOP_COPIES,
     LR_CONTEXT,
     TERMINAL_CONTEXT,
     IGNORED,
@@ -68,7 +71,8 @@ from cdec.core.grammars.columns import GrammarArrays
 ) = range(len(GrammarArrays._fields))
 
 # The other fields of an engine. A table takes two numbers: its keys, and after them its values.
-VERTEX_STATE = len(GrammarArrays._fields)
+LOOP_STATE = len(GrammarArrays._fields)  # first scanner state of each loop
+VERTEX_STATE = LOOP_STATE + 1
 VERTEX_BELOW = VERTEX_STATE + 1
 VERTEX_MARK = VERTEX_STATE + 2
 VERTEX_TABLE = VERTEX_STATE + 3  # (LR state, stack below) -> vertex
@@ -127,6 +131,8 @@ ENGINE_FIELDS = NODE_BLOCKS + 1
 (
     CLASSES,
     SCANNER_STATES,
+    PLAIN_STATES,
+    LOOPS,
     TERMINALS,
     LR_STATES,
     RULES,
@@ -167,7 +173,7 @@ ENGINE_FIELDS = NODE_BLOCKS + 1
     ENTRY_ROW,
     RUN_STATE,
     RUN_STACK,
-) = range(3, 45)
+) = range(3, 47)
 
 # Fields and scalars of a session.
 (STATE_OFFSETS, STATE_ITEMS, STATE_MASK, STATE_COMPLETE) = range(4)

@@ -11,6 +11,7 @@ precedence (each is the fallback of the one before it), for the generalised pars
 
 from __future__ import annotations
 
+from cdec.core.grammars.columns import RELATIVE
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.indents import beneath
 from cdec.core.grammars.engine.pointers import (
@@ -18,6 +19,7 @@ from cdec.core.grammars.engine.pointers import (
     call4,
     get,
     int32s,
+    int64s,
     lack,
     size,
     span,
@@ -33,6 +35,7 @@ __all__ = [
     "is_live",
     "next_state",
     "read_text",
+    "row_of",
     "start_of",
     "unite",
 ]
@@ -103,14 +106,29 @@ def next_state(e: int, at: int, byte_class: int) -> int:
     at = at - states if at >= states else at
     if at < 0 or at >= states or byte_class < 0 or byte_class >= classes:
         return -1
-    after = int32s(e, f.DELTA)[at * classes + byte_class]
-    return after if after < states else -1
+    after = int32s(e, f.DELTA)[row_of(e, at) * classes + byte_class]
+    after = after if after >= -1 else at + after + RELATIVE
+    return after if -1 <= after < states else -1
+
+
+@inner
+def row_of(e: int, at: int) -> int:
+    """Return the row that describes a scanner state, 0 <= at < SCANNER_STATES."""
+    if at < get(e, f.PLAIN_STATES):
+        return at
+    first, loop = int64s(e, f.LOOP_STATE), get(e, f.LOOPS) - 1
+    while loop > 0 and first[loop] > at:
+        loop -= 1
+    row, period = int32s(e, f.LOOP_ROW)[loop], max(int32s(e, f.LOOP_PERIOD)[loop], 1)
+    within, length = at - first[loop], period * int32s(e, f.LOOP_COPIES)[loop]
+    row += within % period if within < length else within - length + period
+    return min(max(row, 0), size(e, f.LIVE_ROW) - 1)
 
 
 @inner
 def is_live(e: int, at: int) -> bool:
     """Say whether some terminal can still be completed from a scanner state."""
-    offsets, row = int32s(e, f.LIVE_OFFSETS), int32s(e, f.LIVE_ROW)[at]
+    offsets, row = int32s(e, f.LIVE_OFFSETS), int32s(e, f.LIVE_ROW)[row_of(e, at)]
     return 0 <= row < get(e, f.LIVE_ROWS) and offsets[row] < offsets[row + 1]
 
 
@@ -130,7 +148,7 @@ def _step_ordered(e: int, byte_class: int, n: int, counts: bool) -> int:
             continue
         if is_live(e, at):
             m = _append(new, m, at, stack, ended)
-        low, high = span(offsets, at, size(e, f.MATCH_TERMINALS))
+        low, high = span(offsets, row_of(e, at), size(e, f.MATCH_TERMINALS))
         for match in range(low, high):
             below = after_terminal(e, stack, terminals[match])
             if below != f.FAIL and _room(e, m + 2):
@@ -164,7 +182,7 @@ def _step_set(e: int, byte_class: int, n: int, counts: bool) -> int:
             continue
         if is_live(e, at):
             m = unite(e, m, at, stack, ended)
-        low, high = span(offsets, at, size(e, f.MATCH_TERMINALS))
+        low, high = span(offsets, row_of(e, at), size(e, f.MATCH_TERMINALS))
         for match in range(low, high):
             below = after_terminal(e, stack, terminals[match])
             if below != f.FAIL:
@@ -203,7 +221,7 @@ def _is_viable(e: int, at: int, stack: int) -> bool:
     """Say whether a reading may still lead somewhere: some terminal that can be shifted is live."""
     if at < 0 or at >= get(e, f.SCANNER_STATES):
         return at >= 0
-    return can_shift_any(e, stack, int32s(e, f.LIVE_ROW)[at])
+    return can_shift_any(e, stack, int32s(e, f.LIVE_ROW)[row_of(e, at)])
 
 
 @inner

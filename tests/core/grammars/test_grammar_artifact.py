@@ -25,10 +25,13 @@ check_all = GrammarConstraint.artifact.check_all
 EXTRA = ('{"', '"}', "],", "/*", "1+", "/b", "((")
 
 
+COUNTED = f"{COMMENTS}WORD: /[g-z]{{1,90}}/\n".replace("start:", "start: WORD |", 1)
+
+
 @pytest.fixture(params=["contextual", "dynamic"])
 def compiled(request, tmp_path):
     """Columns and metadata of a grammar whose arrays all have elements."""
-    grammar = JSON if request.param == "contextual" else COMMENTS
+    grammar = JSON if request.param == "contextual" else COUNTED
     options = GrammarOptions(lexer=request.param)
     path = tmp_path / "g.arrow"
     columns, metadata, _ = build_grammar(grammar, byte_vocabulary(EXTRA), options, path)

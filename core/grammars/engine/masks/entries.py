@@ -10,6 +10,7 @@ from __future__ import annotations
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.masks.partial import question, suspensions
 from cdec.core.grammars.engine.pointers import get, has_room, int32s, int64s, put, size, used
+from cdec.core.grammars.engine.readings import next_state
 from cdec.core.grammars.engine.stacks import failed, goto_state, vertex
 from cdec.core.kernels import inner
 
@@ -96,13 +97,11 @@ def enters(e: int, stack: int, path: int) -> bool:
     """Say whether the next terminal's first byte leads to the scanner state of an ENTER node."""
     if stack < 0:
         return False
-    vertex_state, classes = int32s(e, f.VERTEX_STATE)[stack], get(e, f.CLASSES)
+    vertex_state = int32s(e, f.VERTEX_STATE)[stack]
     if vertex_state >= get(e, f.LR_STATES):
         return False
     context, byte_class = int32s(e, f.LR_CONTEXT)[vertex_state], int32s(e, f.PATH_BYTE)[path]
-    if context < 0 or context >= get(e, f.CONTEXTS) or byte_class < 0 or byte_class >= classes:
+    if context < 0 or context >= get(e, f.CONTEXTS):
         return False
     start = int32s(e, f.CONTEXT_START)[context]
-    if start < 0 or start >= get(e, f.SCANNER_STATES):
-        return False
-    return int32s(e, f.DELTA)[start * classes + byte_class] == int32s(e, f.PATH_NEXT)[path]
+    return next_state(e, start, byte_class) == int32s(e, f.PATH_NEXT)[path]

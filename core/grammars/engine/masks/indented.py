@@ -20,6 +20,7 @@ from cdec.core.grammars.engine.pointers import (
     span,
     used,
 )
+from cdec.core.grammars.engine.readings import row_of
 from cdec.core.grammars.engine.stacks import failed
 from cdec.core.kernels import inner
 
@@ -34,7 +35,7 @@ def compute_first(e: int, at: int, blocks: int) -> int:
     """
     if at < 0 or at >= get(e, f.SCANNER_STATES):
         return 0
-    tree, column = int32s(e, f.TREE_OF_STATE)[at], 0
+    tree, column = int32s(e, f.TREE_OF_STATE)[row_of(e, at)], 0
     if tree < 0 or tree >= get(e, f.TREES):
         return 0
     if at < size(e, f.STATE_COLUMN):

@@ -29,6 +29,7 @@ from cdec.core.grammars.engine.pointers import (
     use,
     used,
 )
+from cdec.core.grammars.engine.readings import row_of
 from cdec.core.grammars.engine.stacks import (
     begin_trial,
     end_trial,
@@ -71,7 +72,7 @@ def _tree(e: int, at: int) -> int:
     """Return the tree of a scanner state; 0 where the artifact is damaged."""
     if at < 0 or at >= get(e, f.SCANNER_STATES):
         return 0
-    tree = int32s(e, f.TREE_OF_STATE)[at]
+    tree = int32s(e, f.TREE_OF_STATE)[row_of(e, at)]
     return tree if 0 <= tree < size(e, f.TREE_TAKEN) else 0
 
 

@@ -27,7 +27,14 @@ from cdec.core.grammars.engine.pointers import (
     span,
     uint8s,
 )
-from cdec.core.grammars.engine.readings import is_live, next_state, read_text, start_of, unite
+from cdec.core.grammars.engine.readings import (
+    is_live,
+    next_state,
+    read_text,
+    row_of,
+    start_of,
+    unite,
+)
 from cdec.core.grammars.engine.stacks import failed
 from cdec.core.kernels import inner
 
@@ -93,7 +100,7 @@ def _read_on(e: int, token: int, item: int, position: int, n: int) -> bool:
         at = readings[3 * i]
         if at >= states:
             return True
-        outcome = partial_any(e, readings[3 * i + 1], int32s(e, f.LIVE_ROW)[at])
+        outcome = partial_any(e, readings[3 * i + 1], int32s(e, f.LIVE_ROW)[row_of(e, at)])
         if (outcome >> 32) != f.FAIL:
             return True
         add_questions(e, item, low_half(outcome))
@@ -111,7 +118,7 @@ def _step(e: int, byte_class: int, item: int, position: int, n: int) -> int:
             continue
         if is_live(e, at):
             m = unite(e, m, at, stack, 0)
-        low, high = span(offsets, at, size(e, f.MATCH_TERMINALS))
+        low, high = span(offsets, row_of(e, at), size(e, f.MATCH_TERMINALS))
         for match in range(low, high):
             below = _shifted(e, item, position, terminals[match], stack)
             if below != f.FAIL:

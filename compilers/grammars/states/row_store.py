@@ -41,10 +41,10 @@ def hash_row(row: Any, length: int) -> Any:
     return value
 
 
-@kernel
-def intern_row(row: Any, length: int, rows: Rows) -> int:
-    """Return the number of ``row[:length]`` int32, adding it if it is new; the caller made room."""
-    pool, offsets, table, used = rows
+@inner
+def _slot(row: Any, length: int, rows: Rows) -> Any:
+    """Return the place in the table of ``row[:length]``, or of where it would go."""
+    pool, offsets, table, _ = rows
     mask = np.uint64(len(table) - 1)
     slot = hash_row(row, length) & mask
     while table[slot] >= 0:
@@ -57,8 +57,18 @@ def intern_row(row: Any, length: int, rows: Rows) -> int:
                     same = False
                     break
             if same:
-                return int(found)
+                return slot
         slot = (slot + np.uint64(1)) & mask
+    return slot
+
+
+@kernel
+def intern_row(row: Any, length: int, rows: Rows) -> int:
+    """Return the number of ``row[:length]`` int32, adding it if it is new; the caller made room."""
+    pool, offsets, table, used = rows
+    slot = _slot(row, length, rows)
+    if table[slot] >= 0:
+        return int(table[slot])
     number = used[0]
     begin = offsets[number]
     for i in range(length):
@@ -67,6 +77,12 @@ def intern_row(row: Any, length: int, rows: Rows) -> int:
     table[slot] = number
     used[0] = number + 1
     return int(number)
+
+
+@inner
+def find_row(row: Any, length: int, rows: Rows) -> int:
+    """Return the number of ``row[:length]`` int32, -1 where it has none."""
+    return int(rows.table[_slot(row, length, rows)])
 
 
 @inner

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.minimise_kernels import (
+from cdec.compilers.grammars.states.minimise_kernels import (
     number_states,
     predecessors,
     reach,
@@ -31,6 +31,19 @@ def minimised(
         (delta int32[n', K], representative int32[n'] one old state for each new one, starts
         int32[m]); states in the order in which a breadth-first walk from the starts meets them.
     """
+    smallest, old, numbers = merged_states(delta, labels, starts)
+    return smallest, old, numbers[starts]
+
+
+def merged_states(
+    delta: NDArray[np.int32], labels: NDArray[np.int32], starts: NDArray[np.int32]
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Do as ``minimised``, and return what every state became instead of the starts alone.
+
+    Returns:
+        (delta int32[n', K], representative int32[n'], number int32[n], -1 where a state was
+        dropped).
+    """
     sources, offsets = predecessors(delta)
     kept = reach(sources, offsets, labels)
     delta = np.where((delta >= 0) & kept[delta], delta, -1).astype(np.int32, copy=False)
@@ -44,7 +57,7 @@ def minimised(
     order, numbers = number_states(merged, blocks[starts])
     old = first[order]
     rows = merged[order]
-    return np.where(rows >= 0, numbers[rows], -1).astype(np.int32), old, numbers[blocks[starts]]
+    return np.where(rows >= 0, numbers[rows], -1).astype(np.int32), old, numbers[blocks]
 
 
 def merge_classes(
