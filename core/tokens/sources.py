@@ -13,7 +13,7 @@ from cdec.core.tokens.files import check_spec, generation_eos, read_bounded, rea
 from cdec.core.tokens.hub import Away, hub_away
 from cdec.core.tokens.parts import TokenizerParts, UncheckedTokenizer, assemble
 from cdec.core.tokens.sentencepiece_files import read_sentencepiece
-from cdec.core.tokens.shipped import located, named
+from cdec.core.tokens.shipped import is_shipped, located, named
 
 _HUGGING_FACE = ("tokenizer_config.json", "config.json")
 """A folder with one of these is for ``AutoTokenizer``, if it has a vocabulary as well."""
@@ -110,12 +110,15 @@ def _from_folder(folder: Path) -> UncheckedTokenizer:
             hint="Save the tokenizer beside the model, or name another tokenizer.",
             path=str(folder),
         )
-    if any((folder / name).exists() for name in _HUGGING_FACE):
+    name = named(str(folder))
+    if is_shipped(name):
+        # The same as through transformers, whose import takes seconds.
+        given = read_tokenizer_file(folder / "tokenizer.json")
+    elif any((folder / file).exists() for file in _HUGGING_FACE):
         given = _auto_tokenizer(str(folder), None)
     else:
         given = read_tokenizer_file(_only_one(folder, vocabularies))
     eos = given.eos_token_ids | generation_eos(folder)
-    name = named(str(folder))
     return UncheckedTokenizer(given.spec, given.special_ids, eos, given.bos_token_id, name)
 
 

@@ -35,7 +35,7 @@ _FIRST_GRAMMAR = r"""
 start: A (B | "=" C | start)
 A: "ab"
 B: /\w+/i
-C: /[^\n]{1,300}/
+C: /[^\n]{1,30}/
 %import common.WS
 %ignore WS
 """

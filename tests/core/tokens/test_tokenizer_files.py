@@ -16,6 +16,7 @@ import pytest
 from cdec.core.errors import CdecError, ExtraMissingError, LimitError, ModelError, TrustError
 from cdec.core.tokens.byte_pair_ranks import rank_spec
 from cdec.core.tokens.files import read_bounded
+from cdec.core.tokens.shipped import located
 from cdec.core.tokens.vocabulary import Vocabulary
 
 
@@ -280,3 +281,15 @@ def test_a_tokenizer_that_runs_its_own_code_is_not_trusted(tmp_path: Path) -> No
     (tmp_path / "own.py").write_text("raise SystemExit('ran')\n")
     with pytest.raises(TrustError, match="run its own code"):
         Vocabulary.from_tokenizer(tmp_path)
+
+
+@pytest.mark.parametrize("name", ["embedded", "embedded-draft"])
+def test_a_shipped_tokenizer_is_what_transformers_reads_and_needs_no_import(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from transformers import AutoTokenizer
+
+    read = Vocabulary.from_tokenizer(AutoTokenizer.from_pretrained(located(name)))
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    shipped = Vocabulary.from_tokenizer(name)
+    assert fingerprints(shipped) == fingerprints(read)
