@@ -19,6 +19,8 @@ from cdec.core.grammars.engine.engine import Engine
 
 _MOST_BYTES = 24 << 20
 """Bytes of the automaton's entries at which no further steps are made."""
+_MOST_EDGES = 20_000_000
+"""Edges of the generalised parser's graphs at which no further steps are made: some seconds."""
 _AT_ONCE = 2_000
 """Steps between two looks at the bytes."""
 _MOST_PAIRS = 1 << 26
@@ -63,13 +65,13 @@ def precompute_masks(
 
 
 def _steps(engine: Engine, layer: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Make the steps of a layer that ``_MOST_BYTES`` allows; return the states after them."""
+    """Make the steps of a layer that the limits allow; return the states after them."""
     after = [np.empty(0, np.int64)]
     for start in range(0, len(layer), _AT_ONCE):
         if engine.automaton_bytes > _MOST_BYTES:
             break
         part = layer[start : start + _AT_ONCE]
-        after.append(engine.automaton_steps(part >> 32, part & 0xFFFFFFFF))
+        after.append(engine.automaton_steps(part >> 32, part & 0xFFFFFFFF, _MOST_EDGES))
     return np.concatenate(after)
 
 

@@ -117,17 +117,21 @@ class Engine:
             self._drop()
 
     def automaton_steps(
-        self, states: NDArray[np.int64], lr_states: NDArray[np.int64]
+        self, states: NDArray[np.int64], lr_states: NDArray[np.int64], most_edges: int
     ) -> NDArray[np.int64]:
         """Return the states of the automaton of masks after reading an LR state each, int64[n].
 
-        -1 where nothing waits any more.
+        -1 where nothing waits any more. Fewer than n where the generalised parser has met more than
+        ``most_edges`` edges of its graphs by then, all calls together.
         """
         after, done = np.empty(len(states), np.int64), 0
         while done < len(states):
-            done = kernels.automaton_steps(self.memory.header, states, lr_states, after, done)
+            header = self.memory.header
+            done = kernels.automaton_steps(header, states, lr_states, after, done, most_edges)
+            if header[f.EDGES] > most_edges:
+                break
             self.make_room(after)
-        return after
+        return after[:done]
 
     @property
     def automaton_bytes(self) -> int:
@@ -189,6 +193,7 @@ class Engine:
         memory.point(f.TREE_STATE, state_of_tree(arrays))
         memory.point(f.LOOP_STATE, loop_states(arrays))
         memory.point(f.VIRTUAL, np.empty(states + 2, np.int32))
+        memory.point(f.LEVEL_SETS, np.zeros(states + 2, np.int64))
         memory.point(f.CHECKPOINTS, np.empty(1024, np.int32))
         memory.point(f.END_IDS, np.array(end_ids, np.int64))
         lengths = {**_LENGTHS, f.AUTO_OFFSETS: 64 + int(memory.header[f.TREES])}

@@ -125,7 +125,8 @@ END_IDS = FRONTIER + 4
 JOURNAL_ENTRIES = FRONTIER + 5
 INDENT_TABLE = FRONTIER + 6  # (scanner state, open blocks) -> first state of the automaton
 NODE_BLOCKS = INDENT_TABLE + 2
-ENGINE_FIELDS = NODE_BLOCKS + 1
+LEVEL_SETS = NODE_BLOCKS + 1
+ENGINE_FIELDS = NODE_BLOCKS + 2
 
 # Scalars of an engine, after NEED, NEED_LENGTH and JOURNAL of ``pointers``.
 (
@@ -173,7 +174,8 @@ ENGINE_FIELDS = NODE_BLOCKS + 1
     ENTRY_ROW,
     RUN_STATE,
     RUN_STACK,
-) = range(3, 47)
+    EDGES,
+) = range(3, 48)
 
 # Fields and scalars of a session.
 (STATE_OFFSETS, STATE_ITEMS, STATE_MASK, STATE_COMPLETE) = range(4)

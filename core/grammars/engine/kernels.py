@@ -264,14 +264,21 @@ def takes(header: Any, stack: Any, terminal: Any) -> Any:
     return -1 if get(e, NEED) != 0 else int(result)
 
 
-@kernel(signature="int64(int64[::1], int64[::1], int64[::1], int64[::1], int64)", nogil=False)
-def automaton_steps(header: Any, states: Any, lr_states: Any, out: Any, first: Any) -> Any:
+@kernel(
+    signature="int64(int64[::1], int64[::1], int64[::1], int64[::1], int64, int64)", nogil=False
+)
+def automaton_steps(
+    header: Any, states: Any, lr_states: Any, out: Any, first: Any, most: Any
+) -> Any:
     """Write the state after reading ``lr_states[i]`` in ``states[i]`` of the automaton of masks.
 
-    -1 where nothing waits any more. ``header`` is an engine's.
+    -1 where nothing waits any more. ``header`` is an engine's. It ends when the generalised parser
+    has met more than ``most`` edges (``stacks_general``), all calls together.
     """
     e = header.ctypes.data
     for i in range(first, len(states)):
+        if get(e, f.EDGES) > most:
+            return i
         after = step(e, states[i], lr_states[i])
         if get(e, NEED) != 0:
             return i

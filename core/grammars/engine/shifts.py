@@ -57,6 +57,8 @@ __all__ = [
 _CHECKPOINTS_AFTER = 16
 _KEPT_AFTER = 128
 _MAX_IDLE = 1 << 17
+_MANY = 16
+"""Stacks of a set that are shifted together; of fewer, each outcome is worth a note of its own."""
 
 
 @inner
@@ -147,6 +149,8 @@ def _shift_symbol(e: int, stack: int, terminal: int) -> int:
 @inner
 def shift_partial(e: int, stack: int, terminal: int, build: bool) -> int:
     """Shift a terminal on a partial stack; what pops past the hole is SUSPENDED, nothing noted."""
+    if members(e, stack) > _MANY:
+        return shift_general(e, stack, terminal, build)
     result = f.FAIL
     for i in range(members(e, stack)):
         after = _shift_top(e, member(e, stack, i), terminal, build, True)
@@ -174,6 +178,8 @@ def _shift_top(e: int, top: int, terminal: int, build: bool, partial: bool) -> i
 @inner
 def _shift_set(e: int, stack: int, terminal: int, build: bool) -> int:
     """Shift a terminal from every stack of a set that can."""
+    if members(e, stack) > _MANY:
+        return shift_general(e, stack, terminal, build)
     result = f.FAIL
     for i in range(members(e, stack)):
         top = member(e, stack, i)

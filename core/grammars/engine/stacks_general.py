@@ -2,12 +2,14 @@
 
 Generalised LR parsing (Tomita 1985). Its later variants (right-nulled, reduction-incorporated) are
 not needed: no rule is empty here, so the base of every reduction lies below the *level* at work,
-the edges (LR state, vertex below) that reductions before one terminal lead to.
+the edges (LR state, stacks below) that reductions before one terminal lead to. The stacks below are
+a stack value: what reduces alike on a thousand stacks is one edge, not a thousand.
 """
 
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.levels import shift_level, united
 from cdec.core.grammars.engine.pointers import (
     EMPTY,
     Pointer,
@@ -26,16 +28,19 @@ from cdec.core.grammars.engine.stacks import (
     action_row,
     failed,
     goto_state,
-    make_set,
     member,
     members,
     suspend,
-    union,
-    vertex,
 )
 from cdec.core.kernels import inner
 
 __all__ = ["shift_general"]
+
+_SETS = 8
+"""Sets of stacks below one LR state of a level, and of one reduction; then vertex by vertex.
+
+subtle: so there are at most so many edges as LR states and vertices allow, not as subsets.
+"""
 
 
 @inner
@@ -54,14 +59,10 @@ def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
     _begin_level(e)
     for i in range(members(e, stack)):
         top = member(e, stack, i)
-        state, below = int32s(e, f.VERTEX_STATE)[top], int32s(e, f.VERTEX_BELOW)[top]
-        if below == f.NONE:
-            _add_edge(e, state, f.NONE)
-        for j in range(members(e, below) if below != f.NONE else 0):
-            _add_edge(e, state, member(e, below, j))
+        _add_edge(e, int32s(e, f.VERTEX_STATE)[top], int32s(e, f.VERTEX_BELOW)[top])
     at, shifts = 0, 0
     while at < used(e, f.EDGE_STATE) and not failed(e):
-        state, base = int32s(e, f.EDGE_STATE)[at], int32s(e, f.EDGE_BASE)[at]
+        state, below = int32s(e, f.EDGE_STATE)[at], int32s(e, f.EDGE_BASE)[at]
         at += 1
         row = action_row(e, state, terminal)
         stop = size(e, f.ACTION_TERMINALS)
@@ -72,11 +73,11 @@ def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
                 if not build:
                     return f.SHIFTABLE
                 shifts += 1
-            elif base >= 0:
-                _reduce(e, ~value, base)
+            elif below != f.NONE:
+                _reduce(e, ~value, below)
     if shifts == 0 or failed(e):
         return f.FAIL
-    return _shift_level(e, terminal)
+    return shift_level(e, terminal)
 
 
 @inner
@@ -92,47 +93,61 @@ def _begin_level(e: int) -> None:
 
 
 @inner
-def _add_edge(e: int, state: int, base: int) -> None:
-    """Add (LR state, vertex below) to the level, once.
+def _add_edge(e: int, state: int, below: int) -> None:
+    """Add (LR state, stacks below) to the level."""
+    counts, stamp = int64s(e, f.LEVEL_SETS), get(e, f.LEVEL) << 8
+    if below >= f.NONE:
+        _add_one(e, state, below)
+        return
+    count = max(counts[state], stamp)
+    if count < stamp + _SETS:
+        counts[state] = count + _add_one(e, state, below)
+        return
+    for i in range(members(e, below)):
+        _add_one(e, state, member(e, below, i))
+
+
+@inner
+def _add_one(e: int, state: int, below: int) -> int:
+    """Add an edge, once; return 1 if it is new.
 
     subtle: the table of edges is emptied by its stamp: an older entry counts as free, in probing
     too, which is right because a level's own entries are always reached before its free places.
     """
-    stamp, key = get(e, f.LEVEL), (state << 32) | (base & 0xFFFFFFFF)
+    stamp, key = get(e, f.LEVEL), (state << 32) | (below & 0xFFFFFFFF)
     keys, stamps = int64s(e, f.EDGE_TABLE), int64s(e, f.EDGE_TABLE + 1)
     mask = size(e, f.EDGE_TABLE) - 1
     at = mixed(key) & mask
     while keys[at] != EMPTY and stamps[at] == stamp:
         if keys[at] == key:
-            return
+            return 0
         at = (at + 1) & mask
     n = used(e, f.EDGE_STATE)
     if not has_room(e, f.EDGE_STATE, 1):
-        return
+        return 0
     if 2 * (n + 1) > mask:
         lack(e, f.EDGE_TABLE, 2 * (mask + 1))
-        return
+        return 0
     keys[at], stamps[at] = key, stamp
     int32s(e, f.EDGE_STATE)[n] = state
-    int32s(e, f.EDGE_BASE)[n] = base
+    int32s(e, f.EDGE_BASE)[n] = below
     use(e, f.EDGE_STATE, n + 1)
+    return 1
 
 
 @inner
-def _reduce(e: int, rule: int, base: int) -> None:
-    """Add the edges of all ways to reduce a rule whose last symbol stands on ``base``."""
+def _reduce(e: int, rule: int, below: int) -> None:
+    """Add the edges of all ways to reduce a rule whose last symbol stands on ``below``."""
     if rule >= get(e, f.RULES):
         return
     length, lhs = int32s(e, f.RULE_LENGTH)[rule], int32s(e, f.RULE_LHS)[rule]
     states, belows = int32s(e, f.VERTEX_STATE), int32s(e, f.VERTEX_BELOW)
-    if length == 1:
-        _go_on(e, base, lhs)
-        return
     if length < 1 or not has_room(e, f.FRONTIER, used(e, f.VERTEX_STATE)):
         return
     here, there = int32s(e, f.FRONTIER), int32s(e, f.FRONTIER_NEXT)
-    marks, n = int64s(e, f.VERTEX_MARK), 1
-    here[0] = base
+    marks, n = int64s(e, f.VERTEX_MARK), members(e, below)
+    for i in range(n):
+        here[i] = member(e, below, i)
     for left in range(length - 1, 0, -1):
         stamp, m = get(e, f.STAMP) + 1, 0
         put(e, f.STAMP, stamp)
@@ -140,119 +155,45 @@ def _reduce(e: int, rule: int, base: int) -> None:
             if states[here[i]] == get(e, f.LR_STATES):
                 suspend(e, lhs, left)
                 continue
-            below = belows[here[i]]
-            for j in range(members(e, below) if below != f.NONE else 0):
-                found = member(e, below, j)
+            under = belows[here[i]]
+            for j in range(members(e, under) if under != f.NONE else 0):
+                found = member(e, under, j)
                 if marks[found] != stamp:
                     marks[found] = stamp
                     there[m] = found
                     m += 1
         here, there, n = there, here, m
-    for i in range(n):
-        _go_on(e, here[i], lhs)
+    _go_on(e, here, there, n, lhs)
 
 
 @inner
-def _go_on(e: int, base: int, lhs: int) -> None:
-    """Add the edge of a nonterminal above a vertex; above the hole it must wait."""
-    state = int32s(e, f.VERTEX_STATE)[base]
-    if state == get(e, f.LR_STATES):
-        suspend(e, lhs, 0)
-        return
-    target = goto_state(e, state, lhs)
-    if target >= 0:
-        _add_edge(e, target, base)
+def _go_on(e: int, bases: Pointer, targets: Pointer, n: int, lhs: int) -> None:
+    """Add the edges of a nonterminal above n vertices; above the hole it must wait.
 
-
-@inner
-def _shift_level(e: int, terminal: int) -> int:
-    """Shift the terminal from every LR state of the level that can; return the stacks."""
-    n = used(e, f.EDGE_STATE)
-    if not has_room(e, f.SORTED, 2 * n):
-        return f.FAIL
-    edges, tops, m = int64s(e, f.SORTED), 0, 0
-    values = int32s(e, f.ACTION_VALUES)
-    for i in range(n):
-        state = int32s(e, f.EDGE_STATE)[i]
-        row = action_row(e, state, terminal)
-        if row >= 0 and 0 <= values[row] < get(e, f.LR_STATES):
-            edges[m] = (state << 32) | (int32s(e, f.EDGE_BASE)[i] & 0xFFFFFFFF)
-            m += 1
-    _sort(edges, 0, m)
-    i = 0
-    while i < m:
-        state = edges[i] >> 32
-        below = _low_half(edges[i])
-        i += 1
-        while i < m and (edges[i] >> 32) == state:
-            below = union(e, below, _low_half(edges[i]))
-            i += 1
-        target = values[action_row(e, state, terminal)]
-        edges[n + tops] = (target << 32) | vertex(e, state, below)
-        tops += 1
-    _sort(edges, n, tops)
-    return _group(e, n, tops)
-
-
-@inner
-def _group(e: int, start: int, count: int) -> int:
-    """Return the stacks whose tops are the targets, and below them the sources, of shifts.
-
-    SORTED holds ``target << 32 | source vertex``; sources of one target have distinct LR states,
-    but are sorted by vertex, not by state.
+    ``targets`` has room for n.
     """
-    pairs, states = int64s(e, f.SORTED), int32s(e, f.VERTEX_STATE)
-    if not has_room(e, f.SET_ITEMS, 2 * count):
-        return f.FAIL
-    i, tops = start, 0
-    while i < start + count:
-        target, n = pairs[i] >> 32, 0
-        first = used(e, f.SET_ITEMS)
-        items = int32s(e, f.SET_ITEMS)
-        while i < start + count and (pairs[i] >> 32) == target:
-            place, source = first + n, _low_half(pairs[i])
-            while place > first and states[items[place - 1]] > states[source]:
-                items[place] = items[place - 1]
-                place -= 1
-            items[place] = source
-            n += 1
-            i += 1
-        # subtle: below ``start`` the sorted edges are no longer needed.
-        pairs[tops] = vertex(e, target, make_set(e, n))
-        tops += 1
-        states = int32s(e, f.VERTEX_STATE)
-    first = used(e, f.SET_ITEMS)
-    if not has_room(e, f.SET_ITEMS, tops):
-        return f.FAIL
-    items = int32s(e, f.SET_ITEMS)
-    for j in range(tops):
-        items[first + j] = pairs[j]
-    return make_set(e, tops)
-
-
-@inner
-def _low_half(packed: int) -> int:
-    """Return the signed lower 32 bits."""
-    return (packed << 32) >> 32
-
-
-@inner
-def _sort(values: Pointer, start: int, count: int) -> None:
-    """Sort int64 values in place (heap sort: no recursion, no memory)."""
-    for i in range(count // 2 - 1, -1, -1):
-        _sift(values, start, i, count)
-    for stop in range(count - 1, 0, -1):
-        values[start], values[start + stop] = values[start + stop], values[start]
-        _sift(values, start, 0, stop)
-
-
-@inner
-def _sift(values: Pointer, start: int, root: int, count: int) -> None:
-    while 2 * root + 1 < count:
-        child = 2 * root + 1
-        if child + 1 < count and values[start + child] < values[start + child + 1]:
-            child += 1
-        if values[start + root] >= values[start + child]:
+    states, groups = int32s(e, f.VERTEX_STATE), 0
+    put(e, f.EDGES, get(e, f.EDGES) + n)
+    if not has_room(e, f.SORTED, n):
+        return
+    for i in range(n):
+        state = states[bases[i]]
+        if state == get(e, f.LR_STATES):
+            suspend(e, lhs, 0)
+            targets[i] = -1
+        else:
+            targets[i] = goto_state(e, state, lhs)
+    for first in range(n):
+        target, count = targets[first], 0
+        if target < 0:
+            continue
+        groups += 1
+        stop = n if groups <= _SETS else first + 1
+        for i in range(first, stop):
+            if targets[i] == target:
+                targets[i] = -1
+                int64s(e, f.SORTED)[count] = bases[i]
+                count += 1
+        _add_edge(e, target, united(e, 0, count))
+        if failed(e):
             return
-        values[start + root], values[start + child] = values[start + child], values[start + root]
-        root = child

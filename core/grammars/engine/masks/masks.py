@@ -14,6 +14,7 @@ from cdec.core.grammars.engine.masks.automaton import is_final, step, steps_part
 from cdec.core.grammars.engine.masks.kinds import first_state
 from cdec.core.grammars.engine.masks.stepping import verify_tokens
 from cdec.core.grammars.engine.masks.store import join, keep_row, new_row
+from cdec.core.grammars.engine.masks.wide import add_groups, is_wide
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
     Pointer,
@@ -81,15 +82,21 @@ def _mask_of_reading(e: int, at: int, stack: int) -> int:
     """Return the mask of one reading; -1 after a lack of room."""
     tree = _tree(e, at)
     mask = _follow(e, first_state(e, at, tree, stack), beneath(e, stack))
+    if mask == _OPEN and steps_partially(e) and is_wide(e, get(e, f.RUN_STACK)):
+        return _stepped(e, at, stack)
     if mask == _OPEN:
         mask = call3(get(e, f.CALL_RUN), e, get(e, f.RUN_STATE), get(e, f.RUN_STACK))
     low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
     if mask < 0 or low == high or steps_partially(e):
         return mask
-    stepped = lookup(e, f.STEPPED_TABLE, (at << 32) | (stack & 0xFFFFFFFF))
-    if stepped == ABSENT:
-        stepped = call3(get(e, f.CALL_STEPPED), e, at, stack)
-    return join(e, mask, -1, stepped)
+    return join(e, mask, -1, _stepped(e, at, stack))
+
+
+@inner
+def _stepped(e: int, at: int, stack: int) -> int:
+    """Return the mask of the tokens that are stepped; -1 after a lack of room."""
+    known = lookup(e, f.STEPPED_TABLE, (at << 32) | (stack & 0xFFFFFFFF))
+    return known if known != ABSENT else call3(get(e, f.CALL_STEPPED), e, at, stack)
 
 
 @inner
@@ -162,11 +169,17 @@ def _union_of_ways(e: int, state: int, stack: int) -> int:
 
 @inner
 def compute_stepped(e: int, at: int, stack: int) -> int:
-    """Return the mask of the tokens that are stepped, and note it; -1: a lack of room."""
+    """Return the mask of the tokens that are stepped, and note it; -1: a lack of room.
+
+    For every segmentation the automaton reads long tokens as well, and it asks here for all of the
+    tokens of a stack that is very wide.
+    """
     row = new_row(e)
     if row == 0:
         return -1
     before = begin_trial(e)
+    if steps_partially(e):
+        add_groups(e, row, _tree(e, at), at, stack)
     verify_tokens(e, row, _tree(e, at), at, stack)
     end_trial(e, before)
     mask = -1 if failed(e) else keep_row(e)
