@@ -156,11 +156,8 @@ class _TableBuilder:
         self, state: int, reductions: dict[int, int], generalised: bool, start_nullable: bool
     ) -> None:
         """Add the actions of the next state."""
-        shifts = {
-            symbol: target
-            for symbol, target in self._automaton.transitions[state].items()
-            if symbol >= 0
-        }
+        leaving = self._automaton.transitions[state]
+        shifts = {symbol: target for symbol, target in leaving.items() if symbol >= 0}
         # The end of the text is shifted where the start symbol stands alone on the stack: lark
         # accepts as soon as it gets there, so the shift comes before any reduction.
         if state == self._after_start or (start_nullable and state == 0):
@@ -283,9 +280,7 @@ class _TableBuilder:
             nonterminals=names,
             accepts=self._accepts,
             competing=self._competing,
-            contexts_after=[
-                order[edges[terminal] : edges[terminal + 1]] for terminal in range(self._end)
-            ],
+            contexts_after=np.split(order, edges)[1:-1],
             access_symbol=access,
             start_nullable=start_nullable,
             resolved=tuple(conflict for conflict in self._conflicts if conflict.shift),
