@@ -138,7 +138,7 @@ class TerminalReader:
         alone = [self._ordered(d) for d in definitions if d.name not in in_rules]
         alone.sort(key=itemgetter(0))
         terminals = [terminal for _, terminal in alone]
-        groups = grouped((w for w in listed if not w.is_terminal), alone)
+        groups = grouped([w for w in listed if not w.is_terminal], alone)
         for place, name, words in reversed(groups):
             terminals.insert(place, self._list(name, words, 0, is_string=True))
         return tuple(terminals)

@@ -11,7 +11,7 @@ from __future__ import annotations
 import re
 from bisect import bisect
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeAlias
 
@@ -163,7 +163,7 @@ def _in_place(shown: str, cut: str) -> str | None:
 
 
 def grouped(
-    lists: Iterable[WordList], others: Sequence[tuple[Order, Terminal]]
+    lists: Sequence[WordList], others: Sequence[tuple[Order, Terminal]]
 ) -> list[tuple[int, str, tuple[str, ...]]]:
     """Divide the literals of lists among terminals, so that each competes as it would alone.
 
@@ -185,7 +185,7 @@ def grouped(
     regular = [
         re.compile(terminal.pattern)
         for order, terminal in others
-        if not terminal.is_string and order[0] == 0
+        if lists and not terminal.is_string and order[0] == 0
     ]
     orders = [order[:3] for order, _ in others]
     unnamed = {
