@@ -17,7 +17,7 @@ from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, gram
 from cdec.compilers.grammars.automata.counting import Counting
 from cdec.compilers.grammars.blanks import bound_blanks
 from cdec.compilers.grammars.definition import GrammarLimits, Lexer
-from cdec.compilers.grammars.indentation.lay_out import Indented, lay_out, unread_around
+from cdec.compilers.grammars.indentation.lay_out import Indented, follow_blocks, lay_out
 from cdec.compilers.grammars.lookaround.refine import refine
 from cdec.compilers.grammars.options import (
     MAX_WHITESPACE,
@@ -242,13 +242,14 @@ def _parts(
     grammar, tables, indenter = parser.grammar, parser.tables, parser.grammar.indenter
     contexts = find_contexts(grammar, tables, parser.lexer)
     looks_around = any(automaton.is_open for automaton in parser.automata)
-    if indenter is not None and looks_around:
-        raise unread_around(parser.grammar, parser.automata)
     if looks_around and any(lacks_some(automaton.copies) for automaton in parser.automata):
         raise UncountableError
+    plain: list[NDArray[np.int32]] = []
     with clock.phase("scanner"):
         if looks_around:
-            grammar, tables, contexts, scanner = refine(
+            if indenter is not None:
+                tables = follow_blocks(tables, grammar, indenter)
+            grammar, tables, contexts, scanner, *plain = refine(
                 grammar, parser.automata, tables, contexts, limits
             )
         else:
@@ -256,7 +257,7 @@ def _parts(
                 grammar, parser.automata, contexts.terminals, lexer=parser.lexer, limits=limits
             )
         made = Parts(grammar, contexts, scanner, tables)
-        laid = Indented(made) if indenter is None else lay_out(made, indenter)
+        laid = Indented(made) if indenter is None else lay_out(made, indenter, *plain)
     with clock.phase("soundness"):
         if looks_around:
             report.sound_reason = "terminals look at what stands behind them, which may never come"

@@ -82,6 +82,8 @@ def _check_indent_shape(arrays: Columns, states: int, terminals: int) -> None:
     require_length(arrays, "indent_symbols", 4 * is_indented, "four numbers, or none")
     require_length(arrays, "indent_roles", terminals * is_indented, "role a terminal")
     require_length(arrays, "state_column", states * is_indented, "column a scanner state")
+    if len(arrays["lr_plain"]) > 0:
+        require_length(arrays, "lr_plain", len(arrays["lr_context"]), "state an LR state")
 
 
 def _check_tree_shape(arrays: Columns, states: int, size: int) -> None:
@@ -261,6 +263,7 @@ def _check_paths(arrays: Columns) -> None:
 def _check_indents(arrays: Columns) -> None:
     require_range(arrays, "state_column", 0, MAX_COLUMNS + 1)
     require_range(arrays, "indent_roles", 0, COLUMN_ROLE + 2 * MAX_COLUMNS + 2)
+    require_range(arrays, "lr_plain", 0, len(arrays["lr_context"]))
     symbols = arrays["indent_symbols"]
     known = (symbols[:3] >= -1) & (symbols[:3] < len(arrays["ignored"]))
     require(known.all(), "indent_symbols", "terminals that are there")

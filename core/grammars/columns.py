@@ -123,6 +123,8 @@ class GrammarArrays(NamedTuple):
     indent_roles: NDArray[np.int32]  # [T] what an indenter makes of a terminal; [0]: there is none
     indent_symbols: NDArray[np.int32]  # [4] line break, INDENT, DEDENT (-1: none), most columns
     state_column: NDArray[np.int32]  # [C] columns of the line that the scanner is in; [0]
+    lr_plain: NDArray[np.int32]  # [N] the LR state as which one goes on behind a dropped line
+    # break, where terminals look around; [0]: itself
     vocabulary_offsets: NDArray[np.int64]  # [V + 1]
     vocabulary_bytes: NDArray[np.uint8]  # bytes of every token; none for special ones
 
@@ -165,7 +167,7 @@ def no_automaton() -> dict[str, NDArray[Any]]:
 
 def no_indents() -> dict[str, NDArray[Any]]:
     """Return the columns of a grammar without an indenter."""
-    names = ("indent_roles", "indent_symbols", "state_column")
+    names = ("indent_roles", "indent_symbols", "state_column", "lr_plain")
     return {name: np.zeros(0, COLUMNS[name]) for name in names}
 
 

@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.definition import ByteAutomaton, Grammar
+from cdec.compilers.grammars.definition import Grammar
 from cdec.compilers.grammars.indentation.columns import Counted, count_columns
+from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.scanner.contexts import Contexts
 from cdec.compilers.grammars.soundness.parts import Parts
 from cdec.core.grammars.columns import CLOSE_ROLE, COLUMN_ROLE, NOWHERE_ROLE, OPEN_ROLE
 from cdec.core.grammars.errors import GrammarUnsupportedError
 from cdec.core.grammars.indenter import Indenter
+
+_ALL_PLAIN = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,7 +27,8 @@ class Indented:
     Attributes:
         parts: Grammar, contexts, scanner and tables over the line breaks of every column.
         same_tree: int32[C] state whose subterminal tree is that of a state; None: its own.
-        columns: ``indent_roles``, ``indent_symbols`` and ``state_column`` of the artifact.
+        columns: ``indent_roles``, ``indent_symbols``, ``state_column`` and ``lr_plain`` of the
+            artifact.
     """
 
     parts: Parts
@@ -32,19 +36,25 @@ class Indented:
     columns: Mapping[str, NDArray[np.int32]] = field(default_factory=dict)
 
 
-def lay_out(parts: Parts, indenter: Indenter) -> Indented:
+def lay_out(parts: Parts, indenter: Indenter, plain: NDArray[np.int32] = _ALL_PLAIN) -> Indented:
     """Number the line breaks of every column behind the other terminals.
 
     Args:
         parts: Of the grammar with its terminals as written.
         indenter: Of the grammar.
+        plain: As in ``Refined``, where terminals look around.
 
     Returns:
         What takes their place. No table names the new terminals: the engine makes of each what the
         indenter would.
+
+    Raises:
+        GrammarUnsupportedError: What a line break ends with decides how the next terminal begins.
     """
     grammar, old = parts.grammar, len(parts.grammar.terminals)
-    (newline,) = grammar.named({indenter.NL_type})
+    named = grammar.named({indenter.NL_type})
+    _require_apart(grammar, named, plain)
+    newline = min(named)
     counted = count_columns(
         parts.scanner, newline, old, tab_len=indenter.tab_len, columns=indenter.columns
     )
@@ -61,19 +71,32 @@ def lay_out(parts: Parts, indenter: Indenter) -> Indented:
         counted.scanner,
         tables,
     )
-    return Indented(made, counted.same_tree, _columns(grammar, newline, indenter, counted))
+    columns = _columns(grammar, newline, indenter, counted)
+    return Indented(made, counted.same_tree, columns | {"lr_plain": plain})
 
 
-def unread_around(grammar: Grammar, automata: Sequence[ByteAutomaton]) -> GrammarUnsupportedError:
-    """Return the error of a terminal that looks beyond its ends, beside an indenter."""
-    name = next(
-        terminal.name
-        for terminal, automaton in zip(grammar.terminals, automata, strict=True)
-        if automaton.is_open
-    )
-    return GrammarUnsupportedError(
-        f"terminal {name} looks at what stands around it, which goes with no indenter",
-        hint="write it without what it asks of the text before and behind it",
+def follow_blocks(tables: ParseTables, grammar: Grammar, indenter: Indenter) -> ParseTables:
+    """Return tables in which a line break leads where the blocks behind it lead as well.
+
+    So ``refine`` finds what can begin there.
+    """
+    numbers = grammar.named({indenter.NL_type, *indenter.declared})
+    after = np.unique(np.concatenate([tables.contexts_after[number] for number in sorted(numbers)]))
+    (newline,) = grammar.named({indenter.NL_type})
+    listed = list(tables.contexts_after)
+    listed[newline] = after.astype(np.int32)
+    return replace(tables, contexts_after=listed)
+
+
+def _require_apart(grammar: Grammar, newline: frozenset[int], plain: NDArray[np.int32]) -> None:
+    """Refuse terminals that look around at line breaks: how they end would have to be kept."""
+    if len(newline) == 1 and (plain >= 0).all():
+        return
+    name = grammar.terminals[min(newline)].name
+    raise GrammarUnsupportedError(
+        f"a terminal looks at what stands before it, behind {name} or behind what is ignored, "
+        "which goes with no indenter",
+        hint="write it without the look-behind, ^, $ or \\b at its start",
         name=name,
     )
 

@@ -23,12 +23,17 @@ from cdec.core.errors import LimitError
 
 
 class Refined(NamedTuple):
-    """What takes the place of a grammar's parts: terminals and LR states apart by boundary."""
+    """What takes the place of a grammar's parts: terminals and LR states apart by boundary.
+
+    ``plain``: int32[N] the state that acts like an LR state at the boundary that says nothing; -1
+    where it has read something ignored to come to another.
+    """
 
     grammar: Grammar
     tables: ParseTables
     contexts: Contexts
     scanner: Scanner
+    plain: NDArray[np.int32]
 
 
 def refine(
@@ -62,8 +67,8 @@ def refine(
     names = grammar.terminals + tuple(grammar.terminals[number] for number, _ in variants.ends)
     finished = scanner.finish(len(names), variants)
     ahead = Ahead(scanner.may_end, _live(finished))
-    split, numbered = split_tables(tables, grammar, contexts, variants, ahead)
-    return Refined(replace(grammar, terminals=names), split, numbered, finished)
+    split, numbered, plain = split_tables(tables, grammar, contexts, variants, ahead)
+    return Refined(replace(grammar, terminals=names), split, numbered, finished, plain)
 
 
 def _live(scanner: Scanner) -> list[frozenset[int]]:
@@ -96,6 +101,7 @@ class _Scanner:
         """Follow every boundary to where it can lead, and return what ends with which."""
         first = self._boundary(self._rows.first)
         variants = Variants(self._boundary(self._rows.plain), first)
+        variants.returns = self._grammar.indenter is not None
         variants.add(0, first)
         while variants.waiting:
             state, boundary = variants.waiting.pop()

@@ -30,8 +30,8 @@ def split_tables(
     contexts: Contexts,
     variants: Variants,
     ahead: Ahead,
-) -> tuple[ParseTables, Contexts]:
-    """Return the tables over the variants, and the contexts of their states.
+) -> tuple[ParseTables, Contexts, NDArray[np.int32]]:
+    """Return the tables over the variants, the contexts of their states, and ``Refined.plain``.
 
     Args:
         tables: LALR(1). grammar: Its grammar. contexts: Of the tables.
@@ -83,7 +83,7 @@ class _Split:
         taken |= {number for t in list(taken) for number, _ in self._of.get(t, ())}
         return not taken.isdisjoint(ahead.live[self._variants.starts[pair]])
 
-    def run(self) -> tuple[ParseTables, Contexts]:
+    def run(self) -> tuple[ParseTables, Contexts, NDArray[np.int32]]:
         variants, states = self._variants, range(self._tables.num_states)
         met = [(0, variants.first), *((state, variants.plain) for state in states[1:])]
         for state, boundary in [*met, *self._copies]:
@@ -96,7 +96,15 @@ class _Split:
         for (pair, _), rule in self._reductions():
             terminals = {terminal for terminal, _ in self._rows[self._number[pair]]}
             self._rows.append([(terminal, ~rule) for terminal in sorted(terminals)])
-        return self._parse_tables(), self._new_contexts()
+        return self._parse_tables(), self._new_contexts(), self._plain()
+
+    def _plain(self) -> NDArray[np.int32]:
+        """Return the state at the plain boundary of each state, -1 of some that read on."""
+        old, plain = self._tables.num_states, self._variants.plain
+        found = [*range(old), *(state for state, _ in self._copies)]
+        for (_, boundary), _ in self._readers:
+            found.append(len(found) if boundary == plain else -1)
+        return np.array(found, np.int32)
 
     def _expanded(self, state: int, ends: bool) -> list[Pair]:
         row: list[Pair] = []

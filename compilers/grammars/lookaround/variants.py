@@ -35,6 +35,8 @@ class Variants:
         waiting: Those that have none yet.
         ends: Terminals with a boundary, which get numbers of their own behind all others.
         dropped: For each boundary what ignored terminals may change it to.
+        returns: Whether something may be dropped that leaves the plain boundary, as line breaks
+            within brackets are by an indenter.
     """
 
     plain: int
@@ -43,13 +45,14 @@ class Variants:
     waiting: list[Pair] = field(default_factory=list)
     ends: list[Pair] = field(default_factory=list)
     dropped: dict[int, dict[Pair, None]] = field(default_factory=dict)
+    returns: bool = False
     _met: set[Pair] = field(default_factory=set)
     _numbers: dict[End, int] = field(default_factory=dict)
     _places: dict[Pair, int] = field(default_factory=dict)
 
     def add(self, state: int, boundary: int) -> None:
         """Note that an LR state is met at a boundary, and behind what is ignored there."""
-        pending = [boundary]
+        pending = [boundary, self.plain] if self.returns else [boundary]
         while pending:
             pair = state, pending.pop()
             if pair not in self._met:

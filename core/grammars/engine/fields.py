@@ -66,6 +66,7 @@ from cdec.core.grammars.columns import GrammarArrays
     INDENT_ROLES,
     INDENT_SYMBOLS,
     STATE_COLUMN,
+    LR_PLAIN,
     VOCABULARY_OFFSETS,
     VOCABULARY_BYTES,
 ) = range(len(GrammarArrays._fields))

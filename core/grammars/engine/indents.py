@@ -31,6 +31,7 @@ __all__ = [
     "next_symbol",
     "rest",
     "with_blocks",
+    "without_line",
 ]
 
 PLAIN, DROPPED, FAILS = -1, -2, -3
@@ -138,3 +139,20 @@ def rest(code: int) -> int:
     if code & 1:
         return code - 1
     return code - 2 if code > 4 else 0
+
+
+@inner
+def without_line(e: int, stack: int) -> int:
+    """Return a parser's stack, which may be partial, behind a line break that is dropped.
+
+    Where terminals look around, what stood before the line break is no longer next to what comes.
+    """
+    if stack < 0:
+        return stack
+    state = int32s(e, f.VERTEX_STATE)[stack]
+    if state >= size(e, f.LR_PLAIN):
+        return stack
+    plain = int32s(e, f.LR_PLAIN)[state]
+    if plain < 0 or plain >= get(e, f.LR_STATES):
+        return stack
+    return vertex(e, plain, int32s(e, f.VERTEX_BELOW)[stack])

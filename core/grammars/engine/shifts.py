@@ -17,6 +17,7 @@ from cdec.core.grammars.engine.indents import (
     next_symbol,
     rest,
     with_blocks,
+    without_line,
 )
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
@@ -130,7 +131,7 @@ def _shift_pair(e: int, pair: int, terminal: int) -> int:
     else:
         code, after = effect(e, blocks, terminal, 0)
     if code == DROPPED:
-        return pair
+        return with_blocks(e, blocks, without_line(e, stack))
     while code > 0 and stack != f.FAIL:
         stack, code = _shift_symbol(e, stack, next_symbol(e, code)), rest(code)
     if stack == f.FAIL or code == FAILS:

@@ -140,6 +140,13 @@ CASES: dict[str, tuple[str, str, list[str], list[str]]] = {
         ["x\nx"],
         ["x\n x", "x\n"],
     ),
+    "terminals that look around": (
+        SMALL.replace("NAME: /x+/", "NAME: STRING | /0(?![1-9])|[1-9][0-9]*/")
+        + "%import python.STRING\n",
+        "python",
+        ['("a"\n""\n"b")\n', '(""\n"a")\n', 'if 0:\n ""\n "b"\n', "(0\n0)\n", "[0\n \n]\n"],
+        ['(""\n"a\n")\n', "01\n", "(01)\n", 'if "":\n""\n', '""""\n'],
+    ),
     "the most columns": (
         *(SMALL, "columns=3"),
         ["if x:\n   x\n", "(\n       x)\n", "if x:\n     \n   x\n"],
@@ -176,7 +183,7 @@ def test_texts_are_in_the_language_as_lark_says(name: str, lexer: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["a line", "comments", "a line break that may be once", "other names"]
+    "name", ["a line", "comments", "a line break that may be once", "terminals that look around"]
 )
 def test_masks_are_those_of_stepping(name: str) -> None:
     constraint = constraint_of(*CASES[name][:2])
@@ -285,7 +292,7 @@ def test_states_are_described_without_the_blocks_above_them() -> None:
         (SMALL + "%ignore _NEWLINE\n", {}, GrammarUndefinedError, "ignores"),
         (SMALL + "%declare _OTHER\n", {}, GrammarUnsupportedError, "_OTHER"),
         (SMALL, {"indenter": None}, GrammarUnsupportedError, "_INDENT"),
-        (SMALL.replace("/x+/", "/x+(?!y)/"), {}, GrammarUnsupportedError, "NAME"),
+        (SMALL.replace("/x+/", "/^x+/m"), {}, GrammarUnsupportedError, "_NEWLINE"),
     ],
 )
 def test_what_an_indenter_cannot_read_is_refused(

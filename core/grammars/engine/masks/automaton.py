@@ -17,7 +17,15 @@ those before the first step, one a tree; their entries are not written, for ever
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.indents import DROPPED, FAILS, PLAIN, ROWS, next_symbol, rest
+from cdec.core.grammars.engine.indents import (
+    DROPPED,
+    FAILS,
+    PLAIN,
+    ROWS,
+    next_symbol,
+    rest,
+    without_line,
+)
 from cdec.core.grammars.engine.masks.allowed import ALLOWED, group_item, is_noted
 from cdec.core.grammars.engine.masks.entries import (
     add_entry,
@@ -67,13 +75,7 @@ from cdec.core.grammars.engine.pointers import (
 from cdec.core.grammars.engine.stacks import failed, union, vertex
 from cdec.core.kernels import inner
 
-__all__ = [
-    "compute_step",
-    "intern_state",
-    "is_final",
-    "step",
-    "steps_partially",
-]
+__all__ = ["compute_step", "intern_state", "is_final", "step", "steps_partially"]
 
 
 @inner
@@ -136,7 +138,7 @@ def _step_nodes(e: int, state: int, tree: int, base: int) -> None:
         begin_item(e)
         code = effect_at(e, node)
         if code in (DROPPED, FAILS):
-            stacks[node] = above if code == DROPPED else f.FAIL
+            stacks[node] = without_line(e, above) if code == DROPPED else f.FAIL
             continue
         if above != f.FAIL:
             here = _shift_node(e, node, above, terminal, code)
