@@ -25,8 +25,8 @@ from cdec.core.artifacts.checks import (
 )
 from cdec.core.grammars.automaton_columns import check_automaton, check_automaton_shape
 from cdec.core.grammars.blanks import MAX_RUN
-from cdec.core.grammars.columns import COLUMN_ROLE, arrays_from
-from cdec.core.grammars.indenter import MAX_COLUMNS
+from cdec.core.grammars.columns import arrays_from
+from cdec.core.grammars.indent_columns import check_indent_shape, check_indents
 from cdec.core.grammars.loop_columns import check_loops, check_steps
 from cdec.core.grammars.loops import count_states
 from cdec.core.mask import mask_words
@@ -73,17 +73,7 @@ def check_grammar_shape(arrays: Columns, metadata: Mapping[str, str]) -> None:
     require_ends(arrays, "item_offsets", lr_states, len(arrays["item_rules"]))
     require_length(arrays, "item_dots", len(arrays["item_rules"]), "dot an item")
     _check_tree_shape(arrays, states, size)
-    _check_indent_shape(arrays, states, terminals)
-
-
-def _check_indent_shape(arrays: Columns, states: int, terminals: int) -> None:
-    """Check the columns of an indenter: all are there, or none is."""
-    is_indented = len(arrays["indent_symbols"]) > 0
-    require_length(arrays, "indent_symbols", 4 * is_indented, "four numbers, or none")
-    require_length(arrays, "indent_roles", terminals * is_indented, "role a terminal")
-    require_length(arrays, "state_column", states * is_indented, "column a scanner state")
-    if len(arrays["lr_plain"]) > 0:
-        require_length(arrays, "lr_plain", len(arrays["lr_context"]), "state an LR state")
+    check_indent_shape(arrays, states, terminals)
 
 
 def _check_tree_shape(arrays: Columns, states: int, size: int) -> None:
@@ -134,7 +124,7 @@ def check_grammar(arrays: Columns, metadata: Mapping[str, str]) -> None:
     _check_groups(arrays)
     _check_tokens(arrays)
     check_automaton(arrays)
-    _check_indents(arrays)
+    check_indents(arrays)
 
 
 _ALSO_OFFSETS = ("tree_paths", "tree_groups", "group_branches", "group_tokens", "tree_verify")
@@ -258,17 +248,6 @@ def _check_paths(arrays: Columns) -> None:
     enters = arrays["path_terminal"] < 0
     require((arrays["path_byte"][enters] >= 0).all(), "path_byte", "a byte class at ENTER nodes")
     require((arrays["path_next"][enters] >= 0).all(), "path_next", "a state at ENTER nodes")
-
-
-def _check_indents(arrays: Columns) -> None:
-    require_range(arrays, "state_column", 0, MAX_COLUMNS + 1)
-    require_range(arrays, "indent_roles", 0, COLUMN_ROLE + 2 * MAX_COLUMNS + 2)
-    require_range(arrays, "lr_plain", 0, len(arrays["lr_context"]))
-    symbols = arrays["indent_symbols"]
-    known = (symbols[:3] >= -1) & (symbols[:3] < len(arrays["ignored"]))
-    require(known.all(), "indent_symbols", "terminals that are there")
-    most = symbols[3:]
-    require(((most >= 0) & (most <= MAX_COLUMNS)).all(), "indent_symbols", "a number of columns")
 
 
 def _own_numbers(offsets: NDArray[np.int64]) -> NDArray[Any]:

@@ -129,7 +129,7 @@ REFUSED = {
     "a declared terminal": (
         'start: "a" _INDENT "b" _DEDENT\n%declare _INDENT _DEDENT\n',
         "E_GRAMMAR_UNSUPPORTED",
-        "{",
+        "`indenter` python",
     ),
     "a heredoc": (r"start: /<<(\w+)\n(.|\n)*?\n\1/" + "\n", "E_REGEX_UNSUPPORTED", "without it"),
     "an atomic group": ("start: /(?>a+)b/\n", "E_REGEX_UNSUPPORTED", "without it"),

@@ -38,8 +38,8 @@ def compute_first(e: int, at: int, blocks: int) -> int:
     tree, column = int32s(e, f.TREE_OF_STATE)[row_of(e, at)], 0
     if tree < 0 or tree >= get(e, f.TREES):
         return 0
-    if at < size(e, f.STATE_COLUMN):
-        column = int32s(e, f.STATE_COLUMN)[at]
+    if row < size(e, f.STATE_COLUMN):
+        column = int32s(e, f.STATE_COLUMN)[row]
     put(e, f.ENTRY_END, used(e, f.AUTO_ENTRIES))
     _note_nodes(e, tree, blocks, column)
     if not failed(e):
