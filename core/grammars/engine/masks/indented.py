@@ -35,7 +35,8 @@ def compute_first(e: int, at: int, blocks: int) -> int:
     """
     if at < 0 or at >= get(e, f.SCANNER_STATES):
         return 0
-    tree, column = int32s(e, f.TREE_OF_STATE)[row_of(e, at)], 0
+    row, column = row_of(e, at), 0
+    tree = int32s(e, f.TREE_OF_STATE)[row]
     if tree < 0 or tree >= get(e, f.TREES):
         return 0
     if row < size(e, f.STATE_COLUMN):
