@@ -47,21 +47,47 @@ def precompute_masks(
         return no_automaton()
     engine = Engine(arrays, general=general, end_ids=(), budget=1 << 40)
     below_offsets, below = _below(arrays)
-    layer = _tops(arrays, general)
+    layer = _tops(arrays, general)[:steps]
     seen = np.empty(0, np.int64)
     while len(layer) and steps > 0:
-        layer = layer[:steps]
         after = _steps(engine, layer)
         steps = steps - len(layer) if len(after) == len(layer) else 0
         layer = layer[: len(after)]
         seen = np.union1d(seen, layer)
-        tops = (layer & 0xFFFFFFFF)[after >= 0]
-        after = after[after >= 0]
-        counts = (below_offsets[1:] - below_offsets[:-1])[tops]
-        places = np.arange(counts.sum()) - np.repeat(np.cumsum(counts) - counts, counts)
-        reads = below[np.repeat(below_offsets[tops], counts) + places]
-        layer = np.setdiff1d((np.repeat(after, counts) << 32) | reads, seen)
+        known = after >= 0
+        met = np.unique((after[known] << 32) | (layer[known] & 0xFFFFFFFF))
+        layer = _next_layer(met, below_offsets, below, seen, steps)
     return engine.automaton_columns()
+
+
+def _next_layer(
+    met: NDArray[np.int64],
+    below_offsets: NDArray[np.int64],
+    below: NDArray[np.int64],
+    seen: NDArray[np.int64],
+    most: int,
+) -> NDArray[np.int64]:
+    """Return what is read below, ``state << 32 | LR state``, the first ``most`` that are new.
+
+    Args:
+        met: ``state << 32 | LR state on top`` after the last layer, ascending.
+        below_offsets, below: Of ``_below``.
+        seen: What was read before.
+        most: Of a long layer only as many pairs are sorted as are asked for.
+    """
+    states, tops, stop = met >> 32, met & 0xFFFFFFFF, 0
+    counts = np.diff(below_offsets)[tops]
+    pairs, wanted = np.cumsum(counts), 2 * most
+    layer = met[:0]
+    while stop < len(met) and len(layer) < most:
+        last = min(int(np.searchsorted(pairs, wanted)), len(met) - 1)
+        stop = int(np.searchsorted(states, states[last], "right"))  # all pairs of a state
+        own = counts[:stop]
+        places = np.arange(own.sum()) - np.repeat(pairs[:stop] - own, own)
+        reads = below[np.repeat(below_offsets[tops[:stop]], own) + places]
+        layer = np.setdiff1d((np.repeat(states[:stop], own) << 32) | reads, seen)
+        wanted *= 4
+    return layer[:most]
 
 
 def _steps(engine: Engine, layer: NDArray[np.int64]) -> NDArray[np.int64]:
