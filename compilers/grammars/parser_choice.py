@@ -20,11 +20,12 @@ from cdec.compilers.grammars.definition import (
 )
 from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.parser.tables import build_tables
+from cdec.compilers.grammars.scanner.halving import with_halves
 from cdec.compilers.grammars.scanner.ignoring import with_ignored_copies, with_keyword_copies
 from cdec.compilers.grammars.scanner.overlaps import without_overlaps
 from cdec.compilers.grammars.shifting import text_lost_by_shifting
 from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
-from cdec.core.errors import Notice
+from cdec.core.errors import LimitError, Notice
 from cdec.core.grammars.errors import (
     EmptyTerminalError,
     GrammarConflictError,
@@ -40,10 +41,11 @@ ASKED_FOR = "asked for"
 
 
 class Costs(NamedTuple):
-    """What tables and automata may cost, and what may be left out of them."""
+    """What tables and automata may cost, what may be left out of them, and what cost too much."""
 
     limits: GrammarLimits
     counting: Counting | None
+    too_large: dict[Terminal, LimitError]
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,7 +102,7 @@ def choose_parser(
         LimitError, RegexUnsupportedError, UncountableError: As ``build_tables`` and
             ``compile_terminal``.
     """
-    analysed, costs = analyse(grammar), Costs(limits, counting)
+    analysed, costs = analyse(grammar), Costs(limits, counting, {})
     if grammar.indenter is not None:
         lexer = lexer or "contextual"  # there is no other way to read what it makes
     if lexer == "dynamic":
@@ -119,7 +121,12 @@ def choose_parser(
     if hidden:
         why = f"{', '.join(hidden[:3])} can begin with itself behind something empty"
         return _not_lalr(analysed, why, {"rules": hidden}, costs)
-    automata = _automata(grammar, tables, lexer, costs)
+    try:
+        automata = _automata(grammar, tables, lexer, costs)
+    except LimitError as error:
+        if lexer is not None or error not in costs.too_large.values():
+            raise
+        return _too_large(analysed, error, costs)
     lost = None
     if tables.resolved and lexer != "basic":
         if any(lacks_some(automaton.copies) for automaton in automata):
@@ -200,11 +207,13 @@ def _generalised(
     grammar: Grammar, reason: str, costs: Costs, notices: tuple[Notice, ...]
 ) -> ParserChoice:
     grammar = with_ignored_copies(grammar)
+    read, compiled = with_halves(
+        grammar, lambda t: _compiled(t, ends_early(t), costs), costs.limits
+    )
     automata = []
     nullable, barren = set(), set()
-    for number, terminal in enumerate(grammar.terminals):
-        prioritised = ends_early(terminal)
-        automaton = _compiled(terminal, prioritised, costs)
+    for number, terminal in enumerate(read.terminals):
+        automaton = compiled[number]
         if automaton.is_open:
             raise open_terminal(terminal)
         if automaton.accepting[0]:
@@ -216,7 +225,7 @@ def _generalised(
             barren.add(number)
         automata.append(automaton)
     divided, parts, nullable_parts = without_overlaps(
-        grammar, automata, frozenset(nullable), costs.limits
+        read, automata, frozenset(nullable), costs.limits
     )
     tables = build_tables(
         divided,
@@ -228,10 +237,35 @@ def _generalised(
     return ParserChoice("dynamic", reason, grammar, divided, tables, parts, notices)
 
 
-def _compiled(terminal: Terminal, prioritised: bool, costs: Costs) -> ByteAutomaton:
-    return compile_terminal(
-        terminal, prioritised=prioritised, limits=costs.limits, counting=costs.counting
+def _too_large(grammar: Grammar, error: LimitError, costs: Costs) -> ParserChoice:
+    """Read a grammar with terminals that are too large for a lexer as ``dynamic`` does.
+
+    Raises:
+        LimitError: ``error``, where they cannot be cut in two.
+    """
+    notice = Notice(
+        "W_DYNAMIC_LEXER",
+        f"{error.message}, so it is read in two parts, and every way to cut the text into "
+        "terminals counts (`lexer` dynamic)",
+        dict(error.details),
     )
+    try:
+        return _generalised(grammar, "a terminal is too large for a lexer", costs, (notice,))
+    except LimitError:
+        raise error from None
+
+
+def _compiled(terminal: Terminal, prioritised: bool, costs: Costs) -> ByteAutomaton:
+    if terminal in costs.too_large:
+        raise costs.too_large[terminal]
+    try:
+        return compile_terminal(
+            terminal, prioritised=prioritised, limits=costs.limits, counting=costs.counting
+        )
+    except LimitError as error:
+        if error.details.get("limit") == "max_states":
+            costs.too_large[terminal] = error
+        raise
 
 
 def _lexed(terminal: Terminal, costs: Costs, competes: bool) -> ByteAutomaton:

@@ -54,7 +54,7 @@ def live_rows(
         (live_row int32[C], live_offsets int32[L + 1], live_terminals int32): equal rows once,
         ascending within a row. Cost: edges between components x length of a row.
     """
-    graph = _Graph(delta, match_offsets, match_terminals, *_components(delta))
+    graph = _Graph(delta, match_offsets, match_terminals, *components(delta))
     store = RowStore()
     row_of = np.zeros(len(graph.begins) - 1, np.int32)
     progress = np.zeros(2, np.int64)
@@ -66,7 +66,7 @@ def live_rows(
 
 
 @kernel
-def _components(delta: Any) -> Any:
+def components(delta: Any) -> Any:
     """Return (component int32[n], members int32[n], begins int64[components + 1]).
 
     Edges lead to the same or an earlier component. ``path`` stands in for recursion.

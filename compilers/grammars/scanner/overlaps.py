@@ -15,6 +15,7 @@ import numpy as np
 from cdec.compilers.grammars.automata.terminal import PackedDelta, packed
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits, Rule
 from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
+from cdec.compilers.grammars.scanner.live_rows import components
 from cdec.compilers.grammars.states.copies import merged_copies
 from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
 from cdec.core.errors import LimitError
@@ -113,18 +114,8 @@ def _over(rule: Rule, stands_for: Mapping[int, int]) -> Rule:
 def _is_infinite(automaton: ByteAutomaton) -> bool:
     """Say whether an automaton without useless states has a cycle."""
     rows = packed(automaton).rows
-    sources, targets = np.repeat(np.arange(len(rows)), rows.shape[1]), rows.ravel()
-    edges = np.unique(np.stack([sources, targets], axis=1)[targets >= 0], axis=0)
-    entering = np.bincount(edges[:, 1], minlength=len(rows))
-    ready, left = np.flatnonzero(entering == 0), len(rows)
-    starts = np.searchsorted(edges[:, 0], np.arange(len(rows) + 1))
-    while len(ready):
-        left -= len(ready)
-        places = [edges[starts[state] : starts[state + 1], 1] for state in ready.tolist()]
-        after, counts = np.unique(np.concatenate(places), return_counts=True)
-        entering[after] -= counts
-        ready = after[entering[after] == 0]
-    return left > 0
+    own = np.arange(len(rows))[:, None]
+    return len(components(rows)[2]) - 1 < len(rows) or bool((rows == own).any())
 
 
 def _joined(
