@@ -9,7 +9,8 @@
    artifact gives no child, no token, an empty mask, never a read outside an array. Arrays that a
    compiler made itself are not checked.
 4. What Python calls is a ``@kernel``; what only kernels call is ``@inner``, for which no call from
-   Python is compiled. Both are kept in the user's cache (``cdec.core.files.kernel_cache``).
+   Python is compiled. What is large and called in many places has its own copy, ``by_address``. All
+   are kept in the user's cache (``cdec.core.files.kernel_cache``).
    Inner functions in the innermost loops take the few arrays they read, not the tuple: numba counts
    references to every array of a tuple at each call.
 
@@ -29,6 +30,8 @@ from typing import Any, TypeVar, overload
 
 from numba import njit
 from numba.core import event
+from numba.core.ccallback import CFunc
+from numba.core.sigutils import normalize_signature
 
 from cdec.core.files.kernel_cache import KernelCache
 
@@ -69,6 +72,22 @@ def inner(function: Any = None, /, **options: Any) -> Any:
     if function is None:
         return partial(inner, **options)
     return _kept(function, nogil=True, no_cpython_wrapper=True, no_cfunc_wrapper=True, **options)
+
+
+def by_address(signature: str) -> Callable[[Any], Any]:
+    """Compile a function that kernels call at its ``address``, so that they hold no copy of it.
+
+    Args:
+        signature: Its types, as numba writes them.
+    """
+
+    def compiled(function: Any) -> Any:
+        made: Any = CFunc(function, normalize_signature(signature), locals={}, options={})
+        made._cache = KernelCache(made)
+        made.compile()
+        return made
+
+    return compiled
 
 
 def _kept(function: Any, **options: Any) -> Any:

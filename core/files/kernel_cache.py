@@ -21,22 +21,25 @@ import sys
 from collections.abc import Iterator
 from functools import cache, cached_property
 from pathlib import Path
-from types import CodeType, ModuleType
+from types import CodeType, FunctionType, ModuleType
 from typing import Any
 
 import numba
 import numpy as np
+from numba import types
 from numba.core import config
 from numba.core.caching import NullCache
+from numba.core.ccallback import CFunc
 from numba.core.compiler import CompileResult
 from numba.core.dispatcher import Dispatcher
 from numba.core.serialize import dumps
+from numba.extending import _Intrinsic
 
 from cdec.core.files.cache import CacheFolder
 
 _MOST_FILES = 4000
 _MAX_BYTES = 1 << 24
-_NUMBERS = (int, float, complex, str, bytes, tuple, np.generic)
+_PLAIN = (int, float, complex, str, bytes, tuple, np.generic, types.Type)
 _DIGEST = hashlib.sha256().digest_size
 
 
@@ -55,11 +58,11 @@ class KernelCache(NullCache):
     """Where numba looks for one kernel before it compiles it, and puts it afterwards.
 
     Args:
-        dispatcher: The kernel.
+        compiled: The kernel.
     """
 
-    def __init__(self, dispatcher: Dispatcher) -> None:
-        self._dispatcher = dispatcher
+    def __init__(self, compiled: Dispatcher | CFunc) -> None:
+        self._compiled = compiled
 
     def load_overload(self, sig: Any, target_context: Any) -> Any:
         """Return the kernel for arguments of these types; None where it is not kept."""
@@ -76,15 +79,15 @@ class KernelCache(NullCache):
 
     def _name(self, sig: Any, codegen: Any) -> str:
         """Return the name of the file for arguments of these types on this processor."""
-        machine = numba.__version__, sys.version, config.OPT, config.BOUNDSCHECK
+        machine = numba.__version__, np.__version__, sys.version, config.OPT, config.BOUNDSCHECK
         decides = machine, codegen.magic_tuple(), sig, self._source
         return hashlib.sha256(repr(decides).encode()).hexdigest()
 
     @cached_property
     def _source(self) -> list[str]:
         """Texts that differ where the kernel does, or any function that it calls."""
-        met: dict[object, str] = {self._dispatcher: ""}
-        waiting: list[object] = [self._dispatcher]
+        met: dict[object, str] = {self._compiled: ""}
+        waiting: list[object] = [self._compiled]
         while waiting:
             called = waiting.pop()
             met[called] = _described(called)
@@ -96,8 +99,14 @@ class KernelCache(NullCache):
 
 
 def _function(value: object) -> Any:
-    """Return the function behind a kernel, or behind an intrinsic, which writes machine code."""
-    return value.py_func if isinstance(value, Dispatcher) else getattr(value, "_defn", None)
+    """Return the function behind what kernels call; an intrinsic's writes machine code."""
+    if isinstance(value, Dispatcher):
+        return value.py_func
+    if isinstance(value, CFunc):
+        return value.__wrapped__
+    if isinstance(value, _Intrinsic):
+        return value._defn
+    return value if isinstance(value, FunctionType) else None
 
 
 @cache
@@ -122,18 +131,19 @@ def _plain(value: object) -> object:
         return value.dtype.str, value.shape, value.tobytes()
     if isinstance(value, type):
         return value.__module__, value.__qualname__, getattr(value, "_fields", ())
-    return repr(value) if isinstance(value, _NUMBERS) else None
+    return repr(value) if isinstance(value, _PLAIN) else None
 
 
 def _read_by(function: Any) -> Iterator[object]:
-    """Yield the constants and the global values that code reads, also through modules."""
+    """Yield the constants, cells and global values that code reads, also through modules."""
     names = function.__globals__
     for code in _codes(function.__code__):
         yield from code.co_consts
-        modules = [names[name] for name in code.co_names if isinstance(names.get(name), ModuleType)]
-        for name in code.co_names:
-            yield names.get(name)
-            yield from (vars(module).get(name) for module in modules)
+        read = [names.get(name) for name in code.co_names]
+        yield from read
+        for module in read:
+            if isinstance(module, ModuleType) and module.__name__.startswith("cdec."):
+                yield from (vars(module).get(name) for name in code.co_names)
     yield from (cell.cell_contents for cell in function.__closure__ or ())
 
 

@@ -8,8 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import cfunc
-
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.masks.automaton import compute_step
 from cdec.core.grammars.engine.masks.indented import compute_first
@@ -19,61 +17,62 @@ from cdec.core.grammars.engine.masks.store import compute_join
 from cdec.core.grammars.engine.readings import compute_read
 from cdec.core.grammars.engine.shifts import compute_shift, compute_shift_any
 from cdec.core.grammars.engine.stacks import compute_union
+from cdec.core.kernels import by_address
 
 __all__ = ["ADDRESSES"]
 
 
-@cfunc("int64(int64, int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64, int64)")
 def _shift(e: Any, stack: Any, terminal: Any, build: Any) -> Any:
     return compute_shift(e, stack, terminal, build)
 
 
-@cfunc("int64(int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64)")
 def _shift_any(e: Any, stack: Any, row: Any) -> Any:
     return compute_shift_any(e, stack, row)
 
 
-@cfunc("int64(int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64)")
 def _union(e: Any, a: Any, b: Any) -> Any:
     return compute_union(e, a, b)
 
 
-@cfunc("int64(int64, int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64, int64)")
 def _read(e: Any, text: Any, length: Any, n: Any) -> Any:
     return compute_read(e, text, length, n)
 
 
-@cfunc("int64(int64, int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64, int64)")
 def _partial(e: Any, stack: Any, terminal: Any, build: Any) -> Any:
     return compute_partial(e, stack, terminal, build)
 
 
-@cfunc("int64(int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64)")
 def _partial_any(e: Any, stack: Any, row: Any) -> Any:
     return compute_partial_any(e, stack, row)
 
 
-@cfunc("int64(int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64)")
 def _step(e: Any, state: Any, lr_state: Any) -> Any:
     return compute_step(e, state, lr_state)
 
 
-@cfunc("int64(int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64)")
 def _run(e: Any, state: Any, stack: Any) -> Any:
     return compute_run(e, state, stack)
 
 
-@cfunc("int64(int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64)")
 def _stepped(e: Any, at: Any, stack: Any) -> Any:
     return compute_stepped(e, at, stack)
 
 
-@cfunc("int64(int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64)")
 def _indented(e: Any, at: Any, blocks: Any) -> Any:
     return compute_first(e, at, blocks)
 
 
-@cfunc("int64(int64, int64, int64, int64, int64)", cache=True)
+@by_address("int64(int64, int64, int64, int64, int64)")
 def _join(e: Any, mask: Any, taken: Any, others: Any, pair: Any) -> Any:
     return compute_join(e, mask, taken, others, pair)
 

@@ -6,10 +6,13 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+from numba import types
+from numba.extending import intrinsic
 
 from cdec.core.files.kernel_cache import kernels_folder
-from cdec.core.kernels import inner, kernel
+from cdec.core.kernels import by_address, inner, kernel
 
 Make = Callable[..., Any]
 CODE = """
@@ -54,6 +57,46 @@ def test_what_changed_anywhere_in_it_is_compiled_anew(make: Make, changed: dict[
     edited(5)
     assert not is_kept(edited)
     assert edited(5) == edited.py_func.__globals__["NUMBER"] + (7 if "2" in str(changed) else 6)
+
+
+def pointed(element: Any) -> Any:
+    """Make a kernel of an intrinsic that differs in what its closure holds alone."""
+
+    @intrinsic
+    def read(typing: Any, address: Any) -> Any:
+        def build(context: Any, builder: Any, signature: Any, arguments: Any) -> Any:
+            kind = context.get_value_type(element).as_pointer()
+            return builder.load(builder.inttoptr(arguments[0], kind))
+
+        return element(types.int64), build
+
+    def outer(address: int) -> int:
+        return read(address)
+
+    return outer
+
+
+def test_what_an_intrinsic_closes_over_is_told_apart(make: Make) -> None:
+    array = np.array([1 + (2 << 32)])
+    address = array.ctypes.data
+    found = [kernel(pointed(kind))(address) for kind in (types.int64, types.int32)]
+    assert found == [1 + (2 << 32), 1]
+
+
+def test_a_function_called_at_its_address_is_kept_and_told_apart(make: Make) -> None:
+    def made(number: int) -> Any:
+        @inner
+        def called(x: int) -> int:
+            return x + number
+
+        def function(x: int) -> int:
+            return called(x)
+
+        return by_address("int64(int64)")(function)
+
+    compiled = [made(number) for number in (1, 1, 2)]
+    assert [each._cache_hits for each in compiled] == [0, 1, 0]
+    assert [each.ctypes(5) for each in compiled] == [6, 6, 7]
 
 
 def test_other_bounds_checks_are_another_kernel(
