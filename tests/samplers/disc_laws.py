@@ -12,7 +12,7 @@ from tests.laws.sizes import heavy_or
 from tests.laws.toys import Toy
 from tests.samplers.enumeration import disc, expected_draws, target, total_variation
 
-DRAWS = heavy_or(25_000, 100_000)
+DRAWS = heavy_or(10_000, 100_000)
 
 
 def check_disc(toy: Toy, tries: int, *, recycle: bool) -> None:
