@@ -20,7 +20,7 @@ from tests.laws.toys import Row, Toy, random_toy, toy_a, toy_b, toy_set
 from tests.samplers.enumeration import log_prob, masked, mass, target
 from tests.samplers.raw_means import watched
 
-DRAWS = heavy_or(25_000, 100_000)
+DRAWS = heavy_or(10_000, 100_000)
 
 
 @pytest.mark.parametrize("make", [toy_a, toy_b])

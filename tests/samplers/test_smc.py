@@ -22,7 +22,7 @@ from tests.samplers.raw_means import watched
 from tests.samplers.smc_draws import branching_toy, dead_end_toy, draw, evidence, outcome
 from tests.samplers.smc_laws import Run, smc
 
-DRAWS = heavy_or(8_000, 20_000)
+DRAWS = heavy_or(4_000, 20_000)
 
 
 TOYS = {

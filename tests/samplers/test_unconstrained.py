@@ -15,7 +15,7 @@ from tests.laws.sizes import heavy_or
 from tests.laws.toys import Row, Toy, toy_b, toy_set
 from tests.samplers.enumeration import Law, mass, target
 
-DRAWS = heavy_or(25_000, 100_000)
+DRAWS = heavy_or(10_000, 100_000)
 
 
 def free_law(toy: Toy, limit: int) -> dict[tuple[Row, bool], float]:

@@ -25,9 +25,11 @@ from cdec.samplers import SAMPLERS
 from cdec.samplers.learning.tree.prefix_tree import PrefixTree, Visit
 from tests.conftest import shared_folder
 from tests.laws.gtest import g_test
+from tests.laws.sizes import heavy_or
 from tests.laws.toys import Row, Toy
 from tests.samplers.enumeration import target
 
+DRAWS = heavy_or(5_000, 20_000)
 FOLDER = shared_folder() / "data" / "gad_tries"
 FILES = 22
 CLOSED = "trie_PRE_100_10_binary_3_Mistral-7B-Instruct-v0.1_i10_cpu_gad_before"
@@ -222,7 +224,7 @@ def test_draws_on_the_closed_trie_follow_its_law(name: str, round_size: int) -> 
     # Before the tree is closed asap follows the masked law; 200 draws visit all of 11 prefixes.
     options = {"burn_in": 200} if name == "asap" else {}
     sampler = SAMPLERS[name](round=round_size, **options)
-    samples = sampler.draw(toy.model(), toy.constraint, "", n=20_000, rng=np.random.default_rng(7))
+    samples = sampler.draw(toy.model(), toy.constraint, "", n=DRAWS, rng=np.random.default_rng(7))
     rows = [tuple(sample.token_ids) for sample in samples]
     assert g_test(rows, target(toy)) >= 1e-4
     expected = math.log(read(FOLDER / f"{CLOSED}.json.xz").success[0])
@@ -235,6 +237,6 @@ def test_draws_on_the_closed_trie_follow_its_law(name: str, round_size: int) -> 
 def test_masked_draws_on_the_closed_trie_do_not() -> None:
     toy = closed_toy()
     samples = SAMPLERS["masked"]().draw(
-        toy.model(), toy.constraint, "", n=20_000, rng=np.random.default_rng(7)
+        toy.model(), toy.constraint, "", n=DRAWS, rng=np.random.default_rng(7)
     )
     assert g_test([tuple(sample.token_ids) for sample in samples], target(toy)) < 1e-12

@@ -14,6 +14,7 @@ from cdec.core.models.tabular import TabularModel
 from cdec.samplers.learning.saved.file import TreeFile
 from cdec.samplers.request import Request
 from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
+from tests.laws.sizes import heavy_or
 from tests.laws.toys import Toy, random_toy, toy_a, toy_b, toy_set
 from tests.samplers.enumeration import masked, mass
 from tests.samplers.raw_means import watched
@@ -30,7 +31,7 @@ def measured(toy: Toy, seed: int = 1, *, limit: int | None = None, **options: An
 @pytest.mark.parametrize("candidates", [1, 20])
 def test_the_mean_is_unbiased_whatever_the_tree_learnt(candidates: int, remember: bool) -> None:
     toy = toy_b()
-    runs = 250
+    runs = heavy_or(100, 250)
     options = {"candidates": candidates, "remember": remember, "round": 4}
     with watched() as found:
         for seed in range(runs):
@@ -46,11 +47,11 @@ def test_the_standard_error_is_that_of_adaptive_candidates() -> None:
     # Of toy A the first rounds are far from certain and the last ones hardly are.
     toy = toy_a()
     with watched() as found:
-        for seed in range(250):
+        for seed in range(heavy_or(100, 250)):
             measured(toy, seed, candidates=40, round=4)
     means = np.exp([one.log_mean for one in found])
     claimed = means * [one.sampling_error for one in found]
-    # s^2 / n has the variance of the mean as its mean; 250 runs know both to about a tenth.
+    # s^2 / n has the variance of the mean as its mean; 100 runs know it to a seventh.
     assert float((claimed**2).mean()) == pytest.approx(float(means.var(ddof=1)), rel=0.35)
 
 
@@ -58,14 +59,14 @@ def test_memory_narrows_bounds_and_errors() -> None:
     toy = toy_b()
     errors = {}
     for remember in (True, False):
-        found = [measured(toy, seed, candidates=100, remember=remember) for seed in range(20)]
+        found = [measured(toy, seed, candidates=100, remember=remember) for seed in range(10)]
         errors[remember] = np.mean([one.log_mass_se for one in found])
     assert errors[True] < errors[False] / 2
 
 
 @pytest.mark.parametrize("remember", [True, False])
 def test_bounds_hold_and_close(remember: bool) -> None:
-    for seed in range(25):
+    for seed in range(heavy_or(12, 25)):
         toy = random_toy(seed, ends_itself=seed % 2 == 1)
         truth = mass(toy)
         for candidates in (1, 4, 20, 200):
