@@ -28,7 +28,7 @@ from tests.samplers.raw_means import watched
 
 MAKE = {"A": toy_a, "B": toy_b}
 SAMPLES = 100
-RECORDS = heavy_or(400, 1000)
+RECORDS = heavy_or(160, 1000)
 DESIGN = {("A", False): 6.54, ("A", True): 6.62, ("B", False): 3.38, ("B", True): 3.43}
 """Uncached calls per sample at round 1, by toy and whether candidates abort."""
 
@@ -80,7 +80,9 @@ def check_calls(toy: Toy, calls: list[float], size: int, abort: bool, design: fl
         # The design's tolerance, and four standard errors of fewer seeds than its 300.
         assert abs(np.mean(calls) - design) <= 0.05 + 4 * error
     assert np.mean(calls) <= 1.5 * design
-    own = [count_calls(toy, SAMPLES, size, seed, aborting=abort) for seed in range(60)]
+    own = [
+        count_calls(toy, SAMPLES, size, seed, aborting=abort) for seed in range(heavy_or(25, 60))
+    ]
     slack = 4 * math.hypot(error, np.std(own, ddof=1) / math.sqrt(len(own)))
     assert abs(np.mean(calls) - np.mean(own)) <= slack + 1e-9
 
