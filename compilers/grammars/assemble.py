@@ -54,7 +54,8 @@ def assemble_grammar(
         "vocabulary_offsets": vocabulary.byte_offsets,
         "vocabulary_bytes": vocabulary.flat_bytes,
     }
-    parts |= {**no_automaton(), **no_indents(), **no_loops(), **trees, **indents}
+    parts |= {**no_automaton(len(trees["tree_taken"])), **no_indents(), **no_loops()}
+    parts |= {**trees, **indents}
     return {
         name: np.ascontiguousarray(np.asarray(parts[name]).reshape(-1), np.dtype(kind))
         for name, kind in COLUMNS.items()
@@ -81,8 +82,8 @@ def count_parts(
         "branches": len(arrays["branch_path"]),
         "dense_masks": int(arrays["group_dense"].max(initial=-1)) + 1,
         "verify_tokens": len(arrays["verify_tokens"]),
-        "automaton_states": len(arrays["automaton_tree"]),
-        "automaton_steps": len(arrays["automaton_steps"]),
+        "automaton_states": int(np.count_nonzero(np.bincount(arrays["automaton_after"]))),
+        "automaton_steps": len(arrays["automaton_after"]),
         "conflicts_shifted": len(tables.resolved),
     }
 

@@ -16,7 +16,7 @@ Dialect: TypeAlias = Literal["auto", "lark", "ebnf", "gbnf"]
 
 MAX_WHITESPACE = 8
 """Longest run of ignored blanks unless another is asked for."""
-PRECOMPUTE = 50_000
+PRECOMPUTE = 500_000
 """Steps of the automaton of masks that are made when compiling unless another number is asked."""
 UNNAMED = "<grammar>"
 """Name of a source that has none."""

@@ -2,58 +2,150 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.artifacts.checks import Columns, require, require_ends, require_length, require_range
 
-__all__ = ["check_automaton", "check_automaton_shape"]
+__all__ = ["check_automaton", "check_automaton_shape", "compacted"]
+
+_ALLOWED, _WAITING, _STATE, _PART = 0, 1, 2, -3
+"""Kinds of lists, as ``engine.masks.found`` and ``engine.lists`` name them."""
 
 
 def check_automaton_shape(arrays: Columns) -> None:
     """Check the lengths of the automaton's columns and the ends of their offsets."""
-    made = len(arrays["automaton_tree"])
-    require_ends(arrays, "automaton_offsets", made, len(arrays["automaton_entries"]))
-    require_length(arrays, "automaton_suspension", len(arrays["automaton_row"]), "wait a question")
-    parts = len(arrays["automaton_part_offsets"]) - 1
-    require(parts >= 0, "automaton_part_offsets", "at least one offset")
-    require_ends(arrays, "automaton_part_offsets", parts, len(arrays["automaton_part_terminals"]))
-    require_length(arrays, "automaton_after", len(arrays["automaton_steps"]), "state a step")
+    lists = len(arrays["automaton_offsets"]) - 1
+    require(lists >= 0, "automaton_offsets", "at least one offset")
+    require_ends(arrays, "automaton_offsets", lists, len(arrays["automaton_items"]))
+    steps = len(arrays["automaton_read"])
+    require_ends(arrays, "automaton_step_offsets", len(arrays["tree_taken"]) + lists, steps)
+    require_length(arrays, "automaton_after", steps, "state a step")
 
 
 def check_automaton(arrays: Columns) -> None:
     """Check every index of the automaton; that its steps are right, compiling again tells."""
-    trees, terminals = len(arrays["tree_taken"]), len(arrays["ignored"])
-    states = trees + len(arrays["automaton_tree"])
-    require_range(arrays, "automaton_tree", 0, trees)
-    require(not (arrays["automaton_offsets"] % 2).any(), "automaton_offsets", "pairs of entries")
-    asked = arrays["automaton_entries"][1::2]
-    known = (asked >= -1) & (asked < len(arrays["automaton_row"]))
-    require(known.all(), "automaton_entries", "questions that are there")
-    counts = np.diff(arrays["automaton_offsets"]) // 2
-    items = np.repeat(_items(arrays)[arrays["automaton_tree"]], counts)
-    found = arrays["automaton_entries"][::2]
-    require(((found >= 0) & (found < items)).all(), "automaton_entries", "items of the tree")
+    trees, items = len(arrays["tree_taken"]), arrays["automaton_items"]
+    offsets = arrays["automaton_offsets"]
+    counts = np.diff(offsets) - 1
+    require(bool((counts >= 0).all()), "automaton_offsets", "at least one item a list")
+    first = items[offsets[:-1]]
+    kinds = np.where(first >= 0, first & 3, first)
     require(
-        (np.diff(arrays["automaton_part_offsets"]) > 0).all(),
-        "automaton_part_offsets",
-        "terminals in each part",
+        bool(((kinds >= -3) & (kinds <= _STATE) & (first >> 2 < trees)).all()),
+        "automaton_items",
+        "lists of known kinds and trees",
     )
-    require_range(arrays, "automaton_part_terminals", 0, terminals)
-    require_range(arrays, "automaton_row", -1, 2**31 - 1)
-    require_range(arrays, "automaton_suspension", 0, 2**62)
-    left = arrays["automaton_suspension"] & 0xFFFFFFFF
-    longest = int(arrays["rule_length"].max(initial=0))
-    require((left <= longest).all(), "automaton_suspension", "at most a rule's length to read")
-    require_range(arrays, "automaton_steps", 0, states << 32)
-    lr_states = len(arrays["action_offsets"]) - 1
-    require(
-        ((arrays["automaton_steps"] & 0xFFFFFFFF) < lr_states).all(), "automaton_steps", "LR states"
-    )
-    require_range(arrays, "automaton_after", trees, states)
+    _check_items(arrays, kinds, counts)
+    _check_states(arrays, kinds, counts)
+    require_range(arrays, "automaton_read", 0, len(arrays["action_offsets"]) - 1)
+    require_range(arrays, "automaton_after", trees, trees + len(kinds))
+    after = kinds[arrays["automaton_after"] - trees]
+    require(bool((after == _STATE).all()), "automaton_after", "states of the automaton")
 
 
-def _items(arrays: Columns) -> NDArray[np.int64]:
-    """Return how many items each tree has: path nodes, branches, tokens read byte by byte."""
+def _check_items(arrays: Columns, kinds: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Check what lists of bits and of items that wait hold: as many as there are in their tree."""
+    offsets, items = arrays["automaton_offsets"], arrays["automaton_items"]
+    groups, tokens = np.diff(arrays["tree_groups"]), np.diff(arrays["tree_verify"])
     branches = np.diff(arrays["group_branches"][arrays["tree_groups"]])
-    return np.diff(arrays["tree_paths"]) + branches + np.diff(arrays["tree_verify"])
+    most = np.diff(arrays["tree_paths"]) + branches + tokens
+    lists = np.flatnonzero(kinds == _ALLOWED)
+    words = (groups + tokens + 63) // 64
+    good = counts[lists] == words[items[offsets[lists]] >> 2]
+    require(bool(good.all()), "automaton_items", "a bit for every group and token of the tree")
+    places, owner = _places_of(offsets, np.flatnonzero(kinds == _WAITING))
+    found = items[places]
+    good = (found >= 0) & (found >> 32 < most[items[offsets[owner]] >> 2])
+    require(bool(good.all()), "automaton_items", "nodes, branches, tokens of the tree")
+
+
+def _check_states(arrays: Columns, kinds: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
+    """Check the lists that states name: of the right kind, and of the state's tree."""
+    lists = np.flatnonzero(kinds == _STATE)
+    require(bool((counts[lists] % 2 == 1).all()), "automaton_items", "pairs in states")
+    offsets, items = arrays["automaton_offsets"], arrays["automaton_items"]
+    places, owner = _places_of(offsets, lists)
+    found, named = items[places], _places(counts[lists]) % 2 == 0
+    number, owner = found[named] - len(arrays["tree_taken"]), owner[named]
+    require(
+        bool(((number >= 0) & (number < owner)).all()), "automaton_items", "lists before the state"
+    )
+    wanted = np.where(_places(counts[lists])[named] == 0, _ALLOWED, _WAITING)
+    tree = items[offsets[number]] >> 2
+    same = (kinds[number] == wanted) & (tree == items[offsets[owner]] >> 2)
+    require(bool(same.all()), "automaton_items", "lists of the kind and tree that a state needs")
+    left = found[~named]
+    longest = int(arrays["rule_length"].max(initial=0))
+    require(
+        bool(((left >= 0) & (left & 0xFFFFFFFF <= longest)).all()),
+        "automaton_items",
+        "at most a rule's length to read",
+    )
+
+
+def _places_of(
+    offsets: NDArray[np.int64], lists: NDArray[np.int64]
+) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the items of lists stand, but for the first of each, and each item's list."""
+    sizes = offsets[lists + 1] - offsets[lists] - 1
+    owner = np.repeat(lists, sizes)
+    return offsets[owner] + 1 + _places(sizes), owner
+
+
+def _places(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
+    """Return 0, 1, ... for every run of as many elements as ``sizes`` says."""
+    return np.arange(sizes.sum()) - np.repeat(np.cumsum(sizes) - sizes, sizes)
+
+
+def compacted(
+    offsets: NDArray[np.int64],
+    items: NDArray[np.int64],
+    steps: NDArray[np.int64],
+    after: NDArray[np.int64],
+    *,
+    first: int,
+    live_rows: int,
+) -> dict[str, NDArray[Any]]:
+    """Return the columns of an automaton, without the lists that none of its states needs.
+
+    Args:
+        offsets: int64[A + 1], lists of an engine from number ``first`` on.
+        items: int64, what they hold.
+        steps: int64[n] ``state << 32 | LR state``, ascending.
+        after: int64[n] the states after them.
+        first: Number of the first list.
+        live_rows: Rows from here on are parts of rows: lists.
+    """
+    heads, counts = items[offsets[:-1]], np.diff(offsets) - 1
+    kinds = np.where(heads >= 0, heads & 3, heads)
+    sources = (steps >> 32) - first
+    kept = np.zeros(len(kinds), np.bool_)
+    kept[sources[sources >= 0]] = True
+    kept[after[after >= first] - first] = True
+    states = np.flatnonzero(kept)
+    names = _places_of(offsets, states)[0][_places(counts[states]) % 2 == 0]
+    kept[items[names] - first] = True
+    waiting = _places_of(offsets, np.flatnonzero(kept & (kinds == _WAITING)))[0]
+    row = (items[waiting] & 0xFFFFFFFF) - 1 - live_rows - first
+    is_part = (row >= 0) & (row < len(kinds))
+    kept[row[is_part]] = True
+
+    number = np.cumsum(kept) - 1
+    moved = items.copy()
+    moved[names] = first + number[items[names] - first]
+    moved[waiting[is_part]] += number[row[is_part]] - row[is_part]
+    lists = np.flatnonzero(kept)
+    ends = np.concatenate([[0], np.cumsum(counts[lists] + 1)])
+    every = np.repeat(offsets[lists] - ends[:-1], counts[lists] + 1) + np.arange(ends[-1])
+    renamed = np.where(sources < 0, sources, number[np.maximum(sources, 0)]) + first
+    states = np.arange(first + len(lists) + 1)
+    return {
+        "automaton_offsets": ends,
+        "automaton_items": moved[every],
+        "automaton_step_offsets": np.searchsorted(renamed, states).astype(np.int64),
+        "automaton_read": (steps & 0xFFFFFFFF).astype(np.int32),
+        "automaton_after": (first + number[np.maximum(after - first, 0)]).astype(np.int32),
+    }

@@ -111,15 +111,11 @@ class GrammarArrays(NamedTuple):
     tree_taken: NDArray[np.int32]  # [E] dense row of the tokens inside which the terminal that is
     # under way completes, so that no fallback sees them; -1: none (always in dynamic)
     dense_masks: NDArray[np.int32]  # [D * ceil(V / 32)] packed as cdec.core.mask packs
-    automaton_offsets: NDArray[np.int64]  # [A + 1] entries of each state of the automaton of masks
-    automaton_entries: NDArray[np.int32]  # (item, question) each, as ``engine.automaton`` says
-    automaton_tree: NDArray[np.int32]  # [A]
-    automaton_row: NDArray[np.int32]  # [Q]
-    automaton_suspension: NDArray[np.int64]  # [Q]
-    automaton_part_offsets: NDArray[np.int64]  # [parts of live rows + 1]
-    automaton_part_terminals: NDArray[np.int32]
-    automaton_steps: NDArray[np.int64]  # state << 32 | LR state; states from E on are stored
-    automaton_after: NDArray[np.int32]  # the state after the step
+    automaton_offsets: NDArray[np.int64]  # [A + 1] lists of the automaton of masks, E and more
+    automaton_items: NDArray[np.int64]  # what they hold, as ``engine.lists`` says
+    automaton_step_offsets: NDArray[np.int64]  # [E + A + 1] steps from each list that is a state
+    automaton_read: NDArray[np.int32]  # LR state that a step reads, ascending within a state
+    automaton_after: NDArray[np.int32]  # the state after the step: a list
     indent_roles: NDArray[np.int32]  # [T] what an indenter makes of a terminal; [0]: there is none
     indent_symbols: NDArray[np.int32]  # [4] line break, INDENT, DEDENT (-1: none), most columns
     state_column: NDArray[np.int32]  # [C] columns of the line that the scanner is in; [0]
@@ -139,13 +135,7 @@ AUTOMATON = tuple(name for name in GrammarArrays._fields if name.startswith("aut
 """The columns of the automaton of masks, as far as it was made when compiling."""
 _INT64 = (
     *("tree_paths", "tree_groups", "group_branches", "group_tokens", "tree_verify"),
-    *(
-        "automaton_offsets",
-        "automaton_suspension",
-        "automaton_part_offsets",
-        "automaton_steps",
-        "vocabulary_offsets",
-    ),
+    *("automaton_offsets", "automaton_items", "automaton_step_offsets", "vocabulary_offsets"),
 )
 COLUMNS: Mapping[str, str] = {
     name: "uint8" if name == "vocabulary_bytes" else "int64" if name in _INT64 else "int32"
@@ -159,10 +149,10 @@ def arrays_from(columns: Mapping[str, NDArray[Any]]) -> GrammarArrays:
     return GrammarArrays(**{name: columns[name] for name in GrammarArrays._fields})
 
 
-def no_automaton() -> dict[str, NDArray[Any]]:
-    """Return the columns of an automaton of which nothing was made."""
-    offsets = ("automaton_offsets", "automaton_part_offsets")
-    return {name: np.zeros(int(name in offsets), COLUMNS[name]) for name in AUTOMATON}
+def no_automaton(trees: int) -> dict[str, NDArray[Any]]:
+    """Return the columns of an automaton of which nothing was made, over a number of trees."""
+    lengths = {"automaton_offsets": 1, "automaton_step_offsets": trees + 1}
+    return {name: np.zeros(lengths.get(name, 0), COLUMNS[name]) for name in AUTOMATON}
 
 
 def no_indents() -> dict[str, NDArray[Any]]:

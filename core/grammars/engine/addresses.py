@@ -10,6 +10,7 @@ from typing import Any
 
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.masks.automaton import compute_step
+from cdec.core.grammars.engine.masks.going_on import compute_evaluate
 from cdec.core.grammars.engine.masks.indented import compute_first
 from cdec.core.grammars.engine.masks.masks import compute_run, compute_stepped
 from cdec.core.grammars.engine.masks.partial import compute_partial, compute_partial_any
@@ -53,6 +54,11 @@ def _partial_any(e: Any, stack: Any, row: Any) -> Any:
 
 
 @by_address("int64(int64, int64, int64)")
+def _evaluate(e: Any, waiting: Any, lr_state: Any) -> Any:
+    return compute_evaluate(e, waiting, lr_state)
+
+
+@by_address("int64(int64, int64, int64)")
 def _step(e: Any, state: Any, lr_state: Any) -> Any:
     return compute_step(e, state, lr_state)
 
@@ -84,6 +90,7 @@ ADDRESSES = {
     f.CALL_READ: _read.address,
     f.CALL_PARTIAL: _partial.address,
     f.CALL_PARTIAL_ANY: _partial_any.address,
+    f.CALL_EVALUATE: _evaluate.address,
     f.CALL_STEP: _step.address,
     f.CALL_RUN: _run.address,
     f.CALL_STEPPED: _stepped.address,

@@ -15,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import LimitError
+from cdec.core.grammars.automaton_columns import compacted
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine import kernels
@@ -37,10 +38,9 @@ _TABLES = {
     f.SHIFT_TABLE: 1024,
     f.UNION_TABLE: 64,
     f.PARTIAL_TABLE: 1024,
-    f.SUSPENSION_TABLE: 64,
-    f.PART_TABLE: 64,
-    f.QUESTION_TABLE: 64,
-    f.AUTO_TABLE: 64,
+    f.LIST_TABLE: 64,
+    f.PAIR_TABLE: 64,
+    f.EVALUATE_TABLE: 64,
     f.STEP_TABLE: 256,
     f.RUN_TABLE: 64,
     f.STEPPED_TABLE: 64,
@@ -51,16 +51,7 @@ _TABLES = {
     f.INDENT_TABLE: 64,
 }
 _MEMOS = tuple(t for t in _TABLES if t not in (f.VERTEX_TABLE, f.SET_TABLE, f.EDGE_TABLE))
-_COUNTED_MEMOS = (
-    f.MASK_COUNT,
-    f.SUSPENSIONS,
-    f.PART_OFFSETS,
-    f.PART_TERMINALS,
-    f.QUESTION_ROW,
-    f.AUTO_OFFSETS,
-    f.AUTO_ENTRIES,
-)
-_LENGTHS = {f.VERTEX_STATE: 512}
+_COUNTED_MEMOS = (f.MASK_COUNT, f.LIST_OFFSETS, f.LIST_ITEMS)
 _STACKS = (f.VERTEX_STATE, f.VERTEX_TABLE, f.SET_OFFSETS, f.SET_ITEMS, f.SET_TABLE)
 
 
@@ -92,29 +83,9 @@ class Engine:
         for field, (name, array) in enumerate(zip(GrammarArrays._fields, arrays, strict=True)):
             self.memory.point(field, np.ascontiguousarray(array, COLUMNS[name]))
         self._set_scalars(arrays, general, lookahead)
+        self._arrays = arrays
+        self._stored = _stored_lists(arrays) if lookahead is None else 0
         self._allocate(arrays, end_ids)
-        if lookahead is None:
-            self._restore(arrays)
-
-    def _restore(self, arrays: GrammarArrays) -> None:
-        """Take over the automaton of masks that the artifact holds; one that is damaged is left."""
-        parts = len(arrays.automaton_part_offsets) - 1 + len(arrays.automaton_row)
-        parts += len(arrays.automaton_tree) + len(arrays.automaton_steps)
-        for table, count in (
-            (f.PART_TABLE, len(arrays.automaton_part_offsets)),
-            (f.QUESTION_TABLE, len(arrays.automaton_row)),
-            (f.AUTO_TABLE, len(arrays.automaton_tree)),
-            (f.STEP_TABLE, len(arrays.automaton_steps)),
-        ):
-            length = 4 << count.bit_length()
-            if length > self.memory.size(table):
-                self.memory.allocate_table(table, length)
-        done, call = 0, object()
-        while 0 <= done < parts:
-            done = kernels.restore(self.memory.header, done)
-            self.make_room(call)
-        if done < 0:
-            self._drop()
 
     def automaton_steps(
         self, states: NDArray[np.int64], lr_states: NDArray[np.int64], most_edges: int
@@ -135,29 +106,24 @@ class Engine:
 
     @property
     def automaton_bytes(self) -> int:
-        """Bytes of the entries of all states of the automaton of masks."""
-        return 4 * self.memory.used(f.AUTO_ENTRIES)
+        """Bytes of the lists of which the automaton of masks is made."""
+        return 8 * self.memory.used(f.LIST_ITEMS)
 
     def automaton_columns(self) -> dict[str, NDArray[Any]]:
         """Return the automaton of masks as far as it was made, as columns of an artifact."""
         memory, first = self.memory, int(self.memory.header[f.TREES])
-        states, questions = memory.used(f.AUTO_OFFSETS) - 1, memory.used(f.QUESTION_ROW)
-        parts, held = memory.used(f.PART_OFFSETS), memory.arrays
-        in_parts = memory.used(f.PART_TERMINALS)
+        lists, held = memory.used(f.LIST_OFFSETS), memory.arrays
         keys = held[f.STEP_TABLE]
         places = np.flatnonzero(keys != EMPTY)
         places = places[np.argsort(keys[places])]
-        return {
-            "automaton_offsets": held[f.AUTO_OFFSETS][first : states + 1].copy(),
-            "automaton_entries": held[f.AUTO_ENTRIES][: memory.used(f.AUTO_ENTRIES)].copy(),
-            "automaton_tree": held[f.AUTO_TREE][first:states].copy(),
-            "automaton_row": held[f.QUESTION_ROW][:questions].copy(),
-            "automaton_suspension": held[f.QUESTION_SUSPENSION][:questions].copy(),
-            "automaton_part_offsets": held[f.PART_OFFSETS][:parts].copy(),
-            "automaton_part_terminals": held[f.PART_TERMINALS][:in_parts].copy(),
-            "automaton_steps": keys[places],
-            "automaton_after": held[f.STEP_TABLE + 1][places].astype(np.int32),
-        }
+        return compacted(
+            held[f.LIST_OFFSETS][first:lists],
+            held[f.LIST_ITEMS][: memory.used(f.LIST_ITEMS)],
+            keys[places],
+            held[f.STEP_TABLE + 1][places],
+            first=first,
+            live_rows=int(memory.header[f.LIVE_ROWS]),
+        )
 
     def _set_scalars(self, arrays: GrammarArrays, general: bool, lookahead: int | None) -> None:
         header, rows = self.memory.header, len(arrays.live_row)
@@ -188,7 +154,6 @@ class Engine:
         memory = self.memory
         longest_tree = min(int(np.diff(arrays.tree_paths).max(initial=0)), len(arrays.path_parent))
         states = len(arrays.action_offsets) - 1
-        memory.point(f.NODE_STACK, np.full(longest_tree, f.FAIL, np.int32))
         memory.point(f.NODE_BLOCKS, np.full(longest_tree, f.NONE, np.int32))
         memory.point(f.TREE_STATE, state_of_tree(arrays))
         memory.point(f.LOOP_STATE, loop_states(arrays))
@@ -196,7 +161,13 @@ class Engine:
         memory.point(f.LEVEL_SETS, np.zeros(states + 2, np.int64))
         memory.point(f.CHECKPOINTS, np.empty(1024, np.int32))
         memory.point(f.END_IDS, np.array(end_ids, np.int64))
-        lengths = {**_LENGTHS, f.AUTO_OFFSETS: 64 + int(memory.header[f.TREES])}
+        self._allocate_links(arrays)
+        lists = int(memory.header[f.TREES]) + self._stored
+        lengths = {
+            f.VERTEX_STATE: 512,
+            f.LIST_OFFSETS: 64 + lists,
+            f.LIST_ITEMS: 64 + len(arrays.automaton_items),
+        }
         for field, group in f.GROWING.items():
             for other, dtype in group:
                 memory.allocate(other, lengths.get(field, 64), dtype)
@@ -207,14 +178,33 @@ class Engine:
         self._begin_automaton()
         self._add_masks()
 
+    def _allocate_links(self, arrays: GrammarArrays) -> None:
+        """Make the arrays of links within trees, which are written at a tree's first use."""
+        nodes, branches = len(arrays.path_parent), len(arrays.branch_path)
+        for field in (f.TREE_CHILD, f.TREE_BRANCH):
+            self.memory.point(field, np.full(len(arrays.tree_taken), -2, np.int32))
+        for field in (f.NODE_CHILD, f.NODE_NEXT, f.NODE_BRANCH):
+            self.memory.point(field, np.empty(nodes, np.int32))
+        for field in (f.BRANCH_NEXT, f.BRANCH_GROUP):
+            self.memory.point(field, np.empty(branches, np.int32))
+        numbers = np.diff(arrays.tree_groups) + np.diff(arrays.tree_verify)
+        most = len(arrays.group_dense) + len(arrays.verify_tokens)
+        words = min(int(numbers.max(initial=0)), most) // 64 + 1
+        self.memory.point(f.FOUND_ALLOWED, np.zeros(words, np.int64))
+
     def _begin_automaton(self) -> None:
-        """Make the automaton's first states, one a tree, without entries."""
-        memory, trees = self.memory, int(self.memory.header[f.TREES])
-        memory.arrays[f.AUTO_OFFSETS][: trees + 1] = 0
-        memory.arrays[f.AUTO_MASK][:trees] = -1
-        memory.use(f.AUTO_OFFSETS, trees + 1)
-        memory.arrays[f.PART_OFFSETS][0] = 0
-        memory.use(f.PART_OFFSETS, 1)
+        """Make the automaton's first states, one a tree (empty), and take over the artifact's."""
+        memory, trees, arrays = self.memory, int(self.memory.header[f.TREES]), self._arrays
+        lists, items = trees + self._stored, arrays.automaton_items if self._stored else ()
+        memory.arrays[f.LIST_OFFSETS][: trees + 1] = 0
+        if self._stored:
+            memory.arrays[f.LIST_OFFSETS][trees : lists + 1] = arrays.automaton_offsets
+        memory.arrays[f.LIST_ITEMS][: len(items)] = items
+        memory.arrays[f.LIST_MASK][:lists] = -1
+        memory.use(f.LIST_OFFSETS, lists + 1)
+        memory.use(f.LIST_ITEMS, len(items))
+        memory.header[f.STORED] = lists if self._stored else 0
+        memory.header[f.INDEXED] = trees
 
     def _add_masks(self) -> None:
         """Add a chunk of rows. The old chunks stay where they are."""
@@ -293,3 +283,12 @@ class Engine:
             "epochs": int(header[f.EPOCH]),
             "bytes": memory.bytes,
         }
+
+
+def _stored_lists(arrays: GrammarArrays) -> int:
+    """Return how many lists of the automaton an artifact holds; 0 if their ends are damaged."""
+    offsets, steps = arrays.automaton_offsets, arrays.automaton_step_offsets
+    lists = len(offsets) - 1
+    good = lists >= 0 and len(steps) == len(arrays.tree_taken) + lists + 1
+    good = good and offsets[0] == 0 and offsets[-1] == len(arrays.automaton_items)
+    return lists if good and bool((np.diff(offsets) > 0).all()) else 0

@@ -55,13 +55,9 @@ from cdec.core.grammars.columns import GrammarArrays
     TREE_TAKEN,
     DENSE_MASKS,
     AUTOMATON_OFFSETS,
-    AUTOMATON_ENTRIES,
-    AUTOMATON_TREE,
-    AUTOMATON_ROW,
-    AUTOMATON_SUSPENSION,
-    AUTOMATON_PART_OFFSETS,
-    AUTOMATON_PART_TERMINALS,
-    AUTOMATON_STEPS,
+    AUTOMATON_ITEMS,
+    AUTOMATON_STEP_OFFSETS,
+    AUTOMATON_READ,
     AUTOMATON_AFTER,
     INDENT_ROLES,
     INDENT_SYMBOLS,
@@ -84,22 +80,26 @@ SHIFT_TABLE = SET_TABLE + 2  # (stack, terminal) or (stack, T + 1 + live row) ->
 UNION_TABLE = SHIFT_TABLE + 2  # (stack, stack) -> stack
 PARTIAL_TABLE = UNION_TABLE + 2  # (partial stack, terminal or T + live row) -> outcome
 SUSPENDED = PARTIAL_TABLE + 2
-SUSPENSIONS = SUSPENDED + 1
-SUSPENSION_TABLE = SUSPENDED + 2  # hash of a list -> its place in SUSPENSIONS
-WAITING = SUSPENSION_TABLE + 2
-PART_OFFSETS = WAITING + 1
-PART_TERMINALS = WAITING + 2
-PART_TABLE = WAITING + 3  # hash of the terminals -> part of a live row
-QUESTION_ROW = PART_TABLE + 2
-QUESTION_SUSPENSION = QUESTION_ROW + 1
-QUESTION_TABLE = QUESTION_ROW + 2  # hash of row and suspension -> question
-AUTO_OFFSETS = QUESTION_TABLE + 2
-AUTO_ENTRIES = AUTO_OFFSETS + 1
-AUTO_TREE = AUTO_OFFSETS + 2
-AUTO_MASK = AUTO_OFFSETS + 3
-AUTO_WAITING = AUTO_OFFSETS + 4
-AUTO_TABLE = AUTO_OFFSETS + 5  # hash of tree and entries -> state of the automaton
-STEP_TABLE = AUTO_TABLE + 2  # (state of the automaton, LR state) -> state of the automaton
+WAITING = SUSPENDED + 1
+LIST_OFFSETS = SUSPENDED + 2
+LIST_ITEMS = SUSPENDED + 3
+LIST_MASK = SUSPENDED + 4
+LIST_TABLE = SUSPENDED + 5  # hash of the items -> list
+PAIR_TABLE = LIST_TABLE + 2  # (list, list) -> their union, or what the second leaves of the first
+TREE_CHILD = PAIR_TABLE + 2
+TREE_BRANCH = TREE_CHILD + 1
+NODE_CHILD = TREE_CHILD + 2
+NODE_NEXT = TREE_CHILD + 3
+NODE_BRANCH = TREE_CHILD + 4
+BRANCH_NEXT = TREE_CHILD + 5
+BRANCH_GROUP = TREE_CHILD + 6
+FOUND = TREE_CHILD + 7
+FOUND_ALLOWED = TREE_CHILD + 8
+NODE_WORK = TREE_CHILD + 9
+STEP_PAIRS = TREE_CHILD + 10
+STEP_READY = TREE_CHILD + 11
+EVALUATE_TABLE = TREE_CHILD + 12  # (first state or list that waits, LR state) -> state
+STEP_TABLE = EVALUATE_TABLE + 2  # (state of the automaton, LR state) -> state of the automaton
 RUN_TABLE = STEP_TABLE + 2  # (state of the automaton, stack) -> mask
 RUN_WORK = RUN_TABLE + 2
 STEPPED_TABLE = RUN_WORK + 1  # (scanner state, stack) -> mask of the tokens that are stepped
@@ -112,12 +112,11 @@ MASK_ONLY = MASK_CHUNKS + 2
 MASK_TABLE = MASK_CHUNKS + 3  # hash of the words -> mask
 READINGS = MASK_TABLE + 2
 READINGS_NEXT = READINGS + 1
-NODE_STACK = READINGS + 2
-VIRTUAL = READINGS + 3
-CHECKPOINTS = READINGS + 4
-EDGE_STATE = READINGS + 5
-EDGE_BASE = READINGS + 6
-EDGE_TABLE = READINGS + 7
+VIRTUAL = READINGS + 2
+CHECKPOINTS = READINGS + 3
+EDGE_STATE = READINGS + 4
+EDGE_BASE = READINGS + 5
+EDGE_TABLE = READINGS + 6
 FRONTIER = EDGE_TABLE + 2
 FRONTIER_NEXT = FRONTIER + 1
 UNION_WORK = FRONTIER + 2
@@ -162,21 +161,20 @@ ENGINE_FIELDS = NODE_BLOCKS + 2
     CALL_JOIN,
     CALL_PARTIAL,
     CALL_PARTIAL_ANY,
+    CALL_EVALUATE,
     CALL_STEP,
     CALL_RUN,
     CALL_STEPPED,
     CALL_INDENTED,
     INDENTED,
-    HEAD_AT,
-    HEAD_STOP,
-    ENTRY_AT,
-    ENTRY_START,
-    ENTRY_END,
-    ENTRY_ROW,
+    ROOT,
+    LIST_END,
+    STORED,
+    INDEXED,
     RUN_STATE,
     RUN_STACK,
     EDGES,
-) = range(3, 48)
+) = range(3, 47)
 
 # Fields and scalars of a session.
 (STATE_OFFSETS, STATE_ITEMS, STATE_MASK, STATE_COMPLETE) = range(4)
@@ -203,18 +201,13 @@ GROWING: dict[int, tuple[tuple[int, type], ...]] = {
     SET_OFFSETS: ((SET_OFFSETS, np.int64),),
     SET_ITEMS: ((SET_ITEMS, np.int32),),
     SUSPENDED: ((SUSPENDED, np.int64),),
-    SUSPENSIONS: ((SUSPENSIONS, np.int64),),
     WAITING: ((WAITING, np.int64),),
-    PART_OFFSETS: ((PART_OFFSETS, np.int64),),
-    PART_TERMINALS: ((PART_TERMINALS, np.int32),),
-    QUESTION_ROW: ((QUESTION_ROW, np.int32), (QUESTION_SUSPENSION, np.int64)),
-    AUTO_OFFSETS: (
-        (AUTO_OFFSETS, np.int64),
-        (AUTO_TREE, np.int32),
-        (AUTO_MASK, np.int32),
-        (AUTO_WAITING, np.int32),
-    ),
-    AUTO_ENTRIES: ((AUTO_ENTRIES, np.int32),),
+    LIST_OFFSETS: ((LIST_OFFSETS, np.int64), (LIST_MASK, np.int32)),
+    LIST_ITEMS: ((LIST_ITEMS, np.int64),),
+    FOUND: ((FOUND, np.int64),),
+    NODE_WORK: ((NODE_WORK, np.int32),),
+    STEP_PAIRS: ((STEP_PAIRS, np.int64),),
+    STEP_READY: ((STEP_READY, np.int64),),
     RUN_WORK: ((RUN_WORK, np.int32),),
     READINGS: ((READINGS, np.int32), (READINGS_NEXT, np.int32)),
     EDGE_STATE: ((EDGE_STATE, np.int32), (EDGE_BASE, np.int32)),

@@ -13,7 +13,6 @@ from cdec.core.constraint import DEAD, DONE
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.indents import beneath, first_stack
 from cdec.core.grammars.engine.masks.automaton import is_final, step
-from cdec.core.grammars.engine.masks.restored import restored_parts, restored_states
 from cdec.core.grammars.engine.masks.store import count_tokens, mask_row
 from cdec.core.grammars.engine.pointers import (
     NEED,
@@ -284,15 +283,3 @@ def automaton_steps(
             return i
         out[i] = -1 if is_final(e, after) else after
     return len(states)
-
-
-@kernel(signature="int64(int64[::1], int64)", nogil=False)
-def restore(header: Any, first: Any) -> Any:
-    """Take over the automaton of the artifact, from one of its parts on; return how many are done.
-
-    Its parts are counted through: parts of live rows, questions, states, steps. -1: they are not
-    what an automaton can be.
-    """
-    e = header.ctypes.data
-    done = restored_parts(e, first)
-    return restored_states(e, done) if done >= 0 and get(e, NEED) == 0 else done

@@ -35,7 +35,7 @@ KINDS_OF: dict[str, tuple[str, dict[str, Any]]] = {
     "indented": (BLOCKS, {"indenter": "columns=4"}),
 }
 """Grammars by name, and what they are compiled with."""
-FREE = {"context_start": {-1, 1}, "live_offsets": {1}, "automaton_part_offsets": {1}}
+FREE = {"context_start": {-1, 1}, "live_offsets": {1}}
 """Columns that may be shorter or longer by one: no other column counts what they number."""
 
 

@@ -1,8 +1,9 @@
 """Token masks as an automaton over the parser's stack.
 
 Read ``store`` (masks in memory), ``partial`` (the parsers above a stack that is not known whole),
-``entries``, ``kinds``, ``allowed`` and ``stepping`` (what a state of the automaton holds),
-``automaton`` (its steps), ``indented`` (its beginning above open blocks), ``restored`` (what an
-artifact has of it), ``wide`` (stacks that it does not read) and ``masks`` (of readings). The room
-above imports ``masks``, ``automaton``, ``partial``, ``restored`` and ``store``.
+``trees`` and ``roots`` (of what a list is), ``found``, ``stepping`` and ``going_on`` (what a list
+that waits comes to above an LR state), ``automaton`` (its steps), ``allowed``, ``indented`` (its
+beginning above open blocks), ``wide`` (stacks that it does not read) and ``masks`` (of readings).
+The room above imports ``masks``, ``automaton``, ``going_on``, ``indented``, ``partial`` and
+``store``.
 """

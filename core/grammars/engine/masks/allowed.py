@@ -1,18 +1,16 @@
-"""What a state of the automaton of masks allows whatever lies below on the stack, and its mask."""
+"""What a state of the automaton of masks allows whatever lies below on the stack, as a mask."""
 
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.masks.entries import tree_nodes, waits
-from cdec.core.grammars.engine.masks.kinds import tree_of
+from cdec.core.grammars.engine.lists import item, length, list_in
+from cdec.core.grammars.engine.masks.roots import tree_of
 from cdec.core.grammars.engine.masks.store import add_group, add_token, keep_row, new_row
-from cdec.core.grammars.engine.pointers import get, int32s, int64s, put, size, span
+from cdec.core.grammars.engine.masks.trees import groups_of, tokens_of
+from cdec.core.grammars.engine.pointers import int32s
 from cdec.core.kernels import inner
 
-__all__ = ["ALLOWED", "group_item", "is_noted", "mask_of"]
-
-ALLOWED = -1
-"""Question of an entry that says: allowed."""
+__all__ = ["mask_of"]
 
 
 @inner
@@ -21,45 +19,32 @@ def mask_of(e: int, state: int) -> int:
 
     Computed at the first call: most states are only passed.
     """
-    known = int32s(e, f.AUTO_MASK)[state]
+    allowed = list_in(e, state, 0)
+    known = int32s(e, f.LIST_MASK)[allowed] if allowed > 0 else -1
     if known >= 0:
         return known
     row = new_row(e)
     if row == 0:
         return -1
-    if state >= get(e, f.TREES):
-        _add_allowed(e, row, state)
+    _add_allowed(e, row, tree_of(e, state), allowed)
     mask = keep_row(e)
-    if mask >= 0:
-        int32s(e, f.AUTO_MASK)[state] = mask
+    if mask >= 0 and allowed > 0:
+        int32s(e, f.LIST_MASK)[allowed] = mask
     return mask
 
 
 @inner
-def _add_allowed(e: int, row: int, state: int) -> None:
-    """Add what is allowed in a state to a row."""
-    tree = tree_of(e, state)
-    put(e, f.ENTRY_AT, int64s(e, f.AUTO_OFFSETS)[state])
-    low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
-    for group in range(low, high):
-        if is_noted(e, state, group_item(e, tree, group)):
-            add_group(e, row, group)
-    first, tokens = group_item(e, tree, high), int32s(e, f.VERIFY_TOKENS)
-    low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
-    for i in range(low, high):
-        if is_noted(e, state, first + i - low):
-            add_token(e, row, tokens[i])
-
-
-@inner
-def group_item(e: int, tree: int, group: int) -> int:
-    """Return the item of a group's first branch; behind the last group, the first token's."""
-    groups, branches = int64s(e, f.TREE_GROUPS), int64s(e, f.GROUP_BRANCHES)
-    low = span(groups, tree, size(e, f.GROUP_DENSE))[0]
-    return tree_nodes(e, tree) + max(branches[group] - max(branches[low], 0), 0)
-
-
-@inner
-def is_noted(e: int, state: int, item: int) -> bool:
-    """Say whether an item is allowed by what a state has read."""
-    return waits(e, state, item) and int32s(e, f.AUTO_ENTRIES)[get(e, f.ENTRY_AT) + 1] == ALLOWED
+def _add_allowed(e: int, row: int, tree: int, allowed: int) -> None:
+    """Add a list of groups and tokens to a row."""
+    groups, stop = groups_of(e, tree)
+    tokens, end = tokens_of(e, tree)
+    for i in range(length(e, allowed)):
+        word, number = item(e, allowed, i), 64 * i
+        while word != 0:
+            if word & 1:
+                token = tokens + number - (stop - groups)
+                if number < stop - groups:
+                    add_group(e, row, groups + number)
+                elif token < end:
+                    add_token(e, row, int32s(e, f.VERIFY_TOKENS)[token])
+            word, number = (word >> 1) & 0x7FFFFFFFFFFFFFFF, number + 1

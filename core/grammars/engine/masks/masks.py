@@ -10,8 +10,9 @@ from __future__ import annotations
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.indents import beneath
 from cdec.core.grammars.engine.masks.allowed import mask_of
-from cdec.core.grammars.engine.masks.automaton import is_final, step, steps_partially
-from cdec.core.grammars.engine.masks.kinds import first_state
+from cdec.core.grammars.engine.masks.automaton import is_final, step
+from cdec.core.grammars.engine.masks.going_on import steps_partially
+from cdec.core.grammars.engine.masks.roots import first_state
 from cdec.core.grammars.engine.masks.stepping import verify_tokens
 from cdec.core.grammars.engine.masks.store import join, keep_row, new_row
 from cdec.core.grammars.engine.masks.wide import add_groups, is_wide

@@ -8,14 +8,9 @@ then ``WITHIN`` + byte x terminals + terminal.
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.masks.entries import add_entry, add_questions
-from cdec.core.grammars.engine.masks.partial import (
-    low_half,
-    partial_any,
-    partial_shift,
-    question,
-    suspensions,
-)
+from cdec.core.grammars.engine.lists import item, length
+from cdec.core.grammars.engine.masks.found import add_waiting
+from cdec.core.grammars.engine.masks.partial import low_half, partial_any, partial_shift
 from cdec.core.grammars.engine.masks.store import add_token
 from cdec.core.grammars.engine.pointers import (
     Pointer,
@@ -44,47 +39,47 @@ WITHIN = 1 << 29
 
 
 @inner
-def is_token_allowed(e: int, token: int, item: int, at: int, stack: int) -> bool:
-    """Say whether a token is allowed whatever lies below; else add entries for what waits.
+def is_token_allowed(e: int, token: int, number: int, at: int, stack: int) -> bool:
+    """Say whether a token is allowed whatever lies below; else note what waits.
 
     Args:
         e: The engine's header.
         token: An id with bytes.
-        item: Of the entries.
+        number: The token's item.
         at: Scanner state before the token.
         stack: Partial stack.
     """
     readings = int32s(e, f.READINGS)
     readings[0], readings[1], readings[2] = at, stack, 0
-    return _read_on(e, token, item, 0, 1)
+    return _read_on(e, token, number, 0, 1)
 
 
 @inner
-def is_token_allowed_from(e: int, token: int, item: int, row: int, stack: int) -> bool:
+def is_token_allowed_from(e: int, token: int, number: int, row: int, stack: int) -> bool:
     """The same from within the token, where a terminal waited: it is shifted on ``stack`` now."""
     place = row - WITHIN
     position, terminal = place // get(e, f.TERMINALS), place % get(e, f.TERMINALS)
-    after = _shifted(e, item, position, terminal, stack)
+    after = _shifted(e, number, position, terminal, stack)
     if after == f.FAIL:
         return False
     readings = int32s(e, f.READINGS)
     readings[0], readings[1], readings[2] = start_of(e, after, terminal), after, 0
-    return _read_on(e, token, item, position + 1, 1)
+    return _read_on(e, token, number, position + 1, 1)
 
 
 @inner
-def _shifted(e: int, item: int, position: int, terminal: int, stack: int) -> int:
-    """Return the partial stack after a terminal, and add entries for what waits."""
+def _shifted(e: int, number: int, position: int, terminal: int, stack: int) -> int:
+    """Return the partial stack after a terminal, and note what waits."""
     outcome = partial_shift(e, stack, terminal)
-    number = low_half(outcome)
+    suspensions = low_half(outcome)
     row = WITHIN + position * get(e, f.TERMINALS) + terminal
-    for i in range(suspensions(e, number)):
-        add_entry(e, item, question(e, row, int64s(e, f.SUSPENSIONS)[number + 1 + i]))
+    for i in range(length(e, suspensions)):
+        add_waiting(e, item(e, suspensions, i), number, row)
     return outcome >> 32
 
 
 @inner
-def _read_on(e: int, token: int, item: int, position: int, n: int) -> bool:
+def _read_on(e: int, token: int, number: int, position: int, n: int) -> bool:
     """Move the first n of READINGS over a token's bytes from a position; say if it is allowed."""
     offsets, classes = int64s(e, f.VOCABULARY_OFFSETS), int32s(e, f.BYTE_CLASS)
     begin, stop = offsets[token], offsets[token + 1]
@@ -92,7 +87,7 @@ def _read_on(e: int, token: int, item: int, position: int, n: int) -> bool:
         return False
     text = uint8s(e, f.VOCABULARY_BYTES)
     for i in range(begin + position, stop):
-        n = _step(e, classes[text[i]], item, i - begin, n)
+        n = _step(e, classes[text[i]], number, i - begin, n)
         if failed(e):
             return False
     states, readings = get(e, f.SCANNER_STATES), int32s(e, f.READINGS)
@@ -103,12 +98,14 @@ def _read_on(e: int, token: int, item: int, position: int, n: int) -> bool:
         outcome = partial_any(e, readings[3 * i + 1], int32s(e, f.LIVE_ROW)[row_of(e, at)])
         if (outcome >> 32) != f.FAIL:
             return True
-        add_questions(e, item, low_half(outcome))
+        questions = low_half(outcome)
+        for j in range(0, length(e, questions), 2):
+            add_waiting(e, item(e, questions, j), number, item(e, questions, j + 1))
     return False
 
 
 @inner
-def _step(e: int, byte_class: int, item: int, position: int, n: int) -> int:
+def _step(e: int, byte_class: int, number: int, position: int, n: int) -> int:
     """Move a set of readings over one byte; return how many are left."""
     m, offsets = 0, int32s(e, f.MATCH_OFFSETS)
     terminals, old = int32s(e, f.MATCH_TERMINALS), int32s(e, f.READINGS)
@@ -120,7 +117,7 @@ def _step(e: int, byte_class: int, item: int, position: int, n: int) -> int:
             m = unite(e, m, at, stack, 0)
         low, high = span(offsets, row_of(e, at), size(e, f.MATCH_TERMINALS))
         for match in range(low, high):
-            below = _shifted(e, item, position, terminals[match], stack)
+            below = _shifted(e, number, position, terminals[match], stack)
             if below != f.FAIL:
                 m = unite(e, m, start_of(e, below, terminals[match]), below, 0)
     new: Pointer = int32s(e, f.READINGS_NEXT)
