@@ -82,7 +82,7 @@ def count_parts(
         "branches": len(arrays["branch_path"]),
         "dense_masks": int(arrays["group_dense"].max(initial=-1)) + 1,
         "verify_tokens": len(arrays["verify_tokens"]),
-        "automaton_states": int(np.count_nonzero(np.bincount(arrays["automaton_after"]))),
+        "automaton_states": len(np.unique(arrays["automaton_after"])),
         "automaton_steps": len(arrays["automaton_after"]),
         "conflicts_shifted": len(tables.resolved),
     }

@@ -208,7 +208,7 @@ class GrammarConstraint(StoredConstraint):
             "branches": len(arrays.branch_path),
             "listed_tokens": len(arrays.tokens),
             "verified_tokens": len(arrays.verify_tokens),
-            "automaton_states": int(np.count_nonzero(np.bincount(arrays.automaton_after))),
+            "automaton_states": len(np.unique(arrays.automaton_after)),
             "automaton_steps": len(arrays.automaton_after),
             "dense_masks": len(arrays.dense_masks) // max((self.vocabulary.size + 31) // 32, 1),
             **self._bytes(),
