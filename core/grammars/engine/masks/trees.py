@@ -59,7 +59,7 @@ def link(e: int, tree: int) -> None:
         child[node], own[node] = -1, -1
     _link_nodes(e, tree, first, stop)
     low, high = groups_of(e, tree)
-    paths, following = int32s(e, f.BRANCH_PATH), int32s(e, f.BRANCH_NEXT)
+    paths = int32s(e, f.BRANCH_PATH)
     begin, end = branches_of(e, tree)
     for group in range(high - 1, low - 1, -1):
         start, after = span(int64s(e, f.GROUP_BRANCHES), group, size(e, f.BRANCH_PATH))
@@ -67,9 +67,18 @@ def link(e: int, tree: int) -> None:
             int32s(e, f.BRANCH_GROUP)[branch] = group
             path = paths[branch]
             if path == -1:
-                following[branch], branches[tree] = branches[tree], branch
+                branches[tree] = _before(e, branch, branches[tree])
             elif 0 <= path < stop - first:
-                following[branch], own[first + path] = own[first + path], branch
+                own[first + path] = _before(e, branch, own[first + path])
+
+
+@inner
+def _before(e: int, branch: int, following: int) -> int:
+    """Put a branch before those of a list that come later; of two equal ones the list's stays."""
+    if following >= 0 and following <= branch:
+        return following
+    int32s(e, f.BRANCH_NEXT)[branch] = following
+    return branch
 
 
 @inner
