@@ -12,7 +12,9 @@ from cdec.core.artifacts.checks import Columns, require, require_ends, require_l
 __all__ = ["check_automaton", "check_automaton_shape", "compacted"]
 
 _ALLOWED, _WAITING, _STATE, _PART = 0, 1, 2, -3
-"""Kinds of lists, as ``engine.masks.found`` and ``engine.lists`` name them."""
+"""Kinds of lists, as ``engine.masks.roots`` and ``engine.lists`` name them."""
+_WITHIN = 1 << 29
+"""Of ``engine.masks.stepping``: rows from here on are places in a token."""
 
 
 def check_automaton_shape(arrays: Columns) -> None:
@@ -56,10 +58,34 @@ def _check_items(arrays: Columns, kinds: NDArray[np.int64], counts: NDArray[np.i
     words = (groups + tokens + 63) // 64
     good = counts[lists] == words[items[offsets[lists]] >> 2]
     require(bool(good.all()), "automaton_items", "a bit for every group and token of the tree")
+    beyond = (groups + tokens)[items[offsets[lists]] >> 2] % 64
+    last = items[offsets[lists + 1] - 1]
+    good = (beyond == 0) | (counts[lists] == 0) | (last >> beyond == 0)
+    require(bool(good.all()), "automaton_items", "no bit beyond those of the tree")
     places, owner = _places_of(offsets, np.flatnonzero(kinds == _WAITING))
     found = items[places]
     good = (found >= 0) & (found >> 32 < most[items[offsets[owner]] >> 2])
     require(bool(good.all()), "automaton_items", "nodes, branches, tokens of the tree")
+    require(bool(_are_rows(arrays, kinds, found).all()), "automaton_items", "rows that are there")
+    found = items[_places_of(offsets, np.flatnonzero(kinds == _PART))[0]]
+    good = (found >= 0) & (found < len(arrays["ignored"]))
+    require(bool(good.all()), "automaton_items", "terminals in parts of rows")
+
+
+def _are_rows(
+    arrays: Columns, kinds: NDArray[np.int64], found: NDArray[np.int64]
+) -> NDArray[np.bool_]:
+    """Say which items wait with a row: none, a live row, a part of one, or a place in a token."""
+    row = (found & 0xFFFFFFFF) - 1
+    rows, longest = (
+        len(arrays["live_offsets"]) - 1,
+        int(np.diff(arrays["vocabulary_offsets"]).max()),
+    )
+    part = np.clip(row - rows - len(arrays["tree_taken"]), 0, max(len(kinds) - 1, 0))
+    is_part = (part == row - rows - len(arrays["tree_taken"])) & (kinds[part] == _PART)
+    is_within = (row >= _WITHIN) & (row < _WITHIN + longest * len(arrays["ignored"]))
+    are: NDArray[np.bool_] = (row < rows) | is_part | is_within
+    return are
 
 
 def _check_states(arrays: Columns, kinds: NDArray[np.int64], counts: NDArray[np.int64]) -> None:
