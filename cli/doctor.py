@@ -9,9 +9,10 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
+from typing import Annotated
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions
+from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.frame.tables import flatten, print_json, print_table
 from cdec.cli.options import shared
 from cdec.core.errors import ExtraMissingError
@@ -26,6 +27,14 @@ _REQUIREMENT = re.compile(
 class Options(CommonOptions):
     """Options of ``cdec doctor``; the documented defaults stand here."""
 
+    warm: Annotated[
+        bool,
+        Declared(
+            "Compile now what grammars, sets and the common methods compile at their first use; it "
+            "is kept until cdec or numba changes.",
+            common=True,
+        ),
+    ] = False
     json: shared.JsonOption = False
 
 
@@ -39,6 +48,7 @@ def execute(options: Options, run: Run) -> int:
     Examples:
       cdec doctor
       cdec doctor --json | jq .devices
+      cdec doctor --warm
     """
     required, extras = _requirements()
     packages = {name: _version(name) for name in required}
@@ -53,6 +63,10 @@ def execute(options: Options, run: Run) -> int:
         "extras": {name: _extra(name, packages) for name, packages in extras.items()},
     }
     missing = [name for name, version in packages.items() if version is None]
+    if options.warm and not missing:
+        from cdec.cli.warming import compile_kernels
+
+        report["compiled"] = compile_kernels(run)._asdict()
     if options.json:
         print_json(run.console, report | {"missing": missing})
     else:

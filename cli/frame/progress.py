@@ -11,6 +11,7 @@ import os
 import sys
 import threading
 import time
+from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
@@ -108,7 +109,7 @@ class _Tracker:
         return View(stage, now - self._started, rate, left, note)
 
 
-class _Watched(Display):
+class _Watched(Display, ABC):
     """What every display has: the open stages, the thread that looks, kernels under way.
 
     Args:
@@ -182,9 +183,9 @@ class _Watched(Display):
         self._is_listening = True
         listening.enter_context(watched_compilation(tell))
 
+    @abstractmethod
     def look(self) -> None:
         """Show how things stand, if it is time."""
-        raise NotImplementedError
 
     def _begin(self) -> None:
         """Show the stage that has just begun."""

@@ -53,6 +53,13 @@ def test_doctor_fails_where_a_needed_package_is_missing(
 
 
 @pytest.mark.usefixtures("embedded_model")
+def test_doctor_compiles_kernels_before_they_are_needed(cdec: Runner) -> None:
+    (report,) = cdec("doctor", "--warm", "--json").records
+    assert set(report["compiled"]) == {"kernels", "seconds"}
+    assert "compiled" not in cdec("doctor", "--json").records[0]
+
+
+@pytest.mark.usefixtures("embedded_model")
 def test_demo_runs_end_to_end(cdec: Runner) -> None:
     words = ("demo", "--prompts", "2", "-n", "2")
     (report,) = cdec(*words, "--json").records
