@@ -36,7 +36,7 @@ def compile_kernels(run: Run) -> Warmed:
         run: Console and signals; what is done is noted.
 
     Returns:
-        How many kernels that was. Cost: a minute where none is cached, else a few seconds.
+        How many kernels that was. Cost: three minutes where none is cached, else a few seconds.
     """
     from cdec.core import load_model
     from cdec.core.kernels import watched_compilation
