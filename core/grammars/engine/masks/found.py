@@ -19,6 +19,7 @@ from cdec.core.grammars.engine.lists import (
     push_pair64,
     sort_pairs,
 )
+from cdec.core.grammars.engine.masks.partial import low_half, partial_any
 from cdec.core.grammars.engine.masks.roots import ALLOWED, STATE, WAITING, root_of, tree_of
 from cdec.core.grammars.engine.masks.trees import branches_of, groups_of, nodes_of, tokens_of
 from cdec.core.grammars.engine.pointers import (
@@ -43,6 +44,7 @@ __all__ = [
     "found_state",
     "is_allowed",
     "state_of_pairs",
+    "takes_row",
 ]
 
 
@@ -96,6 +98,18 @@ def either(e: int, a: int, b: int) -> int:
 def add_waiting(e: int, suspension: int, number: int, row: int) -> None:
     """Note that an item waits for a suspension."""
     push_pair64(e, f.FOUND, suspension, (number << 32) | ((row + 1) & 0xFFFFFFFF))
+
+
+@inner
+def takes_row(e: int, stack: int, row: int, number: int) -> bool:
+    """Say whether a partial stack takes a live row; if not, note what of it waits."""
+    outcome = partial_any(e, stack, row)
+    if (outcome >> 32) != f.FAIL:
+        return True
+    questions = low_half(outcome)
+    for i in range(0, length(e, questions), 2):
+        add_waiting(e, item(e, questions, i), number, item(e, questions, i + 1))
+    return False
 
 
 @inner

@@ -23,8 +23,9 @@ from cdec.core.grammars.engine.masks.found import (
     begin_found,
     found_state,
     is_allowed,
+    takes_row,
 )
-from cdec.core.grammars.engine.masks.partial import hole, low_half, partial_any, partial_shift
+from cdec.core.grammars.engine.masks.partial import hole, low_half, partial_shift
 from cdec.core.grammars.engine.masks.roots import effect_at, is_before, root_of, tree_of
 from cdec.core.grammars.engine.masks.stepping import (
     WITHIN,
@@ -119,20 +120,8 @@ def _try_branch(e: int, tree: int, branch: int, row: int, stack: int) -> None:
         return
     first, stop = nodes_of(e, tree)
     number = stop - first + branch - branches_of(e, tree)[0]
-    if row < 0 or _takes(e, stack, row, number):
+    if row < 0 or takes_row(e, stack, row, number):
         allow(e, group)
-
-
-@inner
-def _takes(e: int, stack: int, row: int, number: int) -> bool:
-    """Say whether a partial stack takes a live row; if not, note what of it waits."""
-    outcome = partial_any(e, stack, row)
-    if (outcome >> 32) != f.FAIL:
-        return True
-    questions = low_half(outcome)
-    for i in range(0, length(e, questions), 2):
-        add_waiting(e, item(e, questions, i), number, item(e, questions, i + 1))
-    return False
 
 
 @inner
@@ -216,7 +205,7 @@ def _resume_token(e: int, tree: int, place: int, number: int, row: int, stack: i
     """Go on with a token that waited at its end, or at the byte that its row tells."""
     token = int32s(e, f.VERIFY_TOKENS)[tokens_of(e, tree)[0] + place]
     if row < WITHIN:
-        allowed = _takes(e, stack, row, number)
+        allowed = takes_row(e, stack, row, number)
     else:
         allowed = is_token_allowed_from(e, token, number, row, stack)
     if allowed:

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.lists import item, length
-from cdec.core.grammars.engine.masks.found import add_waiting
-from cdec.core.grammars.engine.masks.partial import low_half, partial_any, partial_shift
+from cdec.core.grammars.engine.masks.found import add_waiting, takes_row
+from cdec.core.grammars.engine.masks.partial import low_half, partial_shift
 from cdec.core.grammars.engine.masks.store import add_token
 from cdec.core.grammars.engine.pointers import (
     Pointer,
@@ -95,12 +95,9 @@ def _read_on(e: int, token: int, number: int, position: int, n: int) -> bool:
         at = readings[3 * i]
         if at >= states:
             return True
-        outcome = partial_any(e, readings[3 * i + 1], int32s(e, f.LIVE_ROW)[row_of(e, at)])
-        if (outcome >> 32) != f.FAIL:
+        row = int32s(e, f.LIVE_ROW)[row_of(e, at)]
+        if takes_row(e, readings[3 * i + 1], row, number):
             return True
-        questions = low_half(outcome)
-        for j in range(0, length(e, questions), 2):
-            add_waiting(e, item(e, questions, j), number, item(e, questions, j + 1))
     return False
 
 
