@@ -40,11 +40,11 @@ from cdec.compilers.grammars.soundness.prove import prove
 from cdec.compilers.grammars.source import read_grammar
 from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
 from cdec.compilers.grammars.trees.build import build_trees
-from cdec.compilers.grammars.trees.token_trie import TokenTrie
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.files.whole import refuse_existing
 from cdec.core.progress import Progress, silent
+from cdec.core.tokens.token_trie import TokenTrie
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary

@@ -102,7 +102,7 @@ def _load_kernels(answers: int) -> None:
 
 
 def _vocabulary(message: Message) -> Vocabulary:
-    from cdec.compilers.grammars.trees.token_trie import TokenTrie
+    from cdec.core.tokens.token_trie import TokenTrie
     from cdec.core.tokens.vocabulary import Vocabulary
 
     body = message.body

@@ -22,12 +22,12 @@ from cdec.compilers.grammars.trees.classes import (
 )
 from cdec.compilers.grammars.trees.counted import alike_but_for_counts
 from cdec.compilers.grammars.trees.enters import find_enters
-from cdec.compilers.grammars.trees.token_trie import TokenTrie
 from cdec.compilers.grammars.trees.walk_kernels import WalkTrie
 from cdec.compilers.grammars.trees.walk_steps import WalkScanner
 from cdec.compilers.grammars.trees.worker import TreeWorker
 from cdec.core.errors import LimitError
 from cdec.core.mask import mask_words
+from cdec.core.tokens.token_trie import TokenTrie
 
 MAX_BRANCHES = 64
 """Ways to split a token that are still listed; a token with more is verified byte by byte."""

@@ -141,7 +141,7 @@ def _verified(path: Path) -> None:
 
 
 def _trie(path: Path) -> None:
-    from cdec.compilers.grammars.trees.token_trie import TokenTrie
+    from cdec.core.tokens.token_trie import TokenTrie
     from cdec.core.tokens.vocabulary import Vocabulary
 
     TokenTrie.of(Vocabulary([b"a", b""], [1]))

@@ -12,9 +12,9 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.trees.build import build_trees
-from cdec.compilers.grammars.trees.token_trie import TokenTrie
 from cdec.core.errors import LimitError
 from cdec.core.mask import unpack_mask
+from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 
 LETTERS = b"abcd"

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from cdec.compilers.grammars.trees.token_trie import TokenTrie
+from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 
 TOKENS = [
