@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.compilers.clock import Clock
 from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, grammar_metadata
 from cdec.compilers.grammars.automata.counting import Counting
 from cdec.compilers.grammars.blanks import bound_blanks
@@ -29,7 +30,7 @@ from cdec.compilers.grammars.options import (
 from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.compilers.grammars.parser_choice import ParserChoice, choose_parser
 from cdec.compilers.grammars.precompute import precompute_masks
-from cdec.compilers.grammars.report import Clock, GrammarReport
+from cdec.compilers.grammars.report import PHASES, GrammarReport
 from cdec.compilers.grammars.scanner.build import build_scanner
 from cdec.compilers.grammars.scanner.contexts import find_contexts
 from cdec.compilers.grammars.scanner.loops import put_in
@@ -137,7 +138,7 @@ def compile_with(
             error.message = f"{options.name}: {error.message}"
             error.args = (error.message,)
         raise
-    with Clock(report, progress).phase("write"):
+    with Clock(report, PHASES, progress).phase("write"):
         write_artifact(path, "grammar", arrays, metadata, force=force)
     report.bytes = path.stat().st_size
     report.seconds["total"] = time.perf_counter() - started
@@ -161,16 +162,18 @@ def build_grammar(
         GrammarError, EncodingError, UntokenizableError, LimitError: As ``compile_grammar``.
     """
     try:
-        return _build(source, vocabulary, options, Clock(GrammarReport(path), progress), True)
+        clock = Clock(GrammarReport(path), PHASES, progress)
+        return _build(source, vocabulary, options, clock, True)
     except UncountableError:
-        return _build(source, vocabulary, options, Clock(GrammarReport(path), progress), False)
+        clock = Clock(GrammarReport(path), PHASES, progress)
+        return _build(source, vocabulary, options, clock, False)
 
 
 def _build(
     source: str | bytes,
     vocabulary: Vocabulary,
     options: GrammarOptions,
-    clock: Clock,
+    clock: Clock[GrammarReport],
     counts: bool,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str], GrammarReport]:
     """Compile in memory; ``counts``: copies of counted repetitions may be left out for a while.
@@ -236,7 +239,7 @@ def _parts(
     vocabulary: Vocabulary,
     limits: GrammarLimits,
     report: GrammarReport,
-    clock: Clock,
+    clock: Clock[GrammarReport],
 ) -> Indented:
     """Return grammar, contexts, scanner and tables; note in the report whether they are sound."""
     grammar, tables, indenter = parser.grammar, parser.tables, parser.grammar.indenter

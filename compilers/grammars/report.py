@@ -2,21 +2,15 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, cast
+from typing import Any, cast
 
 from cdec.compilers.grammars.definition import Grammar, Lexer
 from cdec.core.errors import Notice
-from cdec.core.progress import Progress, Stage
 
-Phase: TypeAlias = Literal[
-    "read", "tables", "scanner", "soundness", "trie", "trees", "masks", "write"
-]
-PHASES: dict[Phase, str] = {
+PHASES = {
     "read": "reading the grammar",
     "tables": "building parse tables",
     "scanner": "building the scanner",
@@ -135,26 +129,3 @@ class GrammarReport:
             seconds=dict(values["seconds"]),
             notices=notices,
         )
-
-
-class Clock:
-    """Tells a caller when a phase begins, and notes in a report how long it took.
-
-    Args:
-        report: Its ``seconds`` are written.
-        progress: Told when a phase begins.
-    """
-
-    def __init__(self, report: GrammarReport, progress: Progress) -> None:
-        self.report = report
-        self._progress = progress
-
-    @contextmanager
-    def phase(self, name: Phase) -> Iterator[None]:
-        """Measure the block as one phase; one that raises is not noted."""
-        number = list(PHASES).index(name)
-        self._progress(Stage(PHASES[name], number, len(PHASES), "stages"))
-        started = time.perf_counter()
-        yield
-        taken = time.perf_counter() - started
-        self.report.seconds[name] = self.report.seconds.get(name, 0.0) + taken

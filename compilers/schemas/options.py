@@ -1,0 +1,105 @@
+"""What a JSON Schema is compiled with, checked."""
+
+from __future__ import annotations
+
+import dataclasses
+from dataclasses import dataclass, field
+from typing import Any, Literal, TypeAlias, get_args
+
+from cdec.core.errors import UsageError
+from cdec.core.options import check_limits, limit
+
+PropertyOrder: TypeAlias = Literal["any", "declared"]
+Whitespace: TypeAlias = Literal["any", "compact", "pretty"]
+Formats: TypeAlias = Literal["enforce", "annotate"]
+
+MAX_WHITESPACE = 8
+"""Longest run of white space between JSON's tokens unless another is asked for."""
+MAX_RUN = 1000
+UNNAMED = "<schema>"
+"""Name of a source that has none."""
+
+
+@dataclass(frozen=True, slots=True)
+class SchemaLimits:
+    """What compiling a JSON Schema may cost; passing one is a ``LimitError`` that names it.
+
+    ``compile_seconds`` and ``compile_megabytes`` (above what an idle process needs) bound the child
+    process of a ``ChildCompiler``.
+
+    Raises:
+        UsageError: One is out of bounds.
+    """
+
+    max_schema_bytes: int = limit(8 << 20, "Longest schema text, bytes.", unit="bytes")
+    max_nesting: int = limit(200, "Brackets within brackets.")
+    max_repeat: int = limit(
+        100_000, "Largest number of items, properties or characters that a schema demands."
+    )
+    max_alternatives: int = limit(
+        5_000, "Most alternatives of one value, once anyOf, oneOf and allOf are multiplied out."
+    )
+    max_values: int = limit(50_000, "Most different kinds of value within the texts.")
+    max_states: int = limit(2_000_000, "Most states of all automata.")
+    compile_seconds: float = limit(
+        60.0, "CPU seconds for one schema.", unit="seconds", at_least=0.1
+    )
+    compile_megabytes: int = limit(2048, "Memory for one schema.", unit="MiB")
+
+    def __post_init__(self) -> None:
+        check_limits(self)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class SchemaOptions:
+    """What a JSON Schema is compiled with.
+
+    Attributes:
+        lenient: Record a keyword that masks cannot enforce where it stands, instead of refusing.
+        property_order: ``any``; ``declared``: properties come in the order of ``properties``, and
+            those that are not named there after them.
+        whitespace: ``any`` within a bound; ``compact``: none; ``pretty``: lines indented by two
+            spaces, as ``json.dumps(indent=2)`` writes them.
+        max_whitespace: With ``any``: longest run of white space: as many on a line, line breaks,
+            and four times as many of indentation.
+        formats: ``annotate`` takes ``format`` for a comment, as the standard allows.
+        limits: What compiling may cost.
+        name: Name of the source, recorded and shown, never opened.
+        made_from: What the artifact records of its making; empty for nothing.
+
+    Raises:
+        UsageError: A value that does not exist or is out of bounds.
+    """
+
+    lenient: bool = False
+    property_order: PropertyOrder = "any"
+    whitespace: Whitespace = "any"
+    max_whitespace: int = MAX_WHITESPACE
+    formats: Formats = "enforce"
+    limits: SchemaLimits = field(default_factory=SchemaLimits)
+    name: str = UNNAMED
+    made_from: str = ""
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.max_whitespace <= MAX_RUN:
+            raise UsageError(
+                f"`max_whitespace` is {self.max_whitespace}, expected 0 to {MAX_RUN:,}",
+                field="max_whitespace",
+            )
+        for what, value, choices in (
+            ("property_order", self.property_order, get_args(PropertyOrder)),
+            ("whitespace", self.whitespace, get_args(Whitespace)),
+            ("formats", self.formats, get_args(Formats)),
+        ):
+            if value not in choices:
+                known = ", ".join(choices)
+                raise UsageError(f"`{what}` is {value!r}, expected one of {known}", field=what)
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the options as one JSON-ready object."""
+        return dataclasses.asdict(self)
+
+    @classmethod
+    def from_json(cls, values: dict[str, Any]) -> SchemaOptions:
+        """Return the options that ``to_json`` wrote."""
+        return cls(**(values | {"limits": SchemaLimits(**values["limits"])}))
