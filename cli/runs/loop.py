@@ -97,7 +97,7 @@ class Loop:
         """
         tally = self.tally
         run.kept = lambda: self.kept(count(tally.records + self.skipped(), self.total))
-        from cdec.core.grammars.validity.judge import JUDGE
+        from cdec.core.validity.judge import JUDGE
 
         is_traced = False
         JUDGE.take_notices()

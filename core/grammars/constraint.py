@@ -147,10 +147,10 @@ class GrammarConstraint(StoredConstraint):
 
     @cached_property
     def _checker(self) -> Callable[[bytes], bool | None]:
-        from cdec.core.grammars.validity.checker import TextChecker
-        from cdec.core.grammars.validity.parsers import Language
+        from cdec.core.grammars.validity.parsers import stored_language
+        from cdec.core.validity.checker import TextChecker
 
-        return TextChecker(Language.stored(self.metadata))
+        return TextChecker(stored_language(self.metadata))
 
     def accepts(self, text: bytes) -> bool | None:
         """Check a finished text by lark's own parser on the stored source, in a process of its own.

@@ -18,9 +18,10 @@ from typing import Any
 
 import numpy as np
 
-from cdec.core.grammars.validity.checker import TextChecker
-from cdec.core.grammars.validity.judge import Judge
-from cdec.core.grammars.validity.parsers import Language, parser_of
+from cdec.core.grammars.validity.parsers import grammar_language, parser_of
+from cdec.core.validity.checker import TextChecker
+from cdec.core.validity.judge import Judge
+from cdec.core.validity.language import Language
 from cdec.data.assets import grammar_path
 from tests.benchmarks.report import save, show
 
@@ -49,7 +50,7 @@ def main() -> None:
     try:
         for name, text in TEXTS.items():
             options = json.dumps({"lexer": "contextual", "start": "start"})
-            language = Language(options, grammar_path(name).read_text(encoding="utf-8"))
+            language = grammar_language(options, grammar_path(name).read_text(encoding="utf-8"))
             ways: dict[str, Callable[[], Callable[[bytes], Any]]] = {
                 "here": lambda language=language: _here(language),
                 "in the process": lambda language=language: TextChecker(language, judge=judge),
@@ -66,7 +67,7 @@ def main() -> None:
 
 
 def _here(language: Language) -> Callable[[bytes], bool]:
-    parse = parser_of(language)
+    parse = parser_of(*language.parts)
     assert parse is not None
     return lambda text: parse(text.decode(), time.process_time() + 60)
 

@@ -13,7 +13,7 @@ from cdec.compilers import ChildCompiler, GrammarLimits
 from cdec.compilers.grammars.child import cache
 from cdec.compilers.grammars.child.cache import CacheLimits, GrammarCache
 from cdec.core.errors import CdecError
-from cdec.core.grammars.validity.checker import TextChecker
+from cdec.core.validity.checker import TextChecker
 from tests.laws.grammar_cases import byte_vocabulary
 
 from .conftest import MEMBERS, Result, Runner

@@ -1,6 +1,4 @@
-"""Verdicts on finished texts by lark's parsers, given in a process that can be killed.
+"""What lark says of a grammar's finished texts; read by the process of ``cdec.core.validity``.
 
-Read ``checker`` (what a constraint asks), ``judge`` (the parent's side of the process, one for all
-grammars), ``server`` (the child's side) and ``parsers`` (what lark says of a text). Others import
-``checker``, and ``judge`` for its warnings.
+Others import ``parsers.stored_language``.
 """

@@ -5,7 +5,7 @@ lexer on the stored source. ``dynamic``: lark's Earley parser on the stored char
 (``compilers.grammars.characters``), whose language does not depend on how a text is cut in tokens.
 
 A regular expression may look at a text for years, and lark at a grammar: what is here runs in the
-process of ``server`` alone.
+process of ``cdec.core.validity.server`` alone.
 """
 
 from __future__ import annotations
@@ -14,48 +14,46 @@ import json
 import re
 import time
 from bisect import bisect_right
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from cdec.core.grammars.blanks import BlankRuns
 from cdec.core.grammars.indenter import Indenter
+from cdec.core.validity.language import Language, OutOfTime, Parse
 
 _MOST_RULES = 20_000
 """Rules of a character grammar beyond which building its parser would cost more than a check."""
 
-Parse = Callable[[str, float], bool]
-"""Takes a text and the time (``time.process_time()``) to stop at; says whether it is a member."""
+
+def stored_language(metadata: Mapping[str, str]) -> Language:
+    """Return the language of a grammar artifact's metadata."""
+    options = metadata["cdec.options"]
+    if json.loads(options)["lexer"] == "dynamic":
+        return grammar_language(options, characters=metadata.get("cdec.characters", ""))
+    return grammar_language(options, metadata.get("cdec.plain", metadata["cdec.grammar"]))
 
 
-class OutOfTime(Exception):  # noqa: N818  # not an error: an answer
-    """The deadline has passed."""
+def grammar_language(options: str, source: str = "", characters: str = "") -> Language:
+    """Return what ``parser_of`` reads, for the process that judges."""
+    return Language(__name__, (options, source, characters))
 
 
-class Language(NamedTuple):
-    """What decides whether a text is in a grammar's language, as an artifact stores it.
+def load() -> None:
+    """Build a first parser of each kind, so that what all of them need is there."""
+    parser_of('{"lexer": "contextual", "start": "start"}', 'start: "a"\n')
+    rules = '"sets": [[97, 98]], "rules": [[0, [0]]], "start": 0'
+    for patterns in ("[]", '["a"]'):
+        parser_of('{"lexer": "dynamic"}', characters=f'{{"patterns": {patterns}, {rules}}}')
 
-    Attributes:
+
+def parser_of(options: str, source: str = "", characters: str = "") -> Parse | None:
+    """Build the parser of a grammar; None where lark cannot read what is stored.
+
+    Args:
         options: JSON: ``lexer``, ``start``, ``blanks``, ``max_whitespace``, ``indenter``.
         source: The grammar's text, or the same grammar in rules that lark can write out; "" under
             ``dynamic``.
         characters: Under ``dynamic`` the character grammar, JSON; "" where there is none.
-    """
-
-    options: str
-    source: str = ""
-    characters: str = ""
-
-    @classmethod
-    def stored(cls, metadata: Mapping[str, str]) -> Language:
-        """Return the language of a grammar artifact's metadata."""
-        options = metadata["cdec.options"]
-        if json.loads(options)["lexer"] == "dynamic":
-            return cls(options, characters=metadata.get("cdec.characters", ""))
-        return cls(options, source=metadata.get("cdec.plain", metadata["cdec.grammar"]))
-
-
-def parser_of(language: Language) -> Parse | None:
-    """Build the parser of a grammar; None where lark cannot read what is stored.
 
     Returns:
         A function that raises ``OutOfTime`` where it looks at the time. Cost: of building, up to
@@ -65,14 +63,14 @@ def parser_of(language: Language) -> Parse | None:
     """
     from lark.exceptions import LarkError
 
-    options = json.loads(language.options)
-    if options["lexer"] == "dynamic":
-        grammar = json.loads(language.characters) if language.characters else None
+    read = json.loads(options)
+    if read["lexer"] == "dynamic":
+        grammar = json.loads(characters) if characters else None
         if grammar is None or len(grammar["rules"]) > _MOST_RULES:
             return None
         return _earley(grammar)
     try:
-        return _lalr(language.source, options)
+        return _lalr(source, read)
     except (LarkError, RecursionError):
         # A source with imports from the user's own folder, or in another dialect.
         return None

@@ -19,7 +19,7 @@ from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.grammars.errors import GrammarUndefinedError, GrammarUnsupportedError
 from cdec.core.grammars.indenter import Indenter
-from cdec.core.grammars.validity.parsers import Language, parser_of
+from cdec.core.grammars.validity.parsers import parser_of, stored_language
 from tests.core.grammars.walks import accepts
 from tests.laws.grammar_cases import byte_vocabulary, compiled
 from tests.laws.sessions import assert_states_agree, random_prefixes, states_after
@@ -164,7 +164,7 @@ def constraint_of(source: str, indenter: str, lexer: Any = "contextual") -> Any:
 
 def judge(constraint: Any) -> Any:
     """Return lark's verdict on a text."""
-    parse = parser_of(Language.stored(constraint.metadata))
+    parse = parser_of(*stored_language(constraint.metadata).parts)
     assert parse is not None
     return lambda text: parse(text, time.process_time() + 60)
 

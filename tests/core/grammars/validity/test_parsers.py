@@ -16,7 +16,8 @@ from hypothesis import strategies as st
 from cdec.compilers.grammars.definition import Grammar, Rule, Terminal
 from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
-from cdec.core.grammars.validity.parsers import Language, OutOfTime, parser_of
+from cdec.core.grammars.validity.parsers import parser_of, stored_language
+from cdec.core.validity.language import Language, OutOfTime
 from tests.compilers.grammars.parser.char_earley import accepts
 from tests.laws.grammar_cases import texts_over
 
@@ -29,7 +30,7 @@ Checker = Callable[[bytes], bool | None]
 
 def reader(language: Language, seconds: float = 60.0) -> Checker:
     """Return the verdicts on a language's texts, given in this process."""
-    parse = parser_of(language)
+    parse = parser_of(*language.parts)
     if parse is None:
         return lambda text: None
     return lambda text: parse(text.decode(), time.process_time() + seconds)
@@ -37,7 +38,7 @@ def reader(language: Language, seconds: float = 60.0) -> Checker:
 
 def lexed(source: str, lexer: str = "contextual", start: str = "start", **limits: float) -> Checker:
     options = json.dumps({"lexer": lexer, "start": start})
-    return reader(Language.stored({"cdec.options": options, "cdec.grammar": source}), **limits)
+    return reader(stored_language({"cdec.options": options, "cdec.grammar": source}), **limits)
 
 
 def terminal(pattern: str, name: str = "T", line: int = 3) -> Terminal:
@@ -63,7 +64,7 @@ def grammar(
 def dynamic(grammar: Grammar, **limits: float) -> Checker:
     options = json.dumps({"lexer": "dynamic", "start": "n0"})
     stored = {"cdec.options": options, "cdec.characters": character_grammar(grammar)}
-    return reader(Language.stored(stored), **limits)
+    return reader(stored_language(stored), **limits)
 
 
 @pytest.mark.parametrize(
@@ -108,7 +109,7 @@ def test_imports_open_no_file(path: str, tmp_path: Path, monkeypatch: pytest.Mon
 
 def test_what_lark_cannot_read_is_unknown() -> None:
     assert lexed('root ::= "a"\n', start="root")(b"a") is None
-    assert parser_of(Language('{"lexer": "dynamic", "start": "s"}')) is None
+    assert parser_of('{"lexer": "dynamic", "start": "s"}') is None
 
 
 def test_a_parser_looks_at_the_time() -> None:
@@ -204,7 +205,7 @@ def test_lazy_terminals_hold_what_match_takes_as_a_whole(pattern: str) -> None:
 
 def test_patterns_that_re_refuses_have_no_parser() -> None:
     forged = {"sets": [], "patterns": ["(a"], "rules": [[0, [0]]], "start": 0}
-    assert parser_of(Language('{"lexer": "dynamic"}', characters=json.dumps(forged))) is None
+    assert parser_of('{"lexer": "dynamic"}', characters=json.dumps(forged)) is None
 
 
 def test_every_count_is_exact() -> None:

@@ -1,4 +1,4 @@
-"""Verdicts from a process that can be killed: one process for all grammars of this one."""
+"""Verdicts from a process that can be killed: one process for all languages of this one."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from typing import NamedTuple
 from cdec.core.child.process import ServerProcess
 from cdec.core.child.protocol import Message
 from cdec.core.errors import CdecError, Notice
-from cdec.core.grammars.validity.parsers import Language
-from cdec.core.grammars.validity.server import NO_MEMORY
 from cdec.core.notices import FirstOfEach
+from cdec.core.validity.language import Language
+from cdec.core.validity.server import NO_MEMORY
 
 _PARSERS = 16
-"""Parsers kept in the process: those of a batch of records with grammars of their own, and more."""
+"""Parsers kept in the process: those of a batch of records with sources of their own, and more."""
 _MEGABYTES = 1024
 """Of memory that the process may take above what it has when it is ready."""
 _START_S = 60.0
@@ -33,8 +33,8 @@ class Answer(NamedTuple):
     Attributes:
         verdict: Whether the text is a member; None where that is not known.
         lost: Why it is not known, as the end of a sentence; None where the text was judged, or
-            lark cannot read the grammar.
-        is_built: Whether the grammar has a parser; False where making it was cut off.
+            its reader cannot say.
+        is_built: Whether the language has a parser; False where making it was cut off.
     """
 
     verdict: bool | None
@@ -133,7 +133,7 @@ class Judge:
         late = f"took longer than {seconds:g} seconds to decide"
         said, begun = None, time.monotonic()
         try:
-            server = self._prepared()
+            server = self._prepared(language.reader)
             self._is_asked = True
             is_built = language in self._known
             begun = time.monotonic()
@@ -159,8 +159,11 @@ class Judge:
         self._is_asked = False
         return Answer(said.body["verdict"], late if "is_late" in said.body else None)
 
-    def _prepared(self) -> ServerProcess:
+    def _prepared(self, reader: str) -> ServerProcess:
         """Return the process, ready for a question.
+
+        Args:
+            reader: What a process that is started now loads first.
 
         Raises:
             OSError: None can be started.
@@ -170,9 +173,9 @@ class Judge:
             return self._server
         self._stop()
         follows = threading.current_thread() is threading.main_thread()
-        words = (os.getpid(), int(follows), self._megabytes)
+        words = (os.getpid(), int(follows), self._megabytes, reader)
         self._server = server = ServerProcess(
-            "cdec.core.grammars.validity.server", "judges texts", *map(str, words)
+            "cdec.core.validity.server", "judges texts", *map(str, words)
         )
         self._is_asked = True
         if server.receive(time.monotonic() + _START_S) is None:
@@ -193,7 +196,7 @@ class Judge:
 
 JUDGE = Judge()
 """Of this process. subtle: state of a module, because a process is what there should be one of:
-each constraint's own would be sixty-four for a batch of records with grammars of their own. No
+each constraint's own would be sixty-four for a batch of records with sources of their own. No
 verdict depends on it."""
 
 atexit.register(JUDGE.close)

@@ -1,24 +1,24 @@
-"""What a grammar's constraint asks of finished texts, and when it stops asking."""
+"""What a constraint asks of finished texts, and when it stops asking."""
 
 from __future__ import annotations
 
-from cdec.core.grammars.validity.judge import JUDGE, Judge
-from cdec.core.grammars.validity.parsers import Language
+from cdec.core.validity.judge import JUDGE, Judge
+from cdec.core.validity.language import Language
 
 DEFAULT_SECONDS = 5.0
 """Processor time that one verdict may take, making the parser included."""
 _MOST_LOST = 3
-"""Texts without verdict after which a grammar is given up, if no more than these were judged."""
+"""Texts without verdict after which a language is given up, if no more than these were judged."""
 
 
 class TextChecker:
-    """The independent check of one grammar's texts, in a process that can be killed.
+    """The independent check of one language's texts, in a process that can be killed.
 
-    A grammar whose parser could not be made in time is not tried again. Nor is one most of whose
+    A language whose parser could not be made in time is not tried again. Nor is one most of whose
     texts, three at least, ran out of time or memory: what is left of a run does not wait for it.
 
     Args:
-        language: Of the grammar.
+        language: Of the constraint.
         seconds: Limit of one verdict, of processor time.
         judge: Where verdicts come from.
     """
@@ -36,8 +36,7 @@ class TextChecker:
     def __call__(self, text: bytes) -> bool | None:
         """Return whether a text is a member; None where that is not known.
 
-        Cost: the first call builds the parser; later ones are linear in the text for
-        ``contextual`` and ``basic``, up to cubic for ``dynamic``.
+        Cost: the first call builds the parser; what a text costs is said where its reader is.
         """
         try:
             text.decode("utf-8")
@@ -51,7 +50,7 @@ class TextChecker:
             self._judged += 1
             return answer.verdict
         self._lost += 1
-        message = f"whether a text is in its grammar's language {answer.lost}: `valid` is null"
+        message = f"whether a text is in its language {answer.lost}: `valid` is null"
         if not answer.is_built or self._lost >= max(_MOST_LOST, self._judged + 1):
             self._given_up = message
         self._judge.note(message)

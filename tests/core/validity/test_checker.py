@@ -14,9 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from cdec.core.grammars.validity.checker import TextChecker
-from cdec.core.grammars.validity.judge import Judge
-from cdec.core.grammars.validity.parsers import Language
+from cdec.core.grammars.validity.parsers import grammar_language
+from cdec.core.validity.checker import TextChecker
+from cdec.core.validity.judge import Judge
+from cdec.core.validity.language import Language
 
 WORDS = 'start: "yes" | "no"\n'
 SLOW_MATCH = "start: A\nA: /(?:a|a){40}b|a{40}[c-z0-9A-Z]/\n"
@@ -29,7 +30,7 @@ SLOW_BUILD = "".join(
 
 def lexed(source: str) -> Language:
     options = json.dumps({"lexer": "contextual", "start": "start"})
-    return Language.stored({"cdec.options": options, "cdec.grammar": source})
+    return grammar_language(options, source)
 
 
 @pytest.fixture(scope="module")
@@ -211,12 +212,12 @@ def test_an_interrupt_leaves_neither_process_nor_answer_behind(judge: Judge) -> 
 
 PARENT = """
 import json, os, sys, time
-from cdec.core.grammars.validity.checker import TextChecker
-from cdec.core.grammars.validity.judge import JUDGE
-from cdec.core.grammars.validity.parsers import Language
+from cdec.core.validity.checker import TextChecker
+from cdec.core.validity.judge import JUDGE
+from cdec.core.grammars.validity.parsers import grammar_language
 def check(source, seconds=60.0):
     options = json.dumps({"lexer": "contextual", "start": "start"})
-    return TextChecker(Language(options, source), seconds=seconds)
+    return TextChecker(grammar_language(options, source), seconds=seconds)
 words = check('start: "yes"\\n')
 assert words(b"yes") is True
 print(JUDGE.pid, flush=True)
