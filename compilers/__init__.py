@@ -1,7 +1,8 @@
 """Compilers: from a list of entities or a grammar to an artifact, or to a constraint in
 memory, offline and without a model.
 
-``sets`` and ``grammars`` do not know each other; begin with ``compile`` in either. Names are
+``sets`` and ``grammars`` do not know each other; begin with ``compile`` in either. ``child`` runs
+them in a process with limits. Names are
 imported on first use, so that ``import cdec.compilers`` costs nothing.
 """
 
@@ -12,10 +13,10 @@ from typing import TYPE_CHECKING
 from cdec.core.lazy import exports
 
 if TYPE_CHECKING:
-    from cdec.compilers.grammars.child.cache import CacheLimits as CacheLimits
-    from cdec.compilers.grammars.child.cache import GrammarCache as GrammarCache
-    from cdec.compilers.grammars.child.compiler import ChildCompiler as ChildCompiler
-    from cdec.compilers.grammars.child.compiler import compile_in_child as compile_in_child
+    from cdec.compilers.child.cache import CacheLimits as CacheLimits
+    from cdec.compilers.child.cache import SourceCache as SourceCache
+    from cdec.compilers.child.compiler import ChildCompiler as ChildCompiler
+    from cdec.compilers.child.compiler import compile_in_child as compile_in_child
     from cdec.compilers.grammars.compile import compile_grammar as compile_grammar
     from cdec.compilers.grammars.constraint import grammar_constraint as grammar_constraint
     from cdec.compilers.grammars.definition import GrammarLimits as GrammarLimits
@@ -31,12 +32,12 @@ if TYPE_CHECKING:
 __all__ = [
     "CacheLimits",
     "ChildCompiler",
-    "GrammarCache",
     "GrammarLimits",
     "GrammarOptions",
     "GrammarReport",
     "SetLimits",
     "SetReport",
+    "SourceCache",
     "compile_grammar",
     "compile_in_child",
     "compile_set",
@@ -49,9 +50,9 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "CacheLimits": "grammars.child.cache",
-        "ChildCompiler": "grammars.child.compiler",
-        "GrammarCache": "grammars.child.cache",
+        "CacheLimits": "child.cache",
+        "ChildCompiler": "child.compiler",
+        "SourceCache": "child.cache",
         "GrammarLimits": "grammars.definition",
         "GrammarOptions": "grammars.options",
         "GrammarReport": "grammars.report",
@@ -59,7 +60,7 @@ __getattr__ = exports(
         "SetReport": "sets.report",
         "verify_artifact": "verify",
         "compile_grammar": "grammars.compile",
-        "compile_in_child": "grammars.child.compiler",
+        "compile_in_child": "child.compiler",
         "compile_set": "sets.compile",
         "compile_token_set": "sets.compile",
         "grammar_constraint": "grammars.constraint",

@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 VERIFIERS: dict[str, str] = {
     "set": "cdec.compilers.sets.verify:verify_set",
-    "grammar": "cdec.compilers.grammars.child.verify:verify_grammar",
+    "grammar": "cdec.compilers.grammars.verify:verify_grammar",
 }
 """Kind of artifact → module and function, imported on first use."""
 

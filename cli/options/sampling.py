@@ -10,10 +10,10 @@ from cdec.cli.frame.declaration import Declared
 from cdec.cli.options import shared
 from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
 from cdec.cli.options.decoding import DecodingOptions
-from cdec.cli.options.grammar_limits import RecordGrammarOptions
 from cdec.cli.options.methods import ChoiceOptions, MethodOptions
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.prompts import PromptOptions
+from cdec.cli.options.record_sources import RecordSourceOptions
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +63,7 @@ class DrawnOptions(MethodOptions, ModelOptions, DrawingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(RecordGrammarOptions, DrawnOptions):
+class RunOptions(RecordSourceOptions, DrawnOptions):
     """All that ``cdec run`` shares; options about the grammars of records come last."""
 
 

@@ -138,10 +138,10 @@ class RunConstraint:
         """Return what tells a record's constraint from others, by the words of messages."""
         from cdec.samplers.learning.saved.key import hash_of
 
-        own = {"grammar": record.grammar, "candidates": record.candidates}
+        own = {**record.sources, "candidates": record.candidates}
         restricted = {"--and": self.other_digests, "--deny": sorted(set(self.denied))}
         names = {"artifact": self.digests.get(record.constraint or DEFAULT, "")}
-        if record.grammar is not None:
+        if record.sources:
             names = {}
         names |= {name: hash_of(value) for name, value in (own | restricted).items() if value}
         if self.lookahead is not None:

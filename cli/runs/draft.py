@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
@@ -9,7 +10,14 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.cost_ratio import measure_cost_ratio
 from cdec.cli.runs.models import named_by, named_model, refuse_revision
-from cdec.core.errors import ModelError, OutputError, OutputExistsError, TrustError, UsageError
+from cdec.core.errors import (
+    ModelError,
+    Notice,
+    OutputError,
+    OutputExistsError,
+    TrustError,
+    UsageError,
+)
 from cdec.core.tokens.shipped import EMBEDDED, EMBEDDED_DRAFT
 from cdec.samplers.options import COUNTS, LOOKUP
 
@@ -249,3 +257,16 @@ def _load(options: SampleOptions, name: str, device: str) -> LanguageModel:
             raise
         hint = f"did you mean --draft {close[0]}?"
         raise ModelError(error.message, hint=hint, **error.details) from error
+
+
+def nothing_guessed(guessing: str | None, has_keys: Set[bool]) -> list[Notice]:
+    """Return a warning if tokens were to be guessed from counts, and no record had a grammar.
+
+    Args:
+        guessing: The option by which tokens are guessed; None where they are not.
+        has_keys: Whether records' constraints have what is counted by; empty if nothing was drawn.
+    """
+    if guessing is None or not has_keys or True in has_keys:
+        return []
+    message = f"{guessing} guessed nothing: no record has a grammar, whose states are counted"
+    return [Notice("W_NOTHING_GUESSED", message)]

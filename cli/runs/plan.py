@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.options.grammar_limits import cache_limits
+from cdec.cli.options.record_sources import RecordSources
 from cdec.cli.options.shared import parse_fields
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
 from cdec.cli.runs.draft import Draft
@@ -15,16 +15,15 @@ from cdec.cli.runs.found import artifact_for_records
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.method import ChosenMethod
 from cdec.cli.runs.models import check_warping, refuse_revision
-from cdec.cli.runs.requirements import require_grammars
 from cdec.cli.runs.reward import fields_of_reward, refuse_code
 from cdec.cli.runs.tree import checked_tree, for_tree
-from cdec.core.errors import OutputExistsError, UsageError
+from cdec.core.errors import OutputExistsError, UsageError, needs_grammar
 from cdec.core.record_fields import fields_of
+from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.options.sampling import SampleOptions as Options
-    from cdec.compilers.grammars.child.cache import CacheLimits
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.samplers.drafts.counts import Counts
     from cdec.samplers.learning.saved.file import TreeFile
@@ -59,7 +58,7 @@ class Plan:
         tree: Where the draws of a single record are kept.
         fields: Of the samples; None keeps all.
         paths: Of the artifacts.
-        cache: Limits on the grammars of records.
+        sources: How the grammars of records are compiled.
     """
 
     options: Options
@@ -69,7 +68,7 @@ class Plan:
     tree: TreeFile | None
     fields: Sequence[str] | None
     paths: ArtifactPaths
-    cache: CacheLimits
+    sources: RecordSources
 
     @classmethod
     def of(cls, options: Options, typed: frozenset[str]) -> Plan:
@@ -94,7 +93,7 @@ class Plan:
             tree=checked_tree(method.tree, output=options.output, resume=options.resume),
             fields=kept_fields(options),
             paths=ArtifactPaths.of(options.artifact, options),
-            cache=cache_limits(options),
+            sources=RecordSources.of(options),
         )
 
     def open_files(self, run: Run) -> Files:
@@ -206,3 +205,42 @@ def inputs(options: Options) -> list[str]:
         *map(str, options.conjoined),
         *(str(path) for path in optional if path is not None),
     ]
+
+
+def require_grammars(options: Options, held: RunConstraint, *, guessing: str | None = None) -> None:
+    """Refuse options that need a grammar where the run has none, before a model loads.
+
+    Args:
+        options: All options.
+        held: What all records are held to.
+        guessing: The option by which tokens are guessed from counts, if they are.
+
+    Raises:
+        UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
+            for a method without masks.
+    """
+    from cdec.core.artifacts.kinds import constraint_class
+
+    asked = {"lookahead": held.lookahead is not None, "heal": held.heal}
+    parameters = [name for name, is_asked in asked.items() if is_asked]
+    parameters += [] if guessing is None else ["draft counts"]
+    if not parameters:
+        return
+    if held.lookahead is not None and not METHODS[options.method].masks:
+        raise UsageError(
+            f"--lookahead means nothing to --method {options.method}, which has no masks",
+            hint="leave it out",
+        )
+    files = [*held.named.values(), *held.others.values()]
+    if options.has_texts and not files:
+        raise needs_grammar(parameters[0], "there is no artifact")
+    for file in files:
+        kind = constraint_class(file.kind)
+        can = {
+            "lookahead": kind.has_terminals,
+            "heal": kind.takes_bytes,
+            "draft counts": kind.has_speculation_keys,
+        }
+        lacking = [parameter for parameter in parameters if not can[parameter]]
+        if lacking:
+            raise needs_grammar(lacking[0], f"{file.path} is a {file.kind}", kind.reasons)

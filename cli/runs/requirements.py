@@ -2,25 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Hashable, Set
-from typing import TYPE_CHECKING, TypeVar
+from collections.abc import Callable, Hashable
+from typing import TYPE_CHECKING, Any, TypeVar
 
+from cdec.cli.options.record_sources import RecordSources
 from cdec.cli.runs.artifacts import DEFAULT, HOW_TO_NAME_ONE
 from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import FieldError, Notice, UsageError, needs_grammar
-from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
-    from cdec.cli.options.sampling import SampleOptions
     from cdec.cli.runs.artifacts import RunConstraint
-    from cdec.compilers.grammars.child.cache import CacheLimits
+    from cdec.compilers.child.source import SourceOptions
     from cdec.core.combine.healing import SortedTokens
     from cdec.core.combine.prefill import BegunConstraint
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.data.prompts.record import PromptRecord
 
-_Asked = TypeVar("_Asked", str, tuple[str, ...])
+_Asked = TypeVar("_Asked", bound=Hashable)
 
 _ADAPTED = 64
 """Constraints kept with a lookahead, and for prompts with the same end cut off."""
@@ -30,14 +29,15 @@ class Requirements:
     """The constraints of a run's records, opened for its model.
 
     Records that ask for the same get the same constraint, so that they share sessions. A context
-    manager: the child process that compiles records' grammars ends with it.
+    manager: the child process that compiles what records bring ends with it.
 
     Args:
         held: What all records are held to.
         model: Its vocabulary must be the artifacts'; it encodes the prompts to heal.
         required: Whether every record needs a constraint.
         masks: Whether texts are held to the constraint; if not, they are judged by it alone.
-        limits: Of the grammars and candidates that records bring; None takes the defaults.
+        sources: How the grammars and candidates that records bring are compiled and kept; None
+            takes the defaults.
         default: The constraint of records that name none, open already; None takes the artifact.
 
     Raises:
@@ -52,10 +52,10 @@ class Requirements:
         *,
         required: bool,
         masks: bool = True,
-        limits: CacheLimits | None = None,
+        sources: RecordSources | None = None,
         default: Constraint | None = None,
     ) -> None:
-        from cdec.compilers.grammars.child.cache import CacheLimits, GrammarCache
+        from cdec.compilers.child.cache import SourceCache
         from cdec.compilers.kept import KeptConstraints, Recent
         from cdec.compilers.sets.cache import SetCache
         from cdec.core.combine.restriction import Restriction
@@ -65,7 +65,7 @@ class Requirements:
                 "--heal continues the prompt's last word, and this model's texts begin anew",
                 hint="leave --heal out, or take a causal model",
             )
-        limits = limits or CacheLimits()
+        sources = sources or RecordSources.of()
         vocabulary = model.vocabulary
         others = {words: bind_for(file, vocabulary) for words, file in held.others.items()}
         self._held = held
@@ -80,10 +80,11 @@ class Requirements:
         if default is not None:
             self._opened[DEFAULT], names[DEFAULT] = default, "the labels"
         self._restricted = {name: self._left(self._opened[name], names[name]) for name in names}
-        kept = KeptConstraints(limits.count, limits.size)
-        self._grammars = GrammarCache(vocabulary, limits, name="field 'grammar'", kept=kept)
+        kept = KeptConstraints(sources.limits.count, sources.limits.size)
+        self._source_options = sources.options
+        self._sources = SourceCache(vocabulary, kept)
         self._sets = SetCache(vocabulary, kept, name="field 'candidates'")
-        self._recent: Recent[Constraint] = Recent(limits.count)
+        self._recent: Recent[Constraint] = Recent(sources.limits.count)
         self._adapted: Recent[Constraint] = Recent(_ADAPTED)
         self._begun: Recent[BegunConstraint] = Recent(_ADAPTED)
         self._tokens: SortedTokens | None = None
@@ -92,11 +93,11 @@ class Requirements:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._grammars.close()
+        self._sources.close()
 
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call."""
-        compiled = [*self._grammars.take_notices(), *self._sets.take_notices()]
+        compiled = [*self._sources.take_notices(), *self._sets.take_notices()]
         return [*compiled, *self._restriction.take_notices()]
 
     def of(self, record: PromptRecord) -> tuple[Prompt, Constraint | None]:
@@ -113,7 +114,7 @@ class Requirements:
             CdecError: Its grammar cannot be compiled, or the prompt cannot be encoded.
         """
         prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
-        asked = (record.constraint, record.candidates, record.grammar)
+        asked = (record.constraint, record.candidates, tuple(record.sources.items()))
         constraint = self._asked(record)
         if self._held.lookahead is not None:
             inner, look = _some(constraint, "lookahead"), self._held.lookahead
@@ -127,15 +128,15 @@ class Requirements:
 
     def _asked(self, record: PromptRecord) -> Constraint | None:
         """Return the constraint that a record asks for, with what is asked of all of them."""
-        for field, text in (("regex", record.regex), ("schema", record.schema)):
-            if text is not None:
+        for field, text in record.sources.items():
+            if field not in self._source_options:
                 raise FieldError(
                     f"the record brings a {field}, and this version compiles sets and grammars",
                     hint="write it as a grammar, or compile the allowed texts: cdec compile-set",
                     field=field,
                 )
-        if record.grammar is not None:
-            return self._own(record.grammar, self._grammars.of, "the record's grammar")
+            source = (text, self._source_options[field])
+            return self._own(source, self._compiled, f"the record's {field}")
         constraint = self._named(record.constraint)
         if constraint is None:
             if record.candidates is not None:
@@ -151,6 +152,10 @@ class Requirements:
         if texts is None:
             return self._restricted[name]
         return self._recent.get((name, texts), lambda: self._candidates(name, texts))
+
+    def _compiled(self, source: tuple[str, SourceOptions[Any]]) -> Constraint:
+        """Return the constraint of a text and what it is compiled with."""
+        return self._sources.of(*source)
 
     def _own(self, asked: _Asked, make: Callable[[_Asked], Constraint], name: str) -> Constraint:
         """Return what is left of a constraint that a record brings."""
@@ -234,62 +239,7 @@ class Requirements:
         return self._tokens
 
 
-def require_grammars(
-    options: SampleOptions, held: RunConstraint, *, guessing: str | None = None
-) -> None:
-    """Refuse options that need a grammar where the run has none, before a model loads.
-
-    Args:
-        options: All options.
-        held: What all records are held to.
-        guessing: The option by which tokens are guessed from counts, if they are.
-
-    Raises:
-        UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
-            for a method without masks.
-    """
-    from cdec.core.artifacts.kinds import constraint_class
-
-    asked = {"lookahead": held.lookahead is not None, "heal": held.heal}
-    parameters = [name for name, is_asked in asked.items() if is_asked]
-    parameters += [] if guessing is None else ["draft counts"]
-    if not parameters:
-        return
-    if held.lookahead is not None and not METHODS[options.method].masks:
-        raise UsageError(
-            f"--lookahead means nothing to --method {options.method}, which has no masks",
-            hint="leave it out",
-        )
-    files = [*held.named.values(), *held.others.values()]
-    if options.has_texts and not files:
-        raise needs_grammar(parameters[0], "there is no artifact")
-    for file in files:
-        kind = constraint_class(file.kind)
-        can = {
-            "lookahead": kind.has_terminals,
-            "heal": kind.takes_bytes,
-            "draft counts": kind.has_speculation_keys,
-        }
-        lacking = [parameter for parameter in parameters if not can[parameter]]
-        if lacking:
-            raise needs_grammar(lacking[0], f"{file.path} is a {file.kind}", kind.reasons)
-
-
-def nothing_guessed(guessing: str | None, has_keys: Set[bool]) -> list[Notice]:
-    """Return a warning if tokens were to be guessed from counts, and no record had a grammar.
-
-    Args:
-        guessing: The option by which tokens are guessed; None where they are not.
-        has_keys: Whether records' constraints have what is counted by; empty if nothing was drawn.
-    """
-    if guessing is None or not has_keys or True in has_keys:
-        return []
-    message = f"{guessing} guessed nothing: no record has a grammar, whose states are counted"
-    return [Notice("W_NOTHING_GUESSED", message)]
-
-
 def _some(constraint: Constraint | None, parameter: str) -> Constraint:
-
     if constraint is None:
         raise needs_grammar(parameter, "there is no constraint")
     return constraint

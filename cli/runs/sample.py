@@ -15,10 +15,11 @@ from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
+from cdec.cli.runs.draft import nothing_guessed
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches, own_error
 from cdec.cli.runs.models import named_model, warping_of
 from cdec.cli.runs.plan import Plan, inputs
-from cdec.cli.runs.requirements import Requirements, nothing_guessed
+from cdec.cli.runs.requirements import Requirements
 from cdec.cli.runs.reward import build_reward
 
 if TYPE_CHECKING:
@@ -127,7 +128,7 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
             model,
             required=method.needs_constraint,
             masks=method.masks,
-            limits=plan.cache,
+            sources=plan.sources,
         )
     console.warn(requirements.take_notices())
     return _Loaded(sampler, model, requirements, reward)

@@ -5,7 +5,7 @@ the dialect that ``options`` names (rooms ``lark`` and ``ebnf``) into a ``defini
 ``analysis`` removes rules that no text can use (``graphs``, ``nullable``); ``parser_choice`` builds
 the automata of terminals (``automata``, over ``states``) and the tables (``parser``); then
 ``scanner``, ``indentation``, ``soundness`` and ``trees``; ``assemble`` lays out the columns and
-``report`` says what was done. ``child`` runs all of it in a process with limits. Only ``core`` is
-imported from outside, and other folders import ``compile``, ``options``, ``definition``, ``report``
-and ``child``.
+``report`` says what was done. ``source_kind`` tells ``compilers.child``, which runs all of it in a
+process with limits. Only ``core`` and ``compilers.child`` are imported from outside, and other
+folders import ``compile``, ``options``, ``definition`` and ``report``.
 """

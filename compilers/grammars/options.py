@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import re
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
+from cdec.compilers.child.source import SourceOptions
 from cdec.compilers.grammars.definition import LEXERS, GrammarLimits, Lexer
+from cdec.compilers.grammars.report import GrammarReport
 from cdec.core.errors import UsageError
 from cdec.core.grammars.blanks import MAX_RUN
 from cdec.core.grammars.indenter import Indenter
@@ -18,12 +21,14 @@ MAX_WHITESPACE = 8
 """Longest run of ignored blanks unless another is asked for."""
 PRECOMPUTE = 500_000
 """Steps of the automaton of masks that are made when compiling unless another number is asked."""
+_EBNF_HEAD = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*[A-Za-z_][\w.-]*\s*::=")
+"""A text whose first rule has such a head is ``::=`` EBNF; Lark's rules have a colon alone."""
 UNNAMED = "<grammar>"
 """Name of a source that has none."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class GrammarOptions:
+class GrammarOptions(SourceOptions[GrammarReport]):
     """What a grammar is compiled with.
 
     Attributes:
@@ -46,6 +51,8 @@ class GrammarOptions:
         UsageError: A lexer or dialect that does not exist, a run out of bounds, or an indenter that
             is none or that goes with neither.
     """
+
+    source: ClassVar[str] = "grammar"
 
     start: str | None = None
     lexer: Lexer | None = None
@@ -105,6 +112,13 @@ class GrammarOptions:
             "allow_imports": None if folder is None else Path(folder),
         }
         return cls(**(values | changed))
+
+    def for_text(self, text: str) -> GrammarOptions:
+        """Return the options with the dialect told by the head of the first rule."""
+        if self.format != "auto":
+            return self
+        is_ebnf = _EBNF_HEAD.match(text.removeprefix("\ufeff")) is not None
+        return dataclasses.replace(self, format="ebnf" if is_ebnf else "lark")
 
 
 def _require_lexing(lexer: Lexer | None, dialect: Dialect) -> None:

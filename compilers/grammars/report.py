@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from dataclasses import dataclass, field
-from pathlib import Path
-from typing import Any, cast
+from dataclasses import dataclass
+from typing import Any
 
+from cdec.compilers.child.report import SourceReport
 from cdec.compilers.grammars.definition import Grammar, Lexer
 from cdec.core.errors import Notice
 
@@ -24,11 +23,10 @@ PHASES = {
 
 
 @dataclass(slots=True)
-class GrammarReport:
+class GrammarReport(SourceReport):
     """What a grammar compilation did.
 
-    Attributes:
-        path: The artifact.
+    Attributes, beside those of every report:
         lexer: How the text is cut into terminals.
         lexer_reason: Why this lexer was taken.
         start: Name of the start rule.
@@ -39,13 +37,8 @@ class GrammarReport:
         max_whitespace: The bound; None for none.
         precompute: Steps of the automaton of masks that were asked for.
         indenter: How indentation becomes terminals; None where it means nothing.
-        counts: Terminals, rules, states, trees and so on.
-        bytes: Size of the artifact.
-        seconds: Seconds by phase; ``total`` is wall time.
-        notices: Warnings.
     """
 
-    path: Path
     lexer: Lexer = "contextual"
     lexer_reason: str = ""
     start: str = ""
@@ -56,10 +49,6 @@ class GrammarReport:
     max_whitespace: int | None = None
     precompute: int = 0
     indenter: str | None = None
-    counts: dict[str, int] = field(default_factory=dict)
-    bytes: int = 0
-    seconds: dict[str, float] = field(default_factory=dict)
-    notices: list[Notice] = field(default_factory=list)
 
     def describe(
         self, grammar: Grammar, lexer: Lexer, reason: str, notices: tuple[Notice, ...]
@@ -73,10 +62,8 @@ class GrammarReport:
         """Note the characters whose runs are bounded, and the bound."""
         self.blanks, self.max_whitespace = blanks, max_whitespace if blanks else None
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the report as one JSON-ready object."""
+    def _described(self) -> dict[str, Any]:
         return {
-            "path": str(self.path),
             "lexer": self.lexer,
             "lexer_reason": self.lexer_reason,
             "start": self.start,
@@ -87,45 +74,4 @@ class GrammarReport:
             "max_whitespace": self.max_whitespace,
             "precompute": self.precompute,
             "indenter": self.indenter,
-            **self.counts,
-            "bytes": self.bytes,
-            "seconds": {phase: round(value, 4) for phase, value in self.seconds.items()},
-            "notices": [
-                {"code": notice.code, "message": notice.message, **notice.details}
-                for notice in self.notices
-            ],
         }
-
-    @classmethod
-    def from_json(cls, values: Mapping[str, Any], counts: Mapping[str, int]) -> GrammarReport:
-        """Return the report that ``to_json`` wrote.
-
-        Args:
-            values: The object.
-            counts: The part of it that is ``counts``.
-        """
-        notices = [
-            Notice(
-                notice["code"],
-                notice["message"],
-                {key: value for key, value in notice.items() if key not in ("code", "message")},
-            )
-            for notice in values["notices"]
-        ]
-        return cls(
-            path=Path(values["path"]),
-            lexer=cast(Lexer, values["lexer"]),
-            lexer_reason=values["lexer_reason"],
-            start=values["start"],
-            dialect=values["dialect"],
-            is_sound=values["sound"],
-            sound_reason=values["sound_reason"],
-            blanks=values["blanks"],
-            max_whitespace=values["max_whitespace"],
-            precompute=values["precompute"],
-            indenter=values["indenter"],
-            counts=dict(counts),
-            bytes=values["bytes"],
-            seconds=dict(values["seconds"]),
-            notices=notices,
-        )

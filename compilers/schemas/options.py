@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, Literal, TypeAlias, get_args
+from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
+from cdec.compilers.child.source import SourceOptions
+from cdec.compilers.schemas.report import SchemaReport
 from cdec.core.errors import UsageError
 from cdec.core.options import check_limits, limit
 
@@ -51,7 +53,7 @@ class SchemaLimits:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class SchemaOptions:
+class SchemaOptions(SourceOptions[SchemaReport]):
     """What a JSON Schema is compiled with.
 
     Attributes:
@@ -70,6 +72,8 @@ class SchemaOptions:
     Raises:
         UsageError: A value that does not exist or is out of bounds.
     """
+
+    source: ClassVar[str] = "schema"
 
     lenient: bool = False
     property_order: PropertyOrder = "any"

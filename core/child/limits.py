@@ -36,8 +36,13 @@ def limit_memory(megabytes: int) -> None:
 
 
 def limit_time(seconds: int) -> None:
-    """Bound the processor time of the process from its beginning."""
-    resource.setrlimit(resource.RLIMIT_CPU, (seconds, seconds + 1))
+    """Bound the processor time of the process from its beginning.
+
+    What the user's own limit leaves is not made more.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_CPU)
+    most = seconds + 1 if hard == resource.RLIM_INFINITY else min(seconds + 1, hard)
+    resource.setrlimit(resource.RLIMIT_CPU, (min(seconds, most), most))
 
 
 def end_with_parent() -> None:

@@ -158,7 +158,7 @@ class ServerProcess:
         """Return the error for a server or a fork that failed by its own fault."""
         return CdecError(
             f"the process that {self._task} {what}",
-            hint="this is a fault of cdec: report the grammar and the traceback",
+            hint="this is a fault of cdec: report what it was given and the traceback",
         )
 
 

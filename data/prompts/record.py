@@ -66,9 +66,15 @@ class PromptRecord:
     input: dict[str, object] | None = None
 
     @property
+    def sources(self) -> dict[str, str]:
+        """The text that its constraint is compiled from, by its field; at most one."""
+        texts = {"grammar": self.grammar, "regex": self.regex, "schema": self.schema}
+        return {field: text for field, text in texts.items() if text is not None}
+
+    @property
     def brings_constraint(self) -> bool:
         """Whether it says by itself what its texts must be."""
-        return self.grammar is not None or self.candidates is not None
+        return bool(self.sources) or self.candidates is not None
 
 
 def without_prefill(

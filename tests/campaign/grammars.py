@@ -62,7 +62,7 @@ def open_grammars(folder: Path) -> Try:
     vocabulary = byte_vocabulary()
     child = ChildCompiler()
     path = folder / "mutant.arrow"
-    child.compile(GRAMMAR, vocabulary, path)
+    child.compile(GRAMMAR, vocabulary, path, GrammarOptions())
 
     def compile_one(seed: int) -> str:
         rng = np.random.default_rng(seed)

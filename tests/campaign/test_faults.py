@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from cdec.compilers import ChildCompiler
+from cdec.compilers import ChildCompiler, GrammarOptions
 from cdec.core.errors import CdecError
 from tests.campaign.commands import COMMANDS, GRAMMAR, RECORDS, prepare
 from tests.campaign.crashes import crashes
@@ -107,18 +107,18 @@ def test_every_broken_call_of_the_child_that_compiles_is_an_error_that_names_the
     path = work / "a.arrow"
     with ChildCompiler() as child:
         # The server meets the shim's library when it starts, and has met it when this returns.
-        child.compile(GRAMMAR, light.vocabulary(), path)
+        child.compile(GRAMMAR, light.vocabulary(), path, GrammarOptions())
         whole = path.read_bytes()
         path.unlink()
         shim.order(work)
-        child.compile(GRAMMAR, light.vocabulary(), path)
+        child.compile(GRAMMAR, light.vocabulary(), path, GrammarOptions())
         counts = shim.counts()
         assert counts["write"] > 2
         for fault in chain(faults_of(counts, 5), kills_of(counts, 2)):
             path.unlink(missing_ok=True)
             shim.order(work, fault)
             try:
-                child.compile(GRAMMAR, light.vocabulary(), path)
+                child.compile(GRAMMAR, light.vocabulary(), path, GrammarOptions())
             except CdecError as error:
                 assert error.exit_status in STATUSES or fault.deed == "kill", (fault, error)
                 assert path.name in str(error) or fault.deed == "kill", (fault, error)

@@ -141,7 +141,7 @@ def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 class _KeptChild(ChildCompiler):
-    """A compiler of grammars that outlives the runs that use it."""
+    """A compiler that outlives the runs that use it."""
 
     def close(self) -> None:
         return
@@ -157,8 +157,8 @@ def _kept_child() -> Iterator[ChildCompiler]:
 @pytest.fixture
 def grammar_child(_kept_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> ChildCompiler:
     """Let runs in this process share one child that compiles grammars."""
-    from cdec.compilers.grammars.child import cache, compiler
+    from cdec.compilers.child import cache, compiler
 
     for module in (compiler, cache):
-        monkeypatch.setattr(module, "ChildCompiler", lambda: _kept_child)
+        monkeypatch.setattr(module, "ChildCompiler", lambda *source: _kept_child)
     return _kept_child

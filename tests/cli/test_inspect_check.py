@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdec.compilers import ChildCompiler
-from cdec.compilers.grammars.child import verify as grammar_verify
+from cdec.compilers.grammars import verify as grammar_verify
 from tests.forging import arrays_of, rebuild
 
 from .conftest import MEMBERS, Runner

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from cdec.compilers import ChildCompiler, GrammarLimits
-from cdec.compilers.grammars.child import cache
-from cdec.compilers.grammars.child.cache import CacheLimits, GrammarCache
+from cdec.compilers import ChildCompiler, GrammarOptions
+from cdec.compilers.child import cache
+from cdec.compilers.child.cache import CacheLimits, SourceCache
+from cdec.core.constraint import Constraint
 from cdec.core.errors import CdecError
 from cdec.core.validity.checker import TextChecker
 from tests.laws.grammar_cases import byte_vocabulary
@@ -152,21 +153,29 @@ class _Counter:
 def counted(grammar_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> _Counter:
     """Count the compilations."""
     counter = _Counter(grammar_child)
-    monkeypatch.setattr(cache, "ChildCompiler", lambda: counter)
+    monkeypatch.setattr(cache, "ChildCompiler", lambda source: counter)
     return counter
 
 
-def _grammars(embedded_model: Any, **limits: int) -> GrammarCache:
-    return GrammarCache(embedded_model.vocabulary, CacheLimits(GrammarLimits(), **limits))
+class _Grammars(SourceCache):
+    """The constraints of grammars."""
+
+    def get(self, text: str) -> Constraint:
+        """Return the constraint of a grammar."""
+        return self.of(text, GrammarOptions())
+
+
+def _grammars(embedded_model: Any, **limits: int) -> _Grammars:
+    return _Grammars(embedded_model.vocabulary, limits=CacheLimits(**limits))
 
 
 def test_equal_texts_share_a_constraint(counted: _Counter, embedded_model: Any) -> None:
     grammars = _grammars(embedded_model)
-    assert grammars.of(WORDS) is grammars.of(WORDS)
-    assert grammars.of(DIGITS) is not grammars.of(WORDS)
+    assert grammars.get(WORDS) is grammars.get(WORDS)
+    assert grammars.get(DIGITS) is not grammars.get(WORDS)
     for _ in range(2):
         with pytest.raises(CdecError):
-            grammars.of("start: nowhere\n")
+            grammars.get("start: nowhere\n")
     assert counted.calls == [WORDS, DIGITS, "start: nowhere\n"]
 
 
@@ -175,16 +184,16 @@ def test_the_cache_forgets_what_was_used_longest_ago(
 ) -> None:
     grammars = _grammars(embedded_model, count=2)
     for text in (WORDS, DIGITS, WORDS, GBNF, WORDS, DIGITS):
-        grammars.of(text)
+        grammars.get(text)
     assert counted.calls == [WORDS, DIGITS, GBNF, DIGITS]
 
 
 def test_the_cache_is_bounded_in_bytes(counted: _Counter, embedded_model: Any) -> None:
     grammars = _grammars(embedded_model, size=1)
-    kept = grammars.of(WORDS)
-    assert grammars.of(WORDS) is kept
-    grammars.of(DIGITS)
-    assert grammars.of(WORDS) is not kept
+    kept = grammars.get(WORDS)
+    assert grammars.get(WORDS) is kept
+    grammars.get(DIGITS)
+    assert grammars.get(WORDS) is not kept
     assert len(counted.calls) == 3
 
 
@@ -196,22 +205,21 @@ def test_nothing_is_left_behind(
     temporary.mkdir()
     monkeypatch.setenv("CDEC_CACHE_DIR", str(remembered))
     monkeypatch.setattr("tempfile.tempdir", str(temporary))
-    constraint = _grammars(embedded_model).of(WORDS)
+    constraint = _grammars(embedded_model).get(WORDS)
     assert constraint.session("cpu").start(1) is not None
     assert list(temporary.iterdir()) == []
     assert not (remembered / "verified").exists()
 
 
 def test_warnings_of_many_grammars_are_counted_not_repeated(grammar_child: object) -> None:
-    compiling = GrammarLimits()
-    limits = CacheLimits(count=4, size=1 << 20, compiling=compiling, max_whitespace=None)
-    grammars = GrammarCache(byte_vocabulary(), limits)
+    grammars = SourceCache(byte_vocabulary(), limits=CacheLimits(count=4, size=1 << 20))
+    options = GrammarOptions(max_whitespace=None)
     try:
         for letter in "abc":
-            grammars.of(f'start: "{letter}"\nWS: " "+\n%ignore WS\n')
+            grammars.of(f'start: "{letter}"\nWS: " "+\n%ignore WS\n', options)
     finally:
         grammars.close()
     notices = grammars.take_notices()
     assert [notice.code for notice in notices].count("W_UNBOUNDED_WHITESPACE") == 1
-    assert "(and 2 more grammars)" in notices[0].message
+    assert "(and 2 more texts)" in notices[0].message
     assert grammars.take_notices() == []

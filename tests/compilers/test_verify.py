@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cdec.compilers import ChildCompiler, compile_grammar, compile_set, verify_artifact
-from cdec.compilers.grammars.child import verify as grammar_verify
+from cdec.compilers.grammars import verify as grammar_verify
 from cdec.compilers.sets.verify import verify_set
 from cdec.core.artifacts.kinds import KINDS, bind_artifact, read_artifact
 from cdec.core.artifacts.read import verify_bytes

@@ -311,9 +311,10 @@ class Compilers:
         for _ in range(2):
             if self._kept is None:
                 self._kept = self._kept_class()()
-                self._package.ChildCompiler = lambda: self._kept
+                self._package.ChildCompiler = lambda *source: self._kept
             try:
-                self._kept.compile('start: "a"\n', self._vocabulary, path, force=True)
+                options = self._package.GrammarOptions()
+                self._kept.compile('start: "a"\n', self._vocabulary, path, options, force=True)
             except Exception:
                 self._kept = None
             else:

@@ -23,6 +23,7 @@ from cdec.core.tokens.vocabulary import Vocabulary
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
 
+GRAMMAR = GrammarOptions()
 LIST = 'start: "[" (X ("," X)*)? "]"\nX: /[a-z]+/\n%ignore " "\n'
 SLOW = "start: " + " | ".join(f'"{i:05d}" "x"~{i % 50 + 1}' for i in range(3000)) + "\n"
 LARGE = "start: /[ab]*a[ab]{17}c|d/\n"
@@ -70,7 +71,7 @@ def test_the_child_writes_what_this_process_would(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
     here = compile_grammar(LIST, vocabulary, tmp_path / "here.arrow")
-    there = child.compile(LIST, vocabulary, tmp_path / "there.arrow")
+    there = child.compile(LIST, vocabulary, tmp_path / "there.arrow", GRAMMAR)
     assert there.counts == here.counts
     assert (there.lexer, there.start, there.is_sound) == (here.lexer, here.start, here.is_sound)
     assert there.notices == here.notices
@@ -102,9 +103,9 @@ def test_an_existing_artifact_is_kept_unless_forced(
     path = tmp_path / "x.arrow"
     path.write_bytes(b"mine")
     with pytest.raises(OutputExistsError):
-        child.compile(LIST, vocabulary, path)
+        child.compile(LIST, vocabulary, path, GRAMMAR)
     assert path.read_bytes() == b"mine"
-    child.compile(LIST, vocabulary, path, force=True)
+    child.compile(LIST, vocabulary, path, GRAMMAR, force=True)
     assert read_artifact(path).kind == "grammar"
 
 
@@ -112,7 +113,7 @@ def test_phases_are_told_in_their_order(
     child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path
 ) -> None:
     seen: list[Stage] = []
-    report = child.compile(LIST, vocabulary, tmp_path / "x.arrow", progress=seen.append)
+    report = child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR, progress=seen.append)
     told = [stage for stage in seen if stage != COMPILING]
     assert [stage.name for stage in told] == list(PHASES.values())
     assert list(PHASES) == [phase for phase in report.seconds if phase != "total"]
@@ -132,12 +133,12 @@ def test_too_much_time_and_too_much_memory_are_limits(
         assert caught.value.details["limit"] == name
         assert time.monotonic() - started < 30
         assert list(tmp_path.iterdir()) == []
-    child.compile(LIST, vocabulary, tmp_path / "x.arrow")
+    child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR)
 
 
 def test_a_child_that_hangs_is_ended(vocabulary: Vocabulary, tmp_path: Path) -> None:
     with ChildCompiler() as child:
-        child.compile(LIST, vocabulary, tmp_path / "x.arrow")
+        child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR)
 
         def stop(stage: Stage) -> None:
             assert child.pid is not None
@@ -160,19 +161,19 @@ def test_a_crash_is_told_and_the_next_grammar_compiles(
             os.kill(pid, signal.SIGSEGV)
 
     with pytest.raises(CdecError) as caught:
-        child.compile(SLOW, vocabulary, tmp_path / "x.arrow", progress=crash)
+        child.compile(SLOW, vocabulary, tmp_path / "x.arrow", GRAMMAR, progress=crash)
     assert (caught.value.code, caught.value.exit_status) == ("E_INTERNAL", 70)
     assert "SIGSEGV" in caught.value.message
-    child.compile(LIST, vocabulary, tmp_path / "x.arrow")
+    child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR)
 
 
 def test_a_server_that_was_killed_is_started_again(vocabulary: Vocabulary, tmp_path: Path) -> None:
     with ChildCompiler() as child:
-        child.compile(LIST, vocabulary, tmp_path / "x.arrow")
+        child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR)
         assert child.pid is not None
         os.kill(child.pid, signal.SIGKILL)
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
-        child.compile(LIST, vocabulary, tmp_path / "y.arrow")
+        child.compile(LIST, vocabulary, tmp_path / "y.arrow", GRAMMAR)
 
 
 def test_an_interrupt_leaves_no_process_behind(vocabulary: Vocabulary, tmp_path: Path) -> None:
@@ -185,7 +186,7 @@ def test_an_interrupt_leaves_no_process_behind(vocabulary: Vocabulary, tmp_path:
         raise KeyboardInterrupt
 
     with pytest.raises(KeyboardInterrupt):
-        child.compile(SLOW, vocabulary, tmp_path / "x.arrow", progress=interrupt)
+        child.compile(SLOW, vocabulary, tmp_path / "x.arrow", GRAMMAR, progress=interrupt)
     assert len(seen) == 2
     assert all(map(_is_gone, seen))
     assert list(tmp_path.iterdir()) == []
@@ -209,7 +210,7 @@ def test_a_parent_that_is_killed_leaves_no_process_behind(tmp_path: Path) -> Non
 def test_threads_take_turns(child: ChildCompiler, vocabulary: Vocabulary, tmp_path: Path) -> None:
     threads = [
         threading.Thread(
-            target=child.compile, args=(LIST, vocabulary, tmp_path / f"{number}.arrow")
+            target=child.compile, args=(LIST, vocabulary, tmp_path / f"{number}.arrow", GRAMMAR)
         )
         for number in range(3)
     ]

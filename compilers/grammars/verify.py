@@ -7,8 +7,8 @@ import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cdec.compilers.child.compiler import ChildCompiler
 from cdec.compilers.comparison import Comparison
-from cdec.compilers.grammars.child.compiler import ChildCompiler
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.parser_choice import ASKED_FOR
 from cdec.core.artifacts.digest import DIGEST_KEY

@@ -1,17 +1,14 @@
-"""Grammar texts as constraints: compiled in the limited child, kept in a bounded cache."""
+"""Texts of grammars and the like as constraints: compiled in the child, kept in a bounded cache."""
 
 from __future__ import annotations
 
 import mmap
-import re
 import tempfile
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cdec.compilers.grammars.child.compiler import ChildCompiler
-from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.options import MAX_WHITESPACE, GrammarOptions
+from cdec.compilers.child.compiler import ChildCompiler
 from cdec.compilers.kept import KeptConstraints
 from cdec.core.artifacts.kinds import open_bytes
 from cdec.core.errors import Notice
@@ -20,11 +17,9 @@ from cdec.core.notices import FirstOfEach
 if TYPE_CHECKING:
     from typing import Self
 
+    from cdec.compilers.child.source import SourceOptions
     from cdec.core.constraint import Constraint
     from cdec.core.tokens.vocabulary import Vocabulary
-
-_EBNF_HEAD = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*[A-Za-z_][\w.-]*\s*::=")
-"""A text whose first rule has such a head is ``::=`` EBNF; Lark's rules have a colon alone."""
 
 _MEMO_BYTES = 32 << 20
 """Of each: many of them are open at once, and each serves few texts."""
@@ -32,49 +27,42 @@ _MEMO_BYTES = 32 << 20
 
 @dataclass(frozen=True, slots=True)
 class CacheLimits:
-    """What constraints given as texts may cost.
+    """What constraints given as texts may take.
 
     Attributes:
-        compiling: For each compilation of a grammar.
         count: Constraints kept.
         size: Bytes of their artifacts together; the newest is kept whatever its size.
-        max_whitespace: Longest run of blanks that they ignore; None for any.
     """
 
-    compiling: GrammarLimits = field(default_factory=GrammarLimits)
     count: int = 64
     size: int = 1 << 30
-    max_whitespace: int | None = MAX_WHITESPACE
 
 
-class GrammarCache:
-    """Grammar text → constraint; equal texts share one, so that their draws share sessions.
+class SourceCache:
+    """Text → constraint; equal texts share one, so that their draws share sessions.
 
-    The child process starts with the first grammar. A grammar that could not be compiled is
-    remembered as well: a thousand records with one bad grammar cost one compilation.
+    The child process starts with the first text. A text that could not be compiled is remembered as
+    well: a thousand records with one bad grammar cost one compilation.
 
     A context manager: the child process ends with it, and what was compiled stays usable.
 
     Args:
         vocabulary: Of the model that will draw.
-        limits: Of the cache and of each compilation.
-        name: What errors call a grammar.
         kept: Holds what was compiled, within its own limits; None makes one of ``limits``.
+        limits: Of the cache.
     """
 
     def __init__(
         self,
         vocabulary: Vocabulary,
-        limits: CacheLimits | None = None,
-        *,
-        name: str = "grammar",
         kept: KeptConstraints | None = None,
+        *,
+        limits: CacheLimits | None = None,
     ) -> None:
-        self._notices = FirstOfEach("grammars")
+        limits = limits or CacheLimits()
+        self._notices = FirstOfEach("texts")
         self._vocabulary = vocabulary
-        self._limits = limits or CacheLimits()
-        self._name = name
-        self._kept = kept or KeptConstraints(self._limits.count, self._limits.size)
+        self._kept = kept or KeptConstraints(limits.count, limits.size)
         self._child: ChildCompiler | None = None
 
     def __enter__(self) -> Self:
@@ -83,16 +71,18 @@ class GrammarCache:
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def of(self, text: str) -> Constraint:
-        """Return the constraint of a grammar.
+    def of(self, text: str, options: SourceOptions[Any]) -> Constraint:
+        """Return the constraint of a text.
 
         Args:
-            text: Lark's EBNF, or ``::=`` EBNF, told by the head of the first rule.
+            text: The source.
+            options: What it is and how to compile it; completed by its ``for_text``.
 
         Raises:
-            CdecError: As ``compile_grammar``; the same again for the same text.
+            CdecError: As for the compiler; the same again for the same text.
         """
-        return self._kept.get(text, lambda: self._compiled(text))
+        asked = (options.source, text, options)
+        return self._kept.get(asked, lambda: self._compiled(text, options.for_text(text)))
 
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call: the first of each code, with their number."""
@@ -104,20 +94,12 @@ class GrammarCache:
             self._child.close()
             self._child = None
 
-    def _compiled(self, text: str) -> tuple[Constraint, int]:
+    def _compiled(self, text: str, options: SourceOptions[Any]) -> tuple[Constraint, int]:
         if self._child is None:
-            self._child = ChildCompiler()
-        is_ebnf = _EBNF_HEAD.match(text.removeprefix("\ufeff")) is not None
-        options = GrammarOptions(
-            format="ebnf" if is_ebnf else "lark",
-            limits=self._limits.compiling,
-            name=self._name,
-            max_whitespace=self._limits.max_whitespace,
-            precompute=0,
-        )
+            self._child = ChildCompiler(options.source)
         # subtle: the file goes once it is mapped, so nothing is left even by a killed run.
         with tempfile.TemporaryDirectory(prefix="cdec-") as folder:
-            path = Path(folder) / "grammar.arrow"
+            path = Path(folder) / f"{options.source}.arrow"
             report = self._child.compile(text, self._vocabulary, path, options)
             for notice in report.notices:
                 self._notices.add(notice)

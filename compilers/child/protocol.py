@@ -11,6 +11,7 @@ from cdec.core.child.protocol import Message
 from cdec.core.errors import CdecError
 from cdec.core.grammars import errors as grammar_errors
 from cdec.core.progress import Stage
+from cdec.core.schemas import errors as schema_errors
 
 
 def stage_message(stage: Stage) -> Message:
@@ -51,4 +52,4 @@ def _error_classes(modules: Sequence[Any]) -> dict[str, type[CdecError]]:
     }
 
 
-_ERRORS = _error_classes((core_errors, grammar_errors))
+_ERRORS = _error_classes((core_errors, grammar_errors, schema_errors))

@@ -1,13 +1,15 @@
-"""The limited child's own side: a preloaded server that forks one process for every grammar.
+"""The limited child's own side: a preloaded server that forks one process for every source.
 
-Run by ``ChildCompiler`` alone. The server imports what compiling needs, compiles a first grammar so
-that all kernels are loaded, reads the vocabulary once, and then forks: a grammar meets a process
-that is ready, and what it breaks, fills or exhausts ends with that process.
+Run by ``ChildCompiler`` alone. For each kind of source that it is asked for, the server imports
+what compiling needs and compiles a first source so that all kernels are loaded; it reads the
+vocabulary once, and then forks: a source meets a process that is ready, and what it breaks, fills
+or exhausts ends with that process.
 """
 
 from __future__ import annotations
 
 import contextlib
+import gc
 import itertools
 import os
 import select
@@ -17,12 +19,12 @@ import time
 import traceback
 from math import ceil
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdec.compilers.grammars.child.protocol import error_to_json, stage_message
-from cdec.compilers.grammars.options import GrammarOptions
+from cdec.compilers.child.protocol import error_to_json, stage_message
+from cdec.compilers.child.source import SourceKind, SourceOptions, source_kind
 from cdec.core.child.limits import claim_pipes, end_with_parent, limit_memory, limit_time
 from cdec.core.child.protocol import PIECE, Inbox, Message, pack, write_all
 from cdec.core.errors import CdecError
@@ -31,15 +33,6 @@ from cdec.core.progress import COMPILING, Stage
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
-_FIRST_GRAMMAR = r"""
-start: A (B | "=" C | start)
-A: "ab"
-B: /\w+/i
-C: /[^\n]{1,30}/
-%import common.WS
-%ignore WS
-"""
-"""Touches what is made at its first use: lark's own grammar, case tables, tables that grow."""
 _LOOK_EVERY_S = 2.0
 _STILL_S = 20.0
 """A fork that uses no processor for so long waits for what will not come."""
@@ -54,76 +47,88 @@ def serve(requests: int, answers: int) -> None:
     """Answer requests until the parent closes its end.
 
     Args:
-        requests: Descriptor to read ``vocabulary`` and ``compile`` messages from.
+        requests: Descriptor to read ``load``, ``vocabulary`` and ``compile`` messages from.
         answers: Descriptor to write ``stage``, ``ready``, ``report``, ``error`` and ``ended`` to.
     """
     # The parent answers the terminal's Ctrl-C: it closes the pipe or kills this process.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
-    _load_kernels(answers)
-    write_all(answers, pack(Message({"kind": "ready"})))
-    inbox, vocabulary = Inbox(), None
+    inbox, known = Inbox(), _Known()
     while data := os.read(requests, PIECE):
         for message in inbox.feed(data):
-            if message.body["kind"] == "vocabulary":
-                vocabulary = _vocabulary(message)
-            elif vocabulary is not None:
-                _answer(message, vocabulary, requests, answers)
+            kind = message.body["kind"]
+            if kind == "load":
+                name = message.body["source"]
+                known.load(name, answers)
+                write_all(answers, pack(Message({"kind": "ready", "source": name})))
+            elif kind == "vocabulary":
+                known.meet(message)
+            else:
+                _answer(message, known, requests, answers)
 
 
-def _load_kernels(answers: int) -> None:
-    """Compile a small grammar, so that every kernel is loaded before the first fork.
+class _Known:
+    """What every fork of the server finds: kinds of sources that are loaded, and the vocabulary."""
 
-    Kernels that are in no cache take a minute: the first of them is told.
-    """
-    import gc
+    def __init__(self) -> None:
+        self.kinds: dict[str, SourceKind[Any]] = {}
+        self._vocabulary: Vocabulary | None = None
+        self._prepared: set[str] = set()
 
-    import cdec.core.artifacts.write  # noqa: F401  # loaded for the forks
-    from cdec.compilers.grammars.compile import build_grammar
-    from cdec.core.kernels import watched_compilation
-    from cdec.core.tokens.vocabulary import Vocabulary
+    def load(self, name: str, answers: int) -> None:
+        """Load a kind of source and all its kernels.
 
-    is_told = False
+        Kernels that are in no cache take a minute: the first of them is told.
+        """
+        import cdec.core.artifacts.write  # noqa: F401  # loaded for the forks
+        from cdec.core.kernels import watched_compilation
 
-    def tell(is_compiling: bool) -> None:
-        nonlocal is_told
-        if is_compiling and not is_told:
-            write_all(answers, pack(stage_message(COMPILING)))
-            is_told = True
+        is_told = False
 
-    tokens = [bytes([byte]) for byte in range(256)]
-    vocabulary = Vocabulary([*tokens, b"ab", b""], [257])
-    with watched_compilation(tell):
-        for lexer in ("contextual", "dynamic"):
-            options = GrammarOptions.from_json(GrammarOptions().to_json() | {"lexer": lexer})
-            build_grammar(_FIRST_GRAMMAR, vocabulary, options, Path("first"))
-    # What is there stays there: collections in a fork would only copy its pages.
-    gc.collect()
-    gc.freeze()
+        def tell(is_compiling: bool) -> None:
+            nonlocal is_told
+            if is_compiling and not is_told:
+                write_all(answers, pack(stage_message(COMPILING)))
+                is_told = True
+
+        with watched_compilation(tell):
+            self.kinds[name] = source_kind(name)
+            self.kinds[name].warm_up()
+        # What is there stays there: collections in a fork would only copy its pages.
+        gc.collect()
+        gc.freeze()
+
+    def meet(self, message: Message) -> None:
+        """Take the vocabulary of the sources that follow."""
+        from cdec.core.tokens.vocabulary import Vocabulary
+
+        body = message.body
+        offsets = np.frombuffer(message.data[: body["offset_bytes"]], "<i8").tolist()
+        flat = message.data[body["offset_bytes"] :]
+        tokens = [flat[a:b] for a, b in itertools.pairwise(offsets)]
+        self._vocabulary = Vocabulary(
+            tokens, body["eos"], body["special"], width=body["width"], name=body["name"]
+        )
+        self._prepared = set()
+
+    def vocabulary_for(self, name: str) -> Vocabulary:
+        """Return the vocabulary, prepared for a kind of source."""
+        assert self._vocabulary is not None
+        if name not in self._prepared:
+            self.kinds[name].prepare(self._vocabulary)
+            self._prepared.add(name)
+        return self._vocabulary
 
 
-def _vocabulary(message: Message) -> Vocabulary:
-    from cdec.core.tokens.token_trie import TokenTrie
-    from cdec.core.tokens.vocabulary import Vocabulary
-
-    body = message.body
-    offsets = np.frombuffer(message.data[: body["offset_bytes"]], "<i8").tolist()
-    flat = message.data[body["offset_bytes"] :]
-    tokens = [flat[a:b] for a, b in itertools.pairwise(offsets)]
-    vocabulary = Vocabulary(
-        tokens, body["eos"], body["special"], width=body["width"], name=body["name"]
-    )
-    TokenTrie.of(vocabulary)
-    return vocabulary
-
-
-def _answer(message: Message, vocabulary: Vocabulary, requests: int, answers: int) -> None:
+def _answer(message: Message, known: _Known, requests: int, answers: int) -> None:
     """Fork, let the fork compile, pass on what it says, and say how it ended."""
+    name = message.body["source"]
+    kind, vocabulary = known.kinds[name], known.vocabulary_for(name)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:
         os.close(reading)
         os.close(requests)
-        _be_the_child(message, vocabulary, writing)
+        _be_the_child(message, kind, vocabulary, writing)
     os.close(writing)
     try:
         _relay(reading, requests, answers, child)
@@ -182,16 +187,18 @@ def _cpu_ticks(pid: int) -> int:
         return time.monotonic_ns()
 
 
-def _be_the_child(message: Message, vocabulary: Vocabulary, writing: int) -> None:
-    """Compile one grammar under limits, say what came of it, and end; never returns."""
+def _be_the_child(
+    message: Message, kind: SourceKind[Any], vocabulary: Vocabulary, writing: int
+) -> None:
+    """Compile one source under limits, say what came of it, and end; never returns."""
     status = 1
     try:
         signal.signal(signal.SIGINT, signal.SIG_DFL)
         end_with_parent()
-        options = GrammarOptions.from_json(message.body["options"])
+        options = kind.options.from_json(message.body["options"])
         limit_time(max(1, ceil(options.limits.compile_seconds)))
         limit_memory(options.limits.compile_megabytes)
-        write_all(writing, pack(_outcome(message, vocabulary, options, writing)))
+        write_all(writing, pack(_outcome(message, kind, vocabulary, options, writing)))
         status = 0
     finally:
         # subtle: no clean-up of an interpreter that two processes share.
@@ -199,16 +206,18 @@ def _be_the_child(message: Message, vocabulary: Vocabulary, writing: int) -> Non
 
 
 def _outcome(
-    message: Message, vocabulary: Vocabulary, options: GrammarOptions, writing: int
+    message: Message,
+    kind: SourceKind[Any],
+    vocabulary: Vocabulary,
+    options: SourceOptions[Any],
+    writing: int,
 ) -> Message:
-    from cdec.compilers.grammars.compile import compile_with
-
     def tell(stage: Stage) -> None:
         write_all(writing, pack(stage_message(stage)))
 
     body = message.body
     try:
-        report = compile_with(
+        report = kind.compile(
             message.data, vocabulary, body["path"], options, force=body["force"], progress=tell
         )
     except CdecError as error:
@@ -218,4 +227,4 @@ def _outcome(
     except Exception as error:
         shown = f"{type(error).__name__}: {error}"
         return Message({"kind": "fault", "fault": shown, "traceback": traceback.format_exc()})
-    return Message({"kind": "report", "report": report.to_json(), "counts": report.counts})
+    return Message({"kind": "report", "report": report.to_message()})

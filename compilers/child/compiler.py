@@ -1,4 +1,4 @@
-"""Compiling in a limited child process: one preloaded server, one fork of it for every grammar."""
+"""Compiling in a limited child process: one preloaded server, one fork of it for every source."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
-from cdec.compilers.grammars.child.protocol import error_from_json, told_stage
-from cdec.compilers.grammars.options import GrammarOptions
-from cdec.compilers.grammars.report import GrammarReport
+from cdec.compilers.child.protocol import error_from_json, told_stage
+from cdec.compilers.child.report import ReportT
+from cdec.compilers.child.source import SourceOptions, source_kind
 from cdec.core.child.process import ServerFaultError, ServerProcess
 from cdec.core.child.protocol import Message
 from cdec.core.errors import CdecError, LimitError
@@ -34,27 +34,32 @@ class ChildUsage(NamedTuple):
 
 
 class ChildCompiler:
-    """Compiles grammars in a child process under limits of CPU time, memory and wall time.
+    """Compiles grammars and the like in a child process under limits of time and memory.
 
     The server is started with the object, in the background, and again after it was killed. A
-    grammar's fork may take ``limits.compile_seconds`` of CPU time on all cores together, twice that
+    source's fork may take ``limits.compile_seconds`` of CPU time on all cores together, twice that
     and five seconds of wall time, and ``limits.compile_megabytes`` above what the server takes. It
     leaves nothing behind but the artifact. Calls from several threads wait for each other.
 
     A context manager; ``close`` ends the server, and so does the end of this process, however it
     comes.
 
+    Args:
+        source: Kind of source to be ready for, of ``SOURCES``; others are loaded with their first.
+
     Attributes:
-        usage: What the last grammar took; None before the first, and where its fork was killed.
+        usage: What the last source took; None before the first, and where its fork was killed.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, source: str = "grammar") -> None:
         self.usage: ChildUsage | None = None
         self._lock = threading.Lock()
-        self._is_ready = False
+        self._asked: set[str] = set()
+        self._ready: set[str] = set()
         self._is_idle = True
         self._vocabulary: Vocabulary | None = None
         self._server: ServerProcess | None = _started()
+        self._load(self._server, source)
 
     def __enter__(self) -> ChildCompiler:
         return self
@@ -77,41 +82,41 @@ class ChildCompiler:
         source: str | bytes,
         vocabulary: Vocabulary,
         path: str | Path,
-        options: GrammarOptions | None = None,
+        options: SourceOptions[ReportT],
         *,
         force: bool = False,
         progress: Progress = silent,
-    ) -> GrammarReport:
-        """Compile a grammar into an artifact, as ``compile_grammar`` does.
+    ) -> ReportT:
+        """Compile a source into an artifact, as ``compile_grammar`` and its like do.
 
         Args:
-            source: The grammar's text.
+            source: The text.
             vocabulary: The tokens; sent to the server once.
             path: The artifact.
-            options: How to read and compile it, and the limits.
+            options: What it is, how to read and compile it, and the limits.
             force: Replace an existing file.
             progress: Told when a phase begins, and of kernels that are compiled first.
 
         Returns:
-            What was done. Cost: ``compile_grammar``'s and some 20 milliseconds; the first call also
+            What was done. Cost: that of compiling and some 20 milliseconds; the first call also
             waits for the server, about a second.
 
         Raises:
             LimitError: Past ``compile_seconds`` or ``compile_megabytes``, too.
-            CdecError: As ``compile_grammar``; or the child broke down.
+            CdecError: As without a child; or the child broke down.
         """
-        options = options or GrammarOptions()
         refuse_existing(path, force=force)
         data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
         body = {
             "kind": "compile",
+            "source": options.source,
             "options": options.to_json(),
             "path": str(Path(path).absolute()),
             "force": force,
         }
         with self._lock:
             try:
-                server = self._prepared(vocabulary, progress)
+                server = self._prepared(options.source, vocabulary, progress)
                 server.forget_printed()
                 server.send(Message(body, data))
                 report = self._answer(server, options, progress)
@@ -128,32 +133,42 @@ class ChildCompiler:
 
     def _stop(self) -> None:
         server, self._server = self._server, None
-        self._is_ready, self._is_idle, self._vocabulary = False, True, None
+        self._asked, self._ready, self._is_idle, self._vocabulary = set(), set(), True, None
         if server is not None:
             server.kill()
 
-    def _prepared(self, vocabulary: Vocabulary, progress: Progress) -> ServerProcess:
-        """Return a server that is ready and knows the vocabulary."""
+    def _load(self, server: ServerProcess, source: str) -> None:
+        """Let the server get ready for a kind of source, in the background."""
+        server.send(Message({"kind": "load", "source": source}))
+        self._asked.add(source)
+
+    def _prepared(self, source: str, vocabulary: Vocabulary, progress: Progress) -> ServerProcess:
+        """Return a server that is ready for a kind of source and knows the vocabulary."""
         if self._server is None or not self._server.is_running:
             self._stop()
             self._server = _started()
         self._is_idle = False
-        if not self._is_ready:
-            while (stage := told_stage(self._server.receive())) is not None:
+        if source not in self._asked:
+            self._load(self._server, source)
+        while self._asked != self._ready:
+            message = self._server.receive()
+            stage = told_stage(message)
+            if stage is not None:
                 progress(stage)
-            self._is_ready = True
+            elif message is not None:
+                self._ready.add(message.body["source"])
         if self._vocabulary is not vocabulary:
             self._server.send(_vocabulary_message(vocabulary))
             self._vocabulary = vocabulary
         return self._server
 
     def _answer(
-        self, server: ServerProcess, options: GrammarOptions, progress: Progress
-    ) -> GrammarReport:
-        """Return the report of the grammar that was sent, or raise what became of it."""
+        self, server: ServerProcess, options: SourceOptions[ReportT], progress: Progress
+    ) -> ReportT:
+        """Return the report of the source that was sent, or raise what became of it."""
         self.usage = None
         deadline = time.monotonic() + 2 * options.limits.compile_seconds + 5
-        result: GrammarReport | CdecError | None = None
+        result: ReportT | CdecError | None = None
         while True:
             message = server.receive(deadline)
             if message is None:
@@ -179,18 +194,18 @@ def compile_in_child(
     source: str | bytes,
     vocabulary: Vocabulary,
     path: str | Path,
-    options: GrammarOptions | None = None,
+    options: SourceOptions[ReportT],
     *,
     force: bool = False,
     progress: Progress = silent,
-) -> GrammarReport:
-    """Compile one grammar in a ``ChildCompiler`` of its own; for several, keep one."""
-    with ChildCompiler() as child:
+) -> ReportT:
+    """Compile one source in a ``ChildCompiler`` of its own; for several, keep one."""
+    with ChildCompiler(options.source) as child:
         return child.compile(source, vocabulary, path, options, force=force, progress=progress)
 
 
 def _started() -> ServerProcess:
-    return ServerProcess("cdec.compilers.grammars.child.server", "compiles grammars")
+    return ServerProcess("cdec.compilers.child.server", "compiles")
 
 
 def _vocabulary_message(vocabulary: Vocabulary) -> Message:
@@ -207,12 +222,13 @@ def _vocabulary_message(vocabulary: Vocabulary) -> Message:
 
 
 def _result(
-    message: Message, options: GrammarOptions, server: ServerProcess
-) -> GrammarReport | CdecError:
-    """Return what a fork says came of its grammar."""
+    message: Message, options: SourceOptions[ReportT], server: ServerProcess
+) -> ReportT | CdecError:
+    """Return what a fork says came of its source."""
     body = message.body
     if body["kind"] == "report":
-        return GrammarReport.from_json(body["report"], body["counts"])
+        report: ReportT = source_kind(options.source).report.from_message(body["report"])
+        return report
     if body["kind"] == "error":
         return error_from_json(body["error"])
     if body["kind"] == "memory":
@@ -223,7 +239,7 @@ def _result(
 
 
 def _death(
-    status: int, cpu_seconds: float, options: GrammarOptions, server: ServerProcess
+    status: int, cpu_seconds: float, options: SourceOptions[Any], server: ServerProcess
 ) -> CdecError:
     """Return what the end of a fork that said nothing means."""
     printed = server.printed()
@@ -240,17 +256,18 @@ def _death(
     return failure
 
 
-def _out_of_time(options: GrammarOptions) -> LimitError:
+def _out_of_time(options: SourceOptions[Any]) -> LimitError:
     return LimitError(
-        f"compiling the grammar took more than {options.limits.compile_seconds:g} seconds",
-        hint="raise `compile_seconds`, or make the grammar smaller",
+        f"compiling the {options.source} took more than {options.limits.compile_seconds:g} seconds",
+        hint=f"raise `compile_seconds`, or make the {options.source} smaller",
         limit="compile_seconds",
     )
 
 
-def _out_of_memory(options: GrammarOptions) -> LimitError:
+def _out_of_memory(options: SourceOptions[Any]) -> LimitError:
     return LimitError(
-        f"compiling the grammar took more than {options.limits.compile_megabytes} megabytes",
-        hint="raise `compile_megabytes`, or make the grammar smaller",
+        f"compiling the {options.source} took more than {options.limits.compile_megabytes} "
+        "megabytes",
+        hint=f"raise `compile_megabytes`, or make the {options.source} smaller",
         limit="compile_megabytes",
     )
