@@ -2,39 +2,28 @@
 
 from __future__ import annotations
 
-import hashlib
 import itertools
-from dataclasses import dataclass, replace
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
 from cdec.cli.compiling.grammar_source import GrammarSource, read_source
-from cdec.cli.compiling.made_from import MadeFrom, counts_of, hash_of, object_of
-from cdec.cli.compiling.next_command import next_command
-from cdec.cli.endings.kept import keeping
+from cdec.cli.compiling.in_child import Job, compile_one
+from cdec.cli.compiling.made_from import counts_of, hash_of, object_of
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import Declared
 from cdec.cli.frame.summaries.grammars import grammar_rows
-from cdec.cli.frame.tables import print_json, print_table
-from cdec.cli.frame.typed import notice_objects
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
 from cdec.cli.options.grammar_limits import GrammarLimitOptions, parse_whitespace
 from cdec.cli.options.shared import require_utf8
-from cdec.cli.runs.models import load_vocabulary, loading
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.options import PRECOMPUTE, Dialect
 from cdec.core.errors import InputMissingError
 
 if TYPE_CHECKING:
-    from cdec.compilers import GrammarOptions, GrammarReport
+    from cdec.compilers import GrammarOptions
     from cdec.core.artifacts.read import ArtifactFile
-    from cdec.core.tokens.vocabulary import Vocabulary
-
-
-_NOT_DECIDING = ("limits", "name", "made_from")
-"""What of the options leaves an artifact as it is: a limit that was passed wrote none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -122,28 +111,17 @@ def execute(options: Options, run: Run) -> int:
     if source.shipped is not None:
         missing = "" if source.name == source.shipped else f"; there is no file {source.name} here"
         run.console.note(f"grammar: the shipped {source.shipped}{missing}")
-    output = output_path(source, options.output)
     grammar_options = _grammar_options(options, source)
-    made, source_hash = _made_from(grammar_options), hashlib.sha256(source.data).hexdigest()
-    if output.is_file() and not options.force:
-        file = made.require_same(output, partial(_vocabulary, options, run), lambda: source_hash)
-        run.console.note(f"{output} is up to date")
-        if options.json:
-            print_json(run.console, _recorded(file))
-        else:
-            run.console.note(f"next: {next_command(output, options, 'For example: ')}")
-        return 0
-    recorded = replace(grammar_options, made_from=made.recorded(source_hash))
-    with keeping(run, output):
-        report = _compile(options, run, source, output, recorded)
-    run.console.warn(report.notices)
-    if options.json:
-        said = {"notices": notice_objects(report.notices), "up_to_date": False}
-        print_json(run.console, report.to_json() | said)
-    elif not options.quiet:
-        print_table(run.console, grammar_rows(report))
-        run.console.note(f"next: {next_command(output, options, 'For example: ')}")
-    return 0
+    job = Job(
+        kind="grammar",
+        data=source.data,
+        output=output_path(source, options.output),
+        compiled_with=grammar_options,
+        decided_by=_deciding(grammar_options),
+        recorded=_recorded,
+        rows=grammar_rows,
+    )
+    return compile_one(job, options, run)
 
 
 def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
@@ -167,21 +145,20 @@ def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
     )
 
 
-def _made_from(options: GrammarOptions) -> MadeFrom:
+def _deciding(options: GrammarOptions) -> dict[str, object]:
     """Return what decides the artifact, the grammars of a folder to import from by their text."""
-    values = {k: v for k, v in options.to_json().items() if k not in _NOT_DECIDING}
+    values = options.deciding()
     if options.allow_imports is not None:
         files = sorted(options.allow_imports.rglob("*.lark"))
         texts = ((str(file), file.read_bytes()) for file in files if file.is_file())
         values["allow_imports"] = hash_of(itertools.chain.from_iterable(texts))
-    return MadeFrom("grammar", values)
+    return values
 
 
 def _recorded(file: ArtifactFile) -> dict[str, object]:
     """Return the summary of an artifact that is there, in the words of a report."""
     options = object_of(file, "cdec.options")
     return {
-        "path": str(file.path),
         **{name: options.get(name) for name in ("lexer", "lexer_reason", "start", "dialect")},
         "sound": file.metadata.get("cdec.sound") == "1",
         "sound_reason": file.metadata.get("cdec.sound_reason", ""),
@@ -190,41 +167,7 @@ def _recorded(file: ArtifactFile) -> dict[str, object]:
         "precompute": options.get("precompute", 0),
         "indenter": options.get("indenter"),
         **counts_of(file),
-        "bytes": file.path.stat().st_size,
-        "seconds": {},
-        "notices": [],
-        "up_to_date": True,
     }
-
-
-def _vocabulary(options: Options, run: Run) -> Vocabulary:
-    with run.console.stage(loading(options.tokenizer or options.model)):
-        vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
-    run.console.note(f"tokenizer: {name}")
-    return vocabulary
-
-
-def _compile(
-    options: Options,
-    run: Run,
-    source: GrammarSource,
-    output: Path,
-    grammar_options: GrammarOptions,
-) -> GrammarReport:
-    """Compile in the limited child, which starts while the tokenizer is read."""
-    from cdec.compilers import ChildCompiler
-
-    with ChildCompiler() as child:
-        vocabulary = _vocabulary(options, run)
-        with run.console.stage("starting the compiler") as progress:
-            return child.compile(
-                source.data,
-                vocabulary,
-                output,
-                grammar_options,
-                force=options.force,
-                progress=progress,
-            )
 
 
 def output_path(source: GrammarSource, output: Path | None) -> Path:

@@ -25,6 +25,9 @@ SOURCES: dict[str, str] = {
 """Every kind of source that the child compiles: module and ``SourceKind``, imported there."""
 
 
+_NOT_DECIDING = ("limits", "name", "made_from")
+
+
 class CompileLimits(Protocol):
     """What every kind of source bounds: the limits that hold for the process."""
 
@@ -55,12 +58,20 @@ class SourceOptions(ABC, Generic[ReportT_co]):
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
-        """Return the options as one JSON-ready object."""
+        """Return the options as one JSON-ready object; ``name`` and ``made_from`` among them."""
 
     @classmethod
     @abstractmethod
     def from_json(cls, values: dict[str, Any]) -> Self:
         """Return the options that ``to_json`` wrote."""
+
+    def deciding(self) -> dict[str, Any]:
+        """Return what of ``to_json`` decides the artifact; a limit that was passed wrote none."""
+        return {k: v for k, v in self.to_json().items() if k not in _NOT_DECIDING}
+
+    def recording(self, made_from: str) -> Self:
+        """Return the options with what the artifact is to record of its making."""
+        return self.from_json(self.to_json() | {"made_from": made_from})
 
     def for_text(self, text: str) -> Self:
         """Return the options for a text that comes without a file's name."""
