@@ -10,7 +10,7 @@ CAMPAIGN_ARGS ?=
 
 .PHONY: demo test lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
-	links clean
+	bench-schema links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -56,7 +56,7 @@ format: $(STAMP)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
-bench: bench-sets bench-grammars bench-accuracy bench-aligned bench-drafts bench-estimates \
+bench: bench-sets bench-grammars bench-schema bench-accuracy bench-aligned bench-drafts bench-estimates \
 	bench-classify bench-answers bench-verdicts bench-candidates
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
@@ -72,6 +72,11 @@ bench-sets: $(STAMP)
 # memory in full.
 bench-grammars: $(PEERS)
 	$(BIN)/python -m tests.benchmarks.bench_grammars $(BENCH_ARGS)
+
+# JSON Schemas beside llguidance, xgrammar, glrmask and grid-guardrail; needs the shared data.
+# BENCH_ARGS="--schemas 50 --engines cdec llguidance" for a quick look.
+bench-schema: $(PEERS)
+	$(BIN)/python -m tests.benchmarks.bench_schemas $(BENCH_ARGS)
 
 # Exact match and time of every method; BENCH_ARGS="--prompts 100 --repeats 1" for a quick look.
 bench-accuracy: $(STAMP)

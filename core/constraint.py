@@ -20,7 +20,7 @@ Laws, beside those of ``cdec.core.session`` (``tests/laws`` checks both for ever
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
@@ -192,6 +192,11 @@ class Constraint(ABC):
     def annotations(self, text: bytes) -> Mapping[str, object]:
         """Return fields that samples of this text carry, such as ``entity_ids``."""
         return {}
+
+    @property
+    def reader(self) -> Callable[[str], Any] | None:
+        """What makes a value of a member's text; None where members are no more than texts."""
+        return None
 
     def candidates(self, texts_or_ids: Sequence[str]) -> Constraint:
         """Return the constraint of these members alone.

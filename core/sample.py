@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
+
+from cdec.core.errors import UsageError
 
 SCHEMA_VERSION = 1
 
@@ -42,6 +44,8 @@ class Sample:
             a field that applies but is not known being None.
         annotations: Fields of the constraint, such as ``entity_ids``.
         input: The prompt record's other fields, passed through.
+        reader: What makes a value of the text; None where texts are no more than texts. It is in no
+            record and no pickle.
     """
 
     id: object
@@ -59,6 +63,30 @@ class Sample:
     diagnostics: Mapping[str, object] = field(default_factory=dict)
     annotations: Mapping[str, object] = field(default_factory=dict)
     input: Mapping[str, object] | None = None
+    reader: Callable[[str], Any] | None = field(default=None, repr=False, compare=False)
+
+    @property
+    def parsed(self) -> Any:
+        """The value that the text stands for, read and validated: JSON, or of the schema's type.
+
+        Raises:
+            UsageError: The constraint's texts stand for nothing else, or this text has no end.
+        """
+        if self.reader is None:
+            raise UsageError(
+                "this sample's text stands for no other value",
+                hint="draw it with a constraint that was made of a schema or a type",
+            )
+        if self.text is None or self.finish_reason != FINISH_COMPLETE:
+            raise UsageError(
+                f"this sample's text is not finished: {self.finish_reason}",
+                hint="raise `max_new_tokens`, or look at `finish_reason` first",
+            )
+        return self.reader(self.text)
+
+    def __getstate__(self) -> tuple[None, dict[str, Any]]:
+        """Return what is pickled: all but the reader, which belongs to this process."""
+        return None, {n: getattr(self, n) for n in Sample.__slots__} | {"reader": None}
 
     def __getattr__(self, name: str) -> Any:
         """Return a diagnostic or an annotation; what applies to the method is there.

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 from cdec.core.constraint import Constraint
 from cdec.core.session import Session
@@ -106,6 +107,11 @@ class WrappedConstraint(Constraint):
     def token_ids_of(self, text: bytes) -> list[int] | None:
         """Return the tokens of a member that has only one tokenisation."""
         return self.inner.token_ids_of(text)
+
+    @property
+    def reader(self) -> Callable[[str], Any] | None:
+        """What makes a value of a text."""
+        return self.inner.reader
 
     def annotations(self, text: bytes) -> Mapping[str, object]:
         """Return the fields that samples of a text carry."""

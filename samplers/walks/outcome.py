@@ -131,6 +131,7 @@ def _record_samples(
                 diagnostics={**q, **own, **shared, **costs[position], **tightened},
                 annotations=finished.annotations,
                 input=request.input,
+                reader=None if request.constraint is None else request.constraint.reader,
             )
         )
     return samples

@@ -1,8 +1,8 @@
 """Runs a benchmark from any folder: ``python PATH/TO/tests/benchmarks NAME [ARGUMENT ...]``.
 
-NAME is ``sets``, ``accuracy``, ``grammars``, ``verdicts``, ``aligned``, ``drafts``, ``estimates``,
-``classify``, ``answers``, ``candidates`` or ``integrations``; ``--help`` after it lists its
-arguments. JSON files go to ``--output``, by default ``bench-results`` in the current folder.
+NAME is ``sets``, ``accuracy``, ``grammars``, ``schemas``, ``verdicts``, ``aligned``, ``drafts``,
+``estimates``, ``classify``, ``answers``, ``candidates`` or ``integrations``; ``--help`` after it
+lists its arguments. JSON files go to ``--output``, by default ``bench-results`` in the current folder.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ NAMES = (
     "sets",
     "accuracy",
     "grammars",
+    "schemas",
     "verdicts",
     "aligned",
     "drafts",

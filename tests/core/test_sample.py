@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import copy
+import dataclasses
+import json
 import math
 import pickle
 
 import orjson
 import pytest
 
+from cdec.core.errors import UsageError
 from cdec.core.sample import SCHEMA_VERSION, Sample
 
 
@@ -74,3 +77,13 @@ def test_a_diagnostic_that_does_not_apply_is_an_attribute_error_that_names_those
 def test_a_sample_is_copied_and_pickled_whole() -> None:
     sample = a_sample()
     assert copy.copy(sample) == sample == pickle.loads(pickle.dumps(sample))
+
+
+def test_a_sample_of_a_schema_is_read_as_a_value_once_it_is_finished() -> None:
+    sample = dataclasses.replace(a_sample(), text='{"a": [1]}', reader=json.loads)
+    assert sample.parsed == {"a": [1]}
+    assert "reader" not in sample.to_json() and pickle.loads(pickle.dumps(sample)).reader is None
+    cut = dataclasses.replace(sample, finish_reason="length")
+    for other, said in ((cut, "not finished: length"), (a_sample(), "no other value")):
+        with pytest.raises(UsageError, match=said):
+            other.parsed  # noqa: B018

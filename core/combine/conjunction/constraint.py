@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cached_property
+from typing import Any
 
 import numpy as np
 
@@ -185,6 +186,11 @@ class ConjunctionConstraint(Constraint):
             return False
         verdict = all_accept([self._other], self._shown.whole_texts(text))
         return own if verdict else verdict
+
+    @property
+    def reader(self) -> Callable[[str], Any] | None:
+        """What makes a value of a text, of the side that shows texts."""
+        return self._shown.reader
 
     def annotations(self, text: bytes) -> Mapping[str, object]:
         """Return the fields that samples of this text carry, of the side that shows them."""

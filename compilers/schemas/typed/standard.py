@@ -1,0 +1,179 @@
+"""The JSON Schema of types of the standard library, where pydantic is not installed."""
+
+from __future__ import annotations
+
+import dataclasses
+import datetime
+import enum
+import types
+import typing
+import uuid
+from collections import abc
+from typing import Any
+
+from cdec.core.errors import UsageError
+
+SIMPLE: dict[Any, dict[str, Any]] = {
+    type(None): {"type": "null"},
+    None: {"type": "null"},
+    bool: {"type": "boolean"},
+    int: {"type": "integer"},
+    float: {"type": "number"},
+    str: {"type": "string"},
+    Any: {},
+    object: {},
+    datetime.datetime: {"type": "string", "format": "date-time"},
+    datetime.date: {"type": "string", "format": "date"},
+    datetime.time: {"type": "string", "format": "time"},
+    uuid.UUID: {"type": "string", "format": "uuid"},
+}
+LISTS = (list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection)
+SETS = (set, frozenset, abc.Set, abc.MutableSet)
+MAPS = (dict, abc.Mapping, abc.MutableMapping)
+_KEYWORDS = {
+    "ge": "minimum",
+    "gt": "exclusiveMinimum",
+    "le": "maximum",
+    "lt": "exclusiveMaximum",
+    "multiple_of": "multipleOf",
+    "pattern": "pattern",
+}
+"""Attributes of annotations, as ``annotated_types`` names them, and what they are of numbers."""
+
+
+def standard_schema(kind: Any) -> dict[str, Any]:
+    """Return the JSON Schema of a type.
+
+    Raises:
+        UsageError: There is none for it, or for one within it.
+    """
+    made = _Schemas()
+    schema = made.of(kind)
+    if made.definitions:
+        schema = {**schema, "$defs": made.definitions}
+    return schema
+
+
+def fields_of(kind: Any) -> list[tuple[str, Any, bool]] | None:
+    """Return the fields of a dataclass, TypedDict or NamedTuple: name, type, whether required."""
+    if not isinstance(kind, type):
+        return None
+    if dataclasses.is_dataclass(kind):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        unset = dataclasses.MISSING
+        return [
+            (field.name, hints[field.name], field.default is unset is field.default_factory)
+            for field in dataclasses.fields(kind)
+            if field.init
+        ]
+    if typing.is_typeddict(kind):
+        hints = typing.get_type_hints(kind, include_extras=True)
+        return [(name, hint, _is_required(kind, name, hint)) for name, hint in hints.items()]
+    return None
+
+
+def _is_required(kind: Any, name: str, hint: Any) -> bool:
+    # subtle: annotations that were postponed hide from the class itself what they say.
+    origin = typing.get_origin(hint)
+    if origin in (typing.Required, typing.NotRequired):
+        return origin is typing.Required
+    return name in kind.__required_keys__
+
+
+def bare(kind: Any) -> tuple[Any, tuple[Any, ...], tuple[Any, ...]]:
+    """Return a type without ``Annotated`` and the like: origin, arguments, annotations."""
+    notes: tuple[Any, ...] = ()
+    while True:
+        origin = typing.get_origin(kind)
+        if origin is typing.Annotated:
+            notes += kind.__metadata__
+            kind = kind.__origin__
+        elif origin in (typing.Required, typing.NotRequired, typing.Final):
+            (kind,) = typing.get_args(kind)
+        else:
+            return origin or kind, typing.get_args(kind), notes
+
+
+class _Schemas:
+    def __init__(self) -> None:
+        self.definitions: dict[str, Any] = {}
+        self._names: dict[Any, str] = {}
+
+    def of(self, kind: Any) -> dict[str, Any]:
+        """Return the schema of a type; classes stand in ``definitions``."""
+        origin, arguments, notes = bare(kind)
+        schema = self._unannotated(origin, arguments)
+        for note in notes:
+            schema = schema | _keywords(note, schema)
+        return schema
+
+    def _unannotated(self, origin: Any, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        if origin in (typing.Union, types.UnionType):
+            return {"anyOf": [self.of(argument) for argument in arguments]}
+        if origin is typing.Literal:
+            return {"enum": list(arguments)}
+        if isinstance(origin, type) and issubclass(origin, enum.Enum):
+            return self._defined(origin, lambda: {"enum": [member.value for member in origin]})
+        if fields_of(origin) is not None:
+            return self._defined(origin, lambda: self._object(origin))
+        if origin is tuple:
+            return self._tuple(arguments)
+        if origin in LISTS or origin in SETS:
+            items = {"items": self.of(arguments[0])} if arguments else {}
+            unique = {"uniqueItems": True} if origin in SETS else {}
+            return {"type": "array", **items, **unique}
+        if origin in MAPS:
+            if arguments and bare(arguments[0])[0] is not str:
+                raise UsageError(f"names of JSON objects are strings, not {arguments[0]}")
+            below = {"additionalProperties": self.of(arguments[1])} if arguments else {}
+            return {"type": "object", **below}
+        if origin in SIMPLE:
+            return SIMPLE[origin]
+        raise UsageError(
+            f"no JSON Schema is known for {origin}",
+            hint="give a type that pydantic knows, with pydantic installed, or a schema",
+        )
+
+    def _tuple(self, arguments: tuple[Any, ...]) -> dict[str, Any]:
+        if not arguments:
+            return {"type": "array"}
+        if arguments[1:] == (...,):
+            return {"type": "array", "items": self.of(arguments[0])}
+        count = len(arguments)
+        listed = [self.of(argument) for argument in arguments]
+        return {"type": "array", "prefixItems": listed, "minItems": count, "maxItems": count}
+
+    def _defined(self, kind: Any, make: Any) -> dict[str, Any]:
+        """Return a reference to a class's schema, which is made once: classes may be recursive."""
+        if kind not in self._names:
+            name, number = kind.__name__, 1
+            while name in self.definitions:
+                number += 1
+                name = f"{kind.__name__}{number}"
+            self._names[kind] = name
+            self.definitions[name] = {}
+            self.definitions[name] = make()
+        return {"$ref": f"#/$defs/{self._names[kind]}"}
+
+    def _object(self, kind: Any) -> dict[str, Any]:
+        fields = fields_of(kind) or []
+        return {
+            "type": "object",
+            "properties": {name: self.of(hint) for name, hint, _ in fields},
+            "required": [name for name, _, is_required in fields if is_required],
+        }
+
+
+def _keywords(note: Any, schema: dict[str, Any]) -> dict[str, Any]:
+    """Return the keywords that an annotation stands for."""
+    found = {
+        keyword: getattr(note, name)
+        for name, keyword in _KEYWORDS.items()
+        if getattr(note, name, None) is not None
+    }
+    what = {"array": "Items", "object": "Properties"}.get(schema.get("type", ""), "Length")
+    for bound in ("min", "max"):
+        length = getattr(note, f"{bound}_length", None)
+        if length is not None:
+            found[bound + what] = length
+    return found
