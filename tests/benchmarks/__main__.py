@@ -2,7 +2,7 @@
 
 NAME is ``sets``, ``accuracy``, ``grammars``, ``schemas``, ``verdicts``, ``aligned``, ``drafts``,
 ``estimates``, ``classify``, ``answers``, ``candidates`` or ``integrations``; ``--help`` after it
-lists its arguments. JSON files go to ``--output``, by default ``bench-results`` in the current folder.
+lists its arguments. JSON files go to ``--output``, by default ``bench-results`` here.
 """
 
 from __future__ import annotations
