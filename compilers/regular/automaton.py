@@ -1,0 +1,211 @@
+"""Automaton: a regular set of texts as the smallest deterministic automaton over UTF-8."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import cache, lru_cache
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.compilers.grammars.automata.utf8 import byte_tree, expand
+from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
+from cdec.compilers.regular.kernels import accepted, product
+from cdec.core.errors import LimitError
+
+MAX_STATES = 500_000
+"""States of one automaton."""
+_ROOM = 256
+Labelled = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
+"""byte_class int32[256], rows int32[n, K], labels int32[n], 0 where no text ends."""
+_SMALL = 4096
+"""Transitions of automata whose products are remembered."""
+
+
+class Automaton:
+    """A set of Unicode texts; equal sets are equal values.
+
+    Attributes:
+        byte_class: int32[256], numbered by first byte.
+        rows: int32[n, K] next state of each state and class, -1: no text of the set goes on so.
+        accepts: bool[n]. State 0 is the start; from every other one an accepting state is reached.
+    """
+
+    __slots__ = ("_key", "accepts", "byte_class", "rows")
+
+    def __init__(
+        self, byte_class: NDArray[np.int32], rows: NDArray[np.int32], accepts: NDArray[np.bool_]
+    ) -> None:
+        self.byte_class = byte_class
+        self.rows = rows
+        self.accepts = accepts
+        self._key = hash((byte_class.tobytes(), rows.tobytes(), accepts.tobytes()))
+
+    def __len__(self) -> int:
+        return len(self.rows)
+
+    def __hash__(self) -> int:
+        return self._key
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Automaton)
+            and self._key == other._key
+            and self.rows.shape == other.rows.shape
+            and bool((self.rows == other.rows).all())
+            and bool((self.byte_class == other.byte_class).all())
+            and bool((self.accepts == other.accepts).all())
+        )
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the set holds no text."""
+        return len(self.rows) == 1 and not self.accepts[0]
+
+    def accepted(self, texts: Sequence[str]) -> NDArray[np.bool_]:
+        """Say in bool[n] which of n texts, none with surrogates, are in the set."""
+        spelled = [text.encode() for text in texts]
+        offsets = np.zeros(len(spelled) + 1, np.int64)
+        np.cumsum([len(text) for text in spelled], out=offsets[1:])
+        joined = np.frombuffer(b"".join(spelled), np.uint8)
+        found: NDArray[np.bool_] = accepted(
+            self.byte_class, self.rows, self.accepts, joined, offsets
+        )
+        return found
+
+    def __and__(self, other: Automaton) -> Automaton:
+        if self is other or other is everything() or self.is_empty:
+            return self
+        if self is everything() or other.is_empty:
+            return other
+        return _combined(self, other, (False, False, False, True))
+
+    def __or__(self, other: Automaton) -> Automaton:
+        if self is other or self is everything() or other.is_empty:
+            return self
+        if other is everything() or self.is_empty:
+            return other
+        return _combined(self, other, (False, True, True, True))
+
+    def __sub__(self, other: Automaton) -> Automaton:
+        if self.is_empty or other.is_empty:
+            return self
+        if self is other or other is everything():
+            return nothing()
+        return _combined(self, other, (False, False, True, False))
+
+    def __invert__(self) -> Automaton:
+        return everything() - self
+
+
+def smallest(
+    byte_class: NDArray[np.int32], rows: NDArray[np.int32], labels: NDArray[np.int32]
+) -> Automaton:
+    """Return the smallest automaton of a deterministic one.
+
+    Args:
+        byte_class: int32[256], classes numbered by first byte.
+        rows: int32[n, K] from state 0, -1 dead.
+        labels: int32[n], not 0 where a text may end.
+    """
+    byte_class, delta, labels = smallest_labelled((byte_class, rows, labels))
+    found = Automaton(byte_class, delta, labels != 0)
+    return next((known for known in _known() if known == found), found)
+
+
+@cache
+def everything() -> Automaton:
+    """Return the set of all texts; the same value every time."""
+    tree = byte_tree(((0, 0x10FFFF, 0),))
+    byte_class, rows = expand(np.zeros((1, 1), np.int32), tree)
+    labels = np.zeros(len(rows), np.int32)
+    labels[0] = 1
+    byte_class, rows, labels = smallest_labelled((byte_class, rows, labels))
+    return Automaton(byte_class, rows, labels != 0)
+
+
+@cache
+def nothing() -> Automaton:
+    """Return the empty set; the same value every time."""
+    rows = np.full((1, 1), -1, np.int32)
+    return Automaton(np.zeros(256, np.int32), rows, np.zeros(1, np.bool_))
+
+
+def _known() -> Iterator[Automaton]:
+    yield nothing()
+    yield everything()
+
+
+def _combined(left: Automaton, right: Automaton, kept: tuple[bool, ...]) -> Automaton:
+    size = max(left.rows.size, right.rows.size)
+    combined = _remembered if size <= _SMALL else _remembered.__wrapped__
+    return combined(left, right, kept)
+
+
+@lru_cache(maxsize=4096)
+def _remembered(left: Automaton, right: Automaton, kept: tuple[bool, ...]) -> Automaton:
+    return smallest(*followed(_sides(left), _sides(right), kept))
+
+
+def _sides(automaton: Automaton) -> Labelled:
+    return automaton.byte_class, automaton.rows, automaton.accepts.astype(np.int32)
+
+
+def followed(left: Labelled, right: Labelled, kept: tuple[bool, ...]) -> Labelled:
+    """Follow two automata at once.
+
+    Args:
+        left, right: (byte_class int32[256], rows int32[n, K], labels int32[n], 0: no text).
+        kept: For (in the left one) * 2 + (in the right one): whether the text is kept.
+
+    Returns:
+        The same of both, with the larger label of each text; not the smallest.
+
+    Raises:
+        LimitError: More than MAX_STATES states.
+    """
+    pairs = left[0].astype(np.int64) * 256 + right[0]
+    values, first, inverse = np.unique(pairs, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    place = np.empty(len(values), np.int32)
+    place[order] = np.arange(len(values))
+    left_of = (values[order] // 256).astype(np.int32)
+    right_of = (values[order] % 256).astype(np.int32)
+    room = min(max(_ROOM, 2 * (len(left[1]) + len(right[1]))), MAX_STATES)
+    while True:
+        rows, labels = product(left[1:], right[1:], left_of, right_of, np.array(kept), room)
+        if len(rows):
+            return place[inverse.ravel()].astype(np.int32), rows, labels
+        if room >= MAX_STATES:
+            raise too_large()
+        room = min(4 * room, MAX_STATES)
+
+
+def smallest_labelled(automaton: Labelled) -> Labelled:
+    """Return the smallest automaton that gives every text the same label."""
+    byte_class, rows, labels = automaton
+    delta, old, _ = merged_states(rows, labels, np.zeros(1, np.int32))
+    byte_class, delta = merge_classes(byte_class, delta)
+    return byte_class, delta, labels[old]
+
+
+def labelled_union(automata: Sequence[Automaton]) -> Labelled:
+    """Return the automaton with label i + 1 for the texts of the i-th of some disjoint ones."""
+    found: Labelled | None = None
+    for label, automaton in enumerate(automata, 1):
+        byte_class, rows, own = _sides(automaton)
+        sides = byte_class, rows, own * np.int32(label)
+        if found is None:
+            found = sides
+        else:
+            found = smallest_labelled(followed(found, sides, (False, True, True, True)))
+    return _sides(nothing()) if found is None else found
+
+
+def too_large() -> LimitError:
+    """Return the error of an automaton with more than MAX_STATES states."""
+    return LimitError(
+        f"an automaton of strings or numbers has more than {MAX_STATES} states",
+        hint="make patterns, counts and lengths simpler or smaller, or combine fewer of them",
+        limit="max_states",
+    )

@@ -1,0 +1,250 @@
+"""Sets of rational numbers: intervals, and which multiples of something are in each.
+
+A *pattern* says of any number whether it is in: those on a grid by their place on it modulo a
+period, all others alike. A set is a list of cuts with a pattern for each piece between them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from fractions import Fraction
+from functools import lru_cache
+from itertools import islice, pairwise
+from math import ceil, floor, gcd, lcm
+from typing import NamedTuple
+
+from cdec.core.errors import LimitError
+
+MAX_PERIOD = 100_000
+"""Multiples that are told apart."""
+
+_Decide = Callable[[bool, bool], bool]
+
+
+class Pattern(NamedTuple):
+    """Which numbers are in, wherever they lie.
+
+    Attributes:
+        grid: Its multiples are told apart; 0: no number is.
+        period: The pattern repeats after so many multiples.
+        residues: Of the multiples k * grid that are in: k modulo ``period``.
+        off: Whether all other numbers are in.
+    """
+
+    grid: Fraction
+    period: int
+    residues: frozenset[int]
+    off: bool
+
+    def holds(self, value: Fraction) -> bool:
+        """Say whether a number is in."""
+        if not self.grid:
+            return self.off
+        place = value / self.grid
+        if place.denominator > 1:
+            return self.off
+        return place.numerator % self.period in self.residues
+
+
+NEITHER = Pattern(Fraction(0), 1, frozenset(), False)
+EVERY = Pattern(Fraction(0), 1, frozenset(), True)
+
+
+def multiples_pattern(grid: Fraction) -> Pattern:
+    """Return the pattern of the multiples of a positive number."""
+    return Pattern(grid, 1, frozenset((0,)), False)
+
+
+@lru_cache(maxsize=4096)
+def _combined(left: Pattern, right: Pattern, table: tuple[bool, ...]) -> Pattern:
+    """Combine two patterns; ``table`` for (in the left one) * 2 + (in the right one)."""
+    if not left.grid and not right.grid:
+        return EVERY if table[2 * left.off + right.off] else NEITHER
+    grids = [p.grid for p in (left, right) if p.grid]
+    spans = [p.grid * p.period for p in (left, right) if p.grid]
+    grid, span = _gcd(grids), _lcm(spans)
+    period = int(span / grid)
+    if period > MAX_PERIOD:
+        raise LimitError(
+            f"multiples of {left.grid} and {right.grid} repeat together only after {period} steps, "
+            f"more than {MAX_PERIOD}",
+            hint="use simpler factors of `multipleOf`, or fewer of them together",
+            limit="max_states",
+        )
+    residues = frozenset(
+        k for k in range(period) if table[2 * left.holds(k * grid) + right.holds(k * grid)]
+    )
+    return _reduced(Pattern(grid, period, residues, table[2 * left.off + right.off]))
+
+
+def _reduced(pattern: Pattern) -> Pattern:
+    """Return the same pattern with the coarsest grid and the shortest period."""
+    grid, period, residues, off = pattern
+    for prime in _primes(period):
+        while period % prime == 0:
+            shorter = period // prime
+            if residues != frozenset((r + shorter) % period for r in residues):
+                break
+            period, residues = shorter, frozenset(r % shorter for r in residues)
+    for prime in _primes(period):
+        while period % prime == 0:
+            between = [(k in residues) == off for k in range(period) if k % prime]
+            if not all(between):
+                break
+            residues = frozenset(r // prime for r in residues if r % prime == 0)
+            grid, period = grid * prime, period // prime
+    if period == 1 and bool(residues) == off:
+        return EVERY if off else NEITHER
+    return Pattern(grid, period, residues, off)
+
+
+def _primes(number: int) -> list[int]:
+    found, divisor = [], 2
+    while divisor * divisor <= number:
+        if number % divisor == 0:
+            found.append(divisor)
+            while number % divisor == 0:
+                number //= divisor
+        divisor += 1
+    return [*found, number] if number > 1 else found
+
+
+def _gcd(values: list[Fraction]) -> Fraction:
+    below = lcm(*(value.denominator for value in values))
+    return Fraction(gcd(*(int(value * below) for value in values)), below)
+
+
+def _lcm(values: list[Fraction]) -> Fraction:
+    below = lcm(*(value.denominator for value in values))
+    return Fraction(lcm(*(int(value * below) for value in values)), below)
+
+
+def common_grid(patterns: Iterable[Pattern]) -> tuple[Fraction, Fraction] | None:
+    """Return a grid and a span such that numbers on it that differ by the span are alike.
+
+    None where no pattern has a grid.
+    """
+    gridded = [p for p in patterns if p.grid]
+    if not gridded:
+        return None
+    return _gcd([p.grid for p in gridded]), _lcm([p.grid * p.period for p in gridded])
+
+
+class NumberSet(NamedTuple):
+    """A set of rational numbers.
+
+    Attributes:
+        cuts: Ascending.
+        patterns: Of (below the first cut, at it, between it and the second, ...): 2 m + 1 for m
+            cuts.
+    """
+
+    cuts: tuple[Fraction, ...]
+    patterns: tuple[Pattern, ...]
+
+    def holds(self, value: Fraction) -> bool:
+        """Say whether a number is in."""
+        return self.patterns[self.piece(value)].holds(value)
+
+    def piece(self, value: Fraction) -> int:
+        """Return the number of the piece that a number lies in."""
+        place = sum(cut < value for cut in self.cuts)
+        return 2 * place + (place < len(self.cuts) and self.cuts[place] == value)
+
+    def combined(self, other: NumberSet, table: tuple[bool, ...]) -> NumberSet:
+        """Combine with another set; ``table`` for (in this one) * 2 + (in the other)."""
+        cuts = sorted({*self.cuts, *other.cuts})
+        patterns = [
+            _combined(left, right, table)
+            for left, right in zip(self._over(cuts), other._over(cuts), strict=True)
+        ]
+        return normal(cuts, patterns)
+
+    def _over(self, cuts: list[Fraction]) -> list[Pattern]:
+        """Return the patterns of finer pieces."""
+        found, at = [self.patterns[0]], 0
+        for cut in cuts:
+            if at < len(self.cuts) and self.cuts[at] == cut:
+                found += self.patterns[2 * at + 1 : 2 * at + 3]
+                at += 1
+            else:
+                found += [self.patterns[2 * at]] * 2
+        return found
+
+    def members(self) -> Iterator[Fraction] | None:
+        """Yield the numbers in ascending order; None where there are infinitely many."""
+        inner = self.patterns[1:-1]
+        ends = (self.patterns[0], self.patterns[-1])
+        if any(p != NEITHER for p in ends) or any(p.off for p in inner[1::2]):
+            return None
+        return self._members()
+
+    def _members(self) -> Iterator[Fraction]:
+        for i, cut in enumerate(self.cuts):
+            if self.patterns[2 * i + 1].holds(cut):
+                yield cut
+            if i + 1 < len(self.cuts):
+                yield from _between(self.patterns[2 * i + 2], cut, self.cuts[i + 1])
+
+    def candidates(self) -> list[Fraction]:
+        """Return numbers of which one is in the set if any is, those nearer to 0 first."""
+        found = {Fraction(0), *self.cuts}
+        bounds = [None, *self.cuts, None]
+        for pattern, low, high in zip(self.patterns[::2], bounds[:-1], bounds[1:], strict=True):
+            found.update(_some_within(pattern, low, high))
+        return sorted(found, key=lambda value: (abs(value), value < 0))
+
+
+ALL_NUMBERS = NumberSet((), (EVERY,))
+NO_NUMBERS = NumberSet((), (NEITHER,))
+
+
+def normal(cuts: Iterable[Fraction], patterns: list[Pattern]) -> NumberSet:
+    """Return the set without pieces that hold nothing, and without cuts that cut nothing."""
+    kept_cuts: list[Fraction] = []
+    cuts = list(cuts)
+    for i, (low, high) in enumerate(pairwise(cuts)):
+        piece = patterns[2 * i + 2]
+        if not piece.off and next(_between(piece, low, high), None) is None:
+            patterns[2 * i + 2] = NEITHER
+    kept = [patterns[0]]
+    for i, cut in enumerate(cuts):
+        at = EVERY if patterns[2 * i + 1].holds(cut) else NEITHER
+        behind = patterns[2 * i + 2]
+        if kept[-1] == behind and behind.holds(cut) == at.off:
+            continue
+        kept_cuts.append(cut)
+        kept += [at, behind]
+    return NumberSet(tuple(kept_cuts), tuple(kept))
+
+
+def _between(pattern: Pattern, low: Fraction, high: Fraction) -> Iterator[Fraction]:
+    """Yield the numbers on a pattern's grid between two others that are in."""
+    if not pattern.grid:
+        return
+    first, last = floor(low / pattern.grid) + 1, ceil(high / pattern.grid) - 1
+    if not pattern.residues:
+        return
+    for k in range(first, last + 1):
+        if k % pattern.period in pattern.residues:
+            yield k * pattern.grid
+
+
+def _some_within(
+    pattern: Pattern, low: Fraction | None, high: Fraction | None
+) -> Iterator[Fraction]:
+    """Yield numbers between two others, one that is in if there is any."""
+    if pattern == NEITHER:
+        return
+    span = pattern.grid * pattern.period or Fraction(1)
+    start = high - 2 * span if low is None and high is not None else (low or Fraction(0))
+    end = start + 2 * span if high is None or low is None else high
+    if start < 0 < end:
+        yield from islice(_between(pattern, Fraction(0), end), 1)
+    yield from islice(_between(pattern, start, end), 1)
+    if pattern.off:
+        middle, half = (start + end) / 2, (end - start) / 2
+        step = pattern.grid
+        while step >= half:
+            step /= 2
+        yield from (middle, middle + step / 2)

@@ -1,0 +1,210 @@
+"""A regular expression -> the automaton of the texts in which it is found, or that it matches."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.compilers.grammars.automata.anchors import END_OF_TEXT, START_OF_TEXT
+from cdec.compilers.grammars.automata.looking import Looking, without_weaker
+from cdec.compilers.grammars.automata.refusals import too_many_states
+from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program, parse_program
+from cdec.compilers.grammars.automata.thread_kernels import FULL, Threads, step_threads
+from cdec.compilers.grammars.automata.utf8 import Atoms, byte_tree, expand, partition
+from cdec.compilers.grammars.definition import GrammarLimits, Terminal
+from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
+from cdec.compilers.regular.automaton import MAX_STATES, Automaton, smallest
+from cdec.compilers.regular.ecma import python_pattern
+
+_FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
+_LIMITS = GrammarLimits(max_states=MAX_STATES)
+_BEGIN, _END, _LINE_END = 1, 2, 3
+
+
+@lru_cache(maxsize=1024)
+def pattern_automaton(pattern: str, search: bool = True) -> Automaton:
+    """Return the texts in which a pattern is found, or that it matches as a whole.
+
+    Args:
+        pattern: In the syntax that ECMA-262 and ``re`` share; ``\\d \\w \\s`` are Unicode's. ``$``
+            is the end alone, not before a last newline.
+        search: As ``re.search``; otherwise as ``re.fullmatch``.
+
+    Raises:
+        RegexSyntaxError: It is no pattern.
+        RegexUnsupportedError: It is not regular.
+        LimitError: Its automaton is too large.
+    """
+    terminal = _whole(pattern, search)
+    program = parse_program(terminal, _LIMITS)
+    kinds = {node: _kind(program, node) for node in program.looks}
+    ends = len(program.reads)
+    program.reads.append(len(program.charsets))
+    program.goes.append((MATCH,))
+    program.guard.append(0)
+    program.charsets.append(())
+    for node, kind in kinds.items():
+        if kind == _LINE_END:
+            program.reads[program.looks[node].body] = program.reads[ends]
+    atoms = partition(program.charsets)
+    if all(kinds.values()):
+        delta, accepting = _determinised(program, atoms, kinds, ends, terminal)
+    else:
+        delta, accepting = _looking(program, atoms, terminal)
+    byte_class, rows = expand(delta, byte_tree(atoms.runs))
+    if len(rows) > MAX_STATES:
+        raise too_many_states(terminal, _LIMITS)
+    labels = np.zeros(len(rows), np.int32)
+    labels[: len(accepting)] = accepting
+    return smallest(byte_class, rows, labels)
+
+
+def _whole(pattern: str, search: bool) -> Terminal:
+    """Write the pattern so that it matches whole texts, flags for all of it in front."""
+    text = python_pattern(pattern)
+    flags = _FLAGS.match(text)
+    body = text[flags.end() :] if flags else text
+    verbose = "\n" if flags and "x" in flags[1] else ""
+    free = r"(?s:.*)" if search else ""
+    whole = f"{flags[0] if flags else ''}{free}(?:{body}{verbose}){free}"
+    return Terminal(f"pattern {pattern!r}", whole, whole, False)
+
+
+def _kind(program: Program, node: int) -> int:
+    """Say which anchor at an end of the text a node is; 0 for other look-around."""
+    look = program.looks[node]
+    charset, goes = program.reads[look.body], program.goes[look.body]
+    if look.is_negative or charset < 0:
+        return 0
+    reads = program.charsets[charset]
+    if not look.is_ahead:
+        return _BEGIN if reads == ((START_OF_TEXT, START_OF_TEXT),) and goes == (MATCH,) else 0
+    if goes == (MATCH,):
+        return _END if reads == ((END_OF_TEXT, END_OF_TEXT),) else 0
+    behind = program.reads[goes[0]]
+    is_end = behind >= 0 and program.charsets[behind] == ((END_OF_TEXT, END_OF_TEXT),)
+    return _LINE_END if is_end and reads == ((10, 10),) else 0
+
+
+def _determinised(
+    program: Program, atoms: Atoms, kinds: dict[int, int], ends: int, terminal: Terminal
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Do the subset construction with anchors at the ends of the text.
+
+    Args:
+        kinds: Of nodes that look around.
+        ends: Node of a thread that has matched if the text ends here.
+    """
+    follow_of, offsets, nodes = _follow_lists(program, kinds, ends)
+    store = RowStore()
+    store.add(np.sort(nodes[offsets[0] : offsets[1]]))
+    delta = np.full((64, atoms.number), -1, np.int32)
+    reads, progress = np.array(program.reads, np.int32), np.zeros(3, np.int64)
+    threads = Threads(reads, follow_of, offsets, nodes, atoms.offsets, atoms.members)
+    stamps, row = np.zeros(len(reads), np.int64), np.empty(len(reads) + 1, np.int32)
+    status = FULL
+    while status == FULL:
+        store.reserve(atoms.number + 1, int(progress[2]))
+        delta = grown_rows(delta, len(store) + atoms.number + 1)
+        status = step_threads(threads, False, store.rows, delta, stamps, row, progress)
+        if store.exceeds(MAX_STATES):
+            raise too_many_states(terminal, _LIMITS)
+    row_offsets, values = store.content()
+    found = np.concatenate([[0], np.cumsum((values == MATCH) | (values == ends))])
+    accepting = np.diff(found[row_offsets]) > 0
+    return delta[: len(accepting)], accepting
+
+
+def _follow_lists(
+    program: Program, kinds: dict[int, int], ends: int
+) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
+    """Return which list of threads follows each node, offsets and the lists; 0: the start's."""
+    lists = [_closure(program, program.start, kinds, ends, at_start=True)]
+    number_of: dict[int, int] = {}
+    follow_of = np.full(len(program.reads), -1, np.int32)
+    for node, (reads, goes) in enumerate(zip(program.reads, program.goes, strict=True)):
+        if reads >= 0 and node != ends:
+            if goes[0] not in number_of:
+                number_of[goes[0]] = len(lists)
+                lists.append(_closure(program, goes[0], kinds, ends, at_start=False))
+            follow_of[node] = number_of[goes[0]]
+    offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
+    return follow_of, offsets, np.array([node for own in lists for node in own], np.int32)
+
+
+def _closure(
+    program: Program, start: int, kinds: dict[int, int], ends: int, *, at_start: bool
+) -> list[int]:
+    """Return the nodes that read, MATCH, and ``ends`` where only the text's end leads to a match.
+
+    subtle: iterations that read nothing are followed as ``re`` does, see ``automata.threads``.
+    """
+    found: dict[int, None] = {}
+    seen: set[tuple[int, int, bool]] = set()
+    todo = [(start, 0, False)]
+    while todo:
+        place = todo.pop()
+        node, entered, at_end = place
+        if program.reads[node] >= 0 or node == MATCH:
+            if node == MATCH or not at_end:
+                found[ends if at_end else node] = None
+            continue
+        if place in seen:
+            continue
+        seen.add(place)
+        goes = program.goes[node]
+        if node in kinds:
+            if kinds[node] == _END or (kinds[node] == _BEGIN and at_start):
+                todo.append((goes[0], entered, at_end or kinds[node] == _END))
+        elif program.guard[node] == ENTER:
+            todo.append((goes[0], entered + 1, at_end))
+        elif program.guard[node] == LEAVE:
+            todo.append((goes[0], entered - 1, at_end) if entered else (goes[1], 0, at_end))
+        else:
+            todo.extend((target, entered, at_end) for target in goes)
+    return list(found)
+
+
+def _looking(
+    program: Program, atoms: Atoms, terminal: Terminal
+) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Do the subset construction of a pattern that looks around; cost: states x atoms, slow."""
+    looking = Looking(program, atoms)
+    real = [atom for atom in range(atoms.number) if not _is_mark(atoms, atom)]
+    first = _threads(looking.begin(program.start, looking.first)), looking.first
+    states, todo = {first: 0}, [first]
+    rows: list[list[int]] = []
+    accepting = []
+    for threads, history in todo:  # grows
+        accepting.append(
+            any(node == MATCH and looking.may_end(wants, history) for node, wants in threads)
+        )
+        row = [-1] * atoms.number
+        for atom in real:
+            after = looking.history_after(history, atom)
+            moved = _threads(looking.after(threads, atom, after))
+            if moved:
+                row[atom] = states.setdefault((moved, after), len(states))
+                if row[atom] == len(todo):
+                    todo.append((moved, after))
+        rows.append(row)
+        if len(states) * (atoms.number + 1) > MAX_STATES:
+            raise too_many_states(terminal, _LIMITS)
+    delta = np.array(rows, np.int32).reshape(len(rows), atoms.number)
+    return delta, np.array(accepting, np.bool_)
+
+
+def _threads(threads: Any) -> tuple[Any, ...]:
+    return tuple(sorted(without_weaker(t for t in threads if t[0] >= MATCH)))
+
+
+def _is_mark(atoms: Atoms, atom: int) -> bool:
+    def marks() -> Iterator[int]:
+        return (low for low, _, other in atoms.runs if other == atom)
+
+    return any(low in (END_OF_TEXT, START_OF_TEXT) for low in marks())

@@ -1,0 +1,373 @@
+"""Strings: a set of Unicode strings, by patterns, formats, lengths and words."""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Callable, Iterable, Iterator
+from functools import lru_cache
+from typing import ClassVar, NamedTuple
+
+import numpy as np
+
+from cdec.compilers.regular.automaton import Automaton, everything, nothing
+from cdec.compilers.regular.edges import Edges, automaton_edges, ranges_of, with_words
+from cdec.compilers.regular.lengths import (
+    all_lengths,
+    lengths_between,
+    longest_text,
+    shortest_text,
+    texts_in_order,
+)
+from cdec.compilers.regular.patterns import pattern_automaton
+
+_FEW = 64
+"""Words that a finite pattern is written as."""
+
+_Operation = Callable[[Automaton, Automaton], Automaton]
+
+
+class Band(NamedTuple):
+    """The strings with at least ``low`` characters, up to where the next band begins."""
+
+    low: int
+    automaton: Automaton
+
+
+class Strings:
+    """An immutable set of Unicode strings without surrogates.
+
+    It is an automaton for each band of lengths, with words that are in and words that are out
+    besides: long lists of words and large counts cost nothing until edges are asked for. Values
+    that were made alike are equal; whether sets are equal in any case, ``(a ^ b).is_empty`` says.
+
+    Raises:
+        LimitError: An operation passes the number of states that is allowed.
+    """
+
+    __slots__ = ("_bands", "_extra", "_hash", "_missing")
+
+    ANY: ClassVar[Strings]
+    NONE: ClassVar[Strings]
+
+    def __init__(
+        self,
+        bands: tuple[Band, ...],
+        extra: frozenset[str] = frozenset(),
+        missing: frozenset[str] = frozenset(),
+    ) -> None:
+        """Do not call it: ``words``, ``pattern``, ``format`` and ``lengths`` make values.
+
+        Args:
+            bands: Ascending, the first from 0; neighbours differ.
+            extra: Words besides the bands'. missing: Words of the bands that are not in the set.
+        """
+        self._bands = bands
+        self._extra = extra
+        self._missing = missing
+        self._hash = hash((bands, extra, missing))
+
+    @staticmethod
+    def words(words: Iterable[str]) -> Strings:
+        """Return the set of some words; those with surrogates are left out."""
+        return Strings(_NO_BANDS, frozenset(word for word in words if _is_text(word)))
+
+    @staticmethod
+    def pattern(pattern: str, search: bool = True) -> Strings:
+        """Return the strings in which a regular expression is found.
+
+        Args:
+            pattern: See ``patterns.pattern_automaton``.
+            search: Otherwise those that it matches as a whole.
+
+        Raises:
+            RegexSyntaxError: It is no pattern.
+            RegexUnsupportedError: It is not regular.
+        """
+        return _of_automaton(pattern_automaton(pattern, search))
+
+    @staticmethod
+    def lengths(low: int = 0, high: int | None = None) -> Strings:
+        """Return the strings with ``low`` to ``high`` characters, None: any number."""
+        bands = [Band(0, nothing()), Band(max(low, 0), everything())]
+        if high is not None:
+            bands.append(Band(max(high + 1, low, 0), nothing()))
+        return Strings(_normalised(bands))
+
+    def __hash__(self) -> int:
+        return self._hash
+
+    def __eq__(self, other: object) -> bool:
+        return self is other or (
+            isinstance(other, Strings)
+            and self._hash == other._hash
+            and self._bands == other._bands
+            and self._extra == other._extra
+            and self._missing == other._missing
+        )
+
+    def __repr__(self) -> str:
+        return f"<Strings, such as {self.example()!r}>"
+
+    def __and__(self, other: Strings) -> Strings:
+        return self._merged(other, Automaton.__and__, bool.__and__)
+
+    def __or__(self, other: Strings) -> Strings:
+        return self._merged(other, Automaton.__or__, bool.__or__)
+
+    def __sub__(self, other: Strings) -> Strings:
+        return self._merged(other, Automaton.__sub__, lambda a, b: a and not b)
+
+    def __xor__(self, other: Strings) -> Strings:
+        return (self - other) | (other - self)
+
+    def __invert__(self) -> Strings:
+        bands = tuple(Band(low, ~automaton) for low, automaton in self._bands)
+        return Strings(bands, self._missing, self._extra)
+
+    def __contains__(self, text: str) -> bool:
+        return _is_text(text) and self.holds([text])[0]
+
+    def _merged(
+        self, other: Strings, combine: _Operation, decide: Callable[[bool, bool], bool]
+    ) -> Strings:
+        words = [*({*self._extra, *self._missing, *other._extra, *other._missing})]
+        bands = _pointwise(self._bands, other._bands, combine)
+        if not words:
+            return _absorbed(bands)
+        mine, theirs, base = self.holds(words), other.holds(words), Strings(bands).holds(words)
+        extra, missing = set[str](), set[str]()
+        for word, left, right, is_based in zip(words, mine, theirs, base, strict=True):
+            if decide(left, right) != is_based:
+                (missing if is_based else extra).add(word)
+        return _absorbed(bands, frozenset(extra), frozenset(missing))
+
+    def holds(self, texts: list[str]) -> list[bool]:
+        """Say which texts are in the set."""
+        if len(self._bands) == 1 and self._bands[0].automaton in (everything(), nothing()):
+            found = [self._bands[0].automaton is everything()] * len(texts)
+        elif len(self._bands) == 1:
+            found = self._bands[0].automaton.accepted(texts).tolist()
+        else:
+            found = [False] * len(texts)
+            lows = [band.low for band in self._bands]
+            places: dict[int, list[int]] = {}
+            for i, text in enumerate(texts):
+                places.setdefault(bisect_right(lows, len(text)) - 1, []).append(i)
+            for band, own in places.items():
+                accepted = self._bands[band].automaton.accepted([texts[i] for i in own])
+                for i, is_in in zip(own, accepted.tolist(), strict=True):
+                    found[i] = is_in
+        if not self._extra and not self._missing:
+            return found
+        return [
+            text in self._extra or (is_in and text not in self._missing)
+            for text, is_in in zip(texts, found, strict=True)
+        ]
+
+    @property
+    def is_empty(self) -> bool:
+        """Whether the set holds no string."""
+        if self._extra:
+            return False
+        if len(self._bands) == 1 and not self._missing:
+            return self._bands[0].automaton.is_empty
+        return next(self._texts(len(self._missing) + 1), None) is None
+
+    @property
+    def is_everything(self) -> bool:
+        """Whether the set holds every string."""
+        return (~self).is_empty
+
+    def finite(self, limit: int) -> tuple[str, ...] | None:
+        """Return the strings in order of their UTF-8, None if there are more than ``limit``."""
+        if len(self._extra) > limit:
+            return None
+        found = set(self._extra)
+        for text in self._texts(limit + 1):
+            found.add(text)
+            if len(found) > limit:
+                return None
+        return tuple(sorted(found))
+
+    def example(self) -> str | None:
+        """Return a shortest string of the set, None if it is empty."""
+        best = min(self._extra, key=lambda word: (len(word), word), default=None)
+        text = next(self._texts(len(self._missing) + 1), None)
+        if best is None or (text is not None and (len(text), text) < (len(best), best)):
+            return text
+        return best
+
+    def _texts(self, most: int) -> Iterator[str]:
+        """Yield strings of the bands that are not missing, shortest first.
+
+        Args:
+            most: No more are asked for; cost is not much more than theirs.
+        """
+        found = 0
+        for low, high, automaton in self._spans():
+            for text in texts_in_order(automaton, low, high):
+                if text not in self._missing:
+                    yield text
+                    found += 1
+                    if found >= most:
+                        return
+
+    def _spans(self) -> Iterator[tuple[int, int, Automaton]]:
+        """Yield (low, high or -1, automaton) of bands that may hold strings, bounds if needed."""
+        ends = [band.low - 1 for band in self._bands[1:]]
+        for (low, automaton), high in zip(self._bands, [*ends, -1], strict=True):
+            shortest = shortest_text(automaton)
+            if shortest < 0 or 0 <= high < shortest:
+                continue
+            longest = longest_text(automaton)
+            if 0 <= longest < low:
+                continue
+            is_bound = high >= 0 and not 0 <= longest <= high
+            yield low if low > shortest else 0, high if is_bound else -1, automaton
+
+    @property
+    def listed(self) -> frozenset[str] | None:
+        """The strings, where they are kept as a list; else None."""
+        return self._extra if self._bands == _NO_BANDS else None
+
+    @property
+    def exceptions(self) -> frozenset[str]:
+        """Words that are told apart from what automata say of them."""
+        return self._extra | self._missing
+
+    def without_exceptions(self) -> Strings:
+        """Return the set that automata alone describe."""
+        return Strings(self._bands)
+
+    def automaton(self) -> Automaton:
+        """Return the set as one automaton, lengths and words written out.
+
+        Raises:
+            LimitError: It has too many states.
+        """
+        found = nothing()
+        for low, high, automaton in self._spans():
+            bounded = (low, high) != (0, -1)
+            found |= automaton & lengths_between(low, high) if bounded else automaton
+        if self._missing:
+            found -= words_automaton(self._missing)
+        return found | words_automaton(self._extra) if self._extra else found
+
+    def parts(self) -> list[tuple[Edges, int, int]]:
+        """Return automata with numbers of characters whose union is the set.
+
+        Returns:
+            (edges with label 0, fewest characters, most or -1). Where the fewest are not 0, every
+            state of the edges can go on to any number of characters from its shortest on.
+        """
+        spans = list(self._spans())
+        if not spans:
+            return [_words_edges(self._extra)] if self._extra else []
+        if len(spans) == 1 and spans[0][:2] == (0, -1) and (self._extra or self._missing):
+            return [_with_exceptions(spans[0][2], self._extra, self._missing)]
+        found = [_words_edges(self._extra)] if self._extra else []
+        for low, high, automaton in spans:
+            rest = automaton - words_automaton(self._missing) if self._missing else automaton
+            if low and not all_lengths(rest):
+                rest, low = rest & lengths_between(low, -1), 0
+            if not rest.is_empty:
+                found.append((cached_edges(rest), low, high))
+        return found
+
+
+@lru_cache(maxsize=1024)
+def cached_edges(automaton: Automaton) -> Edges:
+    """Return an automaton's edges; known ones again."""
+    return automaton_edges(automaton)
+
+
+def words_automaton(words: Iterable[str]) -> Automaton:
+    """Return the smallest automaton of some words."""
+    return _words_automaton(frozenset(words))
+
+
+@lru_cache(maxsize=256)
+def _words_automaton(words: frozenset[str]) -> Automaton:
+    from cdec.compilers.grammars.automata.words import words_automaton as built
+
+    if not words:
+        return nothing()
+    byte_class, delta, accepts = built(sorted(words))
+    return Automaton(byte_class, delta, accepts)
+
+
+def _words_edges(words: frozenset[str]) -> tuple[Edges, int, int]:
+    spelled = sorted(word.encode() for word in words)
+    return with_words(spelled, np.zeros(len(spelled), np.int32)), 0, -1
+
+
+def _with_exceptions(
+    automaton: Automaton, extra: frozenset[str], missing: frozenset[str]
+) -> tuple[Edges, int, int]:
+    spelled = sorted([*(w.encode() for w in extra), *(w.encode() for w in missing)])
+    out = {word.encode() for word in missing}
+    labels = np.array([-1 if word in out else 0 for word in spelled], np.int32)
+    return with_words(spelled, labels, *ranges_of(automaton)), 0, -1
+
+
+def _is_text(text: str) -> bool:
+    return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
+
+
+def _of_automaton(automaton: Automaton) -> Strings:
+    return _absorbed((Band(0, automaton),))
+
+
+def _absorbed(
+    bands: tuple[Band, ...],
+    extra: frozenset[str] = frozenset(),
+    missing: frozenset[str] = frozenset(),
+) -> Strings:
+    """Make a value; one automaton with few strings becomes words."""
+    if len(bands) == 1:
+        words = _few_words(bands[0].automaton)
+        if words is not None:
+            return Strings(_NO_BANDS, (words - missing) | extra)
+    return Strings(bands, extra, missing)
+
+
+@lru_cache(maxsize=4096)
+def _few_words(automaton: Automaton) -> frozenset[str] | None:
+    """Return the strings of an automaton with few of them."""
+    if longest_text(automaton) < 0 and not automaton.is_empty:
+        return None
+    found: set[str] = set()
+    for text in texts_in_order(automaton, 0, -1):
+        found.add(text)
+        if len(found) > _FEW:
+            return None
+    return frozenset(found)
+
+
+def _pointwise(
+    left: tuple[Band, ...], right: tuple[Band, ...], combine: _Operation
+) -> tuple[Band, ...]:
+    if len(left) == len(right) == 1:
+        return (Band(0, combine(left[0].automaton, right[0].automaton)),)
+    lows = sorted({band.low for band in (*left, *right)})
+    return _normalised(Band(low, combine(_at(left, low), _at(right, low))) for low in lows)
+
+
+def _at(bands: tuple[Band, ...], length: int) -> Automaton:
+    return next(band.automaton for band in reversed(bands) if band.low <= length)
+
+
+def _normalised(bands: Iterable[Band]) -> tuple[Band, ...]:
+    """Leave out empty bands, and cuts between equal automata."""
+    found: list[Band] = []
+    for band in bands:
+        if found and found[-1].low == band.low:
+            found.pop()
+        if not found or found[-1].automaton != band.automaton:
+            found.append(band)
+    return tuple(found)
+
+
+_NO_BANDS = (Band(0, nothing()),)
+Strings.ANY = Strings((Band(0, everything()),))
+Strings.NONE = Strings(_NO_BANDS)
