@@ -128,6 +128,11 @@ class Constraint(ABC):
         return 0
 
     @cached_property
+    def unenforced(self) -> Sequence[Mapping[str, str]]:
+        """What its source demands and its masks leave open: ``path``, ``keyword``, ``reason``."""
+        return ()
+
+    @cached_property
     def reasons(self) -> Mapping[str, str]:
         """Why parameters mean nothing here, by name, for messages."""
         return {}
@@ -198,6 +203,11 @@ class Constraint(ABC):
         """What makes a value of a member's text; None where members are no more than texts."""
         return None
 
+    def carried(self, text: bytes, *, is_member: bool) -> dict[str, object]:
+        """Return the fields that records of a text carry: ``annotations`` of members alone."""
+        said = dict(self.annotations(text)) if is_member else {}
+        return said | ({"unenforced": list(self.unenforced)} if self.unenforced else {})
+
     def candidates(self, texts_or_ids: Sequence[str]) -> Constraint:
         """Return the constraint of these members alone.
 
@@ -256,13 +266,13 @@ class Constraint(ABC):
             shown: How many continuations a refusal lists.
 
         Yields:
-            JSON-ready: ``text`` and ``valid``, with the ``annotations`` of a member; else ``byte``
+            JSON-ready: ``text`` and ``valid``, with what is ``carried`` by a member; else ``byte``
             (the first at which no member goes on, from 0), ``allowed`` (what could have stood
             there), ``allowed_count`` and ``may_end``. Kinds may add to it.
         """
         for session, text in self._with_sessions(texts):
             refusal = self._refusal(session, text, shown)
-            said = self.annotations(text) if refusal is None else refusal
+            said = self.carried(text, is_member=True) if refusal is None else refusal
             yield {"text": text.decode("utf-8", "replace"), "valid": refusal is None, **said}
 
     def token_verdicts(
@@ -278,7 +288,8 @@ class Constraint(ABC):
             refusal = first_refused_token(session, self.vocabulary, row)
             if refusal is None:
                 text = self.member_text(row)
-                said = {"text": text.decode("utf-8", "replace"), **self.annotations(text)}
+                shown_text = text.decode("utf-8", "replace")
+                said = {"text": shown_text, **self.carried(text, is_member=True)}
             else:
                 said = self._token_refusal(session, refusal, shown)
             yield {"token_ids": list(row), "valid": refusal is None, **said}

@@ -76,6 +76,11 @@ class WrappedConstraint(Constraint):
         return self.inner.denied_unknown
 
     @cached_property
+    def unenforced(self) -> Sequence[Mapping[str, str]]:
+        """What the masks of the constraint within leave open."""
+        return self.inner.unenforced
+
+    @cached_property
     def reasons(self) -> Mapping[str, str]:
         """Why parameters mean nothing to the constraint within."""
         return self.inner.reasons

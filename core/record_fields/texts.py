@@ -69,6 +69,13 @@ TEXTS: tuple[RecordField, ...] = (
         (SAMPLE, SCORE, CHECK),
     ),
     RecordField(
+        "unenforced",
+        "objects",
+        "JSON Schemas compiled with `lenient`: what masks leave open: the `path` of a keyword, the "
+        "`keyword`, and the `reason`; `valid` holds the text to it all the same.",
+        (SAMPLE, SCORE, CHECK),
+    ),
+    RecordField(
         "logprob",
         LOG,
         "Log P: the model's own log probability of the tokens and of ending there, without any "
@@ -109,8 +116,9 @@ TEXTS: tuple[RecordField, ...] = (
         "valid",
         "boolean",
         "Whether the finished text satisfies the constraint, decided by a second, independent path "
-        "(a look-up of the text, or lark's parser; `cdec check` follows a grammar's own tables). "
-        "Null where that check ran out of time or memory, or there is no text.",
+        "(a look-up of the text, lark's parser, the jsonschema package; `cdec check` follows the "
+        "artifact's own tables). Null where that check ran out of time or memory, or there is no "
+        "text.",
         (SAMPLE, SCORE, CHECK),
     ),
     RecordField(

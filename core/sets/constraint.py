@@ -211,6 +211,11 @@ class SetConstraint(StoredConstraint):
         smaller.denied_unknown = unknown
         return smaller
 
+    @cached_property
+    def unenforced(self) -> Sequence[Mapping[str, str]]:
+        """What the masks of the constraints that chose the rows left open."""
+        return tuple(item for other in self.others for item in other.unenforced)
+
     def restricted_to(
         self, other: Constraint, *, max_steps: int, max_states: int
     ) -> SetConstraint | None:

@@ -101,7 +101,7 @@ def read(
     return Reading(
         shown.decode("utf-8", "replace") if text is None else text,
         valid,
-        constraint.annotations(member) if member is not None and valid else {},
+        constraint.carried(member or b"", is_member=bool(valid)),
     )
 
 

@@ -181,8 +181,7 @@ class _Texts:
             # A text that was cut, or got stuck, took no end event: it is no member.
             valid = constraint.accepts(member) if is_complete and member is not None else False
             text = member if member is not None and (is_led or valid) else constraint.begun + text
-            if valid:
-                annotations = constraint.annotations(text)
+            annotations = constraint.carried(text, is_member=bool(valid))
         return _Finished(text.decode("utf-8", errors="replace"), token_ids, valid, annotations)
 
 

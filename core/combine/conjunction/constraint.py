@@ -118,6 +118,11 @@ class ConjunctionConstraint(Constraint):
         return self._shown.frames
 
     @cached_property
+    def unenforced(self) -> Sequence[Mapping[str, str]]:
+        """What the masks of either side leave open."""
+        return (*self.first.unenforced, *self.second.unenforced)
+
+    @cached_property
     def denied_unknown(self) -> int:
         """How many denied texts the side that shows texts does not hold."""
         return self._shown.denied_unknown
