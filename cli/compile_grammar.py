@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
+from cdec.cli.compiling.grammar_record import recorded_grammar
 from cdec.cli.compiling.grammar_source import GrammarSource, read_source
 from cdec.cli.compiling.in_child import Job, compile_one
-from cdec.cli.compiling.made_from import counts_of, hash_of, object_of
+from cdec.cli.compiling.made_from import hash_of
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import Declared
 from cdec.cli.frame.summaries.grammars import grammar_rows
@@ -23,7 +24,6 @@ from cdec.core.errors import InputMissingError
 
 if TYPE_CHECKING:
     from cdec.compilers import GrammarOptions
-    from cdec.core.artifacts.read import ArtifactFile
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -118,7 +118,7 @@ def execute(options: Options, run: Run) -> int:
         output=output_path(source, options.output),
         compiled_with=grammar_options,
         decided_by=_deciding(grammar_options),
-        recorded=_recorded,
+        recorded=recorded_grammar,
         rows=grammar_rows,
     )
     return compile_one(job, options, run)
@@ -153,21 +153,6 @@ def _deciding(options: GrammarOptions) -> dict[str, object]:
         texts = ((str(file), file.read_bytes()) for file in files if file.is_file())
         values["allow_imports"] = hash_of(itertools.chain.from_iterable(texts))
     return values
-
-
-def _recorded(file: ArtifactFile) -> dict[str, object]:
-    """Return the summary of an artifact that is there, in the words of a report."""
-    options = object_of(file, "cdec.options")
-    return {
-        **{name: options.get(name) for name in ("lexer", "lexer_reason", "start", "dialect")},
-        "sound": file.metadata.get("cdec.sound") == "1",
-        "sound_reason": file.metadata.get("cdec.sound_reason", ""),
-        "blanks": options.get("blanks", ""),
-        "max_whitespace": options.get("max_whitespace"),
-        "precompute": options.get("precompute", 0),
-        "indenter": options.get("indenter"),
-        **counts_of(file),
-    }
 
 
 def output_path(source: GrammarSource, output: Path | None) -> Path:

@@ -39,7 +39,7 @@ def execute(options: Options, run: Run) -> int:
       cdec demo
       cdec demo --prompts 50 -n 16 --json
     """
-    from cdec.cli.demonstration import NEXT, demonstrate
+    from cdec.cli.tour.demonstration import NEXT, demonstrate
 
     result = demonstrate(run, prompts=options.prompts, n=options.n, seed=options.seed)
     if options.json:

@@ -21,6 +21,8 @@ if TYPE_CHECKING:
     from cdec.compilers.grammars.constraint import grammar_constraint as grammar_constraint
     from cdec.compilers.grammars.definition import GrammarLimits as GrammarLimits
     from cdec.compilers.grammars.options import GrammarOptions as GrammarOptions
+    from cdec.compilers.grammars.patterns import compile_regex as compile_regex
+    from cdec.compilers.grammars.patterns import regex_constraint as regex_constraint
     from cdec.compilers.grammars.report import GrammarReport as GrammarReport
     from cdec.compilers.sets.compile import compile_set as compile_set
     from cdec.compilers.sets.compile import compile_token_set as compile_token_set
@@ -40,9 +42,11 @@ __all__ = [
     "SourceCache",
     "compile_grammar",
     "compile_in_child",
+    "compile_regex",
     "compile_set",
     "compile_token_set",
     "grammar_constraint",
+    "regex_constraint",
     "set_constraint",
     "verify_artifact",
 ]
@@ -60,6 +64,8 @@ __getattr__ = exports(
         "SetReport": "sets.report",
         "verify_artifact": "verify",
         "compile_grammar": "grammars.compile",
+        "compile_regex": "grammars.patterns",
+        "regex_constraint": "grammars.patterns",
         "compile_in_child": "child.compiler",
         "compile_set": "sets.compile",
         "compile_token_set": "sets.compile",

@@ -54,7 +54,7 @@ def read_source(name: str, max_bytes: int) -> GrammarSource:
     dialect: Dialect = "ebnf" if path.name.endswith(_EBNF_ENDINGS) else "auto"
     if plain.endswith(_EBNF_ENDINGS):
         dialect = "ebnf"
-    data = _read(name if name == "-" else path, max_bytes)
+    data = read_data(name if name == "-" else path, max_bytes)
     _refuse_json(name, data)
     return GrammarSource(
         "stdin" if name == "-" else name,
@@ -111,7 +111,16 @@ def _located(name: str) -> tuple[Path, Path, str | None]:
     )
 
 
-def _read(source: str | Path, max_bytes: int) -> bytes:
+def read_data(source: str | Path, max_bytes: int) -> bytes:
+    """Read a source to its end.
+
+    Args:
+        source: A path, or ``-`` for stdin.
+        max_bytes: Limit on the text, after decompression.
+
+    Raises:
+        CdecError: It cannot be read, or is longer than the limit.
+    """
     from cdec.data.input.source import (
         ENTITY_LIMITS,
         SourceStats,

@@ -35,6 +35,9 @@ COMMANDS: dict[str, Command] = {
     "compile-grammar": Command(
         "cdec.cli.compile_grammar", "Compile a grammar into an artifact.", _COMPILE
     ),
+    "compile-regex": Command(
+        "cdec.cli.compile_regex", "Compile a regular expression into an artifact.", _COMPILE
+    ),
     "sample": Command(
         "cdec.cli.sample", "Draw samples that satisfy a constraint, as JSON lines.", _DRAW
     ),

@@ -59,6 +59,7 @@ class RecordSources:
         """
         from cdec.compilers.child.cache import CacheLimits
         from cdec.compilers.grammars.options import GrammarOptions
+        from cdec.compilers.grammars.patterns import regex_options
 
         options = options or RecordSourceOptions()
         size = shared.parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1
@@ -68,4 +69,6 @@ class RecordSources:
             precompute=0,
             name="field 'grammar'",
         )
-        return cls({"grammar": grammars}, CacheLimits(options.grammar_cache, size))
+        patterns = regex_options(limits=options.grammar_limits, name="field 'regex'", precompute=0)
+        sources = {"grammar": grammars, "regex": patterns}
+        return cls(sources, CacheLimits(options.grammar_cache, size))

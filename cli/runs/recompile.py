@@ -63,11 +63,15 @@ def _grammar(path: Path, described: Mapping[str, Any]) -> str:
 
     options = described["options"]
     name = _named(described)
+    kept = shlex.join(["cdec", "inspect", str(path), "--json"])
+    if options["dialect"] == "regex":
+        is_there = name is not None and Path(name).is_file()
+        words = ["cdec", "compile-regex", "--file", str(name) if is_there else "-"]
+        return shlex.join(words) if is_there else f"{kept} | jq -r .grammar | {shlex.join(words)}"
     is_there = name is not None and (name in grammar_names() or Path(name).is_file())
     words = ["cdec", "compile-grammar", str(name) if is_there else "-"]
     words += ["--format", options["dialect"]] if not is_there else []
     words += ["--start", options["start"], "--lexer", options["lexer"]]
-    kept = shlex.join(["cdec", "inspect", str(path), "--json"])
     return shlex.join(words) if is_there else f"{kept} | jq -r .grammar | {shlex.join(words)}"
 
 

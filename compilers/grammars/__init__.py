@@ -1,11 +1,12 @@
 """The compiler of grammars: text -> Grammar -> scanner, parse tables, subterminal trees -> file.
 
 Read ``compile`` first: its ``build_grammar`` calls the stages in order. ``source`` reads a text in
-the dialect that ``options`` names (rooms ``lark`` and ``ebnf``) into a ``definition.Grammar``;
-``analysis`` removes rules that no text can use (``graphs``, ``nullable``); ``parser_choice`` builds
+the dialect that ``options`` names (rooms ``lark``, ``ebnf`` and ``regex``) into a
+``definition.Grammar``; ``analysis`` removes rules that no text can use; ``parser_choice`` builds
 the automata of terminals (``automata``, over ``states``) and the tables (``parser``); then
 ``scanner``, ``indentation``, ``soundness`` and ``trees``; ``assemble`` lays out the columns and
-``report`` says what was done. ``source_kind`` tells ``compilers.child``, which runs all of it in a
-process with limits. Only ``core`` and ``compilers.child`` are imported from outside, and other
-folders import ``compile``, ``options``, ``definition`` and ``report``.
+``report`` says what was done. ``patterns`` is the entry of regular expressions. ``source_kind``
+tells ``compilers.child``, which runs all of it in a process with limits. Only ``core`` and
+``compilers.child`` are imported from outside, and other folders import ``compile``, ``patterns``,
+``options``, ``definition`` and ``report``.
 """

@@ -30,6 +30,7 @@ from cdec.compilers.grammars.options import (
 from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.compilers.grammars.parser_choice import ParserChoice, choose_parser
 from cdec.compilers.grammars.precompute import precompute_masks
+from cdec.compilers.grammars.regex.texts import require_texts
 from cdec.compilers.grammars.report import PHASES, GrammarReport
 from cdec.compilers.grammars.scanner.build import build_scanner
 from cdec.compilers.grammars.scanner.contexts import find_contexts
@@ -193,7 +194,8 @@ def _build(
         grammar, lexing = parser.grammar, parser.lexer != "dynamic"
         own = parser.automata[: len(parser.written.terminals)]
         require_spellable(parser.written, own, vocabulary)
-    report.describe(grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices))
+    texts = require_texts(parser.written, own)
+    report.describe(grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices, *texts))
     report.bound(blanks, options.max_whitespace)
     report.indenter = options.indenter
     laid = _parts(parser, vocabulary, limits, report, clock)
@@ -225,7 +227,7 @@ def _build(
     report.counts = count_parts(grammar, made.tables, arrays)
     report.precompute = options.precompute
     metadata = grammar_metadata(made.grammar, made.tables, vocabulary, report, source=options.name)
-    if not lexing:
+    if not lexing and grammar.dialect != "regex":
         metadata["cdec.characters"] = character_grammar(parser.written)
     elif grammar.plain:
         metadata["cdec.plain"] = grammar.plain

@@ -18,26 +18,10 @@ def decode_source(text: bytes | str, limits: GrammarLimits) -> str:
         The text.
 
     Raises:
-        EncodingError: Bytes that are no UTF-8, a lone surrogate in a string.
         GrammarSyntaxError: A NUL byte.
-        LimitError: More bytes than ``max_grammar_bytes``.
+        EncodingError, LimitError: As ``decode_text``.
     """
-    if len(text) > limits.max_grammar_bytes:
-        raise _too_long(len(text), limits)
-    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
-    if len(data) > limits.max_grammar_bytes:
-        raise _too_long(len(data), limits)
-    try:
-        source = data.decode("utf-8")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise EncodingError(
-            f"line {line}: byte {error.start + 1} of the grammar is not valid UTF-8",
-            hint="save the grammar as UTF-8",
-            line=line,
-            byte_offset=error.start + 1,
-        ) from None
-    source = source.removeprefix("\ufeff").replace("\r\n", "\n")
+    source = decode_text(text, limits).removeprefix("\ufeff").replace("\r\n", "\n")
     zero = source.find("\0")
     if zero >= 0:
         line = source.count("\n", 0, zero) + 1
@@ -49,6 +33,37 @@ def decode_source(text: bytes | str, limits: GrammarLimits) -> str:
             column=column,
         )
     return source
+
+
+def decode_text(text: bytes | str, limits: GrammarLimits) -> str:
+    """Return a text as it is.
+
+    Args:
+        text: The source.
+        limits: Limits.
+
+    Returns:
+        The text.
+
+    Raises:
+        EncodingError: Bytes that are no UTF-8, a lone surrogate in a string.
+        LimitError: More bytes than ``max_grammar_bytes``.
+    """
+    if len(text) > limits.max_grammar_bytes:
+        raise _too_long(len(text), limits)
+    data = text if isinstance(text, bytes) else text.encode("utf-8", "surrogatepass")
+    if len(data) > limits.max_grammar_bytes:
+        raise _too_long(len(data), limits)
+    try:
+        return data.decode("utf-8")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise EncodingError(
+            f"line {line}: byte {error.start + 1} of the grammar is not valid UTF-8",
+            hint="save the grammar as UTF-8",
+            line=line,
+            byte_offset=error.start + 1,
+        ) from None
 
 
 def _too_long(size: int, limits: GrammarLimits) -> LimitError:

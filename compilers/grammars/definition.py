@@ -30,6 +30,8 @@ class Terminal:
         line, column: Where it is defined, from 1; 0 where unknown.
         words: Of a long list of literals that compete as one; ``value`` is then the regular
             expression of them, and ``is_string`` says that each could be a keyword.
+        is_whole: It is all of a text: anchors hold at its ends, and its texts are those of
+            ``re.fullmatch``, whatever order ``re`` tries them in.
     """
 
     name: str
@@ -41,6 +43,7 @@ class Terminal:
     line: int = 0
     column: int = 0
     words: tuple[str, ...] = ()
+    is_whole: bool = False
 
     @property
     def literals(self) -> tuple[str, ...]:
@@ -79,7 +82,7 @@ class Grammar:
             that rules over their parts stand for, which compete nowhere.
         alone: Ignored terminals that never follow themselves at once.
         source: The text it was read from, imports resolved as far as the dialect needs.
-        dialect: ``lark`` or ``ebnf``.
+        dialect: ``lark``, ``ebnf`` or ``regex``.
         notices: Warnings for the user.
         plain: The same grammar as Lark can load it, where Lark would write too many alternatives
             of ``source`` out; else "".

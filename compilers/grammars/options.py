@@ -16,6 +16,9 @@ from cdec.core.grammars.blanks import MAX_RUN
 from cdec.core.grammars.indenter import Indenter
 
 Dialect: TypeAlias = Literal["auto", "lark", "ebnf", "gbnf"]
+SourceFormat: TypeAlias = Dialect | Literal["regex"]
+"""What a source may be: a regular expression is no dialect, and has an entry of its own."""
+_FORMATS = (*get_args(Dialect), "regex")
 
 MAX_WHITESPACE = 8
 """Longest run of ignored blanks unless another is asked for."""
@@ -35,7 +38,7 @@ class GrammarOptions(SourceOptions[GrammarReport]):
         start: Name of the start rule; None: what the dialect says.
         lexer: None: ``contextual`` where LALR(1) tables lose no text, else ``dynamic``, with a
             notice.
-        format: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
+        format: ``lark``, ``ebnf`` or ``gbnf`` (read alike), ``regex``; ``auto`` is ``lark``.
         limits: What compiling may cost.
         allow_imports: Folder from which Lark files may be imported, besides lark's own.
         name: Name of the source, recorded and shown, never opened.
@@ -56,7 +59,7 @@ class GrammarOptions(SourceOptions[GrammarReport]):
 
     start: str | None = None
     lexer: Lexer | None = None
-    format: Dialect = "auto"
+    format: SourceFormat = "auto"
     limits: GrammarLimits = field(default_factory=GrammarLimits)
     allow_imports: Path | None = None
     name: str = UNNAMED
@@ -81,7 +84,7 @@ class GrammarOptions(SourceOptions[GrammarReport]):
             _require_lexing(self.lexer, self.format)
         for what, value, choices in (
             ("lexer", self.lexer, (None, *LEXERS)),
-            ("format", self.format, get_args(Dialect)),
+            ("format", self.format, _FORMATS),
         ):
             if value not in choices:
                 known = ", ".join(filter(None, choices))
@@ -121,9 +124,9 @@ class GrammarOptions(SourceOptions[GrammarReport]):
         return dataclasses.replace(self, format="ebnf" if is_ebnf else "lark")
 
 
-def _require_lexing(lexer: Lexer | None, dialect: Dialect) -> None:
+def _require_lexing(lexer: Lexer | None, dialect: SourceFormat) -> None:
     """Refuse an indenter where there is no lexer whose tokens it could read."""
-    if lexer == "dynamic" or dialect in ("ebnf", "gbnf"):
+    if lexer == "dynamic" or dialect in ("ebnf", "gbnf", "regex"):
         where = "`lexer` dynamic" if lexer == "dynamic" else f"`format` {dialect}"
         raise UsageError(
             f"`indenter` reads what a lexer cut, and {where} has none",

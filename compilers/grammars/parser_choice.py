@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdec.compilers.grammars.analysis import analyse
+from cdec.compilers.grammars.analysis.analyse import analyse
 from cdec.compilers.grammars.automata.counting import Counting
 from cdec.compilers.grammars.automata.pattern_checks import ends_early
 from cdec.compilers.grammars.automata.surroundings import open_terminal
@@ -167,6 +167,8 @@ def _lalr(
         automata += [_lexed(terminal, costs, True) for terminal in added]
         grammar, tables = copied, build_tables(copied, generalised=False, limits=costs.limits)
     reason = "the grammar is LALR(1)" if lexer is None else ASKED_FOR
+    if grammar.dialect == "regex":
+        reason = "the text is one terminal"
     notices: tuple[Notice, ...] = ()
     if tables.resolved:
         notices = (_shift_notice(grammar, tables, lost),)
@@ -249,6 +251,9 @@ def _too_large(grammar: Grammar, error: LimitError, costs: Costs) -> ParserChoic
         "terminals counts (`lexer` dynamic)",
         dict(error.details),
     )
+    if grammar.dialect == "regex":
+        told = f"{error.message}, so texts are read in two parts, which takes longer"
+        notice = Notice("W_LARGE_AUTOMATON", told, dict(error.details))
     try:
         return _generalised(grammar, "a terminal is too large for a lexer", costs, (notice,))
     except LimitError:
@@ -269,9 +274,9 @@ def _compiled(terminal: Terminal, prioritised: bool, costs: Costs) -> ByteAutoma
 
 
 def _lexed(terminal: Terminal, costs: Costs, competes: bool) -> ByteAutomaton:
-    automaton = _compiled(terminal, True, costs)
+    automaton = _compiled(terminal, not terminal.is_whole, costs)
     if automaton.accepting[0]:
-        if not competes:
+        if terminal.is_whole or not competes:
             return without_empty(automaton)
         raise _empty_terminal(terminal, "the empty text")
     return automaton

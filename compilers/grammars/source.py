@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from cdec.compilers.grammars.decoding import decode_source
+from cdec.compilers.grammars.decoding import decode_source, decode_text
 from cdec.compilers.grammars.definition import Grammar
 from cdec.compilers.grammars.ebnf.read import read_ebnf
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.options import UNNAMED, GrammarOptions
+from cdec.compilers.grammars.regex.read import read_regex
 from cdec.core.errors import CdecError
 from cdec.core.grammars.indenter import Indenter
 
@@ -30,6 +31,8 @@ def read_grammar(text: bytes | str, options: GrammarOptions = GrammarOptions()) 
     """
     start, limits = options.start, options.limits
     try:
+        if options.format == "regex":
+            return read_regex(decode_text(text, limits), limits)
         source = decode_source(text, limits)
         if options.format in ("ebnf", "gbnf"):
             grammar = read_ebnf(source, start=start, limits=limits)

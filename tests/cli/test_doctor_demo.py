@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from cdec.cli import doctor
-from cdec.cli.answers import five_answers
-from cdec.cli.demonstration import NEXT, shipped_questions
+from cdec.cli.tour.answers import five_answers
+from cdec.cli.tour.demonstration import NEXT, shipped_questions
 
 from .conftest import Runner
 

@@ -32,6 +32,20 @@ def grammar_rows(report: GrammarReport) -> list[tuple[str, str]]:
     ]
 
 
+def regex_rows(report: GrammarReport) -> list[tuple[str, str]]:
+    """Return the report of a regular expression as names and values of a table."""
+    counts = report.counts
+    phases = ", ".join(f"{phase} {value:.2f}" for phase, value in report.seconds.items())
+    return [
+        ("artifact", str(report.path)),
+        ("states", f"{counts['scanner_states']:,}, {counts['byte_classes']:,} classes of bytes"),
+        ("sound", shown_soundness(is_sound=report.is_sound, reason=report.sound_reason)),
+        ("token groups", f"{counts['groups']:,}"),
+        ("size", shown_bytes(report.bytes)),
+        ("seconds", phases),
+    ]
+
+
 def shown_whitespace(most: int | None) -> str:
     """Return the bound on ignored blanks as one phrase."""
     if most is None:

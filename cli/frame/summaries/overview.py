@@ -13,6 +13,8 @@ from cdec.cli.frame.tables import shown_bytes
 
 Rows = list[tuple[str, str]]
 _EMBEDDED = "embedded"
+_SHOWN = 60
+"""Characters of a pattern."""
 _LEFT_OUT = ("duplicates", "skipped", "blank", "denied")
 
 
@@ -61,12 +63,20 @@ def _set(described: Mapping[str, Any]) -> tuple[str, Rows]:
 def _grammar(described: Mapping[str, Any]) -> tuple[str, Rows]:
     counts, options = _part(described, "counts"), _part(described, "options")
     reason = str(described.get("sound_reason", ""))
+    sound = ("sound", shown_soundness(is_sound=bool(described.get("sound")), reason=reason))
+    if options.get("dialect") == "regex":
+        rows = [("states", _count(counts, "scanner_states")), sound]
+        return f"the regular expression {_shortened(described['grammar'])}", rows
     return f"a grammar of {_count(counts, 'rules')} rules", [
         ("terminals", f"{_count(counts, 'terminals')}, {_count(counts, 'ignored')} ignored"),
         ("start rule", str(options.get("start", "?"))),
         ("lexer", f"{options.get('lexer', '?')}: {options.get('lexer_reason', '')}"),
-        ("sound", shown_soundness(is_sound=bool(described.get("sound")), reason=reason)),
+        sound,
     ]
+
+
+def _shortened(pattern: str) -> str:
+    return pattern if len(pattern) <= _SHOWN else pattern[:_SHOWN] + "..."
 
 
 def _unknown(described: Mapping[str, Any]) -> tuple[str, Rows]:

@@ -24,6 +24,8 @@ START_OF_TEXT = MAX_CODE_POINT + 2
 _END: Ranges = ((END_OF_TEXT, END_OF_TEXT),)
 _START: Ranges = ((START_OF_TEXT, START_OF_TEXT),)
 _NEWLINE: Ranges = ((10, 10),)
+_BEGINNINGS = (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING)
+_ENDS = (sre.AT_END, sre.AT_END_STRING)
 
 Choice: TypeAlias = tuple[tuple[bool, tuple[Ranges, ...]], ...]
 """What must all hold: whether it looks ahead, and the characters there."""
@@ -41,6 +43,36 @@ class Look(NamedTuple):
     body: int
     is_ahead: bool
     is_negative: bool
+
+
+def without_outer_anchors(tree: Any) -> Any:
+    r"""Leave out ``^ \A`` where a pattern begins, and ``$ \Z`` where it ends.
+
+    Of a pattern that is all of a text they say nothing. Those in alternatives and groups at the
+    pattern's ends are found as well.
+
+    Args:
+        tree: A pattern as ``re``'s parser reads it; it is changed.
+
+    Returns:
+        The same. Cost: linear in the items at the ends.
+    """
+    for last, anchors in ((False, _BEGINNINGS), (True, _ENDS)):
+        pending = [tree]
+        while pending:
+            items = pending.pop().data
+            while items and items[-1 if last else 0][0] is sre.AT:
+                if items[-1 if last else 0][1] not in anchors:
+                    break
+                del items[-1 if last else 0]
+            if not items:
+                continue
+            op, value = items[-1 if last else 0]
+            if op is sre.SUBPATTERN:
+                pending.append(value[-1])
+            elif op is sre.BRANCH:
+                pending += value[1]
+    return tree
 
 
 def looks_within(goes: Sequence[Sequence[int]], looks: Collection[int], body: int) -> bool:

@@ -42,7 +42,7 @@ def halves(terminal: Terminal, limits: GrammarLimits) -> tuple[Half, Half] | Non
     for left, right in reversed(list(_cuts(terminal.pattern))):
         found: list[Half] = []
         for pattern in (left, right):
-            part = replace(terminal, pattern=pattern, value=pattern)
+            part = replace(terminal, pattern=pattern, value=pattern, is_whole=False)
             try:
                 automaton = compile_terminal(part, prioritised=False, limits=bounded)
             except LimitError:

@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import re
+import warnings
 from re import _constants, _parser
 from typing import Any, NamedTuple
 
+from cdec.compilers.grammars.automata.deep_calls import deep_calls
+from cdec.compilers.grammars.automata.naming import place, where
+from cdec.compilers.grammars.automata.refusals import class_of_others, nesting_error
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
+from cdec.core.grammars.errors import RegexSyntaxError
 
 _FEATURES: dict[object, str] = {
     _constants.GROUPREF: "back-reference",
@@ -13,7 +19,8 @@ _FEATURES: dict[object, str] = {
     _constants.ATOMIC_GROUP: "atomic group",
     _constants.POSSESSIVE_REPEAT: "possessive quantifier",
 }
-_LOOKS = (_constants.ASSERT, _constants.ASSERT_NOT, _constants.AT, _constants.FAILURE)
+_LOOK_AROUND = (_constants.ASSERT, _constants.ASSERT_NOT)
+_LOOKS = (*_LOOK_AROUND, _constants.AT, _constants.FAILURE)
 _REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT)
 
 
@@ -26,6 +33,7 @@ class PatternFacts(NamedTuple):
         is_unbounded: It matches texts of any length.
         is_nullable: It matches the empty text.
         is_lazy: Some quantifier prefers fewer repetitions.
+        looks_aside: It has look-ahead or look-behind; anchors are none.
     """
 
     features: tuple[str, ...]
@@ -33,6 +41,44 @@ class PatternFacts(NamedTuple):
     is_unbounded: bool
     is_nullable: bool
     is_lazy: bool
+    looks_aside: bool
+
+
+def parse_pattern(terminal: Terminal, limits: GrammarLimits) -> Any:
+    """Return the pattern of ``terminal`` as ``re``'s own parser reads it.
+
+    Args:
+        terminal: Its ``pattern`` is read.
+        limits: max_nesting holds.
+
+    Raises:
+        RegexSyntaxError: ``re`` refuses the pattern; ``position`` in characters, where known.
+        RegexUnsupportedError: It names a class by a property of Unicode.
+        LimitError: Brackets nest too deep.
+    """
+    _check_nesting(terminal, limits)
+    try:
+        with warnings.catch_warnings(), deep_calls(limits.max_nesting):
+            warnings.simplefilter("ignore")
+            return _parser.parse(terminal.pattern)
+    except (re.error, OverflowError, ValueError) as error:
+        found = error.pos if isinstance(error, re.error) else None
+        if str(error).lower().startswith(r"bad escape \p"):
+            raise class_of_others(terminal) from None
+        raise RegexSyntaxError(
+            f"{where(terminal)} is no regular expression: {error}",
+            hint="write it in the syntax of Python's re module",
+            **place(terminal),
+            **({} if found is None else {"position": found}),
+        ) from None
+    except RecursionError:
+        raise nesting_error(terminal, limits) from None
+
+
+def _check_nesting(terminal: Terminal, limits: GrammarLimits) -> None:
+    """Refuse brackets too deep for the recursive parser of ``re``; a cheap upper bound."""
+    if bracket_depth(terminal.pattern) > limits.max_nesting:
+        raise nesting_error(terminal, limits)
 
 
 def examine(pattern: str) -> PatternFacts:
@@ -49,10 +95,14 @@ def examine(pattern: str) -> PatternFacts:
         OverflowError: A count that ``re`` cannot hold.
         RecursionError: Brackets nested deeper than ``re`` can follow.
     """
-    parsed = _parser.parse(pattern)
+    return facts_of(_parser.parse(pattern))
+
+
+def facts_of(parsed: Any) -> PatternFacts:
+    """Return the facts of a pattern that ``re`` has parsed; cost: linear."""
     features: list[str] = []
     largest = 0
-    is_lazy = False
+    is_lazy = looks_aside = False
     pending: list[Any] = [parsed]
     while pending:
         for op, value in pending.pop().data:
@@ -62,10 +112,12 @@ def examine(pattern: str) -> PatternFacts:
                 counts = [count for count in value[:2] if count is not _constants.MAXREPEAT]
                 largest = max(largest, *counts)
             is_lazy |= op is _constants.MIN_REPEAT and value[0] != value[1]
+            looks_aside |= op in _LOOK_AROUND
             pending += _parts(op, value)
     shortest, longest = parsed.getwidth()
     is_unbounded = longest >= _constants.MAXREPEAT
-    return PatternFacts(tuple(features), largest, is_unbounded, shortest == 0, is_lazy)
+    is_nullable = shortest == 0
+    return PatternFacts(tuple(features), largest, is_unbounded, is_nullable, is_lazy, looks_aside)
 
 
 def ends_early(terminal: Terminal) -> bool:
@@ -77,7 +129,7 @@ def ends_early(terminal: Terminal) -> bool:
     Args:
         terminal: With a pattern that ``re`` reads. Cost: linear in it.
     """
-    if terminal.is_string or terminal.words or "?" not in terminal.pattern:
+    if terminal.is_string or terminal.words or terminal.is_whole or "?" not in terminal.pattern:
         return False
     return examine(terminal.pattern).is_lazy
 
@@ -91,6 +143,37 @@ def looks_around(parsed: Any) -> bool:
                 return True
             pending += _parts(op, value)
     return False
+
+
+def matches_empty(parsed: Any) -> bool:
+    """Say whether the empty text matches a pattern that ``re`` has parsed, without look-around.
+
+    Cost: linear in the pattern, whatever its counts, and one Python call within another for each
+    bracket within another.
+    """
+    for op, value in parsed.data:
+        if op is _constants.SUBPATTERN:
+            is_empty = matches_empty(value[-1])
+        elif op is _constants.BRANCH:
+            is_empty = False
+            for branch in value[1]:
+                is_empty = is_empty or matches_empty(branch)
+        elif op in _REPEATS:
+            is_empty = value[0] == 0 or matches_empty(value[2])
+        elif op is _constants.AT:
+            is_empty = _holds_in_empty(value)
+        else:
+            is_empty = False
+        if not is_empty:
+            return False
+    return True
+
+
+def _holds_in_empty(anchor: object) -> bool:
+    if anchor is _constants.AT_NON_BOUNDARY:
+        # subtle: versions of Python differ in whether the empty text has a place within no word.
+        return re.search(r"\B", "") is not None
+    return anchor is not _constants.AT_BOUNDARY
 
 
 def largest_count(parsed: Any) -> int:

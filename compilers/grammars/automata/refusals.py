@@ -71,3 +71,14 @@ def unsupported(terminal: Terminal, op: Any) -> RegexUnsupportedError:
         feature=feature,
         **place(terminal),
     )
+
+
+def class_of_others(terminal: Terminal) -> RegexUnsupportedError:
+    r"""Return the error of ``\p{...}``, which other engines know."""
+    return RegexUnsupportedError(
+        rf"{where(terminal)} has \p{{...}}, a property of Unicode, which is none of re's classes",
+        hint=r"write it with re's own classes and ranges: [^\W\d_] are letters, \w letters, digits "
+        "and _, of any script",
+        feature=r"\p",
+        **place(terminal),
+    )

@@ -12,27 +12,26 @@ from __future__ import annotations
 
 import re
 import re._constants as sre  # type: ignore[import-not-found]
-import re._parser as sre_parser  # type: ignore[import-not-found]
-import warnings
 from collections.abc import Generator
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdec.compilers.grammars.automata.anchors import Look, choices_of, looks_within
+from cdec.compilers.grammars.automata.anchors import (
+    Look,
+    choices_of,
+    looks_within,
+    without_outer_anchors,
+)
 from cdec.compilers.grammars.automata.charsets import Ranges, charset
 from cdec.compilers.grammars.automata.counting import Counted, Counting
-from cdec.compilers.grammars.automata.deep_calls import deep_calls
-from cdec.compilers.grammars.automata.naming import place, where
-from cdec.compilers.grammars.automata.pattern_checks import bracket_depth, looks_around
+from cdec.compilers.grammars.automata.pattern_checks import looks_around, parse_pattern
 from cdec.compilers.grammars.automata.refusals import (
     NESTED_LOOK,
-    nesting_error,
     too_many_copies,
     too_much_written_out,
     unsupported,
 )
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
-from cdec.core.grammars.errors import RegexSyntaxError
 
 MATCH = 0
 """The node of a thread that has matched."""
@@ -86,28 +85,12 @@ def parse_program(
         RegexUnsupportedError: It is not regular.
         LimitError: It passes a limit.
     """
-    _check_nesting(terminal, limits)
-    try:
-        with warnings.catch_warnings(), deep_calls(limits.max_nesting):
-            warnings.simplefilter("ignore")
-            tree = sre_parser.parse(terminal.pattern)
-    except (re.error, OverflowError, ValueError) as error:
-        raise RegexSyntaxError(
-            f"{where(terminal)} is no regular expression: {error}",
-            hint="write it in the syntax of Python's re module",
-            **place(terminal),
-        ) from None
-    except RecursionError:
-        raise nesting_error(terminal, limits) from None
+    tree = parse_pattern(terminal, limits)
+    if terminal.is_whole:
+        tree = without_outer_anchors(tree)
     if counting is not None and looks_around(tree):
         counting = None
     return _Builder(terminal, limits, counting).run(tree, int(tree.state.flags))
-
-
-def _check_nesting(terminal: Terminal, limits: GrammarLimits) -> None:
-    """Refuse brackets too deep for the recursive parser of ``re``; a cheap upper bound."""
-    if bracket_depth(terminal.pattern) > limits.max_nesting:
-        raise nesting_error(terminal, limits)
 
 
 class _Builder:

@@ -34,7 +34,8 @@ def determinise_looking(
     """Return the automaton of a program that looks around, as ``determinise`` does of others.
 
     Args:
-        program, atoms, prioritised, terminal, limits: As there.
+        program, atoms, prioritised, terminal, limits: As there. What stands around a terminal that
+            is all of a text is its start and its end, and then nothing is left open.
 
     Returns:
         The automaton, and whether what stands before or behind the text decides, too. If so, the
@@ -43,24 +44,32 @@ def determinise_looking(
     Raises:
         LimitError: More than max_states states.
     """
-    looking = Looking(program, atoms, blind=True)
+    whole = terminal.is_whole
+    looking = Looking(program, atoms, blind=not whole)
     real = [
         atom
         for atom in range(atoms.number)
         if not any(low in (END_OF_TEXT, START_OF_TEXT) for low, _, a in atoms.runs if a == atom)
     ]
-    is_open = bool(outer_looks(program))
+    is_open = not whole and bool(outer_looks(program))
 
     def kept(threads: Threads) -> Threads:
         return in_order(threads)[0] if prioritised else tuple(sorted(without_weaker(threads)))
 
-    first = kept(looking.begin(program.start, looking.unknown)), looking.unknown
+    begun = looking.first if whole else looking.unknown
+    first = kept(looking.begin(program.start, begun)), begun
     states, todo = {first: 0}, [first]
     rows: list[list[int]] = []
     accepting = []
     for threads, history in todo:  # grows
-        accepting.append(any(node == MATCH for node, _ in threads))
-        is_open = is_open or any(node == MATCH and wants for node, wants in threads)
+        ends = [wants for node, wants in threads if node == MATCH]
+        if whole:
+            accepting.append(any(looking.may_end(wants, history) for wants in ends))
+            # What matched before the text's end is no match of it.
+            threads = tuple(thread for thread in threads if thread[0] > MATCH)
+        else:
+            accepting.append(bool(ends))
+            is_open = is_open or any(ends)
         row = [-1] * atoms.number
         for atom in real:
             after = looking.history_after(history, atom)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from cdec.compilers.grammars.analysis import unreachable_notice
+from cdec.compilers.grammars.analysis.analyse import unreachable_notice
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits
 from cdec.compilers.grammars.ebnf.lex import Source
 from cdec.compilers.grammars.ebnf.lower import Lowering

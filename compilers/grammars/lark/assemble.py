@@ -9,7 +9,7 @@ from typing import Any
 
 from lark.load_grammar import PrepareAnonTerminals, PrepareLiterals, ValidateSymbols
 
-from cdec.compilers.grammars.analysis import unreachable_notice
+from cdec.compilers.grammars.analysis.analyse import unreachable_notice
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule, Terminal
 from cdec.compilers.grammars.lark.bnf import EMPTY, AliasError, Expander
 from cdec.compilers.grammars.lark.definitions import Loaded, RuleDefinition, at_rule

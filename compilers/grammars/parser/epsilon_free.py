@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
+from cdec.compilers.grammars.analysis.nullable import closed_nonterminals, used_rules
 from cdec.compilers.grammars.definition import Grammar, Rule
-from cdec.compilers.grammars.nullable import closed_nonterminals, used_rules
 
 _MAX_OPTIONAL = 2
 """Symbols of one rule that may be left out before the rule is cut in two: at most four variants."""

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from cdec.compilers.grammars.nullable import closed_nonterminals
+from cdec.compilers.grammars.analysis.nullable import closed_nonterminals
 from cdec.compilers.grammars.parser.lr0 import NO_SYMBOL, Automaton
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from cdec.compilers.grammars.analysis.graphs import components
+from cdec.compilers.grammars.analysis.nullable import nullable_nonterminals
 from cdec.compilers.grammars.definition import Grammar
-from cdec.compilers.grammars.graphs import components
-from cdec.compilers.grammars.nullable import nullable_nonterminals
 
 
 def hidden_left_recursive(grammar: Grammar) -> list[str]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.compilers.grammars.analysis.nullable import closed_nonterminals, used_rules
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule
-from cdec.compilers.grammars.nullable import closed_nonterminals, used_rules
 from cdec.compilers.grammars.parser.conflicts import Conflict, bits, conflict_error, resolve
 from cdec.compilers.grammars.parser.epsilon_free import epsilon_free
 from cdec.compilers.grammars.parser.lalr import lookaheads

@@ -1,8 +1,9 @@
-"""Whether a finished text is in a grammar's language, decided by lark's parsers alone.
+"""Whether a finished text is in a grammar's language, decided by lark's parsers and ``re`` alone.
 
 Nothing here looks at compiled tables. ``contextual`` and ``basic``: lark's LALR parser with that
 lexer on the stored source. ``dynamic``: lark's Earley parser on the stored character grammar
 (``compilers.grammars.characters``), whose language does not depend on how a text is cut in tokens.
+A regular expression: ``re.fullmatch``.
 
 A regular expression may look at a text for years, and lark at a grammar: what is here runs in the
 process of ``cdec.core.validity.server`` alone.
@@ -28,7 +29,8 @@ _MOST_RULES = 20_000
 def stored_language(metadata: Mapping[str, str]) -> Language:
     """Return the language of a grammar artifact's metadata."""
     options = metadata["cdec.options"]
-    if json.loads(options)["lexer"] == "dynamic":
+    asked = json.loads(options)
+    if asked["lexer"] == "dynamic" and asked.get("dialect") != "regex":
         return grammar_language(options, characters=metadata.get("cdec.characters", ""))
     return grammar_language(options, metadata.get("cdec.plain", metadata["cdec.grammar"]))
 
@@ -50,9 +52,10 @@ def parser_of(options: str, source: str = "", characters: str = "") -> Parse | N
     """Build the parser of a grammar; None where lark cannot read what is stored.
 
     Args:
-        options: JSON: ``lexer``, ``start``, ``blanks``, ``max_whitespace``, ``indenter``.
+        options: JSON: ``lexer``, ``start``, ``blanks``, ``max_whitespace``, ``indenter``,
+            ``dialect``.
         source: The grammar's text, or the same grammar in rules that lark can write out; "" under
-            ``dynamic``.
+            ``dynamic``. Of the dialect ``regex`` always the regular expression.
         characters: Under ``dynamic`` the character grammar, JSON; "" where there is none.
 
     Returns:
@@ -64,6 +67,8 @@ def parser_of(options: str, source: str = "", characters: str = "") -> Parse | N
     from lark.exceptions import LarkError
 
     read = json.loads(options)
+    if read.get("dialect") == "regex":
+        return _whole(source)
     if read["lexer"] == "dynamic":
         grammar = json.loads(characters) if characters else None
         if grammar is None or len(grammar["rules"]) > _MOST_RULES:
@@ -74,6 +79,15 @@ def parser_of(options: str, source: str = "", characters: str = "") -> Parse | N
     except (LarkError, RecursionError):
         # A source with imports from the user's own folder, or in another dialect.
         return None
+
+
+def _whole(pattern: str) -> Parse | None:
+    """Return ``re.fullmatch``; None where this version of ``re`` refuses the pattern."""
+    try:
+        compiled = re.compile(pattern)
+    except (re.error, OverflowError, RecursionError):
+        return None
+    return lambda text, _deadline: compiled.fullmatch(text) is not None
 
 
 def _lalr(source: str, options: Mapping[str, Any]) -> Parse:

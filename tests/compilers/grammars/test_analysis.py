@@ -6,11 +6,11 @@ import random
 
 import pytest
 
-from cdec.compilers.grammars.analysis import analyse, grammar_facts
+from cdec.compilers.grammars.analysis.analyse import analyse, grammar_facts
+from cdec.compilers.grammars.analysis.graphs import components, longest_way, on_cycles, reachable
+from cdec.compilers.grammars.analysis.nullable import nullable_nonterminals
 from cdec.compilers.grammars.definition import Grammar, Rule, Terminal
-from cdec.compilers.grammars.graphs import components, longest_way, on_cycles, reachable
 from cdec.compilers.grammars.lark.source import read_lark
-from cdec.compilers.grammars.nullable import nullable_nonterminals
 from cdec.core.grammars.errors import EmptyLanguageError
 
 

@@ -12,7 +12,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedInput
 
 from cdec.compilers import GrammarLimits, GrammarOptions, compile_grammar
-from cdec.compilers.grammars.analysis import analyse
+from cdec.compilers.grammars.analysis.analyse import analyse
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.parser_choice import choose_parser

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from cdec.compilers.grammars.analysis import analyse
+from cdec.compilers.grammars.analysis.analyse import analyse
 from cdec.compilers.grammars.definition import Grammar, Rule, Terminal
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.parser.derivations import Derivations, Stack

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from lark import Lark
 
-from cdec.compilers.grammars.analysis import analyse
+from cdec.compilers.grammars.analysis.analyse import analyse
 from cdec.compilers.grammars.definition import Grammar, Lexer, Rule, Terminal
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.parser.tables import build_tables

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import accumulate
 from operator import and_, or_
 
+from cdec.compilers.grammars.analysis.graphs import components, longest_way, on_cycles, reachable
+from cdec.compilers.grammars.analysis.nullable import closed_nonterminals, nullable_nonterminals
 from cdec.compilers.grammars.definition import Grammar, Rule
-from cdec.compilers.grammars.graphs import components, longest_way, on_cycles, reachable
-from cdec.compilers.grammars.nullable import closed_nonterminals, nullable_nonterminals
 from cdec.core.errors import Notice
 from cdec.core.grammars.errors import EmptyLanguageError
 

@@ -9,7 +9,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.answers import ANSWERS, DRAWS, QUESTION, Answer, five_answers
+from cdec.cli.tour.answers import ANSWERS, DRAWS, QUESTION, Answer, five_answers
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run

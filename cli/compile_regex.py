@@ -1,0 +1,102 @@
+"""``cdec compile-regex``: a regular expression becomes a grammar artifact."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Annotated
+
+from cdec.cli.compiling.grammar_record import recorded_grammar
+from cdec.cli.compiling.grammar_source import read_data
+from cdec.cli.compiling.in_child import Job, compile_one
+from cdec.cli.frame.command import Run
+from cdec.cli.frame.declaration import Declared, Limits
+from cdec.cli.frame.summaries.grammars import regex_rows
+from cdec.cli.options import shared
+from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
+from cdec.cli.options.shared import require_utf8
+from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.core.errors import UsageError
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(CompileOptions):
+    """Options of ``cdec compile-regex``; the documented defaults stand here."""
+
+    pattern: Annotated[
+        str | None,
+        Declared(
+            "A regular expression, in the syntax of Python's re.",
+            metavar="PATTERN",
+            positional=True,
+        ),
+    ] = None
+    file: Annotated[
+        Path | None,
+        Declared(
+            "Read the pattern from a file (`-` is stdin), but for the line break at its end.",
+            shared.INPUT,
+            metavar="FILE",
+            common=True,
+        ),
+    ] = None
+    grammar_limits: Annotated[GrammarLimits, Limits(shared.LIMITS)] = field(
+        default_factory=GrammarLimits
+    )
+
+
+def execute(options: Options, run: Run) -> int:
+    r"""Compile a regular expression into an artifact.
+
+    Texts are those that the pattern matches as a whole (re.fullmatch): anchors at the ends say
+    nothing, lazy quantifiers read as greedy ones. Flags stand inside: (?i) (?s) (?a) for ASCII.
+    Look-around and back-references are refused. Checking and drawing take linear time, whatever the
+    pattern. The summary goes to stdout, warnings to stderr.
+
+    \b
+    Examples:
+      cdec compile-regex '\d{4}-\d{2}-\d{2}' -o date.arrow
+      cdec compile-regex '(?i)yes|no' --tokenizer gpt2 -o answer.arrow
+      cdec compile-regex --file plate.re
+    """
+    from cdec.compilers.grammars.patterns import regex_options
+
+    name, data = _source(options)
+    job = Job(
+        kind="grammar",
+        data=data,
+        output=_output(options),
+        compiled_with=regex_options(limits=options.grammar_limits, name=name),
+        recorded=recorded_grammar,
+        rows=regex_rows,
+    )
+    return compile_one(job, options, run)
+
+
+def _source(options: Options) -> tuple[str, bytes]:
+    """Return what the pattern is called, and the pattern."""
+    if (options.pattern is None) == (options.file is None):
+        found = "none was" if options.pattern is None else "the argument and --file were"
+        raise UsageError(
+            f"expected one pattern, and {found} given",
+            hint="type it in quotes: cdec compile-regex 'PATTERN' -o NAME.arrow; or give --file",
+        )
+    if options.pattern is not None:
+        return "", require_utf8(options.pattern, "PATTERN").encode()
+    name = str(options.file)
+    data = read_data(name, options.grammar_limits.max_grammar_bytes)
+    data = data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").removesuffix(b"\r")
+    return "stdin" if name == "-" else name, data
+
+
+def _output(options: Options) -> Path:
+    if options.output is not None:
+        return require_output(options.output, str(options.file or "-"))
+    if options.file is None:
+        raise UsageError(
+            "no output was named, and a pattern has no file name to go by",
+            hint="type the artifact's name: -o NAME.arrow",
+        )
+    if str(options.file) == "-":
+        raise unnamed_output("the pattern comes", "compile-regex --file")
+    return require_output(options.file.with_suffix(".arrow"), str(options.file))
