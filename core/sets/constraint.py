@@ -60,6 +60,7 @@ class SetConstraint(StoredConstraint):
     ends_itself: bool
     metadata: Mapping[str, str]
     denied_unknown: int = 0
+    unenforced: Sequence[Mapping[str, str]]
 
     def __init__(
         self,
@@ -74,6 +75,7 @@ class SetConstraint(StoredConstraint):
         self.ends_itself = ends_itself
         self.metadata = metadata or {}
         self.others = tuple(others)
+        self.unenforced = [item for other in others for item in other.unenforced]
         # Shared by the restrictions of one set, so that each device holds the trie once.
         self._device_tries: dict[str, Any] = {}
         self._device_sessions: dict[str, Session] = {}
@@ -211,11 +213,6 @@ class SetConstraint(StoredConstraint):
         smaller.denied_unknown = unknown
         return smaller
 
-    @cached_property
-    def unenforced(self) -> Sequence[Mapping[str, str]]:
-        """What the masks of the constraints that chose the rows left open."""
-        return tuple(item for other in self.others for item in other.unenforced)
-
     def restricted_to(
         self, other: Constraint, *, max_steps: int, max_states: int
     ) -> SetConstraint | None:
@@ -247,11 +244,9 @@ class SetConstraint(StoredConstraint):
         return self._of(self.rows.candidates(texts_or_ids))
 
     def _of(self, rows: SetRows, others: Sequence[Constraint] | None = None) -> SetConstraint:
+        kept = self.others if others is None else others
         smaller = SetConstraint(
-            rows,
-            ends_itself=self.ends_itself,
-            metadata=self.metadata,
-            others=self.others if others is None else others,
+            rows, ends_itself=self.ends_itself, metadata=self.metadata, others=kept
         )
         if rows.arrays is self.arrays:
             smaller._device_tries = self._device_tries
