@@ -27,22 +27,25 @@ _BEGIN, _END, _LINE_END = 1, 2, 3
 
 
 @lru_cache(maxsize=1024)
-def pattern_automaton(pattern: str, search: bool = True) -> Automaton:
+def pattern_automaton(pattern: str, search: bool = True, *, python: bool = False) -> Automaton:
     """Return the texts in which a pattern is found, or that it matches as a whole.
 
     Args:
         pattern: In the syntax that ECMA-262 and ``re`` share; ``\\d \\w \\s`` are Unicode's. ``$``
             is the end alone, not before a last newline.
         search: As ``re.search``; otherwise as ``re.fullmatch``.
+        python: Read it in every respect as ``re`` does.
 
     Raises:
         RegexSyntaxError: It is no pattern.
         RegexUnsupportedError: It is not regular.
         LimitError: Its automaton is too large.
     """
-    terminal = _whole(pattern, search)
+    terminal = _whole(pattern if python else python_pattern(pattern), search)
     program = parse_program(terminal, _LIMITS)
     kinds = {node: _kind(program, node) for node in program.looks}
+    if python:
+        kinds = {node: 0 if kind == _LINE_END else kind for node, kind in kinds.items()}
     ends = len(program.reads)
     program.reads.append(len(program.charsets))
     program.goes.append((MATCH,))
@@ -64,15 +67,14 @@ def pattern_automaton(pattern: str, search: bool = True) -> Automaton:
     return smallest(byte_class, rows, labels)
 
 
-def _whole(pattern: str, search: bool) -> Terminal:
+def _whole(text: str, search: bool) -> Terminal:
     """Write the pattern so that it matches whole texts, flags for all of it in front."""
-    text = python_pattern(pattern)
     flags = _FLAGS.match(text)
     body = text[flags.end() :] if flags else text
     verbose = "\n" if flags and "x" in flags[1] else ""
     free = r"(?s:.*)" if search else ""
     whole = f"{flags[0] if flags else ''}{free}(?:{body}{verbose}){free}"
-    return Terminal(f"pattern {pattern!r}", whole, whole, False)
+    return Terminal(f"pattern {text!r}", whole, whole, False)
 
 
 def _kind(program: Program, node: int) -> int:

@@ -11,6 +11,7 @@ import numpy as np
 
 from cdec.compilers.regular.automaton import Automaton, everything, nothing
 from cdec.compilers.regular.edges import Edges, automaton_edges, ranges_of, with_words
+from cdec.compilers.regular.formats import LONGEST, format_automaton
 from cdec.compilers.regular.lengths import (
     all_lengths,
     lengths_between,
@@ -84,6 +85,18 @@ class Strings:
             RegexUnsupportedError: It is not regular.
         """
         return _of_automaton(pattern_automaton(pattern, search))
+
+    @staticmethod
+    def format(name: str) -> Strings | None:
+        """Return the strings of a format of JSON Schema, None for a name that is none.
+
+        Raises:
+            RegexUnsupportedError: The format is not regular.
+        """
+        automaton = format_automaton(name)
+        if automaton is None:
+            return None
+        return _of_automaton(automaton) & Strings.lengths(0, LONGEST.get(name))
 
     @staticmethod
     def lengths(low: int = 0, high: int | None = None) -> Strings:
