@@ -1,0 +1,262 @@
+"""compile_schema: a JSON Schema -> an artifact, stage by stage, in this process.
+
+``build_schema`` is the table of contents.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from cdec.compilers.clock import Clock
+from cdec.compilers.schemas.keywords import arrays, logic, objects, scalars, unevaluated
+from cdec.compilers.schemas.keywords.constants import constant
+from cdec.compilers.schemas.options import (
+    MAX_WHITESPACE,
+    UNNAMED,
+    Formats,
+    PropertyOrder,
+    SchemaLimits,
+    SchemaOptions,
+    Whitespace,
+)
+from cdec.compilers.schemas.program.blanks import bounded_blanks, no_blanks
+from cdec.compilers.schemas.program.emit import Emitter
+from cdec.compilers.schemas.reading.document import Document
+from cdec.compilers.schemas.reading.drafts import draft_name
+from cdec.compilers.schemas.reading.source import read_json
+from cdec.compilers.schemas.report import PHASES, SchemaReport
+from cdec.compilers.schemas.sets.expansion import Expansion
+from cdec.compilers.schemas.sets.satisfiable import Satisfiable
+from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
+from cdec.core.errors import DataError, Notice
+from cdec.core.files.whole import refuse_existing
+from cdec.core.grammars.errors import EmptyLanguageError
+from cdec.core.progress import Progress, silent
+
+if TYPE_CHECKING:
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+HANDLERS = {
+    **scalars.HANDLERS,
+    **arrays.HANDLERS,
+    **objects.HANDLERS,
+    **logic.HANDLERS,
+    **unevaluated.HANDLERS,
+}
+"""Keywords that decide which values are valid, in the order in which they are met: ``oneOf`` learns
+from those before it which of its branches are disjoint."""
+_INDENT = 2
+"""Blanks of a level where white space is pretty."""
+
+
+def compile_schema(
+    source: str | bytes,
+    vocabulary: Vocabulary,
+    path: str | Path,
+    *,
+    lenient: bool = False,
+    property_order: PropertyOrder = "any",
+    whitespace: Whitespace = "any",
+    max_whitespace: int = MAX_WHITESPACE,
+    formats: Formats = "enforce",
+    limits: SchemaLimits | None = None,
+    name: str = UNNAMED,
+    force: bool = False,
+    progress: Progress = silent,
+) -> SchemaReport:
+    """Compile a JSON Schema into an artifact.
+
+    Args:
+        source: The schema's text.
+        vocabulary: The tokens; a tokenizer is not needed.
+        path: The artifact.
+        lenient: Record a keyword that masks cannot enforce where it stands, instead of refusing.
+        property_order: ``any``, or ``declared``: properties come in the order of ``properties``.
+        whitespace: ``any`` within ``max_whitespace``; ``compact``: none; ``pretty``: lines indented
+            by two blanks.
+        max_whitespace: With ``any``: longest run of white space: as many on a line, line breaks,
+            and four times as many of indentation.
+        formats: ``annotate`` takes ``format`` for a comment.
+        limits: What compiling may cost; ``compile_seconds`` and ``compile_megabytes`` hold in a
+            ``ChildCompiler`` only.
+        name: Name of the source, recorded and shown, never opened.
+        force: Replace an existing file.
+        progress: Told when a phase begins.
+
+    Returns:
+        What was done. Cost: some milliseconds for schemas of a page.
+
+    Raises:
+        SchemaError: What is wrong with the schema, with its JSON pointer.
+        EmptyLanguageError: No value satisfies it.
+        LimitError: A limit is passed; ``limit`` names it.
+        OutputExistsError, OutputError: The artifact cannot be written.
+        UsageError: An option that does not exist.
+    """
+    options = SchemaOptions(
+        lenient=lenient,
+        property_order=property_order,
+        whitespace=whitespace,
+        max_whitespace=max_whitespace,
+        formats=formats,
+        limits=limits or SchemaLimits(),
+        name=name,
+    )
+    return compile_with(source, vocabulary, path, options, force=force, progress=progress)
+
+
+def compile_with(
+    source: str | bytes,
+    vocabulary: Vocabulary,
+    path: str | Path,
+    options: SchemaOptions,
+    *,
+    force: bool = False,
+    progress: Progress = silent,
+) -> SchemaReport:
+    """Compile as ``compile_schema`` does, with options as one object."""
+    path = Path(path)
+    refuse_existing(path, force=force)
+    started = time.perf_counter()
+    try:
+        columns, metadata, report = build_schema(source, vocabulary, options, path, progress)
+    except DataError as error:
+        if options.name != UNNAMED:
+            error.message = f"{options.name}: {error.message}"
+            error.args = (error.message,)
+        raise
+    with Clock(report, PHASES, progress).phase("write"):
+        write_artifact(path, "schema", columns, metadata, force=force)
+    report.bytes = path.stat().st_size
+    report.seconds["total"] = time.perf_counter() - started
+    return report
+
+
+def build_schema(
+    source: str | bytes,
+    vocabulary: Vocabulary,
+    options: SchemaOptions,
+    path: Path,
+    progress: Progress = silent,
+) -> tuple[dict[str, NDArray[Any]], dict[str, str], SchemaReport]:
+    """Compile a JSON Schema in memory.
+
+    Returns:
+        The columns, the metadata and the report of an artifact that is not written yet; ``path`` is
+        only noted in the report.
+
+    Raises:
+        SchemaError, EmptyLanguageError, LimitError: As ``compile_schema``.
+    """
+    report = SchemaReport(path)
+    clock = Clock(report, PHASES, progress)
+    with clock.phase("read"):
+        value, text = read_json(source, options.limits)
+        document = Document(value, options.limits)
+        report.draft = draft_name(document.draft)
+    with clock.phase("expand"):
+        expansion = Expansion(document, options, HANDLERS, constant)
+        satisfiable = Satisfiable(expansion)
+        root = expansion.goals.of(document.root)
+        if not satisfiable(root):
+            raise EmptyLanguageError(
+                "no JSON value satisfies the schema", hint="look for keywords that contradict"
+            )
+    with clock.phase("emit"):
+        emitter = Emitter(expansion, satisfiable)
+        emitter.emit(root)
+        blanks, indent = no_blanks(), 0
+        if options.whitespace == "any":
+            blanks = bounded_blanks(options.max_whitespace)
+        elif options.whitespace == "pretty":
+            indent = _INDENT
+        columns = emitter.columns.arrays(blanks, indent, vocabulary)
+    _note(report, document, expansion, columns)
+    return columns, _metadata(text, vocabulary, options, report), report
+
+
+def _note(
+    report: SchemaReport,
+    document: Document,
+    expansion: Expansion,
+    columns: Mapping[str, NDArray[Any]],
+) -> None:
+    """Note in a report what was compiled, and what was not."""
+    report.unenforced = [
+        {"path": path, "keyword": keyword, "reason": reason}
+        for (path, keyword), reason in sorted(expansion.unenforced.items())
+    ]
+    report.costs = {
+        keyword: {**cost, "seconds": round(cost["seconds"], 6)}
+        for keyword, cost in sorted(expansion.costs.items())
+    }
+    report.counts = {
+        "values": len(columns["raw_start"]),
+        "arrays": len(columns["array_min"]),
+        "objects": len(columns["object_min"]),
+        "slots": len(columns["slot_single"]),
+        "states": len(columns["state_label"]),
+        "edges": len(columns["edge_low"]),
+    }
+    report.notices += expansion.notices.values()
+    unknown = sorted({keyword for _, keyword in document.annotations})
+    if unknown:
+        shown = ", ".join(unknown[:8]) + (
+            f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""
+        )
+        report.notices.append(
+            Notice(
+                "W_SCHEMA_ANNOTATION",
+                f"keywords that the standard does not know are comments: {shown}",
+                {"keywords": unknown},
+            )
+        )
+    if report.unenforced:
+        n = len(report.unenforced)
+        report.notices.append(
+            Notice(
+                "W_SCHEMA_UNENFORCED",
+                f"{n} keyword{'s are' if n > 1 else ' is'} not enforced: "
+                + ", ".join(item["path"] for item in report.unenforced[:4]),
+                {"unenforced": report.unenforced},
+            )
+        )
+
+
+def _metadata(
+    text: str, vocabulary: Vocabulary, options: SchemaOptions, report: SchemaReport
+) -> dict[str, str]:
+    """Return the metadata of a schema's artifact; masks depend on the tokens' bytes alone."""
+    decided = {
+        "draft": report.draft,
+        "lenient": options.lenient,
+        "property_order": options.property_order,
+        "whitespace": options.whitespace,
+        "max_whitespace": options.max_whitespace,
+        "formats": options.formats,
+    }
+    metadata = {
+        "cdec.vocabulary_hash": vocabulary.vocabulary_hash,
+        "cdec.tokenization_hash": "",
+        "cdec.vocabulary_size": str(vocabulary.size),
+        "cdec.vocabulary_name": vocabulary.name.encode("utf-8", "replace").decode(),
+        "cdec.eos": json.dumps(list(vocabulary.eos_token_ids)),
+        "cdec.source": options.name.encode("utf-8", "replace").decode(),
+        "cdec.source_hash": hashlib.sha256(text.encode()).hexdigest(),
+        "cdec.options": json.dumps(decided, sort_keys=True),
+        "cdec.counts": json.dumps(report.counts, sort_keys=True),
+        "cdec.sound": "1",
+        "cdec.sound_reason": "every state that can be reached has a completion by construction",
+        "cdec.schema": text,
+        "cdec.unenforced": json.dumps(report.unenforced),
+    }
+    if options.made_from:
+        metadata[MADE_FROM_KEY] = options.made_from
+    return metadata

@@ -1,0 +1,190 @@
+"""Keywords of types, constants, numbers and strings: what they accept, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from decimal import Decimal
+from typing import Any
+
+from cdec.compilers.regular.numbers import Numbers
+from cdec.compilers.regular.strings import Strings
+from cdec.compilers.schemas.keywords.constants import all_but, one_of
+from cdec.compilers.schemas.reading.document import Schema
+from cdec.compilers.schemas.sets.expansion import Expansion, Handler
+from cdec.compilers.schemas.sets.shapes import (
+    ANY_ARRAY,
+    ANY_OBJECT,
+    ANYTHING,
+    ValueSet,
+    union,
+)
+from cdec.core.errors import LimitError
+from cdec.core.grammars.errors import RegexUnsupportedError
+
+_OF_TYPE = {
+    "null": ValueSet(words=frozenset({"null"})),
+    "boolean": ValueSet(words=frozenset({"true", "false"})),
+    "number": ValueSet(numbers=Numbers.ANY),
+    "string": ValueSet(strings=Strings.ANY),
+    "array": ValueSet(arrays=(ANY_ARRAY,)),
+    "object": ValueSet(objects=(ANY_OBJECT,)),
+}
+
+
+def accept_type(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return the values of some types."""
+    names = value if isinstance(value, list) else [value]
+    sets = [_OF_TYPE[name] for name in names if name != "integer"]
+    if "integer" in names:
+        sets.append(ValueSet(numbers=_integers(schema)))
+    return union(sets)
+
+
+def refuse_type(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return the values of all other types."""
+    names = set(value if isinstance(value, list) else [value])
+    sets = [held for name, held in _OF_TYPE.items() if name not in names]
+    if "integer" in names and "number" not in names:
+        sets = [held for held in sets if held is not _OF_TYPE["number"]]
+        sets.append(ValueSet(numbers=Numbers.ANY - _integers(schema)))
+    return union(sets)
+
+
+def _integers(schema: Schema) -> Numbers:
+    return Numbers.SPELLED_INTEGERS if schema.draft <= 4 else Numbers.INTEGERS
+
+
+def accept_enum(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return the listed values."""
+    return one_of(expansion.goals, value, f"{schema.path}/enum")
+
+
+def refuse_enum(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return all other values."""
+    return all_but(expansion, value, f"{schema.path}/enum")
+
+
+def accept_const(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return one value."""
+    return one_of(expansion.goals, [value], f"{schema.path}/const")
+
+
+def refuse_const(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Return all other values."""
+    return all_but(expansion, [value], f"{schema.path}/const")
+
+
+def _of_numbers(find: Callable[[Expansion, Schema, Any], Numbers]) -> tuple[Handler, Handler]:
+    """Return the handlers of a keyword that asks something of numbers alone."""
+
+    def accept(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        return replace(ANYTHING, numbers=find(expansion, schema, value))
+
+    def refuse(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        return ValueSet(numbers=Numbers.ANY - find(expansion, schema, value))
+
+    return accept, refuse
+
+
+def _of_strings(
+    find: Callable[[Expansion, Schema, Any], Strings | None],
+) -> tuple[Handler, Handler]:
+    """Return the handlers of a keyword that asks something of strings; None: it was let pass."""
+
+    def accept(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        found = find(expansion, schema, value)
+        return ANYTHING if found is None else replace(ANYTHING, strings=found)
+
+    def refuse(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        found = find(expansion, schema, value)
+        return ANYTHING if found is None else ValueSet(strings=~found)
+
+    return accept, refuse
+
+
+def _least(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
+    excluded = schema.keywords.get("exclusiveMinimum") is True
+    return Numbers.between(Decimal(value), None, excluded, False)
+
+
+def _most(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
+    excluded = schema.keywords.get("exclusiveMaximum") is True
+    return Numbers.between(None, Decimal(value), False, excluded)
+
+
+def _above(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
+    # Draft-04 has true or false, which ``minimum`` reads.
+    return (
+        Numbers.ANY
+        if isinstance(value, bool)
+        else Numbers.between(Decimal(value), None, True, False)
+    )
+
+
+def _below(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
+    return (
+        Numbers.ANY
+        if isinstance(value, bool)
+        else Numbers.between(None, Decimal(value), False, True)
+    )
+
+
+def _multiples(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
+    return Numbers.multiples(Decimal(value))
+
+
+def _longer(expansion: Expansion, schema: Schema, value: Any) -> Strings:
+    return Strings.lengths(demanded(expansion, schema, "minLength", value), None)
+
+
+def _shorter(expansion: Expansion, schema: Schema, value: Any) -> Strings:
+    return Strings.lengths(0, int(value))
+
+
+def _matching(expansion: Expansion, schema: Schema, value: Any) -> Strings | None:
+    try:
+        return Strings.pattern(value)
+    except RegexUnsupportedError as error:
+        expansion.unsupported(schema, "pattern", error.message)
+        return None
+
+
+def _formatted(expansion: Expansion, schema: Schema, value: Any) -> Strings | None:
+    if expansion.options.formats == "annotate":
+        return None
+    expansion.unsupported(schema, "format", "no format is known yet")
+    return None
+
+
+def demanded(expansion: Expansion, schema: Schema, keyword: str, value: Any) -> int:
+    """Return a number of things that a text must have at least.
+
+    Raises:
+        LimitError: It is larger than ``max_repeat``.
+    """
+    most = expansion.options.limits.max_repeat
+    if value > most:
+        raise LimitError(
+            f"{schema.path}/{keyword} demands {value:,}, the limit is {most:,}",
+            hint="raise `max_repeat`",
+            limit="max_repeat",
+            path=f"{schema.path}/{keyword}",
+        )
+    return int(value)
+
+
+HANDLERS: dict[str, tuple[Handler, Handler]] = {
+    "type": (accept_type, refuse_type),
+    "const": (accept_const, refuse_const),
+    "enum": (accept_enum, refuse_enum),
+    "minimum": _of_numbers(_least),
+    "maximum": _of_numbers(_most),
+    "exclusiveMinimum": _of_numbers(_above),
+    "exclusiveMaximum": _of_numbers(_below),
+    "multipleOf": _of_numbers(_multiples),
+    "minLength": _of_strings(_longer),
+    "maxLength": _of_strings(_shorter),
+    "pattern": _of_strings(_matching),
+    "format": _of_strings(_formatted),
+}

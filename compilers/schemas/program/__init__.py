@@ -1,0 +1,1 @@
+"""Sets of values -> the columns that texts are followed by: ``emit``, ``columns``, ``blanks``."""

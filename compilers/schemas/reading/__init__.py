@@ -1,0 +1,2 @@
+"""The text of a schema -> its subschemas: ``source`` (JSON), ``document`` (places, references) and
+``checking`` (what keywords take)."""

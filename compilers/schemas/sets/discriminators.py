@@ -1,0 +1,96 @@
+"""Discriminators: shapes excluded by required properties whose constants contradict each other.
+
+What a goal says of constants outright, by const, enum and references to these, costs a look at the
+schema, so that products of alternatives stay small while they are multiplied out.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from cdec.compilers.schemas.reading.document import Document, Schema
+from cdec.compilers.schemas.sets.goals import FALSE, Constant, Goal, Goals, canonical
+from cdec.compilers.schemas.sets.shapes import ObjectShape
+from cdec.core.schemas.errors import SchemaRefError
+
+_MOST_REFERENCES = 20
+_ONLY_COMMENTS = frozenset({"type", "title", "description", "$comment", "default", "examples"})
+
+
+class Discriminators:
+    """Finds contradictions between constants.
+
+    Args:
+        document: Where references lead.
+        goals: Whose literals are looked at.
+    """
+
+    def __init__(self, document: Document, goals: Goals) -> None:
+        self._document = document
+        self._goals = goals
+        self._known: dict[int, tuple[frozenset[object] | None, bool]] = {}
+        self._conflicts: dict[Goal, bool] = {}
+
+    def exclude(self, shape: ObjectShape) -> bool:
+        """Whether a required property of a shape has no value for sure."""
+        if len(shape.blocks) < 2 and not shape.exists:
+            return any(shape.goal(name) == FALSE for name in shape.required)
+        return any(self.conflict(shape.goal(name)) for name in shape.required)
+
+    def conflict(self, goal: Goal) -> bool:
+        """Whether the constants of a goal contradict each other."""
+        if goal == FALSE:
+            return True
+        if len(goal) < 2:
+            return False
+        known = self._conflicts.get(goal)
+        if known is None:
+            known = self._conflicts[goal] = self._contradicts(goal)
+        return known
+
+    def _contradicts(self, goal: Goal) -> bool:
+        left: frozenset[object] | None = None
+        without: set[object] = set()
+        for literal in goal:
+            constants, is_all = self._constants(literal >> 1)
+            if constants is None:
+                continue
+            if literal & 1 == 0:
+                left = constants if left is None else left & constants
+            elif is_all:
+                without |= constants
+        return left is not None and not left - without
+
+    def _constants(self, number: int) -> tuple[frozenset[object] | None, bool]:
+        """Return constants among which the values of an atom are, and whether all of them are."""
+        found = self._known.get(number)
+        if found is None:
+            atom = self._goals.atoms[number]
+            if isinstance(atom, Constant):
+                found = (frozenset({canonical(atom.value)}), True)
+            else:
+                found = self._listed(atom)
+            self._known[number] = found
+        return found
+
+    def _listed(self, schema: Schema) -> tuple[frozenset[object] | None, bool]:
+        for _ in range(_MOST_REFERENCES):
+            keywords = schema.keywords
+            values: Any = None
+            if "const" in keywords:
+                values = [keywords["const"]]
+            elif "enum" in keywords:
+                values = keywords["enum"]
+            if values is not None:
+                others = {"const", "enum"} & keywords.keys()
+                is_all = len(others) == 1 and not (
+                    keywords.keys() - others - (_ONLY_COMMENTS - {"type"})
+                )
+                return frozenset(map(canonical, values)), is_all
+            if set(keywords) - _ONLY_COMMENTS != {"$ref"} or "type" in keywords:
+                break
+            try:
+                schema = self._document.resolve(schema, keywords["$ref"], "$ref")
+            except SchemaRefError:
+                break
+        return None, False

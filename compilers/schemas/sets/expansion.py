@@ -1,0 +1,268 @@
+"""Expansion: a goal becomes a ``ValueSet``, by a handler for each keyword.
+
+A keyword has two handlers: of the values that it accepts, and of those that it refuses. A schema is
+the intersection of the former; its negation is the union of the latter.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, TypeAlias
+
+from cdec.compilers.schemas.options import SchemaOptions
+from cdec.compilers.schemas.reading.document import Document, Schema
+from cdec.compilers.schemas.sets.discriminators import Discriminators
+from cdec.compilers.schemas.sets.goals import FALSE, Constant, Goal, Goals, conjunction
+from cdec.compilers.schemas.sets.shapes import (
+    ANYTHING,
+    NOTHING,
+    ObjectShape,
+    ValueSet,
+    both,
+    both_arrays,
+    both_objects,
+    union,
+)
+from cdec.core.errors import CdecError, LimitError, Notice
+from cdec.core.schemas.errors import SchemaUnsupportedError
+
+Handler: TypeAlias = "Callable[[Expansion, Schema, Any], ValueSet]"
+
+
+class UnderWayError(Exception):
+    """What was asked rests on an expansion that is not finished."""
+
+
+class Expansion:
+    """Expands goals of one document, each once.
+
+    Args:
+        document: The schema.
+        options: ``lenient``, ``formats`` and ``limits`` are read.
+        handlers: By keyword: of what it accepts and of what it refuses.
+        constants: Returns the values of a goal that is one constant, or all but it.
+
+    Attributes:
+        is_empty_for_sure: Whether a goal is known to have no value.
+        unenforced: What was recorded as not enforced, by path and keyword: the reason.
+        notices: Warnings, by what they are about.
+        costs: By keyword: uses, seconds, and alternatives made.
+    """
+
+    def __init__(
+        self,
+        document: Document,
+        options: SchemaOptions,
+        handlers: dict[str, tuple[Handler, Handler]],
+        constants: Callable[[Expansion, Constant, bool], ValueSet],
+    ) -> None:
+        self.document = document
+        self.options = options
+        self.goals = Goals()
+        self.is_empty_for_sure: Callable[[Goal], bool] = lambda goal: False
+        self.unenforced: dict[tuple[str, str], str] = {}
+        self.notices: dict[tuple[str, str], Notice] = {}
+        self.costs: dict[str, dict[str, float]] = {}
+        self._handlers = handlers
+        self._constants = constants
+        self._discriminators = Discriminators(document, self.goals)
+        self._known: dict[Goal, ValueSet] = {}
+        self._under_way: dict[Goal, int] = {}
+        self._lowest = 0
+        """Depth of the goal furthest out that a result under way stands on."""
+        self._base = 0
+        """Goals under way at lower depths must not be asked for."""
+        self._contexts: list[tuple[int, ValueSet]] = []
+        """What is met with the sets that are being made now, and the depth of the goal it is of."""
+
+    def expand(self, goal: Goal) -> ValueSet:
+        """Return the values of a goal, one level deep.
+
+        A goal that is met within its own expansion adds nothing to it: the least fixed point. What
+        was made of such a goal is forgotten, up to the one it stands on.
+        """
+        known = self._known.get(goal)
+        if known is not None:
+            return known
+        if goal == FALSE:
+            return NOTHING
+        depth = len(self._under_way)
+        if goal in self._under_way:
+            if self._under_way[goal] < self._base:
+                raise UnderWayError
+            self._lowest = min(self._lowest, self._under_way[goal])
+            return NOTHING
+        self._under_way[goal] = depth
+        before, self._lowest = self._lowest, depth
+        try:
+            if len(goal) == 1:
+                result = self._literal(goal[0])
+            else:
+                result = self.meet(self.expand((literal,)) for literal in goal)
+        finally:
+            del self._under_way[goal]
+            is_whole = self._lowest >= depth
+            self._lowest = before if is_whole else min(before, self._lowest)
+        if is_whole:
+            self._known[goal] = result
+        return result
+
+    @contextmanager
+    def from_outside(self) -> Iterator[None]:
+        """Refuse what rests on goals that are under way now, with ``UnderWayError``."""
+        before, self._base = self._base, len(self._under_way)
+        contexts, self._contexts = self._contexts, []
+        try:
+            yield
+        finally:
+            self._base, self._contexts = before, contexts
+
+    def meet(self, sets: Iterable[ValueSet]) -> ValueSet:
+        """Return the values of all sets.
+
+        Raises:
+            LimitError: More alternatives than ``max_alternatives``.
+        """
+        result = ANYTHING
+        depth = len(self._under_way) - 1
+        self._contexts.append((depth, result))
+        try:
+            for one in sets:
+                result = self._both(result, one)
+                if result is NOTHING:
+                    break
+                self._contexts[-1] = (depth, result)
+        finally:
+            self._contexts.pop()
+        return result
+
+    def _both(self, a: ValueSet, b: ValueSet) -> ValueSet:
+        """Return the values of two sets."""
+        if a is NOTHING or b is NOTHING:
+            return NOTHING
+        if a is ANYTHING or b is ANYTHING:
+            return b if a is ANYTHING else a
+        arrays = self._pairs(a.arrays, b.arrays, both_arrays)
+        objects = self._pairs(a.objects, b.objects, both_objects)
+        return both(a, b, arrays, objects)
+
+    def are_disjoint(self, a: Goal, b: Goal) -> bool:
+        """Whether two goals are known to have no value in common, where they are asked about.
+
+        What they are met with counts as well: two branches that a property tells apart are disjoint
+        if it is required beside them. The result then stands on the goal that says so.
+        """
+        joint = conjunction((a, b))
+        if self._discriminators.conflict(joint):
+            return True
+        if self.is_empty_for_sure(joint):
+            return True
+        contexts = [context for context in self._contexts if context[1] is not ANYTHING]
+        if not contexts:
+            return False
+        try:
+            with self.from_outside():
+                left = self.expand(joint)
+                for depth, context in reversed(contexts):
+                    left = self._both(left, context)
+                    if left.is_nothing:
+                        self._lowest = min(self._lowest, depth)
+                        return True
+        except (UnderWayError, SchemaUnsupportedError, LimitError):
+            pass
+        return False
+
+    def unsupported(self, schema: Schema, keyword: str, reason: str) -> ValueSet:
+        """Record a keyword that masks do not enforce, and let everything pass.
+
+        Raises:
+            SchemaUnsupportedError: Unless compiled leniently.
+        """
+        self.refuse(f"{schema.path}/{keyword}", keyword, reason)
+        return ANYTHING
+
+    def refuse(self, path: str, keyword: str, reason: str) -> None:
+        """Record a keyword that masks do not enforce.
+
+        Raises:
+            SchemaUnsupportedError: Unless compiled leniently.
+        """
+        if not self.options.lenient:
+            raise SchemaUnsupportedError(
+                f"{path} cannot be enforced: {reason}",
+                hint="write it another way, or compile with `lenient`: then it is recorded, and "
+                "`valid` says what the jsonschema package thinks of each sample",
+                path=path,
+                keyword=keyword,
+            )
+        self.unenforced.setdefault((path, keyword), reason)
+
+    def note(self, path: str, keyword: str, code: str, message: str) -> None:
+        """Keep a warning about a keyword."""
+        self.notices.setdefault(
+            (path, keyword), Notice(code, message, {"path": path, "keyword": keyword})
+        )
+
+    def _literal(self, literal: int) -> ValueSet:
+        atom = self.goals.atoms[literal >> 1]
+        positive = literal & 1 == 0
+        if isinstance(atom, Constant):
+            return self._constants(self, atom, positive)
+        keywords = atom.keywords
+        known = [keyword for keyword in self._handlers if keyword in keywords]
+        sets = (self._handled(atom, keyword, keywords[keyword], positive) for keyword in known)
+        return self.meet(sets) if positive else union(sets)
+
+    def _handled(self, schema: Schema, keyword: str, value: Any, positive: bool) -> ValueSet:
+        """Return what one keyword accepts, or refuses; errors say where it stands."""
+        accept, refuse = self._handlers[keyword]
+        started = time.perf_counter()
+        try:
+            found = (accept if positive else refuse)(self, schema, value)
+        except SchemaUnsupportedError:
+            raise
+        except LimitError as error:
+            if not self.options.lenient or error.details.get("limit") != "max_alternatives":
+                error.details.setdefault("path", f"{schema.path}/{keyword}")
+                raise
+            found = self.unsupported(schema, keyword, error.message)
+        except CdecError as error:
+            if "path" not in error.details:
+                error.details["path"] = f"{schema.path}/{keyword}"
+                error.message = f"{schema.path}/{keyword}: {error.message}"
+                error.args = (error.message,)
+            raise
+        cost = self.costs.setdefault(keyword, {"uses": 0, "seconds": 0.0, "alternatives": 0})
+        cost["uses"] += 1
+        cost["seconds"] += time.perf_counter() - started
+        cost["alternatives"] += len(found.arrays) + len(found.objects)
+        return found
+
+    def _pairs(
+        self, left: Sequence[Any], right: Sequence[Any], join: Callable[[Any, Any], Any]
+    ) -> list[Any]:
+        """Return the shapes of every pair, without those that are nothing and repetitions."""
+        most = self.options.limits.max_alternatives
+        found: dict[Any, None] = {}
+        if len(left) * len(right) > 20 * most:
+            raise self._too_many(most)
+        for a in left:
+            for b in right:
+                shape = join(a, b)
+                if shape is None or (
+                    isinstance(shape, ObjectShape) and self._discriminators.exclude(shape)
+                ):
+                    continue
+                found[shape] = None
+                if len(found) > most:
+                    raise self._too_many(most)
+        return list(found)
+
+    def _too_many(self, most: int) -> LimitError:
+        return LimitError(
+            f"anyOf, oneOf and allOf multiply out to more than {most:,} alternatives",
+            hint="raise `max_alternatives`, or tell the branches apart by a required constant",
+            limit="max_alternatives",
+        )

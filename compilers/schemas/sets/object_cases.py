@@ -1,0 +1,157 @@
+"""Cases of objects: shapes whose demands an engine can count, property by property."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import replace
+from typing import NamedTuple
+
+from cdec.compilers.regular.partition import partition
+from cdec.compilers.regular.strings import Strings
+from cdec.compilers.schemas.sets.goals import Goal, conjunction
+from cdec.compilers.schemas.sets.shapes import Block, Exists, ObjectShape
+from cdec.core.errors import LimitError
+
+_FEW_NAMES = 1000
+"""A language of property names with at most as many is written out, name by name."""
+_MOST_CELLS = 256
+
+
+class Cell(NamedTuple):
+    """Infinitely many property names of which a shape says the same.
+
+    Attributes:
+        names: The language, without names that the shape mentions.
+        goal: Of the values.
+        exists: Numbers of the shape's ``exists`` whose languages the names belong to.
+    """
+
+    names: Strings
+    goal: Goal
+    exists: frozenset[int]
+
+
+class ObjectCase(NamedTuple):
+    """Objects of a shape, with what must exist counted.
+
+    Attributes:
+        shape: Its ``exists`` are those that some name not mentioned can be the property of.
+        names: All names that are mentioned, or that are few.
+        cells: All others.
+    """
+
+    shape: ObjectShape
+    names: list[str]
+    cells: list[Cell]
+
+
+class ObjectCases:
+    """Divides shapes into cases.
+
+    Args:
+        has_value: Whether a goal has a value.
+        most: Alternatives, as ``max_alternatives``.
+    """
+
+    def __init__(self, has_value: Callable[[Goal], bool], most: int) -> None:
+        self._has_value = has_value
+        self._most = most
+        self._cells: dict[ObjectShape, tuple[list[str], list[Cell]]] = {}
+
+    def of(self, shape: ObjectShape) -> Iterator[ObjectCase]:
+        """Yield the cases of a shape that have an object; together they are the shape."""
+        for divided in self._divided(shape):
+            names, cells = self._parted(divided)
+            if self._is_possible(divided, names, cells):
+                yield ObjectCase(divided, names, cells)
+
+    def _divided(self, shape: ObjectShape) -> Iterator[ObjectShape]:
+        """Yield shapes whose ``exists`` a name that is not mentioned can always satisfy.
+
+        Where only mentioned names can, one case for each of them requires it.
+        """
+        if not shape.exists:
+            yield shape
+            return
+        names, cells = self._parted(shape)
+        for number, exists in enumerate(shape.exists):
+            is_open = any(
+                number in cell.exists and self._has_value(conjunction((cell.goal, exists.goal)))
+                for cell in cells
+            )
+            if is_open and shape.high is None:
+                continue
+            rest = (*shape.exists[:number], *shape.exists[number + 1 :])
+            for name in names:
+                if name in exists.names:
+                    yield from self._divided(_requiring(replace(shape, exists=rest), name, exists))
+            if is_open:
+                break
+            return
+        yield shape
+
+    def _parted(self, shape: ObjectShape) -> tuple[list[str], list[Cell]]:
+        """Return the mentioned names, and all others in cells."""
+        known = self._cells.get(shape)
+        if known is None:
+            known = self._cells[shape] = self._part(shape)
+        return known
+
+    def _part(self, shape: ObjectShape) -> tuple[list[str], list[Cell]]:
+        names = shape.names
+        found = {language: None for block in shape.blocks for language, _ in block.patterns}
+        languages = list(found | dict.fromkeys(exists.names for exists in shape.exists))
+        mentioned = Strings.words(names)
+        if not languages:
+            rest = conjunction(block.rest for block in shape.blocks)
+            return names, [Cell(Strings.ANY - mentioned, rest, frozenset())]
+        cells = []
+        for held, language in partition(languages, _MOST_CELLS):
+            others = language - mentioned
+            few = others.finite(_FEW_NAMES)
+            if few is not None:
+                names = names + sorted(few)
+                continue
+            inside = frozenset(languages[i] for i in held)
+            exists = frozenset(i for i, e in enumerate(shape.exists) if e.names in inside)
+            cells.append(Cell(others, _cell_goal(shape, inside), exists))
+        return names, cells
+
+    def _is_possible(self, shape: ObjectShape, names: list[str], cells: list[Cell]) -> bool:
+        """Whether a shape has an object."""
+        demanded = len(shape.required) + len(shape.exists)
+        if shape.high is not None and shape.high < max(shape.low, demanded):
+            return False
+        if not all(self._has_value(shape.goal(name)) for name in sorted(shape.required)):
+            return False
+        if demanded >= shape.low or any(self._has_value(cell.goal) for cell in cells):
+            return True
+        left = (name for name in names if self._has_value(shape.goal(name)))
+        return sum(1 for _ in left) >= shape.low
+
+
+def _requiring(shape: ObjectShape, name: str, exists: Exists) -> ObjectShape:
+    block = Block(((name, exists.goal),))
+    return replace(
+        shape,
+        blocks=tuple(dict.fromkeys((*shape.blocks, block))),
+        required=shape.required | {name},
+    )
+
+
+def _cell_goal(shape: ObjectShape, inside: frozenset[Strings]) -> Goal:
+    """Return the goal of names that exactly some languages hold."""
+    goals = []
+    for block in shape.blocks:
+        found = [goal for language, goal in block.patterns if language in inside]
+        goals += found or [block.rest]
+    return conjunction(goals)
+
+
+def too_many(what: str, most: int) -> LimitError:
+    """Return the error of alternatives that multiply out."""
+    return LimitError(
+        f"{what} multiplies out to more than {most:,} alternatives",
+        hint="raise `max_alternatives`",
+        limit="max_alternatives",
+    )

@@ -1,0 +1,110 @@
+"""Satisfiable: whether a goal has a value, through arrays and objects, as a least fixed point."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from cdec.compilers.schemas.sets.array_cases import ArrayCase, ArrayCases, UndecidedError
+from cdec.compilers.schemas.sets.expansion import Expansion, UnderWayError
+from cdec.compilers.schemas.sets.goals import FALSE, TRUE, Goal
+from cdec.compilers.schemas.sets.object_cases import ObjectCases
+from cdec.compilers.schemas.sets.shapes import ArrayShape
+from cdec.core.errors import LimitError
+from cdec.core.schemas.errors import SchemaUnsupportedError
+
+_FEW_VALUES = 512
+"""Values that are told apart where items must all differ."""
+
+
+class Satisfiable:
+    """Decides whether goals have values, each once.
+
+    A goal that is met while it is being decided counts as empty; an answer that rests on that is
+    kept only if it is yes, or once nothing outside is left that it rests on.
+
+    Args:
+        expansion: Of the goals.
+
+    Attributes:
+        objects, arrays: The cases of shapes, as far as goals are decided.
+    """
+
+    def __init__(self, expansion: Expansion) -> None:
+        most = expansion.options.limits.max_alternatives
+        self.objects = ObjectCases(self, most)
+        self.arrays = ArrayCases(self, self._few_values, most)
+        self._expansion = expansion
+        self._known: dict[Goal, bool] = {TRUE: True, FALSE: False}
+        self._under_way: dict[Goal, int] = {}
+        self._lowest = 0
+        self._base = 0
+        expansion.is_empty_for_sure = self.is_empty_for_sure
+
+    def __call__(self, goal: Goal) -> bool:
+        """Return whether a goal has a value."""
+        known = self._known.get(goal)
+        if known is not None:
+            return known
+        depth = len(self._under_way)
+        if goal in self._under_way:
+            if self._under_way[goal] < self._base:
+                raise UnderWayError
+            self._lowest = min(self._lowest, self._under_way[goal])
+            return False
+        self._under_way[goal] = depth
+        before, self._lowest = self._lowest, depth
+        try:
+            answer = self._decide(goal)
+        finally:
+            del self._under_way[goal]
+            is_whole = self._lowest >= depth
+            self._lowest = before if is_whole else min(before, self._lowest)
+        if answer or is_whole:
+            self._known[goal] = answer
+        return answer
+
+    def is_empty_for_sure(self, goal: Goal) -> bool:
+        """Whether a goal has no value; False where that cannot be said, in its own expansion."""
+        before, self._base = self._base, len(self._under_way)
+        try:
+            with self._expansion.from_outside():
+                return not self(goal)
+        except (UnderWayError, SchemaUnsupportedError, LimitError):
+            return False
+        finally:
+            self._base = before
+
+    def _decide(self, goal: Goal) -> bool:
+        found = self._expansion.expand(goal)
+        if found.has_scalars:
+            return True
+        if any(map(self.cases_of_array, found.arrays)):
+            return True
+        return any(next(self.objects.of(shape), None) is not None for shape in found.objects)
+
+    def cases_of_array(self, shape: ArrayShape) -> list[ArrayCase]:
+        """Return the cases of a shape; without demands that counting does not decide, if lenient.
+
+        Raises:
+            SchemaUnsupportedError: There are such demands, and the schema is compiled strictly.
+        """
+        while True:
+            try:
+                return list(self.arrays.of(shape))
+            except UndecidedError as error:
+                self._expansion.refuse(error.path, error.path.rsplit("/", 1)[1], error.reason)
+                kept = tuple(c for c in shape.contains if c.path != error.path)
+                unique = () if error.path in shape.unique else shape.unique
+                shape = replace(shape, contains=kept, unique=unique)
+
+    def _few_values(self, goal: Goal, path: str) -> tuple[Goal, ...] | None:
+        """Return the values of a goal as goals of a constant each; None where they are many."""
+        found = self._expansion.expand(goal)
+        if found.objects or found.arrays:
+            return None
+        numbers, strings = found.numbers.finite(_FEW_VALUES), found.strings.finite(_FEW_VALUES)
+        if numbers is None or strings is None:
+            return None
+        words = [{"null": None, "true": True, "false": False}[word] for word in sorted(found.words)]
+        values = (*words, *numbers, *strings)
+        return tuple(self._expansion.goals.constant(value, path) for value in values)

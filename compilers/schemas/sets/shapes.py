@@ -1,0 +1,220 @@
+"""ValueSet: a union of values, type by type; of arrays and objects, alternatives called shapes.
+
+Shapes are conjunctions: what they hold within is given as goals, expanded when it is needed, so
+that recursive schemas end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
+from itertools import zip_longest
+from typing import NamedTuple
+
+from cdec.compilers.regular.numbers import Numbers
+from cdec.compilers.regular.strings import Strings
+from cdec.compilers.schemas.sets.goals import FALSE, TRUE, Goal, conjunction
+
+WORDS = frozenset({"null", "true", "false"})
+
+
+class Contains(NamedTuple):
+    """How many items must, and may, belong to a goal, from some index on."""
+
+    goal: Goal
+    low: int
+    high: int | None
+    path: str
+    first: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class ArrayShape:
+    """Arrays.
+
+    Attributes:
+        prefix: Goals of the first items. rest: Of all others.
+        low, high: Numbers of items; ``high`` None for any.
+        contains: How many items of which goals.
+        unique: JSON pointers of the keywords that ask for items without equals.
+    """
+
+    prefix: tuple[Goal, ...] = ()
+    rest: Goal = TRUE
+    low: int = 0
+    high: int | None = None
+    contains: tuple[Contains, ...] = ()
+    unique: tuple[str, ...] = ()
+
+    def item(self, index: int) -> Goal:
+        """Return the goal of an item."""
+        return self.prefix[index] if index < len(self.prefix) else self.rest
+
+
+@dataclass(frozen=True)
+class Block:
+    """What one schema says of properties: each name's goal, each pattern's, and all others'.
+
+    A name that is matched by patterns belongs to their goals as well; ``rest`` is for those that
+    nothing names or matches.
+    """
+
+    names: tuple[tuple[str, Goal], ...] = ()
+    patterns: tuple[tuple[Strings, Goal], ...] = ()
+    rest: Goal = TRUE
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_by_name", dict(self.names))
+
+    def goal(self, name: str) -> Goal:
+        """Return the goal of a property."""
+        by_name: dict[str, Goal] = self.__dict__["_by_name"]
+        found = [by_name[name]] if name in by_name else []
+        found += [goal for strings, goal in self.patterns if name in strings]
+        return conjunction(found) if found else self.rest
+
+
+class Exists(NamedTuple):
+    """A property must exist, with a name of a language and a value of a goal."""
+
+    names: Strings
+    goal: Goal
+    path: str
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectShape:
+    """Objects.
+
+    Attributes:
+        blocks: All of them hold.
+        required: Names.
+        low, high: Numbers of properties; ``high`` None for any.
+        exists: Properties that must exist.
+    """
+
+    blocks: tuple[Block, ...] = ()
+    required: frozenset[str] = frozenset()
+    low: int = 0
+    high: int | None = None
+    exists: tuple[Exists, ...] = ()
+
+    def goal(self, name: str) -> Goal:
+        """Return the goal of a property."""
+        return conjunction(block.goal(name) for block in self.blocks)
+
+    @property
+    def names(self) -> list[str]:
+        """Names that are mentioned, as declared, then the required ones."""
+        found = {name: None for block in self.blocks for name, _ in block.names}
+        return list(found | dict.fromkeys(sorted(self.required)))
+
+
+@dataclass(frozen=True, slots=True)
+class ValueSet:
+    """A set of JSON values.
+
+    Attributes:
+        words: Of ``null``, ``true`` and ``false``.
+        numbers, strings: Exactly which.
+        arrays, objects: Alternatives, which may overlap.
+    """
+
+    words: frozenset[str] = frozenset()
+    numbers: Numbers = Numbers.NONE
+    strings: Strings = Strings.NONE
+    arrays: tuple[ArrayShape, ...] = ()
+    objects: tuple[ObjectShape, ...] = ()
+
+    @property
+    def is_nothing(self) -> bool:
+        """Whether nothing is left, whatever goals within say."""
+        return not (self.arrays or self.objects or self.has_scalars)
+
+    @property
+    def has_scalars(self) -> bool:
+        """Whether a word, a number or a string is among the values."""
+        if self.words:
+            return True
+        if self.numbers is not Numbers.NONE and not self.numbers.is_empty:
+            return True
+        return self.strings is not Strings.NONE and not self.strings.is_empty
+
+
+ANY_ARRAY, ANY_OBJECT = ArrayShape(), ObjectShape()
+NOTHING = ValueSet()
+ANYTHING = ValueSet(WORDS, Numbers.ANY, Strings.ANY, (ANY_ARRAY,), (ANY_OBJECT,))
+SCALARS = replace(ANYTHING, arrays=(), objects=())
+
+
+def union(sets: Iterable[ValueSet]) -> ValueSet:
+    """Return the values of any of the sets."""
+    words: frozenset[str] = frozenset()
+    numbers, strings = Numbers.NONE, Strings.NONE
+    arrays: dict[ArrayShape, None] = {}
+    objects: dict[ObjectShape, None] = {}
+    for one in sets:
+        words |= one.words
+        if one.numbers is not Numbers.NONE:
+            numbers = one.numbers if numbers is Numbers.NONE else numbers | one.numbers
+        if one.strings is not Strings.NONE:
+            strings = one.strings if strings is Strings.NONE else strings | one.strings
+        arrays |= dict.fromkeys(one.arrays)
+        objects |= dict.fromkeys(one.objects)
+    all_arrays = (ANY_ARRAY,) if ANY_ARRAY in arrays else tuple(arrays)
+    all_objects = (ANY_OBJECT,) if ANY_OBJECT in objects else tuple(objects)
+    return ValueSet(words, numbers, strings, all_arrays, all_objects)
+
+
+def both(
+    a: ValueSet, b: ValueSet, arrays: Sequence[ArrayShape], objects: Sequence[ObjectShape]
+) -> ValueSet:
+    """Return the values of both sets, of which the arrays and objects are given."""
+    numbers, strings = a.numbers, a.strings
+    if numbers is Numbers.NONE or b.numbers is Numbers.NONE:
+        numbers = Numbers.NONE
+    elif b.numbers is not Numbers.ANY:
+        numbers = b.numbers if numbers is Numbers.ANY else numbers & b.numbers
+    if strings is Strings.NONE or b.strings is Strings.NONE:
+        strings = Strings.NONE
+    elif b.strings is not Strings.ANY:
+        strings = b.strings if strings is Strings.ANY else strings & b.strings
+    return ValueSet(a.words & b.words, numbers, strings, tuple(arrays), tuple(objects))
+
+
+def both_arrays(a: ArrayShape, b: ArrayShape) -> ArrayShape | None:
+    """Return the arrays of both shapes; None where the numbers of items exclude each other."""
+    if a is ANY_ARRAY or b is ANY_ARRAY:
+        return b if a is ANY_ARRAY else a
+    low, high = max(a.low, b.low), _least(a.high, b.high)
+    if high is not None and high < low:
+        return None
+    pairs = zip_longest(a.prefix, b.prefix)
+    prefix = tuple(
+        conjunction((a.rest if x is None else x, b.rest if y is None else y)) for x, y in pairs
+    )
+    contains = tuple(dict.fromkeys((*a.contains, *b.contains)))
+    unique = tuple(dict.fromkeys((*a.unique, *b.unique)))
+    return ArrayShape(prefix, conjunction((a.rest, b.rest)), low, high, contains, unique)
+
+
+def both_objects(a: ObjectShape, b: ObjectShape) -> ObjectShape | None:
+    """Return the objects of both shapes; None where the shapes exclude each other outright."""
+    if a is ANY_OBJECT or b is ANY_OBJECT:
+        return b if a is ANY_OBJECT else a
+    required = a.required | b.required
+    low, high = max(a.low, b.low), _least(a.high, b.high)
+    if high is not None and high < max(low, len(required)):
+        return None
+    blocks = tuple(dict.fromkeys((*a.blocks, *b.blocks)))
+    exists = tuple(dict.fromkeys((*a.exists, *b.exists)))
+    return ObjectShape(blocks, required, low, high, exists)
+
+
+def excludes(shape: ObjectShape) -> bool:
+    """Whether a required property is forbidden outright."""
+    return any(shape.goal(name) == FALSE for name in shape.required)
+
+
+def _least(a: int | None, b: int | None) -> int | None:
+    return b if a is None else a if b is None else min(a, b)
