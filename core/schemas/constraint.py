@@ -1,0 +1,128 @@
+"""SchemaConstraint: a compiled JSON Schema as a constraint."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from functools import cached_property
+from typing import Any
+
+from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
+from cdec.core.artifacts.stored import StoredConstraint
+from cdec.core.device_session import on_device
+from cdec.core.errors import UsageError
+from cdec.core.schemas.engine.engine import DEFAULT_BUDGET, Engine
+from cdec.core.schemas.program import COLUMNS, SchemaArrays, arrays_from
+from cdec.core.schemas.program_checks import check_schema, check_schema_shape
+from cdec.core.schemas.session import SchemaSession
+from cdec.core.session import Session
+from cdec.core.tokens.token_trie import TokenTrie
+from cdec.core.tokens.vocabulary import Vocabulary
+
+__all__ = ["SchemaConstraint"]
+
+_SPELLED = frozenset([0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC2, 0xF5)])
+"""Bytes with which every text can go on: JSON's ASCII and UTF-8's."""
+
+
+class SchemaConstraint(StoredConstraint):
+    """The JSON texts that a schema allows.
+
+    Args:
+        arrays: The compiled schema.
+        vocabulary: Of the model that draws; its end ids end members.
+        metadata: Of the artifact: ``cdec.schema``, ``cdec.options``, ``cdec.unenforced`` and
+            ``cdec.sound``.
+        memo_bytes: Bytes of masks of the sessions together.
+
+    Raises:
+        UsageError: The vocabulary has no end-of-sequence id.
+    """
+
+    kind = "schema"
+    artifact = ArtifactKind(COLUMNS, check_schema_shape, check_schema, 1)
+    takes_bytes = True
+    has_speculation_keys = True
+    metadata: Mapping[str, str]
+
+    def __init__(
+        self,
+        arrays: SchemaArrays,
+        vocabulary: Vocabulary,
+        metadata: Mapping[str, str],
+        *,
+        memo_bytes: int = DEFAULT_BUDGET,
+    ) -> None:
+        if not vocabulary.eos_token_ids:
+            raise UsageError(
+                "texts of a schema end with an end-of-sequence id, the vocabulary has none",
+                hint="Name one with Vocabulary.with_eos.",
+            )
+        self.arrays = arrays
+        self.vocabulary = vocabulary
+        self.metadata = metadata
+        self.memo_bytes = memo_bytes
+        self._engine: Engine | None = None
+
+    @classmethod
+    def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> SchemaConstraint:
+        """Open a verified schema artifact."""
+        return cls(arrays_from(file.arrays), vocabulary, file.metadata)
+
+    @cached_property
+    def is_sound(self) -> bool:
+        """Whether every allowed token is proved to have a completion: any text can be spelled."""
+        single = {token[0] for token in self.vocabulary.token_bytes if len(token) == 1}
+        return self.metadata.get("cdec.sound") == "1" and single >= _SPELLED
+
+    @cached_property
+    def unenforced(self) -> list[dict[str, str]]:
+        """What the schema asks and the masks do not see to: ``path``, ``keyword``, ``reason``."""
+        noted: list[dict[str, str]] = json.loads(self.metadata.get("cdec.unenforced", "[]"))
+        return noted
+
+    def session(self, device: str = "cpu") -> Session:
+        """Start a decoding run.
+
+        Args:
+            device: ``cpu`` for numpy arrays; ``cuda``, ``cuda:1``, ``torch:cpu`` for tensors.
+
+        Returns:
+            A session; states and masks are shared with the constraint's other sessions. When they
+            have filled the memory budget, new sessions begin with new ones, and the old ones go
+            with the last session that uses them.
+        """
+        return on_device(self._on_host(), device)
+
+    def _on_host(self) -> SchemaSession:
+        ends = self.vocabulary.eos_token_ids
+        if self._engine is None or self._engine.should_be_replaced:
+            trie = TokenTrie.of(self.vocabulary)
+            self._engine = Engine(self.arrays, trie, ends, self.memo_bytes)
+        return SchemaSession(self._engine, ends, self.vocabulary.width)
+
+    def accepts(self, text: bytes) -> bool | None:
+        """Check a finished text; None: nothing but the session was asked yet."""
+        return None
+
+    def statistics(self) -> dict[str, int | float]:
+        """Return sizes of the program."""
+        arrays = self.arrays
+        return {
+            "values": len(arrays.raw_start),
+            "states": len(arrays.state_label),
+            "edges": len(arrays.edge_low),
+            "strings": len(arrays.string_start),
+            "arrays": len(arrays.array_min),
+            "objects": len(arrays.object_min),
+            "slots": len(arrays.slot_single),
+            "choices": len(arrays.choice_value),
+            "total_bytes": sum(int(array.nbytes) for array in arrays),
+        }
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the artifact's metadata say, the source as it was written."""
+        return super().summary() | {
+            "sound": self.is_sound,
+            "schema": self.metadata["cdec.schema"],
+        }

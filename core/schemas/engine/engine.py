@@ -1,0 +1,134 @@
+"""Engine: what the sessions of a schema share: states, steps by bytes, and token masks.
+
+What was computed for one text serves the next. Masks are bounded by a byte budget: when it is
+reached all of them are dropped (a new *epoch* begins) and computed again as needed. States stay;
+when they fill much of the budget, new sessions get a new engine (``should_be_replaced``).
+"""
+
+from __future__ import annotations
+
+from threading import Lock
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.errors import LimitError
+from cdec.core.grammars.engine.memory import Memory
+from cdec.core.grammars.engine.pointers import NEED
+from cdec.core.mask import mask_words
+from cdec.core.schemas.engine import fields as f
+from cdec.core.schemas.engine.counts import counted_slots
+from cdec.core.schemas.engine.steps import compute_step
+from cdec.core.schemas.program import COLUMNS, SchemaArrays
+from cdec.core.tokens.token_trie import TokenTrie
+
+__all__ = ["DEFAULT_BUDGET", "Engine"]
+
+DEFAULT_BUDGET = 256 << 20
+"""Bytes of masks of one engine."""
+_MOST_BYTES = 4 << 30
+"""Of states and their steps together."""
+_CHUNK_BYTES = 1 << 20
+_PROGRAM = SchemaArrays._fields[: f.INDENT + 1]
+
+
+class Engine:
+    """States, steps and masks over one program and one vocabulary.
+
+    Args:
+        arrays: The program.
+        trie: The vocabulary's bytes.
+        end_ids: Ascending end-of-sequence ids.
+        budget: Bytes of masks; some rows are kept in any case.
+    """
+
+    def __init__(
+        self, arrays: SchemaArrays, trie: TokenTrie, end_ids: tuple[int, ...], budget: int
+    ) -> None:
+        self.memory = memory = Memory(f.FIELDS)
+        self.budget = budget
+        self._lock = Lock()
+        self._chunks: list[NDArray[np.int32]] = []
+        for field, name in enumerate(_PROGRAM):
+            memory.point(field, np.ascontiguousarray(getattr(arrays, name), COLUMNS[name]))
+        for field, column in enumerate(counted_slots(arrays), f.OBJECT_SINGLES):
+            memory.point(field, column)
+        memory.point(f.VOCABULARY_OFFSETS, np.ascontiguousarray(arrays.vocabulary_offsets))
+        memory.point(f.VOCABULARY_BYTES, np.ascontiguousarray(arrays.vocabulary_bytes))
+        for field, array in enumerate(trie.arrays(), f.NODE_BYTE):
+            memory.point(field, np.ascontiguousarray(array))
+        memory.point(f.END_IDS, np.array(end_ids, np.int64))
+        memory.point(f.STAMPS, np.zeros(len(arrays.state_label), np.int64))
+        memory.point(f.PATH, np.empty(trie.max_depth + 1, np.int32))
+        for group in f.GROWING.values():
+            for field, dtype in group:
+                memory.allocate(field, 1024, dtype)
+        for field in (f.FRAME_OFFSETS, f.PROGRESS_OFFSETS):
+            memory.arrays[field][0] = 0
+        for table in (f.PROGRESS_TABLE, f.FRAME_TABLE, f.STATE_TABLE, f.NEXT_TABLE):
+            memory.allocate_table(table, 256)
+        self._set_scalars(len(arrays.vocabulary_offsets) - 1)
+
+    def _set_scalars(self, vocabulary: int) -> None:
+        header, words = self.memory.header, mask_words(vocabulary)
+        header[f.VOCABULARY], header[f.WORDS] = vocabulary, words
+        header[f.MASK_STRIDE] = self._stride = (words + 15) // 16 * 16
+        rows = max(min(_CHUNK_BYTES, self.budget // 8) // (4 * self._stride), 1)
+        header[f.CHUNK_SHIFT] = rows.bit_length() - 1
+        header[f.CALL_STEP] = compute_step.address
+
+    def make_room(self) -> None:
+        """Make the room that the last kernel asked for: grow an array, or drop the masks.
+
+        Raises:
+            LimitError: States and their steps have grown past ``_MOST_BYTES``.
+        """
+        with self._lock:
+            memory, field = self.memory, int(self.memory.header[NEED]) - 1
+            if field < 0:
+                return
+            if memory.bytes > _MOST_BYTES:
+                raise LimitError(
+                    f"the states of the schema's texts take {memory.bytes:,} bytes",
+                    hint="draw fewer texts at once, or shorter ones",
+                    limit="memo_bytes",
+                )
+            if field == f.MASK_CHUNKS:
+                self._add_masks()
+            elif field == f.NEXT_TABLE and memory.size(field) >= f.NEXT_LIMIT:
+                memory.drop_table(field, 256)
+            else:
+                memory.grow(f.GROWING)
+            memory.header[NEED] = 0
+
+    def _add_masks(self) -> None:
+        """Add a chunk of rows; past the budget, begin an epoch instead and use them all again."""
+        header, rows = self.memory.header, 1 << int(self.memory.header[f.CHUNK_SHIFT])
+        chunk_bytes = 4 * rows * self._stride
+        if self._chunks and chunk_bytes * (len(self._chunks) + 1) > self.budget:
+            header[f.MASKS] = 0
+            header[f.EPOCH] += 1
+            return
+        self._chunks.append(np.empty(rows * self._stride, np.int32))
+        addresses = [chunk.__array_interface__["data"][0] for chunk in self._chunks]
+        self.memory.point(f.MASK_CHUNKS, np.array(addresses, np.int64))
+        header[f.MASK_ROOM] = rows * len(self._chunks)
+
+    @property
+    def should_be_replaced(self) -> bool:
+        """Whether new sessions should have a new engine: states fill much of the budget."""
+        return 4 * self.memory.bytes > self.budget
+
+    def statistics(self) -> dict[str, int]:
+        """Return counts and bytes of states, steps and masks."""
+        memory, header = self.memory, self.memory.header
+        return {
+            "states": memory.used(f.STATE_FRAME),
+            "frames": max(memory.used(f.FRAME_OFFSETS) - 1, 0),
+            "steps": memory.used(f.NEXT_TABLE),
+            "mask_hits": int(header[f.HITS]),
+            "mask_misses": int(header[f.MISSES]),
+            "masks": int(header[f.MASKS]),
+            "epochs": int(header[f.EPOCH]),
+            "bytes": memory.bytes + 4 * self._stride * int(header[f.MASK_ROOM]),
+        }

@@ -1,0 +1,166 @@
+"""What the engine's header holds: columns of the program, then frames, states, memos and masks.
+
+**Frames.** A text's brackets and quotes can be seen, so at every level of nesting the engine holds
+the set of all alternatives that are still possible there: a visibly pushdown automaton (Alur and
+Madhusudan, STOC 2004), made deterministic by sets, one level at a time. A *frame* is an interned
+list: a phase, the frame of the level outside, and sorted distinct *items*, two int64 each. With
+``a << 32 | b`` for a pair of numbers these are
+
+* objects: (value, object), (progress, ...): behind the progress 0, the state of its keys within a
+  key, the awaited value from the colon on;
+* arrays: (value, array), (progress, ...): 0, or the awaited value;
+* strings: (value, string), (state, characters so far, as far as they matter);
+* raw texts: (value, 0), (state, 0);
+* the whole text: (0, 0), (0, awaited value).
+
+A closing bracket or quote leaves the values of the items that may end; the frame outside keeps the
+items that await one of them.
+
+A *progress* is an interned list: of an object the keys so far, the last rank, required slots
+missing, single slots left, the rank of the next required slot, its counters, and the bits of the
+single slots seen (ordered objects: none); of an array its elements so far and its counters. Numbers
+stop where they no longer matter.
+
+**States** are a frame and a *mark*: within strings how far an escape is spelled, between them a
+state of the blanks' automaton. ``STATE_BLOCKS`` leads to remembered steps, 32 bytes a block.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from cdec.core.schemas.program import SchemaArrays
+
+_COLUMNS = len(SchemaArrays._fields)
+(
+    STATE_EDGES,
+    EDGE_LOW,
+    EDGE_HIGH,
+    EDGE_TARGET,
+    STATE_LABEL,
+    STATE_SHORTEST,
+    STATE_FREE,
+    STATE_LOW,
+    STATE_HIGH,
+    STATE_OPEN,
+    RAW_START,
+    STRING_OFFSETS,
+    STRING_START,
+    STRING_MIN,
+    STRING_MAX,
+    ARRAY_OFFSETS,
+    ARRAY_IDS,
+    OBJECT_OFFSETS,
+    OBJECT_IDS,
+    CHOICE_VALUE,
+    CHOICE_COUNTER_OFFSETS,
+    CHOICE_COUNTERS,
+    ARRAY_MIN,
+    ARRAY_MAX,
+    ARRAY_POSITION_OFFSETS,
+    POSITION_CHOICE_OFFSETS,
+    ARRAY_COUNTER_OFFSETS,
+    ARRAY_COUNTER_MIN,
+    ARRAY_COUNTER_MAX,
+    OBJECT_MIN,
+    OBJECT_MAX,
+    OBJECT_KEY,
+    OBJECT_ORDERED,
+    OBJECT_SLOT_OFFSETS,
+    SLOT_CHOICE_OFFSETS,
+    SLOT_SINGLE,
+    SLOT_REQUIRED,
+    SLOT_RANK,
+    OBJECT_COUNTER_OFFSETS,
+    OBJECT_COUNTER_MIN,
+    OBJECT_COUNTER_MAX,
+    BLANK_START,
+    INDENT,
+) = range(43)
+# What is counted in advance (``cdec.core.schemas.engine.counts``).
+(
+    OBJECT_SINGLES,  # int32[O] single slots
+    OBJECT_NEEDED,  # int32[O] required slots
+    OBJECT_FIRST,  # int32[O] least rank of a required slot
+    SLOT_LEFT,  # int32[N] ordered: single slots of a higher rank
+    SLOT_NEEDED,  # int32[N] ordered: required slots of a higher rank
+    SLOT_NEXT,  # int32[N] ordered: the least rank of these
+) = range(_COLUMNS, _COLUMNS + 6)
+_MADE = _COLUMNS + 6
+(
+    VOCABULARY_OFFSETS,
+    VOCABULARY_BYTES,
+    NODE_BYTE,
+    NODE_DEPTH,
+    NODE_SKIP,
+    NODE_TOKENS,
+    TRIE_TOKENS,
+    END_IDS,
+    STAMPS,
+    PATH,
+    WORK,
+    PROGRESS_OFFSETS,
+    PROGRESS_ITEMS,
+    FRAME_OFFSETS,
+    FRAME_ITEMS,
+    STATE_FRAME,
+    STATE_MARK,
+    STATE_BLOCKS,
+    STATE_MASK,
+    BLOCKS,
+    MASK_CHUNKS,
+) = range(_MADE, _MADE + 21)
+PROGRESS_TABLE, FRAME_TABLE, STATE_TABLE, NEXT_TABLE = range(_MADE + 21, _MADE + 29, 2)
+FIELDS = _MADE + 29
+
+# Scalars of the header; those below 3 are the memory's own.
+(
+    BUILD_END,
+    STAMP,
+    EPOCH,
+    MASKS,
+    MASK_ROOM,
+    MASK_STRIDE,
+    CHUNK_SHIFT,
+    HITS,
+    MISSES,
+    VOCABULARY,
+    WORDS,
+    CALL_STEP,
+) = range(3, 15)
+
+(
+    ROOT_VALUE,
+    ROOT_DONE,
+    OBJECT_OPEN,
+    OBJECT_COMMA,
+    OBJECT_COLON,
+    OBJECT_VALUE,
+    OBJECT_NEXT,
+    ARRAY_OPEN,
+    ARRAY_VALUE,
+    ARRAY_NEXT,
+    KEY,
+    STRING,
+    RAW,
+) = range(13)
+"""Phases of frames; from KEY on, no whitespace stands there."""
+
+COUNT, RANK, MISSING, LEFT, NEXT, OWN = range(6)
+"""What stands where in the progress of an object; counters from OWN on. Arrays: counters from 1."""
+UNKNOWN = -3
+"""A step that is not remembered."""
+NEXT_LIMIT = 1 << 18
+"""Places of the table of tokens' steps; a full one is emptied."""
+
+GROWING: dict[int, tuple[tuple[int, type], ...]] = {
+    WORK: ((WORK, np.int64),),
+    PROGRESS_OFFSETS: ((PROGRESS_OFFSETS, np.int64),),
+    PROGRESS_ITEMS: ((PROGRESS_ITEMS, np.int64),),
+    FRAME_OFFSETS: ((FRAME_OFFSETS, np.int64),),
+    FRAME_ITEMS: ((FRAME_ITEMS, np.int64),),
+    STATE_FRAME: ((STATE_FRAME, np.int32), (STATE_MARK, np.int32), (STATE_MASK, np.int64)),
+    STATE_BLOCKS: ((STATE_BLOCKS, np.int32),),
+    BLOCKS: ((BLOCKS, np.int32),),
+}
+"""Fields that grow together, by the one whose use is counted."""

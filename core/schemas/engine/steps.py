@@ -1,0 +1,311 @@
+"""Steps: the state after a byte. Remembered, so that a byte is thought about once in a state."""
+
+from __future__ import annotations
+
+from cdec.core.grammars.engine.pointers import (
+    has_room,
+    int32s,
+    int64s,
+    use,
+    used,
+)
+from cdec.core.kernels import by_address, inner
+from cdec.core.schemas.engine import fields as f
+from cdec.core.schemas.engine.arrays import (
+    array_after,
+    array_may_end,
+    array_start,
+    element_choices,
+)
+from cdec.core.schemas.engine.lists import (
+    begin_frame,
+    end_frame,
+    first_item,
+    frame_end,
+    lacks,
+    parent,
+    phase,
+    push,
+    push_work,
+    state_of,
+)
+from cdec.core.schemas.engine.objects import (
+    key_may_come,
+    object_after,
+    object_may_end,
+    object_start,
+    slot_of,
+)
+from cdec.core.schemas.engine.strings import content_byte, step_automaton
+
+__all__ = ["compute_step", "may_end"]
+
+_MASK = 0xFFFFFFFF
+_QUOTE, _COMMA, _COLON = 0x22, 0x2C, 0x3A
+_BRACKET, _BRACKET_END, _BRACE, _BRACE_END = 0x5B, 0x5D, 0x7B, 0x7D
+
+
+@by_address("int64(int64, int64, int64)")
+def compute_step(e: int, state: int, byte: int) -> int:
+    """Return the state after a byte, -1 for none, and remember it.
+
+    subtle: -1 after a lack of room, too; that is not remembered.
+    """
+    frame, mark = int32s(e, f.STATE_FRAME)[state], int32s(e, f.STATE_MARK)[state]
+    after = _step(e, frame, mark, byte)
+    if lacks(e):
+        return -1
+    blocks = int32s(e, f.STATE_BLOCKS)
+    block = blocks[8 * state + (byte >> 5)]
+    if block < 0:
+        if not has_room(e, f.BLOCKS, 32):
+            return -1
+        block = used(e, f.BLOCKS) >> 5
+        steps = int32s(e, f.BLOCKS)
+        for i in range(32 * block, 32 * block + 32):
+            steps[i] = f.UNKNOWN
+        use(e, f.BLOCKS, 32 * block + 32)
+        blocks[8 * state + (byte >> 5)] = block
+    int32s(e, f.BLOCKS)[32 * block + (byte & 31)] = after
+    return after
+
+
+@inner
+def _step(e: int, frame: int, mark: int, byte: int) -> int:
+    stage = phase(e, frame)
+    if stage == f.KEY or stage == f.STRING:
+        if byte != _QUOTE or mark != 0:
+            return content_byte(e, frame, mark, byte)
+        after = _key_end(e, frame) if stage == f.KEY else _closed(e, frame)
+        return state_of(e, after, int32s(e, f.BLANK_START)[0])
+    if stage == f.RAW:
+        further = _raw_byte(e, frame, byte)
+        if further >= 0:
+            return _raw_state(e, further)
+        frame, mark = _closed(e, frame), int32s(e, f.BLANK_START)[0]
+        if frame < 0:
+            return -1
+    if byte == 0x20 or (0x09 <= byte <= 0x0D and byte != 0x0B and byte != 0x0C):
+        blank = step_automaton(e, mark, byte)
+        return -1 if blank < 0 else state_of(e, frame, blank)
+    if int32s(e, f.STATE_LABEL)[mark] < 0:
+        return -1
+    return _structural(e, frame, byte)
+
+
+@inner
+def _structural(e: int, frame: int, byte: int) -> int:
+    """Return the state after a byte that is no whitespace, outside of strings and raw texts."""
+    stage, blank = phase(e, frame), int32s(e, f.BLANK_START)[0]
+    if stage == f.ROOT_VALUE or stage == f.OBJECT_VALUE or stage == f.ARRAY_VALUE:
+        return _value_begin(e, frame, byte)
+    if stage == f.OBJECT_OPEN or stage == f.OBJECT_COMMA:
+        if byte == _QUOTE:
+            return state_of(e, _keys(e, frame, f.KEY), 0)
+        if stage == f.OBJECT_OPEN and byte == _BRACE_END:
+            return state_of(e, _closed(e, frame), blank)
+    elif stage == f.OBJECT_COLON:
+        if byte == _COLON:
+            return state_of(e, _copied(e, frame, f.OBJECT_VALUE), blank)
+    elif stage == f.OBJECT_NEXT:
+        if byte == _COMMA:
+            return state_of(e, _keys(e, frame, f.OBJECT_COMMA), blank)
+        if byte == _BRACE_END:
+            return state_of(e, _closed(e, frame), blank)
+    elif stage == f.ARRAY_OPEN or stage == f.ARRAY_NEXT:
+        if byte == _BRACKET_END:
+            return state_of(e, _closed(e, frame), blank)
+        if stage == f.ARRAY_NEXT and byte == _COMMA:
+            return state_of(e, _elements(e, frame), blank)
+        if stage == f.ARRAY_OPEN:
+            awaiting = _elements(e, frame)
+            return -1 if awaiting < 0 else _value_begin(e, awaiting, byte)
+    return -1
+
+
+@inner
+def _value_begin(e: int, frame: int, byte: int) -> int:
+    """Return the state after the first byte of a value that a frame awaits."""
+    if byte == _QUOTE:
+        stage, mark = f.STRING, 0
+    elif byte == _BRACE:
+        stage, mark = f.OBJECT_OPEN, int32s(e, f.BLANK_START)[0]
+    elif byte == _BRACKET:
+        stage, mark = f.ARRAY_OPEN, int32s(e, f.BLANK_START)[0]
+    else:
+        stage, mark = f.RAW, 0
+    begin_frame(e, stage, frame)
+    items = int64s(e, f.FRAME_ITEMS)
+    for at in range(first_item(e, frame), frame_end(e, frame), 2):
+        value = items[at + 1] & _MASK
+        if stage == f.STRING:
+            offsets = int64s(e, f.STRING_OFFSETS)
+            for string in range(offsets[value], offsets[value + 1]):
+                push(e, value << 32 | string, int32s(e, f.STRING_START)[string] << 32)
+        elif stage == f.OBJECT_OPEN:
+            offsets, ids = int64s(e, f.OBJECT_OFFSETS), int32s(e, f.OBJECT_IDS)
+            for i in range(offsets[value], offsets[value + 1]):
+                push(e, value << 32 | ids[i], object_start(e, ids[i]) << 32)
+        elif stage == f.ARRAY_OPEN:
+            offsets, ids = int64s(e, f.ARRAY_OFFSETS), int32s(e, f.ARRAY_IDS)
+            for i in range(offsets[value], offsets[value + 1]):
+                push(e, value << 32 | ids[i], array_start(e, ids[i]) << 32)
+        elif int32s(e, f.RAW_START)[value] >= 0:
+            after = step_automaton(e, int32s(e, f.RAW_START)[value], byte)
+            if after >= 0:
+                push(e, value << 32, after << 32)
+    made = end_frame(e)
+    if stage == f.RAW:
+        return _raw_state(e, made)
+    return state_of(e, made, mark)
+
+
+@inner
+def _raw_byte(e: int, frame: int, byte: int) -> int:
+    """Return the frame of raw texts after a byte, -1 where none goes on."""
+    items = int64s(e, f.FRAME_ITEMS)
+    begin_frame(e, f.RAW, parent(e, frame))
+    for at in range(first_item(e, frame), frame_end(e, frame), 2):
+        after = step_automaton(e, items[at + 1] >> 32, byte)
+        if after >= 0:
+            push(e, items[at], after << 32)
+    return end_frame(e)
+
+
+@inner
+def _raw_state(e: int, frame: int) -> int:
+    """Return the state of a frame of raw texts; that behind them where none of them goes on."""
+    if frame < 0:
+        return -1
+    items, edges = int64s(e, f.FRAME_ITEMS), int64s(e, f.STATE_EDGES)
+    for at in range(first_item(e, frame), frame_end(e, frame), 2):
+        state = items[at + 1] >> 32
+        if edges[state] < edges[state + 1]:
+            return state_of(e, frame, 0)
+    return state_of(e, _closed(e, frame), int32s(e, f.BLANK_START)[0])
+
+
+@inner
+def _keys(e: int, frame: int, stage: int) -> int:
+    """Return the frame in which a key begins, or is awaited; -1 where none may come."""
+    items = int64s(e, f.FRAME_ITEMS)
+    begin_frame(e, stage, parent(e, frame))
+    for at in range(first_item(e, frame), frame_end(e, frame), 2):
+        a, progress = items[at], items[at + 1] >> 32
+        start = int32s(e, f.OBJECT_KEY)[a & _MASK]
+        if start >= 0 and key_may_come(e, a & _MASK, progress, start):
+            push(e, a, progress << 32 | (start if stage == f.KEY else 0))
+    return end_frame(e)
+
+
+@inner
+def _key_end(e: int, frame: int) -> int:
+    """Return the frame behind a finished key: what is awaited by each choice of its slots."""
+    items = int64s(e, f.FRAME_ITEMS)
+    begin_frame(e, f.OBJECT_COLON, parent(e, frame))
+    for at in range(first_item(e, frame), frame_end(e, frame), 2):
+        a, progress = items[at], items[at + 1] >> 32
+        made = a & _MASK
+        slot = slot_of(e, made, progress, items[at + 1] & _MASK)
+        if slot < 0:
+            continue
+        own = int64s(e, f.OBJECT_SLOT_OFFSETS)[made] + slot
+        choices = int64s(e, f.SLOT_CHOICE_OFFSETS)
+        for choice in range(choices[own], choices[own + 1]):
+            after = object_after(e, made, progress, slot, choice)
+            if after >= 0:
+                push(e, a, after << 32 | int32s(e, f.CHOICE_VALUE)[choice])
+    return end_frame(e)
+
+
+@inner
+def _elements(e: int, frame: int) -> int:
+    """Return the frame that awaits an array's next element; -1 where none may come."""
+    items = int64s(e, f.FRAME_ITEMS)
+    begin_frame(e, f.ARRAY_VALUE, parent(e, frame))
+    for at in range(first_item(e, frame), frame_end(e, frame), 2):
+        a, progress = items[at], items[at + 1] >> 32
+        position = element_choices(e, a & _MASK, progress)
+        choices = int64s(e, f.POSITION_CHOICE_OFFSETS)
+        for choice in range(choices[position], choices[position + 1]):
+            after = array_after(e, a & _MASK, progress, choice)
+            if after >= 0:
+                push(e, a, after << 32 | int32s(e, f.CHOICE_VALUE)[choice])
+    return end_frame(e)
+
+
+@inner
+def _copied(e: int, frame: int, stage: int) -> int:
+    """Return a frame's items in another phase."""
+    items = int64s(e, f.FRAME_ITEMS)
+    begin_frame(e, stage, parent(e, frame))
+    for at in range(first_item(e, frame), frame_end(e, frame), 2):
+        push(e, items[at], items[at + 1])
+    return end_frame(e)
+
+
+@inner
+def _item_ends(e: int, stage: int, a: int, b: int) -> bool:
+    """Say whether an item of a frame may be closed."""
+    if stage == f.RAW:
+        return int32s(e, f.STATE_LABEL)[b >> 32] >= 0
+    if stage == f.STRING:
+        is_long = (b & _MASK) >= int64s(e, f.STRING_MIN)[a & _MASK]
+        return is_long and int32s(e, f.STATE_LABEL)[b >> 32] >= 0
+    if stage == f.OBJECT_OPEN or stage == f.OBJECT_NEXT:
+        return object_may_end(e, a & _MASK, b >> 32)
+    return array_may_end(e, a & _MASK, b >> 32)
+
+
+@inner
+def _closed(e: int, frame: int) -> int:
+    """Return the frame outside after a level has ended; -1 where it may not end."""
+    items, stage, outside = int64s(e, f.FRAME_ITEMS), phase(e, frame), parent(e, frame)
+    begin = used(e, f.WORK)
+    for at in range(first_item(e, frame), frame_end(e, frame), 2):
+        value, n = items[at] >> 32, used(e, f.WORK)
+        # Values ascend: an item's value is the last one that was found, or new.
+        if (n == begin or int64s(e, f.WORK)[n - 1] != value) and _item_ends(
+            e, stage, items[at], items[at + 1]
+        ):
+            push_work(e, value)
+    done = phase(e, outside)
+    after = f.ARRAY_NEXT
+    if done == f.OBJECT_VALUE:
+        after = f.OBJECT_NEXT
+    if done == f.ROOT_VALUE:
+        after = f.ROOT_DONE
+    begin_frame(e, after, parent(e, outside))
+    for at in range(first_item(e, outside), frame_end(e, outside), 2):
+        if _is_found(e, begin, items[at + 1] & _MASK):
+            push(e, items[at], items[at + 1] >> 32 << 32)
+    use(e, f.WORK, begin)
+    return end_frame(e)
+
+
+@inner
+def _is_found(e: int, begin: int, value: int) -> bool:
+    """Search the ascending numbers on WORK from ``begin`` on."""
+    work, low, high = int64s(e, f.WORK), begin, used(e, f.WORK)
+    while low < high:
+        middle = (low + high) >> 1
+        if work[middle] < value:
+            low = middle + 1
+        else:
+            high = middle
+    return low < used(e, f.WORK) and work[low] == value
+
+
+@inner
+def may_end(e: int, state: int) -> bool:
+    """Say whether the text may end in a state."""
+    frame, mark = int32s(e, f.STATE_FRAME)[state], int32s(e, f.STATE_MARK)[state]
+    stage, items = phase(e, frame), int64s(e, f.FRAME_ITEMS)
+    if stage == f.ROOT_DONE:
+        return int32s(e, f.STATE_LABEL)[mark] >= 0
+    if stage != f.RAW or phase(e, parent(e, frame)) != f.ROOT_VALUE:
+        return False
+    for at in range(first_item(e, frame), frame_end(e, frame), 2):
+        if _item_ends(e, stage, items[at], items[at + 1]):
+            return True
+    return False
