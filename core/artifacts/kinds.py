@@ -26,6 +26,7 @@ from cdec.core.tokens.vocabulary import Vocabulary
 CONSTRAINTS: dict[str, str] = {
     "set": "cdec.core.sets.constraint:SetConstraint",
     "grammar": "cdec.core.grammars.constraint:GrammarConstraint",
+    "schema": "cdec.core.schemas.constraint:SchemaConstraint",
 }
 """Every kind of artifact that this version reads: module and class, imported on first use."""
 

@@ -10,7 +10,7 @@ import numpy as np
 from cdec.core.grammars.names import Names
 from cdec.core.grammars.session import GrammarSession
 from cdec.core.grammars.state_view import StateView, describe_state
-from cdec.core.session import DEAD
+from cdec.core.session import DEAD, Session
 from cdec.core.tokens.vocabulary import Vocabulary
 
 _STRIDE = 1024
@@ -31,11 +31,11 @@ class Place:
     byte: int
 
 
-def follow(session: GrammarSession, state: int, data: bytes) -> Place:
+def follow(session: Session, state: int, data: bytes) -> Place:
     """Follow bytes as far as the language goes.
 
     Args:
-        session: Of a grammar.
+        session: Of a constraint that takes bytes.
         state: Where to begin.
         data: The text.
 
@@ -55,7 +55,7 @@ def follow(session: GrammarSession, state: int, data: bytes) -> Place:
     return Place(state, min(at, len(data)))
 
 
-def _step(session: GrammarSession, state: int, data: bytes) -> int:
+def _step(session: Session, state: int, data: bytes) -> int:
     return int(session.advance_bytes(np.array([state], np.int64), [data])[0])
 
 

@@ -1,5 +1,7 @@
 """JSON Schemas: the program that a schema becomes, and what follows texts by it.
 
-Read ``program`` (the columns); ``program_checks`` holds an artifact's to what it says, ``errors``
-are those of schemas that cannot be compiled.
+Read ``program`` (the columns), then ``constraint``, ``session`` and ``engine`` (compiled kernels);
+``program_checks`` holds an artifact's columns to what they say, ``places`` says where a text is
+refused, ``errors`` are those of schemas that cannot be compiled. Others import ``constraint``,
+``program`` and ``errors``.
 """

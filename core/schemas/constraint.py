@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -12,6 +12,7 @@ from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.schemas.engine.engine import DEFAULT_BUDGET, Engine
+from cdec.core.schemas.places import text_refusal
 from cdec.core.schemas.program import COLUMNS, SchemaArrays, arrays_from
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape
 from cdec.core.schemas.session import SchemaSession
@@ -101,9 +102,31 @@ class SchemaConstraint(StoredConstraint):
             self._engine = Engine(self.arrays, trie, ends, self.memo_bytes)
         return SchemaSession(self._engine, ends, self.vocabulary.width)
 
+    @cached_property
+    def _checker(self) -> Callable[[bytes], bool | None]:
+        from cdec.core.schemas.validity.reader import stored_language
+        from cdec.core.validity.checker import TextChecker
+
+        return TextChecker(stored_language(self.metadata))
+
     def accepts(self, text: bytes) -> bool | None:
-        """Check a finished text; None: nothing but the session was asked yet."""
-        return None
+        """Check a finished text by the jsonschema package, in a process of its own.
+
+        Returns:
+            None where that took too long, or it cannot read what is stored.
+        """
+        return self._checker(text)
+
+    def verdicts(self, texts: Iterable[bytes], *, shown: int = 10) -> Iterator[dict[str, Any]]:
+        """Say of each text whether it is a member, by following its bytes.
+
+        Yields:
+            As ``Constraint.verdicts``; a refusal also with ``line`` and ``column`` (from 1).
+        """
+        return super().verdicts(texts, shown=shown)
+
+    def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
+        return text_refusal(session, self.vocabulary, text, shown)
 
     def statistics(self) -> dict[str, int | float]:
         """Return sizes of the program."""

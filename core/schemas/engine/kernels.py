@@ -26,6 +26,7 @@ from cdec.core.grammars.engine.pointers import (
 )
 from cdec.core.kernels import inner, kernel
 from cdec.core.schemas.engine import fields as f
+from cdec.core.schemas.engine.ends import may_end
 from cdec.core.schemas.engine.lists import (
     begin_frame,
     end_frame,
@@ -38,7 +39,6 @@ from cdec.core.schemas.engine.lists import (
     state_of,
 )
 from cdec.core.schemas.engine.masks import mask_row, state_mask, step
-from cdec.core.schemas.engine.steps import may_end
 
 
 @inner

@@ -13,10 +13,10 @@ from cdec.core.kernels import by_address, inner
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.arrays import (
     array_after,
-    array_may_end,
     array_start,
     element_choices,
 )
+from cdec.core.schemas.engine.ends import closed
 from cdec.core.schemas.engine.lists import (
     begin_frame,
     end_frame,
@@ -26,48 +26,21 @@ from cdec.core.schemas.engine.lists import (
     parent,
     phase,
     push,
-    push_work,
     state_of,
 )
 from cdec.core.schemas.engine.objects import (
     key_may_come,
     object_after,
-    object_may_end,
     object_start,
     slot_of,
 )
 from cdec.core.schemas.engine.strings import content_byte, step_automaton
 
-__all__ = ["compute_step", "may_end"]
+__all__ = ["compute_step"]
 
 _MASK = 0xFFFFFFFF
 _QUOTE, _COMMA, _COLON = 0x22, 0x2C, 0x3A
 _BRACKET, _BRACKET_END, _BRACE, _BRACE_END = 0x5B, 0x5D, 0x7B, 0x7D
-
-
-@by_address("int64(int64, int64, int64)")
-def compute_step(e: int, state: int, byte: int) -> int:
-    """Return the state after a byte, -1 for none, and remember it.
-
-    subtle: -1 after a lack of room, too; that is not remembered.
-    """
-    frame, mark = int32s(e, f.STATE_FRAME)[state], int32s(e, f.STATE_MARK)[state]
-    after = _step(e, frame, mark, byte)
-    if lacks(e):
-        return -1
-    blocks = int32s(e, f.STATE_BLOCKS)
-    block = blocks[8 * state + (byte >> 5)]
-    if block < 0:
-        if not has_room(e, f.BLOCKS, 32):
-            return -1
-        block = used(e, f.BLOCKS) >> 5
-        steps = int32s(e, f.BLOCKS)
-        for i in range(32 * block, 32 * block + 32):
-            steps[i] = f.UNKNOWN
-        use(e, f.BLOCKS, 32 * block + 32)
-        blocks[8 * state + (byte >> 5)] = block
-    int32s(e, f.BLOCKS)[32 * block + (byte & 31)] = after
-    return after
 
 
 @inner
@@ -76,13 +49,13 @@ def _step(e: int, frame: int, mark: int, byte: int) -> int:
     if stage == f.KEY or stage == f.STRING:
         if byte != _QUOTE or mark != 0:
             return content_byte(e, frame, mark, byte)
-        after = _key_end(e, frame) if stage == f.KEY else _closed(e, frame)
+        after = _key_end(e, frame) if stage == f.KEY else closed(e, frame)
         return state_of(e, after, int32s(e, f.BLANK_START)[0])
     if stage == f.RAW:
         further = _raw_byte(e, frame, byte)
         if further >= 0:
             return _raw_state(e, further)
-        frame, mark = _closed(e, frame), int32s(e, f.BLANK_START)[0]
+        frame, mark = closed(e, frame), int32s(e, f.BLANK_START)[0]
         if frame < 0:
             return -1
     if byte == 0x20 or (0x09 <= byte <= 0x0D and byte != 0x0B and byte != 0x0C):
@@ -103,7 +76,7 @@ def _structural(e: int, frame: int, byte: int) -> int:
         if byte == _QUOTE:
             return state_of(e, _keys(e, frame, f.KEY), 0)
         if stage == f.OBJECT_OPEN and byte == _BRACE_END:
-            return state_of(e, _closed(e, frame), blank)
+            return state_of(e, closed(e, frame), blank)
     elif stage == f.OBJECT_COLON:
         if byte == _COLON:
             return state_of(e, _copied(e, frame, f.OBJECT_VALUE), blank)
@@ -111,10 +84,10 @@ def _structural(e: int, frame: int, byte: int) -> int:
         if byte == _COMMA:
             return state_of(e, _keys(e, frame, f.OBJECT_COMMA), blank)
         if byte == _BRACE_END:
-            return state_of(e, _closed(e, frame), blank)
+            return state_of(e, closed(e, frame), blank)
     elif stage == f.ARRAY_OPEN or stage == f.ARRAY_NEXT:
         if byte == _BRACKET_END:
-            return state_of(e, _closed(e, frame), blank)
+            return state_of(e, closed(e, frame), blank)
         if stage == f.ARRAY_NEXT and byte == _COMMA:
             return state_of(e, _elements(e, frame), blank)
         if stage == f.ARRAY_OPEN:
@@ -182,7 +155,7 @@ def _raw_state(e: int, frame: int) -> int:
         state = items[at + 1] >> 32
         if edges[state] < edges[state + 1]:
             return state_of(e, frame, 0)
-    return state_of(e, _closed(e, frame), int32s(e, f.BLANK_START)[0])
+    return state_of(e, closed(e, frame), int32s(e, f.BLANK_START)[0])
 
 
 @inner
@@ -244,68 +217,26 @@ def _copied(e: int, frame: int, stage: int) -> int:
     return end_frame(e)
 
 
-@inner
-def _item_ends(e: int, stage: int, a: int, b: int) -> bool:
-    """Say whether an item of a frame may be closed."""
-    if stage == f.RAW:
-        return int32s(e, f.STATE_LABEL)[b >> 32] >= 0
-    if stage == f.STRING:
-        is_long = (b & _MASK) >= int64s(e, f.STRING_MIN)[a & _MASK]
-        return is_long and int32s(e, f.STATE_LABEL)[b >> 32] >= 0
-    if stage == f.OBJECT_OPEN or stage == f.OBJECT_NEXT:
-        return object_may_end(e, a & _MASK, b >> 32)
-    return array_may_end(e, a & _MASK, b >> 32)
+@by_address("int64(int64, int64, int64)")
+def compute_step(e: int, state: int, byte: int) -> int:
+    """Return the state after a byte, -1 for none, and remember it.
 
-
-@inner
-def _closed(e: int, frame: int) -> int:
-    """Return the frame outside after a level has ended; -1 where it may not end."""
-    items, stage, outside = int64s(e, f.FRAME_ITEMS), phase(e, frame), parent(e, frame)
-    begin = used(e, f.WORK)
-    for at in range(first_item(e, frame), frame_end(e, frame), 2):
-        value, n = items[at] >> 32, used(e, f.WORK)
-        # Values ascend: an item's value is the last one that was found, or new.
-        if (n == begin or int64s(e, f.WORK)[n - 1] != value) and _item_ends(
-            e, stage, items[at], items[at + 1]
-        ):
-            push_work(e, value)
-    done = phase(e, outside)
-    after = f.ARRAY_NEXT
-    if done == f.OBJECT_VALUE:
-        after = f.OBJECT_NEXT
-    if done == f.ROOT_VALUE:
-        after = f.ROOT_DONE
-    begin_frame(e, after, parent(e, outside))
-    for at in range(first_item(e, outside), frame_end(e, outside), 2):
-        if _is_found(e, begin, items[at + 1] & _MASK):
-            push(e, items[at], items[at + 1] >> 32 << 32)
-    use(e, f.WORK, begin)
-    return end_frame(e)
-
-
-@inner
-def _is_found(e: int, begin: int, value: int) -> bool:
-    """Search the ascending numbers on WORK from ``begin`` on."""
-    work, low, high = int64s(e, f.WORK), begin, used(e, f.WORK)
-    while low < high:
-        middle = (low + high) >> 1
-        if work[middle] < value:
-            low = middle + 1
-        else:
-            high = middle
-    return low < used(e, f.WORK) and work[low] == value
-
-
-@inner
-def may_end(e: int, state: int) -> bool:
-    """Say whether the text may end in a state."""
+    subtle: -1 after a lack of room, too; that is not remembered.
+    """
     frame, mark = int32s(e, f.STATE_FRAME)[state], int32s(e, f.STATE_MARK)[state]
-    stage, items = phase(e, frame), int64s(e, f.FRAME_ITEMS)
-    if stage == f.ROOT_DONE:
-        return int32s(e, f.STATE_LABEL)[mark] >= 0
-    if stage != f.RAW or phase(e, parent(e, frame)) != f.ROOT_VALUE:
-        return False
-    for at in range(first_item(e, frame), frame_end(e, frame), 2):
-        if _item_ends(e, stage, items[at], items[at + 1]):
-            return True
-    return False
+    after = _step(e, frame, mark, byte)
+    if lacks(e):
+        return -1
+    blocks = int32s(e, f.STATE_BLOCKS)
+    block = blocks[8 * state + (byte >> 5)]
+    if block < 0:
+        if not has_room(e, f.BLOCKS, 32):
+            return -1
+        block = used(e, f.BLOCKS) >> 5
+        steps = int32s(e, f.BLOCKS)
+        for i in range(32 * block, 32 * block + 32):
+            steps[i] = f.UNKNOWN
+        use(e, f.BLOCKS, 32 * block + 32)
+        blocks[8 * state + (byte >> 5)] = block
+    int32s(e, f.BLOCKS)[32 * block + (byte & 31)] = after
+    return after
