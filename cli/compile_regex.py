@@ -40,6 +40,24 @@ class Options(CompileOptions):
             common=True,
         ),
     ] = None
+    conjoined: Annotated[
+        list[str],
+        Declared(
+            "Another pattern that texts match as a whole; repeatable.",
+            shared.CONSTRAINT,
+            metavar="PATTERN",
+            common=True,
+        ),
+    ] = field(default_factory=list)
+    deny_regex: Annotated[
+        list[str],
+        Declared(
+            "A pattern that no text matches as a whole; repeatable.",
+            shared.CONSTRAINT,
+            metavar="PATTERN",
+            common=True,
+        ),
+    ] = field(default_factory=list)
     grammar_limits: Annotated[GrammarLimits, Limits(shared.LIMITS)] = field(
         default_factory=GrammarLimits
     )
@@ -57,16 +75,19 @@ def execute(options: Options, run: Run) -> int:
     Examples:
       cdec compile-regex '\d{4}-\d{2}-\d{2}' -o date.arrow
       cdec compile-regex '(?i)yes|no' --tokenizer gpt2 -o answer.arrow
-      cdec compile-regex --file plate.re
+      cdec compile-regex '[A-Z]{1,3}-\d{1,4}' --deny-regex '(HJ|KZ|SA|SS)-.*' -o plate.arrow
+      cdec compile-regex --file plate.re --and '.{5,8}'
     """
     from cdec.compilers.grammars.patterns import regex_options
 
     name, data = _source(options)
+    conjoined = [require_utf8(pattern, "--and") for pattern in options.conjoined]
+    denied = [require_utf8(pattern, "--deny-regex") for pattern in options.deny_regex]
     job = Job(
         kind="grammar",
         data=data,
         output=_output(options),
-        compiled_with=regex_options(limits=options.grammar_limits, name=name),
+        compiled_with=regex_options(conjoined, denied, limits=options.grammar_limits, name=name),
         recorded=recorded_grammar,
         rows=regex_rows,
     )

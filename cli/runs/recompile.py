@@ -67,6 +67,8 @@ def _grammar(path: Path, described: Mapping[str, Any]) -> str:
     if options["dialect"] == "regex":
         is_there = name is not None and Path(name).is_file()
         words = ["cdec", "compile-regex", "--file", str(name) if is_there else "-"]
+        for flag, key in (("--and", "conjoined"), ("--deny-regex", "deny_regex")):
+            words += [f"{flag}={pattern}" for pattern in options[key]]
         return shlex.join(words) if is_there else f"{kept} | jq -r .grammar | {shlex.join(words)}"
     is_there = name is not None and (name in grammar_names() or Path(name).is_file())
     words = ["cdec", "compile-grammar", str(name) if is_there else "-"]

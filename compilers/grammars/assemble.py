@@ -109,6 +109,8 @@ def grammar_metadata(
         "precompute": report.precompute,
         "blanks": report.blanks,
         "indenter": report.indenter,
+        "conjoined": [p for terminal in grammar.terminals for p in terminal.conjoined],
+        "deny_regex": [p for terminal in grammar.terminals for p in terminal.denied],
     }
     return {
         "cdec.vocabulary_hash": vocabulary.vocabulary_hash,

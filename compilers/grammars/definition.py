@@ -32,6 +32,7 @@ class Terminal:
             expression of them, and ``is_string`` says that each could be a keyword.
         is_whole: It is all of a text: anchors hold at its ends, and its texts are those of
             ``re.fullmatch``, whatever order ``re`` tries them in.
+        conjoined, denied: Patterns each of which, and none of which, such a text matches as well.
     """
 
     name: str
@@ -44,6 +45,8 @@ class Terminal:
     column: int = 0
     words: tuple[str, ...] = ()
     is_whole: bool = False
+    conjoined: tuple[str, ...] = ()
+    denied: tuple[str, ...] = ()
 
     @property
     def literals(self) -> tuple[str, ...]:

@@ -47,12 +47,14 @@ class GrammarOptions(SourceOptions[GrammarReport]):
             for any.
         precompute: Steps of the automaton of masks that are made when compiling; the others are
             made while decoding.
+        conjoined, deny_regex: Of a regular expression: others that texts match as a whole, too, and
+            others that they do not.
         indenter: How indentation becomes terminals: ``python``, or what differs from it
             (``cdec.core.grammars.indenter``); None: it means nothing.
 
     Raises:
-        UsageError: A lexer or dialect that does not exist, a run out of bounds, or an indenter that
-            is none or that goes with neither.
+        UsageError: A lexer or dialect that does not exist, a run out of bounds, an indenter that is
+            none or that goes with neither, or patterns that narrow a grammar.
     """
 
     source: ClassVar[str] = "grammar"
@@ -67,6 +69,8 @@ class GrammarOptions(SourceOptions[GrammarReport]):
     max_whitespace: int | None = MAX_WHITESPACE
     precompute: int = PRECOMPUTE
     indenter: str | None = None
+    conjoined: tuple[str, ...] = ()
+    deny_regex: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         most = self.max_whitespace
@@ -82,6 +86,11 @@ class GrammarOptions(SourceOptions[GrammarReport]):
         if self.indenter is not None:
             Indenter.parse(self.indenter)
             _require_lexing(self.lexer, self.format)
+        if (self.conjoined or self.deny_regex) and self.format != "regex":
+            raise UsageError(
+                "`conjoined` and `deny_regex` narrow a regular expression, and this is a grammar",
+                field="conjoined" if self.conjoined else "deny_regex",
+            )
         for what, value, choices in (
             ("lexer", self.lexer, (None, *LEXERS)),
             ("format", self.format, _FORMATS),
@@ -104,6 +113,8 @@ class GrammarOptions(SourceOptions[GrammarReport]):
             "max_whitespace": self.max_whitespace,
             "precompute": self.precompute,
             "indenter": self.indenter,
+            "conjoined": list(self.conjoined),
+            "deny_regex": list(self.deny_regex),
         }
 
     @classmethod
@@ -113,6 +124,8 @@ class GrammarOptions(SourceOptions[GrammarReport]):
         changed = {
             "limits": GrammarLimits(**values["limits"]),
             "allow_imports": None if folder is None else Path(folder),
+            "conjoined": tuple(values["conjoined"]),
+            "deny_regex": tuple(values["deny_regex"]),
         }
         return cls(**(values | changed))
 

@@ -20,6 +20,7 @@ from cdec.compilers.grammars.definition import (
 )
 from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.parser.tables import build_tables
+from cdec.compilers.grammars.regex.product import compile_conjoined
 from cdec.compilers.grammars.scanner.halving import with_halves
 from cdec.compilers.grammars.scanner.ignoring import with_ignored_copies, with_keyword_copies
 from cdec.compilers.grammars.scanner.overlaps import without_overlaps
@@ -264,6 +265,8 @@ def _compiled(terminal: Terminal, prioritised: bool, costs: Costs) -> ByteAutoma
     if terminal in costs.too_large:
         raise costs.too_large[terminal]
     try:
+        if terminal.conjoined or terminal.denied:
+            return compile_conjoined(terminal, costs.limits)
         return compile_terminal(
             terminal, prioritised=prioritised, limits=costs.limits, counting=costs.counting
         )

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 from cdec.compilers.grammars.compile import build_grammar, compile_with
 from cdec.compilers.grammars.definition import GrammarLimits
@@ -18,12 +19,16 @@ if TYPE_CHECKING:
     from cdec.core.artifacts.stored import StoredConstraint
     from cdec.core.tokens.vocabulary import Vocabulary
 
+Pattern: TypeAlias = "str | re.Pattern[str]"
+
 
 def compile_regex(
-    pattern: str | bytes | re.Pattern[str],
+    pattern: Pattern,
     vocabulary: Vocabulary,
     path: str | Path,
     *,
+    conjoined: Sequence[Pattern] = (),
+    deny_regex: Sequence[Pattern] = (),
     limits: GrammarLimits | None = None,
     name: str = UNNAMED,
     precompute: int = PRECOMPUTE,
@@ -43,6 +48,8 @@ def compile_regex(
             stand inside (``(?i)``), or are those of a compiled pattern.
         vocabulary: The tokens; a tokenizer is not needed.
         path: The artifact.
+        conjoined: Others that texts match as well, each as a whole.
+        deny_regex: Others that texts do not match as a whole; ``(?s).*x.*`` denies what holds an x.
         limits: What compiling may cost; ``compile_seconds`` and ``compile_megabytes`` hold in a
             ``ChildCompiler`` only.
         name: Name of the source, recorded and shown, never opened.
@@ -62,15 +69,17 @@ def compile_regex(
         LimitError: A limit is passed; ``limit`` names it.
         OutputExistsError, OutputError: The artifact cannot be written.
     """
-    options = regex_options(limits=limits, name=name, precompute=precompute)
+    options = regex_options(conjoined, deny_regex, limits=limits, name=name, precompute=precompute)
     source = pattern_text(pattern)
     return compile_with(source, vocabulary, path, options, force=force, progress=progress)
 
 
 def regex_constraint(
-    pattern: str | bytes | re.Pattern[str],
+    pattern: Pattern,
     vocabulary: Vocabulary,
     *,
+    conjoined: Sequence[Pattern] = (),
+    deny_regex: Sequence[Pattern] = (),
     limits: GrammarLimits | None = None,
 ) -> StoredConstraint:
     r"""Make a constraint of a regular expression, in memory: what ``compile_regex`` would write.
@@ -79,7 +88,7 @@ def regex_constraint(
         date = regex_constraint(r"\d{4}-\d{2}-\d{2}", model.vocabulary)
 
     Args:
-        pattern: As in ``compile_regex``.
+        pattern, conjoined, deny_regex: As in ``compile_regex``.
         vocabulary: Of the model that will draw.
         limits: What compiling may cost.
 
@@ -89,22 +98,33 @@ def regex_constraint(
     Raises:
         CdecError: As ``compile_regex``, but for the file.
     """
-    options = regex_options(limits=limits, precompute=0)
+    options = regex_options(conjoined, deny_regex, limits=limits, precompute=0)
     arrays, metadata, _ = build_grammar(pattern_text(pattern), vocabulary, options, NO_FILE)
     return bind_arrays("grammar", arrays, metadata, vocabulary)
 
 
 def regex_options(
-    *, limits: GrammarLimits | None = None, name: str = UNNAMED, precompute: int = PRECOMPUTE
+    conjoined: Sequence[Pattern] = (),
+    deny_regex: Sequence[Pattern] = (),
+    *,
+    limits: GrammarLimits | None = None,
+    name: str = UNNAMED,
+    precompute: int = PRECOMPUTE,
 ) -> GrammarOptions:
     """Return the options with which a regular expression is compiled as a grammar."""
-    limits = limits or GrammarLimits()
-    return GrammarOptions(format="regex", limits=limits, name=name, precompute=precompute)
+    return GrammarOptions(
+        format="regex",
+        limits=limits or GrammarLimits(),
+        name=name,
+        precompute=precompute,
+        conjoined=tuple(map(pattern_text, conjoined)),
+        deny_regex=tuple(map(pattern_text, deny_regex)),
+    )
 
 
-def pattern_text(pattern: str | bytes | re.Pattern[str]) -> str | bytes:
+def pattern_text(pattern: Pattern) -> str:
     """Return the text of a pattern, with the flags that it was compiled with in front."""
-    if not isinstance(pattern, re.Pattern):
+    if isinstance(pattern, str):
         return pattern
     flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
     return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern

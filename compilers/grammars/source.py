@@ -32,7 +32,12 @@ def read_grammar(text: bytes | str, options: GrammarOptions = GrammarOptions()) 
     start, limits = options.start, options.limits
     try:
         if options.format == "regex":
-            return read_regex(decode_text(text, limits), limits)
+            return read_regex(
+                decode_text(text, limits),
+                limits,
+                conjoined=[decode_text(other, limits) for other in options.conjoined],
+                denied=[decode_text(other, limits) for other in options.deny_regex],
+            )
         source = decode_source(text, limits)
         if options.format in ("ebnf", "gbnf"):
             grammar = read_ebnf(source, start=start, limits=limits)

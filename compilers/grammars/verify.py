@@ -48,6 +48,8 @@ def verify_grammar(file: ArtifactFile, progress: Progress = silent) -> Compariso
         max_whitespace=options["max_whitespace"],
         precompute=options.get("precompute", 0),
         indenter=options.get("indenter"),
+        conjoined=tuple(options.get("conjoined", ())),
+        deny_regex=tuple(options.get("deny_regex", ())),
         name=file.metadata.get("cdec.source", ""),
     )
     vocabulary = bind_artifact(file).vocabulary

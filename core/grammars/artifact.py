@@ -137,6 +137,8 @@ def _check_metadata(metadata: Mapping[str, str]) -> None:
     known = options.get("lexer") in _LEXERS and isinstance(options.get("start"), str)
     known &= all(isinstance(options.get(key, ""), str) for key in texts)
     require(known, "cdec.options", "options of compile-grammar as JSON")
+    for key in ("conjoined", "deny_regex"):
+        require(is_texts(options.get(key, [])), "cdec.options", f"{key} as patterns")
     longest = options.get("max_whitespace")
     is_run = longest is None or (type(longest) is int and 0 <= longest <= MAX_RUN)
     require(is_run, "cdec.options", f"max_whitespace of 0 to {MAX_RUN}")

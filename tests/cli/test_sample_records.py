@@ -59,7 +59,7 @@ def test_bad_records_stay_in_their_place(cdec: Runner, cities: Path) -> None:
     assert codes == [None, "E_JSON", "E_FIELD", "E_FIELD", "E_FIELD", None]
     assert [record["id"] for record in result.records[2:]] == [3, 4, 5, 6]
     assert "Atlantis" in result.records[2]["error"]["message"]
-    assert "sets and grammars" in result.records[4]["error"]["message"]
+    assert "field 'regex' is empty" in result.records[4]["error"]["message"]
 
 
 def test_strict_stops_at_the_first_bad_record_with_its_own_status(

@@ -11,7 +11,13 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.compilers import ChildCompiler, compile_grammar, compile_set, verify_artifact
+from cdec.compilers import (
+    ChildCompiler,
+    compile_grammar,
+    compile_regex,
+    compile_set,
+    verify_artifact,
+)
 from cdec.compilers.grammars import verify as grammar_verify
 from cdec.compilers.sets.verify import verify_set
 from cdec.core.artifacts.kinds import KINDS, bind_artifact, read_artifact
@@ -111,6 +117,13 @@ def test_compiled_grammars_are_what_their_source_gives(grammar: bytes) -> None:
     found = verify_artifact(verify_bytes(grammar, KINDS))
     assert found.given == ["cdec.version", "cdec.digest"]
     assert {*arrays_of(grammar)} <= {*found.same}
+
+
+@pytest.mark.usefixtures("warm")
+def test_a_regular_expression_is_compiled_again_with_what_narrows_it(tmp_path: Path) -> None:
+    path = tmp_path / "x.arrow"
+    compile_regex(r"\w{2,90}|\d*", byte_vocabulary(("ab",)), path, conjoined=["[^a]*"])
+    assert "delta" in verify_artifact(verify_bytes(path.read_bytes(), KINDS)).same
 
 
 @pytest.mark.usefixtures("warm")

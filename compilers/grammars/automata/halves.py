@@ -11,12 +11,16 @@ import re._parser as sre_parser  # type: ignore[import-not-found]
 import warnings
 from collections.abc import Iterator
 from dataclasses import replace
+from typing import Any
 
+from cdec.compilers.grammars.automata.anchors import without_outer_anchors
 from cdec.compilers.grammars.automata.pattern_checks import ends_early
 from cdec.compilers.grammars.automata.terminal import compile_terminal
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
 from cdec.core.errors import LimitError
 
+_ANCHORS = re.compile(r"\A(?:\^|\\A)+|(?:\$|\\Z)+\Z")
+_GROUP = re.compile(r"(SUBPATTERN, \()\d+")
 _LONGEST = 300
 """Characters of a pattern that is cut; every place in it is tried."""
 _MOST_STATES = 10_000
@@ -36,10 +40,12 @@ def halves(terminal: Terminal, limits: GrammarLimits) -> tuple[Half, Half] | Non
         Terminals with automata, of the last cut that leaves both small; None where there is none,
         or where the text of a terminal ends depends on the order in which ``re`` tries.
     """
+    if terminal.conjoined or terminal.denied:
+        return None
     if terminal.is_string or len(terminal.pattern) > _LONGEST or ends_early(terminal):
         return None
     bounded = replace(limits, max_states=min(limits.max_states, _MOST_STATES))
-    for left, right in reversed(list(_cuts(terminal.pattern))):
+    for left, right in reversed(list(_cuts(_bare(terminal)))):
         found: list[Half] = []
         for pattern in (left, right):
             part = replace(terminal, pattern=pattern, value=pattern, is_whole=False)
@@ -51,6 +57,15 @@ def halves(terminal: Terminal, limits: GrammarLimits) -> tuple[Half, Half] | Non
         if len(found) == 2 and not any(automaton.is_open for _, automaton in found):
             return found[0], found[1]
     return None
+
+
+def _bare(terminal: Terminal) -> str:
+    """Return a terminal's pattern, without anchors at its ends where it is all of a text."""
+    if not terminal.is_whole:
+        return terminal.pattern
+    bare = _ANCHORS.sub("", terminal.pattern)
+    whole = _named(without_outer_anchors(sre_parser.parse(terminal.pattern)))
+    return bare if _items(bare) == whole else terminal.pattern
 
 
 def _cuts(pattern: str) -> Iterator[tuple[str, str]]:
@@ -76,4 +91,9 @@ def _items(pattern: str) -> list[str] | None:
         return None
     if parsed.state.flags & ~re.U:
         return None
-    return [repr(item) for item in parsed.data]
+    return _named(parsed)
+
+
+def _named(parsed: Any) -> list[str]:
+    """Return the items of a pattern, the same whatever the numbers of its groups."""
+    return [_GROUP.sub(r"\1", repr(item)) for item in parsed.data]

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from typing import NamedTuple
+
 from cdec.compilers.grammars.automata.deep_calls import deep_calls
 from cdec.compilers.grammars.automata.naming import place, where
 from cdec.compilers.grammars.automata.pattern_checks import (
@@ -17,47 +21,75 @@ REGEX = "REGEX"
 """Name of the terminal."""
 
 
-def read_regex(text: str, limits: GrammarLimits) -> Grammar:
+def read_regex(
+    text: str,
+    limits: GrammarLimits,
+    *,
+    conjoined: Sequence[str] = (),
+    denied: Sequence[str] = (),
+) -> Grammar:
     """Read a regular expression as ``re.fullmatch`` does.
 
     Args:
         text: In the syntax of Python's ``re``, flags inside (``(?i)``); no lone surrogates.
         limits: max_nesting holds.
+        conjoined: Others that texts match as well.
+        denied: Others that texts do not match.
 
     Returns:
         ``start: REGEX``, and an empty alternative where the empty text matches: the terminal is
         then about the others. Notices: ``W_LAZY_IGNORED``.
 
     Raises:
-        RegexSyntaxError: ``re`` refuses it.
+        RegexSyntaxError: ``re`` refuses one.
         RegexUnsupportedError: Look-around.
         LimitError: Brackets nest too deep.
     """
     terminal = Terminal(REGEX, text, text, is_string=False, is_whole=True)
+    read = [_read(replace(terminal, value=p, pattern=p), limits) for p in (text, *conjoined)]
+    others = [_read(replace(terminal, value=p, pattern=p), limits) for p in denied]
+    is_nullable = all(one.is_nullable for one in read) and not any(
+        one.is_nullable for one in others
+    )
+    narrowed = replace(terminal, conjoined=tuple(conjoined), denied=tuple(denied))
+    return Grammar(
+        terminals=(narrowed,),
+        nonterminals=("start",),
+        rules=(Rule(0, (0,)), *([Rule(0, ())] if is_nullable else [])),
+        start=0,
+        ignored=frozenset(),
+        lexer=None,
+        source=text,
+        dialect="regex",
+        notices=tuple(notice for one in (*read, *others) for notice in one.notices),
+    )
+
+
+class _Read(NamedTuple):
+    """What a pattern says of the empty text, and what is to be said of the pattern."""
+
+    is_nullable: bool
+    notices: tuple[Notice, ...]
+
+
+def _read(terminal: Terminal, limits: GrammarLimits) -> _Read:
+    """Look at one pattern.
+
+    Raises:
+        CdecError: As ``read_regex``.
+    """
     parsed = parse_pattern(terminal, limits)
     with deep_calls(limits.max_nesting):
         facts, is_nullable = facts_of(parsed), matches_empty(parsed)
     if facts.looks_aside:
         raise RegexUnsupportedError(
             f"{where(terminal)} looks ahead or behind (look-around)",
-            hint="describe the whole text itself, with alternatives, classes and repetitions; the "
-            r"anchors ^ $ \A \Z \b \B may stand anywhere",
+            hint="say what else holds of the whole text with `conjoined`, and what does not with "
+            r"`deny_regex`; the anchors ^ $ \A \Z \b \B may stand anywhere",
             feature="look-around",
             **place(terminal),
         )
-    notices = (_lazy_notice(terminal),) if facts.is_lazy else ()
-    rules = (Rule(0, (0,)), *([Rule(0, ())] if is_nullable else []))
-    return Grammar(
-        terminals=(terminal,),
-        nonterminals=("start",),
-        rules=rules,
-        start=0,
-        ignored=frozenset(),
-        lexer=None,
-        source=text,
-        dialect="regex",
-        notices=notices,
-    )
+    return _Read(is_nullable, (_lazy_notice(terminal),) if facts.is_lazy else ())
 
 
 def _lazy_notice(terminal: Terminal) -> Notice:

@@ -26,11 +26,13 @@ def require_texts(grammar: Grammar, automata: Sequence[ByteAutomaton]) -> tuple[
     if grammar.dialect != "regex" or any(automata[0].accepting):
         return ()
     terminal = grammar.terminals[0]
+    left = where(terminal)
+    if terminal.conjoined or terminal.denied:
+        left += " and what `conjoined` and `deny_regex` ask"
     if not any(rule.rhs == () for rule in grammar.rules):
         raise EmptyLanguageError(
-            f"no text matches {where(terminal)}",
+            f"no text matches {left}",
             hint="an empty class or an anchor within the text can make it so: a^b matches nothing",
             **place(terminal),
         )
-    message = f"{where(terminal)} matches the empty text and no other"
-    return (Notice("W_EMPTY_STRING_ONLY", message),)
+    return (Notice("W_EMPTY_STRING_ONLY", f"the empty text matches {left}, and no other does"),)

@@ -53,7 +53,7 @@ def parser_of(options: str, source: str = "", characters: str = "") -> Parse | N
 
     Args:
         options: JSON: ``lexer``, ``start``, ``blanks``, ``max_whitespace``, ``indenter``,
-            ``dialect``.
+            ``dialect``, ``conjoined``, ``deny_regex``.
         source: The grammar's text, or the same grammar in rules that lark can write out; "" under
             ``dynamic``. Of the dialect ``regex`` always the regular expression.
         characters: Under ``dynamic`` the character grammar, JSON; "" where there is none.
@@ -68,7 +68,7 @@ def parser_of(options: str, source: str = "", characters: str = "") -> Parse | N
 
     read = json.loads(options)
     if read.get("dialect") == "regex":
-        return _whole(source)
+        return _whole(source, read.get("conjoined", ()), read.get("deny_regex", ()))
     if read["lexer"] == "dynamic":
         grammar = json.loads(characters) if characters else None
         if grammar is None or len(grammar["rules"]) > _MOST_RULES:
@@ -81,13 +81,20 @@ def parser_of(options: str, source: str = "", characters: str = "") -> Parse | N
         return None
 
 
-def _whole(pattern: str) -> Parse | None:
-    """Return ``re.fullmatch``; None where this version of ``re`` refuses the pattern."""
+def _whole(pattern: str, conjoined: Sequence[str], denied: Sequence[str]) -> Parse | None:
+    """Return ``re.fullmatch`` of all patterns; None where this version of ``re`` refuses one."""
     try:
-        compiled = re.compile(pattern)
+        wanted = [re.compile(text) for text in (pattern, *conjoined)]
+        unwanted = [re.compile(text) for text in denied]
     except (re.error, OverflowError, RecursionError):
         return None
-    return lambda text, _deadline: compiled.fullmatch(text) is not None
+
+    def parse(text: str, _deadline: float) -> bool:
+        return all(one.fullmatch(text) for one in wanted) and not any(
+            one.fullmatch(text) for one in unwanted
+        )
+
+    return parse
 
 
 def _lalr(source: str, options: Mapping[str, Any]) -> Parse:

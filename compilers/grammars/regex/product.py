@@ -1,0 +1,41 @@
+"""What several regular expressions leave of one: texts of some of them, and of none of others."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from cdec.compilers.grammars.automata.terminal import PackedDelta, compile_terminal, packed
+from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
+from cdec.compilers.regular.automaton import Automaton, smallest
+
+
+def compile_conjoined(terminal: Terminal, limits: GrammarLimits) -> ByteAutomaton:
+    """Return the automaton of a terminal that other patterns narrow.
+
+    Args:
+        terminal: All of a text, with ``conjoined`` and ``denied``.
+        limits: max_states, max_nesting and max_repeat hold for every pattern.
+
+    Returns:
+        The smallest automaton. Cost: of each pattern's, counted repetitions written out, and of the
+        pairs of states that texts can come to.
+
+    Raises:
+        CdecError: As ``compile_terminal``.
+        LimitError: The patterns together have too many states.
+    """
+    found = _automaton(terminal, terminal.pattern, limits)
+    for pattern in terminal.conjoined:
+        found &= _automaton(terminal, pattern, limits)
+    for pattern in terminal.denied:
+        found -= _automaton(terminal, pattern, limits)
+    return ByteAutomaton(PackedDelta(found.byte_class, found.rows), found.accepts.tolist())
+
+
+def _automaton(terminal: Terminal, pattern: str, limits: GrammarLimits) -> Automaton:
+    alone = replace(terminal, pattern=pattern, value=pattern, conjoined=(), denied=())
+    automaton = compile_terminal(alone, prioritised=False, limits=limits)
+    delta = packed(automaton)
+    return smallest(delta.byte_class, delta.rows, np.array(automaton.accepting, np.int32))

@@ -1,0 +1,177 @@
+"""compile_regex: what the artifact says, laws of its sessions, narrowing, refusals, the judge."""
+
+from __future__ import annotations
+
+import itertools
+import re
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdec.compilers import (
+    GrammarLimits,
+    GrammarOptions,
+    compile_regex,
+    regex_constraint,
+)
+from cdec.core.artifacts.kinds import open_artifact
+from cdec.core.errors import EncodingError, LimitError, UntokenizableError, UsageError
+from cdec.core.grammars.errors import (
+    EmptyLanguageError,
+    RegexSyntaxError,
+    RegexUnsupportedError,
+)
+from cdec.core.tokens.vocabulary import Vocabulary
+from tests.laws.sessions import assert_session_laws
+from tests.laws.sizes import heavy_or
+
+from .test_regex_languages import REGEXES
+
+TOKENS = [bytes([byte]) for byte in range(256)] + [b"ab", b"ba", b"aa", b" a", b"\xc3\xa9a", b"a\n"]
+TEXTS = ["".join(text) for n in range(4) for text in itertools.product("ab \n", repeat=n)]
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    return Vocabulary([*TOKENS, b""], [len(TOKENS)], name="toy")
+
+
+def _members(constraint: Any, texts: list[str]) -> list[str]:
+    said = constraint.verdicts([text.encode() for text in texts])
+    return [text for text, verdict in zip(texts, said, strict=True) if verdict["valid"]]
+
+
+def test_an_artifact_says_what_it_was_made_from(vocabulary: Vocabulary, tmp_path: Path) -> None:
+    report = compile_regex("a+b", vocabulary, tmp_path / "x.arrow", deny_regex=["a{3}b"])
+    constraint: Any = open_artifact(tmp_path / "x.arrow")
+    summary = constraint.summary()
+    assert (summary["kind"], summary["grammar"], summary["sound"]) == ("grammar", "a+b", True)
+    assert summary["options"]["dialect"] == "regex" and report.is_sound
+    assert summary["options"]["deny_regex"] == ["a{3}b"]
+    assert _members(constraint, ["ab", "aaab", "aaaab", "b"]) == ["ab", "aaaab"]
+    assert [constraint.accepts(text) for text in (b"ab", b"aaab", b"b")] == [True, False, False]
+
+
+@pytest.mark.parametrize(
+    "pattern",
+    ["", "a*", "a|ab|b a", r"(?s).*\bab\b.*", "[^b]{2,3}", "\u00e9+|a\n", "(?i)AB{20,300}"],
+)
+def test_sessions_keep_their_laws(vocabulary: Vocabulary, pattern: str) -> None:
+    constraint: Any = regex_constraint(pattern, vocabulary)
+    members = [[*text.encode()] for text in TEXTS if re.fullmatch(pattern, text)]
+    rng = np.random.default_rng(1)
+    assert_session_laws(constraint, members[:4], rng, max_steps=12, max_states=60)
+
+
+@settings(max_examples=heavy_or(15, 400), deadline=None)
+@given(REGEXES)
+def test_random_regexes_compile_to_what_they_match(pattern: str) -> None:
+    vocabulary = Vocabulary([*TOKENS, b""], [len(TOKENS)], name="toy")
+    wanted = [text for text in TEXTS if re.fullmatch(pattern, text)]
+    try:
+        constraint: Any = regex_constraint(pattern, vocabulary)
+    except EmptyLanguageError:
+        assert wanted == []
+        return
+    assert _members(constraint, TEXTS) == wanted
+    assert constraint.is_sound
+
+
+@settings(max_examples=heavy_or(10, 400), deadline=None)
+@given(st.lists(REGEXES, min_size=1, max_size=2), st.lists(REGEXES, max_size=2))
+def test_other_patterns_narrow_a_pattern(conjoined: list[str], denied: list[str]) -> None:
+    vocabulary = Vocabulary([*TOKENS, b""], [len(TOKENS)], name="toy")
+    wanted = [
+        text
+        for text in TEXTS
+        if all(re.fullmatch(p, text) for p in conjoined)
+        and not any(re.fullmatch(p, text) for p in denied)
+    ]
+    try:
+        constraint: Any = regex_constraint(
+            conjoined[0], vocabulary, conjoined=conjoined[1:], deny_regex=denied
+        )
+    except EmptyLanguageError:
+        assert wanted == []
+        return
+    assert _members(constraint, TEXTS) == wanted
+
+
+def test_a_compiled_pattern_keeps_its_flags(vocabulary: Vocabulary) -> None:
+    pattern = re.compile("(?m)a .  # a comment", re.I | re.S | re.X)
+    constraint = regex_constraint(pattern, vocabulary)
+    assert _members(constraint, ["A\n", "ab", "a .", "a"]) == ["A\n", "ab"]
+
+
+def test_large_counts_are_counted(vocabulary: Vocabulary) -> None:
+    constraint = regex_constraint(r"^[ab]{2,90000}$", vocabulary)
+    assert constraint.statistics()["scanner_states"] < 1000
+    assert _members(constraint, ["a", "ab", "a" * 90_000, "a" * 90_001]) == ["ab", "a" * 90_000]
+
+
+def test_what_is_too_large_for_one_automaton_is_read_in_two_parts(
+    vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    path, limits = tmp_path / "x.arrow", GrammarLimits(max_states=2000)
+    report = compile_regex("^(a|b)*a(a|b){17}c$", vocabulary, path, limits=limits)
+    assert [notice.code for notice in report.notices] == ["W_LARGE_AUTOMATON"]
+    constraint: Any = open_artifact(path)
+    texts = ["ba" + "b" * 17 + "c", "a" + "b" * 16 + "c", "a" * 40 + "c"]
+    assert _members(constraint, texts) == [texts[0], texts[2]]
+    assert [constraint.accepts(text.encode()) for text in texts] == [True, False, True]
+
+
+@pytest.mark.parametrize(
+    ("pattern", "feature"),
+    [
+        (r"(a)\1", "back-reference"),
+        ("(?=a)a", "look-around"),
+        ("a(?!b)", "look-around"),
+        ("(?<=a)b", "look-around"),
+        ("(?<!a)b", "look-around"),
+        ("a++", "possessive"),
+        ("(?>a)", "atomic group"),
+        ("(a)?(?(1)b|c)", "conditional"),
+        (r"\p{L}+", r"\p"),
+    ],
+)
+def test_what_is_not_regular_is_named(vocabulary: Vocabulary, pattern: str, feature: str) -> None:
+    with pytest.raises(RegexUnsupportedError) as refused:
+        regex_constraint(pattern, vocabulary)
+    assert refused.value.details["feature"] == feature
+    with pytest.raises(RegexUnsupportedError):
+        regex_constraint("a", vocabulary, conjoined=[pattern])
+
+
+def test_refusals_say_what_and_where(vocabulary: Vocabulary) -> None:
+    with pytest.raises(RegexSyntaxError, match="at position 3") as syntax:
+        regex_constraint("ab(*)", vocabulary)
+    assert syntax.value.details["position"] == 3
+    with pytest.raises(EmptyLanguageError, match="conjoined"):
+        regex_constraint("a", vocabulary, conjoined=["b"])
+    with pytest.raises(EncodingError):
+        regex_constraint("\ud800", vocabulary)
+    with pytest.raises(LimitError) as states:
+        regex_constraint("[ab]{9}", vocabulary, limits=GrammarLimits(max_states=5))
+    assert states.value.details["limit"] == "max_states"
+    with pytest.raises(UntokenizableError):
+        regex_constraint("[ab]+", Vocabulary([b"x", b""], [1]))
+    with pytest.raises(UsageError, match="narrow"):
+        GrammarOptions(deny_regex=("a",))
+
+
+def test_lazy_quantifiers_and_empty_languages_are_told(
+    vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    def codes(pattern: str, **others: Any) -> list[str]:
+        report = compile_regex(pattern, vocabulary, tmp_path / "x.arrow", force=True, **others)
+        return [notice.code for notice in report.notices]
+
+    assert codes("a+?b") == ["W_LAZY_IGNORED"]
+    assert codes("$") == ["W_EMPTY_STRING_ONLY"]
+    assert codes("a?", deny_regex=["a"]) == ["W_EMPTY_STRING_ONLY"]
+    assert codes("a?b") == []
