@@ -71,10 +71,10 @@ def test_an_artifact_for_another_tokenizer_says_how_it_was_made(cdec: Runner) ->
     from cdec.cli.runs.recompile import recompiling
     from cdec.core.artifacts.kinds import open_artifact
 
-    cdec("compile-regex", "-x?|b", "-o", "x.arrow", "--deny-regex", "-")
+    cdec("compile-regex", "-o", "x.arrow", "--deny-regex", "-", "--", "-x?|b")
     again = recompiling(Path("x.arrow"), open_artifact(Path("x.arrow")).summary(), "gpt2")
     assert again is not None and "jq -r .grammar | cdec compile-regex --file -" in again
-    assert "'--deny-regex=-'" in again or "--deny-regex=-" in again
+    assert "--deny-regex=-" in again
 
 
 @pytest.mark.usefixtures("loaded")
@@ -89,7 +89,9 @@ def test_records_bring_regexes_of_their_own(cdec: Runner) -> None:
     result = cdec("sample", "--method", "masked", "--seed", "1", stdin=lines)
     assert result.status == 3, result.stderr
     one, bad, three, four = result.records
-    assert bad["error"]["code"] == "E_REGEX_UNSUPPORTED" and "field 'regex'" in bad["error"]["message"]
+    assert (
+        bad["error"]["code"] == "E_REGEX_UNSUPPORTED" and "field 'regex'" in bad["error"]["message"]
+    )
     for record in (one, three):
         assert len(record["text"]) == 3 and set(record["text"]) <= {"a", "b"}
     assert four["text"] in ("yes", "no")

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import numpy as np
 
-from cdec.compilers.grammars.automata.terminal import PackedDelta, compile_terminal, packed
+from cdec.compilers.grammars.automata.terminal import compile_terminal, packed
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
 from cdec.compilers.regular.automaton import Automaton, smallest
+from cdec.compilers.regular.terminals import byte_automaton
 
 
 def compile_conjoined(terminal: Terminal, limits: GrammarLimits) -> ByteAutomaton:
@@ -31,7 +32,7 @@ def compile_conjoined(terminal: Terminal, limits: GrammarLimits) -> ByteAutomato
         found &= _automaton(terminal, pattern, limits)
     for pattern in terminal.denied:
         found -= _automaton(terminal, pattern, limits)
-    return ByteAutomaton(PackedDelta(found.byte_class, found.rows), found.accepts.tolist())
+    return byte_automaton(found)
 
 
 def _automaton(terminal: Terminal, pattern: str, limits: GrammarLimits) -> Automaton:
