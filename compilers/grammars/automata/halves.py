@@ -48,7 +48,7 @@ def halves(terminal: Terminal, limits: GrammarLimits) -> tuple[Half, Half] | Non
     for left, right in reversed(list(_cuts(_bare(terminal)))):
         found: list[Half] = []
         for pattern in (left, right):
-            part = replace(terminal, pattern=pattern, value=pattern, is_whole=False)
+            part = replace(terminal, pattern=pattern, value=pattern, is_whole=False, words=())
             try:
                 automaton = compile_terminal(part, prioritised=False, limits=bounded)
             except LimitError:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import numpy as np
 
 from cdec.compilers.grammars.automata.terminal import compile_terminal, packed
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
+from cdec.compilers.grammars.regex.read import whole_terminal
 from cdec.compilers.regular.automaton import Automaton, smallest
 from cdec.compilers.regular.terminals import byte_automaton
 
@@ -27,16 +26,15 @@ def compile_conjoined(terminal: Terminal, limits: GrammarLimits) -> ByteAutomato
         CdecError: As ``compile_terminal``.
         LimitError: The patterns together have too many states.
     """
-    found = _automaton(terminal, terminal.pattern, limits)
+    found = _automaton(terminal.pattern, limits)
     for pattern in terminal.conjoined:
-        found &= _automaton(terminal, pattern, limits)
+        found &= _automaton(pattern, limits)
     for pattern in terminal.denied:
-        found -= _automaton(terminal, pattern, limits)
+        found -= _automaton(pattern, limits)
     return byte_automaton(found)
 
 
-def _automaton(terminal: Terminal, pattern: str, limits: GrammarLimits) -> Automaton:
-    alone = replace(terminal, pattern=pattern, value=pattern, conjoined=(), denied=())
-    automaton = compile_terminal(alone, prioritised=False, limits=limits)
+def _automaton(pattern: str, limits: GrammarLimits) -> Automaton:
+    automaton = compile_terminal(whole_terminal(pattern), prioritised=False, limits=limits)
     delta = packed(automaton)
     return smallest(delta.byte_class, delta.rows, np.array(automaton.accepting, np.int32))

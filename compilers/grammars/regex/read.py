@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
@@ -17,6 +18,7 @@ from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule, Ter
 from cdec.core.errors import Notice
 from cdec.core.grammars.errors import RegexUnsupportedError
 
+_SIGNS = re.compile(r"[\\.^$*+?{}\[\]()]")
 REGEX = "REGEX"
 """Name of the terminal."""
 
@@ -45,15 +47,14 @@ def read_regex(
         RegexUnsupportedError: Look-around.
         LimitError: Brackets nest too deep.
     """
-    terminal = Terminal(REGEX, text, text, is_string=False, is_whole=True)
-    read = [_read(replace(terminal, value=p, pattern=p), limits) for p in (text, *conjoined)]
-    others = [_read(replace(terminal, value=p, pattern=p), limits) for p in denied]
+    read = [_read(whole_terminal(pattern), limits) for pattern in (text, *conjoined)]
+    others = [_read(whole_terminal(pattern), limits) for pattern in denied]
     is_nullable = all(one.is_nullable for one in read) and not any(
         one.is_nullable for one in others
     )
-    narrowed = replace(terminal, conjoined=tuple(conjoined), denied=tuple(denied))
+    terminal = replace(whole_terminal(text), conjoined=tuple(conjoined), denied=tuple(denied))
     return Grammar(
-        terminals=(narrowed,),
+        terminals=(terminal,),
         nonterminals=("start",),
         rules=(Rule(0, (0,)), *([Rule(0, ())] if is_nullable else [])),
         start=0,
@@ -63,6 +64,12 @@ def read_regex(
         dialect="regex",
         notices=tuple(notice for one in (*read, *others) for notice in one.notices),
     )
+
+
+def whole_terminal(pattern: str) -> Terminal:
+    """Return a terminal that is all of a text; alternatives without any other sign are words."""
+    words = () if _SIGNS.search(pattern) else tuple(pattern.split("|"))
+    return Terminal(REGEX, pattern, pattern, is_string=False, is_whole=True, words=words)
 
 
 class _Read(NamedTuple):
@@ -78,6 +85,8 @@ def _read(terminal: Terminal, limits: GrammarLimits) -> _Read:
     Raises:
         CdecError: As ``read_regex``.
     """
+    if terminal.words:
+        return _Read("" in terminal.words, ())
     parsed = parse_pattern(terminal, limits)
     with deep_calls(limits.max_nesting):
         facts, is_nullable = facts_of(parsed), matches_empty(parsed)
