@@ -1,0 +1,95 @@
+"""Texts that masks let through: tokens drawn by random logits, which know nothing of JSON."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from cdec.core.mask import allocate_mask
+from cdec.core.session import DONE
+from cdec.core.tokens.vocabulary import Vocabulary
+
+WORDS = [
+    *("true", "false", "null", "the", "and", "of", "in", "one", "two", "name", "id", "type", "a"),
+    *("http://", "https://", ".com", "www.", "2024-", "2025-", "-01-", "T12:", ":30:", "00Z"),
+    *("10", "99", "123", "0.5", "e+", "\\u00", "\\n", "\\\\", "é", "世", "界", "😀", "ß"),
+]
+BRIDGES = [
+    *('{"', '"}', '":', '": ', '",', '", "', '": "', '":"', "},", "}]", "[{", '["', '"]', "]}"),
+    *("[]", "{}", '""', ": [", ": {", ", ", "  ", "\n", "\n  ", " \t", ': "', '"]}', "}}"),
+]
+
+
+def walking_vocabulary() -> Vocabulary:
+    """Return all single bytes and tokens that bridge what JSON is made of."""
+    words = [word.encode() for word in [*WORDS, *BRIDGES]]
+    cut = ["é".encode()[:1], "世".encode()[:2], "😀".encode()[:3], "😀".encode()[1:]]
+    tokens = [*(bytes([byte]) for byte in range(256)), *words, *cut, b"a", b""]
+    return Vocabulary(tokens, [len(tokens) - 1], [len(tokens) - 1], name="walks")
+
+
+class Walker:
+    """Draws texts of one session at a time.
+
+    The logits are standard normal; tokens that close something gain with every token, so that
+    texts end. Past ``patience`` tokens an end is taken where there is one.
+
+    Args:
+        vocabulary: Of the sessions.
+        random: Where draws come from.
+        patience: Tokens.
+        most: Tokens at which a text is given up.
+    """
+
+    def __init__(
+        self,
+        vocabulary: Vocabulary,
+        random: np.random.Generator,
+        *,
+        patience: int = 120,
+        most: int = 3000,
+    ) -> None:
+        self._vocabulary = vocabulary
+        self._random = random
+        self._patience = patience
+        self._most = most
+        self._mask = allocate_mask(1, vocabulary.width)
+        self._closes = np.array(
+            [
+                text[:1] in (b'"', b"}", b"]") or text[-1:] in (b"}", b"]")
+                for text in vocabulary.token_bytes
+            ],
+            np.float64,
+        )
+        self._opens = np.array(
+            [b"{" in text or b"[" in text or b"," in text for text in vocabulary.token_bytes],
+            np.float64,
+        )
+        self._end = vocabulary.eos_token_ids[0]
+
+    def draw(self, session: Any) -> bytes | None:
+        """Return one text; None where it did not end.
+
+        Raises:
+            AssertionError: A mask is empty before the end, or the end is not taken.
+        """
+        states, text = session.start(1), b""
+        for step in range(self._most):
+            session.fill_mask(states, self._mask)
+            bits = np.unpackbits(self._mask[0].view(np.uint8), bitorder="little")
+            allowed = np.flatnonzero(bits)
+            assert len(allowed), f"an empty mask after {text!r}"
+            haste = max(step - self._patience, 0) / 10
+            is_over = haste > 0 and bits[self._end]
+            logits = self._random.standard_normal(len(allowed)) + (
+                (0.5 + haste) * self._closes[allowed] - haste * self._opens[allowed]
+            )
+            token = self._end if is_over else int(allowed[np.argmax(logits)])
+            states = session.advance(states, np.array([token]))
+            if token == self._end:
+                assert states[0] == DONE, f"the end is not taken after {text!r}"
+                return text
+            assert states[0] >= 0, f"an allowed token is not taken after {text!r}"
+            text += self._vocabulary.token_bytes[token]
+        return None
