@@ -24,6 +24,12 @@ if TYPE_CHECKING:
     from cdec.compilers.grammars.patterns import compile_regex as compile_regex
     from cdec.compilers.grammars.patterns import regex_constraint as regex_constraint
     from cdec.compilers.grammars.report import GrammarReport as GrammarReport
+    from cdec.compilers.schemas.compile import compile_schema as compile_schema
+    from cdec.compilers.schemas.constraint import schema_constraint as schema_constraint
+    from cdec.compilers.schemas.constraint import typed as typed
+    from cdec.compilers.schemas.options import SchemaLimits as SchemaLimits
+    from cdec.compilers.schemas.options import SchemaOptions as SchemaOptions
+    from cdec.compilers.schemas.report import SchemaReport as SchemaReport
     from cdec.compilers.sets.compile import compile_set as compile_set
     from cdec.compilers.sets.compile import compile_token_set as compile_token_set
     from cdec.compilers.sets.constraint import set_constraint as set_constraint
@@ -37,17 +43,23 @@ __all__ = [
     "GrammarLimits",
     "GrammarOptions",
     "GrammarReport",
+    "SchemaLimits",
+    "SchemaOptions",
+    "SchemaReport",
     "SetLimits",
     "SetReport",
     "SourceCache",
     "compile_grammar",
     "compile_in_child",
     "compile_regex",
+    "compile_schema",
     "compile_set",
     "compile_token_set",
     "grammar_constraint",
     "regex_constraint",
+    "schema_constraint",
     "set_constraint",
+    "typed",
     "verify_artifact",
 ]
 
@@ -60,6 +72,9 @@ __getattr__ = exports(
         "GrammarLimits": "grammars.definition",
         "GrammarOptions": "grammars.options",
         "GrammarReport": "grammars.report",
+        "SchemaLimits": "schemas.options",
+        "SchemaOptions": "schemas.options",
+        "SchemaReport": "schemas.report",
         "SetLimits": "sets.report",
         "SetReport": "sets.report",
         "verify_artifact": "verify",
@@ -67,6 +82,9 @@ __getattr__ = exports(
         "compile_regex": "grammars.patterns",
         "regex_constraint": "grammars.patterns",
         "compile_in_child": "child.compiler",
+        "compile_schema": "schemas.compile",
+        "schema_constraint": "schemas.constraint",
+        "typed": "schemas.constraint",
         "compile_set": "sets.compile",
         "compile_token_set": "sets.compile",
         "grammar_constraint": "grammars.constraint",

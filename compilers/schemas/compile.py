@@ -34,6 +34,7 @@ from cdec.compilers.schemas.reading.source import read_json
 from cdec.compilers.schemas.report import PHASES, SchemaReport
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
+from cdec.compilers.schemas.typed.kinds import schema_text
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.errors import DataError, Notice
 from cdec.core.files.whole import refuse_existing
@@ -57,7 +58,7 @@ _INDENT = 2
 
 
 def compile_schema(
-    source: str | bytes,
+    source: Any,
     vocabulary: Vocabulary,
     path: str | Path,
     *,
@@ -74,7 +75,8 @@ def compile_schema(
     """Compile a JSON Schema into an artifact.
 
     Args:
-        source: The schema's text.
+        source: The schema's text, the schema as a dict or a bool, or a Python type; see
+            ``schema_constraint``.
         vocabulary: The tokens; a tokenizer is not needed.
         path: The artifact.
         lenient: Record a keyword that masks cannot enforce where it stands, instead of refusing.
@@ -109,7 +111,8 @@ def compile_schema(
         limits=limits or SchemaLimits(),
         name=name,
     )
-    return compile_with(source, vocabulary, path, options, force=force, progress=progress)
+    text = schema_text(source)
+    return compile_with(text, vocabulary, path, options, force=force, progress=progress)
 
 
 def compile_with(

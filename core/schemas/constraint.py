@@ -35,6 +35,7 @@ class SchemaConstraint(StoredConstraint):
         metadata: Of the artifact: ``cdec.schema``, ``cdec.options``, ``cdec.unenforced`` and
             ``cdec.sound``.
         memo_bytes: Bytes of masks of the sessions together.
+        reader: What makes a value of a member; JSON is read as it is.
 
     Raises:
         UsageError: The vocabulary has no end-of-sequence id.
@@ -53,6 +54,7 @@ class SchemaConstraint(StoredConstraint):
         metadata: Mapping[str, str],
         *,
         memo_bytes: int = DEFAULT_BUDGET,
+        reader: Callable[[str], Any] = json.loads,
     ) -> None:
         if not vocabulary.eos_token_ids:
             raise UsageError(
@@ -63,7 +65,19 @@ class SchemaConstraint(StoredConstraint):
         self.vocabulary = vocabulary
         self.metadata = metadata
         self.memo_bytes = memo_bytes
+        self._reader = reader
         self._engine: Engine | None = None
+
+    @property
+    def reader(self) -> Callable[[str], Any]:
+        """What makes a value of a member's text."""
+        return self._reader
+
+    def read_by(self, reader: Callable[[str], Any]) -> SchemaConstraint:
+        """Return this constraint with another reader."""
+        return SchemaConstraint(
+            self.arrays, self.vocabulary, self.metadata, memo_bytes=self.memo_bytes, reader=reader
+        )
 
     @classmethod
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> SchemaConstraint:

@@ -22,6 +22,17 @@ def is_type(source: object) -> bool:
     return not isinstance(source, str | bytes | bool | Mapping)
 
 
+def schema_text(source: Any) -> str | bytes:
+    """Return the text of a schema: given as text, as a dict or a bool, or as a Python type.
+
+    Raises:
+        UsageError: The type has no JSON Schema.
+    """
+    if isinstance(source, str | bytes):
+        return source
+    return json.dumps(schema_of(source) if is_type(source) else source, ensure_ascii=False)
+
+
 def schema_of(kind: Any) -> dict[str, Any]:
     """Return the JSON Schema of a Python type.
 

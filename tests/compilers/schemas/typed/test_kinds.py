@@ -8,16 +8,20 @@ import enum
 import json
 import uuid
 from collections.abc import Mapping, Sequence
+from pathlib import Path
 from typing import Annotated, Any, Literal, NotRequired, TypedDict
 
 import pytest
 from annotated_types import Ge, Len, Lt, MultipleOf
 
+from cdec.compilers import compile_schema, grammar_constraint, schema_constraint, typed
 from cdec.compilers.schemas.typed.kinds import is_type, schema_of, value_parser
 from cdec.compilers.schemas.typed.standard import standard_schema
 from cdec.compilers.schemas.typed.values import standard_value
+from cdec.core import open_artifact
 from cdec.core.errors import DataError, UsageError
 from cdec.core.schemas.validity.reader import parser_of
+from tests.laws.grammar_cases import byte_vocabulary
 
 pydantic = pytest.importorskip("pydantic")
 
@@ -147,3 +151,18 @@ def test_a_type_without_a_schema_is_named(kind: Any) -> None:
 def test_types_are_told_from_schemas() -> None:
     assert [is_type(source) for source in ("{}", b"{}", True, {"type": "null"})] == [False] * 4
     assert all(is_type(kind) for kind in (Node, Film, int, list[int], int | None, Colour))
+
+
+def test_samples_texts_are_values_of_the_type(tmp_path: Path) -> None:
+    vocabulary = byte_vocabulary()
+    constraint = schema_constraint(Node, vocabulary)
+    assert constraint.reader('{"name": "a"}') == Node("a")
+    assert schema_constraint({"const": [1]}, vocabulary).reader("[1]") == [1]
+    path = tmp_path / "node.arrow"
+    compile_schema(Node, vocabulary, path)
+    opened = open_artifact(path, vocabulary=vocabulary)
+    (verdict,) = opened.verdicts([b'{"name": "a", "below": [{"name": "b"}]}'])
+    assert verdict["valid"] is True
+    assert typed(opened, Node).reader('{"name": "a"}') == Node("a")
+    with pytest.raises(UsageError):
+        typed(grammar_constraint('start: "a"', vocabulary), Node)
