@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from cdec.core.kernels import kernel
+from cdec.core.kernels import inner, kernel
 
 
 @kernel
@@ -91,4 +91,47 @@ def reach_exactly(edges: Any, ends: Any, characters: int) -> Any:
                 found[state] = False
                 for edge in range(offsets[state], offsets[state + 1]):
                     found[state] |= found[targets[edge]]
+    return found
+
+
+@kernel
+def texts_between(edges: Any, accepts: Any, low: int, high: int, limit: int) -> int:
+    """Count the texts with ``low`` to ``high`` characters; past ``limit`` it stops.
+
+    Args:
+        edges: (offsets, lows, highs, targets) of a trimmed automaton. accepts: bool[n].
+    """
+    n = len(accepts)
+    ways, found, length = np.zeros(n), 0.0, 0
+    ways[0] = 1.0
+    while True:
+        if length >= low:
+            for state in range(n):
+                if accepts[state]:
+                    found += ways[state]
+        if length == high or found > limit:
+            break
+        ways, length = _one_more(edges, ways), length + 1
+    return int(min(found, limit + 1.0))
+
+
+@inner
+def _one_more(edges: Any, ways: Any) -> Any:
+    """Return in how many ways one more character leads to each state, at most 1e300."""
+    offsets, lows, highs, targets = edges
+    n = len(ways)
+    found, inside = np.zeros(n), ways
+    for _ in range(4):
+        following = np.zeros(n)
+        for state in range(n):
+            if inside[state] > 0.0:
+                for at in range(offsets[state], offsets[state + 1]):
+                    to, width = targets[at], highs[at] - lows[at] + 1.0
+                    first = offsets[to]
+                    more = min(inside[state] * width, 1e300)
+                    if first < offsets[to + 1] and lows[first] >= 0x80 and lows[first] < 0xC0:
+                        following[to] = min(following[to] + more, 1e300)
+                    else:
+                        found[to] = min(found[to] + more, 1e300)
+        inside = following
     return found

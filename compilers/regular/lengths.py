@@ -14,6 +14,7 @@ from cdec.compilers.regular.length_kernels import (
     has_all_lengths,
     longest_texts,
     reach_exactly,
+    texts_between,
 )
 
 _FAR = 2**31 - 2
@@ -34,6 +35,27 @@ def longest_text(automaton: Automaton) -> int:
     """Return the most characters of a text, -1 where there is none, or no most."""
     edges = byte_ranges(automaton.byte_class, automaton.rows)
     return int(longest_texts(edges, automaton.accepts))
+
+
+@lru_cache(maxsize=4096)
+def count_texts(automaton: Automaton, low: int, high: int, limit: int) -> int:
+    """Return how many texts have ``low`` to ``high`` characters (-1: any number of them).
+
+    Args:
+        limit: Some number above it is returned where there are more.
+    """
+    if automaton.is_empty:
+        return 0
+    longest, last = longest_text(automaton), high
+    if longest < 0:
+        if high < 0 or (
+            all_lengths(automaton) and high - max(low, shortest_text(automaton)) >= limit
+        ):
+            return limit + 1
+    elif not 0 <= high < longest:
+        last = longest
+    edges = byte_ranges(automaton.byte_class, automaton.rows)
+    return int(texts_between(edges, automaton.accepts, low, last, limit))
 
 
 @lru_cache(maxsize=1024)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from decimal import Decimal
 from fractions import Fraction
 from functools import lru_cache
@@ -12,16 +12,17 @@ import numpy as np
 
 from cdec.compilers.regular.automaton import Automaton
 from cdec.compilers.regular.edges import Edges, automaton_edges, ranges_of, with_words
-from cdec.compilers.regular.number_sets import (
+from cdec.compilers.regular.spelling.sets import (
     ALL_NUMBERS,
     EVERY,
+    INTEGERS,
     NEITHER,
     NO_NUMBERS,
     NumberSet,
     multiples_pattern,
     normal,
 )
-from cdec.compilers.regular.number_texts import numbers_automaton
+from cdec.compilers.regular.spelling.texts import numbers_automaton
 
 Number = Decimal | int | float
 
@@ -30,7 +31,6 @@ _AND, _OR, _WITHOUT = (
     (False, True, True, True),
     (False, False, True, False),
 )
-_INTEGERS = NumberSet((), (multiples_pattern(Fraction(1)),))
 
 
 class Numbers:
@@ -57,7 +57,7 @@ class Numbers:
         Args:
             whole: Integers spelled without point and exponent. others: All with one.
         """
-        self._whole = whole.combined(_INTEGERS, _AND)
+        self._whole = whole.combined(INTEGERS, _AND)
         self._others = others
 
     @staticmethod
@@ -82,7 +82,13 @@ class Numbers:
     @staticmethod
     def value(value: Number) -> Numbers:
         """Return the set of one number, however it is spelled."""
-        found = normal([_exact(value)], [NEITHER, EVERY, NEITHER])
+        return Numbers.values((value,))
+
+    @staticmethod
+    def values(values: Iterable[Number]) -> Numbers:
+        """Return the set of some numbers, however they are spelled."""
+        cuts = sorted(set(map(_exact, values)))
+        found = normal(cuts, [NEITHER, *((EVERY, NEITHER) * len(cuts))])
         return Numbers(found, found)
 
     @staticmethod
@@ -134,7 +140,7 @@ class Numbers:
     @property
     def is_empty(self) -> bool:
         """Whether the set holds no number."""
-        return self.example() is None
+        return self._whole == NO_NUMBERS and self._others == NO_NUMBERS
 
     @property
     def is_everything(self) -> bool:
@@ -210,5 +216,5 @@ def _number(value: Fraction) -> Decimal | int:
 
 Numbers.ANY = Numbers(ALL_NUMBERS, ALL_NUMBERS)
 Numbers.NONE = Numbers(NO_NUMBERS, NO_NUMBERS)
-Numbers.INTEGERS = Numbers(_INTEGERS, _INTEGERS)
-Numbers.SPELLED_INTEGERS = Numbers(_INTEGERS, NO_NUMBERS)
+Numbers.INTEGERS = Numbers(INTEGERS, INTEGERS)
+Numbers.SPELLED_INTEGERS = Numbers(INTEGERS, NO_NUMBERS)

@@ -14,12 +14,14 @@ from cdec.compilers.regular.edges import Edges, automaton_edges, ranges_of, with
 from cdec.compilers.regular.formats import LONGEST, format_automaton
 from cdec.compilers.regular.lengths import (
     all_lengths,
+    count_texts,
     lengths_between,
     longest_text,
     shortest_text,
     texts_in_order,
 )
 from cdec.compilers.regular.patterns import pattern_automaton
+from cdec.compilers.regular.words import words_automaton
 
 _FEW = 64
 """Words that a finite pattern is written as."""
@@ -182,9 +184,11 @@ class Strings:
         """Whether the set holds no string."""
         if self._extra:
             return False
-        if len(self._bands) == 1 and not self._missing:
-            return self._bands[0].automaton.is_empty
-        return next(self._texts(len(self._missing) + 1), None) is None
+        missing = len(self._missing)
+        for low, high, automaton in self._spans():
+            if count_texts(automaton, low, high, missing) > missing:
+                return False
+        return not missing or next(self._texts(1), None) is None
 
     @property
     def is_everything(self) -> bool:
@@ -193,14 +197,13 @@ class Strings:
 
     def finite(self, limit: int) -> tuple[str, ...] | None:
         """Return the strings in order of their UTF-8, None if there are more than ``limit``."""
-        if len(self._extra) > limit:
+        left = limit + len(self._missing) - len(self._extra)
+        for low, high, automaton in self._spans():
+            if left >= 0:
+                left -= count_texts(automaton, low, high, left)
+        if left < 0:
             return None
-        found = set(self._extra)
-        for text in self._texts(limit + 1):
-            found.add(text)
-            if len(found) > limit:
-                return None
-        return tuple(sorted(found))
+        return tuple(sorted({*self._extra, *self._texts(limit)}))
 
     def example(self) -> str | None:
         """Return a shortest string of the set, None if it is empty."""
@@ -294,21 +297,6 @@ def cached_edges(automaton: Automaton) -> Edges:
     return automaton_edges(automaton)
 
 
-def words_automaton(words: Iterable[str]) -> Automaton:
-    """Return the smallest automaton of some words."""
-    return _words_automaton(frozenset(words))
-
-
-@lru_cache(maxsize=256)
-def _words_automaton(words: frozenset[str]) -> Automaton:
-    from cdec.compilers.grammars.automata.words import words_automaton as built
-
-    if not words:
-        return nothing()
-    byte_class, delta, accepts = built(sorted(words))
-    return Automaton(byte_class, delta, accepts)
-
-
 def _words_edges(words: frozenset[str]) -> tuple[Edges, int, int]:
     spelled = sorted(word.encode() for word in words)
     return with_words(spelled, np.zeros(len(spelled), np.int32)), 0, -1
@@ -347,14 +335,9 @@ def _absorbed(
 @lru_cache(maxsize=4096)
 def _few_words(automaton: Automaton) -> frozenset[str] | None:
     """Return the strings of an automaton with few of them."""
-    if longest_text(automaton) < 0 and not automaton.is_empty:
+    if count_texts(automaton, 0, -1, _FEW) > _FEW:
         return None
-    found: set[str] = set()
-    for text in texts_in_order(automaton, 0, -1):
-        found.add(text)
-        if len(found) > _FEW:
-            return None
-    return frozenset(found)
+    return frozenset(texts_in_order(automaton, 0, -1))
 
 
 def _pointwise(

@@ -6,6 +6,7 @@ period, all others alike. A set is a list of cuts with a pattern for each piece 
 
 from __future__ import annotations
 
+from bisect import bisect_left
 from collections.abc import Callable, Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
@@ -148,7 +149,7 @@ class NumberSet(NamedTuple):
 
     def piece(self, value: Fraction) -> int:
         """Return the number of the piece that a number lies in."""
-        place = sum(cut < value for cut in self.cuts)
+        place = bisect_left(self.cuts, value)
         return 2 * place + (place < len(self.cuts) and self.cuts[place] == value)
 
     def combined(self, other: NumberSet, table: tuple[bool, ...]) -> NumberSet:
@@ -197,6 +198,7 @@ class NumberSet(NamedTuple):
 
 ALL_NUMBERS = NumberSet((), (EVERY,))
 NO_NUMBERS = NumberSet((), (NEITHER,))
+INTEGERS = NumberSet((), (multiples_pattern(Fraction(1)),))
 
 
 def normal(cuts: Iterable[Fraction], patterns: list[Pattern]) -> NumberSet:
@@ -220,14 +222,18 @@ def normal(cuts: Iterable[Fraction], patterns: list[Pattern]) -> NumberSet:
 
 def _between(pattern: Pattern, low: Fraction, high: Fraction) -> Iterator[Fraction]:
     """Yield the numbers on a pattern's grid between two others that are in."""
-    if not pattern.grid:
+    grid, period, residues, _ = pattern
+    if not grid or not residues:
         return
-    first, last = floor(low / pattern.grid) + 1, ceil(high / pattern.grid) - 1
-    if not pattern.residues:
-        return
-    for k in range(first, last + 1):
-        if k % pattern.period in pattern.residues:
-            yield k * pattern.grid
+    first, last = floor(low / grid) + 1, ceil(high / grid) - 1
+    ordered = sorted(residues)
+    block, at = first // period * period, bisect_left(ordered, first % period)
+    while True:
+        for residue in ordered[at:]:
+            if block + residue > last:
+                return
+            yield (block + residue) * grid
+        block, at = block + period, 0
 
 
 def _some_within(
