@@ -21,9 +21,8 @@ from cdec.cli.frame.streams import drop_stdout, open_closed_streams, use_utf8
 from cdec.cli.frame.suggestions import refuse_unknown_command, suggest_file
 from cdec.core.errors import CdecError, LimitError, UsageError
 
-SUMMARY = """Constrained decoding of language models.
-
-Compile a constraint once, then draw texts from any model that satisfy it.
+SUMMARY = """Constrained decoding of language models: compile a constraint once, then draw
+texts from any model that satisfy it.
 
 \b
   cdec demo                          try it: needs nothing

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Annotated
 
 from cdec.cli.compiling.grammar_record import recorded_grammar
-from cdec.cli.compiling.grammar_source import read_data
 from cdec.cli.compiling.in_child import Job, compile_one
+from cdec.cli.compiling.reading import read_whole
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import Declared, Limits
 from cdec.cli.frame.summaries.grammars import regex_rows
@@ -105,7 +105,7 @@ def _source(options: Options) -> tuple[str, bytes]:
     if options.pattern is not None:
         return "", require_utf8(options.pattern, "PATTERN").encode()
     name = str(options.file)
-    data = read_data(name, options.grammar_limits.max_grammar_bytes)
+    data = read_whole(name, options.grammar_limits.max_grammar_bytes, "max_grammar_bytes")
     data = data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").removesuffix(b"\r")
     return "stdin" if name == "-" else name, data
 

@@ -16,6 +16,7 @@ from cdec.cli.runs.found import named_or_found
 if TYPE_CHECKING:
     from cdec.core.artifacts.read import ArtifactFile
 
+_SOURCES = ("grammar", "schema")
 _TREE = ("depth", "width", "state")
 
 
@@ -24,9 +25,9 @@ def execute(options: Options, run: Run) -> int:
 
     What it is, what it was made from and for which tokenizer, whether every allowed token is proved
     to have a completion, and what to type next. --all adds hashes, statistics and columns, --json
-    everything, the source of a grammar included. Opening an artifact checks that nothing in it can
-    lead astray in memory; --verify compiles it again, in a limited process, and exits 65 where the
-    tables are not those of the grammar, or the trie not that of the rows.
+    everything, the source included. Opening an artifact checks that nothing in it can lead astray
+    in memory; --verify compiles it again, in a limited process, and exits 65 where the tables are
+    not those of the source, or the trie not that of the rows.
 
     \b
     Examples:
@@ -63,8 +64,8 @@ def execute(options: Options, run: Run) -> int:
         print_json(run.console, described | ({} if tree is None else {"tree": tree.to_json()}))
         return 0
     if options.all:
-        # The source of a grammar is a page of its own: in the object, not in the table.
-        print_table(run.console, flatten({k: v for k, v in described.items() if k != "grammar"}))
+        # The source is a page of its own: in the object, not in the table.
+        print_table(run.console, flatten({k: described[k] for k in described if k not in _SOURCES}))
     else:
         print_wrapped(run.console, overview(artifact, described))
         run.console.data("\nNext:")

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 VERIFIERS: dict[str, str] = {
     "set": "cdec.compilers.sets.verify:verify_set",
     "grammar": "cdec.compilers.grammars.verify:verify_grammar",
+    "schema": "cdec.compilers.schemas.verify:verify_schema",
 }
 """Kind of artifact → module and function, imported on first use."""
 
@@ -32,8 +33,8 @@ def verify_artifact(file: ArtifactFile, *, progress: Progress = silent) -> Compa
         progress: Told when a phase begins.
 
     Returns:
-        What is the same, and what it was compiled from. Cost: that of compiling it; grammars are
-        compiled in a limited process.
+        What is the same, and what it was compiled from. Cost: that of compiling it; grammars and
+        schemas are compiled in a limited process.
 
     Raises:
         ArtifactInvalidError: It is not what its source compiles to; ``differing`` names the columns

@@ -6,11 +6,11 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
+from cdec.cli.compiling.reading import COMPRESSED, read_whole, stem_of
 from cdec.compilers.grammars.options import Dialect
-from cdec.core.errors import DataError, InputMissingError, LimitError
+from cdec.core.errors import DataError, InputMissingError
 
 _EBNF_ENDINGS = (".ebnf", ".gbnf")
-_COMPRESSED = (".gz", ".xz")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,18 +49,18 @@ def read_source(name: str, max_bytes: int) -> GrammarSource:
     """
     path, folder, shipped = _located(name)
     plain = name
-    for ending in _COMPRESSED:
+    for ending in COMPRESSED:
         plain = plain.removesuffix(ending)
     dialect: Dialect = "ebnf" if path.name.endswith(_EBNF_ENDINGS) else "auto"
     if plain.endswith(_EBNF_ENDINGS):
         dialect = "ebnf"
-    data = read_data(name if name == "-" else path, max_bytes)
+    data = read_whole(name if name == "-" else path, max_bytes, "max_grammar_bytes")
     _refuse_json(name, data)
     return GrammarSource(
         "stdin" if name == "-" else name,
         dialect,
         data,
-        "" if name == "-" else Path(plain).stem,
+        stem_of(name),
         folder,
         shipped,
     )
@@ -82,8 +82,8 @@ def _refuse_json(name: str, data: bytes) -> None:
         return
     raise DataError(
         f"{'stdin' if name == '-' else name} is a JSON document, expected a grammar (Lark or GBNF)",
-        hint="JSON Schemas are not read yet: cdec compile-grammar json allows any JSON, and a "
-        "schema that another program turned into GBNF can be compiled",
+        hint=f"cdec compile-schema {name} compiles a JSON Schema; cdec compile-grammar json allows "
+        "any JSON",
     )
 
 
@@ -109,35 +109,3 @@ def _located(name: str) -> tuple[Path, Path, str | None]:
         hint=f"{meant}Check the name, give - for stdin, or name a shipped grammar: {shipped}",
         path=name,
     )
-
-
-def read_data(source: str | Path, max_bytes: int) -> bytes:
-    """Read a source to its end.
-
-    Args:
-        source: A path, or ``-`` for stdin.
-        max_bytes: Limit on the text, after decompression.
-
-    Raises:
-        CdecError: It cannot be read, or is longer than the limit.
-    """
-    from cdec.data.input.source import (
-        ENTITY_LIMITS,
-        SourceStats,
-        open_source,
-        read_chunks,
-        source_name,
-    )
-
-    data = bytearray()
-    name = source_name(source)
-    with open_source(source) as stream:
-        for chunk in read_chunks(stream, name, limits=ENTITY_LIMITS, stats=SourceStats()):
-            data += chunk
-            if len(data) > max_bytes:
-                raise LimitError(
-                    f"{name} has more than {max_bytes} bytes",
-                    hint="raise --max-grammar-bytes, or make the grammar smaller",
-                    limit="max_grammar_bytes",
-                )
-    return bytes(data)

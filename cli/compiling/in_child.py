@@ -66,8 +66,19 @@ class Job(Generic[ReportT]):
         return self.compiled_with.recording(self.made_from.recorded(self.source_hash))
 
 
-def compile_one(job: Job[ReportT], options: CompileOptions, run: Run) -> int:
+def compile_one(
+    job: Job[ReportT],
+    options: CompileOptions,
+    run: Run,
+    more: Callable[[ReportT], None] | None = None,
+) -> int:
     """Compile a source, unless the artifact that is there is the same, and print what was done.
+
+    Args:
+        job: The source.
+        options: Of the command.
+        run: What was typed.
+        more: Prints what stands below the table for people; None for nothing.
 
     Returns:
         The exit status.
@@ -94,6 +105,8 @@ def compile_one(job: Job[ReportT], options: CompileOptions, run: Run) -> int:
         print_json(run.console, report.to_json() | said)
     elif not options.quiet:
         print_table(run.console, job.rows(report))
+        if more is not None:
+            more(report)
         run.console.note(f"next: {next_command(output, options, job.prompt)}")
     return 0
 

@@ -38,6 +38,9 @@ COMMANDS: dict[str, Command] = {
     "compile-regex": Command(
         "cdec.cli.compile_regex", "Compile a regular expression into an artifact.", _COMPILE
     ),
+    "compile-schema": Command(
+        "cdec.cli.compile_schema", "Compile JSON Schemas into artifacts.", _COMPILE
+    ),
     "sample": Command(
         "cdec.cli.sample", "Draw samples that satisfy a constraint, as JSON lines.", _DRAW
     ),

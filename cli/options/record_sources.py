@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -10,20 +11,23 @@ from typing import TYPE_CHECKING, Annotated, Any
 from cdec.cli.frame.declaration import Declared
 from cdec.cli.options import shared
 from cdec.cli.options.grammar_limits import GrammarLimitOptions, parse_whitespace
+from cdec.cli.options.schemas import SchemaReadingOptions
+from cdec.compilers.grammars.definition import GrammarLimits
 
 if TYPE_CHECKING:
     from cdec.compilers.child.cache import CacheLimits
     from cdec.compilers.child.source import SourceOptions
+    from cdec.compilers.schemas.options import SchemaLimits
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordSourceOptions(GrammarLimitOptions):
-    """Options about the grammars of records, and what compiling one may cost."""
+class RecordSourceOptions(SchemaReadingOptions, GrammarLimitOptions):
+    """Options about the grammars and schemas of records, and what compiling one may cost."""
 
     grammar_cache: Annotated[
         int,
         Declared(
-            "Grammars and candidates of records that are kept compiled.",
+            "Grammars, schemas and candidates of records that are kept compiled.",
             shared.CONSTRAINT,
             metavar="N",
             at_least=1,
@@ -60,15 +64,42 @@ class RecordSources:
         from cdec.compilers.child.cache import CacheLimits
         from cdec.compilers.grammars.options import GrammarOptions
         from cdec.compilers.grammars.patterns import regex_options
+        from cdec.compilers.schemas.options import MAX_RUN, SchemaOptions
 
         options = options or RecordSourceOptions()
         size = shared.parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1
+        run = parse_whitespace(options)
         grammars = GrammarOptions(
             limits=options.grammar_limits,
-            max_whitespace=parse_whitespace(options),
+            max_whitespace=run,
             precompute=0,
             name="field 'grammar'",
         )
         patterns = regex_options(limits=options.grammar_limits, name="field 'regex'", precompute=0)
-        sources = {"grammar": grammars, "regex": patterns}
+        schemas = SchemaOptions(
+            lenient=options.lenient,
+            property_order=options.property_order,
+            whitespace=options.whitespace,
+            max_whitespace=MAX_RUN if run is None else min(run, MAX_RUN),
+            formats=options.formats,
+            limits=_schema_limits(options.grammar_limits),
+            name="field 'schema'",
+        )
+        sources = {"grammar": grammars, "regex": patterns, "schema": schemas}
         return cls(sources, CacheLimits(options.grammar_cache, size))
+
+
+def _schema_limits(typed: GrammarLimits) -> SchemaLimits:
+    """Return the limits on schemas: those on grammars of the same name, where they were typed."""
+    from cdec.compilers.schemas.options import SchemaLimits
+
+    usual = GrammarLimits()
+    known = {declared.name for declared in dataclasses.fields(SchemaLimits)}
+    given = {
+        declared.name: getattr(typed, declared.name)
+        for declared in dataclasses.fields(typed)
+        if declared.name in known
+    }
+    return SchemaLimits(
+        **{name: value for name, value in given.items() if value != getattr(usual, name)}
+    )

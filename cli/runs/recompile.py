@@ -7,6 +7,8 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.frame.spellings import flag_of
+from cdec.compilers.schemas.options import MAX_WHITESPACE
 from cdec.core.errors import TokenizerMismatchError
 
 if TYPE_CHECKING:
@@ -77,10 +79,28 @@ def _grammar(path: Path, described: Mapping[str, Any]) -> str:
     return shlex.join(words) if is_there else f"{kept} | jq -r .grammar | {shlex.join(words)}"
 
 
+def _schema(path: Path, described: Mapping[str, Any]) -> str:
+    options = described["options"]
+    words = ["cdec", "compile-schema", "-"]
+    words += ["--lenient"] if options.get("lenient") else []
+    for name, usual in (("property_order", "any"), ("whitespace", "any"), ("formats", "enforce")):
+        value = options.get(name, usual)
+        words += [flag_of(name), value] if value != usual else []
+    if options.get("max_whitespace", MAX_WHITESPACE) != MAX_WHITESPACE:
+        words += ["--max-whitespace", str(options["max_whitespace"])]
+    # The stored text, and not the file: that may be a list of tools, or another one by now.
+    kept = shlex.join(["cdec", "inspect", str(path), "--json"])
+    return f"{kept} | jq -r .schema | {shlex.join(words)}"
+
+
 def _named(described: Mapping[str, Any]) -> str | None:
     source = str(described.get("source") or "")
     return source if source and source != "stdin" else None
 
 
-COMMANDS: dict[str, Callable[[Path, Mapping[str, Any]], str]] = {"set": _set, "grammar": _grammar}
+COMMANDS: dict[str, Callable[[Path, Mapping[str, Any]], str]] = {
+    "set": _set,
+    "grammar": _grammar,
+    "schema": _schema,
+}
 """Kind of artifact → the command that compiles it, but for the tokenizer and the output."""

@@ -107,11 +107,11 @@ class Requirements:
             record: Its prompt, and what it says of its constraint.
 
         Raises:
-            FieldError: An unknown name, unknown candidates, a kind without a compiler here, or no
-                constraint although one is required.
+            FieldError: An unknown name, unknown candidates, or no constraint although one is
+                required.
             UsageError: An option needs a grammar, and the constraint is none.
             PrefillError: No text begins as the record's begun answer.
-            CdecError: Its grammar cannot be compiled, or the prompt cannot be encoded.
+            CdecError: Its grammar or the like cannot be compiled, or the prompt cannot be encoded.
         """
         prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
         asked = (record.constraint, record.candidates, tuple(record.sources.items()))
@@ -129,12 +129,6 @@ class Requirements:
     def _asked(self, record: PromptRecord) -> Constraint | None:
         """Return the constraint that a record asks for, with what is asked of all of them."""
         for field, text in record.sources.items():
-            if field not in self._source_options:
-                raise FieldError(
-                    f"the record brings a {field}, and this version compiles sets and grammars",
-                    hint="write it as a grammar, or compile the allowed texts: cdec compile-set",
-                    field=field,
-                )
             source = (text, self._source_options[field])
             return self._own(source, self._compiled, f"the record's {field}")
         constraint = self._named(record.constraint)

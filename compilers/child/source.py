@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SOURCES: dict[str, str] = {
     "grammar": "cdec.compilers.grammars.source_kind:GRAMMARS",
+    "schema": "cdec.compilers.schemas.source_kind:SCHEMAS",
 }
 """Every kind of source that the child compiles: module and ``SourceKind``, imported there."""
 

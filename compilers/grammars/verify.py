@@ -3,26 +3,16 @@
 from __future__ import annotations
 
 import json
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.compilers.child.compiler import ChildCompiler
-from cdec.compilers.comparison import Comparison
+from cdec.compilers.child.again import compiled_again
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.parser_choice import ASKED_FOR
-from cdec.core.artifacts.digest import DIGEST_KEY
-from cdec.core.artifacts.kinds import KINDS, bind_artifact
-from cdec.core.artifacts.read import verify_bytes
-from cdec.core.artifacts.write import MADE_FROM_KEY
-from cdec.core.errors import CdecError
 from cdec.core.progress import Progress, silent
 
 if TYPE_CHECKING:
+    from cdec.compilers.comparison import Comparison
     from cdec.core.artifacts.read import ArtifactFile
-
-_UNTOLD = (DIGEST_KEY, MADE_FROM_KEY, "cdec.version")
-"""Entries that do not follow from the source: of the file, of what it lay in, of who wrote it."""
 
 
 def verify_grammar(file: ArtifactFile, progress: Progress = silent) -> Comparison:
@@ -33,8 +23,7 @@ def verify_grammar(file: ArtifactFile, progress: Progress = silent) -> Compariso
         progress: As for ``ChildCompiler.compile``.
 
     Returns:
-        What is the same: all columns, and all of the metadata but for the digest, the version of
-        cdec and what the source file was.
+        As ``compiled_again``.
 
     Raises:
         CdecError: The source does not compile.
@@ -52,18 +41,4 @@ def verify_grammar(file: ArtifactFile, progress: Progress = silent) -> Compariso
         deny_regex=tuple(options.get("deny_regex", ())),
         name=file.metadata.get("cdec.source", ""),
     )
-    vocabulary = bind_artifact(file).vocabulary
-    comparison = Comparison(file)
-    with tempfile.TemporaryDirectory(prefix="cdec-") as folder, ChildCompiler() as child:
-        path = Path(folder) / "again.arrow"
-        try:
-            child.compile(file.metadata["cdec.grammar"], vocabulary, path, again, progress=progress)
-        except CdecError as error:
-            error.message = f"{file.path}: its source cannot be compiled again: {error.message}"
-            error.args = (error.message,)
-            raise
-        compiled = verify_bytes(path.read_bytes(), KINDS)
-    comparison.columns(compiled.arrays)
-    found = {**dict.fromkeys(file.metadata, ""), **compiled.metadata}
-    comparison.entries({name: found[name] for name in found if name not in _UNTOLD})
-    return comparison
+    return compiled_again(file, file.metadata["cdec.grammar"], again, progress)

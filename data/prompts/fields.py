@@ -100,7 +100,7 @@ class RecordFields:
                 raise self.error(
                     field,
                     "is not read",
-                    "say what an answer must be by the text of a 'grammar', or by 'candidates'",
+                    "say what it must be by a 'schema', a 'regex', a 'grammar', or by 'candidates'",
                 )
             if field in UNSUPPORTED_SAMPLING_FIELDS:
                 raise self.error(

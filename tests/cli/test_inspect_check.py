@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdec.compilers import ChildCompiler
-from cdec.compilers.grammars import verify as grammar_verify
+from cdec.compilers.child import again
 from tests.forging import arrays_of, rebuild
 
 from .conftest import MEMBERS, Runner
@@ -54,7 +54,7 @@ def test_inspect_begins_with_what_a_person_wants_to_know(cdec: Runner) -> None:
 def test_verify_compiles_again_and_compares(
     cdec: Runner, cities: Path, grammar_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(grammar_verify, "ChildCompiler", lambda: nullcontext(grammar_child))
+    monkeypatch.setattr(again, "ChildCompiler", lambda source: nullcontext(grammar_child))
     assert cdec("compile-grammar", "arithmetic").status == 0
     grammar = Path("arithmetic.arrow").absolute()
     for artifact in (cities, grammar):

@@ -18,7 +18,7 @@ from cdec.compilers import (
     compile_set,
     verify_artifact,
 )
-from cdec.compilers.grammars import verify as grammar_verify
+from cdec.compilers.child import again
 from cdec.compilers.sets.verify import verify_set
 from cdec.core.artifacts.kinds import KINDS, bind_artifact, read_artifact
 from cdec.core.artifacts.read import verify_bytes
@@ -102,7 +102,7 @@ def child() -> Iterator[ChildCompiler]:
 @pytest.fixture
 def warm(child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> None:
     """One child process for all of these tests."""
-    monkeypatch.setattr(grammar_verify, "ChildCompiler", lambda: nullcontext(child))
+    monkeypatch.setattr(again, "ChildCompiler", lambda source: nullcontext(child))
 
 
 @pytest.fixture(scope="module")

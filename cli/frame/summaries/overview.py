@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from cdec.cli.frame.summaries.grammars import shown_soundness
+from cdec.cli.frame.summaries.schemas import shown_unenforced
 from cdec.cli.frame.tables import shown_bytes
 
 Rows = list[tuple[str, str]]
@@ -79,6 +80,21 @@ def _shortened(pattern: str) -> str:
     return pattern if len(pattern) <= _SHOWN else pattern[:_SHOWN] + "..."
 
 
+def _schema(described: Mapping[str, Any]) -> tuple[str, Rows]:
+    counts, options = _part(described, "counts"), _part(described, "options")
+    whitespace = str(options.get("whitespace", "?"))
+    if whitespace == "any":
+        whitespace = f"at most {_count(options, 'max_whitespace')} in a row"
+    unenforced = described.get("unenforced")
+    return f"a JSON Schema of {_count(counts, 'values')} kinds of value", [
+        ("draft", str(options.get("draft", "?"))),
+        ("properties", f"{options.get('property_order', '?')} order"),
+        ("white space", whitespace),
+        ("unenforced", shown_unenforced(unenforced if isinstance(unenforced, list) else [])),
+        ("sound", "yes: every allowed token leads to a value of the schema"),
+    ]
+
+
 def _unknown(described: Mapping[str, Any]) -> tuple[str, Rows]:
     return f"a {described['kind']}", []
 
@@ -86,6 +102,7 @@ def _unknown(described: Mapping[str, Any]) -> tuple[str, Rows]:
 OVERVIEWS: dict[str, Callable[[Mapping[str, Any]], tuple[str, Rows]]] = {
     "set": _set,
     "grammar": _grammar,
+    "schema": _schema,
 }
 """Kind of artifact → what it is, and rows of its own."""
 

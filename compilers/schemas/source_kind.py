@@ -1,0 +1,43 @@
+"""How the limited child compiles JSON Schemas."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from cdec.compilers.child.source import SourceKind
+from cdec.compilers.schemas.compile import build_schema, compile_with
+from cdec.compilers.schemas.options import SchemaOptions
+from cdec.compilers.schemas.report import SchemaReport
+from cdec.core.tokens.vocabulary import Vocabulary
+
+_FIRST_SCHEMA = """{
+    "type": "object",
+    "properties": {
+        "date": {"type": "string", "format": "date"},
+        "word": {"allOf": [{"pattern": "a+"}, {"not": {"const": "a"}}], "maxLength": 9},
+        "count": {"type": "integer", "minimum": 5, "multipleOf": 3},
+        "list": {"type": "array", "items": {"enum": [1, "a", null]}, "contains": {"const": 1}}
+    },
+    "patternProperties": {"^x": {"type": "number"}},
+    "required": ["date"]
+}"""
+"""Touches what is made at its first use: automata of strings, keys and numbers."""
+
+
+def _compile_first() -> None:
+    """Compile a small schema, so that every kernel is loaded."""
+    vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), b""], [256])
+    build_schema(_FIRST_SCHEMA, vocabulary, SchemaOptions(lenient=True), Path("first"))
+
+
+def _nothing(vocabulary: Vocabulary) -> None:
+    """Make nothing of a vocabulary: compiling a schema does not look at it."""
+
+
+SCHEMAS = SourceKind(
+    options=SchemaOptions,
+    report=SchemaReport,
+    compile=compile_with,
+    warm_up=_compile_first,
+    prepare=_nothing,
+)

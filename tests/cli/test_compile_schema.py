@@ -1,0 +1,191 @@
+"""cdec compile-schema: one schema, many, tools; what is printed and recorded of what masks hold."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.core.artifacts.kinds import read_artifact
+
+from .conftest import Runner
+
+pytestmark = pytest.mark.usefixtures("grammar_child")
+
+POINT = {
+    "type": "object",
+    "properties": {"x": {"type": "integer"}, "y": {"type": "integer"}},
+    "required": ["x", "y"],
+    "additionalProperties": False,
+}
+IMPOSSIBLE = {"type": "integer", "minimum": 5, "maximum": 3}
+REMOTE = {"$ref": "http://127.0.0.1:9/x.json"}
+
+
+def write(name: str, schema: Any) -> Path:
+    path = Path(name)
+    path.write_text(json.dumps(schema))
+    return path
+
+
+def valid(cdec: Runner, artifact: str, *texts: str) -> list[bool]:
+    lines = "".join(text + "\n" for text in texts).encode()
+    records = cdec("check", artifact, "--format", "text", stdin=lines).records
+    return [record["valid"] for record in records]
+
+
+def test_the_artifact_lies_beside_the_input_and_is_summed_up(cdec: Runner) -> None:
+    write("point.json", POINT)
+    result = cdec("compile-schema", "point.json")
+    assert result.status == 0, result.stderr
+    shown = result.stdout.decode()
+    for word in ("2020-12", "unenforced", "objects", "automata", "seconds"):
+        assert word in shown
+    assert "next: cdec sample -a point.arrow" in result.stderr
+    texts = ('{"x": 1, "y": -2}', '{"y":2,"x":1}', '{"x": 1}', '{"x": 1.5, "y": 2}')
+    assert valid(cdec, "point.arrow", *texts) == [True, True, False, False]
+    assert "up to date" in cdec("compile-schema", "point.json").stderr
+    (again,) = cdec("compile-schema", "point.json", "--json").records
+    assert again["up_to_date"] and again["draft"] == "2020-12" and again["unenforced"] == []
+    changed = cdec("compile-schema", "point.json", "--lenient")
+    assert changed.error_code == "E_EXISTS" and "--lenient" in changed.stderr
+
+
+def test_json_says_all_and_stats_what_keywords_cost(cdec: Runner) -> None:
+    write("point.json", POINT)
+    (report,) = cdec("compile-schema", "point.json", "--json").records
+    assert report["objects"] == 1 and report["bytes"] == Path("point.arrow").stat().st_size
+    assert not report["up_to_date"] and report["costs"]["properties"]["uses"] >= 1
+    shown = cdec("compile-schema", "point.json", "--stats", "--force").stdout.decode()
+    assert "keyword" in shown and "required" in shown
+    assert "alternatives" not in cdec("compile-schema", "point.json", "--force").stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("words", "accepted"),
+    [
+        ((), [True, True, True, True]),
+        (("--property-order", "declared"), [True, True, False, True]),
+        (("--whitespace", "compact"), [True, False, True, False]),
+        (("--max-whitespace", "0"), [True, False, True, False]),
+    ],
+    ids=lambda words: " ".join(map(str, words)),
+)
+def test_options_decide_which_texts_are_allowed(
+    cdec: Runner, words: tuple[str, ...], accepted: list[bool]
+) -> None:
+    write("point.json", POINT)
+    assert cdec("compile-schema", "point.json", *words).status == 0
+    texts = ['{"x":1,"y":2}', '{"x": 1, "y": 2}', '{"y":2,"x":1}']
+    pretty = json.dumps({"x": 1, "y": 2}, indent=2)
+    found = valid(cdec, "point.arrow", *texts)
+    whole = cdec("check", "point.arrow", "--whole", stdin=pretty.encode()).records[0]["valid"]
+    assert [*found, whole] == accepted
+
+
+def test_what_cannot_be_read_is_an_error_that_names_it(cdec: Runner) -> None:
+    write("remote.json", REMOTE)
+    result = cdec("compile-schema", "remote.json")
+    assert (result.status, result.error_code) == (65, "E_SCHEMA_REF")
+    assert "remote.json" in result.stderr
+    Path("no.json").write_text('{"type":')
+    assert cdec("compile-schema", "no.json").error_code == "E_SCHEMA_JSON"
+    assert cdec("compile-schema", "nowhere.json").status == 66
+    assert cdec("compile-schema", "-", stdin=b"{}").error_code == "E_USAGE"
+    assert cdec("compile-schema", "-", "-o", "any.arrow", stdin=b"{}").status == 0
+    short = cdec("compile-schema", "remote.json", "--max-schema-bytes", "5")
+    assert short.error_code == "E_LIMIT" and "--max-schema-bytes" in short.stderr
+
+
+def test_many_are_compiled_and_failures_listed(cdec: Runner) -> None:
+    for name, schema in (("point", POINT), ("bad", IMPOSSIBLE), ("remote", REMOTE), ("any", {})):
+        write(f"{name}.json", schema)
+    names = [f"{name}.json" for name in ("point", "bad", "remote", "any")]
+    result = cdec("compile-schema", *names, "--out-dir", "deep/out")
+    assert result.status == 3
+    assert result.stderr.count("error E_") == 2
+    assert "error E_EMPTY_LANGUAGE: bad.json" in result.stderr
+    assert "4 sources: 2 compiled, 2 failed" in result.stderr
+    assert sorted(path.name for path in Path("deep/out").iterdir()) == ["any.arrow", "point.arrow"]
+    records = cdec("compile-schema", *names, "--out-dir", "deep/out", "--json").records
+    assert [record["source"] for record in records] == names
+    assert [record.get("up_to_date") for record in records] == [True, None, None, True]
+    assert records[1]["error"]["code"] == "E_EMPTY_LANGUAGE"
+
+
+def test_where_many_go_is_decided_before_anything_is_read(cdec: Runner) -> None:
+    Path("sub").mkdir()
+    write("a.json", {})
+    write("sub/a.json", {})
+    for words in (
+        ("a.json", "sub/a.json"),
+        ("a.json", "sub/a.json", "--out-dir", "out"),
+        ("a.json", "-o", "a.arrow", "--out-dir", "out"),
+        ("-", "--out-dir", "out"),
+    ):
+        assert cdec("compile-schema", *words).error_code == "E_USAGE"
+    assert not Path("out").exists()
+
+
+TOOLS = [
+    {
+        "type": "function",
+        "function": {
+            "name": "weather",
+            "description": "Weather in a city.",
+            "parameters": {
+                "type": "object",
+                "properties": {"city": {"$ref": "#/$defs/city"}, "days": {"type": "integer"}},
+                "required": ["city"],
+                "additionalProperties": False,
+                "$defs": {"city": {"enum": ["Paris", "Rome"]}},
+            },
+        },
+    },
+    {"type": "function", "name": "time"},
+]
+
+
+def test_tools_become_one_artifact_of_calls(cdec: Runner) -> None:
+    write("tools.json", TOOLS)
+    result = cdec("compile-schema", "--tools", "tools.json")
+    assert result.status == 0, result.stderr
+    texts = (
+        '{"name": "weather", "arguments": {"city": "Paris"}}',
+        '{"name": "weather", "arguments": {"city": "Oslo"}}',
+        '{"name": "time", "arguments": {}}',
+        '{"name": "time", "arguments": {"city": "Paris"}}',
+        '{"name": "rain", "arguments": {}}',
+    )
+    assert valid(cdec, "tools.arrow", *texts) == [True, False, True, False, False]
+    for tools in ({}, [], [{"type": "retrieval"}], [{"name": ""}], [TOOLS[1], TOOLS[1]]):
+        write("tools.json", tools)
+        refused = cdec("compile-schema", "tools.json", "--tools", "--force")
+        assert (refused.status, refused.error_code) == (65, "E_SCHEMA_INVALID")
+
+
+def test_inspect_shows_it_and_compiles_it_again(cdec: Runner) -> None:
+    write("point.json", POINT)
+    assert cdec("compile-schema", "point.json", "--property-order", "declared").status == 0
+    shown = cdec("inspect", "point.arrow").stdout.decode()
+    assert "a JSON Schema" in shown and "declared order" in shown and "2020-12" in shown
+    (described,) = cdec("inspect", "point.arrow", "--json").records
+    assert json.loads(described["schema"]) == POINT and described["unenforced"] == []
+    assert cdec("inspect", "point.arrow", "--verify").status == 0
+    assert '"additionalProperties"' not in cdec("inspect", "point.arrow", "--all").stdout.decode()
+
+
+def test_a_wrong_tokenizer_is_told_what_to_type(cdec: Runner, tmp_path: Path) -> None:
+    from cdec.cli.runs.recompile import recompiling
+
+    write("point.json", POINT)
+    words = ("--lenient", "--whitespace", "compact", "--max-whitespace", "3")
+    assert cdec("compile-schema", "point.json", *words).status == 0
+    (described,) = cdec("inspect", "point.arrow", "--json").records
+    again = recompiling(Path("point.arrow"), described, "gpt2")
+    assert again is not None
+    for word in (*words, "jq -r .schema", "compile-schema -", "--tokenizer gpt2", "--force"):
+        assert word in again
+    assert read_artifact(Path("point.arrow")).kind == "schema"
