@@ -153,8 +153,19 @@ def _matching(expansion: Expansion, schema: Schema, value: Any) -> Strings | Non
 def _formatted(expansion: Expansion, schema: Schema, value: Any) -> Strings | None:
     if expansion.options.formats == "annotate":
         return None
-    expansion.unsupported(schema, "format", "no format is known yet")
-    return None
+    try:
+        found = Strings.format(value)
+    except RegexUnsupportedError as error:
+        expansion.unsupported(schema, "format", error.message)
+        return None
+    if found is None:
+        expansion.note(
+            f"{schema.path}/format",
+            "format",
+            "W_SCHEMA_ANNOTATION",
+            f"{schema.path}/format is {value!r}, which no standard defines: it is a comment",
+        )
+    return found
 
 
 def demanded(expansion: Expansion, schema: Schema, keyword: str, value: Any) -> int:
