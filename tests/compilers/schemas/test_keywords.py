@@ -1,0 +1,226 @@
+"""Keywords one by one, and where they stand in each other's way: the values left are the valid."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.compilers.schemas.compile import build_schema
+from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
+from cdec.core.errors import CdecError, LimitError
+from cdec.core.grammars.errors import EmptyLanguageError
+from cdec.core.schemas.errors import (
+    SchemaInvalidError,
+    SchemaJsonError,
+    SchemaRefError,
+    SchemaUnsupportedError,
+)
+from tests.compilers.schemas.test_compile_schema import BYTES, program_of
+
+DRAFT4 = {"$schema": "http://json-schema.org/draft-04/schema#"}
+DRAFT7 = {"$schema": "http://json-schema.org/draft-07/schema#"}
+
+
+def report_of(schema: Any, **options: Any) -> Any:
+    """Compile a schema and return its report."""
+    return build_schema(json.dumps(schema), BYTES, SchemaOptions(**options), Path("-"))[2]
+
+
+CASES: list[tuple[Any, list[Any], list[Any]]] = [
+    ({"type": "integer"}, [1, 1.0, -3], [1.5, "1"]),
+    (DRAFT4 | {"type": "integer"}, [1], [1.0]),
+    (DRAFT4 | {"minimum": 1, "exclusiveMinimum": True}, [2], [1]),
+    ({"not": {"type": "string"}}, [1, None, {}], ["a"]),
+    ({"not": {"properties": {"a": {"const": 1}}}}, [{"a": 2}], [{"a": 1}, {}, 1]),
+    ({"not": {"additionalProperties": {"const": 1}}}, [{"x": 2, "y": 1}], [{"x": 1}, {}]),
+    ({"not": {"items": {"const": 1}}}, [[1, 2]], [[1], []]),
+    ({"enum": [1, {"a": [1]}]}, [1.0, {"a": [1.0]}], [{"a": [2]}, {"a": [1], "b": 1}]),
+    ({"not": {"const": {"a": 1}}}, [{"a": 2}, {}, {"a": 1, "b": 1}], [{"a": 1}, {"a": 1.0}]),
+    (
+        {"contains": {"const": 5}, "minContains": 2, "maxContains": 2},
+        [[5, 1, 5]],
+        [[5], [5, 5, 5]],
+    ),
+    ({"prefixItems": [{"const": 1}], "contains": {"const": 5}, "maxItems": 2}, [[1, 5]], [[1, 2]]),
+    ({"uniqueItems": True, "items": {"enum": [1, 2]}}, [[1, 2], []], [[1, 1.0], [1, 2, 1]]),
+    (DRAFT7 | {"items": [{"const": 1}], "additionalItems": False}, [[1], []], [[1, 2], [2]]),
+    (DRAFT7 | {"dependencies": {"a": ["b"], "c": {"minProperties": 3}}}, [{"b": 1}], [{"a": 1}]),
+    (
+        {
+            "properties": {"a": True},
+            "patternProperties": {"^b": True},
+            "unevaluatedProperties": False,
+        },
+        [{"a": 1, "b1": 2}],
+        [{"c": 1}],
+    ),
+    (
+        {
+            "anyOf": [{"properties": {"a": {"const": 1}}}, {"properties": {"b": True}}],
+            "unevaluatedProperties": False,
+        },
+        [{"a": 1}, {"b": 1}, {"a": 1, "b": 2}],
+        [{"c": 1}, {"a": 2}],
+    ),
+    (
+        {"$defs": {"x": {"$anchor": "here", "const": 1}}, "items": {"$ref": "#here"}},
+        [[1]],
+        [[2]],
+    ),
+    (
+        {"$id": "http://x/a", "$defs": {"b": {"$id": "b", "const": 1}}, "items": {"$ref": "b"}},
+        [[1]],
+        [[2]],
+    ),
+    (
+        {"patternProperties": {"^(a|b)$": {"const": 1}}, "minProperties": 2},
+        [{"a": 1, "b": 1}],
+        [{}],
+    ),
+]
+
+
+@pytest.mark.parametrize("case", CASES, ids=[json.dumps(case[0])[:60] for case in CASES])
+def test_exactly_the_valid_values_are_left(case: tuple[Any, list[Any], list[Any]]) -> None:
+    schema, valid, invalid = case
+    program = program_of(schema)
+    assert all(map(program, valid))
+    assert not any(map(program, invalid))
+
+
+def test_branches_are_told_apart_by_a_property_that_is_required_beside_them() -> None:
+    branch = [
+        {"properties": {"type": {"const": str(i)}, f"p{i}": {"type": "null"}}} for i in range(9)
+    ]
+    program = program_of({"required": ["type"], "oneOf": branch, "type": "object"})
+    assert program({"type": "3", "p3": None, "p4": 1})
+    assert not program({"type": "3", "p3": 1})
+
+
+def test_draft_7_ignores_what_stands_beside_a_reference() -> None:
+    schema = {"definitions": {"x": {"type": "integer"}}, "$ref": "#/definitions/x", "minimum": 5}
+    assert program_of(DRAFT7 | schema)(1)
+    assert not program_of(schema)(1)
+
+
+@pytest.mark.parametrize(
+    ("schema", "error", "path"),
+    [
+        ({"properties": {"a": {"type": "text"}}}, SchemaInvalidError, "/properties/a/type"),
+        ({"required": "a"}, SchemaInvalidError, "/required"),
+        ({"items": {"$ref": "#/$defs/zz"}}, SchemaRefError, "/items/$ref"),
+        ({"$ref": "http://127.0.0.1:9/x.json"}, SchemaRefError, "/$ref"),
+        ({"properties": {"a~b/c": {"pattern": "(a)\\1"}}}, SchemaUnsupportedError, None),
+        ({"items": {"uniqueItems": True}}, SchemaUnsupportedError, "/items/uniqueItems"),
+        ({"pattern": "*"}, CdecError, "/pattern"),
+    ],
+)
+def test_an_error_names_the_place(schema: Any, error: type[CdecError], path: str | None) -> None:
+    with pytest.raises(error) as caught:
+        report_of(schema)
+    assert caught.value.details["path"] == (path or "/properties/a~0b~1c/pattern")
+
+
+@pytest.mark.parametrize(
+    "text", ['{"type":', '{"a": 1, "a": 2}', '{"const": "\\ud800"}', '{"minimum": NaN}', ""]
+)
+def test_text_that_is_no_json_is_refused(text: str) -> None:
+    with pytest.raises(SchemaJsonError):
+        build_schema(text, BYTES, SchemaOptions(), Path("-"))
+
+
+@pytest.mark.parametrize(
+    "schema", [False, {"enum": []}, {"$ref": "#"}, {"minimum": 5, "maximum": 3, "type": "integer"}]
+)
+def test_a_schema_without_values_is_an_error(schema: Any) -> None:
+    with pytest.raises(EmptyLanguageError):
+        report_of(schema)
+
+
+def test_leniently_what_is_not_enforced_is_recorded_and_passes() -> None:
+    schema = {"properties": {"a": {"uniqueItems": True, "maxItems": 2}}}
+    report = report_of(schema, lenient=True)
+    assert [(u["path"], u["keyword"]) for u in report.unenforced] == [
+        ("/properties/a/uniqueItems", "uniqueItems")
+    ]
+    program = program_of(schema, lenient=True)
+    assert program({"a": [[1], [1]]})
+    assert not program({"a": [1, 2, 3]})
+
+
+def test_unknown_keywords_and_formats_are_warnings() -> None:
+    notices = report_of({"colour": 1, "properties": {"a": {"format": "phone"}}}).notices
+    assert len(notices) == 2
+    assert {notice.code for notice in notices} == {"W_SCHEMA_ANNOTATION"}
+
+
+def test_formats_are_comments_on_request() -> None:
+    assert not program_of({"format": "ipv4"})("x")
+    assert program_of({"format": "ipv4"}, formats="annotate")("x")
+
+
+@pytest.mark.parametrize(
+    ("schema", "limit"),
+    [
+        (
+            {
+                "allOf": [
+                    {"oneOf": [{"const": {"k": i, "j": j}} for j in range(2)]} for i in range(2)
+                ]
+            },
+            None,
+        ),
+        ({"minItems": 1_000_000}, "max_repeat"),
+        (
+            {
+                "allOf": [
+                    {"anyOf": [{"properties": {f"k{i}": {"const": j}}} for j in range(4)]}
+                    for i in range(10)
+                ]
+            },
+            "max_alternatives",
+        ),
+    ],
+)
+def test_bombs_end_in_a_limit(schema: Any, limit: str | None) -> None:
+    started = time.monotonic()
+    with pytest.raises(CdecError) as caught:
+        report_of(schema)
+    assert caught.value.details.get("limit") == limit
+    assert time.monotonic() - started < 60
+
+
+def test_deep_nesting_is_refused_before_it_is_read() -> None:
+    text = '{"items":' * 100_000 + "{}" + "}" * 100_000
+    with pytest.raises(LimitError) as caught:
+        build_schema(text, BYTES, SchemaOptions(), Path("-"))
+    assert caught.value.details["limit"] == "max_nesting"
+
+
+def test_many_alternatives_of_a_discriminated_union_stay_few() -> None:
+    kinds = [
+        {"if": {"properties": {"kind": {"const": i}}}, "then": {"required": [f"p{i}"]}}
+        for i in range(7)
+    ]
+    program = program_of({"type": "object", "required": ["kind"], "allOf": kinds})
+    assert program({"kind": 3, "p3": 1})
+    assert not program({"kind": 3, "p4": 1})
+    assert program({"kind": 99})
+
+
+def test_limits_are_checked_while_compiling() -> None:
+    wide = {"properties": {f"p{i}": {"minimum": i} for i in range(30)}}
+    with pytest.raises(LimitError):
+        report_of(wide, limits=SchemaLimits(max_values=20))
+
+
+def test_the_same_schema_becomes_the_same_columns() -> None:
+    schema = {"anyOf": [{"properties": {"a": {"type": "integer"}}}, {"required": ["b"]}]}
+    one, other = (
+        build_schema(json.dumps(schema), BYTES, SchemaOptions(), Path("-"))[0] for _ in range(2)
+    )
+    assert all((one[name] == other[name]).all() for name in one)
