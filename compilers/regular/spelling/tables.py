@@ -12,7 +12,7 @@ from cdec.core.kernels import inner, kernel
 MANTISSA = 16
 """Digits behind the point of a number with an exponent, where multiples are told apart; numbers
 are written with exponents from this one on."""
-_LEAST_DOWN = -5
+LEAST_DOWN = -5
 """Numbers are written with exponents up to this one."""
 
 
@@ -83,7 +83,7 @@ def piece_at(answers: Answers, which: int, side: int, order: Any, count: int) ->
 @inner
 def is_power_in(answers: Answers, sizes: Sizes, pattern: int, exponent: int, long: int) -> bool:
     """Say whether all numbers are in of which no more is known."""
-    if _LEAST_DOWN < exponent < MANTISSA:
+    if LEAST_DOWN < exponent < MANTISSA:
         return False
     if not answers.gridded[pattern]:
         return bool(answers.off[pattern])

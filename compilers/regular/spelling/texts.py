@@ -26,6 +26,7 @@ from cdec.compilers.regular.spelling.sets import (
 )
 from cdec.compilers.regular.spelling.steps import FULL, HEAD, SYMBOLS, spell
 from cdec.compilers.regular.spelling.tables import (
+    LEAST_DOWN,
     MANTISSA,
     Answers,
     Bounds,
@@ -129,8 +130,10 @@ def _bounds(sides: Sequence[Sequence[Fraction]]) -> Bounds:
         digits += map(int, figures)
         whole.append((at, before))
         fraction.append((at + before, places))
-        scientific.append((at + skipped, len(stripped.rstrip("0"))))
         exponents.append(before - 1 - skipped)
+        # No number is written with the exponent of the others, so their digits are not compared.
+        written = 0 if LEAST_DOWN < exponents[-1] < MANTISSA else len(stripped.rstrip("0"))
+        scientific.append((at + skipped, written))
     return Bounds(
         np.cumsum([0, len(sides[0]), len(sides[1])]).astype(np.int64),
         np.array(whole, np.int64).reshape(-1, 2),
