@@ -18,7 +18,9 @@ from cdec.compilers.regular.spelling.sets import (
     INTEGERS,
     NEITHER,
     NO_NUMBERS,
+    Exact,
     NumberSet,
+    exact,
     multiples_pattern,
     normal,
 )
@@ -55,9 +57,9 @@ class Numbers:
         """Do not call it: ``between``, ``value`` and ``multiples`` make values.
 
         Args:
-            whole: Integers spelled without point and exponent. others: All with one.
+            whole: Integers, those spelled without point and exponent. others: All with one.
         """
-        self._whole = whole.combined(INTEGERS, _AND)
+        self._whole = whole
         self._others = others
 
     @staticmethod
@@ -77,7 +79,7 @@ class Numbers:
             at = NEITHER if exclude_high else EVERY
             below = normal([_exact(high)], [EVERY, at, NEITHER])
             found = found.combined(below, _AND)
-        return Numbers(found, found)
+        return _both(found)
 
     @staticmethod
     def value(value: Number) -> Numbers:
@@ -89,13 +91,13 @@ class Numbers:
         """Return the set of some numbers, however they are spelled."""
         cuts = sorted(set(map(_exact, values)))
         found = normal(cuts, [NEITHER, *((EVERY, NEITHER) * len(cuts))])
-        return Numbers(found, found)
+        return _both(found)
 
     @staticmethod
     def multiples(of: Number) -> Numbers:
         """Return the multiples of a positive number."""
         found = NumberSet((), (multiples_pattern(_exact(of)),))
-        return Numbers(found, found)
+        return _both(found)
 
     def _merged(self, other: Numbers, table: tuple[bool, ...]) -> Numbers:
         return Numbers(
@@ -149,7 +151,7 @@ class Numbers:
 
     def finite(self, limit: int) -> tuple[Decimal | int, ...] | None:
         """Return the numbers in ascending order, None if there are more than ``limit``."""
-        found: set[Fraction] = set()
+        found: set[Exact] = set()
         for part in (self._whole, self._others):
             members = part.members()
             if members is None:
@@ -198,12 +200,19 @@ def _edges(numbers: Numbers, words: tuple[str, ...]) -> Edges:
     return with_words(spelled, np.zeros(len(spelled), np.int32), *ranges_of(automaton))
 
 
-def _exact(value: Number) -> Fraction:
+def _both(found: NumberSet) -> Numbers:
+    """Return some numbers however they are spelled."""
+    return Numbers(found.combined(INTEGERS, _AND), found)
+
+
+def _exact(value: Number) -> Exact:
     """Return a number as it is written: of a float the shortest text that reads as it."""
-    return Fraction(repr(value)) if isinstance(value, float) else Fraction(value)
+    if isinstance(value, int):
+        return int(value)
+    return exact(Fraction(repr(value)) if isinstance(value, float) else Fraction(value))
 
 
-def _number(value: Fraction) -> Decimal | int:
+def _number(value: Exact) -> Decimal | int:
     """Return an integer, or the decimal number with as few digits as there are."""
     if value.denominator == 1:
         return value.numerator
@@ -214,7 +223,7 @@ def _number(value: Fraction) -> Decimal | int:
     return Decimal((sign, figures, -digits))
 
 
-Numbers.ANY = Numbers(ALL_NUMBERS, ALL_NUMBERS)
+Numbers.ANY = _both(ALL_NUMBERS)
 Numbers.NONE = Numbers(NO_NUMBERS, NO_NUMBERS)
 Numbers.INTEGERS = Numbers(INTEGERS, INTEGERS)
 Numbers.SPELLED_INTEGERS = Numbers(INTEGERS, NO_NUMBERS)

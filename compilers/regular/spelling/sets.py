@@ -7,11 +7,11 @@ period, all others alike. A set is a list of cuts with a pattern for each piece 
 from __future__ import annotations
 
 from bisect import bisect_left
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from functools import lru_cache
 from itertools import islice, pairwise
-from math import ceil, floor, gcd, lcm
+from math import gcd, lcm
 from typing import NamedTuple
 
 from cdec.core.errors import LimitError
@@ -19,7 +19,13 @@ from cdec.core.errors import LimitError
 MAX_PERIOD = 100_000
 """Multiples that are told apart."""
 
-_Decide = Callable[[bool, bool], bool]
+Exact = Fraction | int
+"""Integers are kept as such: they are compared and added much faster."""
+
+
+def exact(value: Exact) -> Exact:
+    """Return an integer as such."""
+    return value.numerator if value.denominator == 1 else value
 
 
 class Pattern(NamedTuple):
@@ -32,28 +38,26 @@ class Pattern(NamedTuple):
         off: Whether all other numbers are in.
     """
 
-    grid: Fraction
+    grid: Exact
     period: int
     residues: frozenset[int]
     off: bool
 
-    def holds(self, value: Fraction) -> bool:
+    def holds(self, value: Exact) -> bool:
         """Say whether a number is in."""
         if not self.grid:
             return self.off
-        place = value / self.grid
-        if place.denominator > 1:
-            return self.off
-        return place.numerator % self.period in self.residues
+        place, rest = divmod(value, self.grid)
+        return self.off if rest else place % self.period in self.residues
 
 
-NEITHER = Pattern(Fraction(0), 1, frozenset(), False)
-EVERY = Pattern(Fraction(0), 1, frozenset(), True)
+NEITHER = Pattern(0, 1, frozenset(), False)
+EVERY = Pattern(0, 1, frozenset(), True)
 
 
-def multiples_pattern(grid: Fraction) -> Pattern:
+def multiples_pattern(grid: Exact) -> Pattern:
     """Return the pattern of the multiples of a positive number."""
-    return Pattern(grid, 1, frozenset((0,)), False)
+    return Pattern(exact(grid), 1, frozenset((0,)), False)
 
 
 @lru_cache(maxsize=4096)
@@ -96,7 +100,7 @@ def _reduced(pattern: Pattern) -> Pattern:
             grid, period = grid * prime, period // prime
     if period == 1 and bool(residues) == off:
         return EVERY if off else NEITHER
-    return Pattern(grid, period, residues, off)
+    return Pattern(exact(grid), period, residues, off)
 
 
 def _primes(number: int) -> list[int]:
@@ -110,12 +114,12 @@ def _primes(number: int) -> list[int]:
     return [*found, number] if number > 1 else found
 
 
-def _gcd(values: list[Fraction]) -> Fraction:
+def _gcd(values: list[Exact]) -> Fraction:
     below = lcm(*(value.denominator for value in values))
     return Fraction(gcd(*(int(value * below) for value in values)), below)
 
 
-def _lcm(values: list[Fraction]) -> Fraction:
+def _lcm(values: list[Exact]) -> Fraction:
     below = lcm(*(value.denominator for value in values))
     return Fraction(lcm(*(int(value * below) for value in values)), below)
 
@@ -140,28 +144,32 @@ class NumberSet(NamedTuple):
             cuts.
     """
 
-    cuts: tuple[Fraction, ...]
+    cuts: tuple[Exact, ...]
     patterns: tuple[Pattern, ...]
 
-    def holds(self, value: Fraction) -> bool:
+    def holds(self, value: Exact) -> bool:
         """Say whether a number is in."""
         return self.patterns[self.piece(value)].holds(value)
 
-    def piece(self, value: Fraction) -> int:
+    def piece(self, value: Exact) -> int:
         """Return the number of the piece that a number lies in."""
         place = bisect_left(self.cuts, value)
         return 2 * place + (place < len(self.cuts) and self.cuts[place] == value)
 
     def combined(self, other: NumberSet, table: tuple[bool, ...]) -> NumberSet:
         """Combine with another set; ``table`` for (in this one) * 2 + (in the other)."""
-        cuts = sorted({*self.cuts, *other.cuts})
-        patterns = [
-            _combined(left, right, table)
-            for left, right in zip(self._over(cuts), other._over(cuts), strict=True)
-        ]
+        if self == other and table[3] and not table[0]:
+            return self
+        cuts = sorted({*self.cuts, *other.cuts}) if other.cuts else list(self.cuts)
+        found: dict[tuple[Pattern, Pattern], Pattern] = {}
+        patterns = []
+        for pair in zip(self._over(cuts), other._over(cuts), strict=True):
+            if pair not in found:
+                found[pair] = _combined(*pair, table)
+            patterns.append(found[pair])
         return normal(cuts, patterns)
 
-    def _over(self, cuts: list[Fraction]) -> list[Pattern]:
+    def _over(self, cuts: list[Exact]) -> list[Pattern]:
         """Return the patterns of finer pieces."""
         found, at = [self.patterns[0]], 0
         for cut in cuts:
@@ -172,7 +180,7 @@ class NumberSet(NamedTuple):
                 found += [self.patterns[2 * at]] * 2
         return found
 
-    def members(self) -> Iterator[Fraction] | None:
+    def members(self) -> Iterator[Exact] | None:
         """Yield the numbers in ascending order; None where there are infinitely many."""
         inner = self.patterns[1:-1]
         ends = (self.patterns[0], self.patterns[-1])
@@ -180,16 +188,16 @@ class NumberSet(NamedTuple):
             return None
         return self._members()
 
-    def _members(self) -> Iterator[Fraction]:
+    def _members(self) -> Iterator[Exact]:
         for i, cut in enumerate(self.cuts):
             if self.patterns[2 * i + 1].holds(cut):
                 yield cut
             if i + 1 < len(self.cuts):
                 yield from _between(self.patterns[2 * i + 2], cut, self.cuts[i + 1])
 
-    def candidates(self) -> list[Fraction]:
+    def candidates(self) -> list[Exact]:
         """Return numbers of which one is in the set if any is, those nearer to 0 first."""
-        found = {Fraction(0), *self.cuts}
+        found: set[Exact] = {0, *self.cuts}
         bounds = [None, *self.cuts, None]
         for pattern, low, high in zip(self.patterns[::2], bounds[:-1], bounds[1:], strict=True):
             found.update(_some_within(pattern, low, high))
@@ -198,16 +206,16 @@ class NumberSet(NamedTuple):
 
 ALL_NUMBERS = NumberSet((), (EVERY,))
 NO_NUMBERS = NumberSet((), (NEITHER,))
-INTEGERS = NumberSet((), (multiples_pattern(Fraction(1)),))
+INTEGERS = NumberSet((), (multiples_pattern(1),))
 
 
-def normal(cuts: Iterable[Fraction], patterns: list[Pattern]) -> NumberSet:
+def normal(cuts: Iterable[Exact], patterns: list[Pattern]) -> NumberSet:
     """Return the set without pieces that hold nothing, and without cuts that cut nothing."""
-    kept_cuts: list[Fraction] = []
+    kept_cuts: list[Exact] = []
     cuts = list(cuts)
     for i, (low, high) in enumerate(pairwise(cuts)):
         piece = patterns[2 * i + 2]
-        if not piece.off and next(_between(piece, low, high), None) is None:
+        if piece.grid and not piece.off and next(_between(piece, low, high), None) is None:
             patterns[2 * i + 2] = NEITHER
     kept = [patterns[0]]
     for i, cut in enumerate(cuts):
@@ -220,12 +228,12 @@ def normal(cuts: Iterable[Fraction], patterns: list[Pattern]) -> NumberSet:
     return NumberSet(tuple(kept_cuts), tuple(kept))
 
 
-def _between(pattern: Pattern, low: Fraction, high: Fraction) -> Iterator[Fraction]:
+def _between(pattern: Pattern, low: Exact, high: Exact) -> Iterator[Exact]:
     """Yield the numbers on a pattern's grid between two others that are in."""
     grid, period, residues, _ = pattern
     if not grid or not residues:
         return
-    first, last = floor(low / grid) + 1, ceil(high / grid) - 1
+    first, last = int(low // grid) + 1, -int(-high // grid) - 1
     ordered = sorted(residues)
     block, at = first // period * period, bisect_left(ordered, first % period)
     while True:
@@ -236,21 +244,19 @@ def _between(pattern: Pattern, low: Fraction, high: Fraction) -> Iterator[Fracti
         block, at = block + period, 0
 
 
-def _some_within(
-    pattern: Pattern, low: Fraction | None, high: Fraction | None
-) -> Iterator[Fraction]:
+def _some_within(pattern: Pattern, low: Exact | None, high: Exact | None) -> Iterator[Exact]:
     """Yield numbers between two others, one that is in if there is any."""
     if pattern == NEITHER:
         return
-    span = pattern.grid * pattern.period or Fraction(1)
-    start = high - 2 * span if low is None and high is not None else (low or Fraction(0))
-    end = start + 2 * span if high is None or low is None else high
+    span = pattern.grid * pattern.period or 1
+    start = Fraction(high - 2 * span if low is None and high is not None else low or 0)
+    end = Fraction(start + 2 * span if high is None or low is None else high)
     if start < 0 < end:
         yield from islice(_between(pattern, Fraction(0), end), 1)
     yield from islice(_between(pattern, start, end), 1)
     if pattern.off:
         middle, half = (start + end) / 2, (end - start) / 2
-        step = pattern.grid
+        step = Fraction(pattern.grid)
         while step >= half:
             step /= 2
         yield from (middle, middle + step / 2)

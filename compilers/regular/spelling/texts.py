@@ -20,6 +20,7 @@ from cdec.compilers.regular.automaton import MAX_STATES, Automaton, smallest, to
 from cdec.compilers.regular.spelling.sets import (
     ALL_NUMBERS,
     INTEGERS,
+    Exact,
     NumberSet,
     Pattern,
     common_grid,
@@ -103,7 +104,7 @@ def _listed(whole: NumberSet, others: NumberSet) -> Automaton | None:
     return found | smallest(pointed.byte_class, rows, labels)
 
 
-def _spelled(values: Sequence[Fraction]) -> list[str]:
+def _spelled(values: Sequence[Exact]) -> list[str]:
     return [str(value.numerator) for value in values] + ["-0"] * (0 in values)
 
 
@@ -117,7 +118,7 @@ def _byte_class() -> NDArray[np.int32]:
 _BYTE_CLASS = _byte_class()
 
 
-def _bounds(sides: Sequence[Sequence[Fraction]]) -> Bounds:
+def _bounds(sides: Sequence[Sequence[Exact]]) -> Bounds:
     """Write the sizes of cuts as digits."""
     digits: list[int] = []
     whole, fraction, scientific, exponents = [], [], [], []
@@ -168,7 +169,7 @@ def _sizes(bounds: Bounds, patterns: Sequence[Pattern], others: NumberSet) -> Si
 def _answers(
     sets: tuple[NumberSet, NumberSet],
     patterns: Sequence[Pattern],
-    sides: Sequence[Sequence[Fraction]],
+    sides: Sequence[Sequence[Exact]],
     sizes: Sizes,
 ) -> Answers:
     number_of = {pattern: i for i, pattern in enumerate(patterns)}
@@ -192,7 +193,7 @@ def _answers(
                 on[i] |= ~_grid_places(pattern.grid * scale, sizes.modulus)
     return Answers(
         pieces,
-        np.array([numbers.holds(Fraction(0)) for numbers in sets]),
+        np.array([numbers.holds(0) for numbers in sets]),
         np.array([pattern.off for pattern in patterns]),
         np.array([pattern.grid > 0 for pattern in patterns]),
         on,
@@ -206,16 +207,17 @@ def _grid_places(step: Fraction, modulus: int) -> NDArray[np.bool_]:
     return found
 
 
-def _between_bounds(bounds: Sequence[Fraction]) -> list[Fraction]:
+def _between_bounds(bounds: Sequence[Exact]) -> list[Exact]:
     """Return a number below the first bound, that bound, one between it and the next, ..."""
-    found, last = [], Fraction(0)
+    found: list[Exact] = []
+    last: Exact = 0
     for bound in bounds:
-        found += [(last + bound) / 2, bound]
+        found += [Fraction(last + bound) / 2, bound]
         last = bound
     return [*found, last + 1]
 
 
-def _places(size: Fraction) -> int:
+def _places(size: Exact) -> int:
     """Return the digits behind the point of a decimal number."""
     rest, twos, fives = size.denominator, 0, 0
     while rest % 2 == 0:

@@ -74,13 +74,9 @@ def _scalars(values: Sequence[Any]) -> tuple[frozenset[str], Numbers, Strings]:
         for value, word in zip(values, is_word, strict=True)
         if not word and isinstance(value, int | Decimal)
     }
-    parts = [Numbers.value(value) for value in found.values()]
-    while len(parts) > 1:
-        pairs = [parts[i : i + 2] for i in range(0, len(parts), 2)]
-        parts = [pair[0] | pair[1] if len(pair) == 2 else pair[0] for pair in pairs]
     texts = [value for value in values if isinstance(value, str)]
     strings = Strings.words(texts) if texts else Strings.NONE
-    return words, parts[0] if parts else Numbers.NONE, strings
+    return words, Numbers.values(found.values()) if found else Numbers.NONE, strings
 
 
 def _array(goals: Goals, value: list[Any], path: str) -> ArrayShape:
