@@ -96,6 +96,20 @@ COSTS: tuple[RecordField, ...] = (
     RecordField("allowed", "strings", "What was allowed there, at most ten pieces.", (CHECK,)),
     RecordField("allowed_count", "integer", "How many pieces were allowed.", (CHECK,)),
     RecordField("may_end", "boolean", "Whether a member ends there.", (CHECK,)),
+    RecordField(
+        "json_path",
+        "string",
+        "Schemas: JSON pointer of the value there, or of the object or array between whose parts "
+        "it is.",
+        (CHECK,),
+    ),
+    RecordField(
+        "schema_path",
+        "strings",
+        "Schemas: JSON pointers of what in the schema the value there must satisfy.",
+        (CHECK,),
+    ),
+    RecordField("expected", "strings", "Schemas: what may stand there, in words.", (CHECK,)),
     RecordField("terminals", "strings", "Grammars: the terminals awaited there.", (CHECK,)),
     RecordField("stack", "strings", "Grammars: the parser's stack there.", (CHECK,)),
     RecordField("rules", "strings", "Grammars: the rules under way, `•` at the place.", (CHECK,)),

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from cdec.core.grammars.places import follow, line_and_column
+from cdec.core.schemas.levels import json_pointer
 from cdec.core.schemas.session import SchemaSession
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -25,14 +26,17 @@ def text_refusal(
         shown: How many continuations to list.
 
     Returns:
-        ``byte`` (from 0), ``line`` and ``column`` (from 1), ``allowed`` (texts of tokens, the
-        shortest first), ``allowed_count`` and ``may_end``.
+        ``byte`` (from 0), ``line`` and ``column`` (from 1), ``json_path`` (of the value, or of the
+        object or array between whose parts it is), ``schema_path`` (of all schemas that what stands
+        there must satisfy), ``expected`` (in words), ``allowed`` (texts of tokens, the shortest
+        first), ``allowed_count`` and ``may_end``.
     """
     place = follow(session, int(session.start(1)[0]), text)
     states = np.array([place.state], np.int64)
     may_end = bool(session.is_complete(states)[0])
     if place.byte == len(text) and may_end:
         return None
+    level = session.level(place.state).at(text[place.byte : place.byte + 1])
     line, column = line_and_column(text, place.byte)
     ids, ends = session.allowed(states)[1], frozenset(vocabulary.eos_token_ids)
     table = vocabulary.token_bytes
@@ -41,6 +45,9 @@ def text_refusal(
         "byte": place.byte,
         "line": line,
         "column": column,
+        "json_path": json_pointer(text[: place.byte], within=level.is_within),
+        "schema_path": level.places,
+        "expected": level.expected(shown),
         "allowed": [piece.decode("utf-8", "replace") for piece in pieces[:shown]],
         "allowed_count": len(ids),
         "may_end": may_end,

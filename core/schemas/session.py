@@ -12,6 +12,7 @@ from cdec.core.grammars.engine.pointers import NEED
 from cdec.core.mask import mask_words
 from cdec.core.mask_kernels import allowed_of_masks, forced_of_masks
 from cdec.core.schemas.engine import kernels
+from cdec.core.schemas.levels import Level
 from cdec.core.session import Session
 from cdec.core.session_arguments import integers, require_mask, require_rows
 
@@ -159,6 +160,10 @@ class SchemaSession(Session):
         out = np.empty(len(at), np.int64)
         kernels.speculation_keys(self._header, at, out)
         return out
+
+    def level(self, state: int) -> Level:
+        """Return the level of nesting that a state, neither DEAD nor DONE, stands for."""
+        return Level.of(self._engine.memory, self._engine.arrays, state)
 
     def statistics(self) -> dict[str, int]:
         """Return counts and bytes of states, steps and masks.

@@ -85,6 +85,14 @@ def test_options_decide_which_texts_are_allowed(
     assert [*found, whole] == accepted
 
 
+def test_formats_are_enforced_unless_they_are_annotations(cdec: Runner) -> None:
+    write("date.json", {"type": "string", "format": "date"})
+    texts = ('"2024-02-30"', '"2024-02-29"')
+    for formats, accepted in (("enforce", [False, True]), ("annotate", [True, True])):
+        assert cdec("compile-schema", "date.json", "--formats", formats, "--force").status == 0
+        assert valid(cdec, "date.arrow", *texts) == accepted
+
+
 def test_what_cannot_be_read_is_an_error_that_names_it(cdec: Runner) -> None:
     write("remote.json", REMOTE)
     result = cdec("compile-schema", "remote.json")

@@ -102,7 +102,8 @@ def test_check_says_where_a_text_leaves_it(cdec: Runner, artifact: Path) -> None
     wrong, right, short = cdec("check", artifact, "--format", "text", stdin=lines).records
     assert right == {"text": '["a"]', "valid": True}
     assert (wrong["byte"], wrong["allowed"]) == (7, ["a", "ab"])
-    assert (short["valid"], short["byte"]) == (False, 1)
+    assert (wrong["json_path"], wrong["schema_path"]) == ("/1", ["/items"])
+    assert (short["valid"], short["byte"], short["json_path"]) == (False, 1, "")
 
 
 def test_a_prompt_cut_in_a_word_is_healed(cdec: Runner, artifact: Path) -> None:

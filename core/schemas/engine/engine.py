@@ -45,6 +45,7 @@ class Engine:
     def __init__(
         self, arrays: SchemaArrays, trie: TokenTrie, end_ids: tuple[int, ...], budget: int
     ) -> None:
+        self.arrays = arrays
         self.memory = memory = Memory(f.FIELDS)
         self.budget = budget
         self._lock = Lock()

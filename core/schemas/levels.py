@@ -1,0 +1,228 @@
+"""What a session's state stands for: the level of nesting that a text is in, read for messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from cdec.core.grammars.engine.memory import Memory
+from cdec.core.schemas.engine import fields as f
+from cdec.core.schemas.program import SchemaArrays
+
+_VALUES = (f.ROOT_VALUE, f.OBJECT_VALUE, f.ARRAY_VALUE)
+_SPELLED = (f.STRING, f.RAW)
+_KEYS = (f.OBJECT_OPEN, f.OBJECT_COMMA, f.KEY)
+_LOW = 0xFFFFFFFF
+_BEHIND = (b"", b",", b"]", b"}", b" ", b"\t", b"\r", b"\n")
+_NEXT = {
+    f.ROOT_VALUE: f.ROOT_DONE,
+    f.OBJECT_VALUE: f.OBJECT_NEXT,
+    f.ARRAY_VALUE: f.ARRAY_NEXT,
+}
+_STARTS = {"-": "number", "t": "true", "f": "false", "n": "null"}
+
+
+@dataclass(frozen=True)
+class Level:
+    """The innermost level of a state: what is awaited or spelled there, by all alternatives.
+
+    Attributes:
+        arrays: The program.
+        phase: Of ``cdec.core.schemas.engine.fields``.
+        items: int64[n, 2], the alternatives.
+        progress: The progress of each that has one, int64[...].
+        outside: Of raw texts, which end where something else begins: the level that awaits them.
+    """
+
+    arrays: SchemaArrays
+    phase: int
+    items: NDArray[np.int64]
+    progress: list[NDArray[np.int64]]
+
+    outside: Level | None = None
+
+    @classmethod
+    def of(cls, memory: Memory, arrays: SchemaArrays, state: int) -> Level:
+        """Read a state of an engine's memory."""
+        return cls._of_frame(memory, arrays, int(memory.arrays[f.STATE_FRAME][state]))
+
+    @classmethod
+    def _of_frame(cls, memory: Memory, arrays: SchemaArrays, frame: int) -> Level:
+        begin, end = memory.arrays[f.FRAME_OFFSETS][frame : frame + 2].tolist()
+        phase, parent = memory.arrays[f.FRAME_ITEMS][begin : begin + 2].tolist()
+        items = memory.arrays[f.FRAME_ITEMS][begin + 2 : end].reshape(-1, 2).copy()
+        progress = []
+        if f.OBJECT_OPEN <= phase <= f.KEY:
+            offsets, flat = memory.arrays[f.PROGRESS_OFFSETS], memory.arrays[f.PROGRESS_ITEMS]
+            for number in (items[:, 1] >> 32).tolist():
+                progress.append(flat[offsets[number] : offsets[number + 1]].copy())
+        outside = cls._of_frame(memory, arrays, parent) if phase == f.RAW else None
+        return cls(arrays, phase, items, progress, outside)
+
+    def at(self, byte: bytes) -> Level:
+        """Return the level at which the next byte is refused.
+
+        One state stands for what opens an array and what awaits its first element, and one for a
+        number and what stands behind it.
+        """
+        if self.phase == f.ARRAY_OPEN and byte not in (b"", b"]"):
+            return self._first_element()
+        if self.outside is not None and byte in _BEHIND:
+            return self._behind(self.outside)
+        return self
+
+    def _first_element(self) -> Level:
+        arrays, awaited = self.arrays, []
+        for item, made in zip(self.items[:, 0], self.items[:, 0] & _LOW, strict=True):
+            first = arrays.array_position_offsets[made]
+            begin, end = arrays.position_choice_offsets[first : first + 2].tolist()
+            awaited += [(int(item), int(value)) for value in arrays.choice_value[begin:end]]
+        if not awaited:
+            return self
+        return Level(arrays, f.ARRAY_VALUE, np.array(awaited, np.int64), [])
+
+    def _behind(self, outside: Level) -> Level:
+        """Return what stands behind a finished raw text; this where none may be finished."""
+        states = self.items[:, 1] >> 32
+        ended = (self.items[:, 0] >> 32)[self.arrays.state_label[states] >= 0]
+        kept = np.isin(outside.items[:, 1] & _LOW, ended)
+        if not kept.any():
+            return self
+        progress = [one for one, is_kept in zip(outside.progress, kept, strict=False) if is_kept]
+        return Level(self.arrays, _NEXT[outside.phase], outside.items[kept], progress)
+
+    @property
+    def is_within(self) -> bool:
+        """Whether a value is awaited or spelled, not what stands between values."""
+        return self.phase in (*_VALUES, *_SPELLED)
+
+    @cached_property
+    def places(self) -> list[str]:
+        """JSON pointers of the schemas that what stands here must satisfy, sorted."""
+        column = self.items[:, 1] & _LOW if self.phase in _VALUES else self.items[:, 0] >> 32
+        found: set[str] = set()
+        for value in np.unique(column).tolist():
+            begin, end = self.arrays.place_offsets[value : value + 2].tolist()
+            found.update(self.arrays.place_bytes[begin:end].tobytes().decode().split("\n"))
+        return sorted(found)
+
+    def expected(self, shown: int) -> list[str]:
+        """Return what may stand here, in words: of keys ``shown``; within a text nothing."""
+        if self.phase in _VALUES:
+            return self._types()
+        if self.phase in _KEYS:
+            keys = list(dict.fromkeys(self._keys(required=True)))
+            keys += [key for key in self._keys(required=False) if key not in keys]
+            more = [f"{len(keys) - shown} more keys"] if len(keys) > shown else []
+            return keys[:shown] + more + (["another key"] if self._takes_others() else [])
+        if self.phase == f.OBJECT_NEXT:
+            return list(dict.fromkeys(self._keys(required=True)))[:shown] or ["}"]
+        return []
+
+    def _types(self) -> list[str]:
+        arrays, found = self.arrays, dict[str, None]()
+        for value in np.unique(self.items[:, 1] & _LOW).tolist():
+            for name, offsets in (
+                ("object", arrays.object_offsets),
+                ("array", arrays.array_offsets),
+                ("string", arrays.string_offsets),
+            ):
+                if offsets[value] < offsets[value + 1]:
+                    found[name] = None
+            start = int(arrays.raw_start[value])
+            if start >= 0:
+                begin, end = arrays.state_edges[start : start + 2].tolist()
+                for edge in range(begin, end):
+                    for byte in range(arrays.edge_low[edge], arrays.edge_high[edge] + 1):
+                        found[_STARTS.get(chr(byte), "number")] = None
+        return sorted(found)
+
+    def _objects(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
+        made = (self.items[:, 0] & _LOW).tolist()
+        return zip(made, self.progress, strict=True)
+
+    def _keys(self, *, required: bool) -> Iterator[str]:
+        """Yield the named keys that are still to come, as JSON; those of the schema or all."""
+        arrays = self.arrays
+        for made, progress in self._objects():
+            first, last = arrays.object_slot_offsets[made : made + 2].tolist()
+            counters = int(np.diff(arrays.object_counter_offsets[made : made + 2])[0])
+            for slot in range(first, last):
+                if not arrays.slot_single[slot] or (required and not arrays.slot_required[slot]):
+                    continue
+                if not _is_seen(arrays, made, slot, slot - first, progress, counters):
+                    begin, end = arrays.key_offsets[slot : slot + 2].tolist()
+                    key = arrays.key_bytes[begin:end].tobytes().decode()
+                    yield f"key {json.dumps(key, ensure_ascii=False)}"
+
+    def _takes_others(self) -> bool:
+        arrays = self.arrays
+        return any(
+            not arrays.slot_single[slice(*arrays.object_slot_offsets[made : made + 2])].all()
+            for made, _ in self._objects()
+        )
+
+
+def _is_seen(
+    arrays: SchemaArrays, made: int, slot: int, number: int, progress: Any, counters: int
+) -> bool:
+    """Say whether a named key stood in the text already, or can no longer come."""
+    if arrays.object_ordered[made]:
+        return bool(arrays.slot_rank[slot] <= progress[f.RANK])
+    word = int(progress[f.OWN + counters + (number >> 6)])
+    return bool(word >> (number & 63) & 1)
+
+
+def json_pointer(text: bytes, *, within: bool) -> str:
+    """Return the JSON pointer of where a text that breaks off is.
+
+    Args:
+        text: The beginning of a JSON text.
+        within: Whether the place is that of a value, not of what stands between values.
+    """
+    keys: list[str | int | None] = []
+    at = 0
+    while at < len(text):
+        byte = text[at : at + 1]
+        if byte == b'"':
+            end = _string_end(text, at)
+            if end is None:
+                break
+            rest = text[end:].lstrip(b" \t\r\n")
+            if keys and keys[-1] is None and (not rest or rest[:1] == b":"):
+                keys[-1] = json.loads(text[at:end])
+            at = end
+            continue
+        if byte == b"{":
+            keys.append(None)
+        elif byte == b"[":
+            keys.append(0)
+        elif byte in (b"}", b"]") and keys:
+            keys.pop()
+        elif byte == b"," and keys:
+            last = keys[-1]
+            keys[-1] = last + 1 if isinstance(last, int) else None
+        at += 1
+    if not within and keys:
+        keys.pop()
+    parts = (str(key).replace("~", "~0").replace("/", "~1") for key in keys if key is not None)
+    return "".join(f"/{part}" for part in parts)
+
+
+def _string_end(text: bytes, at: int) -> int | None:
+    """Return where the string that begins at ``at`` ends; None where the text breaks off in it."""
+    at += 1
+    while at < len(text):
+        if text[at] == 0x5C:
+            at += 2
+        elif text[at] == 0x22:
+            return at + 1
+        else:
+            at += 1
+    return None
