@@ -19,7 +19,14 @@ from cdec.compilers.schemas.reading.document import Schema
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler
 from cdec.compilers.schemas.sets.goals import FALSE, TRUE, Goal, conjunction
 from cdec.compilers.schemas.sets.object_cases import too_many
-from cdec.compilers.schemas.sets.shapes import ArrayShape, Block, ObjectShape, ValueSet, union
+from cdec.compilers.schemas.sets.shapes import (
+    ANYTHING,
+    ArrayShape,
+    Block,
+    ObjectShape,
+    ValueSet,
+    union,
+)
 
 _APPLICATORS = frozenset(
     [
@@ -42,6 +49,7 @@ class Evaluated:
     Attributes:
         goal: Which of them hold, and which do not.
         names, patterns: Properties. items: So many first items.
+        contained: Items that one of these schemas accepts, wherever they stand.
         is_all: All properties, or all items.
     """
 
@@ -49,6 +57,7 @@ class Evaluated:
     names: frozenset[str] = frozenset()
     patterns: tuple[Strings, ...] = ()
     items: int = 0
+    contained: tuple[Schema, ...] = ()
     is_all: bool = False
 
     def also(self, other: Evaluated) -> Evaluated:
@@ -58,6 +67,7 @@ class Evaluated:
             self.names | other.names,
             tuple(dict.fromkeys((*self.patterns, *other.patterns))),
             max(self.items, other.items),
+            tuple(dict.fromkeys((*self.contained, *other.contained))),
             self.is_all or other.is_all,
         )
 
@@ -67,6 +77,7 @@ class _UnsureError(Exception):
 
 
 _Own = Callable[[Expansion, Schema, bool], Evaluated]
+_Make = Callable[[Expansion, Schema, Evaluated], ValueSet]
 
 
 def _own_properties(expansion: Expansion, schema: Schema, is_inner: bool) -> Evaluated:
@@ -78,20 +89,21 @@ def _own_properties(expansion: Expansion, schema: Schema, is_inner: bool) -> Eva
     inner = is_inner and "unevaluatedProperties" in keywords
     is_all = "additionalProperties" in keywords or inner
     names = frozenset(schema.named("properties"))
-    return Evaluated(TRUE, names, tuple(names for names, _ in patterns), 0, is_all)
+    return Evaluated(TRUE, names, tuple(names for names, _ in patterns), is_all=is_all)
 
 
 def _own_items(expansion: Expansion, schema: Schema, is_inner: bool) -> Evaluated:
     """Return the items that a schema's own keywords evaluate."""
     keywords = schema.keywords
     given = keywords.get("items")
-    if "contains" in keywords and schema.draft >= 2020:
-        raise _UnsureError("items that `contains` accepts are evaluated one by one")
     is_all = given is not None and not isinstance(given, list)
     is_all = is_all or (isinstance(given, list) and "additionalItems" in keywords)
     is_all = is_all or (is_inner and "unevaluatedItems" in keywords)
     items = len(given) if isinstance(given, list) else len(keywords.get("prefixItems", ()))
-    return Evaluated(items=items, is_all=is_all)
+    # What `contains` accepts is evaluated since 2020-12.
+    one_by_one = "contains" in keywords and schema.draft >= 2020
+    contained = (schema.child("contains"),) if one_by_one else ()
+    return Evaluated(items=items, contained=contained, is_all=is_all)
 
 
 class _Cases:
@@ -176,18 +188,17 @@ class _Cases:
             yield from cases
 
 
-def _handlers(
-    keyword: str, own: _Own, make: Callable[[Evaluated, Goal], ValueSet]
-) -> tuple[Handler, Handler]:
+def _handlers(keyword: str, own: _Own, make: _Make) -> tuple[Handler, Handler]:
     def accept(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-        goal = expansion.goals.of(schema.child(keyword))
-        if goal == TRUE:
-            return make(Evaluated(is_all=True), goal)
+        if expansion.goals.of(schema.child(keyword)) == TRUE:
+            return ANYTHING
         try:
             cases = _Cases(expansion, own).of(schema, is_inner=False)
         except _UnsureError as unsure:
             return expansion.unsupported(schema, keyword, str(unsure))
-        sets = (expansion.meet((expansion.expand(c.goal), make(c, goal))) for c in cases)
+        sets = (
+            expansion.meet((expansion.expand(c.goal), make(expansion, schema, c))) for c in cases
+        )
         return union(sets)
 
     def refuse(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
@@ -196,14 +207,27 @@ def _handlers(
     return accept, refuse
 
 
-def _properties_left(case: Evaluated, goal: Goal) -> ValueSet:
+def _properties_left(expansion: Expansion, schema: Schema, case: Evaluated) -> ValueSet:
+    goal = expansion.goals.of(schema.child("unevaluatedProperties"))
     names = tuple((name, TRUE) for name in sorted(case.names))
     patterns = tuple((pattern, TRUE) for pattern in case.patterns)
     return objects(ObjectShape((Block(names, patterns, TRUE if case.is_all else goal),)))
 
 
-def _items_left(case: Evaluated, goal: Goal) -> ValueSet:
+def _items_left(expansion: Expansion, schema: Schema, case: Evaluated) -> ValueSet:
+    left = schema.child("unevaluatedItems")
+    if case.contained:
+        left = _any_of(left, case.contained)
+    goal = expansion.goals.of(left)
     return arrays(ArrayShape((TRUE,) * case.items, TRUE if case.is_all else goal))
+
+
+def _any_of(schema: Schema, others: tuple[Schema, ...]) -> Schema:
+    """Return the schema of what one of several accepts."""
+    schemas = (schema, *others)
+    joined = Schema(schema.path, {"anyOf": [s.value for s in schemas]}, schema.base, schema.draft)
+    joined.children |= {("anyOf", i): one for i, one in enumerate(schemas)}
+    return joined
 
 
 HANDLERS: dict[str, tuple[Handler, Handler]] = {

@@ -95,7 +95,7 @@ class Document:
             SchemaRefError: Nothing in this document, or another document.
         """
         path = f"{schema.path}/{keyword}"
-        target, fragment = urldefrag(urljoin(schema.base, reference))
+        target, fragment = urldefrag(_joined(schema.base, reference))
         resource = self._resources.get(target)
         if resource is None:
             resource = self._shipped(target)
@@ -224,7 +224,7 @@ class Document:
         """Note the URI and the anchors of a subschema."""
         own = keywords.get("id" if schema.draft <= 4 else "$id")
         if isinstance(own, str):
-            uri, fragment = urldefrag(urljoin(schema.base, own))
+            uri, fragment = urldefrag(_joined(schema.base, own))
             if fragment and schema.draft <= 7 and own.startswith("#"):
                 self._anchors.setdefault((schema.base, fragment), schema)
             elif uri != schema.base or not schema.path:
@@ -270,6 +270,11 @@ def _along(schema: Schema, step: str, following: str | None) -> tuple[Schema, in
         if found is not None:
             return found, 2
     return None
+
+
+def _joined(base: str, reference: str) -> str:
+    """Return a URI relative to another; urljoin does not do so for ``urn:``."""
+    return base + reference if reference.startswith("#") else urljoin(base, reference)
 
 
 def _escaped(step: str) -> str:

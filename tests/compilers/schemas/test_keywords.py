@@ -67,6 +67,11 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
         [{"c": 1}, {"a": 2}],
     ),
     (
+        {"prefixItems": [True], "contains": {"type": "string"}, "unevaluatedItems": False},
+        [[1, "a", "b"], ["a"]],
+        [[1, 2, "a"], [1]],
+    ),
+    (
         {"$defs": {"x": {"$anchor": "here", "const": 1}}, "items": {"$ref": "#here"}},
         [[1]],
         [[2]],
