@@ -16,6 +16,7 @@ from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
 from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.options import UNNAMED
 from cdec.core.errors import UsageError
 
 
@@ -64,7 +65,7 @@ class Options(CompileOptions):
 
 
 def execute(options: Options, run: Run) -> int:
-    r"""Compile a regular expression into an artifact.
+    """Compile a regular expression into an artifact.
 
     Texts are those that the pattern matches as a whole (re.fullmatch): anchors at the ends say
     nothing, lazy quantifiers read as greedy ones. Flags stand inside: (?i) (?s) (?a) for ASCII.
@@ -73,9 +74,9 @@ def execute(options: Options, run: Run) -> int:
 
     \b
     Examples:
-      cdec compile-regex '\d{4}-\d{2}-\d{2}' -o date.arrow
+      cdec compile-regex '\\d{4}-\\d{2}-\\d{2}' -o date.arrow
       cdec compile-regex '(?i)yes|no' --tokenizer gpt2 -o answer.arrow
-      cdec compile-regex '[A-Z]{1,3}-\d{1,4}' --deny-regex '(HJ|KZ|SA|SS)-.*' -o plate.arrow
+      cdec compile-regex '[A-Z]{1,3}-\\d{1,4}' --deny-regex '(HJ|KZ|SA|SS)-.*' -o plate.arrow
       cdec compile-regex --file plate.re --and '.{5,8}'
     """
     from cdec.compilers.grammars.patterns import regex_options
@@ -103,7 +104,7 @@ def _source(options: Options) -> tuple[str, bytes]:
             hint="type it in quotes: cdec compile-regex 'PATTERN' -o NAME.arrow; or give --file",
         )
     if options.pattern is not None:
-        return "", require_utf8(options.pattern, "PATTERN").encode()
+        return UNNAMED, require_utf8(options.pattern, "PATTERN").encode()
     name = str(options.file)
     data = read_whole(name, options.grammar_limits.max_grammar_bytes, "max_grammar_bytes")
     data = data.removeprefix(b"\xef\xbb\xbf").removesuffix(b"\n").removesuffix(b"\r")
