@@ -16,8 +16,8 @@ from cdec.core.schemas.places import text_refusal
 from cdec.core.schemas.program import COLUMNS, SchemaArrays, arrays_from
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape
 from cdec.core.schemas.session import SchemaSession
+from cdec.core.schemas.string_tokens import string_tokens
 from cdec.core.session import Session
-from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["SchemaConstraint"]
@@ -112,8 +112,8 @@ class SchemaConstraint(StoredConstraint):
     def _on_host(self) -> SchemaSession:
         ends = self.vocabulary.eos_token_ids
         if self._engine is None or self._engine.should_be_replaced:
-            trie = TokenTrie.of(self.vocabulary)
-            self._engine = Engine(self.arrays, trie, ends, self.memo_bytes)
+            tokens = string_tokens(self.vocabulary)
+            self._engine = Engine(self.arrays, tokens, ends, self.memo_bytes)
         return SchemaSession(self._engine, ends, self.vocabulary.width)
 
     @cached_property

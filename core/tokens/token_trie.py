@@ -64,8 +64,17 @@ class TokenTrie:
     @classmethod
     def build(cls, vocabulary: Vocabulary) -> TokenTrie:
         """Build the trie and leave the cache directory alone; O(bytes of all tokens)."""
-        data, starts = vocabulary.flat_bytes, vocabulary.byte_offsets
-        lengths = vocabulary.byte_lengths
+        return cls.of_texts(vocabulary.flat_bytes, vocabulary.byte_offsets)
+
+    @classmethod
+    def of_texts(cls, data: NDArray[np.uint8], starts: NDArray[np.int64]) -> TokenTrie:
+        """Build the trie of n texts by their numbers; empty ones have no place in it.
+
+        Args:
+            data: uint8, all texts one after another.
+            starts: int64[n + 1] where each lies.
+        """
+        lengths = np.diff(starts).astype(np.int32)
         ids = _sorted_tokens(data, starts[:-1], lengths)
         shared = np.zeros(len(ids) + 1, np.int32)
         n = int(_shared_lengths(data, starts, ids, shared))
@@ -79,6 +88,23 @@ class TokenTrie:
         open_nodes = np.empty(int(lengths.max(initial=0)) + 1, np.int32)
         _fill_nodes(data, starts, ids, shared, open_nodes, trie.arrays()[:4])
         return trie
+
+    def without(self, kept: NDArray[np.bool_]) -> TokenTrie:
+        """Return the trie of the tokens that are kept, bool by id; O(nodes)."""
+        chosen = kept[self.token_ids]
+        before = np.zeros(len(chosen) + 1, np.int32)
+        np.cumsum(chosen, out=before[1:])
+        first = before[self.token_offsets]
+        stays = first[self.skip] > first[:-1]
+        place = np.zeros(len(stays) + 1, np.int32)
+        np.cumsum(stays, out=place[1:])
+        return TokenTrie(
+            self.node_byte[stays],
+            self.depth[stays],
+            place[self.skip[stays]],
+            np.append(first[:-1][stays], first[-1:]),
+            self.token_ids[chosen],
+        )
 
     def arrays(self) -> tuple[NDArray[Any], ...]:
         """Return the arrays in the order of the attributes."""

@@ -20,7 +20,7 @@ from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.counts import counted_slots
 from cdec.core.schemas.engine.steps import compute_step
 from cdec.core.schemas.program import COLUMNS, SchemaArrays
-from cdec.core.tokens.token_trie import TokenTrie
+from cdec.core.schemas.string_tokens import StringTokens
 
 __all__ = ["DEFAULT_BUDGET", "Engine"]
 
@@ -37,13 +37,13 @@ class Engine:
 
     Args:
         arrays: The program.
-        trie: The vocabulary's bytes.
+        tokens: Of the vocabulary.
         end_ids: Ascending end-of-sequence ids.
         budget: Bytes of masks; some rows are kept in any case.
     """
 
     def __init__(
-        self, arrays: SchemaArrays, trie: TokenTrie, end_ids: tuple[int, ...], budget: int
+        self, arrays: SchemaArrays, tokens: StringTokens, end_ids: tuple[int, ...], budget: int
     ) -> None:
         self.arrays = arrays
         self.memory = memory = Memory(f.FIELDS)
@@ -56,11 +56,18 @@ class Engine:
             memory.point(field, column)
         memory.point(f.VOCABULARY_OFFSETS, np.ascontiguousarray(arrays.vocabulary_offsets))
         memory.point(f.VOCABULARY_BYTES, np.ascontiguousarray(arrays.vocabulary_bytes))
-        for field, array in enumerate(trie.arrays(), f.NODE_BYTE):
-            memory.point(field, np.ascontiguousarray(array))
+        tries = ((f.WHOLE, tokens.trie), (f.CROSSING, tokens.crossing), (f.ENDINGS, tokens.endings))
+        for first, trie in tries:
+            for field, array in enumerate(trie.arrays(), first):
+                memory.point(field, np.ascontiguousarray(array))
+        memory.point(f.CHARACTERS, tokens.characters)
+        memory.point(f.CONTENT_ROWS, tokens.rows)
+        memory.point(f.CONTENT_READY, tokens.ready)
         memory.point(f.END_IDS, np.array(end_ids, np.int64))
         memory.point(f.STAMPS, np.zeros(len(arrays.state_label), np.int64))
-        memory.point(f.PATH, np.empty(trie.max_depth + 1, np.int32))
+        deepest = tokens.trie.max_depth
+        memory.point(f.PATH, np.empty(deepest + 1, np.int32))
+        memory.header[f.FAR] = deepest + int(arrays.state_shortest.max(initial=0))
         for group in f.GROWING.values():
             for field, dtype in group:
                 memory.allocate(field, 1024, dtype)

@@ -90,11 +90,9 @@ _MADE = _COLUMNS + 6
 (
     VOCABULARY_OFFSETS,
     VOCABULARY_BYTES,
-    NODE_BYTE,
-    NODE_DEPTH,
-    NODE_SKIP,
-    NODE_TOKENS,
-    TRIE_TOKENS,
+    CHARACTERS,
+    CONTENT_ROWS,
+    CONTENT_READY,
     END_IDS,
     STAMPS,
     PATH,
@@ -109,9 +107,13 @@ _MADE = _COLUMNS + 6
     STATE_MASK,
     BLOCKS,
     MASK_CHUNKS,
-) = range(_MADE, _MADE + 21)
-PROGRESS_TABLE, FRAME_TABLE, STATE_TABLE, NEXT_TABLE = range(_MADE + 21, _MADE + 29, 2)
-FIELDS = _MADE + 29
+) = range(_MADE, _MADE + 19)
+WHOLE, CROSSING, ENDINGS = range(_MADE + 19, _MADE + 34, 5)
+"""Tries: of all tokens, of those in which a string ends or an escape begins, of what they have from
+there on. Each is five fields, as ``cdec.core.tokens.token_trie`` has them."""
+BYTE, DEPTH, SKIP, TOKENS, IDS = range(5)
+PROGRESS_TABLE, FRAME_TABLE, STATE_TABLE, NEXT_TABLE = range(_MADE + 34, _MADE + 42, 2)
+FIELDS = _MADE + 42
 
 # Scalars of the header; those below 3 are the memory's own.
 (
@@ -127,7 +129,8 @@ FIELDS = _MADE + 29
     VOCABULARY,
     WORDS,
     CALL_STEP,
-) = range(3, 15)
+    FAR,
+) = range(3, 16)
 
 (
     ROOT_VALUE,

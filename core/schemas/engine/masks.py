@@ -1,4 +1,8 @@
-"""Token masks: the tokens that can follow in a state, by walking the vocabulary's trie of bytes."""
+"""Token masks: the tokens that can follow in a state, by walking tries of the vocabulary's bytes.
+
+Within strings that may hold anything, the tokens of content are a row that is kept, and only those
+in which the string ends or an escape begins are walked.
+"""
 
 from __future__ import annotations
 
@@ -15,6 +19,7 @@ from cdec.core.grammars.engine.pointers import (
 )
 from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
+from cdec.core.schemas.engine.contents import content_row, free_content, state_like
 from cdec.core.schemas.engine.lists import lacks
 
 __all__ = ["mask_row", "state_mask", "step"]
@@ -46,37 +51,54 @@ def state_mask(e: int, state: int) -> int:
     if known >= 0 and known >> 32 == epoch:
         put(e, f.HITS, get(e, f.HITS) + 1)
         return known & 0xFFFFFFFF
+    same = state_like(e, state)
+    if same < 0:
+        return -1
+    known = int64s(e, f.STATE_MASK)[same]
+    if known < 0 or known >> 32 != epoch:
+        known = epoch << 32 | _new_mask(e, same)
+        if lacks(e):
+            return -1
+        int64s(e, f.STATE_MASK)[same] = known
+    int64s(e, f.STATE_MASK)[state] = known
+    return known & 0xFFFFFFFF
+
+
+@inner
+def _new_mask(e: int, state: int) -> int:
+    """Compute the mask of a state in a new row."""
     row = get(e, f.MASKS)
     if row >= get(e, f.MASK_ROOM):
         lack(e, f.MASK_CHUNKS, row + 1)
         return -1
-    words = int64s_at(mask_row(e, row), 0)
-    for i in range(get(e, f.MASK_STRIDE) >> 1):
-        words[i] = 0
-    _walk(e, state, mask_row(e, row))
-    if lacks(e):
-        return -1
+    at, words = mask_row(e, row), int64s_at(mask_row(e, row), 0)
+    content = free_content(e, state)
+    if content < 0:
+        for i in range(get(e, f.MASK_STRIDE) >> 1):
+            words[i] = 0
+        _walk(e, f.WHOLE, state, at)
+    else:
+        held = int64s_at(content_row(e, content >> 1), 0)
+        for i in range(get(e, f.MASK_STRIDE) >> 1):
+            words[i] = held[i]
+        _walk(e, f.ENDINGS if content & 1 else f.CROSSING, state, at)
     put(e, f.MISSES, get(e, f.MISSES) + 1)
     put(e, f.MASKS, row + 1)
-    int64s(e, f.STATE_MASK)[state] = epoch << 32 | row
     return row
 
 
 @inner
-def _walk(e: int, state: int, mask: int) -> None:
-    """Set the tokens of the trie that a state allows in the mask at an address."""
-    bits = int64s_at(mask, 0)
-    node_byte, depths, skips = (
-        uint8s(e, f.NODE_BYTE),
-        int32s(e, f.NODE_DEPTH),
-        int32s(e, f.NODE_SKIP),
-    )
-    offsets, tokens, path = int32s(e, f.NODE_TOKENS), int32s(e, f.TRIE_TOKENS), int32s(e, f.PATH)
+def _walk(e: int, trie: int, state: int, mask: int) -> None:
+    """Set the tokens of a trie that a state allows in the mask at an address."""
+    bits, path = int64s_at(mask, 0), int32s(e, f.PATH)
+    bytes_, depths = uint8s(e, trie + f.BYTE), int32s(e, trie + f.DEPTH)
+    skips, offsets = int32s(e, trie + f.SKIP), int32s(e, trie + f.TOKENS)
+    tokens = int32s(e, trie + f.IDS)
     path[0] = state
-    node, nodes = 0, size(e, f.NODE_BYTE)
+    node, nodes = 0, size(e, trie + f.BYTE)
     while node < nodes:
         depth = depths[node]
-        after = step(e, path[depth - 1], node_byte[node])
+        after = step(e, path[depth - 1], bytes_[node])
         if after < 0:
             if lacks(e):
                 return

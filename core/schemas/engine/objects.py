@@ -16,7 +16,14 @@ from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.lists import intern, lacks, push_work
 
-__all__ = ["key_may_come", "object_after", "object_may_end", "object_start", "slot_of"]
+__all__ = [
+    "key_may_come",
+    "object_after",
+    "object_may_end",
+    "object_start",
+    "regions_fit",
+    "slot_of",
+]
 
 
 @inner
@@ -169,6 +176,18 @@ def key_may_come(e: int, made: int, progress: int, key: int) -> bool:
     if fitting == 0 or fitting == slots - singles:
         return fitting > 0
     return _reaches(e, made, at, key)
+
+
+@inner
+def regions_fit(e: int, made: int, progress: int) -> bool:
+    """Say whether a key of every region of an object may come."""
+    at, ends = int64s(e, f.PROGRESS_OFFSETS)[progress], int64s(e, f.OBJECT_SLOT_OFFSETS)
+    singles, slots = int32s(e, f.OBJECT_SINGLES)[made], ends[made + 1] - ends[made]
+    fitting = 0
+    for slot in range(singles, slots):
+        if _slot_fits(e, made, at, slot):
+            fitting += 1
+    return fitting == slots - singles
 
 
 @inner
