@@ -12,11 +12,11 @@ from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.schemas.engine.engine import DEFAULT_BUDGET, Engine
+from cdec.core.schemas.json_tokens import json_tokens
 from cdec.core.schemas.places import text_refusal
 from cdec.core.schemas.program import COLUMNS, SchemaArrays, arrays_from
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape
 from cdec.core.schemas.session import SchemaSession
-from cdec.core.schemas.string_tokens import string_tokens
 from cdec.core.session import Session
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -112,7 +112,7 @@ class SchemaConstraint(StoredConstraint):
     def _on_host(self) -> SchemaSession:
         ends = self.vocabulary.eos_token_ids
         if self._engine is None or self._engine.should_be_replaced:
-            tokens = string_tokens(self.vocabulary)
+            tokens = json_tokens(self.vocabulary)
             self._engine = Engine(self.arrays, tokens, ends, self.memo_bytes)
         return SchemaSession(self._engine, ends, self.vocabulary.width)
 

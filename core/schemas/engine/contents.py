@@ -66,11 +66,10 @@ def free_content(e: int, state: int) -> int:
     """Say which tokens of content alone are allowed.
 
     Returns:
-        Twice the most characters that may begin in one (the last row: any number), plus 1 where
-        what may stand behind content is the same whatever the content is; -1 where only a walk can
-        tell.
+        Twice the number of a row of CONTENT_ROWS, plus 1 where the row has escapes, too, and what
+        may stand behind the string is the same whatever is in it; -1 where only a walk can tell.
     """
-    frame, last = int32s(e, f.STATE_FRAME)[state], size(e, f.CONTENT_READY) - 1
+    frame, last = int32s(e, f.STATE_FRAME)[state], size(e, f.CONTENT_READY) - 2
     stage, items, room, steady = phase(e, frame), int64s(e, f.FRAME_ITEMS), -1, 1
     if (stage != f.STRING and stage != f.KEY) or int32s(e, f.STATE_MARK)[state] != 0:
         return -1
@@ -102,16 +101,18 @@ def free_content(e: int, state: int) -> int:
     if room < last and frame_end(e, frame) - first_item(e, frame) > 2:
         # Other items may allow longer content.
         return -1
-    return 2 * room + steady if room >= 0 else -1
+    if room < 0:
+        return -1
+    return 2 * last + 3 if steady == 1 else 2 * room
 
 
 @inner
 def content_row(e: int, most: int) -> int:
-    """Return the address of the mask of the content tokens of at most so many characters."""
+    """Return the address of a row: content of at most so many characters, of any, or all inside."""
     ready, stride = uint8s(e, f.CONTENT_READY), get(e, f.MASK_STRIDE)
     at = address(e, f.CONTENT_ROWS) + 4 * stride * most
     if ready[most] == 0:
-        words, last = int32s_at(at, 0), size(e, f.CONTENT_READY) - 1
+        words, last = int32s_at(at, 0), size(e, f.CONTENT_READY) - 2
         for i in range(stride):
             words[i] = 0
         characters = int32s(e, f.CHARACTERS)

@@ -19,8 +19,8 @@ from cdec.core.mask import mask_words
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.counts import counted_slots
 from cdec.core.schemas.engine.steps import compute_step
+from cdec.core.schemas.json_tokens import JsonTokens
 from cdec.core.schemas.program import COLUMNS, SchemaArrays
-from cdec.core.schemas.string_tokens import StringTokens
 
 __all__ = ["DEFAULT_BUDGET", "Engine"]
 
@@ -43,7 +43,7 @@ class Engine:
     """
 
     def __init__(
-        self, arrays: SchemaArrays, tokens: StringTokens, end_ids: tuple[int, ...], budget: int
+        self, arrays: SchemaArrays, tokens: JsonTokens, end_ids: tuple[int, ...], budget: int
     ) -> None:
         self.arrays = arrays
         self.memory = memory = Memory(f.FIELDS)
@@ -56,17 +56,14 @@ class Engine:
             memory.point(field, column)
         memory.point(f.VOCABULARY_OFFSETS, np.ascontiguousarray(arrays.vocabulary_offsets))
         memory.point(f.VOCABULARY_BYTES, np.ascontiguousarray(arrays.vocabulary_bytes))
-        tries = ((f.WHOLE, tokens.trie), (f.CROSSING, tokens.crossing), (f.ENDINGS, tokens.endings))
-        for first, trie in tries:
-            for field, array in enumerate(trie.arrays(), first):
-                memory.point(field, np.ascontiguousarray(array))
-        memory.point(f.CHARACTERS, tokens.characters)
-        memory.point(f.CONTENT_ROWS, tokens.rows)
-        memory.point(f.CONTENT_READY, tokens.ready)
+        self._point_tokens(tokens)
+        memory.point(f.BLANK_INDEX, np.full(len(arrays.state_label), -1, np.int32))
+        memory.point(f.PHASE_BYTES, f.phase_bytes())
         memory.point(f.END_IDS, np.array(end_ids, np.int64))
         memory.point(f.STAMPS, np.zeros(len(arrays.state_label), np.int64))
         deepest = tokens.trie.max_depth
-        memory.point(f.PATH, np.empty(deepest + 1, np.int32))
+        for field in (f.PATH, f.PATH_PHASE):
+            memory.point(field, np.empty(deepest + 1, np.int32))
         memory.header[f.FAR] = deepest + int(arrays.state_shortest.max(initial=0))
         for group in f.GROWING.values():
             for field, dtype in group:
@@ -76,6 +73,21 @@ class Engine:
         for table in (f.PROGRESS_TABLE, f.FRAME_TABLE, f.STATE_TABLE, f.NEXT_TABLE):
             memory.allocate_table(table, 256)
         self._set_scalars(len(arrays.vocabulary_offsets) - 1)
+
+    def _point_tokens(self, tokens: JsonTokens) -> None:
+        point = self.memory.point
+        tries = {f.WHOLE: tokens.trie, f.CROSSING: tokens.crossing}
+        tries |= {f.ENDINGS: tokens.endings, f.BEHIND: tokens.behind}
+        for first, trie in tries.items():
+            for field, array in enumerate(trie.arrays(), first):
+                point(field, np.ascontiguousarray(array))
+        point(f.CHARACTERS, tokens.characters)
+        point(f.CONTENT_ROWS, tokens.rows)
+        point(f.CONTENT_READY, tokens.ready)
+        point(f.RUN_OF, tokens.run_of)
+        point(f.RUNS, tokens.runs)
+        point(f.RUN_OFFSETS, tokens.run_offsets)
+        point(f.BLANK_TOKENS, tokens.blank)
 
     def _set_scalars(self, vocabulary: int) -> None:
         header, words = self.memory.header, mask_words(vocabulary)

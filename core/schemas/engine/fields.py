@@ -28,6 +28,7 @@ state of the blanks' automaton. ``STATE_BLOCKS`` leads to remembered steps, 32 b
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
 from cdec.core.schemas.program import SchemaArrays
 
@@ -93,9 +94,17 @@ _MADE = _COLUMNS + 6
     CHARACTERS,
     CONTENT_ROWS,
     CONTENT_READY,
+    RUN_OF,
+    RUNS,
+    RUN_OFFSETS,
+    BLANK_TOKENS,
+    BLANK_INDEX,  # int32[S] place in RUN_ENDS of a state of blanks, -1 where that is not known
+    RUN_ENDS,  # int32, R by R: the state of blanks after each run of whitespace, -1 for none
+    PHASE_BYTES,  # int64[13 * 4] bits of the bytes that may come in a phase
     END_IDS,
     STAMPS,
     PATH,
+    PATH_PHASE,
     WORK,
     PROGRESS_OFFSETS,
     PROGRESS_ITEMS,
@@ -107,13 +116,12 @@ _MADE = _COLUMNS + 6
     STATE_MASK,
     BLOCKS,
     MASK_CHUNKS,
-) = range(_MADE, _MADE + 19)
-WHOLE, CROSSING, ENDINGS = range(_MADE + 19, _MADE + 34, 5)
-"""Tries: of all tokens, of those in which a string ends or an escape begins, of what they have from
-there on. Each is five fields, as ``cdec.core.tokens.token_trie`` has them."""
+) = range(_MADE, _MADE + 27)
+WHOLE, CROSSING, ENDINGS, BEHIND = range(_MADE + 27, _MADE + 47, 5)
+"""Tries, as ``cdec.core.schemas.json_tokens`` has them; each is five fields."""
 BYTE, DEPTH, SKIP, TOKENS, IDS = range(5)
-PROGRESS_TABLE, FRAME_TABLE, STATE_TABLE, NEXT_TABLE = range(_MADE + 34, _MADE + 42, 2)
-FIELDS = _MADE + 42
+PROGRESS_TABLE, FRAME_TABLE, STATE_TABLE, NEXT_TABLE = range(_MADE + 47, _MADE + 55, 2)
+FIELDS = _MADE + 55
 
 # Scalars of the header; those below 3 are the memory's own.
 (
@@ -149,6 +157,32 @@ FIELDS = _MADE + 42
 ) = range(13)
 """Phases of frames; from KEY on, no whitespace stands there."""
 
+_SPACE, _DIGITS = b" \t\n\r", b"-0123456789"
+_MAY_COME = {
+    ROOT_VALUE: _SPACE + _DIGITS + b'"{[tfn',
+    ROOT_DONE: _SPACE,
+    OBJECT_OPEN: _SPACE + b'"}',
+    OBJECT_COMMA: _SPACE + b'"',
+    OBJECT_COLON: _SPACE + b":",
+    OBJECT_VALUE: _SPACE + _DIGITS + b'"{[tfn',
+    OBJECT_NEXT: _SPACE + b",}",
+    ARRAY_OPEN: _SPACE + _DIGITS + b'"{[tfn]',
+    ARRAY_VALUE: _SPACE + _DIGITS + b'"{[tfn',
+    ARRAY_NEXT: _SPACE + b",]",
+    KEY: bytes(range(0x20, 0x100)),
+    STRING: bytes(range(0x20, 0x100)),
+    RAW: _SPACE + _DIGITS + b"+.eE,]}" + b"truefalsnl",
+}
+
+
+def phase_bytes() -> NDArray[np.int64]:
+    """Return PHASE_BYTES."""
+    bits = np.zeros((13, 256), np.bool_)
+    for stage, may_come in _MAY_COME.items():
+        bits[stage, list(may_come)] = True
+    return np.packbits(bits, axis=1, bitorder="little").view(np.int64).reshape(-1)
+
+
 COUNT, RANK, MISSING, LEFT, NEXT, OWN = range(6)
 """What stands where in the progress of an object; counters from OWN on. Arrays: counters from 1."""
 UNKNOWN = -3
@@ -165,5 +199,6 @@ GROWING: dict[int, tuple[tuple[int, type], ...]] = {
     STATE_FRAME: ((STATE_FRAME, np.int32), (STATE_MARK, np.int32), (STATE_MASK, np.int64)),
     STATE_BLOCKS: ((STATE_BLOCKS, np.int32),),
     BLOCKS: ((BLOCKS, np.int32),),
+    RUN_ENDS: ((RUN_ENDS, np.int32),),
 }
 """Fields that grow together, by the one whose use is counted."""
