@@ -15,9 +15,9 @@ from cdec.compilers.regular.edge_kernels import (
     free_states,
     reached_labels,
     shortest_texts,
-    trie_beside,
     trimmed,
 )
+from cdec.compilers.regular.trie_kernels import trie_beside
 
 
 class Edges(NamedTuple):

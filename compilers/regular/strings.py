@@ -5,35 +5,30 @@ from __future__ import annotations
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import ClassVar, NamedTuple
-
-import numpy as np
+from typing import ClassVar
 
 from cdec.compilers.regular.automaton import Automaton, everything, nothing
-from cdec.compilers.regular.edges import Edges, automaton_edges, ranges_of, with_words
+from cdec.compilers.regular.bands import (
+    NO_BANDS,
+    Band,
+    Operation,
+    normalised,
+    pointwise,
+    spans,
+)
+from cdec.compilers.regular.edges import Edges
 from cdec.compilers.regular.formats import LONGEST, format_automaton
 from cdec.compilers.regular.lengths import (
-    all_lengths,
     count_texts,
     lengths_between,
-    longest_text,
-    shortest_text,
     texts_in_order,
 )
+from cdec.compilers.regular.parts import string_parts
 from cdec.compilers.regular.patterns import pattern_automaton
 from cdec.compilers.regular.words import words_automaton
 
 _FEW = 64
 """Words that a finite pattern is written as."""
-
-_Operation = Callable[[Automaton, Automaton], Automaton]
-
-
-class Band(NamedTuple):
-    """The strings with at least ``low`` characters, up to where the next band begins."""
-
-    low: int
-    automaton: Automaton
 
 
 class Strings:
@@ -72,7 +67,7 @@ class Strings:
     @staticmethod
     def words(words: Iterable[str]) -> Strings:
         """Return the set of some words; those with surrogates are left out."""
-        return Strings(_NO_BANDS, frozenset(word for word in words if _is_text(word)))
+        return Strings(NO_BANDS, frozenset(word for word in words if _is_text(word)))
 
     @staticmethod
     def pattern(pattern: str, search: bool = True) -> Strings:
@@ -106,7 +101,7 @@ class Strings:
         bands = [Band(0, nothing()), Band(max(low, 0), everything())]
         if high is not None:
             bands.append(Band(max(high + 1, low, 0), nothing()))
-        return Strings(_normalised(bands))
+        return Strings(normalised(bands))
 
     def __hash__(self) -> int:
         return self._hash
@@ -143,10 +138,10 @@ class Strings:
         return _is_text(text) and self.holds([text])[0]
 
     def _merged(
-        self, other: Strings, combine: _Operation, decide: Callable[[bool, bool], bool]
+        self, other: Strings, combine: Operation, decide: Callable[[bool, bool], bool]
     ) -> Strings:
         words = [*({*self._extra, *self._missing, *other._extra, *other._missing})]
-        bands = _pointwise(self._bands, other._bands, combine)
+        bands = pointwise(self._bands, other._bands, combine)
         if not words:
             return _absorbed(bands)
         mine, theirs, base = self.holds(words), other.holds(words), Strings(bands).holds(words)
@@ -185,7 +180,7 @@ class Strings:
         if self._extra:
             return False
         missing = len(self._missing)
-        for low, high, automaton in self._spans():
+        for low, high, automaton in spans(self._bands):
             if count_texts(automaton, low, high, missing) > missing:
                 return False
         return not missing or next(self._texts(1), None) is None
@@ -198,7 +193,7 @@ class Strings:
     def finite(self, limit: int) -> tuple[str, ...] | None:
         """Return the strings in order of their UTF-8, None if there are more than ``limit``."""
         left = limit + len(self._missing) - len(self._extra)
-        for low, high, automaton in self._spans():
+        for low, high, automaton in spans(self._bands):
             if left >= 0:
                 left -= count_texts(automaton, low, high, left)
         if left < 0:
@@ -220,7 +215,7 @@ class Strings:
             most: No more are asked for; cost is not much more than theirs.
         """
         found = 0
-        for low, high, automaton in self._spans():
+        for low, high, automaton in spans(self._bands):
             for text in texts_in_order(automaton, low, high):
                 if text not in self._missing:
                     yield text
@@ -228,23 +223,10 @@ class Strings:
                     if found >= most:
                         return
 
-    def _spans(self) -> Iterator[tuple[int, int, Automaton]]:
-        """Yield (low, high or -1, automaton) of bands that may hold strings, bounds if needed."""
-        ends = [band.low - 1 for band in self._bands[1:]]
-        for (low, automaton), high in zip(self._bands, [*ends, -1], strict=True):
-            shortest = shortest_text(automaton)
-            if shortest < 0 or 0 <= high < shortest:
-                continue
-            longest = longest_text(automaton)
-            if 0 <= longest < low:
-                continue
-            is_bound = high >= 0 and not 0 <= longest <= high
-            yield low if low > shortest else 0, high if is_bound else -1, automaton
-
     @property
     def listed(self) -> frozenset[str] | None:
         """The strings, where they are kept as a list; else None."""
-        return self._extra if self._bands == _NO_BANDS else None
+        return self._extra if self._bands == NO_BANDS else None
 
     @property
     def exceptions(self) -> frozenset[str]:
@@ -262,7 +244,7 @@ class Strings:
             LimitError: It has too many states.
         """
         found = nothing()
-        for low, high, automaton in self._spans():
+        for low, high, automaton in spans(self._bands):
             bounded = (low, high) != (0, -1)
             found |= automaton & lengths_between(low, high) if bounded else automaton
         if self._missing:
@@ -276,39 +258,7 @@ class Strings:
             (edges with label 0, fewest characters, most or -1). Where the fewest are not 0, every
             state of the edges can go on to any number of characters from its shortest on.
         """
-        spans = list(self._spans())
-        if not spans:
-            return [_words_edges(self._extra)] if self._extra else []
-        if len(spans) == 1 and spans[0][:2] == (0, -1) and (self._extra or self._missing):
-            return [_with_exceptions(spans[0][2], self._extra, self._missing)]
-        found = [_words_edges(self._extra)] if self._extra else []
-        for low, high, automaton in spans:
-            rest = automaton - words_automaton(self._missing) if self._missing else automaton
-            if low and not all_lengths(rest):
-                rest, low = rest & lengths_between(low, -1), 0
-            if not rest.is_empty:
-                found.append((cached_edges(rest), low, high))
-        return found
-
-
-@lru_cache(maxsize=1024)
-def cached_edges(automaton: Automaton) -> Edges:
-    """Return an automaton's edges; known ones again."""
-    return automaton_edges(automaton)
-
-
-def _words_edges(words: frozenset[str]) -> tuple[Edges, int, int]:
-    spelled = sorted(word.encode() for word in words)
-    return with_words(spelled, np.zeros(len(spelled), np.int32)), 0, -1
-
-
-def _with_exceptions(
-    automaton: Automaton, extra: frozenset[str], missing: frozenset[str]
-) -> tuple[Edges, int, int]:
-    spelled = sorted([*(w.encode() for w in extra), *(w.encode() for w in missing)])
-    out = {word.encode() for word in missing}
-    labels = np.array([-1 if word in out else 0 for word in spelled], np.int32)
-    return with_words(spelled, labels, *ranges_of(automaton)), 0, -1
+        return string_parts(self._bands, self._extra, self._missing)
 
 
 def _is_text(text: str) -> bool:
@@ -328,7 +278,7 @@ def _absorbed(
     if len(bands) == 1:
         words = _few_words(bands[0].automaton)
         if words is not None:
-            return Strings(_NO_BANDS, (words - missing) | extra)
+            return Strings(NO_BANDS, (words - missing) | extra)
     return Strings(bands, extra, missing)
 
 
@@ -340,30 +290,5 @@ def _few_words(automaton: Automaton) -> frozenset[str] | None:
     return frozenset(texts_in_order(automaton, 0, -1))
 
 
-def _pointwise(
-    left: tuple[Band, ...], right: tuple[Band, ...], combine: _Operation
-) -> tuple[Band, ...]:
-    if len(left) == len(right) == 1:
-        return (Band(0, combine(left[0].automaton, right[0].automaton)),)
-    lows = sorted({band.low for band in (*left, *right)})
-    return _normalised(Band(low, combine(_at(left, low), _at(right, low))) for low in lows)
-
-
-def _at(bands: tuple[Band, ...], length: int) -> Automaton:
-    return next(band.automaton for band in reversed(bands) if band.low <= length)
-
-
-def _normalised(bands: Iterable[Band]) -> tuple[Band, ...]:
-    """Leave out empty bands, and cuts between equal automata."""
-    found: list[Band] = []
-    for band in bands:
-        if found and found[-1].low == band.low:
-            found.pop()
-        if not found or found[-1].automaton != band.automaton:
-            found.append(band)
-    return tuple(found)
-
-
-_NO_BANDS = (Band(0, nothing()),)
 Strings.ANY = Strings((Band(0, everything()),))
-Strings.NONE = Strings(_NO_BANDS)
+Strings.NONE = Strings(NO_BANDS)
