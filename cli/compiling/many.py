@@ -112,7 +112,8 @@ def compile_many(
             progress(Stage("compiling", number, len(asked), "sources"))
     if not options.json and not options.quiet:
         print_columns(run.console, _HEADER, rows)
-    counted = ", ".join(f"{n:,} {outcome}" for outcome, n in outcomes.items())
+    known = (_COMPILED, _UP_TO_DATE, _FAILED)
+    counted = ", ".join(f"{outcomes[name]:,} {name}" for name in known if outcomes[name])
     run.console.note(f"{plural(len(asked), 'sources')}: {counted}")
     return SOME_RECORDS_FAILED if outcomes[_FAILED] else 0
 

@@ -17,7 +17,9 @@ from cdec.cli.frame.spellings import words_of
 from cdec.cli.methods import method_json
 from cdec.cli.options.methods import in_option_words
 from cdec.core import errors
+from cdec.core.grammars import errors as grammar_errors
 from cdec.core.record_fields import RECORD_FIELDS, RecordField
+from cdec.core.schemas import errors as schema_errors
 from cdec.samplers.registry import METHODS
 
 _PACKAGES = ("cdec.core", "cdec.compilers", "cdec.samplers")
@@ -153,11 +155,12 @@ def _errors() -> Iterator[str]:
     )
     yield "| code | exit status | what it means |"
     yield "|---|---|---|"
-    kinds = [
+    kinds = {
         kind
-        for _, kind in inspect.getmembers(errors, inspect.isclass)
+        for module in (errors, grammar_errors, schema_errors)
+        for _, kind in inspect.getmembers(module, inspect.isclass)
         if issubclass(kind, errors.CdecError) and kind.code
-    ]
+    }
     for kind in sorted(kinds, key=lambda each: (each.exit_status, each.code)):
         meaning = (inspect.getdoc(kind) or "").split("\n")[0]
         yield f"| `{kind.code}` | {kind.exit_status} | {_cell(meaning)} |"
