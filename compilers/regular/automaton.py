@@ -13,7 +13,7 @@ from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
 from cdec.compilers.regular.kernels import accepted, product
 from cdec.core.errors import LimitError
 
-MAX_STATES = 500_000
+MAX_STATES = 200_000
 """States of one automaton."""
 _ROOM = 256
 Labelled = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]

@@ -1,0 +1,172 @@
+"""Sets of numbers: exact, and spelled as JSON does."""
+
+from __future__ import annotations
+
+import re
+from decimal import Decimal
+from fractions import Fraction
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from cdec.compilers.regular.numbers import Numbers, union_raw
+from cdec.core.errors import LimitError
+from tests.compilers.regular.reading import label
+from tests.laws.sizes import heavy_or
+
+VALUES = ["0", "1", "-1", "0.5", "10", "1.25", "-3", "99.99", "1e16", "1e20", "-0.001", "1.5e17"]
+STEPS = ["1", "2", "3", "0.5", "0.01", "10", "2.5", "7", "0.3"]
+BOUNDS = st.sampled_from(VALUES).map(Decimal)
+LEAVES = st.one_of(
+    st.tuples(BOUNDS, st.booleans()).map(lambda b: Numbers.between(b[0], None, b[1])),
+    st.tuples(BOUNDS, st.booleans()).map(lambda b: Numbers.between(None, b[0], False, b[1])),
+    st.sampled_from(STEPS).map(lambda s: Numbers.multiples(Decimal(s))),
+    st.sets(BOUNDS, max_size=3).map(Numbers.values),
+    st.sets(st.integers(-20, 20), min_size=9).map(Numbers.values),
+    st.sampled_from([Numbers.INTEGERS, Numbers.SPELLED_INTEGERS, Numbers.ANY]),
+)
+SETS = st.recursive(
+    LEAVES,
+    lambda inner: st.one_of(
+        inner.map(lambda s: ~s),
+        st.tuples(inner, inner, st.sampled_from("&|-^")).map(lambda t: _combined(*t)),
+    ),
+    max_leaves=5,
+)
+_TAIL = st.one_of(st.just(""), st.text("00012345", min_size=1, max_size=4).map(".{}".format))
+_POWER = st.tuples(st.sampled_from(["e", "E+", "e-", "e-0"]), st.integers(0, 25)).map(
+    lambda t: f"{t[0]}{t[1]}"
+)
+PLAIN = st.tuples(
+    st.sampled_from(["", "-"]),
+    st.integers(0, 200) | st.integers(0, 2 * 10**20),
+    _TAIL,
+).map(lambda t: f"{t[0]}{t[1]}{t[2]}")
+POWERS = st.tuples(st.sampled_from(["", "-"]), st.integers(0, 12), _TAIL, _POWER).map(
+    lambda t: f"{t[0]}{t[1]}{t[2]}{t[3]}"
+)
+
+
+def _combined(left: Numbers, right: Numbers, sign: str) -> Numbers:
+    return {"&": left & right, "|": left | right, "-": left - right, "^": left ^ right}[sign]
+
+
+def _is_in(numbers: Numbers, text: str) -> bool:
+    """Say whether a text's number is in the set, with its spelling."""
+    if re.fullmatch("-?[0-9]+", text):
+        return int(text) in numbers
+    value = Fraction(text)
+    spelled = numbers - Numbers.SPELLED_INTEGERS if value.denominator == 1 else numbers
+    return not (spelled & Numbers.values([Decimal(text)])).is_empty
+
+
+@settings(max_examples=heavy_or(20, 2000), deadline=None)
+@given(SETS, st.lists(PLAIN, min_size=25, max_size=25))
+def test_decimal_texts_are_accepted_exactly_where_the_number_is_in(
+    numbers: Numbers, texts: list[str]
+) -> None:
+    expected = [_is_in(numbers, text) for text in texts]
+    assert numbers.automaton().accepted(texts).tolist() == expected
+    assert [not found for found in expected] == (~numbers).automaton().accepted(texts).tolist()
+
+
+@settings(max_examples=heavy_or(20, 2000), deadline=None)
+@given(SETS, st.lists(POWERS, min_size=25, max_size=25))
+def test_texts_with_an_exponent_are_accepted_only_where_the_number_is_in(
+    numbers: Numbers, texts: list[str]
+) -> None:
+    inside = numbers.automaton().accepted(texts).tolist()
+    outside = (~numbers).automaton().accepted(texts).tolist()
+    for text, is_in, is_out in zip(texts, inside, outside, strict=True):
+        assert not (is_in and is_out)
+        assert not is_in or _is_in(numbers, text)
+        assert not is_out or not _is_in(numbers, text)
+
+
+@settings(max_examples=heavy_or(25, 2000), deadline=None)
+@given(SETS)
+def test_a_set_is_empty_where_it_has_no_example(numbers: Numbers) -> None:
+    example = numbers.example()
+    assert numbers.is_empty == (example is None) == numbers.automaton().is_empty
+    assert example is None or example in numbers
+    assert numbers.is_everything == (~numbers).is_empty
+
+
+@settings(max_examples=heavy_or(20, 1000), deadline=None)
+@given(SETS)
+def test_sets_that_mean_the_same_differ_in_nothing(numbers: Numbers) -> None:
+    assert (~~numbers ^ numbers).is_empty
+    assert ((numbers & Numbers.INTEGERS | numbers - Numbers.INTEGERS) ^ numbers).is_empty
+
+
+@pytest.mark.parametrize("value", [1e16, 1.5e300, -2.5e-7, 5e-324, 1e22, 123456789012345680000.0])
+@pytest.mark.parametrize("spell", [repr, lambda value: f"{value:.16e}"])
+def test_floats_as_python_writes_them_are_in_the_intervals_around_them(
+    value: float, spell: object
+) -> None:
+    text = repr(value)
+    for numbers in (Numbers.ANY, Numbers.between(value, value), Numbers.between(min(value, 0))):
+        assert numbers.automaton().accepted([text])[0]
+    assert not Numbers.between(value, None, True).automaton().accepted([text])[0]
+
+
+def test_large_integers_with_an_exponent_are_integers() -> None:
+    texts = ["1e16", "1.5e+300", "1e-7", "1.5", "2.0", "-0.0", "1E400"]
+    found = Numbers.INTEGERS.automaton().accepted(texts).tolist()
+    assert found == [True, True, False, False, True, True, True]
+    assert not any((~Numbers.INTEGERS).automaton().accepted(["1e16", "2.0"]))
+
+
+def test_any_number_is_spelled_as_json_allows() -> None:
+    texts = [
+        "0",
+        "-0",
+        "1e5",
+        "1E-05",
+        "0.1e+1",
+        "10.25e3",
+        "00",
+        "+1",
+        "1.",
+        ".5",
+        "-",
+        "1e",
+        "01",
+    ]
+    expected = [True] * 6 + [False] * 7
+    assert Numbers.ANY.automaton().accepted(texts).tolist() == expected
+
+
+def test_finite_sets_are_listed() -> None:
+    assert (Numbers.INTEGERS & Numbers.between(Decimal("-1.5"), 2)).finite(4) == (-1, 0, 1, 2)
+    assert Numbers.values([Decimal("0.10"), 3]).finite(2) == (Decimal("0.1"), 3)
+    assert Numbers.between(0, 1).finite(1000) is None
+    assert (Numbers.INTEGERS & Numbers.between(0, 2**62)).finite(1000) is None
+    assert Numbers.NONE.finite(0) == ()
+
+
+def test_spelling_tells_integers_of_draft_four_apart() -> None:
+    assert 1 in Numbers.SPELLED_INTEGERS
+    assert Decimal("1.0") not in Numbers.SPELLED_INTEGERS
+    assert Numbers.SPELLED_INTEGERS.automaton().accepted(["1", "1.0"]).tolist() == [True, False]
+
+
+def test_words_of_json_stand_beside_numbers() -> None:
+    edges = union_raw(Numbers.values([1]), ["null", "true"])
+    found = [label(edges, text) for text in ("1", "null", "true", "false", "nul", "2")]
+    assert found == [0, 0, 0, -1, -1, -1]
+    assert label(union_raw(Numbers.NONE, ["false"]), "false") == 0
+
+
+def test_multiples_that_meet_too_rarely_are_a_limit() -> None:
+    with pytest.raises(LimitError):
+        (Numbers.multiples(Decimal("99.991")) | Numbers.multiples(Decimal("99.989"))).edges()
+
+
+def test_many_values_are_one_list_of_words() -> None:
+    numbers = Numbers.values(range(5000))
+    assert numbers.automaton().accepted(["0", "-0", "4999", "4999.00", "5000", "1.5"]).tolist() == [
+        True, True, True, True, False, False,
+    ]  # fmt: skip
+    assert (numbers & ~numbers).is_empty
