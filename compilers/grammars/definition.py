@@ -88,7 +88,8 @@ class Grammar:
         dialect: ``lark``, ``ebnf`` or ``regex``.
         notices: Warnings for the user.
         plain: The same grammar as Lark can load it, where Lark would write too many alternatives
-            of ``source`` out; else "".
+            of ``source`` out, and a regular expression as ``re`` reads it, where that is another;
+            else "".
         indenter: How indentation becomes terminals; None where it means nothing.
     """
 

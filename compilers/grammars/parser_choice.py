@@ -20,9 +20,9 @@ from cdec.compilers.grammars.definition import (
 )
 from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.parser.tables import build_tables
-from cdec.compilers.grammars.regex.product import compile_conjoined
 from cdec.compilers.grammars.scanner.halving import with_halves
 from cdec.compilers.grammars.scanner.ignoring import with_ignored_copies, with_keyword_copies
+from cdec.compilers.grammars.scanner.narrowing import compile_narrowed
 from cdec.compilers.grammars.scanner.overlaps import without_overlaps
 from cdec.compilers.grammars.shifting import text_lost_by_shifting
 from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
@@ -266,7 +266,7 @@ def _compiled(terminal: Terminal, prioritised: bool, costs: Costs) -> ByteAutoma
         raise costs.too_large[terminal]
     try:
         if terminal.conjoined or terminal.denied:
-            return compile_conjoined(terminal, costs.limits)
+            return compile_narrowed(terminal, costs.limits, costs.counting)
         return compile_terminal(
             terminal, prioritised=prioritised, limits=costs.limits, counting=costs.counting
         )

@@ -15,10 +15,12 @@ from cdec.compilers.grammars.automata.pattern_checks import (
     parse_pattern,
 )
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule, Terminal
+from cdec.compilers.regular.ecma import python_pattern
 from cdec.core.errors import Notice
 from cdec.core.grammars.errors import RegexUnsupportedError
 
 _SIGNS = re.compile(r"[\\.^$*+?{}\[\]()]")
+_PROPERTY = re.compile(r"\\[pP]")
 REGEX = "REGEX"
 """Name of the terminal."""
 
@@ -52,7 +54,11 @@ def read_regex(
     is_nullable = all(one.is_nullable for one in read) and not any(
         one.is_nullable for one in others
     )
-    terminal = replace(whole_terminal(text), conjoined=tuple(conjoined), denied=tuple(denied))
+    terminal = replace(
+        whole_terminal(text),
+        conjoined=tuple(whole_terminal(pattern).pattern for pattern in conjoined),
+        denied=tuple(whole_terminal(pattern).pattern for pattern in denied),
+    )
     return Grammar(
         terminals=(terminal,),
         nonterminals=("start",),
@@ -62,14 +68,22 @@ def read_regex(
         lexer=None,
         source=text,
         dialect="regex",
+        plain="" if terminal.pattern == text else terminal.pattern,
         notices=tuple(notice for one in (*read, *others) for notice in one.notices),
     )
 
 
 def whole_terminal(pattern: str) -> Terminal:
-    """Return a terminal that is all of a text; alternatives without any other sign are words."""
+    r"""Return a terminal that is all of a text; alternatives without any other sign are words.
+
+    General categories of Unicode, such as ``\p{Lu}``, become classes that ``re`` reads.
+
+    Raises:
+        RegexUnsupportedError: Another property of Unicode.
+    """
     words = () if _SIGNS.search(pattern) else tuple(pattern.split("|"))
-    return Terminal(REGEX, pattern, pattern, is_string=False, is_whole=True, words=words)
+    written = python_pattern(pattern) if _PROPERTY.search(pattern) else pattern
+    return Terminal(REGEX, written, pattern, is_string=False, is_whole=True, words=words)
 
 
 class _Read(NamedTuple):

@@ -52,14 +52,14 @@ def without_overlaps(
     scanner = _joined(grammar, automata, asked, limits)
     if scanner is None:
         return grammar, automata, nullable
-    parts = _parts(scanner)
+    parts = states_by_matches(scanner)
     cut = {number for part in parts if len(part) > 1 for number in part}
     wanted = [part for part in parts if cut.intersection(part)]
     if not cut or len(wanted) > MOST_PARTS:
         return grammar, automata, nullable
     division = _Division(grammar, list(automata), nullable)
     for part in wanted:
-        division.add(part, _automaton(scanner, parts[part]))
+        division.add(part, automaton_of(scanner, parts[part]))
     return division.finish(cut)
 
 
@@ -131,7 +131,7 @@ def _joined(
         return None
 
 
-def _parts(scanner: Scanner) -> dict[tuple[int, ...], list[int]]:
+def states_by_matches(scanner: Scanner) -> dict[tuple[int, ...], list[int]]:
     """Return the states of the scanner by the terminals that match there."""
     parts: dict[tuple[int, ...], list[int]] = {}
     offsets, matches = scanner.match_offsets.tolist(), scanner.match_terminals.tolist()
@@ -140,7 +140,7 @@ def _parts(scanner: Scanner) -> dict[tuple[int, ...], list[int]]:
     return parts
 
 
-def _automaton(scanner: Scanner, states: list[int]) -> ByteAutomaton:
+def automaton_of(scanner: Scanner, states: list[int]) -> ByteAutomaton:
     """Return the automaton of the texts that end in some states of the scanner."""
     labels = np.zeros(len(scanner.live_row), np.int32)
     labels[states] = 1

@@ -107,10 +107,31 @@ def test_a_compiled_pattern_keeps_its_flags(vocabulary: Vocabulary) -> None:
     assert _members(constraint, ["A\n", "ab", "a .", "a"]) == ["A\n", "ab"]
 
 
-def test_large_counts_are_counted(vocabulary: Vocabulary) -> None:
-    constraint = regex_constraint(r"^[ab]{2,90000}$", vocabulary)
+@pytest.mark.parametrize("denied", [[], [".*ba"]])
+def test_large_counts_are_counted(vocabulary: Vocabulary, denied: list[str]) -> None:
+    constraint = regex_constraint(r"^[ab]{2,90000}$", vocabulary, deny_regex=denied)
     assert constraint.statistics()["scanner_states"] < 1000
-    assert _members(constraint, ["a", "ab", "a" * 90_000, "a" * 90_001]) == ["ab", "a" * 90_000]
+    texts = ["a", "ab", "ba", "a" * 90_000, "a" * 90_001, "b" * 89_999 + "a"]
+    wanted = [re.fullmatch("[ab]{2,90000}", t) and not (denied and t[-2:] == "ba") for t in texts]
+    assert _members(constraint, texts) == [
+        t for t, is_one in zip(texts, wanted, strict=True) if is_one
+    ]
+
+
+def test_general_categories_are_classes(vocabulary: Vocabulary) -> None:
+    constraint: Any = regex_constraint(
+        r"[\p{Lu}_]\p{Ll}+", vocabulary, conjoined=[r"\P{Cased_Letter}*|\p{L}+"]
+    )
+    texts = ["\u00c9t\u00e9", "Ab", "_a", "ab", "A1"]
+    assert _members(constraint, texts) == texts[:2]
+    assert [constraint.accepts(text.encode()) for text in texts] == [
+        True,
+        True,
+        False,
+        False,
+        False,
+    ]
+    assert constraint.summary()["grammar"] == r"[\p{Lu}_]\p{Ll}+"
 
 
 def test_what_is_too_large_for_one_automaton_is_read_in_two_parts(
@@ -136,7 +157,7 @@ def test_what_is_too_large_for_one_automaton_is_read_in_two_parts(
         ("a++", "possessive"),
         ("(?>a)", "atomic group"),
         ("(a)?(?(1)b|c)", "conditional"),
-        (r"\p{L}+", r"\p"),
+        (r"\p{Greek}+", "property"),
     ],
 )
 def test_what_is_not_regular_is_named(vocabulary: Vocabulary, pattern: str, feature: str) -> None:
