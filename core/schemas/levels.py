@@ -57,6 +57,7 @@ class Level:
         begin, end = memory.arrays[f.FRAME_OFFSETS][frame : frame + 2].tolist()
         phase, parent = memory.arrays[f.FRAME_ITEMS][begin : begin + 2].tolist()
         items = memory.arrays[f.FRAME_ITEMS][begin + 2 : end].reshape(-1, 2).copy()
+        items = items[items[:, 0] != f.TEXT]
         progress = []
         if f.OBJECT_OPEN <= phase <= f.KEY:
             offsets, flat = memory.arrays[f.PROGRESS_OFFSETS], memory.arrays[f.PROGRESS_ITEMS]

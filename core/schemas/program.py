@@ -35,6 +35,8 @@ whether a text can be completed:
   available choice. A choice is available while none of its counters is at its maximum; a rest whose
   choices all have counters with maxima offers the sum of what is left of these. Then i plus the
   capacity is at least the minimum, and what counters lack at most the capacity;
+* where keys or strings must be distinct: infinitely many go on from each of their states, so that
+  one that was there before can always be made longer;
 * a string: characters so far and the fewest further ones at most its maximum. Where it has a
   maximum, or a minimum above 0, every length from the fewest on is possible from every state.
 """
@@ -79,6 +81,7 @@ class SchemaArrays(NamedTuple):
     choice_counters: NDArray[np.int32]  # counters, by their numbers within the array or object
     array_min: NDArray[np.int64]  # [A] elements
     array_max: NDArray[np.int64]  # [A] elements, -1 unbounded
+    array_distinct: NDArray[np.uint8]  # [A] 1: no string may be an element twice
     array_position_offsets: NDArray[np.int64]  # [A + 1] at least one each
     position_choice_offsets: NDArray[np.int64]  # [P + 1], from choice 0 on
     array_counter_offsets: NDArray[np.int64]  # [A + 1]
@@ -88,6 +91,7 @@ class SchemaArrays(NamedTuple):
     object_max: NDArray[np.int64]  # [O] keys, -1 unbounded
     object_key: NDArray[np.int32]  # [O] start state of its keys, -1: there are none
     object_ordered: NDArray[np.uint8]  # [O] 0 or 1
+    object_distinct: NDArray[np.uint8]  # [O] 1: no key of a region may stand twice
     object_slot_offsets: NDArray[np.int64]  # [O + 1]
     slot_choice_offsets: NDArray[np.int64]  # [N + 1], from the last position's choices on
     slot_single: NDArray[np.uint8]  # [N] 1 for a named key, 0 for a region
@@ -126,7 +130,7 @@ _INT64 = (
 
 
 def _type(name: str) -> str:
-    if name in _UINT8 or name == "slot_required" or name.endswith("_bytes"):
+    if name in _UINT8 or name == "slot_required" or name.endswith(("_bytes", "_distinct")):
         return "uint8"
     return "int64" if name in _INT64 or name.endswith("_offsets") else "int32"
 

@@ -24,7 +24,10 @@ from cdec.core.schemas.program import LARGEST, MOST_INDENT, REGION_RANK
 __all__ = ["check_schema", "check_schema_shape"]
 
 _STATE = ("state_label", "state_shortest", "state_free", "state_low", "state_high", "state_open")
-_BITS = ("state_open", "object_ordered", "slot_single", "slot_required")
+_BITS = (
+    *("state_open", "array_distinct", "object_ordered", "object_distinct"),
+    *("slot_single", "slot_required"),
+)
 _MINIMA = ("string_min", "array_min", "object_min", "array_counter_min", "object_counter_min")
 _MAXIMA = ("string_max", "array_max", "object_max", "array_counter_max", "object_counter_max")
 
@@ -58,7 +61,8 @@ def check_schema_shape(arrays: Columns, metadata: Mapping[str, str]) -> None:
         require_length(arrays, other, lengths[one], "maximum a minimum")
     for name in ("array_counter", "object_counter"):
         require_length(arrays, f"{name}_max", lengths[f"{name}_min"], "maximum a minimum")
-    for name in ("object_key", "object_ordered"):
+    require_length(arrays, "array_distinct", lengths["array_min"], "value an array")
+    for name in ("object_key", "object_ordered", "object_distinct"):
         require_length(arrays, name, lengths["object_min"], "value an object")
     for name in ("slot_required", "slot_rank"):
         require_length(arrays, name, slots, "value a slot")

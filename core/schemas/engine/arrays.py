@@ -6,9 +6,10 @@ from cdec.core.grammars.engine.pointers import has_room, int32s, int64s, used
 from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.lists import intern
+from cdec.core.schemas.engine.texts import copied_texts
 from cdec.core.schemas.program import LARGEST
 
-__all__ = ["array_after", "array_may_end", "array_start", "element_choices"]
+__all__ = ["array_after", "array_length", "array_may_end", "array_start", "element_choices"]
 
 
 @inner
@@ -27,6 +28,12 @@ def array_start(e: int, array: int) -> int:
 def _counters(e: int, array: int) -> int:
     ends = int64s(e, f.ARRAY_COUNTER_OFFSETS)
     return ends[array + 1] - ends[array]
+
+
+@inner
+def array_length(e: int, array: int) -> int:
+    """Return how many numbers the progress of an array has, without texts."""
+    return 1 + _counters(e, array)
 
 
 @inner
@@ -57,7 +64,8 @@ def array_after(e: int, array: int, progress: int, choice: int) -> int:
     subtle: -1 after a lack of room, too.
     """
     n, first = _counters(e, array), int64s(e, f.ARRAY_COUNTER_OFFSETS)[array]
-    if not has_room(e, f.PROGRESS_ITEMS, 1 + n):
+    whole = copied_texts(e, progress, 1 + n, -1)
+    if whole < 0:
         return -1
     items, old = int64s(e, f.PROGRESS_ITEMS), int64s(e, f.PROGRESS_OFFSETS)[progress]
     at = used(e, f.PROGRESS_ITEMS)
@@ -85,7 +93,7 @@ def array_after(e: int, array: int, progress: int, choice: int) -> int:
         positions = int64s(e, f.ARRAY_POSITION_OFFSETS)
         last = max(positions[array + 1] - positions[array] - 1, int64s(e, f.ARRAY_MIN)[array])
         items[at] = min(items[at], last)
-    return intern(e, f.PROGRESS_OFFSETS, f.PROGRESS_ITEMS, f.PROGRESS_TABLE, 1 + n)
+    return intern(e, f.PROGRESS_OFFSETS, f.PROGRESS_ITEMS, f.PROGRESS_TABLE, whole)
 
 
 @inner

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from cdec.core.grammars.engine.pointers import int32s, int64s, use, used
+from cdec.core.grammars.engine.pointers import int32s, int64s, uint8s, use, used
 from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
-from cdec.core.schemas.engine.arrays import array_may_end
+from cdec.core.schemas.engine.arrays import array_length, array_may_end
 from cdec.core.schemas.engine.lists import (
     begin_frame,
     end_frame,
@@ -15,8 +15,10 @@ from cdec.core.schemas.engine.lists import (
     phase,
     push,
     push_work,
+    text_of,
 )
 from cdec.core.schemas.engine.objects import object_may_end
+from cdec.core.schemas.engine.texts import remembering
 
 __all__ = ["closed", "may_end"]
 
@@ -55,9 +57,15 @@ def closed(e: int, frame: int) -> int:
     if done == f.ROOT_VALUE:
         after = f.ROOT_DONE
     begin_frame(e, after, parent(e, outside))
+    text = text_of(e, frame) if stage == f.STRING else -1
     for at in range(first_item(e, outside), frame_end(e, outside), 2):
-        if _is_found(e, begin, items[at + 1] & _MASK):
-            push(e, items[at], items[at + 1] >> 32 << 32)
+        if not _is_found(e, begin, items[at + 1] & _MASK):
+            continue
+        a, progress = items[at], items[at + 1] >> 32
+        if text >= 0 and uint8s(e, f.ARRAY_DISTINCT)[a & _MASK]:
+            progress = remembering(e, progress, array_length(e, a & _MASK), text)
+        if progress >= 0:
+            push(e, a, progress << 32)
     use(e, f.WORK, begin)
     return end_frame(e)
 

@@ -70,7 +70,9 @@ class Engine:
                 memory.allocate(field, 1024, dtype)
         for field in (f.FRAME_OFFSETS, f.PROGRESS_OFFSETS):
             memory.arrays[field][0] = 0
-        for table in (f.PROGRESS_TABLE, f.FRAME_TABLE, f.STATE_TABLE, f.NEXT_TABLE):
+        for table in (
+            *(f.PROGRESS_TABLE, f.FRAME_TABLE, f.STATE_TABLE, f.NEXT_TABLE, f.TEXT_TABLE),
+        ):
             memory.allocate_table(table, 256)
         self._set_scalars(len(arrays.vocabulary_offsets) - 1)
 
@@ -93,7 +95,7 @@ class Engine:
         header, words = self.memory.header, mask_words(vocabulary)
         header[f.VOCABULARY], header[f.WORDS] = vocabulary, words
         header[f.MASK_STRIDE] = self._stride = (words + 15) // 16 * 16
-        rows = max(min(_CHUNK_BYTES, self.budget // 8) // (4 * self._stride), 1)
+        rows = max(min(_CHUNK_BYTES, self.budget // 8) // (4 * self._stride), 2)
         header[f.CHUNK_SHIFT] = rows.bit_length() - 1
         header[f.CALL_STEP] = compute_step.address
 

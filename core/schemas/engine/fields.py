@@ -19,7 +19,7 @@ items that await one of them.
 A *progress* is an interned list: of an object the keys so far, the last rank, required slots
 missing, single slots left, the rank of the next required slot, its counters, and the bits of the
 single slots seen (ordered objects: none); of an array its elements so far and its counters. Numbers
-stop where they no longer matter.
+stop where they no longer matter. Behind these stand, ascending, the texts that may not come again.
 
 **States** are a frame and a *mark*: within strings how far an escape is spelled, between them a
 state of the blanks' automaton. ``STATE_BLOCKS`` leads to remembered steps, 32 bytes a block.
@@ -58,6 +58,7 @@ _COLUMNS = len(SchemaArrays._fields)
     CHOICE_COUNTERS,
     ARRAY_MIN,
     ARRAY_MAX,
+    ARRAY_DISTINCT,
     ARRAY_POSITION_OFFSETS,
     POSITION_CHOICE_OFFSETS,
     ARRAY_COUNTER_OFFSETS,
@@ -67,6 +68,7 @@ _COLUMNS = len(SchemaArrays._fields)
     OBJECT_MAX,
     OBJECT_KEY,
     OBJECT_ORDERED,
+    OBJECT_DISTINCT,
     OBJECT_SLOT_OFFSETS,
     SLOT_CHOICE_OFFSETS,
     SLOT_SINGLE,
@@ -77,7 +79,7 @@ _COLUMNS = len(SchemaArrays._fields)
     OBJECT_COUNTER_MAX,
     BLANK_START,
     INDENT,
-) = range(43)
+) = range(45)
 # What is counted in advance (``cdec.core.schemas.engine.counts``).
 (
     OBJECT_SINGLES,  # int32[O] single slots
@@ -115,13 +117,17 @@ _MADE = _COLUMNS + 6
     STATE_BLOCKS,
     STATE_MASK,
     BLOCKS,
+    TEXT_BEFORE,  # int32: a text without its last byte
+    TEXT_BYTE,  # int32: that byte
     MASK_CHUNKS,
-) = range(_MADE, _MADE + 27)
-WHOLE, CROSSING, ENDINGS, BEHIND = range(_MADE + 27, _MADE + 47, 5)
+) = range(_MADE, _MADE + 29)
+WHOLE, CROSSING, ENDINGS, BEHIND = range(_MADE + 29, _MADE + 49, 5)
 """Tries, as ``cdec.core.schemas.json_tokens`` has them; each is five fields."""
 BYTE, DEPTH, SKIP, TOKENS, IDS = range(5)
-PROGRESS_TABLE, FRAME_TABLE, STATE_TABLE, NEXT_TABLE = range(_MADE + 47, _MADE + 55, 2)
-FIELDS = _MADE + 55
+(PROGRESS_TABLE, FRAME_TABLE, STATE_TABLE, NEXT_TABLE, TEXT_TABLE) = range(
+    _MADE + 49, _MADE + 59, 2
+)
+FIELDS = _MADE + 59
 
 # Scalars of the header; those below 3 are the memory's own.
 (
@@ -185,6 +191,9 @@ def phase_bytes() -> NDArray[np.int64]:
 
 COUNT, RANK, MISSING, LEFT, NEXT, OWN = range(6)
 """What stands where in the progress of an object; counters from OWN on. Arrays: counters from 1."""
+TEXT = -1
+"""First number of an item of keys and strings that must be distinct: the second is what was spelled
+of them so far, a *text*: a node of a tree of bytes, 0 for the empty one."""
 UNKNOWN = -3
 """A step that is not remembered."""
 NEXT_LIMIT = 1 << 18
@@ -199,6 +208,7 @@ GROWING: dict[int, tuple[tuple[int, type], ...]] = {
     STATE_FRAME: ((STATE_FRAME, np.int32), (STATE_MARK, np.int32), (STATE_MASK, np.int64)),
     STATE_BLOCKS: ((STATE_BLOCKS, np.int32),),
     BLOCKS: ((BLOCKS, np.int32),),
+    TEXT_BEFORE: ((TEXT_BEFORE, np.int32), (TEXT_BYTE, np.int32)),
     RUN_ENDS: ((RUN_ENDS, np.int32),),
 }
 """Fields that grow together, by the one whose use is counted."""

@@ -20,7 +20,6 @@ from cdec.core.grammars.engine.pointers import (
     lookup,
     mixed,
     size,
-    uint8s,
     use,
     used,
 )
@@ -38,7 +37,8 @@ from cdec.core.schemas.engine.lists import (
     push,
     state_of,
 )
-from cdec.core.schemas.engine.masks import mask_row, state_mask, step
+from cdec.core.schemas.engine.masks import mask_row, state_mask
+from cdec.core.schemas.engine.stepping import step, step_token
 
 
 @inner
@@ -71,15 +71,7 @@ def _token_step(e: int, state: int, token: int) -> int:
     """Return the state after a token's bytes; DEAD where it is not allowed, or has none."""
     if token < 0 or token >= get(e, f.VOCABULARY):
         return DEAD
-    offsets, text = int64s(e, f.VOCABULARY_OFFSETS), uint8s(e, f.VOCABULARY_BYTES)
-    first, last = offsets[token], offsets[token + 1]
-    if first == last:
-        return DEAD
-    for i in range(first, last):
-        state = step(e, state, text[i])
-        if state < 0:
-            return DEAD
-    return state
+    return step_token(e, state, token)
 
 
 @inner

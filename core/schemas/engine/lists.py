@@ -36,6 +36,7 @@ __all__ = [
     "push",
     "push_work",
     "state_of",
+    "text_of",
 ]
 
 
@@ -91,8 +92,16 @@ def parent(e: int, frame: int) -> int:
 
 @inner
 def first_item(e: int, frame: int) -> int:
-    """Return where a frame's items begin in FRAME_ITEMS."""
-    return int64s(e, f.FRAME_OFFSETS)[frame] + 2
+    """Return where a frame's alternatives begin in FRAME_ITEMS."""
+    at = int64s(e, f.FRAME_OFFSETS)[frame] + 2
+    return at + 2 if int64s(e, f.FRAME_ITEMS)[at] == f.TEXT else at
+
+
+@inner
+def text_of(e: int, frame: int) -> int:
+    """Return what was spelled so far of a key or string that must be distinct; else -1."""
+    items, at = int64s(e, f.FRAME_ITEMS), int64s(e, f.FRAME_OFFSETS)[frame] + 2
+    return items[at + 1] if items[at] == f.TEXT else -1
 
 
 @inner
@@ -136,6 +145,8 @@ def end_frame(e: int) -> int:
     if lacks(e) or end == start + 2:
         return -1
     items = int64s(e, f.FRAME_ITEMS)
+    if end == start + 4 and items[start + 2] == f.TEXT:
+        return -1
     at = start + 4
     if end > at:
         sort_pairs(int64s_at(address(e, f.FRAME_ITEMS), 8 * (start + 2)), (end - start - 2) >> 1)

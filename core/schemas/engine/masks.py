@@ -7,7 +7,6 @@ the string ends are walked; between values, what stands behind whitespace (``jso
 from __future__ import annotations
 
 from cdec.core.grammars.engine.pointers import (
-    call3,
     get,
     has_room,
     int32s,
@@ -24,20 +23,15 @@ from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.contents import content_row, free_content, state_like
 from cdec.core.schemas.engine.lists import lacks, phase, state_of
+from cdec.core.schemas.engine.repetitions import (
+    forgetful_state,
+    has_repetitions,
+    without_repetitions,
+)
+from cdec.core.schemas.engine.stepping import step
 from cdec.core.schemas.engine.strings import step_automaton
 
-__all__ = ["mask_row", "state_mask", "step"]
-
-
-@inner
-def step(e: int, state: int, byte: int) -> int:
-    """Return the state after a byte, -1 for none. O(1) if done before."""
-    block = int32s(e, f.STATE_BLOCKS)[8 * state + (byte >> 5)]
-    if block >= 0:
-        known = int32s(e, f.BLOCKS)[32 * block + (byte & 31)]
-        if known != f.UNKNOWN:
-            return known
-    return call3(get(e, f.CALL_STEP), e, state, byte)
+__all__ = ["mask_row", "state_mask"]
 
 
 @inner
@@ -55,7 +49,10 @@ def state_mask(e: int, state: int) -> int:
     if known >= 0 and known >> 32 == epoch:
         put(e, f.HITS, get(e, f.HITS) + 1)
         return known & 0xFFFFFFFF
-    same = state_like(e, state)
+    forgetful = forgetful_state(e, state)
+    if forgetful < 0:
+        return -1
+    same = state_like(e, forgetful)
     if same < 0:
         return -1
     known = int64s(e, f.STATE_MASK)[same]
@@ -64,8 +61,28 @@ def state_mask(e: int, state: int) -> int:
         if lacks(e):
             return -1
         int64s(e, f.STATE_MASK)[same] = known
+    if forgetful != state and has_repetitions(e, state):
+        known = epoch << 32 | _own_mask(e, state, known & 0xFFFFFFFF)
+    if lacks(e):
+        return -1
     int64s(e, f.STATE_MASK)[state] = known
     return known & 0xFFFFFFFF
+
+
+@inner
+def _own_mask(e: int, state: int, shared: int) -> int:
+    """Compute the mask of a state in which some texts may not come again, in a new row."""
+    row = get(e, f.MASKS)
+    if row >= get(e, f.MASK_ROOM):
+        lack(e, f.MASK_CHUNKS, row + 1)
+        return -1
+    at = mask_row(e, row)
+    words, source = int64s_at(at, 0), int64s_at(mask_row(e, shared), 0)
+    for i in range(get(e, f.MASK_STRIDE) >> 1):
+        words[i] = source[i]
+    without_repetitions(e, state, at)
+    put(e, f.MASKS, row + 1)
+    return row
 
 
 @inner

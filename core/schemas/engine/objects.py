@@ -15,10 +15,12 @@ from cdec.core.grammars.engine.pointers import (
 from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.lists import intern, lacks, push_work
+from cdec.core.schemas.engine.texts import copied_texts
 
 __all__ = [
     "key_may_come",
     "object_after",
+    "object_length",
     "object_may_end",
     "object_start",
     "regions_fit",
@@ -33,8 +35,8 @@ def _counters(e: int, made: int) -> int:
 
 
 @inner
-def _length(e: int, made: int) -> int:
-    """Return how many numbers the progress of an object has."""
+def object_length(e: int, made: int) -> int:
+    """Return how many numbers the progress of an object has, without texts."""
     n = f.OWN + _counters(e, made)
     if uint8s(e, f.OBJECT_ORDERED)[made]:
         return n
@@ -44,7 +46,7 @@ def _length(e: int, made: int) -> int:
 @inner
 def object_start(e: int, made: int) -> int:
     """Return the progress of an object without keys; -1 after a lack of room."""
-    n = _length(e, made)
+    n = object_length(e, made)
     if not has_room(e, f.PROGRESS_ITEMS, n):
         return -1
     items, at = int64s(e, f.PROGRESS_ITEMS), used(e, f.PROGRESS_ITEMS)
@@ -216,13 +218,16 @@ def _reaches(e: int, made: int, at: int, key: int) -> bool:
 
 
 @inner
-def object_after(e: int, made: int, progress: int, slot: int, choice: int) -> int:
+def object_after(e: int, made: int, progress: int, slot: int, choice: int, text: int) -> int:
     """Return the progress after a key; -1 where the object cannot be completed then.
 
-    subtle: -1 after a lack of room, too.
+    ``text`` is the key, where it may not come again; else -1. subtle: -1 after a lack of room, too.
     """
-    n, old = _length(e, made), int64s(e, f.PROGRESS_OFFSETS)[progress]
-    if not has_room(e, f.PROGRESS_ITEMS, n) or not _fits(e, made, old, slot, choice):
+    n, old = object_length(e, made), int64s(e, f.PROGRESS_OFFSETS)[progress]
+    if not _fits(e, made, old, slot, choice):
+        return -1
+    whole = copied_texts(e, progress, n, text)
+    if whole < 0:
         return -1
     items, at = int64s(e, f.PROGRESS_ITEMS), used(e, f.PROGRESS_ITEMS)
     for i in range(n):
@@ -249,4 +254,4 @@ def object_after(e: int, made: int, progress: int, slot: int, choice: int) -> in
         if most[first + counter] < 0:
             count = items[at + f.OWN + counter]
             items[at + f.OWN + counter] = min(count, least[first + counter])
-    return intern(e, f.PROGRESS_OFFSETS, f.PROGRESS_ITEMS, f.PROGRESS_TABLE, n)
+    return intern(e, f.PROGRESS_OFFSETS, f.PROGRESS_ITEMS, f.PROGRESS_TABLE, whole)

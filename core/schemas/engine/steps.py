@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from cdec.core.grammars.engine.pointers import (
+    Pointer,
     has_room,
     int32s,
     int64s,
+    uint8s,
     use,
     used,
 )
@@ -27,14 +29,17 @@ from cdec.core.schemas.engine.lists import (
     phase,
     push,
     state_of,
+    text_of,
 )
 from cdec.core.schemas.engine.objects import (
     key_may_come,
     object_after,
+    object_length,
     object_start,
     slot_of,
 )
 from cdec.core.schemas.engine.strings import content_byte, step_automaton
+from cdec.core.schemas.engine.texts import is_remembered
 
 __all__ = ["compute_step"]
 
@@ -109,6 +114,8 @@ def _value_begin(e: int, frame: int, byte: int) -> int:
         stage, mark = f.RAW, 0
     begin_frame(e, stage, frame)
     items = int64s(e, f.FRAME_ITEMS)
+    if stage == f.STRING and phase(e, frame) == f.ARRAY_VALUE:
+        _begin_text(e, frame, uint8s(e, f.ARRAY_DISTINCT))
     for at in range(first_item(e, frame), frame_end(e, frame), 2):
         value = items[at + 1] & _MASK
         if stage == f.STRING:
@@ -163,6 +170,8 @@ def _keys(e: int, frame: int, stage: int) -> int:
     """Return the frame in which a key begins, or is awaited; -1 where none may come."""
     items = int64s(e, f.FRAME_ITEMS)
     begin_frame(e, stage, parent(e, frame))
+    if stage == f.KEY:
+        _begin_text(e, frame, uint8s(e, f.OBJECT_DISTINCT))
     for at in range(first_item(e, frame), frame_end(e, frame), 2):
         a, progress = items[at], items[at + 1] >> 32
         start = int32s(e, f.OBJECT_KEY)[a & _MASK]
@@ -172,9 +181,19 @@ def _keys(e: int, frame: int, stage: int) -> int:
 
 
 @inner
+def _begin_text(e: int, frame: int, distinct: Pointer) -> None:
+    """Remember what will be spelled, where an object or array of a frame asks for it."""
+    items, asked = int64s(e, f.FRAME_ITEMS), False
+    for at in range(first_item(e, frame), frame_end(e, frame), 2):
+        asked = asked or distinct[items[at] & _MASK] != 0
+    if asked:
+        push(e, f.TEXT, 0)
+
+
+@inner
 def _key_end(e: int, frame: int) -> int:
     """Return the frame behind a finished key: what is awaited by each choice of its slots."""
-    items = int64s(e, f.FRAME_ITEMS)
+    items, spelled = int64s(e, f.FRAME_ITEMS), text_of(e, frame)
     begin_frame(e, f.OBJECT_COLON, parent(e, frame))
     for at in range(first_item(e, frame), frame_end(e, frame), 2):
         a, progress = items[at], items[at + 1] >> 32
@@ -183,9 +202,13 @@ def _key_end(e: int, frame: int) -> int:
         if slot < 0:
             continue
         own = int64s(e, f.OBJECT_SLOT_OFFSETS)[made] + slot
-        choices = int64s(e, f.SLOT_CHOICE_OFFSETS)
+        choices, text = int64s(e, f.SLOT_CHOICE_OFFSETS), -1
+        if uint8s(e, f.OBJECT_DISTINCT)[made] and not uint8s(e, f.SLOT_SINGLE)[own]:
+            text = spelled
+        if text >= 0 and is_remembered(e, progress, object_length(e, made), text):
+            continue
         for choice in range(choices[own], choices[own + 1]):
-            after = object_after(e, made, progress, slot, choice)
+            after = object_after(e, made, progress, slot, choice, text)
             if after >= 0:
                 push(e, a, after << 32 | int32s(e, f.CHOICE_VALUE)[choice])
     return end_frame(e)

@@ -20,8 +20,10 @@ from cdec.core.schemas.engine.lists import (
     push,
     push_work,
     state_of,
+    text_of,
 )
 from cdec.core.schemas.engine.objects import key_may_come
+from cdec.core.schemas.engine.texts import longer
 
 __all__ = ["content_byte", "step_automaton"]
 
@@ -165,6 +167,11 @@ def _fed(e: int, frame: int, packed: int, n: int) -> int:
     """Return the frame after n bytes, the first in the highest bits of ``packed``; -1 if none."""
     items, is_key = int64s(e, f.FRAME_ITEMS), phase(e, frame) == f.KEY
     begin_frame(e, phase(e, frame), parent(e, frame))
+    text = text_of(e, frame)
+    if text >= 0:
+        for i in range(n):
+            text = longer(e, text, (packed >> 8 * (n - 1 - i)) & 0xFF)
+        push(e, f.TEXT, text)
     first = (packed >> 8 * (n - 1)) & 0xFF
     begins = 1 if first & 0xC0 != 0x80 else 0
     for at in range(first_item(e, frame), frame_end(e, frame), 2):

@@ -139,6 +139,7 @@ class Array:
     low: int = 0
     high: int = -1
     counters: Sequence[tuple[int, int]] = ()
+    distinct: bool = False
 
 
 @dataclass(frozen=True)
@@ -152,6 +153,7 @@ class Object:
     high: int = -1
     counters: Sequence[tuple[int, int]] = ()
     order: Sequence[str] | None = None
+    distinct: bool = False
 
 
 @dataclass(frozen=True)
@@ -241,6 +243,7 @@ class _Writer:
             add["position_choice_offsets"].append(len(add["choice_value"]))
         add["array_min"].append(array.low)
         add["array_max"].append(array.high)
+        add["array_distinct"].append(int(array.distinct))
         add["array_position_offsets"].append(len(add["position_choice_offsets"]) - 1)
         self._counters("array", array.counters)
 
@@ -261,6 +264,7 @@ class _Writer:
         add["object_min"].append(made.low)
         add["object_max"].append(made.high)
         add["object_ordered"].append(int(made.order is not None))
+        add["object_distinct"].append(int(made.distinct))
         keys = keyed(names, regions) if names or regions else None
         start = -1 if keys is None else self.automaton(keys, singles=len(names))
         add["object_key"].append(start)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from cdec.core.schemas.program import SchemaArrays
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -51,6 +52,7 @@ def random_program(rng: random.Random, vocabulary: Vocabulary) -> SchemaArrays:
     """Return a program of some values; those behind the first are what it is made of."""
     n = rng.randint(2, 5)
     values = [_value(rng, n, last=number == n - 1) for number in range(n)]
+    values = [_with_distinct(rng, value, values) for value in values]
     return program(values, vocabulary, blanks(rng.choice([0, 1, 2, 3])))
 
 
@@ -65,6 +67,17 @@ def _value(rng: random.Random, n: int, *, last: bool) -> Value:
         arrays=[_array(rng, n) for _ in range(rng.randint(1, 2))] if "array" in kinds else [],
         objects=[_object(rng, n) for _ in range(rng.randint(1, 2))] if "object" in kinds else [],
     )
+
+
+def _with_distinct(rng: random.Random, value: Value, values: list[Value]) -> Value:
+    """Return a value some of whose arrays hold no string twice, where any can be made longer."""
+    arrays = []
+    for array in value.arrays:
+        held = [values[choice.value] for choices in array.positions for choice in choices]
+        texts = [text for one in held for text in one.strings]
+        endless = all(text.automaton.label(()) == 0 and text.high < 0 for text in texts)
+        arrays.append(replace(array, distinct=endless and rng.random() < 0.5))
+    return replace(value, arrays=arrays)
 
 
 def _text(rng: random.Random) -> Text:
@@ -111,4 +124,5 @@ def _object(rng: random.Random, n: int) -> Object:
         rng.choice([-1, -1, max(low, len(required)), max(low, len(required)) + 1]),
         counters,
         rng.sample(names, len(names)) if rng.random() < 0.4 else None,
+        rng.random() < 0.4,
     )

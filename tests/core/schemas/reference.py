@@ -23,8 +23,10 @@ class Reference:
     """The texts of a program.
 
     Levels are ``("value", v)``, ``("done",)``, ``("object", o, count, rank, seen, counts, stage)``,
-    ``("key", state, pending)``, ``("array", a, counts, number, stage)``, ``("raw", state)`` and
-    ``("string", s, state, length, pending)``; behind the outermost stands the state of blanks.
+    ``("key", state, text, pending)``, ``("array", a, counts, number, texts, stage)``,
+    ``("raw", state)`` and ``("string", s, state, length, text, pending)``; behind the outermost
+    stands the state of blanks. A text is what was spelled where it must be distinct, else None;
+    those of regions are among the slots seen.
     """
 
     def __init__(self, arrays: SchemaArrays) -> None:
@@ -111,27 +113,30 @@ class Reference:
         elif top[0] == "object":
             yield from self._object(rest, top, char)
         elif top[0] == "array":
-            _, a, counts, number, stage = top
+            _, a, counts, number, texts, stage = top
             if char == "]" and stage in ("open", "next") and self._array_ends(a, counts, number):
                 yield self._closed(rest)
             if char == "," and stage == "next":
-                yield from self._elements(rest, a, counts, number)
+                yield from self._elements(rest, a, counts, number, texts)
             if stage == "open":
-                for awaiting in self._elements(rest, a, counts, number):
+                for awaiting in self._elements(rest, a, counts, number, texts):
                     yield from self._value(awaiting, char)
 
     def _value(self, stack: Stack, char: str) -> Iterator[Stack]:
         value, p = stack[-1][1], self.p
         if char == '"':
+            outside = stack[-2] if len(stack) > 1 else ("root",)
+            text = b"" if outside[0] == "array" and p.array_distinct[outside[1]] else None
             for s in range(p.string_offsets[value], p.string_offsets[value + 1]):
-                yield (*stack, ("string", s, int(p.string_start[s]), 0, ""))
+                yield (*stack, ("string", s, int(p.string_start[s]), 0, text, ""))
         elif char == "{":
             for o in p.object_ids[p.object_offsets[value] : p.object_offsets[value + 1]].tolist():
                 counts = (0,) * len(self._range("object_counter", o))
                 yield (*stack, ("object", o, 0, -1, frozenset(), counts, "open"))
         elif char == "[":
             for a in p.array_ids[p.array_offsets[value] : p.array_offsets[value + 1]].tolist():
-                yield (*stack, ("array", a, (0,) * len(self._range("array_counter", a)), 0, "open"))
+                counts = (0,) * len(self._range("array_counter", a))
+                yield (*stack, ("array", a, counts, 0, frozenset(), "open"))
         elif p.raw_start[value] >= 0:
             after = self._step(int(p.raw_start[value]), ord(char))
             if after is not None:
@@ -163,13 +168,13 @@ class Reference:
         return number >= self.p.array_min[a] and self._lacks("array_counter", a, counts) == 0
 
     def _elements(
-        self, rest: Stack, a: int, counts: tuple[int, ...], number: int
+        self, rest: Stack, a: int, counts: tuple[int, ...], number: int, texts: frozenset[bytes]
     ) -> Iterator[Stack]:
         positions = self._range("array_position", a)
         for choice in self._range("position_choice", positions[min(number, len(positions) - 1)]):
             after = self._counted(choice, counts)
             if self._array_lives(a, after, number + 1):
-                level = ("array", a, after, number + 1, "next")
+                level = ("array", a, after, number + 1, texts, "next")
                 yield (*rest, level, ("value", int(self.p.choice_value[choice])))
 
     def _array_lives(self, a: int, counts: tuple[int, ...], number: int) -> bool:
@@ -219,7 +224,8 @@ class Reference:
         elif char == '"' and stage in ("open", "comma"):
             if self._some_key(top):
                 level = (kind, o, count, rank, seen, counts, "next")
-                yield (*rest, level, ("key", int(self.p.object_key[o]), ""))
+                text = b"" if self.p.object_distinct[o] else None
+                yield (*rest, level, ("key", int(self.p.object_key[o]), text, ""))
         elif char == ":" and stage == "colon":
             # The level outside of what is awaited stands ready, with the key counted in.
             yield rest
@@ -242,15 +248,19 @@ class Reference:
         labels = {int(self.p.state_label[s]) for s in seen}
         return frozenset(labels - {-1})
 
-    def _keyed(self, level: tuple[Any, ...], label: int) -> list[tuple[Any, int]]:
+    def _keyed(
+        self, level: tuple[Any, ...], label: int, text: bytes | None = None
+    ) -> list[tuple[Any, int]]:
         """Return the levels after a key of a slot, each with the value that is awaited."""
         _, o, count, rank, seen, counts, _ = level
         p, slots = self.p, self._range("object_slot", o)
         slot = slots[label]
         single, place = bool(p.slot_single[slot]), int(p.slot_rank[slot])
-        if single and slot in seen:
+        if (single and slot in seen) or (not single and text in seen):
             return []
         after = seen | {slot} if single else seen
+        if not single and text is not None:
+            after = after | {text}
         singles = [s for s in slots if p.slot_single[s]]
         missing = [s for s in singles if p.slot_required[s] and s not in after]
         left = [s for s in singles if s not in after]
@@ -285,7 +295,7 @@ class Reference:
         elif pending == "" and char != "\\":
             if byte >= 0x20:
                 after = self._step(self._place(top), byte)
-                new = self._moved(rest, top, after, begins=byte & 0xC0 != 0x80)
+                new = self._moved(rest, top, after, bytes([byte]))
                 if new is not None:
                     yield (*rest, new), self.blank
         else:
@@ -294,18 +304,19 @@ class Reference:
     def _place(self, top: tuple[Any, ...]) -> int:
         return int(top[1] if top[0] == "key" else top[2])
 
-    def _moved(self, rest: Stack, top: tuple[Any, ...], after: int | None, begins: bool) -> Any:
+    def _moved(self, rest: Stack, top: tuple[Any, ...], after: int | None, more: bytes) -> Any:
         """Return a string's or key's level in another state; None where it cannot go on."""
         if after is None:
             return None
+        text = None if top[-2] is None else top[-2] + more
         if top[0] == "key":
-            return ("key", after, "") if self._reachable(rest[-1], after) else None
-        _, s, _, length, _ = top
-        length += begins
+            return ("key", after, text, "") if self._reachable(rest[-1], after) else None
+        _, s, _, length, _, _ = top
+        length += more[0] & 0xC0 != 0x80
         high = self.p.string_max[s]
         if 0 <= high < length + self.p.state_shortest[after]:
             return None
-        return ("string", s, after, length, "")
+        return ("string", s, after, length, text, "")
 
     def _string_end(self, rest: Stack, top: tuple[Any, ...]) -> Iterator[Stack]:
         label = int(self.p.state_label[self._place(top)])
@@ -313,11 +324,19 @@ class Reference:
             return
         if top[0] == "string":
             if top[3] >= self.p.string_min[top[1]]:
-                yield self._closed(rest)
+                yield from self._distinct(self._closed(rest), top[-2])
             return
-        for level, value in self._keyed(rest[-1], label):
+        for level, value in self._keyed(rest[-1], label, top[-2]):
             colon = (*level[:-1], "colon")
             yield (*rest[:-1], level, ("value", value), colon)
+
+    def _distinct(self, stack: Stack, text: bytes | None) -> Iterator[Stack]:
+        """Yield a stack with a string remembered in its array, where it was not there before."""
+        if text is None:
+            yield stack
+        elif text not in stack[-1][4]:
+            kind, a, counts, number, texts, stage = stack[-1]
+            yield (*stack[:-1], (kind, a, counts, number, texts | {text}, stage))
 
     def _escape(self, rest: Stack, top: tuple[Any, ...], spelled: str) -> Iterator[Stack]:
         ranges = _meant(spelled)
@@ -325,7 +344,7 @@ class Reference:
             for first, last in ranges:
                 if max(low, first) > min(high, last):
                     continue
-                new = self._moved(rest, top, after, begins=True)
+                new = self._moved(rest, top, after, chr(max(low, first)).encode())
                 if new is not None:
                     yield (*rest, new if first == last else (*top[:-1], spelled))
 
