@@ -47,20 +47,20 @@ class Walker:
         vocabulary: Vocabulary,
         random: np.random.Generator,
         *,
-        patience: int = 120,
-        most: int = 3000,
+        patience: int = 60,
+        most: int = 1500,
     ) -> None:
         self._vocabulary = vocabulary
         self._random = random
         self._patience = patience
         self._most = most
         self._mask = allocate_mask(1, vocabulary.width)
+        # A quote that begins a name is no end of an object.
         self._closes = np.array(
             [
-                text[:1] in (b'"', b"}", b"]") or text[-1:] in (b"}", b"]")
+                2.0 * (text[-1:] in (b"}", b"]")) + (text[:1] == b'"') - (text[:1] != text[-1:])
                 for text in vocabulary.token_bytes
-            ],
-            np.float64,
+            ]
         )
         self._opens = np.array(
             [b"{" in text or b"[" in text or b"," in text for text in vocabulary.token_bytes],
