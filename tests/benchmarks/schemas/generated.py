@@ -32,7 +32,7 @@ from tests.benchmarks.schemas.random_walks import Walker, walking_vocabulary
 
 def walked(case: Case, each: int, seed: int = 0) -> Iterator[tuple[str, str]]:
     """Yield what becomes of each text that is drawn: ``valid``, ``invalid``, and so on."""
-    vocabulary = walking_vocabulary()
+    vocabulary = walking_vocabulary(case.source)
     constraint = schema_constraint(case.source, vocabulary, _options(case))
     if json.loads(constraint.metadata.get("cdec.unenforced", "[]")):
         return

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
 import numpy as np
@@ -21,12 +22,30 @@ BRIDGES = [
 ]
 
 
-def walking_vocabulary() -> Vocabulary:
-    """Return all single bytes and tokens that bridge what JSON is made of."""
+def walking_vocabulary(source: str = "{}") -> Vocabulary:
+    """Return all single bytes, tokens that bridge what JSON is made of, and a schema's names."""
     words = [word.encode() for word in [*WORDS, *BRIDGES]]
     cut = ["é".encode()[:1], "世".encode()[:2], "😀".encode()[:3], "😀".encode()[1:]]
-    tokens = [*(bytes([byte]) for byte in range(256)), *words, *cut, b"a", b""]
+    names = [json.dumps(name, ensure_ascii=False).encode() + b":" for name in names_of(source)]
+    names += [name[1:] for name in names]
+    tokens = [*(bytes([byte]) for byte in range(256)), *words, *cut, *names, b"a", b""]
     return Vocabulary(tokens, [len(tokens) - 1], [len(tokens) - 1], name="walks")
+
+
+def names_of(source: str) -> list[str]:
+    """Return the names of properties that a schema speaks of, 300 at most."""
+    found: dict[str, None] = {}
+    pending = [json.loads(source)]
+    while pending and len(found) < 300:
+        value = pending.pop()
+        if isinstance(value, dict):
+            required = value.get("required")
+            named = [*(value.get("properties") or ()), *(required or ())]
+            found |= dict.fromkeys(name for name in named if isinstance(name, str))
+            pending += value.values()
+        elif isinstance(value, list):
+            pending += value
+    return [name for name in found if name.isprintable()]
 
 
 class Walker:
@@ -55,17 +74,19 @@ class Walker:
         self._patience = patience
         self._most = most
         self._mask = allocate_mask(1, vocabulary.width)
-        # A quote that begins a name is no end of an object.
-        self._closes = np.array(
-            [
-                2.0 * (text[-1:] in (b"}", b"]")) + (text[:1] == b'"') - (text[:1] != text[-1:])
-                for text in vocabulary.token_bytes
-            ]
-        )
-        self._opens = np.array(
-            [b"{" in text or b"[" in text or b"," in text for text in vocabulary.token_bytes],
-            np.float64,
-        )
+        texts = vocabulary.token_bytes
+        # Names of the schema's own count as much as what closes: some are required.
+        named = [len(text) > 2 and text[-2:] == b'":' and text != b'":' for text in texts]
+        closing = [
+            2.0 * (text[-1:] in (b"}", b"]") or name) + (text[:1] == b'"' and not name)
+            for text, name in zip(texts, named, strict=True)
+        ]
+        opening = [1.0 * (b"{" in text or b"[" in text or b"," in text) for text in texts]
+        blank = [1.0 * text.isspace() for text in texts]
+        self._outside = np.array(closing) - np.array(opening) - np.array(blank)
+        # Within a string that may hold anything, a quote closes; in a name, the schema's own.
+        self._inside = np.array([3.0 * text.startswith(b'"') for text in texts])
+        self._inside[named] = 4
         self._end = vocabulary.eos_token_ids[0]
 
     def draw(self, session: Any) -> bytes | None:
@@ -82,9 +103,10 @@ class Walker:
             assert len(allowed), f"an empty mask after {text!r}"
             haste = max(step - self._patience, 0) / 10
             is_over = haste > 0 and bits[self._end]
-            logits = self._random.standard_normal(len(allowed)) + (
-                (0.5 + haste) * self._closes[allowed] - haste * self._opens[allowed]
-            )
+            is_inside = bits[ord("a")] and bits[ord("}")]
+            bias = self._inside if is_inside else self._outside
+            logits = self._random.standard_normal(len(allowed))
+            logits += (0.3 + haste) * bias[allowed]
             token = self._end if is_over else int(allowed[np.argmax(logits)])
             states = session.advance(states, np.array([token]))
             if token == self._end:
