@@ -71,21 +71,10 @@ def is_date_time(text: str) -> bool:
 
 
 def is_host(text: str) -> bool:
-    """Say whether it is a name of RFC 1123: of an internationalised one, its ASCII spelling."""
+    """Say whether it is a name of RFC 1123; of what ``xn--`` spells nothing is asked."""
     if len(text) > 253 or not _HOST.fullmatch(text):
         return False
-    return all(
-        label[2:4] != "--" or (label[:2].lower() == "xn" and _decodes(label[4:]))
-        for label in text.split(".")
-    )
-
-
-def _decodes(label: str) -> bool:
-    """Say whether Punycode stands behind an ``xn--``."""
-    try:
-        return not label.encode("ascii").decode("punycode").isascii()
-    except UnicodeError:
-        return False
+    return all(label[2:4] != "--" or label[:2].lower() == "xn" for label in text.split("."))
 
 
 def is_email(text: str, local: re.Pattern[str] = _LOCAL) -> bool:

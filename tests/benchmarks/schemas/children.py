@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 _REPOSITORY = Path(__file__).resolve().parents[3]
-_START_S = 300
+_START_S = 600
 
 
 class Replay:
