@@ -30,7 +30,7 @@ class Warmed(NamedTuple):
 
 
 def compile_kernels(run: Run) -> Warmed:
-    """Compile a list and draw with the common methods; a grammar by both parsers, and draw masked.
+    """Compile a list, a grammar by both parsers and a JSON Schema, and draw from each.
 
     Args:
         run: Console and signals; what is done is noted.
@@ -50,7 +50,7 @@ def compile_kernels(run: Run) -> Warmed:
 
     with tempfile.TemporaryDirectory(prefix="cdec-warm-") as folder, watched_compilation(count):
         model = load_model()
-        for name in ("list", "contextual", "dynamic"):
+        for name in ("list", "contextual", "dynamic", "schema"):
             run.console.note(f"compiling kernels: {name}")
             methods = _METHODS if name == "list" else _METHODS[:1]
             _draw(model, _constraint(name, model, Path(folder) / f"{name}.arrow"), methods)
@@ -59,14 +59,17 @@ def compile_kernels(run: Run) -> Warmed:
 
 
 def _constraint(name: str, model: LanguageModel, path: Path) -> Constraint:
-    """Compile the shipped list, or the shipped grammar of JSON with a lexer."""
-    from cdec.compilers import compile_grammar, compile_set
+    """Compile the shipped list, a JSON Schema, or the shipped grammar of JSON with a lexer."""
+    from cdec.compilers import compile_grammar, compile_schema, compile_set
+    from cdec.compilers.schemas.source_kind import FIRST_SCHEMA
     from cdec.core import open_artifact
     from cdec.data.assets import entity_list, grammar_path
     from cdec.data.entities.source import read_entities
 
     if name == "list":
         compile_set(read_entities(entity_list("facts")), model.vocabulary, path)
+    elif name == "schema":
+        compile_schema(FIRST_SCHEMA, model.vocabulary, path)
     else:
         lexer: Any = name
         compile_grammar(

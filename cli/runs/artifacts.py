@@ -17,7 +17,8 @@ if TYPE_CHECKING:
 
 DEFAULT = ""
 """Stands for the artifact of the records that name none."""
-HOW_TO_NAME_ONE = "-a ARTIFACT (make one with cdec compile-set FILE or cdec compile-grammar FILE)"
+HOW_TO_MAKE_ONE = "cdec compile-set, compile-schema, compile-grammar or compile-regex"
+HOW_TO_NAME_ONE = f"-a ARTIFACT (make one with {HOW_TO_MAKE_ONE})"
 
 
 @dataclass(frozen=True, kw_only=True)

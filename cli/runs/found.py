@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.runs.artifacts import DEFAULT
+from cdec.cli.runs.artifacts import DEFAULT, HOW_TO_MAKE_ONE
 from cdec.core.errors import CdecError, InputMissingError, TokenizerMismatchError, UsageError
 
 if TYPE_CHECKING:
@@ -142,7 +142,7 @@ def found_artifact(run: Run, who: str, *, but: Collection[Path] = ()) -> Path:
     held = f" that can be used: {found.listed()}" if found.others else ""
     raise UsageError(
         f"{who} needs an artifact, and this folder has none{held}",
-        hint="make one with cdec compile-set FILE or cdec compile-grammar FILE, or name one: "
+        hint=f"make one with {HOW_TO_MAKE_ONE}, or name one: "
         f"{_with_artifact(run.words, 'ARTIFACT')}",
     )
 

@@ -10,7 +10,7 @@ from cdec.compilers.schemas.options import SchemaOptions
 from cdec.compilers.schemas.report import SchemaReport
 from cdec.core.tokens.vocabulary import Vocabulary
 
-_FIRST_SCHEMA = """{
+FIRST_SCHEMA = """{
     "type": "object",
     "properties": {
         "date": {"type": "string", "format": "date"},
@@ -27,7 +27,7 @@ _FIRST_SCHEMA = """{
 def _compile_first() -> None:
     """Compile a small schema, so that every kernel is loaded."""
     vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), b""], [256])
-    build_schema(_FIRST_SCHEMA, vocabulary, SchemaOptions(lenient=True), Path("first"))
+    build_schema(FIRST_SCHEMA, vocabulary, SchemaOptions(), Path("first"))
 
 
 def _nothing(vocabulary: Vocabulary) -> None:

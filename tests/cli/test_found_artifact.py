@@ -60,7 +60,7 @@ def test_a_folder_without_artifacts_is_exit_2_with_the_command_to_type(
     result = cdec(*words, stdin=stdin)
     assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
     assert "needs an artifact, and this folder has none" in result.stderr
-    assert "cdec compile-set FILE" in result.stderr
+    assert "cdec compile-set, compile-schema" in result.stderr
 
 
 @pytest.mark.parametrize(("words", "stdin"), NEEDING)
