@@ -77,9 +77,12 @@ class Columns:
         high: int,
         positions: Sequence[Sequence[Choice]],
         counters: Sequence[tuple[int, int]],
+        *,
+        distinct: bool,
     ) -> int:
         """Add an array, its last position the rest, and return its number."""
         put = self._lists
+        put["array_distinct"].append(distinct)
         put["array_min"].append(low)
         put["array_max"].append(high)
         for choices in positions:
@@ -99,6 +102,7 @@ class Columns:
         counters: Sequence[tuple[int, int]],
         *,
         ordered: bool,
+        distinct: bool,
     ) -> int:
         """Add an object, single slots first, and return its number."""
         put = self._lists
@@ -106,6 +110,7 @@ class Columns:
         put["object_max"].append(high)
         put["object_key"].append(key)
         put["object_ordered"].append(ordered)
+        put["object_distinct"].append(distinct)
         for name, choices, required, rank in slots:
             self._slot_choices += choices
             self._slot_ends.append(len(self._slot_choices))

@@ -11,6 +11,7 @@ from cdec.compilers.regular.partition import labelled
 from cdec.compilers.regular.strings import Strings
 from cdec.compilers.schemas.program.columns import Choice, Columns
 from cdec.compilers.schemas.sets.array_cases import ArrayCase
+from cdec.compilers.schemas.sets.endless import is_endless
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.goals import Goal, conjunction
 from cdec.compilers.schemas.sets.object_cases import ObjectCase
@@ -118,18 +119,30 @@ class Emitter:
         return known
 
     def _array_case(self, case: ArrayCase) -> int:
-        shape, constants = case
+        shape, constants, strings = case
         if constants is not None:
-            choices = [Choice(self._value(goal), (i,)) for i, goal in enumerate(constants)]
-            counters = [(0, 1)] * len(constants)
-            high = len(constants) if shape.high is None else min(shape.high, len(constants))
-            return self.columns.add_array(shape.low, high, [choices], counters)
+            return self._distinct_items(shape, constants, strings)
         high = -1 if shape.high is None else shape.high
         positions = [self._item_choices(shape, i) for i in range(len(shape.prefix))]
         is_closed = shape.high is not None and shape.high <= len(shape.prefix)
         positions.append([] if is_closed else self._item_choices(shape, len(shape.prefix)))
         counters = [(c.low, -1 if c.high is None else c.high) for c in shape.contains]
-        return self.columns.add_array(shape.low, high, positions, counters)
+        return self.columns.add_array(shape.low, high, positions, counters, distinct=False)
+
+    def _distinct_items(
+        self, shape: ArrayShape, constants: Sequence[Goal], strings: Goal | None
+    ) -> int:
+        """Write arrays of constants, once each, and of strings that are remembered."""
+        choices = [Choice(self._value(goal), (i,)) for i, goal in enumerate(constants)]
+        high = -1 if shape.high is None else shape.high
+        if strings is not None:
+            choices.append(Choice(self._value(strings), ()))
+        elif high < 0 or high > len(constants):
+            high = len(constants)
+        counters = [(0, 1)] * len(constants)
+        return self.columns.add_array(
+            shape.low, high, [choices], counters, distinct=strings is not None
+        )
 
     def _item_choices(self, shape: ArrayShape, index: int) -> list[Choice]:
         """Return what an item may be: with each set of what is to be contained, or without."""
@@ -175,11 +188,23 @@ class Emitter:
             if choices:
                 regions.append(cell.names)
                 slots.append(("", choices, False, -1))
-        key = self._pool(labelled(names, regions)) if slots else -1
-        high = -1 if shape.high is None else shape.high
-        ordered = self._options.property_order == "declared"
-        counters = [(1, -1)] * len(shape.exists)
-        return self.columns.add_object(shape.low, high, key, slots, counters, ordered=ordered)
+        keys = labelled(names, regions) if slots else None
+        # A name that came twice would count twice, or be the one that has to exist and then not.
+        distinct = bool(regions) and (shape.low > 1 or bool(shape.exists))
+        if distinct and keys is not None and not is_endless(keys):
+            path = shape.exists[0].path if shape.exists else "/minProperties"
+            reason = "some of its names could not be told from those before"
+            self._expansion.refuse(path, path.rsplit("/", 1)[1], reason)
+            distinct = False
+        return self.columns.add_object(
+            shape.low,
+            -1 if shape.high is None else shape.high,
+            -1 if keys is None else self._pool(keys),
+            slots,
+            [(1, -1)] * len(shape.exists),
+            ordered=self._options.property_order == "declared",
+            distinct=distinct,
+        )
 
     def _property_choices(
         self, shape: ObjectShape, goal: Goal, held: Sequence[int]

@@ -36,10 +36,12 @@ class ArrayCase(NamedTuple):
         shape: Every item up to ``low`` has a value, and those between up to ``high``; the rest has
             one unless ``high`` ends before it.
         constants: Where no two items may be equal: the goals of all values that an item can have.
+        strings: Beside these, the goal of strings, where they are not few.
     """
 
     shape: ArrayShape
     constants: tuple[Goal, ...] | None = None
+    strings: Goal | None = None
 
 
 class ArrayCases:
@@ -47,14 +49,15 @@ class ArrayCases:
 
     Args:
         has_value: Whether a goal has a value.
-        constants: Returns the values of a goal as goals of one constant each, if they are few.
+        constants: Returns the values of a goal as goals of one constant each, if they are few, and
+            the goal of its strings, if these are many.
         most: Alternatives, as ``max_alternatives``.
     """
 
     def __init__(
         self,
         has_value: Callable[[Goal], bool],
-        constants: Callable[[Goal, str], tuple[Goal, ...] | None],
+        constants: Callable[[Goal, str], tuple[tuple[Goal, ...], Goal | None] | None],
         most: int,
     ) -> None:
         self._has_value = has_value
@@ -74,9 +77,9 @@ class ArrayCases:
             if not cut.unique or (cut.high is not None and cut.high <= 1):
                 yield ArrayCase(replace(cut, unique=()))
                 continue
-            constants = self._distinct(cut)
-            if len(constants) >= cut.low:
-                yield ArrayCase(cut, constants)
+            constants, strings = self._distinct(cut)
+            if strings is not None or len(constants) >= cut.low:
+                yield ArrayCase(cut, constants, strings)
 
     def _divided(self, shape: ArrayShape) -> Iterator[ArrayShape]:
         """Yield shapes whose ``contains`` every further item can satisfy."""
@@ -139,7 +142,7 @@ class ArrayCases:
             shape = replace(shape, prefix=shape.prefix[:high])
         return replace(shape, low=low, high=high)
 
-    def _distinct(self, shape: ArrayShape) -> tuple[Goal, ...]:
+    def _distinct(self, shape: ArrayShape) -> tuple[tuple[Goal, ...], Goal | None]:
         """Return the values of which no two items may be equal."""
         path = shape.unique[0]
         if shape.prefix:
@@ -149,6 +152,7 @@ class ArrayCases:
         constants = self._constants(shape.rest, path)
         if constants is None:
             raise UndecidedError(
-                path, "items that must all differ are enforced where they have few values"
+                path,
+                "items that must all differ are enforced where they are strings or few values",
             )
         return constants

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from cdec.compilers.schemas.reading.document import Schema
 from cdec.compilers.schemas.sets.array_cases import ArrayCase, ArrayCases, UndecidedError
+from cdec.compilers.schemas.sets.endless import is_endless
 from cdec.compilers.schemas.sets.expansion import Expansion, UnderWayError
-from cdec.compilers.schemas.sets.goals import FALSE, TRUE, Goal
+from cdec.compilers.schemas.sets.goals import FALSE, TRUE, Goal, conjunction
 from cdec.compilers.schemas.sets.object_cases import ObjectCases
 from cdec.compilers.schemas.sets.shapes import ArrayShape
 from cdec.core.errors import LimitError
@@ -38,6 +40,7 @@ class Satisfiable:
         self._under_way: dict[Goal, int] = {}
         self._lowest = 0
         self._base = 0
+        self._a_string = Schema("", {"type": "string"}, "", expansion.document.draft)
         expansion.is_empty_for_sure = self.is_empty_for_sure
 
     def __call__(self, goal: Goal) -> bool:
@@ -97,14 +100,23 @@ class Satisfiable:
                 unique = () if error.path in shape.unique else shape.unique
                 shape = replace(shape, contains=kept, unique=unique)
 
-    def _few_values(self, goal: Goal, path: str) -> tuple[Goal, ...] | None:
-        """Return the values of a goal as goals of a constant each; None where they are many."""
-        found = self._expansion.expand(goal)
+    def _few_values(self, goal: Goal, path: str) -> tuple[tuple[Goal, ...], Goal | None] | None:
+        """Return the values of a goal as goals of a constant each, and the goal of its strings.
+
+        None where others than strings are many, or strings cannot always be made longer.
+        """
+        found, goals = self._expansion.expand(goal), self._expansion.goals
         if found.objects or found.arrays:
             return None
         numbers, strings = found.numbers.finite(_FEW_VALUES), found.strings.finite(_FEW_VALUES)
-        if numbers is None or strings is None:
+        if numbers is None:
             return None
+        others = None
+        if strings is None:
+            parts = found.strings.parts()
+            if not all(high < 0 and is_endless(edges) for edges, _, high in parts):
+                return None
+            others = conjunction((goal, goals.of(self._a_string)))
         words = [{"null": None, "true": True, "false": False}[word] for word in sorted(found.words)]
-        values = (*words, *numbers, *strings)
-        return tuple(self._expansion.goals.constant(value, path) for value in values)
+        values = (*words, *numbers, *(strings or ()))
+        return tuple(goals.constant(value, path) for value in values), others

@@ -87,6 +87,9 @@ class Acceptor:
         c = self._c
         if not _within(len(value), c["array_min"][number], c["array_max"][number]):
             return False
+        strings = [item for item in value if isinstance(item, str)]
+        if c["array_distinct"][number] and len(set(strings)) < len(strings):
+            return False
         lows, highs = self._counters("array", number)
         positions = self._range("array_position_offsets", number)
         counts = {(0,) * len(lows)}

@@ -12,7 +12,7 @@ _TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
 
 def random_schema(rng: random.Random, depth: int = 3) -> Any:
-    """Return a schema of draft 2020-12; some refer to ``#/$defs/x`` or to ``#``."""
+    """Return a schema of draft 2020-12; some refer to ``#/$defs/x``, and within it to ``#``."""
     if depth == 0 or rng.random() < 0.1:
         return rng.choice((True, {}, {"type": rng.choice(_TYPES)}, {"enum": _some(rng, _SCALARS)}))
     schema: dict[str, Any] = {}
@@ -27,7 +27,10 @@ def random_document(rng: random.Random) -> Any:
     """Return a schema with definitions that it may refer to."""
     schema = random_schema(rng)
     if isinstance(schema, dict):
-        schema["$defs"] = {"x": random_schema(rng, 2)}
+        inner = random_schema(rng, 2)
+        while "$ref" in repr(inner):
+            inner = random_schema(rng, 2)
+        schema["$defs"] = {"x": inner}
     return schema
 
 
@@ -50,7 +53,12 @@ def _listed(rng: random.Random, depth: int) -> list[Any]:
 
 
 def _named(rng: random.Random, depth: int) -> dict[str, Any]:
-    return {name: random_schema(rng, depth) for name in _some(rng, _NAMES)}
+    return {name: _below(rng, depth) for name in _some(rng, _NAMES)}
+
+
+def _below(rng: random.Random, depth: int) -> Any:
+    """Return a schema of another place, which may be the whole again."""
+    return {"$ref": "#"} if rng.random() < 0.1 else random_schema(rng, depth)
 
 
 def _count(rng: random.Random, depth: int) -> int:
@@ -67,9 +75,10 @@ _KEYWORDS: dict[str, Any] = {
     "minLength": _count,
     "maxLength": _count,
     "pattern": lambda rng, depth: rng.choice(_PATTERNS),
-    "items": random_schema,
+    "items": _below,
     "prefixItems": _listed,
     "contains": random_schema,
+    "uniqueItems": lambda rng, depth: True,
     "minItems": _count,
     "maxItems": _count,
     "properties": _named,
@@ -92,5 +101,5 @@ _KEYWORDS: dict[str, Any] = {
     "oneOf": _listed,
     "not": random_schema,
     "if": random_schema,
-    "$ref": lambda rng, depth: rng.choice(("#/$defs/x", "#/$defs/x", "#")),
+    "$ref": lambda rng, depth: "#/$defs/x",
 }

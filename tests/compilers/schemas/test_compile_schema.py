@@ -35,10 +35,7 @@ def test_a_value_belongs_to_the_program_where_it_is_valid(seed: int) -> None:
         schema = random_document(rng)
         values = [random_value(rng) for _ in range(25)]
         validator = jsonschema.Draft202012Validator(schema)
-        try:
-            expected = [validator.is_valid(value) for value in values]
-        except RecursionError:
-            continue
+        expected = [validator.is_valid(value) for value in values]
         try:
             program = program_of(schema)
         except (SchemaUnsupportedError, LimitError):

@@ -47,6 +47,11 @@ CASES: list[tuple[Any, list[Any], list[Any]]] = [
     ),
     ({"prefixItems": [{"const": 1}], "contains": {"const": 5}, "maxItems": 2}, [[1, 5]], [[1, 2]]),
     ({"uniqueItems": True, "items": {"enum": [1, 2]}}, [[1, 2], []], [[1, 1.0], [1, 2, 1]]),
+    (
+        {"uniqueItems": True, "items": {"type": ["string", "null"]}, "minItems": 2},
+        [["a", "b"], ["a", None], ["", "a", "aa"]],
+        [["a", "a"], [None, None], ["a"]],
+    ),
     (DRAFT7 | {"items": [{"const": 1}], "additionalItems": False}, [[1], []], [[1, 2], [2]]),
     (DRAFT7 | {"dependencies": {"a": ["b"], "c": {"minProperties": 3}}}, [{"b": 1}], [{"a": 1}]),
     (
@@ -121,6 +126,11 @@ def test_draft_7_ignores_what_stands_beside_a_reference() -> None:
         ({"$ref": "http://127.0.0.1:9/x.json"}, SchemaRefError, "/$ref"),
         ({"properties": {"a~b/c": {"pattern": "(a)\\1"}}}, SchemaUnsupportedError, None),
         ({"items": {"uniqueItems": True}}, SchemaUnsupportedError, "/items/uniqueItems"),
+        (
+            {"uniqueItems": True, "items": {"type": "string", "maxLength": 9}},
+            SchemaUnsupportedError,
+            "/uniqueItems",
+        ),
         ({"pattern": "*"}, CdecError, "/pattern"),
     ],
 )
