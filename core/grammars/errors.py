@@ -93,6 +93,6 @@ class RegexSyntaxError(GrammarError):
 
 
 class RegexUnsupportedError(GrammarError):
-    """A pattern that is not regular: look-around, a back-reference, an anchor inside."""
+    """A pattern that no automaton follows: a back-reference, look-around where it is not read."""
 
     code = "E_REGEX_UNSUPPORTED"

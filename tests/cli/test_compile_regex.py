@@ -60,9 +60,11 @@ def test_other_patterns_narrow_it(cdec: Runner) -> None:
 
 
 def test_inspect_tells_the_pattern(cdec: Runner) -> None:
-    assert cdec("compile-regex", "(?i)yes|no", "-o", "x.arrow").status == 0
+    words = ("--and", ".{2,9}", "--deny-regex", "YES")
+    assert cdec("compile-regex", "(?i)yes|no", "-o", "x.arrow", *words).status == 0
     shown = cdec("inspect", "x.arrow").stdout.decode()
-    assert "the regular expression (?i)yes|no" in shown
+    for word in ("the regular expression (?i)yes|no", "and        .{2,9}", "but not    YES"):
+        assert word in shown
     (described,) = cdec("inspect", "x.arrow", "--json").records
     assert described["grammar"] == "(?i)yes|no"
 

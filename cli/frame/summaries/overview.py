@@ -8,7 +8,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
 
-from cdec.cli.frame.summaries.grammars import shown_soundness
+from cdec.cli.frame.summaries.grammars import regex_soundness, shown_soundness
 from cdec.cli.frame.summaries.schemas import shown_unenforced
 from cdec.cli.frame.tables import shown_bytes
 
@@ -64,15 +64,19 @@ def _set(described: Mapping[str, Any]) -> tuple[str, Rows]:
 def _grammar(described: Mapping[str, Any]) -> tuple[str, Rows]:
     counts, options = _part(described, "counts"), _part(described, "options")
     reason = str(described.get("sound_reason", ""))
-    sound = ("sound", shown_soundness(is_sound=bool(described.get("sound")), reason=reason))
+    is_sound = bool(described.get("sound"))
     if options.get("dialect") == "regex":
-        rows = [("states", _count(counts, "scanner_states")), sound]
-        return f"the regular expression {_shortened(described['grammar'])}", rows
+        return f"the regular expression {_shortened(described['grammar'])}", [
+            *(("and", _shortened(pattern)) for pattern in options.get("conjoined", ())),
+            *(("but not", _shortened(pattern)) for pattern in options.get("deny_regex", ())),
+            ("states", _count(counts, "scanner_states")),
+            ("sound", regex_soundness(is_sound=is_sound, reason=reason)),
+        ]
     return f"a grammar of {_count(counts, 'rules')} rules", [
         ("terminals", f"{_count(counts, 'terminals')}, {_count(counts, 'ignored')} ignored"),
         ("start rule", str(options.get("start", "?"))),
         ("lexer", f"{options.get('lexer', '?')}: {options.get('lexer_reason', '')}"),
-        sound,
+        ("sound", shown_soundness(is_sound=is_sound, reason=reason)),
     ]
 
 

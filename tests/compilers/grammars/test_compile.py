@@ -70,7 +70,7 @@ def test_the_artifact_opens_and_says_what_it_is(vocabulary: Vocabulary, tmp_path
     assert "cdec.characters" not in metadata
     assert list(report.seconds) == [*PHASES, "total"]
     assert report.bytes == path.stat().st_size
-    assert GrammarReport.from_json(report.to_json(), report.counts).counts == report.counts
+    assert GrammarReport.from_message(report.to_message()) == report
     assert _accepts(path, b"[ab, c]") and not _accepts(path, b"[ab, ]")
 
 

@@ -79,6 +79,10 @@ def test_random_regexes_compile_to_what_they_match(pattern: str) -> None:
         return
     assert _members(constraint, TEXTS) == wanted
     assert constraint.is_sound
+    members, rng = [[*text.encode()] for text in wanted[:3]], np.random.default_rng(1)
+    assert_session_laws(
+        constraint, members, rng, devices=["cpu"], walks=2, max_steps=6, max_states=10
+    )
 
 
 @settings(max_examples=heavy_or(10, 400), deadline=None)
