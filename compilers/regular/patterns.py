@@ -17,9 +17,9 @@ from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program,
 from cdec.compilers.grammars.automata.thread_kernels import FULL, Threads, step_threads
 from cdec.compilers.grammars.automata.utf8 import Atoms, byte_tree, expand, partition
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
+from cdec.compilers.grammars.regex.ecma import python_pattern
 from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
 from cdec.compilers.regular.automaton import MAX_STATES, Automaton, smallest
-from cdec.compilers.regular.ecma import python_pattern
 
 _FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
 _LIMITS = GrammarLimits(max_states=MAX_STATES)

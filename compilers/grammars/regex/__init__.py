@@ -1,4 +1,5 @@
 """Regular expressions as grammars: one terminal, which is all of a text.
 
-Read ``read``, then ``texts``. Both are imported by the compiler of grammars alone.
+Read ``read``, then ``texts``; ``ecma`` writes what other engines read in the syntax of ``re``, for
+``compilers.regular`` as well.
 """

@@ -15,7 +15,7 @@ from cdec.compilers.grammars.automata.pattern_checks import (
     parse_pattern,
 )
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule, Terminal
-from cdec.compilers.regular.ecma import python_pattern
+from cdec.compilers.grammars.regex.ecma import python_pattern
 from cdec.core.errors import Notice
 from cdec.core.grammars.errors import RegexUnsupportedError
 

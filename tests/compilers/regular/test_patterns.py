@@ -12,7 +12,6 @@ from hypothesis import strategies as st
 from cdec.compilers.regular.automaton import everything, nothing
 from cdec.compilers.regular.patterns import pattern_automaton
 from cdec.compilers.regular.strings import Strings
-from cdec.compilers.regular.terminals import byte_automaton
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
 from tests.laws.sizes import heavy_or
@@ -114,8 +113,3 @@ def test_equal_sets_of_texts_are_one_value() -> None:
     assert pattern_automaton(r"^a\bb$") is nothing()
     assert (pattern_automaton("a") | ~pattern_automaton("a")) is everything()
     assert (pattern_automaton("^a*$") - pattern_automaton("b")) == pattern_automaton("^a*$")
-
-
-def test_an_automaton_is_a_terminal_of_the_grammar_compiler() -> None:
-    terminal = byte_automaton(pattern_automaton("ab?", search=False) - pattern_automaton("^a$"))
-    assert list(terminal.accepting) == [False, False, True]
