@@ -14,7 +14,7 @@ from weakref import WeakKeyDictionary
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.kernels import kernel
+from cdec.core.kernels import inner, kernel
 from cdec.core.mask import mask_words
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -150,6 +150,36 @@ def _runs(
     return run_of, np.frombuffer(b"".join(known) or b"\0", np.uint8), offsets
 
 
+@inner
+def _escaped(escape: int, unit: int, byte: int) -> tuple[int, int]:
+    """Return how far an escape is spelled after a byte, -1 where that is none, and its unit so far.
+
+    0 none, 1 a backslash, 2 to 5 before a digit of a unit, 6 behind a high surrogate, 7 and a
+    backslash, 8 to 11 before a digit of the low one.
+    """
+    if escape == 1:
+        if byte == 0x75:
+            return 2, 0
+        return 0 if byte in (0x22, 0x5C, 0x2F, 0x62, 0x66, 0x6E, 0x72, 0x74) else -1, 0
+    if escape == 6 or escape == 7:
+        return escape + 1 if byte == (0x5C if escape == 6 else 0x75) else -1, 0
+    digit = -1
+    if 0x30 <= byte <= 0x39:
+        digit = byte - 0x30
+    elif 0x61 <= (byte | 0x20) <= 0x66:
+        digit = (byte | 0x20) - 0x57
+    unit = unit << 4 | digit
+    read = escape - 1 if escape < 6 else escape - 7
+    is_low = 0xDC00 <= unit << 4 * (4 - read) <= 0xDFFF
+    if digit < 0 or (escape >= 8 and read == 1 and digit != 0xD):
+        return -1, unit
+    if read >= 2 and (is_low if escape < 6 else not is_low):
+        return -1, unit
+    if escape == 5:
+        return 6 if 0xD800 <= unit <= 0xDBFF else 0, unit
+    return 0 if escape == 11 else escape + 1, unit
+
+
 @kernel
 def _classify(data: Any, starts: Any, characters: Any, cuts: Any, ends: Any, blanks: Any) -> None:
     """Write of each token what ``JsonTokens`` needs to know.
@@ -169,8 +199,6 @@ def _classify(data: Any, starts: Any, characters: Any, cuts: Any, ends: Any, bla
             at += 1
         blanks[token] = at - first
         begun, more, low, high = 0, 0, 0x80, 0xBF
-        # Of an escape: 0 none, 1 a backslash, 2 to 5 before a digit of \u, 6 a high surrogate,
-        # 7 and a backslash, 8 to 11 before a digit of its low one.
         escape, unit = 0, 0
         at = first
         while at < last:
@@ -179,38 +207,10 @@ def _classify(data: Any, starts: Any, characters: Any, cuts: Any, ends: Any, bla
                 if byte < low or byte > high:
                     break
                 more, low, high = more - 1, 0x80, 0xBF
-            elif escape == 1:
-                if byte == 0x75:
-                    escape, unit = 2, 0
-                elif byte in (0x22, 0x5C, 0x2F, 0x62, 0x66, 0x6E, 0x72, 0x74):
-                    escape = 0
-                else:
+            elif escape > 0:
+                escape, unit = _escaped(escape, unit, byte)
+                if escape < 0:
                     break
-            elif escape == 6 or escape == 7:
-                if byte != (0x5C if escape == 6 else 0x75):
-                    break
-                escape, unit = escape + 1, 0
-            elif escape > 1:
-                digit = -1
-                if 0x30 <= byte <= 0x39:
-                    digit = byte - 0x30
-                elif 0x61 <= (byte | 0x20) <= 0x66:
-                    digit = (byte | 0x20) - 0x57
-                if digit < 0:
-                    break
-                unit = unit << 4 | digit
-                # How many digits were read, and those that a surrogate must begin with.
-                read = escape - 1 if escape < 6 else escape - 7
-                top = unit << 4 * (4 - read)
-                is_low = 0xDC00 <= top <= 0xDFFF
-                if escape >= 8 and read == 1 and digit != 0xD:
-                    break
-                if read >= 2 and (is_low if escape < 6 else not is_low):
-                    break
-                if escape == 5:
-                    escape = 6 if 0xD800 <= unit <= 0xDBFF else 0
-                else:
-                    escape = 0 if escape == 11 else escape + 1
             elif byte == 0x22 or byte == 0x5C:
                 if cuts[token] < 0:
                     cuts[token] = at - first

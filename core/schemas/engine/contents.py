@@ -26,7 +26,7 @@ from cdec.core.schemas.engine.lists import (
 from cdec.core.schemas.engine.objects import regions_fit
 from cdec.core.schemas.program import ABSORBING, FREE
 
-__all__ = ["content_row", "free_content", "state_like"]
+__all__ = ["free_content", "ready_row", "state_like"]
 
 _MASK = 0xFFFFFFFF
 
@@ -107,8 +107,8 @@ def free_content(e: int, state: int) -> int:
 
 
 @inner
-def content_row(e: int, most: int) -> int:
-    """Return the address of a row: content of at most so many characters, of any, or all inside."""
+def ready_row(e: int, most: int) -> int:
+    """Return a row once it is written: some characters of content at most, any, or all inside."""
     ready, stride = uint8s(e, f.CONTENT_READY), get(e, f.MASK_STRIDE)
     at = address(e, f.CONTENT_ROWS) + 4 * stride * most
     if ready[most] == 0:
@@ -121,4 +121,4 @@ def content_row(e: int, most: int) -> int:
             if count >= 0 and (count <= most or most == last):
                 words[token >> 5] |= 1 << (token & 31)
         ready[most] = 1
-    return at
+    return most

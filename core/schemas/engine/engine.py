@@ -29,6 +29,7 @@ DEFAULT_BUDGET = 256 << 20
 _MOST_BYTES = 4 << 30
 """Of states and their steps together."""
 _CHUNK_BYTES = 1 << 20
+_MASKS = (f.MASK_CHUNKS, f.MASK_OFFSETS, f.MASK_TOKENS)
 _PROGRAM = SchemaArrays._fields[: f.INDENT + 1]
 
 
@@ -62,13 +63,12 @@ class Engine:
         memory.point(f.END_IDS, np.array(end_ids, np.int64))
         memory.point(f.STAMPS, np.zeros(len(arrays.state_label), np.int64))
         deepest = tokens.trie.max_depth
-        for field in (f.PATH, f.PATH_PHASE):
-            memory.point(field, np.empty(deepest + 1, np.int32))
+        memory.point(f.PATH, np.empty(deepest + 1, np.int32))
         memory.header[f.FAR] = deepest + int(arrays.state_shortest.max(initial=0))
         for group in f.GROWING.values():
             for field, dtype in group:
                 memory.allocate(field, 1024, dtype)
-        for field in (f.FRAME_OFFSETS, f.PROGRESS_OFFSETS):
+        for field in (f.FRAME_OFFSETS, f.PROGRESS_OFFSETS, f.MASK_OFFSETS):
             memory.arrays[field][0] = 0
         for table in (
             *(f.PROGRESS_TABLE, f.FRAME_TABLE, f.STATE_TABLE, f.NEXT_TABLE, f.TEXT_TABLE),
@@ -115,31 +115,56 @@ class Engine:
                     hint="draw fewer texts at once, or shorter ones",
                     limit="memo_bytes",
                 )
-            if field == f.MASK_CHUNKS:
-                self._add_masks()
+            if field in _MASKS and self._may_drop(field):
+                self._drop_masks()
+            elif field == f.MASK_CHUNKS:
+                self._add_rows()
             elif field == f.NEXT_TABLE and memory.size(field) >= f.NEXT_LIMIT:
                 memory.drop_table(field, 256)
             else:
                 memory.grow(f.GROWING)
             memory.header[NEED] = 0
 
-    def _add_masks(self) -> None:
-        """Add a chunk of rows; past the budget, begin an epoch instead and use them all again."""
-        header, rows = self.memory.header, 1 << int(self.memory.header[f.CHUNK_SHIFT])
-        chunk_bytes = 4 * rows * self._stride
-        if self._chunks and chunk_bytes * (len(self._chunks) + 1) > self.budget:
-            header[f.MASKS] = 0
-            header[f.EPOCH] += 1
-            return
-        self._chunks.append(np.empty(rows * self._stride, np.int32))
+    def _bytes_of(self, field: int) -> int:
+        if field == f.MASK_CHUNKS:
+            return self._chunk_bytes
+        return sum(self.memory.arrays[other].nbytes for other, _ in f.GROWING[field])
+
+    @property
+    def _mask_bytes(self) -> int:
+        rows = self._chunk_bytes * len(self._chunks)
+        return rows + self._bytes_of(f.MASK_OFFSETS) + self._bytes_of(f.MASK_TOKENS)
+
+    @property
+    def _chunk_bytes(self) -> int:
+        return 4 * self._stride << int(self.memory.header[f.CHUNK_SHIFT])
+
+    def _may_drop(self, field: int) -> bool:
+        """Say whether more room would pass the budget, and there are masks that can go instead."""
+        more = 2 * self._bytes_of(field)
+        return self._mask_bytes + more > self.budget and self.memory.used(f.MASK_OFFSETS) > 1
+
+    def _drop_masks(self) -> None:
+        """Begin an epoch: what the masks took is used again."""
+        memory = self.memory
+        memory.use(f.MASK_OFFSETS, 1)
+        memory.use(f.MASK_TOKENS, 0)
+        memory.header[f.OWN_ROWS] = 0
+        memory.header[f.EPOCH] += 1
+
+    def _add_rows(self) -> None:
+        """Add a chunk of rows. The old chunks stay where they are."""
+        self._chunks.append(np.empty(self._chunk_bytes // 4, np.int32))
         addresses = [chunk.__array_interface__["data"][0] for chunk in self._chunks]
         self.memory.point(f.MASK_CHUNKS, np.array(addresses, np.int64))
-        header[f.MASK_ROOM] = rows * len(self._chunks)
+        rows = len(self._chunks) << int(self.memory.header[f.CHUNK_SHIFT])
+        self.memory.header[f.OWN_ROOM] = rows
 
     @property
     def should_be_replaced(self) -> bool:
         """Whether new sessions should have a new engine: states fill much of the budget."""
-        return 4 * self.memory.bytes > self.budget
+        masks = self._mask_bytes - self._chunk_bytes * len(self._chunks)
+        return 4 * (self.memory.bytes - masks) > self.budget
 
     def statistics(self) -> dict[str, int]:
         """Return counts and bytes of states, steps and masks."""
@@ -150,7 +175,7 @@ class Engine:
             "steps": memory.used(f.NEXT_TABLE),
             "mask_hits": int(header[f.HITS]),
             "mask_misses": int(header[f.MISSES]),
-            "masks": int(header[f.MASKS]),
+            "masks": max(memory.used(f.MASK_OFFSETS) - 1, 0),
             "epochs": int(header[f.EPOCH]),
-            "bytes": memory.bytes + 4 * self._stride * int(header[f.MASK_ROOM]),
+            "bytes": memory.bytes + self._chunk_bytes * len(self._chunks),
         }

@@ -102,11 +102,10 @@ _MADE = _COLUMNS + 6
     BLANK_TOKENS,
     BLANK_INDEX,  # int32[S] place in RUN_ENDS of a state of blanks, -1 where that is not known
     RUN_ENDS,  # int32, R by R: the state of blanks after each run of whitespace, -1 for none
-    PHASE_BYTES,  # int64[13 * 4] bits of the bytes that may come in a phase
+    PHASE_BYTES,  # int64[14 * 4] bits of the bytes that may come in a phase
     END_IDS,
     STAMPS,
     PATH,
-    PATH_PHASE,
     WORK,
     PROGRESS_OFFSETS,
     PROGRESS_ITEMS,
@@ -116,26 +115,30 @@ _MADE = _COLUMNS + 6
     STATE_MARK,
     STATE_BLOCKS,
     STATE_MASK,
+    STATE_BYTES,  # int64, four a state: bits of the bytes that may come; 0 where not yet known
     BLOCKS,
     TEXT_BEFORE,  # int32: a text without its last byte
     TEXT_BYTE,  # int32: that byte
+    MASK_OFFSETS,
+    MASK_BASE,  # of each mask what it begins with: a row, NO_ROW, or FIRST_OWN and one of its own
+    MASK_TOKENS,  # int32, tokens that it has besides
     MASK_CHUNKS,
-) = range(_MADE, _MADE + 29)
-WHOLE, CROSSING, ENDINGS, BEHIND = range(_MADE + 29, _MADE + 49, 5)
+) = range(_MADE, _MADE + 32)
+WHOLE, CROSSING, ENDINGS, BEHIND = range(_MADE + 32, _MADE + 52, 5)
 """Tries, as ``cdec.core.schemas.json_tokens`` has them; each is five fields."""
 BYTE, DEPTH, SKIP, TOKENS, IDS = range(5)
 (PROGRESS_TABLE, FRAME_TABLE, STATE_TABLE, NEXT_TABLE, TEXT_TABLE) = range(
-    _MADE + 49, _MADE + 59, 2
+    _MADE + 52, _MADE + 62, 2
 )
-FIELDS = _MADE + 59
+FIELDS = _MADE + 62
 
 # Scalars of the header; those below 3 are the memory's own.
 (
     BUILD_END,
     STAMP,
     EPOCH,
-    MASKS,
-    MASK_ROOM,
+    OWN_ROWS,
+    OWN_ROOM,
     MASK_STRIDE,
     CHUNK_SHIFT,
     HITS,
@@ -162,6 +165,8 @@ FIELDS = _MADE + 59
     RAW,
 ) = range(13)
 """Phases of frames; from KEY on, no whitespace stands there."""
+RAW_ENDS = 13
+"""Of PHASE_BYTES: what may stand behind a raw text."""
 
 _SPACE, _DIGITS = b" \t\n\r", b"-0123456789"
 _MAY_COME = {
@@ -178,12 +183,13 @@ _MAY_COME = {
     KEY: bytes(range(0x20, 0x100)),
     STRING: bytes(range(0x20, 0x100)),
     RAW: _SPACE + _DIGITS + b"+.eE,]}" + b"truefalsnl",
+    RAW_ENDS: _SPACE + b",]}",
 }
 
 
 def phase_bytes() -> NDArray[np.int64]:
     """Return PHASE_BYTES."""
-    bits = np.zeros((13, 256), np.bool_)
+    bits = np.zeros((len(_MAY_COME), 256), np.bool_)
     for stage, may_come in _MAY_COME.items():
         bits[stage, list(may_come)] = True
     return np.packbits(bits, axis=1, bitorder="little").view(np.int64).reshape(-1)
@@ -194,6 +200,9 @@ COUNT, RANK, MISSING, LEFT, NEXT, OWN = range(6)
 TEXT = -1
 """First number of an item of keys and strings that must be distinct: the second is what was spelled
 of them so far, a *text*: a node of a tree of bytes, 0 for the empty one."""
+NO_ROW, FIRST_OWN = -1, 1 << 20
+MOST_TOKENS = 2048
+"""A mask of more tokens besides its row gets a row of its own."""
 UNKNOWN = -3
 """A step that is not remembered."""
 NEXT_LIMIT = 1 << 18
@@ -207,8 +216,11 @@ GROWING: dict[int, tuple[tuple[int, type], ...]] = {
     FRAME_ITEMS: ((FRAME_ITEMS, np.int64),),
     STATE_FRAME: ((STATE_FRAME, np.int32), (STATE_MARK, np.int32), (STATE_MASK, np.int64)),
     STATE_BLOCKS: ((STATE_BLOCKS, np.int32),),
+    STATE_BYTES: ((STATE_BYTES, np.int64),),
     BLOCKS: ((BLOCKS, np.int32),),
     TEXT_BEFORE: ((TEXT_BEFORE, np.int32), (TEXT_BYTE, np.int32)),
     RUN_ENDS: ((RUN_ENDS, np.int32),),
+    MASK_OFFSETS: ((MASK_OFFSETS, np.int64), (MASK_BASE, np.int32)),
+    MASK_TOKENS: ((MASK_TOKENS, np.int32),),
 }
 """Fields that grow together, by the one whose use is counted."""

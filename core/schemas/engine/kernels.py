@@ -37,7 +37,7 @@ from cdec.core.schemas.engine.lists import (
     push,
     state_of,
 )
-from cdec.core.schemas.engine.masks import mask_row, state_mask
+from cdec.core.schemas.engine.masks import state_mask, write_mask
 from cdec.core.schemas.engine.stepping import step, step_token
 
 
@@ -61,6 +61,7 @@ def start(header: Any) -> Any:
     if used(e, f.FRAME_OFFSETS) == 0:
         use(e, f.FRAME_OFFSETS, 1)
         use(e, f.PROGRESS_OFFSETS, 1)
+        use(e, f.MASK_OFFSETS, 1)
     begin_frame(e, f.ROOT_VALUE, -1)
     push(e, 0, 0)
     return state_of(e, end_frame(e), int32s(e, f.BLANK_START)[0])
@@ -140,15 +141,10 @@ def fill_mask(header: Any, states: Any, mask: Any, first: Any) -> Any:
             for word in range(width):
                 out[word] = 0
             continue
-        row = state_mask(e, states[i])
+        found = state_mask(e, states[i])
         if lacks(e):
             return i
-        words = min(get(e, f.WORDS), width)
-        source = int32s_at(mask_row(e, row), 0)
-        for word in range(words):
-            out[word] = source[word]
-        for word in range(words, width):
-            out[word] = 0
+        write_mask(e, found, mask.ctypes.data + 4 * width * i, width)
         if may_end(e, states[i]):
             for j in range(size(e, f.END_IDS)):
                 if (ends[j] >> 5) < width:

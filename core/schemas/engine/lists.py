@@ -178,6 +178,8 @@ def state_of(e: int, frame: int, mark: int) -> int:
     new = used(e, f.STATE_FRAME)
     if not has_room(e, f.STATE_FRAME, 1) or not has_room(e, f.STATE_BLOCKS, 8):
         return -1
+    if not has_room(e, f.STATE_BYTES, 4):
+        return -1
     if not insert(e, f.STATE_TABLE, key, new):
         return -1
     int32s(e, f.STATE_FRAME)[new], int32s(e, f.STATE_MARK)[new] = frame, mark
@@ -185,6 +187,10 @@ def state_of(e: int, frame: int, mark: int) -> int:
     blocks = int32s(e, f.STATE_BLOCKS)
     for i in range(8 * new, 8 * new + 8):
         blocks[i] = -1
+    possible = int64s(e, f.STATE_BYTES)
+    for i in range(4 * new, 4 * new + 4):
+        possible[i] = 0
+    use(e, f.STATE_BYTES, 4 * new + 4)
     use(e, f.STATE_FRAME, new + 1)
     use(e, f.STATE_BLOCKS, 8 * new + 8)
     return new

@@ -1,50 +1,41 @@
-"""Token masks: the tokens that can follow in a state, by walking tries of the vocabulary's bytes.
+"""Token masks: the tokens that can follow in a state.
 
 Within strings that may hold anything, most tokens are a row that is kept, and only those in which
-the string ends are walked; between values, what stands behind whitespace (``json_tokens``).
+the string ends are walked; between values, what stands behind whitespace (``json_tokens``). So a
+mask is a row that many share, and a list of the tokens that it has besides.
 """
 
 from __future__ import annotations
 
 from cdec.core.grammars.engine.pointers import (
+    address,
     get,
     has_room,
     int32s,
+    int32s_at,
     int64s,
-    int64s_at,
     lack,
     put,
-    size,
-    uint8s,
     use,
     used,
 )
 from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
-from cdec.core.schemas.engine.contents import content_row, free_content, state_like
+from cdec.core.schemas.engine.contents import free_content, ready_row, state_like
 from cdec.core.schemas.engine.lists import lacks, phase, state_of
 from cdec.core.schemas.engine.repetitions import (
     forgetful_state,
     has_repetitions,
     without_repetitions,
 )
-from cdec.core.schemas.engine.stepping import step
-from cdec.core.schemas.engine.strings import step_automaton
+from cdec.core.schemas.engine.walks import push_blanks, run_ends_of, walk
 
-__all__ = ["mask_row", "state_mask"]
-
-
-@inner
-def mask_row(e: int, row: int) -> int:
-    """Return the address of a row of masks."""
-    shift = get(e, f.CHUNK_SHIFT)
-    chunk = int64s(e, f.MASK_CHUNKS)[row >> shift]
-    return chunk + 4 * get(e, f.MASK_STRIDE) * (row & ((1 << shift) - 1))
+__all__ = ["state_mask", "write_mask"]
 
 
 @inner
 def state_mask(e: int, state: int) -> int:
-    """Return the row of a state's mask, without ends; -1 after a lack of room."""
+    """Return the number of a state's mask, which has no ends; -1 after a lack of room."""
     known, epoch = int64s(e, f.STATE_MASK)[state], get(e, f.EPOCH)
     if known >= 0 and known >> 32 == epoch:
         put(e, f.HITS, get(e, f.HITS) + 1)
@@ -71,116 +62,111 @@ def state_mask(e: int, state: int) -> int:
 
 @inner
 def _own_mask(e: int, state: int, shared: int) -> int:
-    """Compute the mask of a state in which some texts may not come again, in a new row."""
-    row = get(e, f.MASKS)
-    if row >= get(e, f.MASK_ROOM):
-        lack(e, f.MASK_CHUNKS, row + 1)
+    """Return the mask of a state in which some texts may not come again: a row of its own."""
+    row = _new_row(e)
+    if row < 0:
         return -1
-    at = mask_row(e, row)
-    words, source = int64s_at(at, 0), int64s_at(mask_row(e, shared), 0)
-    for i in range(get(e, f.MASK_STRIDE) >> 1):
-        words[i] = source[i]
-    without_repetitions(e, state, at)
-    put(e, f.MASKS, row + 1)
-    return row
+    write_mask(e, shared, _row(e, row), get(e, f.MASK_STRIDE))
+    without_repetitions(e, state, _row(e, row))
+    end = used(e, f.MASK_TOKENS)
+    return _kept(e, row, end, end)
 
 
 @inner
 def _new_mask(e: int, state: int) -> int:
-    """Compute the mask of a state in a new row."""
-    row = get(e, f.MASKS)
-    if row >= get(e, f.MASK_ROOM):
-        lack(e, f.MASK_CHUNKS, row + 1)
-        return -1
-    at, words = mask_row(e, row), int64s_at(mask_row(e, row), 0)
-    content = free_content(e, state)
+    """Compute the mask of a state."""
+    begin = used(e, f.MASK_TOKENS)
+    content, base = free_content(e, state), f.NO_ROW
+    frame = int32s(e, f.STATE_FRAME)[state]
     if content >= 0:
-        held = int64s_at(content_row(e, content >> 1), 0)
-        for i in range(get(e, f.MASK_STRIDE) >> 1):
-            words[i] = held[i]
-        _walk(e, f.ENDINGS if content & 1 else f.CROSSING, state, at, -1)
+        base = ready_row(e, content >> 1)
+        walk(e, f.ENDINGS if content & 1 else f.CROSSING, state, -1)
+    elif phase(e, frame) >= f.KEY:
+        walk(e, f.WHOLE, state, -1)
     else:
-        for i in range(get(e, f.MASK_STRIDE) >> 1):
-            words[i] = 0
-        frame = int32s(e, f.STATE_FRAME)[state]
-        if phase(e, frame) >= f.KEY:
-            _walk(e, f.WHOLE, state, at, -1)
-        else:
-            run_ends = _run_ends(e, int32s(e, f.STATE_MARK)[state])
-            _set_blanks(e, at, run_ends)
-            _walk(e, f.BEHIND, state_of(e, frame, int32s(e, f.BLANK_START)[0]), at, run_ends)
+        run_ends = run_ends_of(e, int32s(e, f.STATE_MARK)[state])
+        push_blanks(e, run_ends)
+        walk(e, f.BEHIND, state_of(e, frame, int32s(e, f.BLANK_START)[0]), run_ends)
+    end = used(e, f.MASK_TOKENS)
+    if end - begin > f.MOST_TOKENS:
+        base, end = _own_row(e, base, begin, end), begin
+    return _kept(e, base, begin, end)
+
+
+@inner
+def _kept(e: int, base: int, begin: int, end: int) -> int:
+    """Return a new mask of a row and a range of MASK_TOKENS; -1 after a lack of room."""
+    new = used(e, f.MASK_OFFSETS) - 1
+    if not has_room(e, f.MASK_OFFSETS, 1) or lacks(e):
+        use(e, f.MASK_TOKENS, begin)
+        return -1
+    use(e, f.MASK_TOKENS, end)
+    use(e, f.MASK_OFFSETS, new + 2)
+    int64s(e, f.MASK_OFFSETS)[new + 1] = end
+    int32s(e, f.MASK_BASE)[new] = base
     put(e, f.MISSES, get(e, f.MISSES) + 1)
-    put(e, f.MASKS, row + 1)
+    return new
+
+
+@inner
+def _own_row(e: int, base: int, begin: int, end: int) -> int:
+    """Write a row of a base and tokens; return its number behind FIRST_OWN."""
+    row = _new_row(e)
+    if row >= 0:
+        _copy(e, base, _row(e, row), get(e, f.MASK_STRIDE))
+        _set(e, begin, end, _row(e, row))
     return row
 
 
 @inner
-def _run_ends(e: int, mark: int) -> int:
-    """Return where in RUN_ENDS stands what each run of whitespace leads to from a state of blanks.
-
-    subtle: 0 after a lack of room.
-    """
-    known, runs = int32s(e, f.BLANK_INDEX)[mark], size(e, f.RUN_OFFSETS) - 1
-    if known >= 0:
-        return known
-    first = used(e, f.RUN_ENDS)
-    if not has_room(e, f.RUN_ENDS, runs):
-        return 0
-    ends, offsets, text = int32s(e, f.RUN_ENDS), int64s(e, f.RUN_OFFSETS), uint8s(e, f.RUNS)
-    for run in range(runs):
-        state: int = mark
-        for at in range(offsets[run], offsets[run + 1]):
-            if state >= 0:
-                state = step_automaton(e, state, text[at])
-        ends[first + run] = state
-    use(e, f.RUN_ENDS, first + runs)
-    int32s(e, f.BLANK_INDEX)[mark] = first
-    return first
+def _new_row(e: int) -> int:
+    """Return the number of a new row behind FIRST_OWN; -1 after a lack of room."""
+    row = get(e, f.OWN_ROWS)
+    if row >= get(e, f.OWN_ROOM):
+        lack(e, f.MASK_CHUNKS, row + 1)
+        return -1
+    put(e, f.OWN_ROWS, row + 1)
+    return f.FIRST_OWN + row
 
 
 @inner
-def _set_blanks(e: int, mask: int, run_ends: int) -> None:
-    """Set the tokens of whitespace alone."""
-    bits, tokens = int64s_at(mask, 0), int32s(e, f.BLANK_TOKENS)
-    ends, run_of = int32s(e, f.RUN_ENDS), int32s(e, f.RUN_OF)
-    for i in range(size(e, f.BLANK_TOKENS)):
-        if ends[run_ends + run_of[tokens[i]]] >= 0:
-            bits[tokens[i] >> 6] |= 1 << (tokens[i] & 63)
+def _row(e: int, base: int) -> int:
+    """Return the address of a row: of content, or of a mask alone."""
+    stride = 4 * get(e, f.MASK_STRIDE)
+    if base < f.FIRST_OWN:
+        return address(e, f.CONTENT_ROWS) + stride * base
+    row, shift = base - f.FIRST_OWN, get(e, f.CHUNK_SHIFT)
+    return int64s(e, f.MASK_CHUNKS)[row >> shift] + stride * (row & ((1 << shift) - 1))
 
 
 @inner
-def _walk(e: int, trie: int, state: int, mask: int, run_ends: int) -> None:
-    """Set the tokens of a trie that a state allows in the mask at an address.
-
-    Args:
-        trie: One of WHOLE, CROSSING, ENDINGS, BEHIND.
-        state: Before the trie's texts.
-        mask: Of the tokens.
-        run_ends: Of BEHIND: where the whitespace before the texts leads; else -1.
-    """
-    bits, path, phases = int64s_at(mask, 0), int32s(e, f.PATH), int32s(e, f.PATH_PHASE)
-    bytes_, depths = uint8s(e, trie + f.BYTE), int32s(e, trie + f.DEPTH)
-    skips, offsets = int32s(e, trie + f.SKIP), int32s(e, trie + f.TOKENS)
-    tokens, may_come = int32s(e, trie + f.IDS), int64s(e, f.PHASE_BYTES)
-    frames, ends, run_of = int32s(e, f.STATE_FRAME), int32s(e, f.RUN_ENDS), int32s(e, f.RUN_OF)
-    if lacks(e):
+def _copy(e: int, base: int, out: int, words: int) -> None:
+    """Write a row's first words at an address; zeros for NO_ROW."""
+    target = int32s_at(out, 0)
+    if base == f.NO_ROW:
+        for i in range(words):
+            target[i] = 0
         return
-    path[0], phases[0] = state, phase(e, frames[state])
-    node, nodes = 0, size(e, trie + f.BYTE)
-    while node < nodes:
-        depth, byte, after = depths[node], bytes_[node], -1
-        if (may_come[4 * phases[depth - 1] + (byte >> 6)] >> (byte & 63)) & 1:
-            after = step(e, path[depth - 1], byte)
-        if after < 0:
-            if lacks(e):
-                return
-            node = skips[node]
-            continue
-        path[depth], phases[depth] = after, phase(e, frames[after])
-        for i in range(offsets[node], offsets[node + 1]):
-            token, end = tokens[i], -1
-            if run_ends >= 0:
-                end = ends[run_ends + run_of[token]]
-            if run_ends < 0 or (end >= 0 and int32s(e, f.STATE_LABEL)[end] >= 0):
-                bits[token >> 6] |= 1 << (token & 63)
-        node += 1
+    source = int32s_at(_row(e, base), 0)
+    for i in range(words):
+        target[i] = source[i]
+
+
+@inner
+def _set(e: int, begin: int, end: int, out: int) -> None:
+    """Set the bits of a range of MASK_TOKENS at an address."""
+    tokens, words = int32s(e, f.MASK_TOKENS), int32s_at(out, 0)
+    for i in range(begin, end):
+        words[tokens[i] >> 5] |= 1 << (tokens[i] & 31)
+
+
+@inner
+def write_mask(e: int, mask: int, out: int, words: int) -> None:
+    """Write the first words of a mask at an address."""
+    held = min(get(e, f.WORDS), words)
+    _copy(e, int32s(e, f.MASK_BASE)[mask], out, held)
+    rest = int32s_at(out, 0)
+    for i in range(held, words):
+        rest[i] = 0
+    offsets = int64s(e, f.MASK_OFFSETS)
+    _set(e, offsets[mask], offsets[mask + 1], out)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from cdec.core.grammars.engine.pointers import (
     Pointer,
+    call3,
+    get,
     has_room,
     int32s,
     int64s,
@@ -68,7 +70,22 @@ def _step(e: int, frame: int, mark: int, byte: int) -> int:
         return -1 if blank < 0 else state_of(e, frame, blank)
     if int32s(e, f.STATE_LABEL)[mark] < 0:
         return -1
-    return _structural(e, frame, byte)
+    blank = int32s(e, f.BLANK_START)[0]
+    return _structural(e, frame, byte) if mark == blank else _unblanked(e, frame, byte)
+
+
+@inner
+def _unblanked(e: int, frame: int, byte: int) -> int:
+    """Return the state after a byte that is no whitespace: as if none had stood before it."""
+    state = state_of(e, frame, int32s(e, f.BLANK_START)[0])
+    if state < 0:
+        return -1
+    block = int32s(e, f.STATE_BLOCKS)[8 * state + (byte >> 5)]
+    if block >= 0:
+        known = int32s(e, f.BLOCKS)[32 * block + (byte & 31)]
+        if known != f.UNKNOWN:
+            return known
+    return call3(get(e, f.CALL_STEP), e, state, byte)
 
 
 @inner
