@@ -10,16 +10,19 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.utf8 import byte_tree, expand
 from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
+from cdec.compilers.regular.edge_kernels import byte_ranges
 from cdec.compilers.regular.kernels import accepted, product
 from cdec.core.errors import LimitError
 
 MAX_STATES = 200_000
 """States of one automaton."""
 _ROOM = 256
+_SMALL = 20_000
+"""Transitions of automata of which many products are remembered."""
+Ranges = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int32]]
+"""Edges of each state int64[n + 1], their first and last bytes, their targets."""
 Labelled = tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]
 """byte_class int32[256], rows int32[n, K], labels int32[n], 0 where no text ends."""
-_SMALL = 4096
-"""Transitions of automata whose products are remembered."""
 
 
 class Automaton:
@@ -31,7 +34,7 @@ class Automaton:
         accepts: bool[n]. State 0 is the start; from every other one an accepting state is reached.
     """
 
-    __slots__ = ("_key", "accepts", "byte_class", "rows")
+    __slots__ = ("_key", "_ranges", "accepts", "byte_class", "rows")
 
     def __init__(
         self, byte_class: NDArray[np.int32], rows: NDArray[np.int32], accepts: NDArray[np.bool_]
@@ -39,6 +42,7 @@ class Automaton:
         self.byte_class = byte_class
         self.rows = rows
         self.accepts = accepts
+        self._ranges: Ranges | None = None
         self._key = hash((byte_class.tobytes(), rows.tobytes(), accepts.tobytes()))
 
     def __len__(self) -> int:
@@ -61,6 +65,13 @@ class Automaton:
     def is_empty(self) -> bool:
         """Whether the set holds no text."""
         return len(self.rows) == 1 and not self.accepts[0]
+
+    @property
+    def ranges(self) -> Ranges:
+        """The transitions by ranges of bytes, laid out once."""
+        if self._ranges is None:
+            self._ranges = byte_ranges(self.byte_class, self.rows)
+        return self._ranges
 
     def accepted(self, texts: Sequence[str]) -> NDArray[np.bool_]:
         """Say in bool[n] which of n texts, none with surrogates, are in the set."""
@@ -108,8 +119,14 @@ def smallest(
         rows: int32[n, K] from state 0, -1 dead.
         labels: int32[n], not 0 where a text may end.
     """
-    byte_class, delta, labels = smallest_labelled((byte_class, rows, labels))
-    found = Automaton(byte_class, delta, labels != 0)
+    ends = (labels != 0).astype(np.int32)
+    byte_class, delta, labels = smallest_labelled((byte_class, rows, ends))
+    return _once(Automaton(byte_class, delta, labels != 0))
+
+
+@lru_cache(maxsize=4096)
+def _once(found: Automaton) -> Automaton:
+    """Return the same value for equal automata."""
     return next((known for known in _known() if known == found), found)
 
 
@@ -137,13 +154,18 @@ def _known() -> Iterator[Automaton]:
 
 
 def _combined(left: Automaton, right: Automaton, kept: tuple[bool, ...]) -> Automaton:
-    size = max(left.rows.size, right.rows.size)
-    combined = _remembered if size <= _SMALL else _remembered.__wrapped__
-    return combined(left, right, kept)
+    if max(left.rows.size, right.rows.size) > _SMALL:
+        return _remembered_few(left, right, kept)
+    return _remembered(left, right, kept)
 
 
 @lru_cache(maxsize=4096)
 def _remembered(left: Automaton, right: Automaton, kept: tuple[bool, ...]) -> Automaton:
+    return smallest(*followed(_sides(left), _sides(right), kept))
+
+
+@lru_cache(maxsize=64)
+def _remembered_few(left: Automaton, right: Automaton, kept: tuple[bool, ...]) -> Automaton:
     return smallest(*followed(_sides(left), _sides(right), kept))
 
 
@@ -159,7 +181,7 @@ def followed(left: Labelled, right: Labelled, kept: tuple[bool, ...]) -> Labelle
         kept: For (in the left one) * 2 + (in the right one): whether the text is kept.
 
     Returns:
-        The same of both, with the larger label of each text; not the smallest.
+        The same of both, with the sum of the labels of each text; not the smallest.
 
     Raises:
         LimitError: More than MAX_STATES states.
@@ -200,6 +222,34 @@ def labelled_union(automata: Sequence[Automaton]) -> Labelled:
         else:
             found = smallest_labelled(followed(found, sides, (False, True, True, True)))
     return _sides(nothing()) if found is None else found
+
+
+def cells_of(
+    automata: Sequence[Automaton], limit: int
+) -> list[tuple[frozenset[int], Automaton]] | None:
+    """Split all texts by which automata accept them; None where there are more than ``limit``.
+
+    Returns:
+        (numbers of the automata, the texts that just these accept). Cost: one product a automaton,
+        and one minimisation a cell.
+    """
+    joined, held = _sides(everything()), [frozenset[int]()]
+    for i, automaton in enumerate(automata):
+        count = len(held)
+        byte_class, rows, own = _sides(automaton)
+        sides = byte_class, rows, own * np.int32(count)
+        byte_class, rows, labels = followed(joined, sides, (False, True, True, True))
+        used, numbers = np.unique(labels, return_inverse=True)
+        # Label 0 stands within characters, so it is always there.
+        held = [held[(k - 1) % count] | ({i} if k > count else set()) for k in used[1:].tolist()]
+        joined = smallest_labelled((byte_class, rows, numbers.ravel().astype(np.int32)))
+        if len(held) > limit:
+            return None
+    byte_class, rows, labels = joined
+    return [
+        (members, smallest(byte_class, rows, (labels == k).astype(np.int32)))
+        for k, members in enumerate(held, 1)
+    ]
 
 
 def too_large() -> LimitError:

@@ -11,7 +11,6 @@ from numpy.typing import NDArray
 
 from cdec.compilers.regular.automaton import Automaton, everything
 from cdec.compilers.regular.edge_kernels import (
-    byte_ranges,
     free_states,
     reached_labels,
     shortest_texts,
@@ -53,7 +52,7 @@ class Edges(NamedTuple):
 def ranges_of(automaton: Automaton) -> tuple[Any, NDArray[np.int32]]:
     """Return ((offsets, lows, highs, targets), labels): 0 where a text ends, -1 elsewhere."""
     labels = np.where(automaton.accepts, 0, -1).astype(np.int32)
-    return byte_ranges(automaton.byte_class, automaton.rows), labels
+    return automaton.ranges, labels
 
 
 @cache

@@ -38,8 +38,8 @@ def product(left: Any, right: Any, left_of: Any, right_of: Any, kept: Any, room:
         room: Most states.
 
     Returns:
-        (int32[m, C], int32[m] the larger label where a text is kept, else 0); of more than ``room``
-        states none at all.
+        (int32[m, C], int32[m] the sum of the labels where a text is kept, else 0); of more than
+        ``room`` states none at all.
     """
     (rows, labels), (others, other_labels) = left, right
     n, m = len(rows), len(others)
@@ -55,7 +55,7 @@ def product(left: Any, right: Any, left_of: Any, right_of: Any, kept: Any, room:
         a, b = keys[state] // (m + 1), keys[state] % (m + 1)
         label, beside_label = labels[a] if a < n else 0, other_labels[b] if b < m else 0
         if kept[(2 if label else 0) + (1 if beside_label else 0)]:
-            found[state] = max(label, beside_label)
+            found[state] = label + beside_label
         for k in range(len(left_of)):
             to = rows[a, left_of[k]] if a < n else -1
             beside = others[b, right_of[k]] if b < m else -1

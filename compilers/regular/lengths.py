@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from cdec.compilers.regular.automaton import MAX_STATES, Automaton, everything, smallest, too_large
-from cdec.compilers.regular.edge_kernels import byte_ranges, shortest_texts
+from cdec.compilers.regular.edge_kernels import shortest_texts
 from cdec.compilers.regular.length_kernels import (
     has_all_lengths,
     longest_texts,
@@ -33,7 +33,7 @@ def shortest_text(automaton: Automaton) -> int:
 @lru_cache(maxsize=4096)
 def longest_text(automaton: Automaton) -> int:
     """Return the most characters of a text, -1 where there is none, or no most."""
-    edges = byte_ranges(automaton.byte_class, automaton.rows)
+    edges = automaton.ranges
     return int(longest_texts(edges, automaton.accepts))
 
 
@@ -54,7 +54,7 @@ def count_texts(automaton: Automaton, low: int, high: int, limit: int) -> int:
             return limit + 1
     elif not 0 <= high < longest:
         last = longest
-    edges = byte_ranges(automaton.byte_class, automaton.rows)
+    edges = automaton.ranges
     return int(texts_between(edges, automaton.accepts, low, last, limit))
 
 
@@ -96,7 +96,7 @@ def texts_in_order(automaton: Automaton, low: int, high: int) -> Iterator[str]:
     Args:
         high: -1: any number; the texts may then never end.
     """
-    edges = byte_ranges(automaton.byte_class, automaton.rows)
+    edges = automaton.ranges
     longest = longest_text(automaton)
     last = longest if high < 0 or 0 <= longest < high else high
     length = max(low, shortest_text(automaton))
@@ -136,6 +136,6 @@ def _texts_of_length(edges: Any, can: list[Any], length: int) -> Iterator[str]:
 
 @lru_cache(maxsize=256)
 def _shortest(automaton: Automaton) -> tuple[Any, Any]:
-    edges = byte_ranges(automaton.byte_class, automaton.rows)
+    edges = automaton.ranges
     labels = np.where(automaton.accepts, 0, -1).astype(np.int32)
     return edges, shortest_texts(edges, labels)

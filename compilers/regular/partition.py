@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cdec.compilers.regular.automaton import labelled_union
+from cdec.compilers.regular.automaton import cells_of, labelled_union
 from cdec.compilers.regular.edge_kernels import byte_ranges
 from cdec.compilers.regular.edges import Edges, described, with_words
 from cdec.compilers.regular.strings import Strings
@@ -29,41 +29,57 @@ def partition(
     Raises:
         LimitError: More than ``limit`` cells.
     """
-    worded = [i for i, language in enumerate(languages) if language.listed is not None]
-    others = [i for i in range(len(languages)) if languages[i].listed is None]
-    cells = [(frozenset[int](), Strings.ANY)]
+    listed = {i: s.listed for i, s in enumerate(languages) if s.listed is not None}
+    others = [i for i in range(len(languages)) if i not in listed]
+    words = list({word: None for language in languages for word in language.exceptions})
+    members: dict[str, list[int]] = {word: [] for word in words}
+    for i, own in listed.items():
+        for word in own or ():
+            members[word].append(i)
     for i in others:
-        split = []
-        for members, strings in cells:
-            inside = strings & languages[i]
-            split += [
+        for word, is_in in zip(words, languages[i].holds(words), strict=True):
+            if is_in:
+                members[word].append(i)
+    groups: dict[frozenset[int], list[str]] = {}
+    for word, holders in members.items():
+        groups.setdefault(frozenset(holders), []).append(word)
+    cells = {held: Strings.words(alike) for held, alike in groups.items()}
+    named = Strings.words(words)
+    for held, base in _cells([languages[i].without_exceptions() for i in others], limit):
+        strings = base - named if words else base
+        if not strings.is_empty:
+            numbers = frozenset(others[i] for i in held)
+            cells[numbers] = cells[numbers] | strings if numbers in cells else strings
+    if len(cells) > limit:
+        raise _too_many(limit)
+    return sorted(cells.items(), key=lambda cell: sorted(cell[0]))
+
+
+def _cells(languages: list[Strings], limit: int) -> list[tuple[frozenset[int], Strings]]:
+    """Split all strings by which of some sets without lists of words hold them."""
+    plain = [(i, s.whole) for i, s in enumerate(languages)]
+    alike = [(i, automaton) for i, automaton in plain if automaton is not None]
+    joint = cells_of([automaton for _, automaton in alike], limit)
+    if joint is None:
+        raise _too_many(limit)
+    cells = [
+        (frozenset(alike[at][0] for at in held), Strings.of_automaton(automaton))
+        for held, automaton in joint
+    ]
+    for i, automaton in plain:
+        if automaton is None:
+            cells = [
                 (own, part)
-                for own, part in ((members, strings - inside), (members | {i}, inside))
+                for held, strings in cells
+                for own, part in (
+                    (held, strings - languages[i]),
+                    (held | {i}, strings & languages[i]),
+                )
                 if not part.is_empty
             ]
-        cells = split
-        if len(cells) > limit:
-            raise _too_many(limit)
-    if not worded:
-        return sorted(cells, key=lambda cell: sorted(cell[0]))
-    holders: dict[str, set[int]] = {}
-    for i in worded:
-        for word in languages[i].listed or ():
-            holders.setdefault(word, set()).add(i)
-    words = list(holders)
-    groups: dict[frozenset[int], list[str]] = {}
-    for members, strings in cells:
-        held = strings.holds(words)
-        for word, is_in in zip(words, held, strict=True):
-            if is_in:
-                groups.setdefault(frozenset(members | holders[word]), []).append(word)
-    if len(groups) > limit:
-        raise _too_many(limit)
-    named = Strings.words(words)
-    rest = [(members, strings - named) for members, strings in cells]
-    found = [(members, strings) for members, strings in rest if not strings.is_empty]
-    found += ((members, Strings.words(own)) for members, own in groups.items())
-    return sorted(found, key=lambda cell: sorted(cell[0]))
+            if len(cells) > limit:
+                raise _too_many(limit)
+    return cells
 
 
 def labelled(words: Sequence[str], regions: Sequence[Strings]) -> Edges:

@@ -81,7 +81,7 @@ class Strings:
             RegexSyntaxError: It is no pattern.
             RegexUnsupportedError: It is not regular.
         """
-        return _of_automaton(pattern_automaton(pattern, search))
+        return Strings.of_automaton(pattern_automaton(pattern, search))
 
     @staticmethod
     def format(name: str) -> Strings | None:
@@ -93,7 +93,12 @@ class Strings:
         automaton = format_automaton(name)
         if automaton is None:
             return None
-        return _of_automaton(automaton) & Strings.lengths(0, LONGEST.get(name))
+        return Strings.of_automaton(automaton) & Strings.lengths(0, LONGEST.get(name))
+
+    @staticmethod
+    def of_automaton(automaton: Automaton) -> Strings:
+        """Return the texts that an automaton accepts."""
+        return _absorbed((Band(0, automaton),))
 
     @staticmethod
     def lengths(low: int = 0, high: int | None = None) -> Strings:
@@ -233,6 +238,12 @@ class Strings:
         """Words that are told apart from what automata say of them."""
         return self._extra | self._missing
 
+    @property
+    def whole(self) -> Automaton | None:
+        """The automaton that alone describes the set; None where lengths or words do as well."""
+        is_whole = len(self._bands) == 1 and not self._extra and not self._missing
+        return self._bands[0].automaton if is_whole else None
+
     def without_exceptions(self) -> Strings:
         """Return the set that automata alone describe."""
         return Strings(self._bands)
@@ -263,10 +274,6 @@ class Strings:
 
 def _is_text(text: str) -> bool:
     return text.isascii() or not any("\ud800" <= c <= "\udfff" for c in text)
-
-
-def _of_automaton(automaton: Automaton) -> Strings:
-    return _absorbed((Band(0, automaton),))
 
 
 def _absorbed(

@@ -86,32 +86,36 @@ def byte_tree(runs: tuple[Run, ...]) -> ByteTree:
     """Return the tree of ``runs``, equal subtrees once; lone surrogates are left out."""
     builder = _TreeBuilder()
     root: list[Run] = []
+    bounds = [edge for first, last, _, _ in _LENGTHS for edge in (first, last + 1)]
+    pieces = _cut(runs, [*bounds, _SURROGATES[0], _SURROGATES[1] + 1])
+    at = 0
     for first, last, shift, marker in _LENGTHS:
-        part = [
-            r
-            for r in (_clipped(run, first, last) for run in _without_surrogates(runs))
-            if r[0] <= r[1]
-        ]
+        part = []
+        while at < len(pieces) and pieces[at][0] <= last:
+            if pieces[at][0] >= first:
+                part.append(pieces[at])
+            at += 1
         root.extend(
             (low | marker, high | marker, child) for low, high, child in builder.split(part, shift)
         )
     return builder.finish(root)
 
 
-def _clipped(run: Run, first: int, last: int) -> Run:
-    return max(run[0], first), min(run[1], last), run[2]
-
-
-def _without_surrogates(runs: Sequence[Run]) -> list[Run]:
-    low, high = _SURROGATES
-    kept: list[Run] = []
-    for first, last, atom in runs:
-        kept.extend(
-            part
-            for part in ((first, min(last, low - 1), atom), (max(first, high + 1), last, atom))
-            if part[0] <= part[1]
-        )
-    return kept
+def _cut(runs: Sequence[Run], bounds: Sequence[int]) -> list[Run]:
+    """Cut runs at some code points; leave out lone surrogates and what is beyond Unicode."""
+    cuts, at, kept = sorted(set(bounds)), 0, []
+    for low, high, atom in runs:
+        while cuts[at] <= low and at + 1 < len(cuts):
+            at += 1
+        while low < cuts[at] <= high:
+            kept.append((low, cuts[at] - 1, atom))
+            low = cuts[at]
+            if at + 1 == len(cuts):
+                break
+            at += 1
+        kept.append((low, high, atom))
+    first, last = _SURROGATES
+    return [run for run in kept if not first <= run[0] <= last]
 
 
 class _TreeBuilder:

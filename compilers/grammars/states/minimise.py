@@ -10,6 +10,8 @@ from cdec.compilers.grammars.states.minimise_kernels import (
     predecessors,
     reach,
     refine,
+    renumbered,
+    without_states,
 )
 
 
@@ -46,18 +48,16 @@ def merged_states(
     """
     sources, offsets = predecessors(delta)
     kept = reach(sources, offsets, labels)
-    delta = np.where((delta >= 0) & kept[delta], delta, -1).astype(np.int32, copy=False)
+    delta = without_states(delta, kept)
     values, inverse = np.unique(labels, return_inverse=True)
     blocks = inverse.astype(np.int32, copy=False)
     refine(delta, sources, offsets, blocks, len(values), -1)
     first = np.full(int(blocks.max()) + 1, -1, np.int32)
     first[blocks[::-1]] = np.arange(len(blocks) - 1, -1, -1, dtype=np.int32)
-    chosen = delta[first]
-    merged = np.where(chosen >= 0, blocks[chosen], -1).astype(np.int32, copy=False)
+    merged = renumbered(delta, first, blocks)
     order, numbers = number_states(merged, blocks[starts])
     old = first[order]
-    rows = merged[order]
-    return np.where(rows >= 0, numbers[rows], -1).astype(np.int32), old, numbers[blocks]
+    return renumbered(merged, order, numbers), old, numbers[blocks]
 
 
 def merge_classes(

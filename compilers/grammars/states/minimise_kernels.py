@@ -250,3 +250,25 @@ def number_states(delta: Any, starts: Any) -> Any:
                 numbers[target], order[count] = count, target
                 count += 1
     return order[:count], numbers
+
+
+@kernel
+def without_states(delta: Any, kept: Any) -> Any:
+    """Return ``delta`` int32[n, K] with -1 for states that are not in ``kept`` bool[n]."""
+    found = np.empty(delta.shape, np.int32)
+    for state in range(len(delta)):
+        for k in range(delta.shape[1]):
+            target = delta[state, k]
+            found[state, k] = target if target >= 0 and kept[target] else -1
+    return found
+
+
+@kernel
+def renumbered(delta: Any, chosen: Any, numbers: Any) -> Any:
+    """Return the rows ``chosen`` of ``delta`` with ``numbers[t]`` for every target t."""
+    found = np.empty((len(chosen), delta.shape[1]), np.int32)
+    for row in range(len(chosen)):
+        for k in range(delta.shape[1]):
+            target = delta[chosen[row], k]
+            found[row, k] = numbers[target] if target >= 0 else -1
+    return found

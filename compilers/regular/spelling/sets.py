@@ -73,7 +73,7 @@ def _combined(left: Pattern, right: Pattern, table: tuple[bool, ...]) -> Pattern
         raise LimitError(
             f"multiples of {left.grid} and {right.grid} repeat together only after {period} steps, "
             f"more than {MAX_PERIOD}",
-            hint="use simpler factors of `multipleOf`, or fewer of them together",
+            hint="use simpler factors of multipleOf, or fewer of them together",
             limit="max_states",
         )
     residues = frozenset(

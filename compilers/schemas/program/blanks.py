@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import lru_cache
+
 import numpy as np
 
 from cdec.compilers.regular.edges import Edges
@@ -15,6 +17,7 @@ def no_blanks() -> Edges:
     return _edges([[]])
 
 
+@lru_cache(maxsize=16)
 def bounded_blanks(most: int) -> Edges:
     """Return the automaton of runs with ``most`` blanks on a line, as many line breaks, and four
     times as many blanks behind a break.
