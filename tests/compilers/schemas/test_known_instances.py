@@ -29,7 +29,7 @@ def some(cases: Iterator[Case], every: int) -> list[Case]:
 @pytest.mark.parametrize(("of", "right"), [("official", 0.85), ("benchmark", 0.95)])
 def test_what_compiles_is_right(of: str, right: float) -> None:
     vocabulary = byte_vocabulary()
-    cases = some(official(), 4) if of == "official" else some(benchmark(), 8)
+    cases = some(official(), 7) if of == "official" else some(benchmark(), 12)
     outcomes = {case.name: outcome_of(case, vocabulary) for case in cases}
     wrong = {name: found for name, found in outcomes.items() if found.status == "wrong"}
     assert not wrong
@@ -47,7 +47,7 @@ def test_what_is_recorded_explains_every_invalid_instance_that_is_taken() -> Non
 
 def test_what_masks_let_through_is_valid() -> None:
     counts = {"valid": 0, "invalid": 0, "undecided": 0, "unfinished": 0}
-    for case in some(benchmark(), 20):
+    for case in some(benchmark(), 45):
         try:
             for status, text in walked(case, heavy_or(1, 10)):
                 counts[status] += 1
@@ -59,7 +59,7 @@ def test_what_masks_let_through_is_valid() -> None:
 
 def test_instances_that_others_make_up_are_taken() -> None:
     seen = 0
-    for case in some(benchmark(), 60):
+    for case in some(benchmark(), 90):
         if "$ref" in case.source or len(case.source) > 2000:
             # What hypothesis-jsonschema takes long to read.
             continue
