@@ -98,3 +98,16 @@ def test_records_bring_regexes_of_their_own(cdec: Runner) -> None:
         assert len(record["text"]) == 3 and set(record["text"]) <= {"a", "b"}
     assert four["text"] in ("yes", "no")
     assert all(record["valid"] is True for record in (one, three, four))
+
+
+@pytest.mark.usefixtures("loaded")
+@pytest.mark.parametrize("method", ["exact", "topn", "greedy"])
+def test_artifacts_of_regexes_are_combined_and_drawn_from(cdec: Runner, method: str) -> None:
+    assert cdec("compile-regex", "[ab]{2,3}|no", "-o", "x.arrow").status == 0
+    assert cdec("compile-regex", "(?s).{2}", "-o", "two.arrow").status == 0
+    Path("denied.txt").write_text("no\n")
+    words = ("--and", "two.arrow", "--deny", "denied.txt", "--method", method, "--seed", "1")
+    result = cdec("sample", "-a", "x.arrow", "--prompt", "a", *words)
+    assert result.status == 0, result.stderr
+    assert {record["text"] for record in result.records} <= {"aa", "ab", "ba", "bb"}
+    assert all(record["valid"] is True for record in result.records)

@@ -19,7 +19,15 @@ from cdec.compilers import (
     regex_constraint,
 )
 from cdec.core.artifacts.kinds import open_artifact
-from cdec.core.errors import EncodingError, LimitError, UntokenizableError, UsageError
+from cdec.core.combine.conjunction.constraint import conjoin
+from cdec.core.combine.denial import deny
+from cdec.core.errors import (
+    EmptySetError,
+    EncodingError,
+    LimitError,
+    UntokenizableError,
+    UsageError,
+)
 from cdec.core.grammars.errors import (
     EmptyLanguageError,
     RegexSyntaxError,
@@ -103,6 +111,23 @@ def test_other_patterns_narrow_a_pattern(conjoined: list[str], denied: list[str]
         assert wanted == []
         return
     assert _members(constraint, TEXTS) == wanted
+
+
+@settings(max_examples=heavy_or(8, 300), deadline=None)
+@given(REGEXES, REGEXES)
+def test_constraints_of_regexes_combine_like_any(one: str, other: str) -> None:
+    vocabulary = Vocabulary([*TOKENS, b""], [len(TOKENS)], name="toy")
+    wanted = [text for text in TEXTS if re.fullmatch(one, text) and re.fullmatch(other, text)]
+    try:
+        sides = [regex_constraint(pattern, vocabulary) for pattern in (one, other)]
+        both: Any = conjoin(*sides)
+    except (EmptyLanguageError, EmptySetError):
+        assert wanted == []
+        return
+    assert _members(both, TEXTS) == wanted
+    if len(wanted) > 1:
+        left = deny(both, [wanted[0].encode()])
+        assert _members(left, TEXTS) == wanted[1:]
 
 
 def test_a_compiled_pattern_keeps_its_flags(vocabulary: Vocabulary) -> None:
