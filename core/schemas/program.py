@@ -101,7 +101,8 @@ class SchemaArrays(NamedTuple):
     object_counter_min: NDArray[np.int64]
     object_counter_max: NDArray[np.int64]  # -1 unbounded
     blank_start: NDArray[np.int32]  # [1] state of the runs of whitespace that may stand anywhere
-    indent: NDArray[np.int32]  # [1] 0, or columns of a level where the layout is json.dumps's
+    indent: NDArray[np.int32]  # [1] 0, or columns of a level where the layout is json.dumps's and
+    # no other blanks may stand, whatever ``blank_start`` says
     place_offsets: NDArray[np.int64]  # [V + 1]
     place_bytes: NDArray[np.uint8]  # JSON pointers into the schema, joined by line feeds
     key_offsets: NDArray[np.int64]  # [N + 1]

@@ -89,7 +89,7 @@ def may_end(e: int, state: int) -> bool:
     frame, mark = int32s(e, f.STATE_FRAME)[state], int32s(e, f.STATE_MARK)[state]
     stage, items = phase(e, frame), int64s(e, f.FRAME_ITEMS)
     if stage == f.ROOT_DONE:
-        return int32s(e, f.STATE_LABEL)[mark] >= 0
+        return int32s(e, f.INDENT)[0] > 0 or int32s(e, f.STATE_LABEL)[mark] >= 0
     if stage != f.RAW or phase(e, parent(e, frame)) != f.ROOT_VALUE:
         return False
     for at in range(first_item(e, frame), frame_end(e, frame), 2):

@@ -37,7 +37,7 @@ from cdec.core.schemas.engine.lists import (
     push,
     state_of,
 )
-from cdec.core.schemas.engine.masks import state_mask, write_mask
+from cdec.core.schemas.engine.masks.masks import state_mask, write_mask
 from cdec.core.schemas.engine.stepping import step, step_token
 
 

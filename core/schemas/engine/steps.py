@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from cdec.core.grammars.engine.pointers import (
-    Pointer,
     call3,
     get,
     has_room,
@@ -16,11 +15,10 @@ from cdec.core.grammars.engine.pointers import (
 from cdec.core.kernels import by_address, inner
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.arrays import (
-    array_after,
     array_start,
-    element_choices,
 )
 from cdec.core.schemas.engine.ends import closed
+from cdec.core.schemas.engine.layout import blank_may_come, is_laid_out
 from cdec.core.schemas.engine.lists import (
     begin_frame,
     end_frame,
@@ -31,17 +29,12 @@ from cdec.core.schemas.engine.lists import (
     phase,
     push,
     state_of,
-    text_of,
 )
+from cdec.core.schemas.engine.members import begin_text, elements_of, key_end, keys_of
 from cdec.core.schemas.engine.objects import (
-    key_may_come,
-    object_after,
-    object_length,
     object_start,
-    slot_of,
 )
 from cdec.core.schemas.engine.strings import content_byte, step_automaton
-from cdec.core.schemas.engine.texts import is_remembered
 
 __all__ = ["compute_step"]
 
@@ -56,7 +49,7 @@ def _step(e: int, frame: int, mark: int, byte: int) -> int:
     if stage == f.KEY or stage == f.STRING:
         if byte != _QUOTE or mark != 0:
             return content_byte(e, frame, mark, byte)
-        after = _key_end(e, frame) if stage == f.KEY else closed(e, frame)
+        after = key_end(e, frame) if stage == f.KEY else closed(e, frame)
         return state_of(e, after, int32s(e, f.BLANK_START)[0])
     if stage == f.RAW:
         further = _raw_byte(e, frame, byte)
@@ -65,6 +58,8 @@ def _step(e: int, frame: int, mark: int, byte: int) -> int:
         frame, mark = closed(e, frame), int32s(e, f.BLANK_START)[0]
         if frame < 0:
             return -1
+    if int32s(e, f.INDENT)[0] > 0:
+        return _laid_out(e, frame, mark, byte)
     if byte == 0x20 or (0x09 <= byte <= 0x0D and byte != 0x0B and byte != 0x0C):
         blank = step_automaton(e, mark, byte)
         return -1 if blank < 0 else state_of(e, frame, blank)
@@ -72,6 +67,15 @@ def _step(e: int, frame: int, mark: int, byte: int) -> int:
         return -1
     blank = int32s(e, f.BLANK_START)[0]
     return _structural(e, frame, byte) if mark == blank else _unblanked(e, frame, byte)
+
+
+@inner
+def _laid_out(e: int, frame: int, mark: int, byte: int) -> int:
+    """Return the state after a byte where the layout is fixed; marks count its blanks."""
+    done = mark - int32s(e, f.BLANK_START)[0]
+    if byte == 0x20 or byte == 0x0A:
+        return state_of(e, frame, mark + 1) if blank_may_come(e, frame, done, byte) else -1
+    return _structural(e, frame, byte) if is_laid_out(e, frame, done, byte) else -1
 
 
 @inner
@@ -96,7 +100,7 @@ def _structural(e: int, frame: int, byte: int) -> int:
         return _value_begin(e, frame, byte)
     if stage == f.OBJECT_OPEN or stage == f.OBJECT_COMMA:
         if byte == _QUOTE:
-            return state_of(e, _keys(e, frame, f.KEY), 0)
+            return state_of(e, keys_of(e, frame, f.KEY), 0)
         if stage == f.OBJECT_OPEN and byte == _BRACE_END:
             return state_of(e, closed(e, frame), blank)
     elif stage == f.OBJECT_COLON:
@@ -104,16 +108,16 @@ def _structural(e: int, frame: int, byte: int) -> int:
             return state_of(e, _copied(e, frame, f.OBJECT_VALUE), blank)
     elif stage == f.OBJECT_NEXT:
         if byte == _COMMA:
-            return state_of(e, _keys(e, frame, f.OBJECT_COMMA), blank)
+            return state_of(e, keys_of(e, frame, f.OBJECT_COMMA), blank)
         if byte == _BRACE_END:
             return state_of(e, closed(e, frame), blank)
     elif stage == f.ARRAY_OPEN or stage == f.ARRAY_NEXT:
         if byte == _BRACKET_END:
             return state_of(e, closed(e, frame), blank)
         if stage == f.ARRAY_NEXT and byte == _COMMA:
-            return state_of(e, _elements(e, frame), blank)
+            return state_of(e, elements_of(e, frame), blank)
         if stage == f.ARRAY_OPEN:
-            awaiting = _elements(e, frame)
+            awaiting = elements_of(e, frame)
             return -1 if awaiting < 0 else _value_begin(e, awaiting, byte)
     return -1
 
@@ -132,7 +136,7 @@ def _value_begin(e: int, frame: int, byte: int) -> int:
     begin_frame(e, stage, frame)
     items = int64s(e, f.FRAME_ITEMS)
     if stage == f.STRING and phase(e, frame) == f.ARRAY_VALUE:
-        _begin_text(e, frame, uint8s(e, f.ARRAY_DISTINCT))
+        begin_text(e, frame, uint8s(e, f.ARRAY_DISTINCT))
     for at in range(first_item(e, frame), frame_end(e, frame), 2):
         value = items[at + 1] & _MASK
         if stage == f.STRING:
@@ -180,71 +184,6 @@ def _raw_state(e: int, frame: int) -> int:
         if edges[state] < edges[state + 1]:
             return state_of(e, frame, 0)
     return state_of(e, closed(e, frame), int32s(e, f.BLANK_START)[0])
-
-
-@inner
-def _keys(e: int, frame: int, stage: int) -> int:
-    """Return the frame in which a key begins, or is awaited; -1 where none may come."""
-    items = int64s(e, f.FRAME_ITEMS)
-    begin_frame(e, stage, parent(e, frame))
-    if stage == f.KEY:
-        _begin_text(e, frame, uint8s(e, f.OBJECT_DISTINCT))
-    for at in range(first_item(e, frame), frame_end(e, frame), 2):
-        a, progress = items[at], items[at + 1] >> 32
-        start = int32s(e, f.OBJECT_KEY)[a & _MASK]
-        if start >= 0 and key_may_come(e, a & _MASK, progress, start):
-            push(e, a, progress << 32 | (start if stage == f.KEY else 0))
-    return end_frame(e)
-
-
-@inner
-def _begin_text(e: int, frame: int, distinct: Pointer) -> None:
-    """Remember what will be spelled, where an object or array of a frame asks for it."""
-    items, asked = int64s(e, f.FRAME_ITEMS), False
-    for at in range(first_item(e, frame), frame_end(e, frame), 2):
-        asked = asked or distinct[items[at] & _MASK] != 0
-    if asked:
-        push(e, f.TEXT, 0)
-
-
-@inner
-def _key_end(e: int, frame: int) -> int:
-    """Return the frame behind a finished key: what is awaited by each choice of its slots."""
-    items, spelled = int64s(e, f.FRAME_ITEMS), text_of(e, frame)
-    begin_frame(e, f.OBJECT_COLON, parent(e, frame))
-    for at in range(first_item(e, frame), frame_end(e, frame), 2):
-        a, progress = items[at], items[at + 1] >> 32
-        made = a & _MASK
-        slot = slot_of(e, made, progress, items[at + 1] & _MASK)
-        if slot < 0:
-            continue
-        own = int64s(e, f.OBJECT_SLOT_OFFSETS)[made] + slot
-        choices, text = int64s(e, f.SLOT_CHOICE_OFFSETS), -1
-        if uint8s(e, f.OBJECT_DISTINCT)[made] and not uint8s(e, f.SLOT_SINGLE)[own]:
-            text = spelled
-        if text >= 0 and is_remembered(e, progress, object_length(e, made), text):
-            continue
-        for choice in range(choices[own], choices[own + 1]):
-            after = object_after(e, made, progress, slot, choice, text)
-            if after >= 0:
-                push(e, a, after << 32 | int32s(e, f.CHOICE_VALUE)[choice])
-    return end_frame(e)
-
-
-@inner
-def _elements(e: int, frame: int) -> int:
-    """Return the frame that awaits an array's next element; -1 where none may come."""
-    items = int64s(e, f.FRAME_ITEMS)
-    begin_frame(e, f.ARRAY_VALUE, parent(e, frame))
-    for at in range(first_item(e, frame), frame_end(e, frame), 2):
-        a, progress = items[at], items[at + 1] >> 32
-        position = element_choices(e, a & _MASK, progress)
-        choices = int64s(e, f.POSITION_CHOICE_OFFSETS)
-        for choice in range(choices[position], choices[position + 1]):
-            after = array_after(e, a & _MASK, progress, choice)
-            if after >= 0:
-                push(e, a, after << 32 | int32s(e, f.CHOICE_VALUE)[choice])
-    return end_frame(e)
 
 
 @inner

@@ -53,7 +53,7 @@ def random_program(rng: random.Random, vocabulary: Vocabulary) -> SchemaArrays:
     n = rng.randint(2, 5)
     values = [_value(rng, n, last=number == n - 1) for number in range(n)]
     values = [_with_distinct(rng, value, values) for value in values]
-    return program(values, vocabulary, blanks(rng.choice([0, 1, 2, 3])))
+    return program(values, vocabulary, blanks(rng.choice([0, 1, 2, 3])), rng.choice([0, 0, 0, 2]))
 
 
 def _value(rng: random.Random, n: int, *, last: bool) -> Value:

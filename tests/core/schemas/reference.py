@@ -71,7 +71,7 @@ class Reference:
 
     def _is_whole(self, stack: Stack, blank: int) -> bool:
         if len(stack) == 1 and stack[0][0] == "done":
-            return bool(self.p.state_label[blank] >= 0)
+            return bool(self.p.indent[0] or self.p.state_label[blank] >= 0)
         raw = len(stack) == 2 and stack[1][0] == "raw"
         return raw and bool(self.p.state_label[stack[1][1]] >= 0)
 
@@ -94,12 +94,41 @@ class Reference:
             elif self.p.state_label[top[1]] >= 0:
                 yield from self._byte(self._closed(stack[:-1]), self.blank, byte)
             return
-        if byte in b" \t\n\r":
+        if self.p.indent[0]:
+            yield from self._laid_out(stack, blank - self.blank, byte)
+        elif byte in b" \t\n\r":
             after = self._step(blank, byte)
             if after is not None:
                 yield stack, after
         elif self.p.state_label[blank] >= 0:
             for new in self._structural(stack, chr(byte)):
+                yield new, self.blank
+
+    def _laid_out(self, stack: Stack, done: int, byte: int) -> Iterator[tuple[Stack, int]]:
+        """Compare with how ``json.dumps`` would go on: with this byte, or a blank before it."""
+        depth = sum(level[0] in ("object", "array") for level in stack[:-1])
+        top, char = stack[-1], chr(byte)
+        stage = top[-1] if top[0] in ("object", "array") else ""
+        line = "\n" + " " * int(self.p.indent[0]) * depth
+        inner = line + " " * int(self.p.indent[0])
+        if top[0] == "value":
+            holder = stack[-2] if len(stack) > 1 else ("",)
+            before = {"object": " ", "array": line}.get(holder[0], "")
+        else:
+            before = {"comma": inner, "open": inner, "next": line}.get(stage, "")
+        if char in " \n":
+            if before[done : done + 1] != char:
+                return
+            ways = "}]" if stage == "next" else "".join(map(chr, range(256)))
+            if stage == "open":
+                ways = ways.replace("}", "").replace("]", "")
+            if done or any(True for way in ways for _ in self._structural(stack, way)):
+                yield stack, self.blank + done + 1
+            return
+        ends = char in "}]"
+        at_once = (stage == "next" and not ends) or (stage == "open" and ends)
+        if done == (0 if at_once else len(before)):
+            for new in self._structural(stack, char):
                 yield new, self.blank
 
     def _closed(self, stack: Stack) -> Stack:

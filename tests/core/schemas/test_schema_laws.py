@@ -204,6 +204,27 @@ def test_ordered_objects_take_keys_in_their_order() -> None:
         assert not reaches(made, head), head
 
 
+@pytest.mark.parametrize("indent", [1, 2, 4])
+def test_a_fixed_layout_is_that_of_json_dumps(indent: int) -> None:
+    recursive = Value(
+        raw=integers(),
+        strings=[Text(anything())],
+        arrays=[Array([[Choice(0)]])],
+        objects=[Object({"a": [Choice(0)]}, {"": [Choice(0)]}, high=2)],
+    )
+    words = vocabulary()
+    arrays = program([recursive], words, blanks(0), indent)
+    made = _Judged(arrays, words, metadata_for(words))
+    values: list[Any] = [1, "a", [], {}, [[]], {"a": {}}, [1, [2, {"a": [3], "é": "x"}], {}]]
+    for value in values:
+        text = json.dumps(value, indent=indent, ensure_ascii=False)
+        assert accepted(made, text) and made.accepts(text.encode()), text
+        for other in (json.dumps(value), json.dumps(value, indent=indent + 1), text + "\n"):
+            assert accepted(made, other) == (other == text), other
+    assert not reaches(made, '{\n "a": 1, ') and not reaches(made, "[\n" + " " * indent + "]")
+    assert_session_laws(made, members(made, []), np.random.default_rng(3), max_states=60)
+
+
 def test_an_artifact_opens_as_the_same_constraint(tmp_path: Path) -> None:
     made = record()
     metadata = metadata_for(made.vocabulary) | {"cdec.options": json.dumps({"formats": "enforce"})}

@@ -21,14 +21,14 @@ from cdec.core.grammars.engine.pointers import (
 )
 from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
-from cdec.core.schemas.engine.contents import free_content, ready_row, state_like
 from cdec.core.schemas.engine.lists import lacks, phase, state_of
-from cdec.core.schemas.engine.repetitions import (
+from cdec.core.schemas.engine.masks.contents import free_content, ready_row, state_like
+from cdec.core.schemas.engine.masks.repetitions import (
     forgetful_state,
     has_repetitions,
     without_repetitions,
 )
-from cdec.core.schemas.engine.walks import push_blanks, run_ends_of, walk
+from cdec.core.schemas.engine.masks.walks import push_blanks, run_ends_of, walk
 
 __all__ = ["state_mask", "write_mask"]
 
@@ -81,7 +81,7 @@ def _new_mask(e: int, state: int) -> int:
     if content >= 0:
         base = ready_row(e, content >> 1)
         walk(e, f.ENDINGS if content & 1 else f.CROSSING, state, -1)
-    elif phase(e, frame) >= f.KEY:
+    elif phase(e, frame) >= f.KEY or int32s(e, f.INDENT)[0] > 0:
         walk(e, f.WHOLE, state, -1)
     else:
         run_ends = run_ends_of(e, int32s(e, f.STATE_MARK)[state])

@@ -14,7 +14,7 @@ from cdec.core.grammars.engine.pointers import (
 from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.lists import lacks
-from cdec.core.schemas.engine.possible import may_come
+from cdec.core.schemas.engine.masks.possible import may_come
 from cdec.core.schemas.engine.stepping import step
 from cdec.core.schemas.engine.strings import step_automaton
 
