@@ -53,6 +53,8 @@ HANDLERS = {
 }
 """Keywords that decide which values are valid, in the order in which they are met: ``oneOf`` learns
 from those before it which of its branches are disjoint."""
+_SHOWN = 8
+"""Unknown keywords that a warning lists."""
 _INDENT = 2
 """Blanks of a level where white space is pretty."""
 
@@ -211,9 +213,10 @@ def _note(
     report.notices += expansion.notices.values()
     unknown = sorted({keyword for _, keyword in document.annotations})
     if unknown:
-        shown = ", ".join(unknown[:8]) + (
-            f" and {len(unknown) - 8} more" if len(unknown) > 8 else ""
-        )
+        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+        shown = ", ".join(unknown[:_SHOWN]) + more
+        if "nullable" in unknown:
+            shown += "; what nullable means to OpenAPI is said by a null among the types"
         report.notices.append(
             Notice(
                 "W_SCHEMA_ANNOTATION",
