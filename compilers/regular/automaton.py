@@ -224,32 +224,39 @@ def labelled_union(automata: Sequence[Automaton]) -> Labelled:
     return _sides(nothing()) if found is None else found
 
 
-def cells_of(
-    automata: Sequence[Automaton], limit: int
-) -> list[tuple[frozenset[int], Automaton]] | None:
-    """Split all texts by which automata accept them; None where there are more than ``limit``.
+@lru_cache(maxsize=64)
+def cells_of(automata: tuple[Automaton, ...]) -> tuple[tuple[frozenset[int], Automaton], ...]:
+    """Split all texts by which automata accept them.
 
     Returns:
-        (numbers of the automata, the texts that just these accept). Cost: one product a automaton,
+        (numbers of the automata, the texts that just these accept). Cost: one product an automaton,
         and one minimisation a cell.
+
+    Raises:
+        LimitError: More than MAX_STATES states.
     """
-    joined, held = _sides(everything()), [frozenset[int]()]
-    for i, automaton in enumerate(automata):
-        count = len(held)
-        byte_class, rows, own = _sides(automaton)
-        sides = byte_class, rows, own * np.int32(count)
-        byte_class, rows, labels = followed(joined, sides, (False, True, True, True))
-        used, numbers = np.unique(labels, return_inverse=True)
-        # Label 0 stands within characters, so it is always there.
-        held = [held[(k - 1) % count] | ({i} if k > count else set()) for k in used[1:].tolist()]
-        joined = smallest_labelled((byte_class, rows, numbers.ravel().astype(np.int32)))
-        if len(held) > limit:
-            return None
-    byte_class, rows, labels = joined
-    return [
+    (byte_class, rows, labels), held = _joined(automata)
+    return tuple(
         (members, smallest(byte_class, rows, (labels == k).astype(np.int32)))
         for k, members in enumerate(held, 1)
-    ]
+    )
+
+
+@lru_cache(maxsize=64)
+def _joined(automata: tuple[Automaton, ...]) -> tuple[Labelled, tuple[frozenset[int], ...]]:
+    """Follow all automata at once; label k + 1 for the texts of the k-th cell, and the cells."""
+    if not automata:
+        return _sides(everything()), (frozenset(),)
+    joined, held = _joined(automata[:-1])
+    count = len(held)
+    byte_class, rows, own = _sides(automata[-1])
+    sides = byte_class, rows, own * np.int32(count)
+    byte_class, rows, labels = followed(joined, sides, (False, True, True, True))
+    used, numbers = np.unique(labels, return_inverse=True)
+    none, last = frozenset[int](), frozenset((len(automata) - 1,))
+    # Label 0 stands within characters, so it is always there.
+    cells = tuple(held[(k - 1) % count] | (last if k > count else none) for k in used[1:].tolist())
+    return smallest_labelled((byte_class, rows, numbers.ravel().astype(np.int32))), cells
 
 
 def too_large() -> LimitError:

@@ -38,9 +38,12 @@ _AND, _OR, _WITHOUT = (
 class Numbers:
     """An immutable set of numbers, exact; whether one is spelled as an integer may matter.
 
-    Which texts stand for a number: decimal ones with any number of digits; and with an exponent
-    all of JSON's where every such number is in, else those with one digit before the point, not 0,
-    as Python and JavaScript write them. Of a set and its complement never both take a text.
+    Which texts stand for a number: decimal ones; and with an exponent all of JSON's where every
+    such number is in, else those with one digit before the point, not 0, as Python and JavaScript
+    write them. Of a set and its complement never both take a text. So that texts end, a number has
+    at most 64 digits before the point and 25 behind it, or one more than a bound of the set has,
+    and 5 in an exponent; where multiples repeat only after more than 64 numbers, digits are not
+    counted.
 
     Raises:
         LimitError: Multiples are too many to be told apart.

@@ -65,10 +65,19 @@ def _combined(left: Pattern, right: Pattern, table: tuple[bool, ...]) -> Pattern
     """Combine two patterns; ``table`` for (in the left one) * 2 + (in the right one)."""
     if not left.grid and not right.grid:
         return EVERY if table[2 * left.off + right.off] else NEITHER
-    grids = [p.grid for p in (left, right) if p.grid]
     spans = [p.grid * p.period for p in (left, right) if p.grid]
-    grid, span = _gcd(grids), _lcm(spans)
-    period = int(span / grid)
+    # Where all that is in lies on the grid of one side, no finer one is needed.
+    on_left = left.grid > 0 and not left.off and not table[1] and not table[0]
+    on_right = right.grid > 0 and not right.off and not table[2] and not table[0]
+    grid: Exact
+    if on_left and on_right:
+        grid = _lcm([left.grid, right.grid])
+    elif on_left or on_right:
+        grid = left.grid if on_left else right.grid
+    else:
+        grid = _gcd([p.grid for p in (left, right) if p.grid])
+    span = _lcm([*spans, grid])
+    period = int(span // grid)
     if period > MAX_PERIOD:
         raise LimitError(
             f"multiples of {left.grid} and {right.grid} repeat together only after {period} steps, "

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
 from cdec.compilers.regular.automaton import MAX_STATES, Automaton, smallest, too_large
+from cdec.compilers.regular.patterns import pattern_automaton
 from cdec.compilers.regular.spelling.sets import (
     ALL_NUMBERS,
     INTEGERS,
@@ -37,6 +38,11 @@ from cdec.compilers.regular.spelling.tables import (
 from cdec.compilers.regular.words import words_automaton
 
 _SYMBOLS = "\0+-.0123456789E"
+_WHOLE, _FRACTION, _EXPONENT = 64, 25, 5
+"""Digits that numbers may have before and behind the point, where no bound of a set has as many,
+and in an exponent."""
+_COUNTED = 64
+"""Digits are counted where multiples repeat after so few numbers: each takes as many states."""
 _SEVERAL, _MOST = 8, 100_000
 """Integers that are listed instead of compared."""
 
@@ -53,8 +59,27 @@ def numbers_automaton(whole: NumberSet, others: NumberSet) -> Automaton:
         LimitError: It has too many states.
     """
     listed = _listed(whole, others)
-    if listed is not None:
-        return listed
+    found, sizes = (listed, None) if listed is not None else _compared(whole, others)
+    if sizes is None:
+        return found & _bounded(_WHOLE, _FRACTION)
+    if sizes.modulus > _COUNTED:
+        return found
+    most = max(_WHOLE, sizes.longest + 1), max(_FRACTION, sizes.deepest + 1)
+    return found & _bounded(*most)
+
+
+@lru_cache(maxsize=64)
+def _bounded(whole: int, fraction: int) -> Automaton:
+    """Return the texts of numbers with so many digits before and behind the point at most."""
+    digits = "[0-9]{1,%d}"
+    return pattern_automaton(
+        f"-?{digits % whole}(?:\\.{digits % fraction})?(?:[eE][+-]?{digits % _EXPONENT})?",
+        search=False,
+    )
+
+
+def _compared(whole: NumberSet, others: NumberSet) -> tuple[Automaton, Sizes]:
+    """Return the automaton of texts with any number of digits, and how far they are counted."""
     # What is no integer is not spelled as one.
     whole = whole.combined(INTEGERS, (True, False, True, True))
     cuts = sorted({*whole.cuts, *others.cuts})
@@ -81,7 +106,7 @@ def numbers_automaton(whole: NumberSet, others: NumberSet) -> Automaton:
         if len(store) > MAX_STATES:
             raise too_large()
     n = len(store)
-    return smallest(_BYTE_CLASS, delta[:n], labels[:n, 0])
+    return smallest(_BYTE_CLASS, delta[:n], labels[:n, 0]), sizes
 
 
 def _listed(whole: NumberSet, others: NumberSet) -> Automaton | None:
