@@ -69,6 +69,7 @@ def test_json_says_all_and_stats_what_keywords_cost(cdec: Runner) -> None:
         ((), [True, True, True, True]),
         (("--property-order", "declared"), [True, True, False, True]),
         (("--whitespace", "compact"), [True, False, True, False]),
+        (("--whitespace", "pretty"), [False, False, False, True]),
         (("--max-whitespace", "0"), [True, False, True, False]),
     ],
     ids=lambda words: " ".join(map(str, words)),
