@@ -187,5 +187,5 @@ def test_the_bound_is_an_option_with_bounds() -> None:
 def test_a_report_keeps_the_bound(tmp_path: Path) -> None:
     text = LIST + IGNORED["run"]
     report = compile_grammar(text, byte_vocabulary(), tmp_path / "x.arrow", max_whitespace=3)
-    again = GrammarReport.from_json(report.to_json(), report.counts)
+    again = GrammarReport.from_message(json.loads(json.dumps(report.to_message())))
     assert (again.blanks, again.max_whitespace) == (report.blanks, 3) == ("\n ", 3)
