@@ -14,11 +14,10 @@ from cdec.compilers.grammars.automata.anchors import END_OF_TEXT, START_OF_TEXT
 from cdec.compilers.grammars.automata.looking import Looking, without_weaker
 from cdec.compilers.grammars.automata.refusals import too_many_states
 from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program, parse_program
-from cdec.compilers.grammars.automata.thread_kernels import FULL, Threads, step_threads
+from cdec.compilers.grammars.automata.threads import Followers, subsets
 from cdec.compilers.grammars.automata.utf8 import Atoms, byte_tree, expand, partition
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.compilers.grammars.regex.ecma import python_pattern
-from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
 from cdec.compilers.regular.automaton import MAX_STATES, Automaton, smallest
 
 _FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
@@ -102,41 +101,34 @@ def _determinised(
         kinds: Of nodes that look around.
         ends: Node of a thread that has matched if the text ends here.
     """
-    follow_of, offsets, nodes = _follow_lists(program, kinds, ends)
-    store = RowStore()
-    store.add(np.sort(nodes[offsets[0] : offsets[1]]))
-    delta = np.full((64, atoms.number), -1, np.int32)
-    reads, progress = np.array(program.reads, np.int32), np.zeros(3, np.int64)
-    threads = Threads(reads, follow_of, offsets, nodes, atoms.offsets, atoms.members)
-    stamps, row = np.zeros(len(reads), np.int64), np.empty(len(reads) + 1, np.int32)
-    status = FULL
-    while status == FULL:
-        store.reserve(atoms.number + 1, int(progress[2]))
-        delta = grown_rows(delta, len(store) + atoms.number + 1)
-        status = step_threads(threads, False, store.rows, delta, stamps, row, progress)
-        if store.exceeds(MAX_STATES):
-            raise too_many_states(terminal, _LIMITS)
+    followers = _followers(program, kinds, ends)
+    store, delta = subsets(
+        program,
+        atoms,
+        followers,
+        np.sort(followers.first),
+        prioritised=False,
+        terminal=terminal,
+        limits=_LIMITS,
+    )
     row_offsets, values = store.content()
     found = np.concatenate([[0], np.cumsum((values == MATCH) | (values == ends))])
     accepting = np.diff(found[row_offsets]) > 0
     return delta[: len(accepting)], accepting
 
 
-def _follow_lists(
-    program: Program, kinds: dict[int, int], ends: int
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """Return which list of threads follows each node, offsets and the lists; 0: the start's."""
+def _followers(program: Program, kinds: dict[int, int], ends: int) -> Followers:
     lists = [_closure(program, program.start, kinds, ends, at_start=True)]
     number_of: dict[int, int] = {}
-    follow_of = np.full(len(program.reads), -1, np.int32)
+    list_of = np.full(len(program.reads), -1, np.int32)
     for node, (reads, goes) in enumerate(zip(program.reads, program.goes, strict=True)):
         if reads >= 0 and node != ends:
             if goes[0] not in number_of:
                 number_of[goes[0]] = len(lists)
                 lists.append(_closure(program, goes[0], kinds, ends, at_start=False))
-            follow_of[node] = number_of[goes[0]]
+            list_of[node] = number_of[goes[0]]
     offsets = np.cumsum([0, *map(len, lists)]).astype(np.int64)
-    return follow_of, offsets, np.array([node for own in lists for node in own], np.int32)
+    return Followers(list_of, offsets, np.array([node for own in lists for node in own], np.int32))
 
 
 def _closure(

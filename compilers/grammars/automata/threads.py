@@ -35,6 +35,23 @@ class CharacterAutomaton(NamedTuple):
     copies: Copies | None = None
 
 
+class Followers(NamedTuple):
+    """The threads that go on behind each node that reads.
+
+    list_of: int32[nodes], number of the list, -1 where nothing is read. offsets: int64[lists + 1].
+    nodes: int32, the lists one behind the other; the first is that of the start.
+    """
+
+    list_of: NDArray[np.int32]
+    offsets: NDArray[np.int64]
+    nodes: NDArray[np.int32]
+
+    @property
+    def first(self) -> NDArray[np.int32]:
+        """Threads of the start."""
+        return self.nodes[: self.offsets[1]]
+
+
 def determinise(
     program: Program,
     atoms: Atoms,
@@ -56,20 +73,11 @@ def determinise(
         UncountableError: Copies that were left out cannot be put in afterwards.
         LimitError: More than max_states states.
     """
-    follow_of, offsets, nodes = _follow_lists(program, terminal, limits)
-    store = RowStore()
-    store.add(_state_row(nodes[offsets[0] : offsets[1]], prioritised))
-    delta = np.full((64, atoms.number), -1, np.int32)
-    reads, progress = np.array(program.reads, np.int32), np.zeros(3, np.int64)
-    threads = Threads(reads, follow_of, offsets, nodes, atoms.offsets, atoms.members)
-    stamps, row = np.zeros(len(reads), np.int64), np.empty(len(reads) + 1, np.int32)
-    status = FULL
-    while status == FULL:
-        store.reserve(atoms.number + 1, int(progress[2]))
-        delta = grown_rows(delta, len(store) + atoms.number + 1)
-        status = step_threads(threads, prioritised, store.rows, delta, stamps, row, progress)
-        if store.exceeds(limits.max_states):
-            raise too_many_states(terminal, limits)
+    followers = _followers(program, terminal, limits)
+    first = _state_row(followers.first, prioritised)
+    store, delta = subsets(
+        program, atoms, followers, first, prioritised=prioritised, terminal=terminal, limits=limits
+    )
     row_offsets, values = store.content()
     matches_before = np.concatenate([[0], np.cumsum(values == MATCH)])
     accepting = np.diff(matches_before[row_offsets]) > 0
@@ -79,6 +87,46 @@ def determinise(
     return CharacterAutomaton(delta[: len(accepting)], accepting, copies)
 
 
+def subsets(
+    program: Program,
+    atoms: Atoms,
+    followers: Followers,
+    first: NDArray[np.int32],
+    *,
+    prioritised: bool,
+    terminal: Terminal,
+    limits: GrammarLimits,
+) -> tuple[RowStore, NDArray[np.int32]]:
+    """Do the subset construction: every list of threads that characters lead to.
+
+    Args:
+        atoms: Of the program's charsets.
+        first: int32 threads of the start.
+        prioritised: Keep the order of threads and cut behind the first match.
+        terminal, limits: For the error.
+
+    Returns:
+        The lists, one a state, and int32[n or more, A] the state after each, -1 dead.
+
+    Raises:
+        LimitError: More than max_states states.
+    """
+    store = RowStore()
+    store.add(first)
+    delta = np.full((64, atoms.number), -1, np.int32)
+    reads, progress = np.array(program.reads, np.int32), np.zeros(3, np.int64)
+    threads = Threads(reads, *followers, atoms.offsets, atoms.members)
+    stamps, row = np.zeros(len(reads), np.int64), np.empty(len(reads) + 1, np.int32)
+    status = FULL
+    while status == FULL:
+        store.reserve(atoms.number + 1, int(progress[2]))
+        delta = grown_rows(delta, len(store) + atoms.number + 1)
+        status = step_threads(threads, prioritised, store.rows, delta, stamps, row, progress)
+        if store.exceeds(limits.max_states):
+            raise too_many_states(terminal, limits)
+    return store, delta
+
+
 def _state_row(nodes: NDArray[np.int32], prioritised: bool) -> NDArray[np.int32]:
     if not prioritised:
         return np.sort(nodes)
@@ -86,13 +134,7 @@ def _state_row(nodes: NDArray[np.int32], prioritised: bool) -> NDArray[np.int32]
     return nodes[: match[0] + 1] if len(match) else nodes
 
 
-def _follow_lists(
-    program: Program, terminal: Terminal, limits: GrammarLimits
-) -> tuple[NDArray[np.int32], NDArray[np.int64], NDArray[np.int32]]:
-    """Return which list of threads follows each node that reads, and the lists; 0: the start's.
-
-    As (list int32[nodes], offsets int64[lists + 1], threads int32).
-    """
+def _followers(program: Program, terminal: Terminal, limits: GrammarLimits) -> Followers:
     number_of: dict[int, int] = {program.start: 0}
     for reads, goes in zip(program.reads, program.goes, strict=True):
         if reads >= 0 and goes[0] not in number_of:
@@ -104,14 +146,14 @@ def _follow_lists(
         offsets[number + 1] = len(nodes)
         if len(nodes) > _FOLLOW_LIMIT * limits.max_states:
             raise too_many_states(terminal, limits)
-    follow_of = np.array(
+    list_of = np.array(
         [
             number_of[goes[0]] if reads >= 0 else -1
             for reads, goes in zip(program.reads, program.goes, strict=True)
         ],
         np.int32,
     )
-    return follow_of, offsets, np.array(nodes, np.int32)
+    return Followers(list_of, offsets, np.array(nodes, np.int32))
 
 
 def _closure(program: Program, start: int) -> list[int]:
