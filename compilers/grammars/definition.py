@@ -33,6 +33,7 @@ class Terminal:
         is_whole: It is all of a text: anchors hold at its ends, and its texts are those of
             ``re.fullmatch``, whatever order ``re`` tries them in.
         conjoined, denied: Patterns each of which, and none of which, such a text matches as well.
+        noun: What messages call it.
     """
 
     name: str
@@ -47,6 +48,7 @@ class Terminal:
     is_whole: bool = False
     conjoined: tuple[str, ...] = ()
     denied: tuple[str, ...] = ()
+    noun: str = "terminal"
 
     @property
     def literals(self) -> tuple[str, ...]:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -12,6 +13,8 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.anchors import END_OF_TEXT, START_OF_TEXT
 from cdec.compilers.grammars.automata.looking import Looking, without_weaker
+from cdec.compilers.grammars.automata.naming import shortened
+from cdec.compilers.grammars.automata.pattern_checks import parse_pattern
 from cdec.compilers.grammars.automata.refusals import too_many_states
 from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program, parse_program
 from cdec.compilers.grammars.automata.threads import Followers, subsets
@@ -67,13 +70,19 @@ def pattern_automaton(pattern: str, search: bool = True, *, python: bool = False
 
 
 def _whole(text: str, search: bool) -> Terminal:
-    """Write the pattern so that it matches whole texts, flags for all of it in front."""
+    """Write the pattern so that it matches whole texts, flags for all of it in front.
+
+    Raises:
+        RegexSyntaxError: It is no pattern, as it stands: brackets of one do not close ours.
+    """
+    alone = Terminal(repr(shortened(text)), text, text, is_string=False, noun="pattern")
+    parse_pattern(alone, _LIMITS)
     flags = _FLAGS.match(text)
     body = text[flags.end() :] if flags else text
     verbose = "\n" if flags and "x" in flags[1] else ""
     free = r"(?s:.*)" if search else ""
     whole = f"{flags[0] if flags else ''}{free}(?:{body}{verbose}){free}"
-    return Terminal(f"pattern {text!r}", whole, whole, False)
+    return replace(alone, pattern=whole, value=whole)
 
 
 def _kind(program: Program, node: int) -> int:

@@ -11,20 +11,21 @@ _SHOWN = 60
 def where(terminal: Terminal) -> str:
     """Name ``terminal`` and its line for a message."""
     if terminal.is_whole:
-        return f"the regular expression {_shortened(terminal.value)!r}"
+        return f"the regular expression {shortened(terminal.value)!r}"
     line = f" (line {terminal.line})" if terminal.line else ""
-    return f"terminal {terminal.name}{line}"
+    return f"{terminal.noun} {terminal.name}{line}"
 
 
 def place(terminal: Terminal) -> dict[str, object]:
     """Return ``terminal``'s name and, where known, place as an error's details."""
     if terminal.is_whole:
-        return {"pattern": _shortened(terminal.value)}
+        return {"pattern": shortened(terminal.value)}
     details: dict[str, object] = {"name": terminal.name}
     if terminal.line:
         details |= {"line": terminal.line, "column": terminal.column}
     return details
 
 
-def _shortened(pattern: str) -> str:
+def shortened(pattern: str) -> str:
+    """Return a pattern as messages show it."""
     return pattern if len(pattern) <= _SHOWN else pattern[:_SHOWN] + "..."

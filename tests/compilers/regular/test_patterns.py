@@ -95,10 +95,18 @@ def test_what_is_not_regular_is_refused(pattern: str) -> None:
         Strings.pattern(pattern)
 
 
-@pytest.mark.parametrize("pattern", ["(", "[z-a]", "a{3,2}", "*", r"\8"])
+@pytest.mark.parametrize("pattern", ["(", "[z-a]", "a{3,2}", "*", r"\8", "a)|(b"])
 def test_what_is_no_pattern_is_refused(pattern: str) -> None:
     with pytest.raises(RegexSyntaxError):
         Strings.pattern(pattern)
+
+
+def test_a_message_says_where_a_pattern_goes_wrong() -> None:
+    with pytest.raises(
+        RegexSyntaxError, match=r"^pattern 'ab\[c' is no .* at position 2$"
+    ) as raised:
+        Strings.pattern("ab[c")
+    assert raised.value.details["position"] == 2
 
 
 @pytest.mark.parametrize("pattern", ["(a|b)*a(a|b){30}", "a{99999999}"])
