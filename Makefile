@@ -22,7 +22,14 @@ test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(ALONE:%=--ignore=%)
 	$(BIN)/python -m pytest $(ALONE)
 
-.PHONY: campaign bounds
+.PHONY: campaign bounds test-integrations
+# The tests of other libraries' ways of decoding, those among them whose packages `make test` does
+# without. What is not installed is skipped, and -rs says which; INTEGRATIONS_PYTHON is the
+# interpreter of an environment that has it and the test extra.
+INTEGRATIONS_PYTHON ?= $(BIN)/python
+test-integrations: $(STAMP)
+	OMP_NUM_THREADS=1 $(INTEGRATIONS_PYTHON) -m pytest -rs --heavy tests/integrations
+
 # The campaign of attacks that `make test` runs a share of: mutated files, kills, broken calls, fuzzed
 # records and grammars. Hours; CAMPAIGN_ARGS="--minutes 30 --output counts.json" bounds it.
 campaign: $(STAMP)
