@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
 import mmap
 import tempfile
 from dataclasses import dataclass
+from hashlib import sha256
+from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -19,6 +22,7 @@ if TYPE_CHECKING:
 
     from cdec.compilers.child.source import SourceOptions
     from cdec.core.constraint import Constraint
+    from cdec.core.files.cache import CacheFolder
     from cdec.core.tokens.vocabulary import Vocabulary
 
 _MEMO_BYTES = 32 << 20
@@ -50,6 +54,7 @@ class SourceCache:
         vocabulary: Of the model that will draw.
         kept: Holds what was compiled, within its own limits; None makes one of ``limits``.
         limits: Of the cache.
+        shared: Where artifacts are kept for other processes of this user, too.
     """
 
     def __init__(
@@ -58,11 +63,13 @@ class SourceCache:
         kept: KeptConstraints | None = None,
         *,
         limits: CacheLimits | None = None,
+        shared: CacheFolder | None = None,
     ) -> None:
         limits = limits or CacheLimits()
         self._notices = FirstOfEach("texts")
         self._vocabulary = vocabulary
         self._kept = kept or KeptConstraints(limits.count, limits.size)
+        self._shared = shared
         self._child: ChildCompiler | None = None
 
     def __enter__(self) -> Self:
@@ -95,6 +102,12 @@ class SourceCache:
             self._child = None
 
     def _compiled(self, text: str, options: SourceOptions[Any]) -> tuple[Constraint, int]:
+        name = _name(text, options, self._vocabulary)
+        found = None if self._shared is None else self._shared.read(name)
+        if found is not None:
+            constraint: Constraint = open_bytes(found, self._vocabulary)
+            constraint.memo_bytes = _MEMO_BYTES
+            return constraint, len(found)
         if self._child is None:
             self._child = ChildCompiler(options.source)
         # subtle: the file goes once it is mapped, so nothing is left even by a killed run.
@@ -103,7 +116,24 @@ class SourceCache:
             report = self._child.compile(text, self._vocabulary, path, options)
             for notice in report.notices:
                 self._notices.add(notice)
+            if self._shared is not None:
+                self._shared.keep(name, path.read_bytes())
             return _open(path, self._vocabulary), report.bytes
+
+
+def _name(text: str, options: SourceOptions[Any], vocabulary: Vocabulary) -> str:
+    """Return the name of a file that holds what would be compiled, and nothing else."""
+    decides = {
+        "version": version("cdec"),
+        "source": options.source,
+        "text": text,
+        "options": options.deciding(),
+        "vocabulary": vocabulary.vocabulary_hash,
+        "tokenization": vocabulary.tokenization_hash,
+        "eos": list(vocabulary.eos_token_ids),
+    }
+    body = json.dumps(decides, sort_keys=True, default=str)
+    return f"{sha256(body.encode('utf-8', 'surrogatepass')).hexdigest()}.arrow"
 
 
 def _open(path: Path, vocabulary: Vocabulary) -> Constraint:

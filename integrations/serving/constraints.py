@@ -1,0 +1,121 @@
+"""ServedConstraints: the constraints of a server, by what its requests ask."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from cdec.compilers.child.cache import SourceCache
+from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.options import GrammarOptions
+from cdec.compilers.grammars.patterns import regex_options
+from cdec.compilers.kept import KeptConstraints, Recent
+from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
+from cdec.compilers.sets.cache import SetCache
+from cdec.core.artifacts.kinds import bind_artifact, read_artifact
+from cdec.core.combine.denial import deny
+from cdec.core.files.cache import CacheFolder
+from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.serving.asked import Asked
+from cdec.integrations.serving.settings import ServingSettings
+
+if TYPE_CHECKING:
+    from cdec.compilers.child.source import SourceOptions
+    from cdec.core.constraint import Constraint
+
+_KEPT_BYTES = 1 << 30
+"""Bytes of the constraints of requests that are kept."""
+
+
+class ServedConstraints:
+    """What requests ask → constraints; those that ask for the same share one.
+
+    Every artifact is opened at once, so that a bad one stops the server before it serves. Several
+    threads may ask. What requests bring is compiled in the limited child, one after another, and
+    kept in the user's cache as well, so that of a server's processes only the first compiles it.
+
+    Args:
+        settings: The operator's.
+        vocabulary: Of the served model; None: the ``tokenizer`` of the settings, or where that is
+            none, what each artifact says of itself (requests are checked, nothing is decoded).
+
+    Raises:
+        CdecError: An artifact cannot be opened, or is another tokenizer's.
+    """
+
+    def __init__(self, settings: ServingSettings, vocabulary: Vocabulary | None = None) -> None:
+        if vocabulary is None and settings.tokenizer is not None:
+            vocabulary = Vocabulary.from_tokenizer(settings.tokenizer)
+        self.settings = settings
+        self.vocabulary = vocabulary
+        self._lock = threading.Lock()
+        self._named: dict[str, Constraint] = {
+            name: bind_artifact(read_artifact(path), vocabulary)
+            for name, path in settings.artifacts.items()
+        }
+        limits = settings.limits
+        self._recent: Recent[Constraint] = Recent(limits.max_kept)
+        kept = KeptConstraints(limits.max_kept, _KEPT_BYTES)
+        self._options = _source_options(settings)
+        self._sets: SetCache | None = None
+        self._sources: SourceCache | None = None
+        if vocabulary is not None:
+            self._sets = SetCache(vocabulary, kept, name="the request's candidates")
+            shared = CacheFolder("served", most=4 * limits.max_kept, max_bytes=_KEPT_BYTES)
+            self._sources = SourceCache(vocabulary, kept, shared=shared)
+
+    def read(self, value: object) -> Constraint:
+        """Return the constraint that a request's argument asks for.
+
+        Raises:
+            FieldError, LimitError: As ``Asked.of``; candidates that are no members.
+            EmptySetError: Everything is denied.
+            CdecError: What the request brings cannot be compiled within the limits.
+        """
+        return self.of(Asked.of(value, self.settings))
+
+    def of(self, asked: Asked) -> Constraint:
+        """Return the constraint of what was asked; raises as ``read``."""
+        with self._lock:
+            if not asked.deny:
+                return self._before_denial(asked)
+            denied = [text.encode() for text in asked.deny]
+            return self._recent.get(asked, lambda: deny(self._before_denial(asked), denied))
+
+    def all_named(self) -> Sequence[Constraint]:
+        """Return the constraints of the registered artifacts."""
+        return list(self._named.values())
+
+    def close(self) -> None:
+        """End the process that compiles; constraints stay usable."""
+        if self._sources is not None:
+            self._sources.close()
+
+    def _before_denial(self, asked: Asked) -> Constraint:
+        if asked.source is not None and self._sources is not None:
+            return self._sources.of(asked.text, self._options[asked.source])
+        texts = asked.candidates
+        if asked.artifact is not None:
+            named = self._named[asked.artifact]
+            if texts is None:
+                return named
+            return self._recent.get((asked.artifact, texts), lambda: named.candidates(texts))
+        # ``Asked.of`` lets candidates through where they are allowed, which takes a tokenizer.
+        if texts is None or self._sets is None:
+            raise KeyError(asked)
+        return self._sets.of(texts)
+
+
+def _source_options(settings: ServingSettings) -> dict[str, SourceOptions[Any]]:
+    limits = settings.limits
+    bounds: Any = {
+        "compile_seconds": limits.compile_seconds,
+        "compile_megabytes": limits.compile_megabytes,
+    }
+    grammars = GrammarLimits(**bounds)
+    return {
+        "grammar": GrammarOptions(limits=grammars, precompute=0, name="the request's grammar"),
+        "regex": regex_options(limits=grammars, precompute=0, name="the request's regex"),
+        "schema": SchemaOptions(limits=SchemaLimits(**bounds), name="the request's schema"),
+    }

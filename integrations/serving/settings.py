@@ -1,0 +1,129 @@
+"""ServingSettings: the operator's file, which names artifacts and says what requests may ask."""
+
+from __future__ import annotations
+
+import os
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass, field, fields
+from pathlib import Path
+from typing import Any
+
+from cdec.core.errors import ConfigError, InputMissingError
+from cdec.core.options import check_limits, limit
+
+VARIABLE = "CDEC_SERVING"
+"""The environment variable that names the file."""
+SOURCES = ("candidates", "grammar", "regex", "schema")
+"""What a request may bring that has to be compiled; nothing of it unless ``allow`` names it."""
+_BYTES = 1 << 24
+"""Largest settings file."""
+
+
+@dataclass(frozen=True, slots=True)
+class ServingLimits:
+    """What one request may ask, and what is kept of requests; passing one is a ``LimitError``.
+
+    Raises:
+        UsageError: One is out of bounds.
+    """
+
+    max_candidates: int = limit(10_000, "Most texts in `candidates`, and most in `deny`.")
+    max_text_bytes: int = limit(1 << 20, "Most bytes of all that a request asks.", unit="bytes")
+    compile_seconds: float = limit(
+        10.0, "CPU seconds for a text that a request brings.", unit="seconds", at_least=0.1
+    )
+    compile_megabytes: int = limit(1024, "Memory for a text that a request brings.", unit="MiB")
+    max_kept: int = limit(64, "Constraints of requests that are kept.")
+
+    def __post_init__(self) -> None:
+        check_limits(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingSettings:
+    """What a server's requests may be held to.
+
+    Attributes:
+        artifacts: Path by the name that requests give.
+        allow: Of ``SOURCES``, what requests may bring to be compiled.
+        tokenizer: Folder, file or name of the served model's; needed where anything is allowed.
+        limits: Of each request.
+    """
+
+    artifacts: Mapping[str, Path] = field(default_factory=dict)
+    allow: frozenset[str] = frozenset()
+    tokenizer: str | None = None
+    limits: ServingLimits = field(default_factory=ServingLimits)
+
+    @classmethod
+    def from_environment(cls) -> ServingSettings:
+        """Read the file that ``CDEC_SERVING`` names.
+
+        Raises:
+            ConfigError: It names none, or the file says what it may not.
+            InputMissingError: There is no such file.
+        """
+        path = os.environ.get(VARIABLE)
+        if not path:
+            raise ConfigError(
+                f"the environment variable {VARIABLE} names no settings",
+                hint=f"set {VARIABLE} to a TOML file with a table [artifacts] of NAME = PATH",
+            )
+        return cls.from_file(path)
+
+    @classmethod
+    def from_file(cls, path: str | Path) -> ServingSettings:
+        """Read a TOML file: ``allow``, ``tokenizer``, limits, and the table ``artifacts``.
+
+        Paths of artifacts are relative to the file's folder.
+
+        Raises:
+            ConfigError, InputMissingError: As ``from_environment``.
+        """
+        path = Path(path)
+        try:
+            with path.open("rb") as file:
+                values = tomllib.loads(file.read(_BYTES).decode())
+        except OSError as error:
+            raise InputMissingError(
+                f"{path}: {error.strerror or error}",
+                hint=f"write the file that {VARIABLE} names",
+                path=str(path),
+            ) from error
+        except ValueError as error:
+            raise ConfigError(f"{path} is no TOML: {error}", hint="correct the file") from error
+        return cls._of(values, path)
+
+    @classmethod
+    def _of(cls, values: dict[str, Any], path: Path) -> ServingSettings:
+        named = {declared.name for declared in fields(ServingLimits)}
+        limits = {name: values.pop(name) for name in named & values.keys()}
+        artifacts, allow = values.pop("artifacts", {}), values.pop("allow", [])
+        tokenizer = values.pop("tokenizer", None)
+        if values:
+            known = ", ".join(sorted(named | {"allow", "artifacts", "tokenizer"}))
+            raise ConfigError(f"{path}: unknown {sorted(values)}", hint=f"known are {known}")
+        is_table = isinstance(artifacts, dict)
+        if not is_table or not all(isinstance(name, str) for name in artifacts.values()):
+            raise ConfigError(
+                f"{path}: `artifacts` is no table of paths",
+                hint='write [artifacts] and lines such as cities = "cities.arrow"',
+            )
+        if not isinstance(allow, list) or not set(map(str, allow)) <= set(SOURCES):
+            raise ConfigError(
+                f"{path}: `allow` is {allow!r}", hint=f"list some of {', '.join(SOURCES)}"
+            )
+        if tokenizer is not None and not isinstance(tokenizer, str):
+            raise ConfigError(f"{path}: `tokenizer` is {tokenizer!r}", hint="put it in quotes")
+        if allow and tokenizer is None:
+            raise ConfigError(
+                f"{path}: requests may bring {', '.join(allow)}, and no `tokenizer` is named",
+                hint="name the served model's tokenizer: it is compiled for its tokens",
+            )
+        return cls(
+            artifacts={name: path.parent / file for name, file in artifacts.items()},
+            allow=frozenset(allow),
+            tokenizer=tokenizer,
+            limits=ServingLimits(**limits),
+        )

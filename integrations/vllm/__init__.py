@@ -1,0 +1,8 @@
+"""vLLM under cdec's constraints: processors of its servers, and cdec's methods over its engine.
+
+``v1`` and ``v2`` are logits processors for its two model runners: the engine's
+``logits_processors`` name ``cdec.integrations.vllm.v1:ConstraintProcessor``, no entry point does.
+``requests`` is what both ask of a request. ``engine`` makes an engine in this process whose logits
+are kept, and ``model`` is the ``LanguageModel`` over it. What is asked, allowed and masked is
+decided by ``cdec.integrations.serving``.
+"""

@@ -1,0 +1,178 @@
+"""ServedConstraints: what requests ask is answered by name, within limits, by one child."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+
+from cdec.compilers import compile_grammar, compile_set
+from cdec.core import Vocabulary
+from cdec.core.errors import (
+    CdecError,
+    EmptySetError,
+    FieldError,
+    InputMissingError,
+    LimitError,
+    TokenizerMismatchError,
+)
+from cdec.integrations.serving.constraints import ServedConstraints
+from cdec.integrations.serving.settings import ServingLimits, ServingSettings
+
+CITIES = ["Paris", "Lyon", "Rome", "Bern", "Oslo"]
+
+
+@pytest.fixture(scope="module")
+def vocabulary() -> Vocabulary:
+    return Vocabulary.from_tokenizer("embedded")
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory, vocabulary: Vocabulary) -> Path:
+    path = tmp_path_factory.mktemp("served")
+    compile_set(CITIES, vocabulary, path / "cities.arrow")
+    compile_grammar('start: "a"+', vocabulary, path / "letters.arrow")
+    return path
+
+
+def settings_of(folder: Path, **changes: Any) -> ServingSettings:
+    given: dict[str, Any] = {
+        "artifacts": {name: folder / f"{name}.arrow" for name in ("cities", "letters")},
+        "allow": frozenset({"candidates", "grammar", "regex", "schema"}),
+        "tokenizer": "embedded",
+        "limits": ServingLimits(compile_seconds=5, compile_megabytes=512),
+    }
+    return ServingSettings(**given | changes)
+
+
+@pytest.fixture(scope="module")
+def served(folder: Path) -> Iterator[ServedConstraints]:
+    made = ServedConstraints(settings_of(folder))
+    yield made
+    made.close()
+
+
+def accepts(constraint: Any, *texts: str) -> list[bool]:
+    return [bool(constraint.accepts(text.encode())) for text in texts]
+
+
+def test_requests_get_what_they_ask_and_equal_ones_share_it(served: ServedConstraints) -> None:
+    cases = [
+        ({"artifact": "cities"}, ["Oslo", "Bern", "Tokyo"], [True, True, False]),
+        ({"artifact": "cities", "deny": ["Bern"]}, ["Oslo", "Bern"], [True, False]),
+        ({"artifact": "cities", "candidates": ["Oslo", "Rome"]}, ["Oslo", "Bern"], [True, False]),
+        (
+            {"artifact": "cities", "candidates": ["Oslo", "Rome"], "deny": ["Rome"]},
+            ["Oslo", "Rome"],
+            [True, False],
+        ),
+        ({"artifact": "letters", "deny": ["aa"]}, ["a", "aa", "aaa"], [True, False, True]),
+        ({"candidates": ["x", "y"]}, ["x", "z"], [True, False]),
+        ({"regex": "[0-9]{2}"}, ["12", "1"], [True, False]),
+        ({"grammar": 'start: "b"+', "deny": ["b"]}, ["bb", "b"], [True, False]),
+        ({"schema": {"enum": [1, "a"]}}, ["1", '"a"', "2"], [True, True, False]),
+    ]
+    for value, texts, expected in cases:
+        constraint = served.read(value)
+        assert accepts(constraint, *texts) == expected, value
+        assert served.read(value) is constraint, value
+
+
+def test_what_is_no_member_or_leaves_nothing_is_refused(served: ServedConstraints) -> None:
+    with pytest.raises(FieldError):
+        served.read({"artifact": "cities", "candidates": ["Tokyo"]})
+    with pytest.raises(FieldError):
+        served.read({"artifact": "letters", "candidates": ["a"]})
+    with pytest.raises(EmptySetError):
+        served.read({"artifact": "cities", "deny": CITIES})
+
+
+@pytest.mark.parametrize(
+    ("value", "error"),
+    [
+        ({"regex": "a{1,100001}"}, LimitError),
+        ({"regex": "((((a{1,300}){1,300}){1,300}){1,300})"}, CdecError),
+        ({"regex": "(" * 5000 + "a" + ")" * 5000}, CdecError),
+        ({"regex": "a{-1}(?P<n>"}, CdecError),
+        ({"schema": {"type": "string", "minLength": -3}}, CdecError),
+        ({"schema": {"type": "array", "minItems": 10**9}}, CdecError),
+        ({"schema": {"$ref": "#"}}, CdecError),
+        ({"schema": {"$ref": "file:///etc/passwd"}}, CdecError),
+        ({"schema": {"type": "string", "pattern": "(a*)*b\\1"}}, CdecError),
+        ({"grammar": "start: start start"}, CdecError),
+        ({"grammar": '%import .secrets (x)\nstart: "a"'}, CdecError),
+        ({"grammar": "%import /etc/passwd (x)\nstart: x"}, CdecError),
+    ],
+    ids=lambda value: str(value)[:40] if isinstance(value, dict) else "",
+)
+def test_known_holes_of_servers_are_errors_within_the_limits(
+    served: ServedConstraints, value: dict[str, Any], error: type[CdecError]
+) -> None:
+    began = time.monotonic()
+    with pytest.raises(error):
+        served.read(value)
+    assert time.monotonic() - began < 60
+    assert accepts(served.read({"artifact": "cities"}), "Oslo") == [True]
+
+
+def test_a_huge_enum_is_compiled_or_refused_and_the_server_goes_on(
+    served: ServedConstraints,
+) -> None:
+    value = {"schema": {"enum": [f"value {number}" for number in range(20_000)]}}
+    try:
+        assert accepts(served.read(value), '"value 77"') == [True]
+    except CdecError as error:
+        assert error.hint
+    assert accepts(served.read({"artifact": "cities"}), "Oslo") == [True]
+
+
+def test_what_one_process_compiled_another_finds(folder: Path, vocabulary: Vocabulary) -> None:
+    value = {"regex": "[a-c]{3}x"}
+    with_child = ServedConstraints(settings_of(folder))
+    first = with_child.read(value)
+    with_child.close()
+    other = ServedConstraints(settings_of(folder), vocabulary)
+    assert other._sources is not None
+    found = other.read(value)
+    assert other._sources._child is None
+    session, again = first.session(), found.session()
+    masks = [np.zeros((1, each.words), np.int32) for each in (session, again)]
+    session.fill_mask(session.start(1), masks[0])
+    again.fill_mask(again.start(1), masks[1])
+    assert (masks[0] == masks[1]).all()
+
+
+def test_requests_of_many_threads_are_answered_alike(served: ServedConstraints) -> None:
+    found: list[Any] = []
+    value = {"artifact": "cities", "candidates": ["Oslo", "Lyon"], "deny": ["Lyon"]}
+    threads = [threading.Thread(target=lambda: found.append(served.read(value))) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 8
+    assert len(set(found)) == 1
+
+
+def test_artifacts_that_are_missing_or_of_another_tokenizer_stop_the_server(
+    folder: Path, vocabulary: Vocabulary
+) -> None:
+    missing = settings_of(folder, artifacts={"none": folder / "none.arrow"})
+    with pytest.raises(InputMissingError):
+        ServedConstraints(missing)
+    other = Vocabulary([bytes([i]) for i in range(60)], [0], [0])
+    with pytest.raises(TokenizerMismatchError):
+        ServedConstraints(settings_of(folder), other)
+
+
+def test_without_a_tokenizer_artifacts_are_checked_by_what_they_say_of_themselves(
+    folder: Path,
+) -> None:
+    served = ServedConstraints(settings_of(folder, allow=frozenset(), tokenizer=None))
+    assert accepts(served.read({"artifact": "cities", "deny": ["Oslo"]}), "Oslo") == [False]
+    assert len(served.all_named()) == 2
