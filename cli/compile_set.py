@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.compiling.made_from import MadeFrom, counts_of, hash_of, hash_of_source, object_of
 from cdec.cli.compiling.next_command import next_command
+from cdec.cli.compiling.reading import plain_name
 from cdec.cli.endings.kept import keeping
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.summaries.sets import set_rows, set_summary
@@ -94,7 +95,7 @@ def output_path(source: str, output: Path | None) -> Path:
     if output is None:
         if source == "-":
             raise unnamed_output("the entities come", "compile-set")
-        path = Path(source.removesuffix(".gz").removesuffix(".xz"))
+        path = Path(plain_name(source))
         output = path.with_suffix(".arrow") if path.name else path / ".arrow"
     return require_output(output, source)
 

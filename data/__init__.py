@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from cdec.data.prompts.read import read_prompts as read_prompts
     from cdec.data.prompts.record import BadRecord as BadRecord
     from cdec.data.prompts.record import PromptRecord as PromptRecord
+    from cdec.data.prompts.shard import Shard as Shard
     from cdec.data.prompts.templates import PromptTemplate as PromptTemplate
     from cdec.data.prompts.templates import read_template as read_template
 
@@ -40,6 +41,7 @@ __all__ = [
     "PromptRecord",
     "PromptTemplate",
     "RecordWriter",
+    "Shard",
     "SourceStats",
     "embedded_model_path",
     "entity_list",
@@ -69,6 +71,7 @@ __getattr__ = exports(
         "InputLimits": "input.source",
         "PROMPT_LIMITS": "input.source",
         "SourceStats": "input.source",
+        "Shard": "prompts.shard",
         "PromptTemplate": "prompts.templates",
         "read_template": "prompts.templates",
         "RecordWriter": "output.writer",

@@ -28,13 +28,14 @@ class IdRegistry:
         self._lines: dict[bytes, int] = {}  # key of an id -> its line
         self._repeats: dict[str, int] = {}  # hash -> the last number added to it
 
-    def explicit(self, record_id: RecordId, name: str, line: int) -> None:
+    def explicit(self, record_id: RecordId, name: str, line: int, *, unit: str = "line") -> None:
         """Note an id that a record gives itself.
 
         Args:
             record_id: The id.
             name: Name of the input, for messages.
             line: The record's 1-based line.
+            unit: What ``line`` counts: lines or rows.
 
         Raises:
             DuplicateIdError: An earlier line has it.
@@ -42,7 +43,7 @@ class IdRegistry:
         earlier = self._lines.setdefault(id_key(record_id), line)
         if earlier != line:
             raise DuplicateIdError(
-                f"{name}, line {line} has the id {record_id!r} of line {earlier}",
+                f"{name}, {unit} {line} has the id {record_id!r} of {unit} {earlier}",
                 hint="give each record an id of its own: `resume` and joins go by it",
                 line=line,
                 id=record_id,

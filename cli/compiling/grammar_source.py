@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from difflib import get_close_matches
 from pathlib import Path
 
-from cdec.cli.compiling.reading import COMPRESSED, read_whole, stem_of
+from cdec.cli.compiling.reading import plain_name, read_whole, stem_of
 from cdec.compilers.grammars.options import Dialect
 from cdec.core.errors import DataError, InputMissingError
 
@@ -48,11 +48,8 @@ def read_source(name: str, max_bytes: int) -> GrammarSource:
         DataError: JSON.
     """
     path, folder, shipped = _located(name)
-    plain = name
-    for ending in COMPRESSED:
-        plain = plain.removesuffix(ending)
     dialect: Dialect = "ebnf" if path.name.endswith(_EBNF_ENDINGS) else "auto"
-    if plain.endswith(_EBNF_ENDINGS):
+    if plain_name(name).endswith(_EBNF_ENDINGS):
         dialect = "ebnf"
     data = read_whole(name if name == "-" else path, max_bytes, "max_grammar_bytes")
     _refuse_json(name, data)

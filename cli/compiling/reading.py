@@ -6,8 +6,6 @@ from pathlib import Path
 
 from cdec.core.errors import LimitError
 
-COMPRESSED = (".gz", ".xz")
-
 
 def read_whole(source: str | Path, most: int, limit: str) -> bytes:
     """Read a source to its end.
@@ -44,8 +42,13 @@ def read_whole(source: str | Path, most: int, limit: str) -> bytes:
     return bytes(data)
 
 
+def plain_name(source: str) -> str:
+    """Return a file's name without the ending of a compression."""
+    from cdec.data.input.decompress import SUFFIXES
+
+    return next((source.removesuffix(end) for end in SUFFIXES if source.endswith(end)), source)
+
+
 def stem_of(source: str) -> str:
     """Return a file's name without its last ending; empty for stdin."""
-    for ending in COMPRESSED:
-        source = source.removesuffix(ending)
-    return "" if source == "-" else Path(source).stem
+    return "" if source == "-" else Path(plain_name(source)).stem

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.options.shared import PROMPTS, TemplateOption
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
+
+if TYPE_CHECKING:
+    from cdec.data.prompts.shard import Shard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -17,9 +20,31 @@ class PromptOptions(CommonOptions):
     input: Annotated[
         str,
         Declared(
-            "Prompts: text lines or JSONL; `-` is stdin.", PROMPTS, metavar="FILE", common=True
+            "Prompts: text lines, JSONL, CSV, Parquet, Arrow, a saved dataset's folder, or a URL "
+            "of such a file; `-` is stdin.",
+            PROMPTS,
+            metavar="FILE",
+            common=True,
         ),
     ] = "-"
+    input_format: Annotated[
+        Literal["auto", "lines", "csv", "tsv"],
+        Declared(
+            "How the input is read: auto tells Parquet and Arrow by content and CSV by the name, "
+            "and reads all else as lines.",
+            PROMPTS,
+        ),
+    ] = "auto"
+    shard: Annotated[
+        str | None,
+        Declared(
+            "Only the I-th of N parts of the records, by a hash of their ids; each record is in "
+            "one part.",
+            PROMPTS,
+            metavar="I/N",
+            decides=True,
+        ),
+    ] = None
     prompt: Annotated[
         list[str],
         Declared(
@@ -44,6 +69,17 @@ class PromptOptions(CommonOptions):
         Declared("Refuse records with fields that no template and no reward reads.", PROMPTS),
     ] = False
     input_limits: Annotated[InputLimits, Limits(PROMPTS)] = PROMPT_LIMITS
+
+    @property
+    def chosen_shard(self) -> Shard | None:
+        """The part of the records that is wanted; None for all.
+
+        Raises:
+            UsageError: ``shard`` is none.
+        """
+        from cdec.data.prompts.shard import Shard
+
+        return None if self.shard is None else Shard.parse(self.shard)
 
     @property
     def has_texts(self) -> bool:

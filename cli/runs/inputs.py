@@ -79,7 +79,8 @@ class Prompts:
             require_input(options.input)
         others = OtherFields(read, passed_on=passed_on, strict_fields=options.strict_fields)
         # subtle: counted now, since what is read of a redirected file is no longer there.
-        total = len(texts) or count_records(options.input)
+        whole = options.chosen_shard is None
+        total = (len(texts) or count_records(options.input)) if whole else None
         return cls(options, max_n, tuple(texts), template, stats, others, total)
 
     def records(self) -> Iterator[PromptRecord | BadRecord]:
@@ -100,11 +101,15 @@ class Prompts:
     def _read(self) -> Iterator[PromptRecord | BadRecord]:
         from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_texts, read_prompts
 
+        shard = self.options.chosen_shard
         if self.texts:
-            yield from prompts_from_texts(self.texts, template=self.template, name="--prompt")
+            texts = prompts_from_texts(self.texts, template=self.template, name="--prompt")
+            yield from (text for text in texts if shard is None or shard.has(text.id))
             return
         yield from read_prompts(
             self.options.input,
+            format=self.options.input_format,
+            shard=shard,
             template=self.template,
             max_n=DEFAULT_MAX_N if self.max_n is None else self.max_n,
             limits=self.options.input_limits,
@@ -119,7 +124,7 @@ def _is_file(source: str) -> bool:
         status = os.fstat(0) if source == "-" else Path(source).stat()
     except OSError:
         return False
-    return stat.S_ISREG(status.st_mode)
+    return stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
 
 
 @dataclass(frozen=True)
@@ -240,7 +245,7 @@ def require_input(source: str) -> None:
     path = Path(source)
     # subtle: a named pipe must be opened once only, or its writer meets a closed end.
     if source != "-" and (path.is_file() or not path.exists()):
-        with open_source(path):
+        with open_source(source):
             pass
 
 

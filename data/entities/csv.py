@@ -15,6 +15,7 @@ from cdec.core.errors import CdecError, DataError
 from cdec.core.sets.entities import EntityBatch
 from cdec.data.entities.request import EntityRequest
 from cdec.data.entities.table_cells import chosen_columns, entities_of, row_too_long
+from cdec.data.input.chunk_file import ChunkFile
 from cdec.data.input.source import bom_length, open_source, read_chunks
 
 _HEAD_BYTES = 1 << 18
@@ -126,7 +127,7 @@ def _open_csv(
     chunks: Iterator[bytes], columns: tuple[str, ...], uneven: _UnevenRows, request: EntityRequest
 ) -> Any:
     return arrow_csv.open_csv(
-        io.BufferedReader(_ChunkFile(chunks), 1 << 20),
+        io.BufferedReader(ChunkFile(chunks), 1 << 20),
         # One thread: otherwise rows have no numbers.
         read_options=arrow_csv.ReadOptions(
             use_threads=False, block_size=max(request.limits.max_line_bytes, 1 << 20)
@@ -141,22 +142,3 @@ def _open_csv(
             strings_can_be_null=False,
         ),
     )
-
-
-class _ChunkFile(io.RawIOBase):
-    """Chunks of bytes as the file object that pyarrow reads."""
-
-    def __init__(self, chunks: Iterator[bytes]) -> None:
-        self._chunks = chunks
-        self._unread = memoryview(b"")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        if not self._unread:
-            self._unread = memoryview(next(self._chunks, b""))
-        count = min(len(buffer), len(self._unread))
-        buffer[:count] = self._unread[:count]
-        self._unread = self._unread[count:]
-        return count

@@ -7,13 +7,14 @@ from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.parquet as arrow_parquet
 
-from cdec.core.errors import DataError, FieldError, LimitError, UsageError
+from cdec.core.errors import FieldError
 from cdec.core.sets.entities import EntityBatch
 from cdec.data.entities.request import EntityRequest
 from cdec.data.entities.table_cells import chosen_columns, entities_of
-from cdec.data.input.source import hash_whole, open_source
+from cdec.data.input.remote import is_url
+from cdec.data.input.source import hash_whole
+from cdec.data.tables.parquet import open_parquet, require_modest
 
 _BATCH_ROWS = 1 << 16
 
@@ -27,34 +28,21 @@ def read_parquet(request: EntityRequest) -> Iterator[EntityBatch]:
         LimitError: The columns are longer than ``max_input_bytes``.
         DataError: A damaged file.
     """
-    if not isinstance(request.source, str | Path) or str(request.source) == "-":
-        raise UsageError(
-            f"{request.name} cannot be read as Parquet, which is read from the file's end",
-            hint="save it to a file first",
-        )
-    with open_source(request.source):
-        pass  # says what is wrong with the path
-    try:
-        with arrow_parquet.ParquetFile(str(request.source), memory_map=True) as file:
-            columns = chosen_columns(file.schema_arrow.names, request)
-            _check_parquet(file, columns, request)
-            row = 1
-            for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
-                lines, row = range(row, row + batch.num_rows), row + batch.num_rows
-                yield entities_of(batch, columns, lines, request)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{request.name} cannot be read as Parquet: {error}",
-            hint="check that the file is whole, or name its format with `format`",
-        ) from error
-    else:
-        if request.stats.digest is not None:
-            hash_whole(request.source, limits=request.limits, stats=request.stats)
-    finally:
+    with open_parquet(request.source) as file:
+        columns = chosen_columns(file.schema_arrow.names, request)
+        _check_types(file, columns, request)
+        require_modest(file, columns, request.name, request.limits)
+        row = 1
+        for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
+            lines, row = range(row, row + batch.num_rows), row + batch.num_rows
+            yield entities_of(batch, columns, lines, request)
+    if request.stats.digest is not None:
+        hash_whole(request.source, limits=request.limits, stats=request.stats)
+    if isinstance(request.source, str | Path) and not is_url(request.source):
         request.stats.bytes_read = Path(request.source).stat().st_size
 
 
-def _check_parquet(file: Any, columns: tuple[str, ...], request: EntityRequest) -> None:
+def _check_types(file: Any, columns: tuple[str, ...], request: EntityRequest) -> None:
     for name in columns:
         kind = file.schema_arrow.field(name).type
         if pa.types.is_dictionary(kind):
@@ -69,15 +57,3 @@ def _check_parquet(file: Any, columns: tuple[str, ...], request: EntityRequest) 
                 hint="name a column of strings",
                 field=name,
             )
-    size = sum(
-        file.metadata.row_group(group).column(index).total_uncompressed_size
-        for group in range(file.metadata.num_row_groups)
-        for index in range(file.metadata.num_columns)
-        if file.metadata.row_group(group).column(index).path_in_schema in columns
-    )
-    if size > request.limits.max_input_bytes:
-        raise LimitError(
-            f"{request.name}: the columns hold {size} bytes",
-            hint="raise `max_input_bytes`, or split the input",
-            limit=f"max_input_bytes {request.limits.max_input_bytes}",
-        )

@@ -9,6 +9,7 @@ from typing import Literal, TypeVar
 from cdec.core.errors import UsageError
 from cdec.core.sets.entities import EntityBatch, TokenBatch
 from cdec.data.entities.request import BadLines, EntityRequest
+from cdec.data.input.decompress import SUFFIXES
 from cdec.data.input.source import ENTITY_LIMITS, InputLimits, Source, SourceStats, source_name
 
 Format = Literal["auto", "text", "jsonl", "csv", "parquet"]
@@ -22,7 +23,6 @@ _EXTENSIONS: dict[str, Format] = {
     ".parquet": "parquet",
     ".pq": "parquet",
 }
-_COMPRESSED = (".gz", ".xz")
 
 BatchT = TypeVar("BatchT")
 
@@ -40,12 +40,12 @@ def read_entities(
     """Yield a source's entities in batches, streaming.
 
     Blank lines of a text come out as empty texts: whether they are members is the compiler's
-    decision. Those of other formats hold no record and are only counted. gzip and xz are recognised
-    by content (not for Parquet).
+    decision. Those of other formats hold no record and are only counted. Compressions are
+    recognised by content (not for Parquet).
 
     Args:
         source: Path, ``"-"`` for stdin, or a binary stream.
-        format: ``auto`` goes by the extension, a ``.gz`` or ``.xz`` after it left out of account;
+        format: ``auto`` goes by the extension, that of a compression after it left out of account;
             if the extension says nothing, text, or JSONL where ``field`` is given.
         field: Field or column with the texts; ``text`` if not given.
         id_field: Field or column with the entity ids; without it the batches have no ids.
@@ -144,7 +144,7 @@ def _format_of(source: Source, format: Format, field: str | None) -> Format:
 
 def _extension(path: str | Path) -> str:
     suffixes = [suffix.lower() for suffix in Path(path).suffixes]
-    if suffixes and suffixes[-1] in _COMPRESSED:
+    if suffixes and suffixes[-1] in SUFFIXES:
         suffixes.pop()
     return suffixes[-1] if suffixes else ""
 

@@ -12,7 +12,7 @@ from cdec.data.input.source import CHUNK_BYTES, Source
 MOST_BYTES = 256 << 20
 """Longer files are not counted: a tenth of a second is the price of this much."""
 _TABLE = b"PAR1"
-_HEAD_BYTES = 8
+_HEAD_BYTES = 16
 
 
 def count_records(source: Source) -> int | None:

@@ -1,23 +1,24 @@
-"""Decompresses gzip and xz streams chunk by chunk, and refuses decompression bombs."""
+"""Decompresses streams, told by their first bytes, chunk by chunk; refuses bombs."""
 
 from __future__ import annotations
 
+import bz2
 import lzma
 import zlib
-from collections.abc import Iterator
-from typing import Protocol
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from typing import Any, Protocol
 
-from cdec.core.errors import DataError, LimitError
+from cdec.core.errors import CdecError, DataError, LimitError
+from cdec.data.input.chunk_file import ChunkFile
 
-GZIP = b"\x1f\x8b"
-XZ = b"\xfd7zXZ\x00"
-COMPRESSIONS = (GZIP, XZ)
-
-_NAMES = {GZIP: "gzip", XZ: "xz"}
 _PIECE_BYTES = 1 << 20
+_ARROW_PIECE_BYTES = 64 << 10
 _FEED_BYTES = 16 << 10  # so that a bomb is measured against what was read of it, not its whole size
 _GRACE_BYTES = 16 << 20  # small files may expand as they like
 _XZ_MEMORY_BYTES = 256 << 20  # xz -9 needs 65 MiB
+_BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
+"""What follows ``BZh`` and a digit, so that no text is taken for bzip2."""
 
 
 class _Decompressor(Protocol):
@@ -42,9 +43,11 @@ class _Gzip:
         self.eof, self.unused_data = self._inflate.eof, self._inflate.unused_data
 
 
-class _Xz:
-    def __init__(self) -> None:
-        self._inflate = lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES)
+class _Buffering:
+    """A decompressor of Python's that keeps input which it has not used yet: xz and bzip2."""
+
+    def __init__(self, inflate: Any) -> None:
+        self._inflate = inflate
         self.eof = False
         self.unused_data = b""
 
@@ -56,19 +59,62 @@ class _Xz:
         self.unused_data = self._inflate.unused_data if self.eof else b""
 
 
-def compression_of(head: bytes) -> bytes | None:
-    """Return the magic number the bytes begin with, one of ``COMPRESSIONS``; None if plain."""
-    return next((magic for magic in COMPRESSIONS if head.startswith(magic)), None)
+def _new_xz() -> _Decompressor:
+    return _Buffering(lzma.LZMADecompressor(lzma.FORMAT_XZ, memlimit=_XZ_MEMORY_BYTES))
+
+
+def _new_bzip2() -> _Decompressor:
+    return _Buffering(bz2.BZ2Decompressor())
+
+
+@dataclass(frozen=True)
+class Compression:
+    """A way of compressing files.
+
+    Attributes:
+        name: Of the program that tests such a file, too.
+        suffix: Of such files' names.
+        magics: What such files begin with, one of these.
+        member: Begins a member of a stream; None where Python has no decompressor and pyarrow's is
+            used, under ``name``. Its pieces come once they are full or the input ends.
+    """
+
+    name: str
+    suffix: str
+    magics: tuple[bytes, ...]
+    member: Callable[[], _Decompressor] | None = None
+
+
+GZIP = Compression("gzip", ".gz", (b"\x1f\x8b",), _Gzip)
+XZ = Compression("xz", ".xz", (b"\xfd7zXZ\x00",), _new_xz)
+BZIP2 = Compression(
+    "bzip2",
+    ".bz2",
+    tuple(b"BZh%d" % level + block for level in range(1, 10) for block in _BZIP2_BLOCKS),
+    _new_bzip2,
+)
+# subtle: files of pzstd begin with a frame to be skipped.
+ZSTD = Compression("zstd", ".zst", (b"\x28\xb5\x2f\xfd", b"\x50\x2a\x4d\x18"))
+LZ4 = Compression("lz4", ".lz4", (b"\x04\x22\x4d\x18",))
+
+COMPRESSIONS = (GZIP, XZ, ZSTD, BZIP2, LZ4)
+MAGICS = tuple(magic for compression in COMPRESSIONS for magic in compression.magics)
+SUFFIXES = tuple(compression.suffix for compression in COMPRESSIONS)
+
+
+def compression_of(head: bytes) -> Compression | None:
+    """Return the compression that the bytes begin with; None if plain."""
+    return next((found for found in COMPRESSIONS if head.startswith(found.magics)), None)
 
 
 def decompress(
-    chunks: Iterator[bytes], compression: bytes, name: str, max_expansion: int
+    chunks: Iterator[bytes], compression: Compression, name: str, max_expansion: int
 ) -> Iterator[bytes]:
     """Yield the decompressed bytes in pieces of at most 1 MiB, never empty.
 
     Args:
         chunks: The compressed stream; concatenated members are read one after the other.
-        compression: ``GZIP`` or ``XZ``.
+        compression: One of ``COMPRESSIONS``.
         name: For messages.
         max_expansion: Largest ratio of bytes out to bytes in, once 16 MiB are out.
 
@@ -76,41 +122,75 @@ def decompress(
         LimitError: The ratio is passed: a decompression bomb.
         DataError: The stream is damaged or ends early.
     """
-    kind = _NAMES[compression]
-    bytes_in = bytes_out = 0
-    member = _new_member(compression)
+    kind = compression.name
+    fed, bytes_out = _Fed(chunks), 0
     try:
-        for chunk in _in_pieces(chunks, _FEED_BYTES):
-            bytes_in += len(chunk)
-            while chunk:
-                if member.eof:
-                    chunk = chunk.lstrip(b"\0")  # tape padding between members
-                    if not chunk:
-                        break
-                    member = _new_member(compression)
-                for piece in member.pieces(chunk):
-                    bytes_out += len(piece)
-                    if bytes_out > _GRACE_BYTES and bytes_out > max_expansion * bytes_in:
-                        raise _bomb(name, kind, max_expansion)
-                    if piece:
-                        yield piece
-                chunk = member.unused_data
-    except (zlib.error, lzma.LZMAError) as error:
+        pieces = _arrow_pieces if compression.member is None else _member_pieces
+        for piece in pieces(fed, compression):
+            bytes_out += len(piece)
+            if bytes_out > _GRACE_BYTES and bytes_out > max_expansion * fed.count:
+                raise _bomb(name, kind, max_expansion)
+            if piece:
+                yield piece
+    except EOFError as error:
+        raise DataError(
+            f"{name} is a {kind} file that ends early", hint=f"test it with {kind} -t"
+        ) from error
+    except CdecError:
+        raise
+    except (zlib.error, lzma.LZMAError, OSError, ValueError) as error:
         raise DataError(
             f"{name} is a damaged {kind} file: {error}", hint=f"test it with {kind} -t"
         ) from error
+
+
+class _Fed:
+    """Chunks in small pieces, which are counted as they are taken."""
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self.count = 0
+
+    def __iter__(self) -> Iterator[bytes]:
+        for chunk in self._chunks:
+            for start in range(0, len(chunk), _FEED_BYTES):
+                part = chunk[start : start + _FEED_BYTES]
+                self.count += len(part)
+                yield part
+
+
+def _member_pieces(fed: _Fed, compression: Compression) -> Iterator[bytes]:
+    begin = compression.member
+    assert begin is not None
+    member = begin()
+    for chunk in fed:
+        while chunk:
+            if member.eof:
+                chunk = chunk.lstrip(b"\0")  # tape padding between members
+                if not chunk:
+                    break
+                member = begin()
+            yield from member.pieces(chunk)
+            chunk = member.unused_data
     if not member.eof:
-        raise DataError(f"{name} is a {kind} file that ends early", hint=f"test it with {kind} -t")
+        raise EOFError
 
 
-def _in_pieces(chunks: Iterator[bytes], size: int) -> Iterator[bytes]:
-    for chunk in chunks:
-        for start in range(0, len(chunk), size):
-            yield chunk[start : start + size]
+def _arrow_pieces(fed: _Fed, compression: Compression) -> Iterator[bytes]:
+    import pyarrow as pa
 
-
-def _new_member(compression: bytes) -> _Decompressor:
-    return _Gzip() if compression == GZIP else _Xz()
+    source = pa.PythonFile(ChunkFile(iter(fed)), mode="r")
+    with pa.CompressedInputStream(source, compression.name) as stream:
+        while True:
+            try:
+                piece: bytes = stream.read(_ARROW_PIECE_BYTES)
+            except OSError as error:
+                if "runcated" in str(error):
+                    raise EOFError from error
+                raise
+            if not piece:
+                return
+            yield piece
 
 
 def _bomb(name: str, kind: str, max_expansion: int) -> LimitError:

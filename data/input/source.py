@@ -1,4 +1,4 @@
-"""Opens an input (a path, stdin, a stream) and yields its bytes, decompressed and limited."""
+"""Opens an input (path, URL, stdin, stream) and yields its bytes, decompressed and limited."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ from typing import Any, BinaryIO
 
 from cdec.core.errors import EncodingError, InputMissingError, LimitError, Notice
 from cdec.core.options import check_limits, limit
-from cdec.data.input.decompress import COMPRESSIONS, compression_of, decompress
+from cdec.data.input.decompress import MAGICS, compression_of, decompress
+from cdec.data.input.remote import is_url, open_url, unreadable
 
 CHUNK_BYTES = 1 << 20
 
@@ -25,7 +26,7 @@ _WIDE_BOMS = {
 _WIDE_SAMPLE = 64
 
 Source = str | Path | BinaryIO
-"""A path, ``"-"`` for stdin, or an open binary stream."""
+"""A path, ``"-"`` for stdin, a URL (text, not a path), or an open binary stream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,15 +88,19 @@ def source_name(source: Source) -> str:
 
 @contextmanager
 def open_source(source: Source) -> Iterator[BinaryIO]:
-    """Open a path or stdin for reading bytes; a stream is passed through and left open.
+    """Open a path, a URL or stdin for reading bytes; a stream is passed through and left open.
 
     Raises:
         InputMissingError: Nothing there, a directory, or no permission.
+        ExtraMissingError: A URL whose package is not installed.
     """
     if not isinstance(source, str | Path):
         yield source
     elif str(source) == "-":
         yield sys.stdin.buffer
+    elif is_url(source):
+        with open_url(str(source)) as stream:
+            yield stream
     else:
         with _open_path(Path(source)) as stream:
             yield stream
@@ -124,8 +129,9 @@ def read_chunks(
 ) -> Iterator[bytes]:
     """Yield the source's plain bytes as they arrive: decompressed and limited.
 
-    gzip and xz are recognised by content. A pipe's bytes are passed on at once, so a producer that
-    waits for results is not kept waiting. Memory: a few chunks of 1 MiB.
+    Compressions are recognised by content. A pipe's bytes are passed on at once, so a producer that
+    waits for results is not kept waiting (zstd and lz4 come in pieces of 64 KiB). Memory: a few
+    chunks of 1 MiB.
 
     Args:
         stream: What ``open_source`` gave.
@@ -139,7 +145,7 @@ def read_chunks(
         DataError: A damaged compressed stream.
         InputMissingError: Reading failed.
     """
-    head, chunks = _with_head(_file_chunks(stream, name, stats), COMPRESSIONS)
+    head, chunks = _with_head(_file_chunks(stream, name, stats), MAGICS)
     compression = compression_of(head)
     if compression is not None:
         chunks = decompress(chunks, compression, name, limits.max_expansion)
@@ -195,6 +201,10 @@ def _file_chunks(stream: BinaryIO, name: str, stats: SourceStats) -> Iterator[by
             raise InputMissingError(
                 f"cannot read {name}: {error}", hint="check the device or the pipe", path=name
             ) from error
+        except Exception as error:
+            if not is_url(name):
+                raise
+            raise unreadable(name, error) from error
         if not chunk:
             return
         stats.bytes_read += len(chunk)

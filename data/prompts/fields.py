@@ -54,17 +54,21 @@ class RecordFields:
         fields: The parsed JSON object.
         name: Name of the input.
         line: 1-based line.
+        unit: What ``line`` counts, as in ``Entry``.
     """
 
-    def __init__(self, fields: dict[str, object], name: str, line: int) -> None:
+    def __init__(
+        self, fields: dict[str, object], name: str, line: int, *, unit: str = "line"
+    ) -> None:
         self.fields = fields
         self.name = name
         self.line = line
+        self.unit = unit
 
     def error(self, field: str, problem: str, hint: str) -> FieldError:
         """Return an error about one field."""
         return FieldError(
-            f"{self.name}, line {self.line}: field {field!r} {problem}",
+            f"{self.name}, {self.unit} {self.line}: field {field!r} {problem}",
             hint=hint,
             line=self.line,
             field=field,
@@ -202,8 +206,8 @@ class RecordFields:
         n = self.optional("n", self.count)
         if n is not None and n > max_n:
             raise LimitError(
-                f"{self.name}, line {self.line}: field 'n' asks for {n} draws, at most {max_n} are"
-                " made for one record",
+                f"{self.name}, {self.unit} {self.line}: field 'n' asks for {n} draws, at most"
+                f" {max_n} are made for one record",
                 hint="raise `max_n`, or repeat the record under several ids",
                 line=self.line,
                 field="n",

@@ -1,28 +1,19 @@
-"""Reads prompt records: each line becomes a checked record, or its error in its place."""
+"""Reads prompt records: each line or row becomes a checked record, or its error in its place."""
 
 from __future__ import annotations
 
-import os
-import stat
 from collections.abc import Iterable, Iterator
-from typing import BinaryIO, cast
 
 from cdec.core.errors import CdecError, FieldError
 from cdec.data.ids import IdRegistry, RecordId
-from cdec.data.input.json_text import field_with_changed_integer, parse_json
-from cdec.data.input.lines import LineBlocks, LongLine, decode_line, numbered_lines
-from cdec.data.input.source import (
-    PROMPT_LIMITS,
-    InputLimits,
-    Source,
-    SourceStats,
-    open_source,
-    read_chunks,
-    source_name,
-)
+from cdec.data.input.json_text import field_with_changed_integer
+from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
+from cdec.data.prompts.entries import Entries, Format, open_entries
+from cdec.data.prompts.entry import Entry
 from cdec.data.prompts.fields import RecordFields
 from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.record import OWN_FIELDS, BadRecord, PromptRecord, without_prefill
+from cdec.data.prompts.shard import Shard
 from cdec.data.prompts.templates import PromptTemplate
 
 __all__ = ["DEFAULT_MAX_N", "BadRecord", "PromptRecord", "prompts_from_texts", "read_prompts"]
@@ -33,24 +24,31 @@ DEFAULT_MAX_N = 10_000
 def read_prompts(
     source: Source,
     *,
+    format: Format = "auto",
     template: PromptTemplate | None = None,
     max_n: int = DEFAULT_MAX_N,
     limits: InputLimits = PROMPT_LIMITS,
     stats: SourceStats | None = None,
     others: OtherFields | None = None,
+    shard: Shard | None = None,
 ) -> Iterator[PromptRecord | BadRecord]:
     """Yield the records of an input in its order, as their lines arrive.
 
     A line that begins with ``{`` is a JSON object, any other the text of a prompt; blank lines are
-    skipped. A regular file is read twice, first for its ids.
+    skipped. A row of a table is an object of the cells that are not null. Compressions, Parquet and
+    Arrow are recognised by content, CSV and TSV by the name. A regular file is read twice, first
+    for its ids.
 
     Args:
-        source: Path, ``"-"`` for stdin, or a binary stream.
+        source: Path or URL (``s3://...``), ``"-"`` for stdin, a binary stream, or the folder of a
+            saved dataset.
+        format: How it is read.
         template: Makes the prompt from a record's fields; a text line is its field ``prompt``.
         max_n: Most draws one record may ask for.
-        limits: A longer line becomes a ``BadRecord``; a longer input is an error.
+        limits: A longer line or row becomes a ``BadRecord``; a longer input is an error.
         stats: Counts and notices; pass one to see them.
         others: What becomes of fields that are not read here; if not given they are passed on.
+        shard: Yield its records alone, bad ones included; ids are the same as without it.
 
     Returns:
         An iterator; nothing is opened before its first step. Cost: tens of thousands of records a
@@ -58,19 +56,24 @@ def read_prompts(
 
     Raises:
         InputMissingError: The source cannot be read.
+        ExtraMissingError: A URL whose package is not installed.
         EncodingError: It is UTF-16 or UTF-32 (a line that is not UTF-8 is a ``BadRecord``).
         LimitError: It is too long, or a decompression bomb.
+        DataError: It is damaged, ends early, or is Parquet that comes from a pipe.
         DuplicateIdError: Two records name one id: before the first record for a regular file, at
             the second one's line for a pipe.
     """
     stats = stats if stats is not None else SourceStats()
-    name = source_name(source)
-    with open_source(source) as stream:
-        if _is_regular(stream):
-            _check_ids(stream, name, limits)
+    with open_entries(source, format, limits) as entries:
+        if entries.can_repeat:
+            _check_ids(entries)
         others = others if others is not None else OtherFields()
-        reader = _Reader(name, template, max_n, limits, stats, others)
-        yield from reader.records(stream)
+        reader = _Reader(entries.name, template, max_n, others, shard)
+        for entry in entries.read(stats):
+            record = reader.record(entry)
+            if record is not None:
+                yield record
+        name = entries.name
     if others.warning is not None:
         stats.notice_once("W_UNREAD_FIELDS", others.warning)
     if stats.lines == stats.blank:
@@ -87,79 +90,73 @@ def prompts_from_texts(
         template: Makes the prompt from the field ``prompt``.
         name: For messages.
     """
-    reader = _Reader(name, template, DEFAULT_MAX_N, PROMPT_LIMITS, SourceStats(), OtherFields())
+    reader = _Reader(name, template, DEFAULT_MAX_N, OtherFields(), None)
     for number, text in enumerate(texts, 1):
-        yield reader.text_record(text, number)
+        yield reader.text_record(reader.ids.generated(text, number), text, number)
 
 
 class _Reader:
-    """Turns lines into records; holds what they share."""
+    """Turns entries into records; holds what they share."""
 
     def __init__(
         self,
         name: str,
         template: PromptTemplate | None,
         max_n: int,
-        limits: InputLimits,
-        stats: SourceStats,
         others: OtherFields,
+        shard: Shard | None,
     ) -> None:
         self.others = others
         self.name = name
         self.template = template
         self.max_n = max_n
-        self.limits = limits
-        self.stats = stats
+        self.shard = shard
         self.ids = IdRegistry()
 
-    def records(self, stream: BinaryIO) -> Iterator[PromptRecord | BadRecord]:
-        for event in _lines(stream, self.name, self.limits, self.stats):
-            self.stats.lines += 1
-            if isinstance(event, LongLine):
-                record_id = self.ids.generated(event.digest, event.line)
-                yield BadRecord(record_id, event.line, event.error(self.name, self.limits))
-                continue
-            line, offset, data = event
-            if data.strip():
-                yield self._record(data, line, offset)
-            else:
-                self.stats.blank += 1
+    def record(self, entry: Entry) -> PromptRecord | BadRecord | None:
+        """Return the record of an entry; None where another shard has it."""
+        checked, error = None, entry.error
+        given: RecordId | None = None
+        if entry.fields is not None:
+            checked = RecordFields(entry.fields, self.name, entry.line, unit=entry.unit)
+            try:
+                given = checked.optional("id", checked.identifier)
+            except FieldError as found:
+                error = found
+        record_id = self._id(entry, given, is_bad=error is not None)
+        if self.shard is not None and not self.shard.has(record_id):
+            return None
+        if error is not None:
+            return BadRecord(record_id, entry.line, error)
+        if checked is None:
+            return self.text_record(record_id, entry.text or "", entry.line)
+        try:
+            return self._checked(checked, record_id, entry.data)
+        except CdecError as found:
+            return BadRecord(record_id, entry.line, found)
 
-    def _record(self, data: bytes, line: int, offset: int) -> PromptRecord | BadRecord:
-        try:
-            if not _is_json(data):
-                return self.text_record(decode_line(data, self.name, line, offset), line)
-            fields = _parse_record(data, self.name, line, offset)
-        except CdecError as error:
-            return BadRecord(self.ids.generated(data, line), line, error)
-        checked = RecordFields(fields, self.name, line)
-        try:
-            given_id = checked.optional("id", checked.identifier)
-        except FieldError as error:
-            return BadRecord(self.ids.generated(data, line), line, error)
-        if given_id is None:
-            record_id: RecordId = self.ids.generated(fields, line)
-        else:
-            self.ids.explicit(given_id, self.name, line)
-            record_id = given_id
-        try:
-            return self._checked(checked, record_id, data)
-        except CdecError as error:
-            return BadRecord(record_id, line, error)
+    def _id(self, entry: Entry, given: RecordId | None, *, is_bad: bool) -> RecordId:
+        if given is None:
+            # A bad line is known again by its bytes, as it has no fields to go by.
+            raw = is_bad and entry.data is not None
+            return self.ids.generated(entry.data if raw else entry.content, entry.line)
+        self.ids.explicit(given, self.name, entry.line, unit=entry.unit)
+        return given
 
-    def text_record(self, text: str, line: int) -> PromptRecord | BadRecord:
-        record_id = self.ids.generated(text, line)
+    def text_record(self, record_id: RecordId, text: str, line: int) -> PromptRecord | BadRecord:
         try:
             prompt = text if self.template is None else self.template.fill({"prompt": text}, line)
         except FieldError as error:
             return BadRecord(record_id, line, error)
         return PromptRecord(record_id, line, prompt)
 
-    def _checked(self, record: RecordFields, record_id: RecordId, data: bytes) -> PromptRecord:
-        """Check all fields; ``data`` is the line they were read from."""
+    def _checked(
+        self, record: RecordFields, record_id: RecordId, data: bytes | None
+    ) -> PromptRecord:
+        """Check all fields; ``data`` is the line they were read from, where there is one."""
         read = () if self.template is None else self.template.fields
         record.refuse_foreign_fields({*read, *(self.others.read or ())})
-        changed = field_with_changed_integer(record.fields, data)
+        changed = None if data is None else field_with_changed_integer(record.fields, data)
         if changed is not None:
             raise record.error(
                 changed, "holds an integer beyond 64 bits", "write it as a text, in quotes"
@@ -197,7 +194,7 @@ class _Reader:
                 raise record.error(
                     "messages", "cannot go into a template", "give texts, or leave `template` out"
                 )
-            return self.template.fill(record.fields, record.line), None
+            return self.template.fill(record.fields, record.line, record.unit), None
         prompt = record.optional("prompt", record.text)
         messages = record.optional("messages", record.messages)
         if prompt is not None and messages is not None:
@@ -216,50 +213,20 @@ class _Reader:
         return {name: value for name, value in fields.items() if name not in own} or None
 
 
-def _lines(
-    stream: BinaryIO, name: str, limits: InputLimits, stats: SourceStats
-) -> Iterator[tuple[int, int, bytes] | LongLine]:
-    chunks = read_chunks(stream, name, limits=limits, stats=stats)
-    for event in LineBlocks(chunks, name, limits, keep_going=True):
-        if isinstance(event, LongLine):
-            yield event
-        else:
-            yield from numbered_lines(event)
-
-
-def _is_json(data: bytes) -> bool:
-    return data.lstrip().startswith(b"{")
-
-
-def _parse_record(data: bytes, name: str, line: int, offset: int) -> dict[str, object]:
-    # What begins with a brace and parses is an object.
-    return cast(dict[str, object], parse_json(data, name, line, offset))
-
-
-def _is_regular(stream: BinaryIO) -> bool:
-    try:
-        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
-    except (OSError, ValueError, AttributeError):
-        return False
-
-
-def _check_ids(stream: BinaryIO, name: str, limits: InputLimits) -> None:
-    """Read a regular file for its ids alone, and go back to where it stood.
+def _check_ids(entries: Entries) -> None:
+    """Read an input for its ids alone.
 
     Raises:
         DuplicateIdError: Two records name one id.
     """
-    start = stream.tell()
     ids = IdRegistry()
-    for event in _lines(stream, name, limits, SourceStats()):
-        if isinstance(event, LongLine) or not _is_json(event[2]):
+    for entry in entries.read(SourceStats(), only="id"):
+        if entry.fields is None:
             continue
-        line, offset, data = event
+        checked = RecordFields(entry.fields, entries.name, entry.line, unit=entry.unit)
         try:
-            checked = RecordFields(_parse_record(data, name, line, offset), name, line)
             record_id = checked.optional("id", checked.identifier)
         except CdecError:
             continue  # becomes a BadRecord when its turn comes
         if record_id is not None:
-            ids.explicit(record_id, name, line)
-    stream.seek(start)
+            ids.explicit(record_id, entries.name, entry.line, unit=entry.unit)

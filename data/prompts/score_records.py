@@ -9,12 +9,11 @@ from functools import partial
 from cdec.core.errors import CdecError, FieldError
 from cdec.core.record_fields import RECORD_FIELDS
 from cdec.data.ids import RecordId
-from cdec.data.input.json_text import parse_json
-from cdec.data.input.lines import decode_line
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
+from cdec.data.prompts.entry import Entry
 from cdec.data.prompts.fields import RecordFields, shown
 from cdec.data.prompts.record import BadRecord
-from cdec.data.prompts.text_records import read_lines
+from cdec.data.prompts.text_records import read_each
 
 _READ = ("id", "index", "token_ids", "prompt", "messages")
 _SAMPLE_FIELDS = frozenset(field.name for field in RECORD_FIELDS)
@@ -56,11 +55,11 @@ def read_scored(
     """Yield the records of an input in its order, as their lines arrive.
 
     A line that begins with ``{`` is a JSON object with the text in ``field``, or ``token_ids``, or
-    both, and perhaps ``id``, ``index``, and ``prompt`` or ``messages``; any other line is the text
-    itself. Blank lines are skipped, other fields are not looked at.
+    both, and perhaps ``id``, ``index``, and ``prompt`` or ``messages``; so is a row of a table; any
+    other line is the text itself. Blank lines are skipped, other fields are not looked at.
 
     Args:
-        source: Path, ``"-"`` for stdin, or a binary stream.
+        source: As ``cdec.data.read_prompts``.
         field: Name of the text's field.
         limits: As in ``read_texts``.
         stats: As in ``read_texts``.
@@ -68,24 +67,22 @@ def read_scored(
     Raises:
         As ``cdec.data.prompts.text_records.read_texts``.
     """
-    return read_lines(source, partial(_record, field=field), limits=limits, stats=stats)
+    return read_each(source, partial(_record, field=field), limits=limits, stats=stats)
 
 
-def _record(
-    data: bytes, name: str, line: int, offset: int, *, field: str
-) -> ScoreRecord | BadRecord:
+def _record(entry: Entry, name: str, *, field: str) -> ScoreRecord | BadRecord:
     record_id: RecordId | None = None
     try:
-        if not data.lstrip().startswith(b"{"):
-            return ScoreRecord(None, line, text=decode_line(data, name, line, offset))
-        # What begins with a brace and parses is an object; null says the same as nothing.
-        parsed: dict[str, object] = parse_json(data, name, line, offset)  # type: ignore[assignment]
-        fields = {key: value for key, value in parsed.items() if value is not None}
-        record = RecordFields(fields, name, line)
+        if entry.fields is None:
+            return ScoreRecord(None, entry.line, text=entry.text)
+        # null says the same as nothing.
+        fields = {key: value for key, value in entry.fields.items() if value is not None}
+        record = RecordFields(fields, name, entry.line, unit=entry.unit)
         record_id = record.optional("id", record.identifier)
         return _checked(record, record_id, field)
     except CdecError as error:
-        return BadRecord(f"line {line}" if record_id is None else record_id, line, error)
+        bad_id = f"{entry.unit} {entry.line}" if record_id is None else record_id
+        return BadRecord(bad_id, entry.line, error)
 
 
 def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> ScoreRecord:

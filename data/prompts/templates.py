@@ -63,12 +63,13 @@ class PromptTemplate:
         texts[-1] += text[at:]
         return cls(tuple(texts), tuple(fields))
 
-    def fill(self, fields: Mapping[str, object], line: int) -> str:
+    def fill(self, fields: Mapping[str, object], line: int, unit: str = "line") -> str:
         """Return the prompt for one record.
 
         Args:
             fields: The record's fields. Texts go in as they are, other values as JSON.
             line: The record's 1-based line, for messages.
+            unit: What ``line`` counts: lines or rows.
 
         Raises:
             FieldError: A field is missing or null.
@@ -79,7 +80,7 @@ class PromptTemplate:
             if value is None:
                 found = "is null" if field in fields else "is missing"
                 raise FieldError(
-                    f"line {line}: field {field!r}, which the template uses, {found}",
+                    f"{unit} {line}: field {field!r}, which the template uses, {found}",
                     hint=f"the record has {', '.join(map(repr, fields)) or 'no fields'}",
                     line=line,
                     field=field,

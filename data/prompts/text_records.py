@@ -1,4 +1,4 @@
-"""Reads records of texts, one a line: the line itself, or a JSON object with ``text``."""
+"""Reads records of texts, one a line or row: the line itself, or an object with ``text``."""
 
 from __future__ import annotations
 
@@ -10,17 +10,9 @@ from typing import TypeVar
 from cdec.core.errors import CdecError, FieldError
 from cdec.core.record_fields import RECORD_FIELDS
 from cdec.data.ids import RecordId
-from cdec.data.input.json_text import parse_json
-from cdec.data.input.lines import LineBlocks, LongLine, decode_line, numbered_lines
-from cdec.data.input.source import (
-    PROMPT_LIMITS,
-    InputLimits,
-    Source,
-    SourceStats,
-    open_source,
-    read_chunks,
-    source_name,
-)
+from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
+from cdec.data.prompts.entries import open_entries
+from cdec.data.prompts.entry import Entry
 from cdec.data.prompts.fields import RecordFields
 from cdec.data.prompts.record import BadRecord
 
@@ -55,10 +47,11 @@ def read_texts(
     """Yield the records of an input in its order, as their lines arrive.
 
     A line that begins with ``{`` is a JSON object with the text in ``field``, and perhaps ``id``
-    and ``prompt``; any other line is the text itself. Blank lines are skipped.
+    and ``prompt``; so is a row of a table; any other line is the text itself. Blank lines are
+    skipped.
 
     Args:
-        source: Path, ``"-"`` for stdin, or a binary stream.
+        source: As ``cdec.data.read_prompts``.
         field: Name of the text's field.
         limits: A longer line becomes a ``BadRecord``; a longer input is an error.
         stats: Counts and notices; pass one to see them.
@@ -68,78 +61,69 @@ def read_texts(
         EncodingError: It is UTF-16 or UTF-32 (a line that is not UTF-8 is a ``BadRecord``).
         LimitError: It is too long, or a decompression bomb.
     """
-    return read_lines(source, partial(_record, field=field), limits=limits, stats=stats)
+    return read_each(source, partial(_record, field=field), limits=limits, stats=stats)
 
 
-def read_lines(
+def read_each(
     source: Source,
-    parse: Callable[[bytes, str, int, int], RecordT],
+    parse: Callable[[Entry, str], RecordT],
     *,
     limits: InputLimits,
     stats: SourceStats | None,
 ) -> Iterator[RecordT | BadRecord]:
-    """Yield what ``parse`` makes of the lines of an input that are not blank, as they arrive.
+    """Yield what ``parse`` makes of the entries of an input, as they arrive.
 
     Args:
-        source: Path, ``"-"`` for stdin, or a binary stream.
-        parse: Takes a line's bytes, the input's name, the number of the line from 1 and the place
-            of its first byte from 0.
-        limits: A longer line becomes a ``BadRecord``; a longer input is an error.
+        source: As ``read_texts``.
+        parse: Takes an entry that has no error, and the input's name.
+        limits: A longer line or row becomes a ``BadRecord``; a longer input is an error.
         stats: Counts and notices; pass one to see them.
 
     Raises:
         As ``read_texts``.
     """
     stats = stats if stats is not None else SourceStats()
-    name = source_name(source)
-    with open_source(source) as stream:
-        chunks = read_chunks(stream, name, limits=limits, stats=stats)
-        for event in LineBlocks(chunks, name, limits, keep_going=True):
-            if isinstance(event, LongLine):
-                stats.lines += 1
-                yield BadRecord(f"line {event.line}", event.line, event.error(name, limits))
-                continue
-            for line, offset, data in numbered_lines(event):
-                stats.lines += 1
-                if data.strip():
-                    yield parse(data, name, line, offset)
-                else:
-                    stats.blank += 1
+    with open_entries(source, "auto", limits) as entries:
+        name = entries.name
+        for entry in entries.read(stats):
+            if entry.error is None:
+                yield parse(entry, name)
+            else:
+                yield BadRecord(f"{entry.unit} {entry.line}", entry.line, entry.error)
     if stats.lines == stats.blank:
         stats.notice_once("W_NO_INPUT", f"{name} holds no records")
 
 
-def _record(
-    data: bytes, name: str, line: int, offset: int, *, field: str
-) -> TextRecord | BadRecord:
+def _record(entry: Entry, name: str, *, field: str) -> TextRecord | BadRecord:
     record_id: RecordId | None = None
+    line, fields = entry.line, entry.fields
     try:
-        if not data.lstrip().startswith(b"{"):
-            return TextRecord(None, line, decode_line(data, name, line, offset))
-        fields = parse_json(data, name, line, offset)
-        if not isinstance(fields, dict):
-            raise FieldError(f"{name}, line {line} is no JSON object", field=field, line=line)
-        RecordFields(fields, name, line).refuse_slips({field, "id", "prompt"}, but=_SAMPLE_FIELDS)
+        if fields is None:
+            return TextRecord(None, line, entry.text or "")
+        record = RecordFields(fields, name, line, unit=entry.unit)
+        record.refuse_slips({field, "id", "prompt"}, but=_SAMPLE_FIELDS)
         given = fields.get("id")
         if isinstance(given, str) or type(given) is int:
             record_id = given
         elif given is not None:
-            raise _wrong(name, line, "id", given, "a text or an integer")
+            raise _wrong(record, "id", given, "a text or an integer")
         prompt = fields.get("prompt")
         if prompt is not None and not isinstance(prompt, str):
-            raise _wrong(name, line, "prompt", prompt, "a text")
-        if not isinstance(fields.get(field), str):
-            raise _wrong(name, line, field, fields.get(field), "a text")
-        return TextRecord(record_id, line, fields[field], prompt)
+            raise _wrong(record, "prompt", prompt, "a text")
+        text = fields.get(field)
+        if not isinstance(text, str):
+            raise _wrong(record, field, text, "a text")
+        return TextRecord(record_id, line, text, prompt)
     except CdecError as error:
-        return BadRecord(f"line {line}" if record_id is None else record_id, line, error)
+        bad_id = f"{entry.unit} {line}" if record_id is None else record_id
+        return BadRecord(bad_id, line, error)
 
 
-def _wrong(name: str, line: int, field: str, found: object, expected: str) -> FieldError:
+def _wrong(record: RecordFields, field: str, found: object, expected: str) -> FieldError:
     shown = "missing" if found is None else f"of type {type(found).__name__}"
     return FieldError(
-        f"{name}, line {line}: {field!r} is {shown}, expected {expected}",
+        f"{record.name}, {record.unit} {record.line}: {field!r} is {shown}, expected {expected}",
         hint="name the text's field with `field`",
         field=field,
-        line=line,
+        line=record.line,
     )

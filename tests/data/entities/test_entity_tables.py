@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import io
+import os
 from pathlib import Path
 
 import pyarrow as pa
@@ -108,8 +109,12 @@ def test_parquet_nulls_and_bad_utf8_are_named_or_skipped(tmp_path: Path) -> None
 def test_parquet_that_is_none_is_refused(tmp_path: Path) -> None:
     with pytest.raises(DataError, match="Parquet"):
         entities(file_of(tmp_path, "x.parquet", b"hello" * 100))
-    with pytest.raises(UsageError, match="file's end"):
+    with pytest.raises(DataError, match="Parquet"):
         entities(io.BytesIO(b""), format="parquet")
+    reader, writer = os.pipe()
+    os.close(writer)
+    with os.fdopen(reader, "rb") as pipe, pytest.raises(UsageError, match="file's end"):
+        entities(pipe, format="parquet")
     with pytest.raises(FieldError, match="holds double"):
         entities(parquet_of(tmp_path, text=[1.5]))
     with pytest.raises(LimitError):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import gzip
 import io
-import lzma
 import os
 import sys
 import threading
@@ -20,8 +19,9 @@ from cdec.core.errors import (
     LimitError,
     UsageError,
 )
-from cdec.data.input.decompress import GZIP, decompress
+from cdec.data.input.decompress import compression_of, decompress
 from cdec.data.input.source import InputLimits, SourceStats, open_source, read_chunks
+from tests.data.input.packed import KINDS, pack
 
 
 def read(data: bytes, limits: InputLimits | None = None, stats: SourceStats | None = None) -> bytes:
@@ -42,12 +42,13 @@ class Trickle(io.RawIOBase):
         return first
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
-def test_compressed_input_is_recognised_by_content(compress: object) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_compressed_input_is_recognised_by_content(kind: str) -> None:
     data = "alpha\nbêta\n".encode() * 1000
-    packed = compress(data)  # type: ignore[operator]
+    packed = pack(kind, data)
     assert read(packed) == data
     assert read(packed + packed) == data + data, "concatenated members are one input"
+    assert read(pack(kind, b"")) == b""
     trickle = cast(BinaryIO, Trickle(packed))
     assert b"".join(read_chunks(trickle, "x", limits=InputLimits(), stats=SourceStats())) == data
 
@@ -56,20 +57,40 @@ def test_padding_after_a_gzip_member_is_passed_over() -> None:
     assert read(gzip.compress(b"a\n") + bytes(512)) == b"a\n"
 
 
-@pytest.mark.parametrize("compress", [gzip.compress, lzma.compress])
-def test_damaged_compressed_input_is_an_error(compress: object) -> None:
-    packed = compress(os.urandom(5000))  # type: ignore[operator]
-    with pytest.raises(DataError, match="ends early"):
-        read(packed[:-20])
-    with pytest.raises(DataError, match="damaged"):
-        read(packed[:200] + b"!!!!" + packed[204:])
+def test_a_file_of_pzstd_begins_with_a_frame_to_be_skipped() -> None:
+    skipped = b"\x50\x2a\x4d\x18\x04\x00\x00\x00abcd"
+    packed = pack("zstd", b"a\n")
+    assert read(skipped + packed + skipped + packed) == b"a\na\n"
+
+
+@pytest.mark.parametrize("text", [b"BZhang Wei\n", b"BZh9 1AY&SY\n", b"(\n", b"(", b"BZh"])
+def test_text_that_begins_like_a_compressed_file_stays_text(text: bytes) -> None:
+    assert read(text) == text
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_compressed_stream_torn_at_any_byte_is_an_error(kind: str) -> None:
+    first, second = pack(kind, os.urandom(100)), pack(kind, b"alpha\n" * 9)
+    whole = first + second
+    for length in range(10, len(whole)):
+        if length != len(first):
+            with pytest.raises(DataError, match="ends early"):
+                read(whole[:length])
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_damaged_compressed_input_is_an_error(kind: str) -> None:
+    packed = pack(kind, os.urandom(5000))
     with pytest.raises(DataError):
         read(packed + b"garbage")
+    if kind in ("gzip", "xz", "bzip2"):  # the others may be written without a checksum
+        with pytest.raises(DataError, match="damaged"):
+            read(packed[:200] + b"!!!!" + packed[204:])
 
 
-@pytest.mark.parametrize("kind", ["gzip", "xz"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_decompression_bomb_is_refused_early(kind: str) -> None:
-    member = (gzip.compress if kind == "gzip" else lzma.compress)(b"a\n" * 5_000_000)
+    member = pack(kind, b"a" * 10_000_000)
     stats = SourceStats()
     with pytest.raises(LimitError) as caught:
         read(member * 100, stats=stats)
@@ -77,11 +98,15 @@ def test_decompression_bomb_is_refused_early(kind: str) -> None:
     assert stats.bytes_read <= 1 << 20
 
 
-def test_bomb_of_one_member_is_refused_before_much_of_it_is_handed_on() -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_bomb_of_one_member_is_refused_before_much_of_it_is_handed_on(kind: str) -> None:
     handed_on = 0
-    packed = gzip.compress(b"a\n" * 100_000_000)
+    packed = pack(kind, b"a" * 40_000_000)
+    compression = compression_of(packed[:16])
+    assert compression is not None
+    assert compression.name == kind
     with pytest.raises(LimitError):
-        for piece in decompress(iter([packed]), GZIP, "bomb.gz", 200):
+        for piece in decompress(iter([packed]), compression, "bomb", 200):
             handed_on += len(piece)
     assert handed_on < 20 << 20
 
@@ -135,6 +160,25 @@ def test_unreadable_file_is_an_input_error(tmp_path: Path) -> None:
         pytest.skip("this user may read everything")
     with pytest.raises(InputMissingError, match="Permission"), open_source(path):
         pass
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_read_that_fails_under_a_decompressor_is_an_input_error(kind: str) -> None:
+    packed = pack(kind, os.urandom(100_000))
+
+    class Broken(io.RawIOBase):
+        sizes = iter([40_000])
+
+        def read(self, size: int = -1) -> bytes:
+            for length in self.sizes:
+                return packed[:length]
+            raise OSError(5, "Input/output error")
+
+    with pytest.raises(InputMissingError, match="Input/output"):
+        for _ in read_chunks(
+            cast(BinaryIO, Broken()), "disk", limits=InputLimits(), stats=SourceStats()
+        ):
+            pass
 
 
 def test_failing_read_is_an_input_error() -> None:

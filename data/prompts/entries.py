@@ -1,0 +1,158 @@
+"""Opens an input of any format and yields its entries: texts of lines, fields of objects."""
+
+from __future__ import annotations
+
+import os
+import stat
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import chain
+from pathlib import Path
+from typing import BinaryIO, Literal, cast
+
+from cdec.core.errors import CdecError
+from cdec.data.input.decompress import SUFFIXES
+from cdec.data.input.json_text import parse_json
+from cdec.data.input.lines import LineBlocks, LongLine, decode_line, numbered_lines
+from cdec.data.input.remote import is_url
+from cdec.data.input.source import (
+    InputLimits,
+    Source,
+    SourceStats,
+    open_source,
+    read_chunks,
+    source_name,
+)
+from cdec.data.prompts.entry import Entry
+
+Format = Literal["auto", "lines", "csv", "tsv"]
+"""``auto``: Parquet, Arrow and saved datasets by content, CSV by the name, all else as lines."""
+
+_TABLE_MAGICS = (b"PAR1\x15", b"ARROW1\x00\x00", b"\xff\xff\xff\xff")
+
+
+@contextmanager
+def open_entries(source: Source, format: Format, limits: InputLimits) -> Iterator[Entries]:
+    """Open an input.
+
+    Args:
+        source: Path or URL, ``"-"`` for stdin, a binary stream, or the folder of a saved dataset.
+        format: How it is read.
+        limits: A longer line or row becomes an error; a longer input is one.
+
+    Raises:
+        InputMissingError: It cannot be read.
+        ExtraMissingError: It is a URL whose package is not installed.
+    """
+    if isinstance(source, str | Path) and str(source) != "-" and not is_url(source):
+        from cdec.data.tables.dataset import is_dataset
+
+        if is_dataset(source):
+            yield Entries(source, None, format, limits)
+            return
+    with open_source(source) as stream:
+        yield Entries(source, stream, format, limits)
+
+
+class Entries:
+    """An opened input. Made by ``open_entries``.
+
+    Attributes:
+        name: For messages.
+        can_repeat: Whether it can be read from its beginning again, without waiting for anybody.
+    """
+
+    def __init__(
+        self, source: Source, stream: BinaryIO | None, format: Format, limits: InputLimits
+    ) -> None:
+        self.name = source_name(source)
+        self._source = source
+        self._stream = stream
+        self._limits = limits
+        self._format = _format_of(source) if format == "auto" else format
+        self.can_repeat = stream is None or _is_regular(stream)
+        self._start = stream.tell() if stream is not None and self.can_repeat else 0
+
+    def read(self, stats: SourceStats, *, only: str | None = None) -> Iterator[Entry]:
+        """Yield the entries, blank lines left out; again from the first one where that is possible.
+
+        Args:
+            stats: Counts are kept up to date.
+            only: Of a table in columns read this column alone; nothing where there is none.
+
+        Raises:
+            EncodingError: It is UTF-16 or UTF-32 (what is not UTF-8 is an error of its entry).
+            LimitError: It is too long, or a decompression bomb.
+            DataError: It is damaged, ends early, or its header is no header.
+        """
+        if self._stream is None:
+            from cdec.data.prompts.table_entries import dataset_entries
+
+            yield from dataset_entries(self._source, self._limits, stats, only)
+            return
+        if self.can_repeat:
+            self._stream.seek(self._start)
+        chunks = read_chunks(self._stream, self.name, limits=self._limits, stats=stats)
+        head = next(chunks, b"")
+        while any(len(head) < len(magic) and magic.startswith(head) for magic in _TABLE_MAGICS):
+            more = next(chunks, b"")
+            if not more:
+                break
+            head += more
+        chunks = chain([head], chunks) if head else iter(())
+        if self._format == "auto" and head.startswith(_TABLE_MAGICS):
+            from cdec.data.prompts.table_entries import table_entries
+
+            source = self._stream if str(self._source) == "-" else self._source
+            yield from table_entries(source, self._stream, chunks, self._limits, stats, only)
+        elif self._format in ("csv", "tsv"):
+            from cdec.data.prompts.csv_entries import csv_entries
+
+            separator = "\t" if self._format == "tsv" else ","
+            yield from csv_entries(chunks, self.name, separator, self._limits, stats)
+        else:
+            yield from _line_entries(chunks, self.name, self._limits, stats)
+
+
+def _format_of(source: Source) -> Format:
+    if not isinstance(source, str | Path):
+        return "auto"
+    name = str(source).lower()
+    name = next((name.removesuffix(end) for end in SUFFIXES if name.endswith(end)), name)
+    return "csv" if name.endswith(".csv") else "tsv" if name.endswith(".tsv") else "auto"
+
+
+def _line_entries(
+    chunks: Iterator[bytes], name: str, limits: InputLimits, stats: SourceStats
+) -> Iterator[Entry]:
+    for event in LineBlocks(chunks, name, limits, keep_going=True):
+        if isinstance(event, LongLine):
+            stats.lines += 1
+            yield Entry(event.line, event.digest, error=event.error(name, limits))
+            continue
+        for line, offset, data in numbered_lines(event):
+            stats.lines += 1
+            if data.strip():
+                yield _line_entry(data, name, line, offset)
+            else:
+                stats.blank += 1
+
+
+def _line_entry(data: bytes, name: str, line: int, offset: int) -> Entry:
+    """Read a line: an object where it begins with a brace, else a text."""
+    try:
+        if not data.lstrip().startswith(b"{"):
+            text = decode_line(data, name, line, offset)
+            return Entry(line, text, text=text)
+        # What begins with a brace and parses is an object.
+        fields = cast(dict[str, object], parse_json(data, name, line, offset))
+        return Entry(line, fields, fields=fields, data=data)
+    except CdecError as error:
+        return Entry(line, data, error=error)
+
+
+def _is_regular(stream: BinaryIO) -> bool:
+    try:
+        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+    except (OSError, ValueError, AttributeError):
+        return False

@@ -1,0 +1,84 @@
+"""Reads Arrow files and streams batch by batch, from any stream of bytes."""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from cdec.core.errors import CdecError, DataError
+from cdec.data.input.chunk_file import ChunkFile
+from cdec.data.input.source import InputLimits
+from cdec.data.tables.messages import FILE_MAGIC, STREAM_MAGIC, measured_messages
+
+
+def is_arrow(head: bytes) -> bool:
+    """Whether an input that begins so is an Arrow file or stream."""
+    return head.startswith((FILE_MAGIC, STREAM_MAGIC))
+
+
+def open_arrow(chunks: Iterator[bytes], name: str, limits: InputLimits) -> ArrowBatches:
+    """Open an Arrow file or stream; a file is read from its beginning, as a stream is.
+
+    Args:
+        chunks: The input from its first byte on.
+        name: For messages.
+        limits: Of what it may expand to.
+
+    Raises:
+        DataError: It is none, or its schema is damaged.
+    """
+    file = io.BufferedReader(ChunkFile(measured_messages(chunks, name, limits)), 1 << 16)
+    try:
+        reader = pa.ipc.open_stream(pa.PythonFile(file, mode="r"))
+        reader.schema.names  # noqa: B018  # one that is not UTF-8 is an error here
+        return ArrowBatches(reader, file, name)
+    except (pa.ArrowException, OSError, UnicodeDecodeError) as error:
+        raise _damaged(name, error) from error
+
+
+class ArrowBatches:
+    """An opened Arrow input.
+
+    Args:
+        reader: pyarrow's.
+        file: What it reads, to be read to its end.
+        name: For messages.
+
+    Attributes:
+        schema: Of all its batches.
+    """
+
+    def __init__(self, reader: Any, file: Any, name: str) -> None:
+        self.schema = reader.schema
+        self._reader = reader
+        self._file = file
+        self._name = name
+
+    def batches(self) -> Iterator[Any]:
+        """Yield the record batches.
+
+        Raises:
+            DataError: One is damaged, or the input ends early.
+            LimitError: It expands to too much.
+        """
+        while True:
+            try:
+                batch = self._reader.read_next_batch()
+            except StopIteration:
+                while self._file.read(1 << 16):  # what follows says whether the file is whole
+                    pass
+                return
+            except CdecError:
+                raise
+            except (pa.ArrowException, OSError, UnicodeDecodeError, MemoryError) as error:
+                raise _damaged(self._name, error) from error
+            yield batch
+
+
+def _damaged(name: str, error: BaseException) -> DataError:
+    return DataError(
+        f"{name} cannot be read as Arrow: {error}", hint="write it again, or fetch it again"
+    )

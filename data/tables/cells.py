@@ -1,0 +1,211 @@
+"""Turns record batches into rows of JSON values; a bad cell is an error of its row alone."""
+
+from __future__ import annotations
+
+import datetime
+import decimal
+import math
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from cdec.core.errors import CdecError, DataError, EncodingError, FieldError
+
+_ROWS = 256
+_SLICE_BYTES = 64 << 20
+"""What the texts of so many rows may take at once, where rows share texts of a dictionary."""
+
+
+def rows_of(
+    batch: Any, name: str, first_row: int
+) -> Iterator[tuple[int, dict[str, object] | CdecError]]:
+    """Yield the rows of a batch as JSON objects; nulls are left out, as JSON lines leave them out.
+
+    Texts and binary cells must be UTF-8. Dates and times become ISO 8601, decimals their text.
+
+    Args:
+        batch: A record batch from anywhere: its offsets and lengths are checked.
+        name: Of the input, for messages.
+        first_row: Number of its first row, from 1.
+
+    Returns:
+        Numbers of rows, with the row or what is wrong with it.
+
+    Raises:
+        DataError: Lengths or offsets of the batch contradict each other.
+    """
+    try:
+        names = batch.schema.names
+        columns = [_plain(column) for column in batch.columns]
+        for column in columns:
+            column.validate(full=True)
+    except (pa.ArrowException, TypeError, UnicodeDecodeError) as error:
+        raise DataError(
+            f"{name}, rows from {first_row} on: a damaged batch: {error}",
+            hint="write the file again, or fetch it again",
+            line=first_row,
+        ) from error
+    step = _rows_at_once(columns)
+    for start in range(0, batch.num_rows, step):
+        cells = [_cells(column.slice(start, step)) for column in columns]
+        for row, values in enumerate(zip(*cells, strict=True), first_row + start):
+            try:
+                yield row, _object(names, values, name, row)
+            except CdecError as error:
+                yield row, error
+
+
+def _cells(column: Any) -> list[Any]:
+    if "map<" in str(column.type):
+        found: list[Any] = column.to_pylist(maps_as_pydicts="strict")
+    else:
+        found = column.to_pylist()
+    return found
+
+
+def check_columns(schema: Any, name: str, columns: Sequence[str]) -> None:
+    """Refuse columns that cannot become fields of records.
+
+    Raises:
+        FieldError: Two of one name, or one whose cells are no JSON values.
+        DataError: A name that is not UTF-8.
+    """
+    for column in columns:
+        count = schema.names.count(column)
+        if count != 1:
+            raise FieldError(
+                f"{name} has {count} columns {column!r}",
+                hint="write the table again with each name once",
+                field=column,
+            )
+        kind = schema.field(column).type
+        try:
+            is_read = _is_read(kind.value_type if pa.types.is_dictionary(kind) else kind)
+        except UnicodeDecodeError as error:
+            raise DataError(
+                f"{name}: a name within column {column!r} is not UTF-8",
+                hint="write the table again",
+                field=column,
+            ) from error
+        if not is_read:
+            raise FieldError(
+                f"{name}: column {column!r} holds {kind}, which is not read",
+                hint="write the table again without it, or as texts",
+                field=column,
+            )
+
+
+def _is_read(kind: Any) -> bool:
+    """Whether cells of a type become JSON values, at no more cost than they take in the file."""
+    types = pa.types
+    if types.is_struct(kind):
+        # Names are looked at as well: one that is not UTF-8 is an error here.
+        fields = [kind.field(i) for i in range(kind.num_fields)]
+        return all(field.name is not None and _is_read(field.type) for field in fields)
+    if types.is_map(kind):
+        return _is_text(kind.key_type) and _is_read(kind.item_type)
+    if _is_list(kind):
+        return _is_read(kind.value_type)
+    if _is_text(kind) or types.is_null(kind) or types.is_primitive(kind):
+        return not types.is_interval(kind)
+    return bool(
+        types.is_boolean(kind) or types.is_decimal(kind) or types.is_fixed_size_binary(kind)
+    )
+
+
+def _is_text(kind: Any) -> bool:
+    tests = ("string", "large_string", "binary", "large_binary", "string_view", "binary_view")
+    return any(getattr(pa.types, f"is_{test}")(kind) for test in tests)
+
+
+def _is_list(kind: Any) -> bool:
+    tests = ("list", "large_list", "fixed_size_list")
+    return any(getattr(pa.types, f"is_{test}")(kind) for test in tests)
+
+
+def _plain(column: Any) -> Any:
+    """Return a column with bytes in the place of texts, so that each is decoded in its own row."""
+    if isinstance(column, pa.ExtensionArray):
+        column = column.storage
+    kind = column.type
+    if pa.types.is_dictionary(kind):
+        return pa.DictionaryArray.from_arrays(column.indices, _plain(column.dictionary))
+    if pa.types.is_temporal(kind):
+        # As a text: Python's times have no nanoseconds.
+        column.validate(full=True)
+        return column.cast(pa.string()).view(pa.binary())
+    bare = _bare(kind)
+    return column if bare.equals(kind) else column.view(bare)
+
+
+def _bare(kind: Any) -> Any:
+    """Return a type with bytes in the place of texts, at every depth."""
+    types = pa.types
+    for test, bare in (
+        (types.is_string, pa.binary()),
+        (types.is_large_string, pa.large_binary()),
+        (types.is_string_view, pa.binary_view()),
+    ):
+        if test(kind):
+            return bare
+    if types.is_struct(kind):
+        fields = (kind.field(i) for i in range(kind.num_fields))
+        return pa.struct([field.with_type(_bare(field.type)) for field in fields])
+    if types.is_map(kind):
+        return pa.map_(_bare(kind.key_type), _bare(kind.item_type))
+    if types.is_fixed_size_list(kind):
+        return pa.list_(kind.value_field.with_type(_bare(kind.value_type)), kind.list_size)
+    if _is_list(kind):
+        make: Callable[[Any], Any] = pa.large_list if types.is_large_list(kind) else pa.list_
+        return make(kind.value_field.with_type(_bare(kind.value_type)))
+    return kind
+
+
+def _rows_at_once(columns: Sequence[Any]) -> int:
+    longest = 1
+    for column in columns:
+        if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
+            length = pc.max(pc.binary_length(column.dictionary)).as_py()
+            longest = max(longest, length or 0)
+    return max(1, min(_ROWS, _SLICE_BYTES // longest))
+
+
+def _object(names: Sequence[str], values: Sequence[Any], name: str, row: int) -> dict[str, object]:
+    record: dict[str, object] = {}
+    for column, cell in zip(names, values, strict=True):
+        try:
+            value = cell if type(cell) is int else _value(cell)
+        except UnicodeDecodeError as error:
+            raise EncodingError(
+                f"{name}, row {row}: column {column!r} is not UTF-8: {error.reason}",
+                hint="convert the file to UTF-8, or leave the column out",
+                line=row,
+                field=column,
+            ) from error
+        if value is not None:
+            record[column] = value
+    return record
+
+
+def _value(cell: Any) -> object:
+    """Return a cell as a JSON value; nulls within structs are left out.
+
+    Raises:
+        UnicodeDecodeError: Bytes that are no text.
+    """
+    if isinstance(cell, bytes):
+        return cell.decode()
+    if isinstance(cell, dict):
+        items = ((_value(key), _value(value)) for key, value in cell.items())
+        return {str(key): value for key, value in items if value is not None}
+    if isinstance(cell, list):
+        return [_value(item) for item in cell]
+    if isinstance(cell, float) and not math.isfinite(cell):
+        return None
+    if isinstance(cell, datetime.date | datetime.time):
+        return cell.isoformat()
+    if isinstance(cell, decimal.Decimal | datetime.timedelta):
+        return str(cell)
+    return cell

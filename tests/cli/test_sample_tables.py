@@ -1,0 +1,96 @@
+"""cdec sample on tables, saved datasets, compressed files, URLs and shards of an input."""
+
+from __future__ import annotations
+
+import json
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet
+import pytest
+
+from tests.data.input.packed import pack
+
+from .conftest import Runner
+
+ROWS: list[dict[str, Any]] = [{"id": f"r{i}", "prompt": f"prompt {i}", "n": 2} for i in range(8)]
+KEPT = ("--fields", "id,index,text,seed")
+
+
+def write(rows: list[dict[str, Any]]) -> dict[str, Path]:
+    table = pa.Table.from_pylist(rows)
+    lines = "".join(json.dumps(row) + "\n" for row in rows).encode()
+    cells = ["id,prompt,n", *(f"{row['id']},{row['prompt']},{row['n']}" for row in rows)]
+    Path("p.jsonl").write_bytes(lines)
+    Path("p.jsonl.zst").write_bytes(pack("zstd", lines))
+    Path("p.csv").write_text("\n".join(cells))
+    pa.parquet.write_table(table, "p.parquet")
+    Path("saved").mkdir()
+    with pa.ipc.new_stream("saved/data-00000-of-00001.arrow", table.schema) as writer:
+        writer.write_table(table)
+    Path("saved/state.json").write_text(
+        json.dumps({"_data_files": [{"filename": "data-00000-of-00001.arrow"}]})
+    )
+    return {name: Path(name) for name in ("p.jsonl.zst", "p.csv", "p.parquet", "saved")}
+
+
+def test_every_format_draws_what_json_lines_draw(cdec: Runner, letters: Path) -> None:
+    inputs: list[object] = [*write(ROWS).values(), Path("p.parquet").absolute().as_uri()]
+    expected = cdec("sample", "-a", letters, "-i", "p.jsonl", *KEPT)
+    assert (expected.status, len(expected.records)) == (0, 16)
+    for path in inputs:
+        found = cdec("sample", "-a", letters, "-i", path, *KEPT)
+        assert (found.status, found.stdout) == (0, expected.stdout), (path, found.stderr)
+
+
+def test_a_csv_on_stdin_is_named_as_one(cdec: Runner, letters: Path) -> None:
+    data = b"id,prompt\na,one\nb,two\n"
+    words = ("sample", "-a", letters, *KEPT)
+    assert len(cdec(*words, stdin=data).records) == 3, "lines are prompts"
+    rows = cdec(*words, "--input-format", "csv", stdin=data).records
+    assert [row["id"] for row in rows] == ["a", "b"]
+    Path("p.csv").write_bytes(data)
+    assert len(cdec(*words, "-i", "p.csv", "--input-format", "lines").records) == 3
+
+
+def test_shards_together_are_the_whole_run(cdec: Runner, letters: Path) -> None:
+    write(ROWS)
+    words = ("sample", "-a", letters, "-i", "p.parquet", *KEPT)
+    whole = Counter(cdec(*words).stdout.splitlines())
+    shards = [cdec(*words, "--shard", f"{index}/3") for index in (1, 2, 3)]
+    assert sum((Counter(shard.stdout.splitlines()) for shard in shards), Counter()) == whole
+    assert all(shard.records for shard in shards)
+    typed = ("--prompt", "x", "--prompt", "y", "--prompt", "z")
+    words = ("sample", "-a", letters, *typed, *KEPT)
+    found = [record for i in (1, 2) for record in cdec(*words, "--shard", f"{i}/2").records]
+    assert len(found) == 3
+    refused = cdec(*words, "--shard", "3/2")
+    assert (refused.error_code, "--shard" in refused.stderr) == ("E_USAGE", True)
+
+
+def test_another_shard_does_not_resume_an_output(cdec: Runner, letters: Path) -> None:
+    write(ROWS)
+    words = ("sample", "-a", letters, "-i", "p.jsonl", "-o", "o.jsonl")
+    assert cdec(*words, "--shard", "1/2").status == 0
+    assert cdec(*words, "--shard", "2/2", "--resume").error_code == "E_RESUME_MISMATCH"
+    assert cdec(*words, "--shard", "1/2", "--resume").status == 0
+
+
+@pytest.mark.parametrize("source", ["nokind://a/b", "memory://nothing/here", "no/such.parquet"])
+def test_an_input_that_cannot_be_opened_ends_the_run_at_once(
+    cdec: Runner, letters: Path, source: str
+) -> None:
+    found = cdec("sample", "-a", letters, "-i", source)
+    assert (found.error_code, found.stdout) == ("E_NOINPUT", b"")
+    assert source in found.stderr
+
+
+def test_a_bad_row_is_an_error_record(cdec: Runner, letters: Path) -> None:
+    pa.parquet.write_table(pa.table({"id": [1, 2, 3], "prompt": ["a", None, "c"]}), "p.parquet")
+    found = cdec("sample", "-a", letters, "-i", "p.parquet")
+    assert found.status == 3
+    assert [record["id"] for record in found.records] == [1, 2, 3]
+    assert found.records[1]["error"]["code"] == "E_FIELD"
+    assert "p.parquet, row 2" in found.records[1]["error"]["message"]
