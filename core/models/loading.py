@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.core.errors import CdecError, ExtraMissingError, ModelError, TrustError, UsageError
 from cdec.core.models.base import DEFAULT_CACHE_BYTES
 from cdec.core.models.trust import Repository, open_repository
+from cdec.core.models.wrapping import fitted_vocabulary, wrap_module
 from cdec.core.tokens.hub import Away
 from cdec.core.tokens.shipped import EMBEDDED, located
 
@@ -22,7 +23,6 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
 _DTYPES = ("auto", "float32", "float16", "bfloat16", "float64")
-_LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
 
 
 def load_model(
@@ -82,6 +82,8 @@ def load_model(
         ChatTemplateMissingError: ``chat``, and the tokenizer has no template.
         UsageError: An option that makes no sense.
     """
+    from cdec.core.tokens.vocabulary import Vocabulary
+
     _check_options(dtype, max_batch_rows, max_batch_tokens, cache_bytes, key_value_bytes)
     name = str(name_or_path)
     with quiet():
@@ -99,48 +101,19 @@ def load_model(
         loaded = None
         if vocabulary is None or tokenizer is not None:
             loaded = load_tokenizer(repository, tokenizer)
-        vocabulary = _fit_vocabulary(vocabulary, loaded, module, name)
-        return _wrap(
+        if vocabulary is None:
+            vocabulary = Vocabulary.from_tokenizer(loaded)
+        return wrap_module(
             module,
-            vocabulary,
+            fitted_vocabulary(vocabulary, module, name),
             loaded,
-            {"allow_special": allow_special, "chat": chat},
-            {"max_batch_rows": max_batch_rows, "cache_bytes": cache_bytes},
-            {"max_batch_tokens": max_batch_tokens, "key_value_bytes": key_value_bytes},
+            allow_special=allow_special,
+            chat=chat,
+            max_batch_rows=max_batch_rows,
+            max_batch_tokens=max_batch_tokens,
+            cache_bytes=cache_bytes,
+            key_value_bytes=key_value_bytes,
         )
-
-
-def _wrap(
-    module: Any,
-    vocabulary: Vocabulary,
-    tokenizer: Any,
-    prompt_options: dict[str, Any],
-    options: dict[str, int],
-    pool_options: dict[str, int],
-) -> LanguageModel:
-    """Choose the kind of model that fits the module."""
-    from cdec.core.models.prompts import PromptEncoder
-    from cdec.core.models.transformers.causal import CausalModel, can_pool
-    from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
-    from cdec.core.models.transformers.full_forward import FullForwardModel
-
-    length = context_length_of(module.config)
-    prompts = PromptEncoder(
-        tokenizer,
-        vocabulary,
-        context_length=length,
-        room=0 if module.config.is_encoder_decoder else 1,
-        **prompt_options,
-    )
-    if module.config.is_encoder_decoder:
-        return EncoderDecoderModel(
-            module, vocabulary, prompts, context_length=length, **options, **pool_options
-        )
-    if pool_options["key_value_bytes"] and can_pool(module):
-        return CausalModel(
-            module, vocabulary, prompts, context_length=length, **options, **pool_options
-        )
-    return FullForwardModel(module, vocabulary, prompts, context_length=length, **options)
 
 
 def _load_module(repository: Repository, placement: dict[str, Any]) -> Any:
@@ -166,40 +139,6 @@ def load_tokenizer(repository: Repository, other: str | Path | None) -> Any:
         name, arguments = other_repository.name, other_repository.arguments
     with model_errors("tokenizer", name, repository.away):
         return AutoTokenizer.from_pretrained(name, **arguments)
-
-
-def _fit_vocabulary(
-    vocabulary: Vocabulary | None, tokenizer: Any, module: Any, name: str
-) -> Vocabulary:
-    """Return the vocabulary in the logits' width, with the model's end-of-sequence ids."""
-    from cdec.core.tokens.vocabulary import Vocabulary
-
-    if vocabulary is None:
-        vocabulary = Vocabulary.from_tokenizer(tokenizer)
-    head = module.get_output_embeddings()
-    width = head.weight.shape[0] if head is not None else module.config.vocab_size
-    if vocabulary.size > width:
-        raise ModelError(
-            f"{name}: the tokenizer has {vocabulary.size} tokens, the model {width} outputs",
-            hint="Use the tokenizer that the model was trained with.",
-        )
-    generation = getattr(module, "generation_config", None)
-    given = getattr(generation, "eos_token_id", None)
-    ends = {given} if isinstance(given, int) else set(given or ())
-    ends = {end for end in ends if 0 <= end < vocabulary.size} | {*vocabulary.eos_token_ids}
-    return vocabulary.with_eos(sorted(ends)).with_width(int(width))
-
-
-def context_length_of(config: Any) -> int | None:
-    """Return the number of positions the model was made for, None if it has no such bound."""
-    text = config.get_text_config(decoder=True)
-    if text.model_type in ("t5", "mt5", "umt5", "longt5", "bloom", "rwkv", "mamba", "mamba2"):
-        return None  # relative positions or a recurrent state
-    for name in _LENGTHS:
-        value = getattr(text, name, None)
-        if isinstance(value, int) and value > 0:
-            return value
-    return None
 
 
 def resolve_device(device: str) -> str:

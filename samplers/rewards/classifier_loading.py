@@ -7,7 +7,6 @@ from typing import Any
 
 from cdec.core.errors import ModelError, UsageError
 from cdec.core.models.loading import (
-    context_length_of,
     load_tokenizer,
     model_errors,
     quiet,
@@ -15,6 +14,7 @@ from cdec.core.models.loading import (
     resolve_dtype,
 )
 from cdec.core.models.trust import Repository, open_repository
+from cdec.core.models.wrapping import context_length_of
 
 
 @dataclass(frozen=True, slots=True)

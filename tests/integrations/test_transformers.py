@@ -14,7 +14,7 @@ import torch
 
 from cdec.compilers import compile_token_set, grammar_constraint, set_constraint
 from cdec.core import Constraint, Vocabulary, load_model, open_artifact
-from cdec.core.errors import UsageError
+from cdec.core.errors import TokenizerMismatchError, UsageError
 from cdec.integrations.transformers import ConstraintProcessor
 from cdec.samplers import sample
 from tests.core.models.tiny_models import VOCABULARY, tiny_module
@@ -262,6 +262,52 @@ def _members(constraint: Constraint) -> list[list[int]]:
     assert rows is not None
     flat, offsets = rows
     return [list(flat[a:b]) for a, b in itertools.pairwise(offsets.tolist())]
+
+
+@pytest.mark.parametrize("how", ["greedy", "beams", "draws"])
+def test_masks_applied_by_generate_are_the_sessions_own_bit_for_bit(
+    toys: dict[str, Any], numbers: Constraint, how: str
+) -> None:
+    rng = np.random.default_rng(6)
+    prompts = torch.tensor(rng.integers(2, 60, (3, 5)).tolist())
+    seen: list[tuple[Any, Any]] = []
+
+    def note(input_ids: Any, scores: Any) -> Any:
+        seen.append((input_ids.clone(), scores.clone()))
+        return scores
+
+    options = {
+        "greedy": {},
+        "beams": {"num_beams": 6, "num_return_sequences": 3},
+        "draws": {"do_sample": True, "top_k": 0, "num_return_sequences": 4},
+    }[how]
+    processor = ConstraintProcessor(numbers, vocabulary=VOCABULARY)
+    options |= {"attention_mask": torch.ones_like(prompts), "max_new_tokens": 7}
+    options |= {"eos_token_id": 0, "pad_token_id": 1}
+    both = [processor, note]
+    toys["gpt2"]._module.generate(input_ids=prompts, logits_processor=both, **options)
+    session: Any = numbers.session()
+    for ids, scores in seen:
+        states = session.start(len(ids))
+        for column in ids[:, 5:].numpy().T:
+            going = np.flatnonzero(states >= 0)
+            states[going] = session.advance(states[going], column[going])
+        own = np.zeros((len(ids), session.words), np.int32)
+        session.fill_mask(states, own)
+        applied = np.packbits(torch.isfinite(scores).numpy(), axis=1, bitorder="little")
+        applied = np.pad(applied, ((0, 0), (0, own.shape[1] * 4 - applied.shape[1])))
+        going = states >= 0  # what has ended is given its end again, which is padding
+        assert np.array_equal(applied.view(np.int32)[going], own[going])
+    assert len(seen) >= 3
+
+
+def test_a_constraint_of_another_tokenizer_is_refused_when_it_is_given(
+    numbers: Constraint,
+) -> None:
+    other = Vocabulary([b"a", b"b", b""], eos_token_ids=[2])
+    with pytest.raises(TokenizerMismatchError, match="another tokenizer"):
+        ConstraintProcessor([numbers, None], vocabulary=other)
+    ConstraintProcessor(numbers, vocabulary=VOCABULARY)
 
 
 def test_the_ends_of_a_text_are_one_event_and_padding_is_never_allowed(tmp_path: Path) -> None:

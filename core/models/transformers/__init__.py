@@ -2,5 +2,5 @@
 
 Read ``base``, then ``full_forward`` (no cache), ``causal`` (a key-value cache by context:
 ``kv_pool``, ``slot_table``, ``row_buffers``, ``forward_plan``) and ``encoder_decoder``. Only
-``models.loading`` imports from here.
+``models.wrapping`` imports from here.
 """

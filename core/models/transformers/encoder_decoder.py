@@ -32,13 +32,18 @@ class EncoderDecoderModel(CausalModel):
 
     Texts begin after the decoder's start token and, where the model's generation config forces
     one, the forced first token: the distribution is that of what ``generate`` would go on with.
+
+    Args:
+        first_tokens: What texts begin after, instead; None for these.
     """
 
     continues_prompt = False
 
-    def __init__(self, module: Any, *args: Any, **options: Any) -> None:
+    def __init__(
+        self, module: Any, *args: Any, first_tokens: Sequence[int] | None = None, **options: Any
+    ) -> None:
         super().__init__(module, *args, **options)
-        self._first = _first_tokens(module)
+        self._first = _first_tokens(module) if first_tokens is None else list(first_tokens)
         self._cross: dict[int, _Layers] = {}
         self._last_rows: dict[bytes, tuple[_Layers, Tensor | None]] = {}
 

@@ -1,4 +1,4 @@
-"""ConstraintProcessor: hold what transformers' ``generate`` writes to constraints."""
+"""ConstraintProcessor: hold what transformers' own ``generate`` writes to constraints."""
 
 from __future__ import annotations
 
@@ -14,7 +14,9 @@ from transformers import LogitsProcessor
 from cdec.core.constraint import DEAD, DONE, Constraint
 from cdec.core.errors import UsageError
 from cdec.core.mask import apply_mask, mask_words
+from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.prefixes import Beginnings, Texts
+from cdec.integrations.transformers.modules import require_same_tokens
 
 KEPT = 1 << 16
 """Prefixes whose states are remembered."""
@@ -38,10 +40,14 @@ class ConstraintProcessor(LogitsProcessor):
             unless it is an earlier input and one token more that the constraint allows. Give it if
             a prompt may be just that, as when a text that was cut is given as a prompt.
         eos_token_id: Ids that end a text, as ``generate`` has them; None: the vocabulary's.
+        vocabulary: Of the model, as ``model_vocabulary`` returns it: a constraint of another
+            tokenizer is refused. A processor never sees the model, so None leaves it at the width
+            of the scores.
         kept: Prefixes that are remembered; at least twice the rows of a batch.
 
     Raises:
         UsageError: No constraint at all, or ids that end no text of a constraint.
+        TokenizerMismatchError: A constraint was made for another tokenizer.
 
     Example:
         >>> processor = ConstraintProcessor(set_constraint(["yes", "no"], vocabulary))
@@ -54,6 +60,7 @@ class ConstraintProcessor(LogitsProcessor):
         *,
         prompt_length: int | None = None,
         eos_token_id: int | Sequence[int] | None = None,
+        vocabulary: Vocabulary | None = None,
         kept: int = KEPT,
     ) -> None:
         given = list(constraint) if isinstance(constraint, Sequence) else [constraint]
@@ -63,6 +70,9 @@ class ConstraintProcessor(LogitsProcessor):
         self._texts = {each: Texts(each, kept) for each in given if each is not None}
         if not self._texts:
             raise UsageError("there is no constraint", hint="Leave the processor out.")
+        if vocabulary is not None:
+            for each in self._texts:
+                require_same_tokens(each, vocabulary)
         ends = [eos_token_id] if isinstance(eos_token_id, int) else eos_token_id
         self._ends = {each: _ends_of(each, ends) for each in self._texts}
 

@@ -1,0 +1,232 @@
+"""generate: cdec's methods behind transformers' own ``model.generate``."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import torch
+from torch import Tensor
+from transformers import GenerationConfig
+
+from cdec.core.constraint import Constraint
+from cdec.core.errors import UsageError
+from cdec.core.seeds import SEED_BITS
+from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.transformers.call import Call, read_call
+from cdec.integrations.transformers.modules import called_vocabulary, draft_model, language_model
+from cdec.integrations.transformers.output import (
+    ConstrainedOutput,
+    ConstrainedPairOutput,
+    output_of,
+    sequences_of,
+)
+from cdec.samplers.options import Method
+from cdec.samplers.registry import METHODS
+from cdec.samplers.sampling import named_method, sample
+
+
+def generate(
+    model: Any,
+    input_ids: Tensor,
+    logits_processor: Sequence[Any] = (),
+    stopping_criteria: Sequence[Any] = (),
+    generation_config: GenerationConfig | None = None,
+    *,
+    method: str = "disc",
+    constraint: Constraint | Sequence[Constraint | None] | None = None,
+    vocabulary: Vocabulary | None = None,
+    seed: int | None = None,
+    generator: torch.Generator | None = None,
+    num_return_sequences: int | None = None,
+    temperature: float | None = None,
+    top_k: int | None = None,
+    top_p: float | None = None,
+    inputs_tensor: Tensor | None = None,
+    **options: Any,
+) -> Tensor | ConstrainedOutput | ConstrainedPairOutput:
+    """Draw texts by one of cdec's methods, as a ``custom_generate`` of ``model.generate``.
+
+    The texts are those of ``cdec.samplers.sample`` for the same model, prompts, seed and options.
+    What ``model.generate`` was given is honoured or refused by name: padding, limits, ends, forced
+    first tokens, ``num_beams`` of methods that have beams, and the warping: with ``do_sample`` that
+    of the generation config (where ``top_k`` is 50 unless it says otherwise), without it none,
+    but for what the call itself names. ``assistant_model`` is the draft of methods that have one.
+
+    Args:
+        model: Used as it is, no weight is copied; in evaluation mode.
+        input_ids, logits_processor, stopping_criteria, generation_config, inputs_tensor: Given by
+            ``model.generate``.
+        method: A name in ``METHODS``.
+        constraint: What all texts must satisfy, or a list with one for each prompt of the batch;
+            None draws from the model alone, with methods that can.
+        vocabulary: Of the model, as ``model_vocabulary`` returns it, with which constraints are
+            compared; None reads that of the tokenizer in the place the model was loaded from.
+        seed: Of every random draw; None draws one from ``generator``.
+        generator: None is torch's own, which ``torch.manual_seed`` sets.
+        num_return_sequences: Texts of each prompt.
+        temperature, top_k, top_p: Of the model, with ``do_sample`` or without.
+        options: Of the method, as ``cdec.samplers.sample`` takes them; ``draft`` may be a module.
+
+    Returns:
+        int64[prompts * n, tokens] on the device of ``input_ids``, padded on the right, with the
+        samples of its rows as its attribute ``samples``; or, with ``return_dict_in_generate``, an
+        output object with ``sequences`` and ``samples``.
+
+    Raises:
+        UsageError: Something that was asked for cannot be honoured.
+        TokenizerMismatchError: A constraint was made for another tokenizer; nothing is drawn.
+        TypeError: The method has no such option.
+        CdecError: What went wrong with the first prompt that failed.
+
+    Example:
+        >>> constraint = set_constraint(["yes", "no"], model_vocabulary(model, tokenizer))
+        >>> model.generate(**inputs, custom_generate=generate, constraint=constraint, seed=0)
+    """
+    declared = named_method(method)
+    config = GenerationConfig() if generation_config is None else generation_config
+    call = read_call(
+        input_ids,
+        logits_processor,
+        stopping_criteria,
+        config,
+        {name: value for name, value in options.items() if name not in _OPTIONS},
+        encoder_ids=inputs_tensor if model.config.is_encoder_decoder else None,
+        warping={"temperature": temperature, "top_k": top_k, "top_p": top_p},
+        n=num_return_sequences,
+    )
+    chosen = {name: value for name, value in options.items() if name in _OPTIONS}
+    chosen = _with_beams(declared, chosen, call) | _assistant(declared, chosen)
+    constraints = constraint if isinstance(constraint, Sequence) else [constraint]
+    own = called_vocabulary(model, vocabulary, call.end_ids, constraints)
+    if "draft" in chosen:
+        chosen["draft"] = draft_model(chosen["draft"], own)
+    samples = sample(
+        language_model(model, own, first_tokens=call.first_tokens, uses_cache=call.uses_cache),
+        constraint,
+        call.prompts,
+        method,
+        n=call.n,
+        seed=_seed(seed, generator),
+        temperature=call.warping.temperature,
+        top_k=call.warping.top_k,
+        top_p=call.warping.top_p,
+        max_new_tokens=call.max_new_tokens,
+        batch_size=len(call.prompts),
+        **chosen,
+    )
+    rows = sequences_of(
+        call.begins,
+        samples,
+        end_id=call.end_ids[0],
+        pad_id=call.pad_id,
+        most=call.max_new_tokens,
+    )
+    return output_of(rows, call.first_tokens is not None) if call.returns_dict else rows
+
+
+def _with_beams(method: Method, options: Mapping[str, Any], call: Call) -> dict[str, Any]:
+    """Return a method's options, with what ``generate`` says of beams.
+
+    Raises:
+        UsageError: The method has no such option, or it is said twice.
+    """
+    found = dict(options)
+    if call.beams > 1:
+        if method.option("beams") is None or found.get("beams", call.beams) != call.beams:
+            raise UsageError(
+                f"`num_beams` is {call.beams}, which method {method.name} cannot honour",
+                hint="Give `num_beams` 1, or `beams` alone to a method that has it.",
+                option="num_beams",
+            )
+        found["beams"] = call.beams
+    if method.option("length_penalty") is not None:
+        found.setdefault("length_penalty", call.length_penalty)
+    elif call.beams > 1 and call.length_penalty != 1:
+        raise UsageError(
+            f"`length_penalty` is {call.length_penalty}, and method {method.name} has none",
+            hint="Give `length_penalty` 1.",
+            option="length_penalty",
+        )
+    return found
+
+
+def _assistant(method: Method, options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the draft that ``generate`` was given as ``assistant_model``, if it was.
+
+    Raises:
+        UsageError: The method has no draft, or there are two; or something else was given that
+            ``generate`` keeps to itself and that cannot be honoured.
+    """
+    kept = _kept_by_generate()
+    for name in ("streamer", "synced_gpus"):
+        if kept.get(name):
+            raise UsageError(
+                f"`{name}` cannot be honoured by cdec's methods", hint="Leave it out.", option=name
+            )
+    assistant = kept.get("assistant_model")
+    if assistant is None:
+        return {}
+    if method.option("draft") is None or options.get("draft") is not None:
+        raise UsageError(
+            f"`assistant_model` is given, and method {method.name} has "
+            + ("no draft" if method.option("draft") is None else "a `draft` already"),
+            hint="Leave it out.",
+            option="assistant_model",
+        )
+    return {"draft": assistant}
+
+
+def _kept_by_generate() -> Mapping[str, Any]:
+    """Return the arguments of the running ``model.generate``, empty where none is running.
+
+    subtle: it hands a callable none of its parameters ``assistant_model``, ``streamer`` and
+    ``synced_gpus``, and says nothing where they are given. So that none is ignored, they are read
+    where they stand.
+    """
+    frame = inspect.currentframe()
+    while frame is not None and frame.f_globals.get("__name__") != "transformers.generation.utils":
+        frame = frame.f_back
+    return {} if frame is None else dict(frame.f_locals)
+
+
+def _seed(seed: int | None, generator: torch.Generator | None) -> int:
+    """Return the seed of a call.
+
+    Raises:
+        UsageError: There are two.
+    """
+    if seed is None:
+        device = "cpu" if generator is None else generator.device
+        drawn = torch.randint(1 << SEED_BITS, (), generator=generator, device=device)
+        return int(drawn)
+    if generator is not None:
+        raise UsageError("`seed` and `generator` are both given", hint="Give one of them.")
+    return seed
+
+
+_OPTIONS = frozenset(
+    name
+    for each in METHODS.values()
+    for option in each.options
+    for name in (option.name, option.also)
+    if name
+)
+"""The keywords of all methods."""
+
+
+def _signature() -> inspect.Signature:
+    """Return the signature of ``generate`` with the options of all methods.
+
+    ``model.generate`` hands a callable those arguments alone that its signature names.
+    """
+    plain = inspect.signature(generate)
+    own = [each for each in plain.parameters.values() if each.kind is not each.VAR_KEYWORD]
+    rest = [each for each in plain.parameters.values() if each.kind is each.VAR_KEYWORD]
+    kind = inspect.Parameter.KEYWORD_ONLY
+    more = [inspect.Parameter(name, kind, default=None) for name in sorted(_OPTIONS)]
+    return plain.replace(parameters=[*own, *more, *rest])
+
+
+generate.__signature__ = _signature()  # type: ignore[attr-defined]
