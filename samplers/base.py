@@ -5,12 +5,15 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
 from cdec.samplers.options import Method
 from cdec.samplers.request import DRAWS, Request
+from cdec.samplers.rewards.base import Reward
+from cdec.samplers.rewards.samples import draw_and_score
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome, build_samples
 from cdec.samplers.walks.randomness import draw_seeds
@@ -36,6 +39,7 @@ class Sampler(ABC):
         method: What is declared of it, in ``METHODS``.
         name: As in ``METHODS``.
         drafting: The draft; None for none.
+        reward: What texts are scored by; None for nothing.
         tree: File of the tree of one record, for methods that keep one; None for none.
 
     Raises:
@@ -46,6 +50,7 @@ class Sampler(ABC):
     name: ClassVar[str]
     __signature__: ClassVar[inspect.Signature]
     tree: object = None
+    reward: Reward | None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
         super().__init_subclass__(**keywords)
@@ -58,6 +63,7 @@ class Sampler(ABC):
         self.require_consistent(values)
         for name, value in values.items():
             setattr(self, name, value)
+        self._require_reward()
         self.drafting = self.draft_of(values)
 
     @classmethod
@@ -91,6 +97,16 @@ class Sampler(ABC):
                 option="draft",
             )
         return draft
+
+    def _require_reward(self) -> None:
+        """Refuse what is no reward, and none where one is needed."""
+        is_missing = self.reward is None and self.method.needs_reward
+        if is_missing or not isinstance(self.reward, Reward | None):
+            raise UsageError(
+                f"`reward` is {self.reward!r}, expected a Reward",
+                hint="Build one with cdec.samplers.rewards.build_reward('coverage').",
+                option="reward",
+            )
 
     @property
     @abstractmethod
@@ -154,6 +170,8 @@ class Sampler(ABC):
     ) -> list[list[Sample] | CdecError]:
         """Draw for many prompts; all prompts and all their candidates decode together.
 
+        A reward scores the texts once they are drawn, unless the method itself does so.
+
         Returns:
             For each request its samples, in draw order, or the error that its record met. On a
             tabular model the results do not depend on what else is in the batch.
@@ -161,6 +179,15 @@ class Sampler(ABC):
         Raises:
             UsageError: Several requests, and a sampler that keeps the tree of one.
         """
+        if self.reward is None or self.method.needs_reward:
+            return self._unscored(model, requests)
+        drawing = partial(self._unscored, model)
+        return draw_and_score(self.reward, requests, drawing, model.vocabulary)
+
+    def _unscored(
+        self, model: LanguageModel, requests: Sequence[Request]
+    ) -> list[list[Sample] | CdecError]:
+        """As ``draw_batch``, before a reward scores what was drawn."""
         if self.tree is not None and len(requests) != 1:
             raise UsageError(
                 f"a tree belongs to one record, and there are {len(requests)}",
@@ -175,4 +202,4 @@ class Sampler(ABC):
             if len(requests) == 1:
                 return [error]
             # One record failed while decoding and took the others with it: each alone, then.
-            return [self.draw_batch(model, [request])[0] for request in requests]
+            return [self._unscored(model, [request])[0] for request in requests]

@@ -260,12 +260,14 @@ SAVED_COUNTS = Option(
 REWARD = Option(
     name="reward",
     type=str,
-    help="What texts are scored by: coverage (share of a record's "
-    "`concepts`, in any inflected form, or in those of the record's `inflections`, a list of "
-    "lists; coverage:past counts simple pasts, too), classifier:NAME_OR_PATH (probability of its "
-    "last label), regex:PATTERN (1 if it is found, within a second) or module:function (a function "
-    "of texts and records, the fields that cdec does not read itself, that returns a list of one "
-    "number a text; imported from the working directory too).",
+    help="What texts are scored by, and what cdlh, cdlh-approx and cdsl look ahead for: coverage "
+    "(share of a record's `concepts`, in any inflected form, or in those of the record's "
+    "`inflections`, a list of lists; coverage:past counts simple pasts, too), "
+    "classifier:NAME_OR_PATH (probability of its last label for the text, "
+    "classifier:pair:NAME_OR_PATH for the prompt and the text), regex:PATTERN (1 if it is found, "
+    "within a second) or module:function (a function of texts and records, the fields that cdec "
+    "does not read itself, and of prompts if it has a parameter of that name, that returns a list "
+    "of one number a text; imported from the working directory too).",
     metavar="SPEC",
     opened=True,
 )
@@ -287,4 +289,11 @@ DEPTH = Option(
     unit="tokens",
     metavar="D",
     at_least=1,
+)
+VERIFY = Option(
+    name="verify",
+    type=("hard", "speculative"),
+    default="hard",
+    help="Keep a token of the draft if it is the model's most probable one (hard), or with the "
+    "model's probability of it (speculative: else `n` above 1 gives equal texts).",
 )

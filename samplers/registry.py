@@ -21,7 +21,7 @@ if TYPE_CHECKING:
 _PROPOSING = (shared.DRAFT, shared.GAMMA, shared.DRAFT_TEMPERATURE, shared.COST_RATIO)
 _DRAFTED = (*_PROPOSING, shared.SAVED_COUNTS)
 _LEARNING = (shared.ROUND, shared.MAX_DRAWS, shared.TREE_CACHE, shared.TREE, shared.MAX_WALKS)
-_REWARDED = (shared.REWARD, shared.BRANCH, shared.DEPTH, shared.MAX_WALKS)
+_REWARDED = (shared.BRANCH, shared.DEPTH, shared.MAX_WALKS)
 _DRAFT_LOOKAHEAD = (shared.DRAFT, shared.COST_RATIO, *_REWARDED)
 
 _TABLE = (
@@ -261,14 +261,7 @@ _TABLE = (
                 help="Reward that is enough.",
                 metavar="R",
             ),
-            Option(
-                name="verify",
-                type=("hard", "speculative"),
-                default="hard",
-                help="Keep a token of the draft if it is the model's most probable one "
-                "(hard), or with the model's probability of it (speculative: else `n` above 1 "
-                "gives equal texts).",
-            ),
+            shared.VERIFY,
             Option(
                 name="on_reject",
                 type=("keep", "discard"),
@@ -282,7 +275,11 @@ _TABLE = (
     ),
 )
 
-METHODS: dict[str, Method] = {method.name: method for method in _TABLE}
+METHODS: dict[str, Method] = {
+    # Any text can be scored; what it is steered by comes first.
+    method.name: replace(method, options=(*method.options, shared.REWARD))
+    for method in _TABLE
+}
 """Every method by its name."""
 
 

@@ -33,6 +33,8 @@ class Request:
         max_new_tokens: Most tokens of a text, end event not counted, at least 1; None takes the
             constraint's longest member, or 256.
         input: Fields passed through to the samples.
+        asked: The prompt as it was given, which rewards see, where ``prompt`` is what was made of
+            it: with a begun answer, or without its cut end; None is ``prompt`` itself.
     """
 
     prompt: Prompt
@@ -42,6 +44,7 @@ class Request:
     indices: Sequence[int] | None = None
     max_new_tokens: int | None = None
     input: Mapping[str, object] | None = None
+    asked: Prompt | None = None
 
     @classmethod
     def numbered(
@@ -54,6 +57,7 @@ class Request:
         seed: int = 0,
         max_new_tokens: int | None = None,
         input: Mapping[str, object] | None = None,
+        asked: Prompt | None = None,
     ) -> Request:
         """Return a request for draws ``0..n-1``, whose seeds derive from ``seed`` and ``id``.
 
@@ -62,4 +66,12 @@ class Request:
         """
         DRAWS.check(n)
         seeds = [derive_seed(seed, id, index) for index in range(n)]
-        return cls(prompt, constraint, seeds, id=id, max_new_tokens=max_new_tokens, input=input)
+        return cls(
+            prompt,
+            constraint,
+            seeds,
+            id=id,
+            max_new_tokens=max_new_tokens,
+            input=input,
+            asked=asked,
+        )

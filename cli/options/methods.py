@@ -71,7 +71,7 @@ def _parameter(users: Sequence[str], options: Sequence[Option]) -> Parameter:
     default = _default(option) if is_shared else None
     said = option.help + (_MEASURED if option.name == "cost_ratio" else "")
     declared = Declared(
-        f"{', '.join(users)}: {said[0].lower()}{in_option_words(said[1:])}",
+        f"{_named(users)}: {said[0].lower()}{in_option_words(said[1:])}",
         _panel(users, option.name),
         metavar=_metavar(option),
         common=any(each.common for each in options),
@@ -79,6 +79,10 @@ def _parameter(users: Sequence[str], options: Sequence[Option]) -> Parameter:
     )
     kind = _type(option)
     return Parameter(option.name, kind if default is not None else kind | None, default, declared)
+
+
+def _named(users: Sequence[str]) -> str:
+    return "all methods" if len(users) == len(METHODS) else ", ".join(users)
 
 
 def named_method(name: str) -> Method:
@@ -163,7 +167,7 @@ def _metavar(option: Option) -> str | None:
 
 def _panel(users: Sequence[str], name: str) -> str:
     """Return the section of the help in which an option stands."""
-    if all(METHODS[user].needs_reward for user in users):
+    if name == "reward" or all(METHODS[user].needs_reward for user in users):
         return REWARDS
     is_of_drafts = name in _OF_DRAFTS or all(METHODS[user].needs_draft for user in users)
     return DRAFTS if is_of_drafts else METHOD

@@ -214,6 +214,7 @@ class Tasks:
             seed=seed,
             max_new_tokens=self.options.max_new_tokens if longest is None else longest,
             input=record.input,
+            asked=record.messages if record.prompt is None else record.prompt,
         )
         ends_run = all(value is None for value in own)
         return Task(record.id, request, record.temperature, missing=missing, ends_run=ends_run)

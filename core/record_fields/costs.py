@@ -9,6 +9,7 @@ from cdec.core.record_fields.declared import (
     LOG,
     MASS,
     RETOKENIZE,
+    REWARDED,
     SAMPLE,
     RecordField,
 )
@@ -60,18 +61,18 @@ COSTS: tuple[RecordField, ...] = (
     RecordField(
         "scenario_counts", "object", "How often each case of the method came up.", methods="cdsl"
     ),
-    RecordField("reward", "number", "Reward of the text.", methods="cdlh, cdlh-approx, cdsl"),
+    RecordField("reward", "number", "Reward of the text; null without a text.", methods=REWARDED),
     RecordField(
         "satisfaction_soft",
         "number",
-        "The reward, between 0 and 1.",
-        methods="cdlh, cdlh-approx, cdsl",
+        "The reward, between 0 and 1; null without a text.",
+        methods=REWARDED,
     ),
     RecordField(
         "satisfaction_hard",
         "boolean",
-        "Whether the text has all that the reward asks for.",
-        methods="cdlh, cdlh-approx, cdsl",
+        "Whether the text has all that the reward asks for; null without a text.",
+        methods=REWARDED,
     ),
     RecordField(
         "lookahead",

@@ -133,9 +133,4 @@ class Lookahead:
 
     def satisfaction(self, reward: Reward, chosen: Candidates) -> dict[str, list[Any]]:
         """Return ``reward`` and what follows from it of every draw's text, D values each."""
-        scores = self.scorer.scores(self._batch.draw_request, chosen.last)
-        return {
-            "reward": scores.tolist(),
-            "satisfaction_soft": np.clip(scores, 0.0, 1.0).tolist(),
-            "satisfaction_hard": reward.is_satisfied(scores).tolist(),
-        }
+        return reward.satisfaction(self.scorer.scores(self._batch.draw_request, chosen.last))

@@ -29,7 +29,7 @@ class RewardSampler(Sampler):
     """Decodes greedily but for what a reward of texts that lie ahead decides.
 
     Args:
-        reward: Scores generated texts; the prompt is not shown to it.
+        reward: Scores generated texts.
         branch: k, candidates a position. depth: d, events of a rollout.
         max_walks: Prefixes that are evaluated together; bounds memory, changes no result.
 
@@ -52,12 +52,6 @@ class RewardSampler(Sampler):
 
     def __init__(self, **options: Any) -> None:
         super().__init__(**options)
-        if not isinstance(self.reward, Reward):
-            raise UsageError(
-                f"`reward` is {self.reward!r}, expected a Reward",
-                hint="Build one with cdec.samplers.rewards.build_reward('coverage').",
-                option="reward",
-            )
         self.last_path_calls = (0, 0, 0)
 
     @classmethod

@@ -8,6 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError
+from cdec.samplers.rewards.samples import asked_of
 from cdec.samplers.walks.context_columns import with_room
 
 if TYPE_CHECKING:
@@ -37,6 +38,15 @@ class Scorer:
         roots = np.unique(batch.roots[batch.roots >= 0]).tolist()
         self._empty: dict[int, bytes] = dict.fromkeys(roots, b"")
         self._bytes = dict(self._empty)
+        self._asked = [
+            "" if number in batch.errors else asked_of(request, batch.model.vocabulary)
+            for number, request in enumerate(batch.requests)
+        ]
+        # Of a begun answer, what stands in the prompt is of the text as well.
+        self._begun = [
+            b"" if request.constraint is None else request.constraint.begun
+            for request in batch.requests
+        ]
         self.failed = np.zeros(len(batch.requests), np.bool_)
         for number, request in enumerate(batch.requests):
             try:
@@ -70,8 +80,13 @@ class Scorer:
             return
         requests = self._batch.requests
         numbers = owners.tolist()
-        texts = [self._text(node).decode("utf-8", "replace") for node in contexts.tolist()]
-        found, errors = self._reward.evaluate(texts, [requests[n].input for n in numbers])
+        texts = [
+            (self._begun[number] + self._text(node)).decode("utf-8", "replace")
+            for node, number in zip(contexts.tolist(), numbers, strict=True)
+        ]
+        found, errors = self._reward.evaluate(
+            texts, [requests[n].input for n in numbers], [self._asked[n] for n in numbers]
+        )
         self._scores[contexts] = found
         self._is_known[contexts] = True
         for row, error in sorted(errors.items()):

@@ -38,7 +38,7 @@ class CdlhSampler(RewardSampler):
     event, or at the length limit, nothing is rolled out.
 
     Args:
-        reward: Scores generated texts; the prompt is not shown to it.
+        reward: Scores generated texts.
         branch: k, candidates a position.
         depth: d, events of a rollout.
         max_walks: Prefixes that are evaluated together; bounds memory, changes no result.

@@ -36,7 +36,7 @@ class CdslSampler(RewardSampler):
 
     Args:
         draft: A language model of the same vocabulary; the mask applies to it as well.
-        reward: Scores generated texts; the prompt is not shown to it.
+        reward: Scores generated texts.
         branch: k, candidates of ``cdlh-approx``.
         depth: d, events of a draft and of a rollout.
         target_tries: b.

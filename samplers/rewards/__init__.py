@@ -1,7 +1,8 @@
 """Rewards score generated texts: one kind a file, listed in REWARDS, built from a spec.
 
-Read ``base``, then a kind (``coverage``, ``classifier``, ``pattern``, ``function``). Others import
-``build_reward`` and ``Reward``; ``lookahead`` draws with them.
+Read ``base``, then a kind (``coverage``, ``classifier``, ``pattern``, ``function``), then
+``samples``, which scores what was drawn. Others import ``build_reward`` and ``Reward``;
+``lookahead`` draws with them.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ REWARDS: dict[str, type[Reward]] = {
 """Kind → class. What follows the kind's colon in a spec is the class's argument."""
 
 _FUNCTION = re.compile(r"[^\W\d]\w*(\.[^\W\d]\w*)*:[^\W\d]\w*")
-_FORMS = "coverage, classifier:PATH_OR_NAME, regex:PATTERN, module:function"
+_FORMS = "coverage, classifier:[pair:]PATH_OR_NAME, regex:PATTERN, module:function"
 
 
 def build_reward(spec: str, **options: Any) -> Reward:
@@ -37,8 +38,9 @@ def build_reward(spec: str, **options: Any) -> Reward:
 
     Args:
         spec: ``coverage``, ``coverage:past``, ``classifier:PATH_OR_NAME``, ``regex:PATTERN`` or
-            ``module:function``; ``function:module:function`` for a module that is named like a
-            kind. Importing a module runs it: take specs from the command line, never from a record.
+            ``module:function``; ``classifier:pair:PATH_OR_NAME`` for prompt and text;
+            ``function:module:function`` for a module that is named like a kind. Importing a module
+            runs it: take specs from the command line, never from a record.
         options: Keyword arguments of the kind's class.
 
     Raises:

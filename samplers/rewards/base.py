@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import ClassVar
+from typing import Any, ClassVar, TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +14,8 @@ from cdec.core.errors import CdecError, Notice, RewardError
 
 Record = Mapping[str, object] | None
 """The other fields of a prompt's record: ``Request.input``."""
+Asked: TypeAlias = str | Sequence[Mapping[str, Any]]
+"""What a text answers, as it was given: the prompt, or the chat messages."""
 
 _SHOWN = 160
 """Characters of a text or of a foreign message in an error."""
@@ -34,11 +36,13 @@ class Reward(ABC):
 
     Attributes:
         name: Kind, as in ``REWARDS``.
+        fields: Names of the fields of samples that ``satisfaction`` gives.
         reads: Names of the fields of records that it reads; None where they may be any.
         notices: Warnings of what was scored so far.
     """
 
     name: ClassVar[str]
+    fields: ClassVar[tuple[str, ...]] = ("reward", "satisfaction_soft", "satisfaction_hard")
     reads: ClassVar[frozenset[str] | None] = frozenset()
 
     def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
@@ -56,13 +60,20 @@ class Reward(ABC):
         return None
 
     @abstractmethod
-    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
-        """Score generated texts, without their prompts.
+    def scores(
+        self,
+        texts: Sequence[str],
+        records: Sequence[Record],
+        prompts: Sequence[Asked] | None = None,
+    ) -> NDArray[np.float64]:
+        """Score generated texts.
 
         Args:
-            texts: n texts. The same text and record give the same score, rounding apart, whatever
-                else is scored.
+            texts: n texts, without their prompts. The same text, record and prompt give the same
+                score, rounding apart, whatever else is scored.
             records: n records, text i belongs to record i.
+            prompts: n prompts or lists of chat messages, which the texts answer; None where they
+                are not known.
 
         Returns:
             float64[n].
@@ -80,8 +91,16 @@ class Reward(ABC):
         satisfied: NDArray[np.bool_] = np.asarray(scores, np.float64) >= self.hard_threshold
         return satisfied
 
+    def satisfaction(self, scores: NDArray[np.float64]) -> dict[str, list[Any]]:
+        """Return the fields of records with these scores (float64[n]), n values each."""
+        values = scores, np.clip(scores, 0.0, 1.0), self.is_satisfied(scores)
+        return {name: each.tolist() for name, each in zip(self.fields, values, strict=True)}
+
     def evaluate(
-        self, texts: Sequence[str], records: Sequence[Record]
+        self,
+        texts: Sequence[str],
+        records: Sequence[Record],
+        prompts: Sequence[Asked] | None = None,
     ) -> tuple[NDArray[np.float64], dict[int, RewardError]]:
         """Score texts; a reward that fails on some of them fails for those rows alone.
 
@@ -89,15 +108,14 @@ class Reward(ABC):
         scored alone.
 
         Args:
-            texts: n generated texts.
-            records: n records.
+            texts, records, prompts: As in ``scores``.
 
         Returns:
             float64[n] scores, NaN where the reward failed, and the error of each such row: it
             raised, or gave no finite number.
         """
         try:
-            found = self._finite_or_nan(texts, records)
+            found = self._finite_or_nan(texts, records, prompts)
         except Exception as error:
             if len(texts) == 1:
                 return np.full(1, np.nan), {0: self._error(texts[0], error)}
@@ -107,14 +125,15 @@ class Reward(ABC):
         found = np.full(len(texts), np.nan)
         errors: dict[int, RewardError] = {}
         for row, (text, record) in enumerate(zip(texts, records, strict=True)):
-            alone, failed = self.evaluate([text], [record])
+            asked = None if prompts is None else [prompts[row]]
+            alone, failed = self.evaluate([text], [record], asked)
             found[row] = alone[0]
             if failed:
                 errors[row] = failed[0]
         return found, errors
 
     def _finite_or_nan(
-        self, texts: Sequence[str], records: Sequence[Record]
+        self, texts: Sequence[str], records: Sequence[Record], prompts: Sequence[Asked] | None
     ) -> NDArray[np.float64]:
         """Score one batch, with NaN for what is no finite number.
 
@@ -122,7 +141,7 @@ class Reward(ABC):
             ShapeError: There is not one number a text.
             Exception: Whatever the reward raises.
         """
-        found = as_scores(self.scores(texts, records), len(texts))
+        found = as_scores(self.scores(texts, records, prompts), len(texts))
         found[~np.isfinite(found)] = np.nan
         return found
 
@@ -147,6 +166,20 @@ class Reward(ABC):
         )
         error.__cause__ = cause
         return error
+
+
+def known_prompts(prompts: Sequence[Asked] | None) -> Sequence[Asked]:
+    """Return the prompts, for a reward that cannot do without.
+
+    Raises:
+        RewardError: They are not known.
+    """
+    if prompts is None:
+        raise RewardError(
+            "the reward reads prompts, and they are not known here",
+            hint="Give the prompts beside texts and records.",
+        )
+    return prompts
 
 
 def as_scores(found: object, count: int) -> NDArray[np.float64]:

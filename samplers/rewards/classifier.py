@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.errors import Notice, RewardError, UsageError
-from cdec.samplers.rewards.base import Record, Reward
+from cdec.core.errors import Notice, UsageError
+from cdec.samplers.rewards.base import Asked, Record, Reward, known_prompts
+from cdec.samplers.rewards.classifier_input import Row, encoded, encoded_pairs
 from cdec.samplers.rewards.classifier_loading import ClassifierModel, label_index, load_classifier
 
-if TYPE_CHECKING:
-    import torch
+_PAIR = "pair:"
 
 
 class ClassifierReward(Reward):
@@ -25,6 +25,8 @@ class ClassifierReward(Reward):
 
     Args:
         argument: Folder or hub name of the model, with safetensors weights and no code of its own.
+        pair: Whether the model reads the prompt and the text, as its tokenizer frames pairs, in
+            place of the text alone; ``pair:`` before the name says so, too.
         label: Name or number of the wanted label; None is the last, which the usual two-label
             models call positive.
         device: ``cpu``, ``cuda``, ... or ``auto``.
@@ -48,6 +50,7 @@ class ClassifierReward(Reward):
         self,
         argument: str = "",
         *,
+        pair: bool = False,
         label: str | int | None = None,
         device: str = "cpu",
         dtype: str | None = None,
@@ -56,9 +59,12 @@ class ClassifierReward(Reward):
         hard_threshold: float = 0.5,
     ) -> None:
         super().__init__(argument, hard_threshold=hard_threshold)
-        if not argument:
+        self._is_pair = pair or argument.startswith(_PAIR)
+        self._name = name = argument.removeprefix(_PAIR)
+        if not name:
             raise UsageError(
-                "the reward classifier has no model", hint="Give classifier:PATH_OR_NAME."
+                "the reward classifier has no model",
+                hint="Give classifier:PATH_OR_NAME, or classifier:pair:PATH_OR_NAME.",
             )
         if max_batch_tokens < 1:
             raise UsageError(
@@ -67,46 +73,41 @@ class ClassifierReward(Reward):
                 option="max_batch_tokens",
             )
         self._max_batch_tokens = max_batch_tokens
-        self._model: ClassifierModel = load_classifier(argument, device, dtype, revision)
+        self._model: ClassifierModel = load_classifier(name, device, dtype, revision)
         self._label = label_index(self._model, label)
 
-    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
+    def scores(
+        self,
+        texts: Sequence[str],
+        records: Sequence[Record],
+        prompts: Sequence[Asked] | None = None,
+    ) -> NDArray[np.float64]:
         """Return float64[n] probabilities; one forward pass for ``max_batch_tokens`` tokens.
 
         What shares a batch changes a score by rounding only.
 
         Raises:
-            RewardError: An empty text, for a model without a token to start from.
+            RewardError: An empty text, for a model without a token to start from; or pairs, and
+                the prompts are not known.
         """
         import torch
 
-        rows = self._encode(texts)
+        rows = self._encode(texts, prompts)
         found = np.empty(len(texts), np.float64)
         with torch.inference_mode():
             for batch in self._batches(rows):
                 found[batch] = self._probabilities([rows[row] for row in batch])
         return found
 
-    def _encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return each text's tokens, the last ones that fit into the context."""
-        if not texts:
-            return []
-        model = self._model
-        encoded: list[list[int]] = model.tokenizer(
-            list(texts), add_special_tokens=True, truncation=False, verbose=False
-        )["input_ids"]
-        limit = model.context_length
-        rows = []
-        for ids in encoded:
-            if limit is not None and len(ids) > limit:
-                self._note_truncation(len(ids), limit)
-                ids = model.cut(ids, limit)
-            if not ids and model.start_id is None:
-                raise RewardError(
-                    "the model has no token that an empty text could start with",
-                    hint="Use a classifier whose tokenizer has a beginning or end token.",
-                )
-            rows.append(ids or [int(model.start_id or 0)])
+    def _encode(self, texts: Sequence[str], prompts: Sequence[Asked] | None) -> list[Row]:
+        """Return what the model reads of each text, as much as fits into its context."""
+        if self._is_pair:
+            rows = encoded_pairs(self._model, known_prompts(prompts), texts)
+        else:
+            rows = encoded(self._model, texts)
+        for row in rows:
+            if row.length > len(row.ids):
+                self._note_truncation(row.length, len(row.ids))
         return rows
 
     def _note_truncation(self, tokens: int, limit: int) -> None:
@@ -114,21 +115,22 @@ class ClassifierReward(Reward):
             self.notices.append(
                 Notice(
                     "W_REWARD_TRUNCATED",
-                    f"a text of {tokens} tokens was scored by its last {limit}, all that the"
-                    f" reward's model {self.argument} takes; so are further long ones",
+                    f"{'a prompt and its text' if self._is_pair else 'a text'} of {tokens} tokens"
+                    f" {'were' if self._is_pair else 'was'} scored by the last {limit}, all that"
+                    f" the reward's model {self._name} takes; so are further long ones",
                     {"tokens": tokens, "limit": limit},
                 )
             )
 
-    def _batches(self, rows: list[list[int]]) -> Iterator[list[int]]:
+    def _batches(self, rows: list[Row]) -> Iterator[list[int]]:
         """Yield the numbers of rows that run together: alike in length, few tokens in all."""
-        order = sorted(range(len(rows)), key=lambda row: len(rows[row]), reverse=True)
+        order = sorted(range(len(rows)), key=lambda row: len(rows[row].ids), reverse=True)
         batch: list[int] = []
         for row in order:
-            width = len(rows[batch[0]]) if batch else 0
+            width = len(rows[batch[0]].ids) if batch else 0
             is_full = (len(batch) + 1) * width > self._max_batch_tokens
             # Without a padding token only equal lengths can share a pass.
-            is_other = self._model.pad_id is None and len(rows[row]) != width
+            is_other = self._model.pad_id is None and len(rows[row].ids) != width
             if batch and (is_full or is_other):
                 yield batch
                 batch = []
@@ -136,18 +138,24 @@ class ClassifierReward(Reward):
         if batch:
             yield batch
 
-    def _probabilities(self, rows: list[list[int]]) -> NDArray[np.float64]:
+    def _probabilities(self, rows: list[Row]) -> NDArray[np.float64]:
         import torch
 
         model = self._model
-        width = max(map(len, rows))
+        width = max(len(row.ids) for row in rows)
         ids = torch.full((len(rows), width), model.pad_id or 0, dtype=torch.long)
         mask = torch.zeros((len(rows), width), dtype=torch.long)
+        types = torch.zeros((len(rows), width), dtype=torch.long)
         for number, row in enumerate(rows):
-            ids[number, : len(row)] = torch.tensor(row)
-            mask[number, : len(row)] = 1
+            ids[number, : len(row.ids)] = torch.tensor(row.ids)
+            mask[number, : len(row.ids)] = 1
+            if row.types is not None:
+                types[number, : len(row.ids)] = torch.tensor(row.types)
+        given = {"input_ids": ids, "attention_mask": mask}
+        if any(row.types is not None for row in rows):
+            given["token_type_ids"] = types
         device = model.module.device
-        output: Any = model.module(input_ids=ids.to(device), attention_mask=mask.to(device))
+        output: Any = model.module(**{name: each.to(device) for name, each in given.items()})
         logits: torch.Tensor = output.logits.double()
         is_single = logits.shape[1] == 1 or model.is_multi_label
         shares = logits.sigmoid() if is_single else logits.softmax(1)

@@ -39,12 +39,6 @@ class ClassifierModel:
     is_multi_label: bool
     labels: tuple[str, ...]
 
-    def cut(self, ids: list[int], limit: int) -> list[int]:
-        """Return the last ``limit`` tokens, the special tokens at both ends kept."""
-        special = set(self.tokenizer.all_special_ids)
-        head = [ids[0]] if ids[0] in special else []
-        return head + ids[len(ids) - limit + len(head) :] if limit > len(head) else ids[-limit:]
-
 
 def load_classifier(
     name: str, device: str, dtype: str | None, revision: str | None

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import FieldError, UsageError
-from cdec.samplers.rewards.base import Record, Reward, shown
+from cdec.samplers.rewards.base import Asked, Record, Reward, shown
 from cdec.samplers.rewards.inflection import (
     base_forms,
     is_past,
@@ -61,7 +61,12 @@ class CoverageReward(Reward):
         """
         _read(record)
 
-    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
+    def scores(
+        self,
+        texts: Sequence[str],
+        records: Sequence[Record],
+        prompts: Sequence[Asked] | None = None,
+    ) -> NDArray[np.float64]:
         """Return float64[n] shares from 0 to 1; microseconds a text once its words are known."""
         goals: dict[int, tuple[_Goal, ...]] = {}
         found = np.ones(len(texts), np.float64)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import copy
+import inspect
 import sys
 import traceback
 from collections.abc import Callable, Sequence
@@ -10,18 +11,23 @@ from contextlib import redirect_stdout
 from difflib import get_close_matches
 from importlib import import_module
 from pathlib import Path
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import UsageError
-from cdec.samplers.rewards.base import Record, Reward, as_scores
+from cdec.samplers.rewards.base import Asked, Record, Reward, as_scores, known_prompts
 
 _SHAPE = "Give module:function, a function(texts, records) that returns one number a text."
+_Scoring: TypeAlias = Callable[..., Sequence[float]]
 
 
 class FunctionReward(Reward):
     """Calls ``function(texts, records)``, which returns one number a text.
+
+    A function that has a parameter ``prompts`` is given by that name what the texts answer: a list
+    of prompts, each a text or a list of chat messages.
 
     Importing a module runs it, so the name comes from the command line and never from a record.
     The working directory joins the end of Python's search path.
@@ -40,6 +46,7 @@ class FunctionReward(Reward):
     def __init__(self, argument: str = "", *, hard_threshold: float = 1.0) -> None:
         super().__init__(argument, hard_threshold=hard_threshold)
         self._function = _import(argument)
+        self._takes_prompts = _has_prompts(self._function)
 
     @property
     def title(self) -> str:
@@ -60,17 +67,26 @@ class FunctionReward(Reward):
                 return f"{Path(own[-1].filename).name}:{own[-1].lineno}"
         return None
 
-    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
-        """Return what the function returns for copies of both lists, as float64.
+    def scores(
+        self,
+        texts: Sequence[str],
+        records: Sequence[Record],
+        prompts: Sequence[Asked] | None = None,
+    ) -> NDArray[np.float64]:
+        """Return what the function returns for copies of the lists, as float64.
 
         Raises:
             ShapeError: It is not one number a text.
+            RewardError: The function takes prompts, and they are not known.
             Exception: Whatever the function raises.
         """
+        given: dict[str, object] = {}
+        if self._takes_prompts:
+            given["prompts"] = copy.deepcopy(list(known_prompts(prompts)))
         try:
             # What it prints must not end up among the samples, nor what it changes in records.
             with redirect_stdout(sys.stderr):
-                found = self._function(list(texts), copy.deepcopy(list(records)))
+                found = self._function(list(texts), copy.deepcopy(list(records)), **given)
         except SystemExit as error:
             raise RuntimeError("the function called sys.exit") from error
         return as_scores(found, len(texts))
@@ -89,7 +105,15 @@ def file_hint(argument: str) -> str | None:
     )
 
 
-def _import(argument: str) -> Callable[[list[str], list[Record]], Sequence[float]]:
+def _has_prompts(function: _Scoring) -> bool:
+    """Whether a function asks for prompts by name."""
+    try:
+        return "prompts" in inspect.signature(function).parameters
+    except (TypeError, ValueError):  # what is not written in Python may have no signature
+        return False
+
+
+def _import(argument: str) -> _Scoring:
     module_name, _, name = argument.partition(":")
     if not module_name or not name:
         raise UsageError(f"the reward {argument!r} names no function", hint=_SHAPE)
@@ -117,5 +141,5 @@ def _import(argument: str) -> Callable[[list[str], list[Record]], Sequence[float
             f"the reward's function {name!r} {problem} in the module {module_name!r}",
             hint=f"did you mean {close[0]!r}?" if close else _SHAPE,
         )
-    found: Callable[[list[str], list[Record]], Sequence[float]] = function
+    found: _Scoring = function
     return found

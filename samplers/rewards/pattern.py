@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import RewardError, UsageError
-from cdec.samplers.rewards.base import Record, Reward
+from cdec.samplers.rewards.base import Asked, Record, Reward
 
 
 class PatternReward(Reward):
@@ -53,7 +53,12 @@ class PatternReward(Reward):
                 hint="Correct the pattern; special characters are escaped with a backslash.",
             ) from error
 
-    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
+    def scores(
+        self,
+        texts: Sequence[str],
+        records: Sequence[Record],
+        prompts: Sequence[Asked] | None = None,
+    ) -> NDArray[np.float64]:
         """Return float64[n]: 1 where the pattern is found, else 0.
 
         Raises:

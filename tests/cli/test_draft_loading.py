@@ -126,7 +126,7 @@ def test_another_model_needs_a_draft_to_be_named(cdec: Runner, cities: Path) -> 
             "--cost-ratio means nothing with --draft prompt-lookup",
         ),
         (("--method", "speculative", "--save-counts", "c.json"), "without --draft counts"),
-        (("--method", "speculative", "--reward", "coverage"), "--reward means nothing"),
+        (("--method", "speculative", "--branch", "2"), "--branch means nothing"),
         (("--method", "speculativ"), "did you mean 'speculative'"),
     ],
 )

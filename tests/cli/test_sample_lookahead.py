@@ -213,6 +213,59 @@ def test_code_is_run_only_where_it_was_typed(cdec: Runner, own_reward: str) -> N
     assert own_reward not in sys.modules
 
 
+PROMPTED = """
+def seen(texts, records, prompts):
+    return [float(prompt == record['shown']) for prompt, record in zip(prompts, records)]
+
+def fails(texts, records):
+    return [1.0 if record['shown'] else float('nan') for record in records]
+"""
+
+
+@pytest.mark.parametrize("method", ["masked", "disc", "cdlh"])
+def test_a_reward_sees_prompts_and_messages_as_records_have_them(
+    cdec: Runner, letters: Path, method: str
+) -> None:
+    Path("cdec_prompted.py").write_text(PROMPTED)
+    chat = [{"role": "user", "content": "Word?"}]
+    begun = [*chat, {"role": "assistant", "content": ""}]
+    lines = _jsonl(
+        {"id": 1, "prompt": "A word:", "shown": "A word:"},
+        {"id": 2, "messages": chat, "shown": chat},
+        {"id": 3, "messages": begun, "shown": chat},
+        {"id": 4, "prompt": "A word:", "shown": "B"},
+    )
+    words = ("sample", "-a", letters, "--method", method, "--reward", "cdec_prompted:seen")
+    found = _records(cdec, *words, stdin=lines)
+    assert [record["reward"] for record in found] == [1.0, 1.0, 1.0, 0.0]
+
+
+def test_any_method_says_what_the_reward_is_and_keeps_its_draws(
+    cdec: Runner, letters: Path
+) -> None:
+    Path("cdec_prompted.py").write_text(PROMPTED)
+    lines = _jsonl(*({"id": n, "prompt": "x", "shown": n} for n in range(3)))
+    words = ("sample", "-a", letters, "--method", "disc", "-n", 2)
+    plain = _records(cdec, *words, stdin=lines)
+    scored = _records(cdec, *words, "--reward", "regex:^.$", stdin=lines)
+    added = {"reward", "satisfaction_soft", "satisfaction_hard"}
+    assert [{k: v for k, v in r.items() if k not in added} for r in scored] == plain
+    assert all(r["reward"] == float(len(r["text"]) == 1) for r in scored)
+    failed = cdec(*words, "--reward", "cdec_prompted:fails", stdin=lines)
+    assert failed.status == 3
+    codes = [record.get("error", {}).get("code") for record in failed.records]
+    assert codes == ["E_REWARD", None, None, None, None]
+
+
+def test_the_reward_is_in_the_manifest_of_any_method(cdec: Runner, letters: Path) -> None:
+    Path("p.jsonl").write_bytes(_jsonl({"id": 1, "prompt": "x"}))
+    words = ("sample", "-a", letters, "-i", "p.jsonl", "--method", "masked", "-o", "out.jsonl")
+    assert cdec(*words, "--reward", "regex:a").status == 0
+    assert cdec(*words, "--reward", "regex:a", "--resume").status == 0
+    for other in (("--reward", "regex:b"), ()):
+        refused(cdec(*words, *other, "--resume"), "E_RESUME_MISMATCH", 65)
+
+
 def test_a_classifier_scores_on_the_models_device(
     cdec: Runner, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -255,7 +308,7 @@ def test_a_run_is_resumed_with_the_same_reward_only(cdec: Runner) -> None:
 
 def test_help_shows_sections_of_both_kinds(cdec: Runner) -> None:
     text = cdec("sample", "--help-all").stdout.decode()
-    for word in ("--draft", "--reward SPEC", "Drafts:", "Lookahead with a reward:"):
+    for word in ("--draft", "--reward SPEC", "Drafts:", "Rewards:"):
         assert word in text
 
 

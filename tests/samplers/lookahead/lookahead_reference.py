@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.samplers.rewards.base import Record, Reward
+from cdec.samplers.rewards.base import Asked, Record, Reward
 from tests.laws.toys import Row, Toy, random_toy
 
 END = "end"
@@ -31,7 +31,12 @@ class TextReward(Reward):
         self.function = function
         self.seen: list[str] = []
 
-    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
+    def scores(
+        self,
+        texts: Sequence[str],
+        records: Sequence[Record],
+        prompts: Sequence[Asked] | None = None,
+    ) -> NDArray[np.float64]:
         """Score each text."""
         self.seen += texts
         return np.array([self.function(t, r) for t, r in zip(texts, records, strict=True)])

@@ -157,3 +157,103 @@ def test_a_head_that_gives_no_number_is_the_rows_error(two_labels: Path, tmp_pat
     scores, errors = build_reward(f"classifier:{broken}").evaluate(["a", "b"], [None] * 2)
     assert np.isnan(scores).all()
     assert sorted(errors) == [0, 1]
+
+
+def save_cross_encoder(folder: Path, limit: int = 24) -> Path:
+    """Save a small random BERT that reads pairs, types of tokens included."""
+    from tokenizers import Tokenizer, models, pre_tokenizers, processors
+    from transformers import (
+        BertConfig,
+        BertForSequenceClassification,
+        PreTrainedTokenizerFast,
+    )
+
+    words = ["[PAD]", "[UNK]", "[CLS]", "[SEP]", *"abcdefghijklmnopqrstuvwxyz"]
+    made = Tokenizer(models.WordLevel({word: i for i, word in enumerate(words)}, "[UNK]"))
+    made.pre_tokenizer = pre_tokenizers.Sequence(
+        [pre_tokenizers.Whitespace(), pre_tokenizers.Split("", "isolated")]
+    )
+    made.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
+    names = {"unk_token": "[UNK]", "pad_token": "[PAD]", "cls_token": "[CLS]"}
+    tokenizer = PreTrainedTokenizerFast(tokenizer_object=made, sep_token="[SEP]", **names)
+    tokenizer.model_input_names = ["input_ids", "token_type_ids", "attention_mask"]
+    tokenizer.save_pretrained(folder)
+    torch.manual_seed(2)
+    sizes = {"hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 2}
+    config = BertConfig(
+        vocab_size=len(words),
+        num_attention_heads=4,
+        max_position_embeddings=limit,
+        initializer_range=0.7,
+        pad_token_id=0,
+        **sizes,
+    )
+    BertForSequenceClassification(config).save_pretrained(folder)
+    return folder
+
+
+@pytest.fixture(scope="module")
+def cross_encoder(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A classifier of pairs."""
+    return save_cross_encoder(tmp_path_factory.mktemp("pairs"))
+
+
+def of_pair(folder: Path, *pair: str) -> float:
+    """The model's own probability of its last label, through its own tokenizer."""
+    from transformers import AutoModelForSequenceClassification, AutoTokenizer
+
+    model = AutoModelForSequenceClassification.from_pretrained(folder).eval()
+    # subtle: given as no list, an empty second text is none at all.
+    columns = [[text] for text in pair]
+    encoded = AutoTokenizer.from_pretrained(folder)(*columns, return_tensors="pt")
+    with torch.inference_mode():
+        return float(model(**encoded).logits[0].double().softmax(0)[-1])
+
+
+def test_a_pair_is_scored_as_the_models_own_tokenizer_frames_it(cross_encoder: Path) -> None:
+    pairs = [("abc", "de"), ("a", "z"), ("abc", "ed"), ("", "de"), ("abc", "")]
+    prompts, texts = [first for first, _ in pairs], [second for _, second in pairs]
+    expected = [of_pair(cross_encoder, *pair) for pair in pairs]
+    assert len({round(each, 4) for each in expected}) == len(pairs)
+    for reward in (
+        build_reward(f"classifier:pair:{cross_encoder}"),
+        build_reward(f"classifier:{cross_encoder}", pair=True),
+        build_reward(f"classifier:{cross_encoder}", pair=True, max_batch_tokens=1),
+    ):
+        found = reward.scores(texts, [None] * len(texts), prompts)
+        assert found == pytest.approx(expected, abs=1e-5)
+    alone = build_reward(f"classifier:{cross_encoder}").scores(texts[:1], [None], prompts[:1])
+    assert alone == pytest.approx([of_pair(cross_encoder, "de")], abs=1e-5)
+    assert alone != pytest.approx(expected[:1], abs=1e-3)
+
+
+def test_chat_messages_are_a_pairs_first_text(cross_encoder: Path) -> None:
+    reward = build_reward(f"classifier:pair:{cross_encoder}")
+    parts = [{"type": "text", "text": "c"}, {"type": "text", "text": "d"}]
+    messages = [{"role": "system", "content": "ab"}, {"role": "user", "content": parts}]
+    found = reward.scores(["de"], [None], [messages])
+    assert found == pytest.approx([of_pair(cross_encoder, "ab\ncd", "de")], abs=1e-5)
+
+
+def test_what_is_spelled_like_a_special_token_ends_no_prompt(cross_encoder: Path) -> None:
+    reward = build_reward(f"classifier:pair:{cross_encoder}")
+    forged, honest = reward.scores(["b", "b"], [None] * 2, ["a[SEP]zz", "a"])
+    assert forged != pytest.approx(of_pair(cross_encoder, "a[SEP]zz", "b"), abs=1e-4)
+    assert honest == pytest.approx(of_pair(cross_encoder, "a", "b"), abs=1e-5)
+
+
+def test_a_long_pair_loses_the_beginning_of_its_prompt_first(cross_encoder: Path) -> None:
+    reward: Any = build_reward(f"classifier:pair:{cross_encoder}")
+    room = 24 - 3
+    found = reward.scores(["xyz"], [None], ["q" * 30 + "abc"])
+    kept = "q" * (room - 3 - 3) + "abc"
+    assert found == pytest.approx([of_pair(cross_encoder, kept, "xyz")], abs=1e-5)
+    assert [notice.code for notice in reward.notices] == ["W_REWARD_TRUNCATED"]
+    assert "a prompt and its text of 39 tokens" in reward.notices[0].message
+    found = reward.scores(["y" * 10 + "z" * 20], [None], ["abc"])
+    assert found == pytest.approx([of_pair(cross_encoder, "", "y" + "z" * 20)], abs=1e-5)
+
+
+def test_a_pair_needs_to_know_its_prompt(cross_encoder: Path) -> None:
+    _, errors = build_reward(f"classifier:pair:{cross_encoder}").evaluate(["a"], [None])
+    assert "reads prompts, and they are not known" in errors[0].message

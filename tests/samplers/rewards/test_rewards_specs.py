@@ -14,7 +14,7 @@ from cdec import samplers
 from cdec.core.errors import CdecError, RewardError, UsageError
 from cdec.samplers.mentored.solver import mentored_distribution
 from cdec.samplers.rewards import REWARDS, build_reward
-from cdec.samplers.rewards.base import Record, Reward
+from cdec.samplers.rewards.base import Asked, Record, Reward
 
 MODULE = """
 calls = []
@@ -70,7 +70,12 @@ class Scripted(Reward):
         super().__init__()
         self.batches: list[int] = []
 
-    def scores(self, texts: Sequence[str], records: Sequence[Record]) -> NDArray[np.float64]:
+    def scores(
+        self,
+        texts: Sequence[str],
+        records: Sequence[Record],
+        prompts: Sequence[Asked] | None = None,
+    ) -> NDArray[np.float64]:
         self.batches.append(len(texts))
         if "raise" in texts:
             raise KeyError("weight")

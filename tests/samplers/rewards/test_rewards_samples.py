@@ -1,0 +1,195 @@
+"""Rewards beside any method: samples are scored, not steered; rewards see what texts answer."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pytest
+from numpy.typing import NDArray
+
+from cdec.core.errors import CdecError, FieldError, RewardError, UsageError
+from cdec.core.sample import Sample
+from cdec.samplers import SAMPLERS, Request, build_reward
+from cdec.samplers.registry import METHODS
+from cdec.samplers.rewards.base import Asked, Record, Reward
+from tests.laws import toys
+from tests.samplers.made import ShareOfA, flat_draft
+
+STEERED = frozenset({"cdlh", "cdlh-approx", "cdsl"})
+FREE = [name for name in METHODS if name not in STEERED]
+FIELDS = ("reward", "satisfaction_soft", "satisfaction_hard")
+
+
+class Seeing(Reward):
+    """Scores nothing; keeps the prompts it was shown, and fails or refuses where a record says."""
+
+    name = "seeing"
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.seen: list[Asked] = []
+        self.calls = 0
+
+    def check(self, record: Record) -> None:
+        if record is not None and "refused" in record:
+            raise FieldError("refused", field="refused")
+
+    def scores(
+        self,
+        texts: Sequence[str],
+        records: Sequence[Record],
+        prompts: Sequence[Asked] | None = None,
+    ) -> NDArray[np.float64]:
+        assert prompts is not None
+        self.calls += 1
+        if any(record is not None and "fails" in record for record in records):
+            raise KeyError("fails")
+        self.seen += prompts
+        return np.full(len(texts), 2.0)
+
+
+def drawn(name: str, reward: Reward | None, n: int = 3) -> list[Sample]:
+    toy = toys.toy_b()
+    options: dict[str, Any] = {"reward": reward}
+    if METHODS[name].needs_draft:
+        options["draft"] = flat_draft(toy.model().vocabulary)
+    sampler = SAMPLERS[name](**options)
+    rng = np.random.default_rng(5)
+    return sampler.draw(toy.model(), toy.constraint, "", n=n, rng=rng, max_new_tokens=4)
+
+
+@pytest.mark.parametrize("name", FREE)
+def test_a_reward_scores_what_a_method_draws_and_changes_no_draw(name: str) -> None:
+    scored, plain = drawn(name, ShareOfA()), drawn(name, None)
+    assert plain and all(not {*FIELDS} & {*sample.diagnostics} for sample in plain)
+    for one, other in zip(scored, plain, strict=True):
+        assert one.text is not None
+        share = one.text.count("a") / max(1, len(one.text))
+        assert (one.reward, one.satisfaction_soft) == (share, share)
+        assert one.satisfaction_hard is (share >= 1.0)
+        without = {k: v for k, v in one.to_json().items() if k not in FIELDS}
+        assert without == other.to_json()
+
+
+def test_a_sample_without_text_has_no_reward() -> None:
+    """A budget of one draw ends a text of the toy before there is any."""
+    toy = toys.toy_b()
+    options: dict[str, Any] = {"max_draws": 1, "K": 1, "abort": True, "fallback": "none"}
+    sampler = SAMPLERS["exact"](reward=ShareOfA(), **options)
+    rng = np.random.default_rng(0)
+    samples = sampler.draw(toy.model(), toy.constraint, "", n=40, rng=rng, max_new_tokens=4)
+    without = [sample for sample in samples if sample.text is None]
+    assert without
+    for sample in without:
+        assert [sample.to_json()[name] for name in FIELDS] == [None] * 3
+
+
+def requests_of(*records: Record, prompt: Any = "") -> list[Request]:
+    toy = toys.toy_b()
+    return [
+        Request(prompt, toy.constraint, [number], max_new_tokens=4, input=record)
+        for number, record in enumerate(records)
+    ]
+
+
+def test_a_record_that_the_reward_refuses_or_fails_for_is_an_error_in_its_place() -> None:
+    reward = Seeing()
+    sampler = SAMPLERS["masked"](reward=reward)
+    requests = requests_of(None, {"refused": 1}, {"fails": 1}, {"good": 1})
+    found = sampler.draw_batch(toys.toy_b().model(), requests)
+    kinds = [type(each) if isinstance(each, CdecError) else list for each in found]
+    assert kinds == [list, FieldError, RewardError, list]
+    assert isinstance(found[3], list) and found[3][0].reward == 2.0
+    (alone,) = sampler.draw_batch(toys.toy_b().model(), requests[1:2])
+    assert isinstance(alone, FieldError)
+
+
+def test_all_texts_of_a_batch_are_scored_in_one_call() -> None:
+    reward = Seeing()
+    SAMPLERS["masked"](reward=reward).draw_batch(toys.toy_b().model(), requests_of(None, None))
+    assert reward.calls == 1
+
+
+MESSAGES = [{"role": "user", "content": "which?"}]
+
+
+@pytest.mark.parametrize("name", ["masked", *sorted(STEERED)])
+@pytest.mark.parametrize(
+    ("prompt", "asked", "seen"),
+    [
+        ([0, 2], None, "ac"),
+        ([0, 2], "what was typed", "what was typed"),
+        ([0], MESSAGES, MESSAGES),
+    ],
+)
+def test_a_reward_sees_the_prompt_as_it_was_given(
+    name: str, prompt: Any, asked: Any, seen: Any
+) -> None:
+    toy, reward = toys.toy_b(), Seeing()
+    options: dict[str, Any] = {"reward": reward}
+    if METHODS[name].needs_draft:
+        options["draft"] = flat_draft(toy.model().vocabulary)
+    request = Request(prompt, toy.constraint, [1], max_new_tokens=4, asked=asked)
+    (found,) = SAMPLERS[name](**options).draw_batch(toy.model(), [request])
+    assert isinstance(found, list)
+    assert reward.seen and all(each == seen for each in reward.seen)
+
+
+def test_no_reward_and_what_is_none_are_refused_where_one_is_needed() -> None:
+    for options in ({}, {"reward": "coverage"}):
+        with pytest.raises(UsageError, match="expected a Reward"):
+            SAMPLERS["cdlh"](**options)
+    with pytest.raises(UsageError, match="expected a Reward"):
+        SAMPLERS["masked"](reward="coverage")
+
+
+FUNCTIONS = """
+def echoes(texts, records, prompts):
+    return [float(isinstance(p, str) and t in p) for t, p in zip(texts, prompts)]
+
+def named(texts, records, *, prompts):
+    return [float(len(prompts))] * len(texts)
+
+def scaled(texts, records, scale=3.0):
+    return [scale] * len(texts)
+
+def breaks(texts, records, prompts):
+    prompts[0][0]["content"] = "changed"
+    return [1.0] * len(texts)
+"""
+
+
+@pytest.fixture
+def module(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    (tmp_path / "asked_scores.py").write_text(FUNCTIONS)
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [entry for entry in sys.path if entry])
+    monkeypatch.delitem(sys.modules, "asked_scores", raising=False)
+    return "asked_scores"
+
+
+def test_a_function_that_has_a_parameter_prompts_is_given_them(module: str) -> None:
+    texts, nothing = ["a", "b"], [None, None]
+    echoes = build_reward(f"{module}:echoes")
+    assert echoes.scores(texts, nothing, ["an a", "none"]).tolist() == [1, 0]
+    assert build_reward(f"{module}:named").scores(texts, nothing, ["x", "y"]).tolist() == [2, 2]
+    # Another third parameter stays the function's own.
+    assert build_reward(f"{module}:scaled").scores(texts, nothing, ["x", "y"]).tolist() == [3, 3]
+    _, errors = echoes.evaluate(texts, nothing)
+    assert sorted(errors) == [0, 1] and "not known" in errors[0].message
+
+
+def test_a_function_that_changes_messages_changes_copies(module: str) -> None:
+    messages: list[Mapping[str, Any]] = [{"role": "user", "content": "as it was"}]
+    build_reward(f"{module}:breaks").scores(["a"], [None], [messages])
+    assert messages == [{"role": "user", "content": "as it was"}]
+
+
+def test_rows_that_fail_keep_their_prompts(module: str) -> None:
+    prompts: list[Asked] = ["text", [{"role": "user", "content": "x"}], []]
+    scores, errors = build_reward(f"{module}:breaks").evaluate(["a"] * 3, [None] * 3, prompts)
+    assert scores[1] == 1.0 and sorted(errors) == [0, 2]
