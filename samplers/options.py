@@ -292,8 +292,9 @@ DEPTH = Option(
 )
 VERIFY = Option(
     name="verify",
-    type=("hard", "speculative"),
+    type=("hard", "speculative", "ratio"),
     default="hard",
-    help="Keep a token of the draft if it is the model's most probable one (hard), or with the "
-    "model's probability of it (speculative: else `n` above 1 gives equal texts).",
+    help="Keep a token of the draft if it is the model's most probable one (hard), with the "
+    "model's probability of it (speculative), or with that over the draft's own (ratio: the "
+    "paper's rule, not lossless for a greedy draft). With hard `n` above 1 gives equal texts.",
 )

@@ -64,8 +64,11 @@ class ModelDrafting(Drafting):
         found, law = np.full(n, NONE, np.int64), np.full(n, -1, np.int64)
         found[able] = chosen.tokens
         law[able] = step.rows[step.walk_node]
+        log_share = np.full(n, np.nan)
+        with np.errstate(invalid="ignore"):
+            log_share[able] = chosen.log_p - chosen.log_z[step.walk_node]
         kind = GUESSED if uniforms is None or self._is_greedy else DRAWN
-        return Guess(found, kind, law, step.scores, step.log_normalizer)
+        return Guess(found, kind, law, step.scores, step.log_normalizer, log_share)
 
     def _chosen(self, step: Step, uniforms: NDArray[np.float64] | None) -> events.SampledEvents:
         try:

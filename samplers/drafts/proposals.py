@@ -47,13 +47,19 @@ class Proposal:
 
 @dataclass(frozen=True, slots=True)
 class Guess:
-    """What a draft proposes to n walks: as in ``Proposal``, NONE where it proposes nothing."""
+    """What a draft proposes to n walks: as in ``Proposal``, NONE where it proposes nothing.
+
+    Attributes:
+        log_share: float64[n] log of the draft's own probability of each event among those allowed,
+            however it was chosen; NaN where it proposes nothing; None of a draft without a law.
+    """
 
     events: NDArray[np.int64]
     kind: int
     rows: NDArray[np.int64]
     scores: Any
     log_normalizer: Any
+    log_share: NDArray[np.float64] | None = None
 
     @classmethod
     def of(cls, events: NDArray[np.int64]) -> Guess:

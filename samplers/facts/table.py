@@ -175,7 +175,8 @@ ABOUT: dict[str, About] = {
         summary="Speculative decoding, led by a reward where the draft is off.",
         law="one text",
         law_in_full="Heuristic: the draft runs ahead, the model verifies, and where acceptance or "
-        "reward is too low it looks ahead as cdlh-approx.",
+        "reward is too low it looks ahead as cdlh-approx. `verify` ratio, the paper's rule, is not "
+        "lossless: greedy drafts are kept more often than the model would write them.",
         weight="null",
         weight_in_full=_NO_WEIGHT,
         cost="<= 1 pass a token",

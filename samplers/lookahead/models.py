@@ -177,6 +177,7 @@ class DraftEvents:
         self._drafting = drafting
         self._max_rows = max_rows
         self._events = np.full(1024, _UNKNOWN, np.int64)
+        self._log_share = np.full(1024, np.nan)
         # By context: the lowest draw that asked.
         self._asked_by = np.full(1024, _NOBODY, np.int64)
 
@@ -195,9 +196,25 @@ class DraftEvents:
         nodes = walks.take(new).nodes() if new.size else walks
         for rows in chunks(len(nodes.context) if new.size else 0, self._max_rows):
             asked = nodes.take(rows)
-            self._events[asked.context] = self._drafting.guess(asked, None).events
+            guess = self._drafting.guess(asked, None)
+            self._events[asked.context] = guess.events
+            self._log_share = with_room(self._log_share, asked.context, np.nan)
+            if guess.log_share is not None:
+                self._log_share[asked.context] = guess.log_share
         np.minimum.at(self._asked_by, contexts, walks.draw)
         return self._events[contexts]
+
+    def log_share_of(self, contexts: NDArray[np.int64]) -> NDArray[np.float64]:
+        """Return log of the draft's own, masked probability of what it said at known contexts.
+
+        Args:
+            contexts: int64[n].
+
+        Returns:
+            float64[n].
+        """
+        found: NDArray[np.float64] = self._log_share[contexts]
+        return found
 
     def _is_known(self, contexts: NDArray[np.int64]) -> NDArray[np.bool_]:
         self._events = with_room(self._events, contexts, _UNKNOWN)

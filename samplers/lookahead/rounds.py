@@ -20,14 +20,13 @@ from numpy.typing import NDArray
 
 from cdec.samplers.lookahead.plan import Plan
 from cdec.samplers.lookahead.rollout import Rollout, onward, roll_out
-from cdec.samplers.lookahead.verification import verify
+from cdec.samplers.lookahead.verification import Tests, verify
 from cdec.samplers.walks.events import END, NONE
 
 if TYPE_CHECKING:
     from cdec.samplers.drafts.ledger import Ledger
     from cdec.samplers.lookahead.run import Lookahead
     from cdec.samplers.walks.frontier import Frontier
-    from cdec.samplers.walks.randomness import CandidateUniforms
 
 SCENARIOS = ("S1", "S2", "S3", "S4")
 
@@ -56,7 +55,7 @@ class DraftedPlanner:
         ahead: Drafts, scores and chooses.
         thresholds: Judge.
         ledger: Books what drafting gained, and the scenarios.
-        tests: Uniforms that verify, by walk; None for hard rejection.
+        tests: Of speculative sampling; None for hard rejection.
     """
 
     def __init__(
@@ -64,7 +63,7 @@ class DraftedPlanner:
         ahead: Lookahead,
         thresholds: Thresholds,
         ledger: Ledger,
-        tests: CandidateUniforms | None,
+        tests: Tests | None,
     ) -> None:
         self._ahead, self._target = ahead, ahead.target
         self._thresholds = thresholds

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from cdec.samplers.drafts.run import DraftRun, opened
 from cdec.samplers.lookahead.rounds import SCENARIOS, DraftedPlanner, Thresholds
 from cdec.samplers.lookahead.sampler import RewardSampler
+from cdec.samplers.lookahead.verification import Tests
 from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.randomness import TEST
@@ -43,7 +44,9 @@ class CdslSampler(RewardSampler):
         accept_threshold: From which share accepted a draft is good, 0 to 1.
         reward_threshold: From which reward a text is good.
         verify: ``hard`` accepts the target's most probable events; ``speculative`` accepts each
-            with its probability under the target.
+            with its probability under the target, the lossless test of a greedy draft; ``ratio``,
+            the rule as the paper prints it, with that over its probability under the draft, which
+            accepts more and is not lossless.
         on_reject: Whether S2 to S4 ``keep`` the n (as the paper's listing) or ``discard`` them (as
             its prose).
         cost_ratio: Cost of a draft call in target calls, for ``cost_per_token``.
@@ -75,8 +78,9 @@ class CdslSampler(RewardSampler):
     ) -> Planner:
         """Return what plans a round of events a walk."""
         tests = None
-        if self.verify == "speculative":
-            tests = candidate_uniforms(batch, draws, 1).stream(TEST)
+        if self.verify != "hard":
+            numbers = candidate_uniforms(batch, draws, 1).stream(TEST)
+            tests = Tests(numbers, ahead.draft if self.verify == "ratio" else None)
         return DraftedPlanner(ahead, self.thresholds, opened(draft).ledger, tests)
 
     def fields(

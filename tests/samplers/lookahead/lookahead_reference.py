@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections import Counter
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -71,6 +71,7 @@ class Text:
     scenarios: Counter[str] = field(default_factory=Counter)
     evaluated: set[Row] = field(default_factory=set)
     drafted: set[Row] = field(default_factory=set)
+    tests: int = 0
     calls: int = 0
     """Passes of the target that evaluated something new."""
 
@@ -211,30 +212,76 @@ def cdlh(world: World) -> Text:
 
 @dataclass
 class Options:
-    """Of speculative lookahead; ``seed`` for verification by speculative sampling."""
+    """Of speculative lookahead; ``seed`` for verification by speculative sampling.
+
+    Attributes:
+        ratio: Whether the draft's own probability divides the target's, as the paper prints it.
+        coin: Decides acceptance with a probability, in the place of ``seed``.
+    """
 
     tries: int = 1
     accept: float = 0.3
     reward: float = 0.3
     keeps: bool = True
     seed: int | None = None
+    ratio: bool = False
+    coin: Callable[[float], bool] | None = None
 
 
-def uniform(seed: int, position: int) -> float:
-    """Return the number that tests the token at a position."""
+def uniform(seed: int, test: int) -> float:
+    """Return the number of a draw's test, from 0."""
     bits = np.random.PCG64(seed)
-    bits.advance(_TEST_STREAM + 1 + position)
+    bits.advance(_TEST_STREAM + 1 + test)
     return float(np.random.Generator(bits).random())
 
 
-def _accepts(world: World, prefix: Row, event: Event, options: Options) -> bool:
+def _accepts(world: World, text: Text, prefix: Row, event: Event, options: Options) -> bool:
     """Whether the target accepts a greedy proposal."""
     ranked = world.ranked(world.toy.probabilities, prefix)
-    if options.seed is None:
+    if options.seed is None and options.coin is None:
         return bool(ranked) and ranked[0][0] == event
+    chance = share(ranked, event)
+    if options.ratio and world.draft is not None and world.forced(prefix) is None:
+        p = share(world.ranked(world.draft, prefix), event)
+        chance = min(1.0, chance / p)
+    if options.coin is not None:
+        return options.coin(chance)
+    assert options.seed is not None
+    text.tests += 1
+    return uniform(options.seed, text.tests - 1) < chance
+
+
+def share(ranked: list[tuple[Event, float]], event: Event) -> float:
+    """Return an event's probability among those allowed."""
     total = sum(p for _, p in ranked)
-    q = dict(ranked).get(event, 0.0) / total if ranked else 0.0
-    return uniform(options.seed, len(prefix)) < q
+    return dict(ranked).get(event, 0.0) / total if ranked else 0.0
+
+
+def law_of_cdsl(world: World, options: Options) -> dict[tuple[Row, str], float]:
+    """Return the probability of every (tokens, finish) by enumerating all tests' outcomes."""
+    law: dict[tuple[Row, str], float] = {}
+    open_paths: list[tuple[bool, ...]] = [()]
+    while open_paths:
+        decided = open_paths.pop()
+        taken: list[bool] = []
+        weight = 1.0
+
+        def coin(chance: float) -> bool:
+            nonlocal weight
+            if len(taken) < len(decided):  # noqa: B023  # called within this turn alone
+                heads = decided[len(taken)]  # noqa: B023
+            else:
+                heads = chance > 0.0
+                if heads and chance < 1.0:
+                    open_paths.append((*taken, False))  # noqa: B023
+            taken.append(heads)  # noqa: B023
+            weight *= chance if heads else 1.0 - chance
+            return heads
+
+        text = cdsl(world, replace(options, coin=coin))
+        key = (text.tokens, text.finish)
+        law[key] = law.get(key, 0.0) + weight
+    return law
 
 
 def cdsl(world: World, options: Options) -> Text:
@@ -260,7 +307,7 @@ def _round(world: World, options: Options, text: Text) -> list[Event | None]:
     asked = [p for p in prefixes if not world.is_done(p) and not world.is_overlong(p)]
     world.evaluate(asked, text)
     n = 0
-    while n < len(events) and _accepts(world, prefixes[n], events[n], options):
+    while n < len(events) and _accepts(world, text, prefixes[n], events[n], options):
         n += 1
     if len(start) >= world.limit:
         return [world.choose(start, text)]

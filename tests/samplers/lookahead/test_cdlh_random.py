@@ -88,7 +88,7 @@ def test_every_token_is_the_one_of_the_reference(method: str) -> None:
     assert lengths == {"complete", "length", "dead_end"}
 
 
-@pytest.mark.parametrize("verify", ["hard", "speculative"])
+@pytest.mark.parametrize("verify", ["hard", "speculative", "ratio"])
 def test_every_round_of_cdsl_is_the_one_of_the_reference(verify: str) -> None:
     counts = dict.fromkeys(("S1", "S2", "S3", "S4"), 0)
     for seed in itertools.chain(TOYS, range(2000, 2120)):
@@ -99,7 +99,8 @@ def test_every_round_of_cdsl_is_the_one_of_the_reference(verify: str) -> None:
             accept=float(rng.choice([0.0, 0.3, 0.5, 1.0])),
             reward=float(rng.choice([0.0, 0.3, 0.6, 1.0, 2.0])),
             keeps=bool(rng.integers(2)),
-            seed=seed if verify == "speculative" else None,
+            seed=None if verify == "hard" else seed,
+            ratio=verify == "ratio",
         )
         sampler = {
             "target_tries": chosen.tries,
@@ -116,7 +117,10 @@ def test_every_round_of_cdsl_is_the_one_of_the_reference(verify: str) -> None:
         assert {name: n for name, n in found.items() if n} == dict(text.scenarios)
         for name, n in found.items():
             counts[name] += n
-    assert min(counts.values()) >= 20, "the options above meet all scenarios"
+    # The paper's rule accepts more, so its rounds go wrong less often.
+    assert min(counts.values()) >= (10 if verify == "ratio" else 20), (
+        "the options above meet all scenarios"
+    )
 
 
 @pytest.mark.parametrize("device", ["torch:cpu", *["cuda"] * torch.cuda.is_available()])
