@@ -22,13 +22,26 @@ test: $(STAMP)
 	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(ALONE:%=--ignore=%)
 	$(BIN)/python -m pytest $(ALONE)
 
-.PHONY: campaign bounds test-integrations
+.PHONY: campaign bounds test-integrations test-lowest
 # The tests of other libraries' ways of decoding, those among them whose packages `make test` does
 # without. What is not installed is skipped, and -rs says which; INTEGRATIONS_PYTHON is the
 # interpreter of an environment that has it and the test extra.
 INTEGRATIONS_PYTHON ?= $(BIN)/python
 test-integrations: $(STAMP)
 	OMP_NUM_THREADS=1 $(INTEGRATIONS_PYTHON) -m pytest -rs --heavy tests/integrations
+
+# What runs modules of transformers, with the lowest release that pyproject.toml allows in front of
+# the installed one, and what that release needs.
+LOWEST := $(VENV)/.transformers-5.0.0
+test-lowest: $(LOWEST)
+	PYTHONPATH=$(LOWEST) OMP_NUM_THREADS=1 $(BIN)/python -m pytest --heavy tests/core/models \
+		tests/integrations/test_generate.py tests/integrations/test_generate_refusals.py \
+		tests/integrations/test_transformers.py
+
+$(LOWEST): $(STAMP)
+	$(BIN)/pip install -q --no-deps --target $@ transformers==5.0.0 tokenizers==0.22.2 \
+		huggingface-hub==1.3.0
+	$(BIN)/pip install -q --target $@ httpx
 
 # The campaign of attacks that `make test` runs a share of: mutated files, kills, broken calls, fuzzed
 # records and grammars. Hours; CAMPAIGN_ARGS="--minutes 30 --output counts.json" bounds it.

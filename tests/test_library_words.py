@@ -16,11 +16,12 @@ PARAMETER = re.compile(r"(?<!`)`([A-Za-z_]+)`(?!`)")
 OF_COMMANDS = {"explain", "heal", "save_counts"}
 """Parameters of commands alone, which say what the library's functions are used for."""
 
-OF_GENERATE = {
+OF_ENGINES = {
     *("attention_mask", "position_ids", "input_ids", "decoder_input_ids", "encoder_outputs"),
     *("num_beams", "assistant_model"),
+    *("logits_processors",),
 }
-"""Parameters of transformers' own ``generate``, of which messages about its calls speak."""
+"""Parameters of other libraries, of which messages about calls from there speak."""
 
 
 def files_of(room: str) -> list[Path]:
@@ -71,5 +72,5 @@ def test_messages_name_parameters_that_exist() -> None:
     messages = {path: tree for path, tree in trees.items() if "record_fields" not in path.parts}
     said = {word: path for path, tree in messages.items() for word in said_in(tree)}
     assert "max_rules" in said
-    known = named | OF_COMMANDS | OF_GENERATE
+    known = named | OF_COMMANDS | OF_ENGINES
     assert not {word: path for word, path in said.items() if word not in known}

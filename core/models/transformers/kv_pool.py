@@ -159,9 +159,15 @@ class _PoolLayer(CacheLayerMixin):
         """Write this pass's keys and values [B, heads, Q, size]; return those of whole rows."""
         return self._cache.write_and_read(self._index, key_states, value_states)
 
-    def get_mask_sizes(self, query_length: int) -> tuple[int, int]:
-        """Return the length of the rows and their offset 0."""
-        return self._cache.past + query_length, 0
+    def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:
+        """Return the length of the rows and their offset 0.
+
+        Args:
+            query_length: Columns of this pass; the first releases of transformers 5 give their
+                positions instead.
+        """
+        queries = query_length if isinstance(query_length, int) else len(query_length)
+        return self._cache.past + queries, 0
 
     def get_seq_length(self) -> int:
         """Return the columns before this pass's queries, before and after ``update`` alike."""
@@ -170,6 +176,9 @@ class _PoolLayer(CacheLayerMixin):
     def get_max_length(self) -> int:
         """Return -1: no maximum."""
         return -1
+
+    get_max_cache_shape = get_max_length
+    """Its name in the first releases of transformers 5."""
 
 
 class PoolCache(Cache):
