@@ -14,6 +14,7 @@ from cdec.cli.options import shared
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.shared import refuse_terminal, require_utf8
 from cdec.cli.options.texts import TextRecordOptions
+from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.inputs import require_input
 from cdec.cli.runs.models import refuse_revision
 
@@ -111,8 +112,9 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
         total=count_records(options.input),
         model=model,
     )
+    records, is_idle = arriving(records, options.input, options.idle, options.batch_size)
     tasks = (_task(record, prompt) for record in records)
-    status = loop.over(batches(tasks, options.batch_size), run)
+    status = loop.over(batches(tasks, options.batch_size, is_idle), run)
     run.console.warn(stats.notices)
     return status
 

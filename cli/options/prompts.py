@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
-from cdec.cli.options.shared import PROMPTS, TemplateOption
+from cdec.cli.options.shared import DEFAULT_IDLE_MS, PROMPTS, IdleOption, TemplateOption
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 
 if TYPE_CHECKING:
@@ -68,6 +68,7 @@ class PromptOptions(CommonOptions):
         bool,
         Declared("Refuse records with fields that no template and no reward reads.", PROMPTS),
     ] = False
+    idle: IdleOption = DEFAULT_IDLE_MS
     input_limits: Annotated[InputLimits, Limits(PROMPTS)] = PROMPT_LIMITS
 
     @property
@@ -80,6 +81,11 @@ class PromptOptions(CommonOptions):
         from cdec.data.prompts.shard import Shard
 
         return None if self.shard is None else Shard.parse(self.shard)
+
+    @property
+    def stream(self) -> str | None:
+        """The input, if records are read from it."""
+        return None if self.has_texts else self.input
 
     @property
     def has_texts(self) -> bool:

@@ -70,6 +70,17 @@ ProgressOption = Annotated[
         OUTPUT,
     ),
 ]
+IdleOption = Annotated[
+    int,
+    Declared(
+        "Milliseconds without a further record after which what a pipe brought is worked on, full "
+        "batch or not; changes no result, and nothing for files.",
+        PROMPTS,
+        metavar="MS",
+        at_least=1,
+    ),
+]
+DEFAULT_IDLE_MS = 50
 StrictOption = Annotated[
     bool,
     Declared("Stop at the first bad record.", OUTPUT),

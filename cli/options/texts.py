@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
-from cdec.cli.options.shared import INPUT
+from cdec.cli.options.shared import DEFAULT_IDLE_MS, INPUT, IdleOption
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 
 
@@ -21,6 +21,7 @@ class TextRecordOptions(CommonOptions):
         ),
     ] = "-"
     field: Annotated[str, Declared("Field with the text (JSONL).", INPUT, common=True)] = "text"
+    idle: IdleOption = DEFAULT_IDLE_MS
     input_limits: Annotated[InputLimits, Limits(INPUT)] = PROMPT_LIMITS
 
 

@@ -20,6 +20,7 @@ from cdec.cli.frame.frames import plural
 from cdec.cli.frame.typed import record_error
 from cdec.core.errors import CdecError, ChatTemplateMissingError, UsageError
 from cdec.core.progress import Stage
+from cdec.data.input.arrivals import never
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -244,8 +245,15 @@ def at_temperatures(
     return done
 
 
-def batches(tasks: Iterable[Task], size: int) -> Iterator[list[Task]]:
+def batches(
+    tasks: Iterable[Task | None], size: int, is_idle: Callable[[], bool] = never
+) -> Iterator[list[Task]]:
     """Cut tasks into batches of ``size`` that can be done; errors travel with their neighbours.
+
+    Args:
+        tasks: None where a record asks for nothing.
+        size: Of a full batch.
+        is_idle: Says whether no further task comes for now: what there is goes on alone then.
 
     Raises:
         CdecError: What the input raised, after the batch that stands before it.
@@ -255,13 +263,18 @@ def batches(tasks: Iterable[Task], size: int) -> Iterator[list[Task]]:
     failure: CdecError | None = None
     iterator = iter(tasks)
     while failure is None:
+        if batch and is_idle():
+            yield batch
+            batch, doable = [], 0
         try:
-            task = next(iterator, None)
+            task = next(iterator)
+        except StopIteration:
+            break
         except CdecError as error:
             failure = error
             break
         if task is None:
-            break
+            continue
         batch.append(task)
         doable += not isinstance(task.request, CdecError)
         if doable >= size or len(batch) >= 4 * size:

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.endings.estimates import BY_MEASURING, Estimates
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.runs import models
+from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
 from cdec.cli.runs.found import artifact_for_records
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
@@ -49,6 +50,7 @@ def measure(options: Options, run: Run) -> int:
     shown, estimates = _Shown(options, run.console), Estimates(BY_MEASURING)
     with Requirements(held, model, required=not options.conjoined) as requirements:
         run.console.warn(requirements.take_notices())
+        records, is_idle = arriving(records, options.stream, options.idle, options.batch_size)
         tasks = (
             prepared(record.id, partial(_task, options, record, requirements)) for record in records
         )
@@ -62,7 +64,7 @@ def measure(options: Options, run: Run) -> int:
             model=model,
         )
         try:
-            status = loop.over(batches(tasks, options.batch_size), run)
+            status = loop.over(batches(tasks, options.batch_size, is_idle), run)
         finally:
             # What was measured is shown, whatever ended the run.
             shown.finish()

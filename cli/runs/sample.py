@@ -15,6 +15,7 @@ from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
+from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.draft import nothing_guessed
 from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches, own_error
 from cdec.cli.runs.models import named_model, warping_of
@@ -77,7 +78,8 @@ def sample(options: Options, run: Run) -> int:
         )
         streams = plan.method.declared.streams and "batch_size" not in run.typed
         size = 1 if streams else options.batch_size
-        status = loop.over(batches(tasks.of(files.records), size), run)
+        records, is_idle = arriving(files.records, options.stream, options.idle, size)
+        status = loop.over(batches(tasks.of(records), size, is_idle), run)
         plan.draft.save_counts(plan.counts)
         run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
@@ -175,8 +177,8 @@ class Tasks:
     skipped: int = 0
     has_keys: set[bool] = field(default_factory=set)
 
-    def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task]:
-        """Yield a task for each record that is not finished."""
+    def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task | None]:
+        """Yield a task for each record that is not finished, None in the place of one that is."""
         from cdec.data.prompts.read import BadRecord
 
         for record in records:
@@ -185,6 +187,7 @@ class Tasks:
                     yield Task(record.id, record.error, ends_run=True)
                 else:
                     self.skipped += 1
+                    yield None
                 continue
             n = self.options.n if record.n is None else record.n
             missing = self.finished.missing(record.id, n)
@@ -192,6 +195,7 @@ class Tasks:
                 yield self._task(record, n, frozenset(missing))
             else:
                 self.skipped += 1
+                yield None
 
     def _task(self, record: PromptRecord, n: int, missing: frozenset[int]) -> Task:
         from cdec.samplers import Request

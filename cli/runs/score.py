@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING
@@ -11,6 +11,7 @@ from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.runs import models
+from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
 from cdec.cli.runs.found import optional_artifact, without_misfit
 from cdec.cli.runs.inputs import (
@@ -25,6 +26,7 @@ from cdec.cli.runs.models import check_warping, loading, refuse_revision, warpin
 from cdec.cli.runs.requirements import Requirements
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.record_fields import fields_of
+from cdec.data.input.arrivals import never
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -37,6 +39,10 @@ if TYPE_CHECKING:
     from cdec.samplers.scoring.score import Score, ScoreRequest
 
 _CONSTRAINED_ONLY = ("deny", "lookahead", "heal", "prefill", "max_new_tokens", "candidates", "seed")
+_BOUNDS = frozenset(
+    ("probability", "probability_lower", "probability_upper", "log_mass_lower", "log_mass_upper")
+)
+"""Fields in which texts of one prompt help each other."""
 MAX_POOL = 10_000
 """Most consecutive records of one prompt that share their bounds."""
 
@@ -115,8 +121,12 @@ def score(options: Options, run: Run) -> int:
         held = without_misfit(held, model, run)
     with Requirements(held, model, required=False) as requirements:
         run.console.warn(requirements.take_notices())
-        tasks = map(Tasks(options, prompts, requirements).of, _records(options, limits, stats))
-        is_pooled = bool(paths) or prompts.by_id is not None
+        records, is_idle = arriving(
+            _records(options, limits, stats), options.input, options.idle, options.batch_size
+        )
+        tasks = map(Tasks(options, prompts, requirements).of, records)
+        has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)
+        is_pooled = has_bounds and (bool(paths) or prompts.by_id is not None)
         tally = Tally()
         loop = Loop(
             work=at_temperatures(model, warping_of(options), partial(_scores, options)),
@@ -128,7 +138,8 @@ def score(options: Options, run: Run) -> int:
             model=model,
             tally=tally,
         )
-        status = loop.over(pooled(tasks, options.batch_size, is_pooled=is_pooled), run)
+        found = pooled(tasks, options.batch_size, is_pooled=is_pooled, is_idle=is_idle)
+        status = loop.over(found, run)
         run.console.warn([*requirements.take_notices(), *prompts.notices, *stats.notices])
     return status
 
@@ -215,7 +226,9 @@ class Tasks:
         return self._last[1:]
 
 
-def pooled(tasks: Iterable[Task], size: int, *, is_pooled: bool) -> Iterator[list[Task]]:
+def pooled(
+    tasks: Iterable[Task], size: int, *, is_pooled: bool, is_idle: Callable[[], bool] = never
+) -> Iterator[list[Task]]:
     """Cut tasks into batches of ``size`` or more.
 
     Args:
@@ -223,10 +236,22 @@ def pooled(tasks: Iterable[Task], size: int, *, is_pooled: bool) -> Iterator[lis
         size: Of a batch, at least.
         is_pooled: Keep neighbours of one prompt together, up to ``MAX_POOL``, so that no bound
             depends on ``size``.
+        is_idle: Says whether no further task comes for now: what there is goes on alone then, but
+            for a last prompt whose pool may still grow.
     """
     batch: list[Task] = []
     run = pool = 0
-    for task in tasks:
+    iterator = iter(tasks)
+    while True:
+        if batch and is_idle():
+            grows = is_pooled and run < MAX_POOL and not isinstance(batch[-1].request, CdecError)
+            whole = len(batch) - run * grows
+            if whole:
+                yield batch[:whole]
+                batch = batch[whole:]
+        task = next(iterator, None)
+        if task is None:
+            break
         belongs = is_pooled and bool(batch) and _share_bounds(task, batch[-1]) and run < MAX_POOL
         if not belongs and (len(batch) >= size or run >= MAX_POOL):
             yield batch

@@ -6,8 +6,9 @@ import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 
 from cdec.core.errors import EncodingError, InputMissingError, LimitError, Notice
 from cdec.core.options import check_limits, limit
@@ -97,7 +98,10 @@ def open_source(source: Source) -> Iterator[BinaryIO]:
     if not isinstance(source, str | Path):
         yield source
     elif str(source) == "-":
-        yield sys.stdin.buffer
+        buffered = sys.stdin.buffer
+        # subtle: unbuffered, as files are. A thread that waits in the buffer holds its lock, at
+        # which the interpreter would give up when it takes standard input down.
+        yield cast(BinaryIO, buffered.raw) if isinstance(buffered, BufferedReader) else buffered
     elif is_url(source):
         with open_url(str(source)) as stream:
             yield stream

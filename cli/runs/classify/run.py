@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 
 from cdec.cli.options.shared import parse_fields, refuse_unused, require_utf8
 from cdec.cli.runs import models
+from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.artifacts import RunConstraint
 from cdec.cli.runs.classify.labels import Labels
 from cdec.cli.runs.classify.shown import Shown
@@ -61,8 +62,9 @@ def classify(options: Options, run: Run) -> int:
             model=model,
         )
         shown.begin()
+        records, is_idle = arriving(records, options.stream, options.idle, options.batch_size)
         tasks = (prepared(record.id, partial(_task, record, requirements)) for record in records)
-        status = loop.over(batches(tasks, options.batch_size), run)
+        status = loop.over(batches(tasks, options.batch_size, is_idle), run)
         shown.finish()
         run.console.warn([*requirements.take_notices(), *prompts.stats.notices])
     return status
