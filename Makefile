@@ -10,7 +10,7 @@ CAMPAIGN_ARGS ?=
 
 .PHONY: demo test lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
-	bench-schema links clean
+	bench-schema bench-vllm links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -116,6 +116,11 @@ bench-drafts: $(STAMP)
 # quick look.
 bench-estimates: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_estimates $(BENCH_ARGS)
+
+# vLLM under cdec's processor beside its own structured outputs, by the interpreter of an environment
+# that has vLLM; BENCH_ARGS="--requests 64" for a quick look.
+bench-vllm: $(STAMP)
+	nice $(INTEGRATIONS_PYTHON) -m tests.benchmarks.bench_vllm $(BENCH_ARGS)
 
 # The cost of classifying beside that of evaluating the labels' distinct prefixes;
 # BENCH_ARGS="--prompts 10" for a quick look.

@@ -43,7 +43,7 @@ class ConstraintProcessor(LogitsProcessor):
         if scheduling.async_scheduling and not model.logits_processors:
             raise UsageError(
                 "vLLM schedules asynchronously, and gives processors of entry points no tokens",
-                hint="name cdec.integrations.vllm.v1:ConstraintProcessor in `logits_processors`",
+                hint="name it in logits_processors: cdec.integrations.vllm.v1:ConstraintProcessor",
             )
         self._served = served_by(vllm_config)
         vocabulary = self._served.vocabulary
