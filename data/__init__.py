@@ -1,7 +1,7 @@
 """Bytes in and out: inputs, entity lists, prompt records, output records, shipped files.
 
-Read ``input`` first, which opens and limits every input, then ``entities``, ``prompts`` and
-``output``; ``ids`` tells records apart, ``assets`` finds what ships with the package. Names are
+Read ``input`` first, which opens and limits every input, ``tables``, then ``entities``, ``prompts``
+and ``output``; ``ids`` tells records apart, ``assets`` finds what ships with the package. Names are
 imported on first use, so that ``import cdec.data`` costs nothing.
 """
 

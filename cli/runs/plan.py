@@ -176,20 +176,26 @@ def refuse_output(options: Options) -> None:
     """Refuse an output that is an input, or that exists, before the model is loaded.
 
     Raises:
-        UsageError: The output is one of the files the run reads.
+        UsageError: The output is one of the files the run reads, or a URL.
         OutputExistsError: It is there, and neither ``--force`` nor ``--resume`` was given.
     """
+    from cdec.data.output.writer import existing_output, refuse_url
+
     output = options.output
-    if output is None or not output.is_file():
+    if output is None:
+        return
+    refuse_url(output)
+    there = existing_output(output)
+    if there is None:
         return
     for path in inputs(options):
-        if Path(path).exists() and output.samefile(path):
+        if Path(path).exists() and there.samefile(path):
             raise UsageError(
                 f"{output} would be the output and is an input", hint="name another file with -o"
             )
     if not (options.force or options.resume):
         raise OutputExistsError(
-            f"{output} exists",
+            f"{there} exists",
             hint="continue it with --resume, replace it with --force, or name another file",
             path=str(output),
         )

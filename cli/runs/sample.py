@@ -58,6 +58,7 @@ def sample(options: Options, run: Run) -> int:
             inputs=inputs(files.options),
             force=options.force,
             resume=options.resume,
+            fields=plan.fields,
         ) as writer,
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
@@ -94,9 +95,12 @@ def sample(options: Options, run: Run) -> int:
 
 def _kept(options: Options, run: Run, count: str) -> str:
     """Return what a signal leaves behind; ``count`` is that of the records done."""
-    if options.output is None or not options.output.is_file():
+    from cdec.data.output.writer import records_path
+
+    place = None if options.output is None else records_path(options.output)
+    if place is None or not (place.is_file() or place.is_dir()):
         return printed(count)
-    return in_file(count, options.output, run.words, from_pipe="-" in inputs(options))
+    return in_file(count, place, run.words, from_pipe="-" in inputs(options))
 
 
 @dataclass(frozen=True)

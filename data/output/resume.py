@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import BinaryIO
 
 import orjson
 
-from cdec.core.errors import FieldError, JsonError
+from cdec.core.errors import FieldError, JsonError, Notice
 from cdec.data.ids import id_key
 from cdec.data.input.lines import LineBlocks, LongLine
 from cdec.data.input.source import InputLimits
@@ -47,7 +48,9 @@ class FinishedRecords:
         return [index for index in range(n) if not bits >> index & 1]
 
 
-def read_finished(file: BinaryIO, name: str) -> tuple[FinishedRecords, int]:
+def read_finished(
+    file: BinaryIO, name: str, finished: FinishedRecords | None = None
+) -> tuple[FinishedRecords, int]:
     """Read an output up to its last whole record.
 
     A run that was killed may leave a last line that is cut, even within a character, or full of NUL
@@ -57,6 +60,7 @@ def read_finished(file: BinaryIO, name: str) -> tuple[FinishedRecords, int]:
     Args:
         file: The output, opened for reading, at its start.
         name: For messages.
+        finished: What it is added to; something new if not given.
 
     Returns:
         What is there, and the length of the good part, bytes. Cost: a few us a short record.
@@ -65,7 +69,7 @@ def read_finished(file: BinaryIO, name: str) -> tuple[FinishedRecords, int]:
         JsonError: A line that is no record stands before one that is.
         FieldError: A record without ``id`` or ``index`` (left out by ``fields``).
     """
-    finished = FinishedRecords()
+    finished = FinishedRecords() if finished is None else finished
     good_bytes = 0
     bad_line: int | None = None
     for line, end, data in _whole_lines(file, name):
@@ -82,6 +86,16 @@ def read_finished(file: BinaryIO, name: str) -> tuple[FinishedRecords, int]:
         finished.add(*_key(record, name, line))
         good_bytes = end
     return finished, good_bytes
+
+
+def torn_line(path: Path, size: int) -> Notice:
+    """Return the warning of a record that a kill cut."""
+    return Notice(
+        "W_TORN_LINE",
+        f"{path} ended in an unfinished line: its {size} bytes are cut off, the record is drawn"
+        " again",
+        {"bytes": size},
+    )
 
 
 def _whole_lines(file: BinaryIO, name: str) -> Iterator[tuple[int, int, bytes]]:

@@ -1,131 +1,33 @@
-"""Writes output records: one write a record, whole lines only, one writer a file."""
+"""Opens outputs: lines of JSON or Parquet, by the name; one writer a file."""
 
 from __future__ import annotations
 
-import fcntl
 import io
 import os
-import select
+import re
 import stat
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any
-
-import orjson
+from typing import TYPE_CHECKING
 
 from cdec.core.errors import (
     CdecError,
-    LockedError,
-    Notice,
     OutputError,
     OutputExistsError,
     UsageError,
 )
+from cdec.data.output.lines import RecordWriter as RecordWriter
+from cdec.data.output.lock import lock, locked_folder
 from cdec.data.output.manifest import check_manifest, write_manifest
-from cdec.data.output.resume import FinishedRecords, read_finished
-from cdec.data.output.terminal import escape_json
+from cdec.data.output.resume import read_finished, torn_line
 
-_OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
+if TYPE_CHECKING:
+    from cdec.data.output.parquet import ParquetRecordWriter
 
-
-class RecordWriter:
-    """An open output; a context manager. Made by ``open_writer``.
-
-    Args:
-        stream: Takes bytes without a buffer of its own.
-        name: As in the attributes, like ``finished`` and ``notices``.
-        end: Length of the file, bytes, where it is a regular one: what a failed write leaves after
-            it is cut off. None for stdout, pipes and devices.
-
-    Attributes:
-        name: The output's name in messages.
-        finished: The draws that were there when it was opened (``resume``).
-        notices: What opening found worth a warning.
-    """
-
-    def __init__(
-        self,
-        stream: Any,
-        name: str,
-        *,
-        end: int | None = None,
-        finished: FinishedRecords | None = None,
-        notices: Iterable[Notice] = (),
-    ) -> None:
-        self.name = name
-        self.finished = finished if finished is not None else FinishedRecords()
-        self.notices = list(notices)
-        self._stream = stream
-        self._end = end
-        self._is_terminal = stream.isatty()
-
-    def write(self, record: Mapping[str, object]) -> None:
-        """Append one record as one line, in one write where the system takes it whole.
-
-        Raises:
-            OutputError: The disk is full, the device is gone. A file ends with its last whole line.
-            BrokenPipeError: The reader has closed the pipe.
-        """
-        data = orjson.dumps(record, option=_OPTIONS)
-        data = escape_json(data.decode()).encode() if self._is_terminal else data
-        try:
-            self._write_whole(data)
-        except BrokenPipeError:
-            raise
-        except OSError as error:
-            self._cut_torn_line()
-            raise OutputError(
-                f"cannot write to {self.name}: {error.strerror}",
-                hint="make room, then continue with `resume`",
-                path=self.name,
-            ) from error
-        except BaseException:
-            # A signal's exception between the parts of a short write.
-            self._cut_torn_line()
-            raise
-        if self._end is not None:
-            self._end += len(data)
-
-    def close(self) -> None:
-        """Put the records on the disk and release the file; stdout stays open.
-
-        Raises:
-            OutputError: The system could not keep what it had taken.
-        """
-        if self._end is None or self._stream.closed:
-            return
-        try:
-            os.fsync(self._stream.fileno())
-        except OSError as error:
-            raise OutputError(
-                f"cannot write to {self.name}: {error.strerror}",
-                hint="check the disk, then continue with `resume`",
-            ) from error
-        finally:
-            self._stream.close()
-
-    def __enter__(self) -> RecordWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-    def _write_whole(self, data: bytes) -> None:
-        view = memoryview(data)
-        while view:
-            written = self._stream.write(view)
-            if written is None:  # a non-blocking pipe that is full
-                select.select([], [self._stream], [])
-                continue
-            view = view[written:]
-
-    def _cut_torn_line(self) -> None:
-        if self._end is not None:
-            # What cannot be cut off now is cut off by the run that resumes.
-            with suppress(OSError):
-                os.ftruncate(self._stream.fileno(), self._end)
+PARQUET = (".parquet", ".pq")
+"""Endings of the names of outputs that are Parquet."""
 
 
 def open_writer(
@@ -135,20 +37,25 @@ def open_writer(
     inputs: Iterable[str | Path] = (),
     force: bool = False,
     resume: bool = False,
-) -> RecordWriter:
+    fields: Sequence[str] | None = None,
+) -> RecordWriter | ParquetRecordWriter:
     """Open an output for records: locked, with its manifest written, ready for the first record.
 
     Args:
-        path: A file, or None or ``"-"`` for stdout. Devices and pipes are written as they are.
+        path: A file, or None or ``"-"`` for stdout. Devices and pipes are written as they are. One
+            that ends in ``.parquet`` or ``.pq`` takes samples, and is there when the writer is
+            closed; until then they stand in ``PATH.parts``.
         config: All that decides what the records are; goes into the manifest beside the file.
             Without it there is no manifest.
         inputs: Files the run reads (``"-"`` is stdin): the output may be none of them.
         force: Replace what is there.
         resume: Continue what is there: a torn last line is cut off, and ``finished`` tells which
             draws need not be written again.
+        fields: Those that samples have, for the columns of Parquet; None for all.
 
     Raises:
-        UsageError: The output is an input; ``resume`` without a file or without ``config``.
+        UsageError: The output is an input or a URL; ``resume`` without a file or without
+            ``config``.
         OutputExistsError: The file is there, and neither ``force`` nor ``resume`` is on.
         LockedError: Another process writes it.
         ResumeMismatchError: Another configuration wrote it, or the manifest is missing.
@@ -157,10 +64,13 @@ def open_writer(
     """
     if path is None or str(path) == "-":
         return _open_stdout(inputs, resume=resume)
+    refuse_url(path)
     path = Path(path)
     _refuse_input(path, inputs)
     if resume and config is None:
         raise UsageError("resuming needs the configuration of the run", hint="give `config`")
+    if path.suffix.lower() in PARQUET:
+        return _open_parquet(path, config, force=force, resume=resume, fields=fields)
     existed = path.exists()
     file = _open_file(path, may_exist=force or resume or (existed and not path.is_file()))
     status = os.fstat(file.fileno())
@@ -169,7 +79,7 @@ def open_writer(
             file.close()
             raise UsageError(f"{path} is no regular file and cannot be resumed")
         return RecordWriter(file, str(path))
-    _lock(file, path)
+    lock(file, path)
     try:
         return _prepare(file, path, config, resume=resume)
     except BaseException as error:
@@ -186,6 +96,59 @@ def open_writer(
         raise
 
 
+def _open_parquet(
+    path: Path,
+    config: Mapping[str, object] | None,
+    *,
+    force: bool,
+    resume: bool,
+    fields: Sequence[str] | None,
+) -> ParquetRecordWriter:
+    from cdec.data.output.parquet import ParquetRecordWriter
+
+    if path.exists() and not path.is_file():
+        raise UsageError(f"{path} is no regular file", hint="Parquet is written to a file")
+    meanwhile, there = records_path(path), existing_output(path)
+    if there is not None and not (force or resume):
+        raise _existing(there)
+    try:
+        held = locked_folder(meanwhile, path)
+    except OSError as error:
+        raise _unwritable(path, error) from error
+    writer = ParquetRecordWriter(path, held, fields)
+    try:
+        if resume and (path.exists() or any(meanwhile.iterdir())) and config is not None:
+            writer.notices += check_manifest(path, config)
+            writer.go_on()
+            return writer
+        writer.clear_parts()
+        path.unlink(missing_ok=True)
+        # subtle: only now, or a crash could leave it beside the old records.
+        if config is not None:
+            write_manifest(path, config)
+        return writer
+    except BaseException as error:
+        held.close()
+        with suppress(OSError):
+            meanwhile.rmdir()  # where nothing is in it
+        if isinstance(error, OSError):
+            raise _unwritable(path, error) from error
+        raise
+
+
+def existing_output(path: Path) -> Path | None:
+    """Return what there is of an output: its file, or what an unfinished run left; or nothing."""
+    if path.is_file():
+        return path
+    meanwhile = records_path(path)
+    return meanwhile if meanwhile.is_dir() and any(meanwhile.iterdir()) else None
+
+
+def records_path(path: Path) -> Path:
+    """Return where the records of an unfinished output stand: the file, or its parts' folder."""
+    return path.with_name(path.name + ".parts") if path.suffix.lower() in PARQUET else path
+
+
 def _prepare(
     file: io.FileIO, path: Path, config: Mapping[str, object] | None, *, resume: bool
 ) -> RecordWriter:
@@ -196,14 +159,7 @@ def _prepare(
         with path.open("rb") as written:
             finished, good_bytes = read_finished(written, str(path))
         if good_bytes < size:
-            notices.append(
-                Notice(
-                    "W_TORN_LINE",
-                    f"{path} ended in an unfinished line: its {size - good_bytes} bytes are cut"
-                    " off, the record is drawn again",
-                    {"bytes": size - good_bytes},
-                )
-            )
+            notices.append(torn_line(path, size - good_bytes))
             os.ftruncate(file.fileno(), good_bytes)
         return RecordWriter(file, str(path), end=good_bytes, finished=finished, notices=notices)
     os.ftruncate(file.fileno(), 0)
@@ -236,37 +192,40 @@ def _open_file(path: Path, *, may_exist: bool) -> io.FileIO:
     try:
         descriptor = os.open(path, flags if may_exist else flags | os.O_EXCL, 0o666)
     except FileExistsError as error:
-        raise OutputExistsError(
-            f"{path} exists",
-            hint="continue it with `resume`, replace it with `force`, or name another file",
-            path=str(path),
-        ) from error
+        raise _existing(path) from error
     except OSError as error:
-        raise OutputError(
-            f"cannot write {path}: {error.strerror}",
-            hint="check that its folder exists and may be written",
-            path=str(path),
-        ) from error
+        raise _unwritable(path, error) from error
     return io.FileIO(descriptor, "w")
 
 
-def _lock(file: io.FileIO, path: Path) -> None:
-    try:
-        fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except BlockingIOError as error:
-        file.close()
-        raise LockedError(
-            f"another process is writing {path}",
-            hint="wait until it has ended, or name another file",
-            path=str(path),
-        ) from error
-    except OSError as error:
-        file.close()
-        raise OutputError(
-            f"{path} cannot be locked against a second writer: {error.strerror}",
-            hint="write to a file system with locks, and copy the file afterwards",
-            path=str(path),
-        ) from error
+def _existing(path: Path) -> OutputExistsError:
+    return OutputExistsError(
+        f"{path} exists",
+        hint="continue it with `resume`, replace it with `force`, or name another file",
+        path=str(path),
+    )
+
+
+def _unwritable(path: Path, error: OSError) -> OutputError:
+    return OutputError(
+        f"cannot write {path}: {error.strerror}",
+        hint="check that its folder exists and may be written",
+        path=str(path),
+    )
+
+
+def refuse_url(path: str | Path) -> None:
+    """Refuse an output that is a URL.
+
+    Raises:
+        UsageError: It is one.
+    """
+    # A path has lost one of the slashes.
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)) and not Path(path).parent.exists():
+        raise UsageError(
+            f"{path} is a URL; records are written to a file, which can be continued",
+            hint="write to a file and copy it when it is finished",
+        )
 
 
 def _refuse_input(path: Path, inputs: Iterable[str | Path]) -> None:

@@ -1,5 +1,6 @@
-"""Records that come in: prompts to be sampled, texts to be scored; their ids and seeds.
+"""Records that come in: prompts to be sampled, texts to be scored; their ids and shards.
 
-Read ``read``, ``record`` and ``fields``; ``templates`` fills prompts, ``seeds`` makes draws
-repeatable. Others import ``read``, ``record``, ``seeds`` and ``templates``.
+Read ``read``, ``entries``, which opens inputs of every format, ``record`` and ``fields``; ``shard``
+splits inputs, ``templates`` fills prompts. Others import ``read``, ``record``, ``shard`` and
+``templates``.
 """

@@ -140,6 +140,8 @@ class _Rows:
     def _entry(self, row: int, found: dict[str, object] | CdecError) -> Entry:
         if isinstance(found, CdecError):
             return Entry(row, f"row {row} {found.code}", error=found, unit="row")
+        if found.pop("id_is_number", False) and str(found.get("id")).lstrip("-").isdecimal():
+            found["id"] = int(str(found["id"]))  # as cdec's own Parquet outputs write numbers
         try:
             size = len(orjson.dumps(found))
         except (TypeError, ValueError) as problem:

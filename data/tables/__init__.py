@@ -1,6 +1,5 @@
 """Tables in columns: Parquet, Arrow files and streams, saved datasets; their rows as JSON values.
 
-Read ``open``, which picks the reader by what a file begins with, then ``arrow``, ``parquet`` and
-``dataset``; ``messages`` measures Arrow data before pyarrow reads it, ``cells`` turns cells into
-values. Others import ``open`` and ``cells``.
+Read ``arrow``, ``parquet`` and ``dataset``; ``messages`` measures Arrow data before pyarrow reads
+it, ``cells`` turns cells into values. Others import all but ``messages``.
 """

@@ -94,3 +94,40 @@ def test_a_bad_row_is_an_error_record(cdec: Runner, letters: Path) -> None:
     assert [record["id"] for record in found.records] == [1, 2, 3]
     assert found.records[1]["error"]["code"] == "E_FIELD"
     assert "p.parquet, row 2" in found.records[1]["error"]["message"]
+
+
+def test_samples_go_to_parquet_and_are_gone_on_with(cdec: Runner, letters: Path) -> None:
+    write(ROWS)
+    words = ("sample", "-a", letters, "-i", "p.parquet", "-n", "2")
+    expected = cdec(*words, *KEPT).records
+    first = ("sample", "-a", letters, "-i", "p.parquet", *KEPT, "-o", "o.parquet")
+    assert cdec(*first).status == 0
+    columns = ["id", "index", "text", "seed"]
+    assert pa.parquet.read_table("o.parquet").select(columns).to_pylist() == expected
+    assert cdec(*first).error_code == "E_EXISTS"
+    again = cdec(*first, "--resume")
+    assert (again.status, again.stderr) == (0, "")
+    assert pa.parquet.read_table("o.parquet").select(columns).to_pylist() == expected
+
+
+def test_a_strict_run_that_fails_leaves_parquet_to_go_on_with(cdec: Runner, letters: Path) -> None:
+    lines = [json.dumps(row) for row in ROWS[:3]]
+    Path("p.jsonl").write_text("\n".join([*lines, "{oops"]) + "\n")
+    words = ("sample", "-a", letters, "-i", "p.jsonl", "-o", "o.parquet", "--batch-size", "1")
+    assert cdec(*words, "--strict").error_code == "E_JSON"
+    assert pa.parquet.read_table("o.parquet").num_rows == 6
+    Path("p.jsonl").write_text("\n".join([*lines, json.dumps(ROWS[3])]) + "\n")
+    assert cdec(*words, "--strict", "--resume").status == 0
+    ids = pa.parquet.read_table("o.parquet")["id"].to_pylist()
+    assert Counter(ids) == Counter({row["id"]: 2 for row in ROWS[:4]})
+
+
+def test_an_unfinished_parquet_output_is_refused_before_a_model_is_loaded(
+    cdec: Runner, letters: Path
+) -> None:
+    Path("o.parquet.parts").mkdir()
+    Path("o.parquet.parts/000000.jsonl").write_text("")
+    words = ("sample", "-a", letters, "--prompt", "x", "-o", "o.parquet", "-m", "no/model")
+    found = cdec(*words)
+    assert (found.error_code, "o.parquet.parts" in found.stderr) == ("E_EXISTS", True)
+    assert cdec("sample", "--prompt", "x", "-o", "s3://b/o.jsonl").error_code == "E_USAGE"
