@@ -52,6 +52,7 @@ def sample(
     top_p: float | None = None,
     max_new_tokens: int | None = None,
     batch_size: int = BATCH_SIZE,
+    records: Sequence[Mapping[str, object]] | None = None,
     **options: Any,
 ) -> list[Sample]: ...
 
@@ -70,6 +71,7 @@ def sample(
     top_p: float | None = None,
     max_new_tokens: int | None = None,
     batch_size: int = BATCH_SIZE,
+    records: Sequence[Mapping[str, object]] | None = None,
     **options: Any,
 ) -> list[list[Sample]]: ...
 
@@ -87,6 +89,7 @@ def sample(
     top_p: float | None = None,
     max_new_tokens: int | None = None,
     batch_size: int = BATCH_SIZE,
+    records: Sequence[Mapping[str, object]] | None = None,
     **options: Any,
 ) -> list[Sample] | list[list[Sample]]:
     """Draw texts for one prompt or for many.
@@ -108,6 +111,7 @@ def sample(
         top_p: Mass kept at each step; None keeps all.
         max_new_tokens: Most tokens of a text; None takes the constraint's longest member, or 256.
         batch_size: Prompts decoded together; changes no result.
+        records: Other fields of each prompt's record, which rewards read and samples bring back.
         options: Of the method, by the names of the command line: ``K=4``, ``top_m=50``, ... Where
             that takes the name of a model, a reward or a file, an object is given here.
 
@@ -115,7 +119,8 @@ def sample(
         For a text a list of its ``n`` samples, for a sequence such a list a prompt.
 
     Raises:
-        UsageError: No such method, a value out of range, or not as many constraints as prompts.
+        UsageError: No such method, a value out of range, or not as many constraints or records as
+            prompts.
         TypeError: The method has no such option.
         CdecError: What went wrong with the first prompt that failed.
     """
@@ -126,8 +131,12 @@ def sample(
     constraints = _one_each(constraint, len(many))
     view = model.with_warping(temperature, top_k, top_p)
     requests = [
-        Request.numbered(prompt, own, id=name, n=n, seed=seed, max_new_tokens=max_new_tokens)
-        for prompt, own, name in zip(many, constraints, _ids(many), strict=True)
+        Request.numbered(
+            prompt, own, id=name, n=n, seed=seed, max_new_tokens=max_new_tokens, input=fields
+        )
+        for prompt, own, name, fields in zip(
+            many, constraints, _ids(many), _fields(records, len(many)), strict=True
+        )
     ]
     drawn: list[list[Sample]] = []
     for start in range(0, len(requests), max(1, batch_size)):
@@ -150,6 +159,20 @@ def _one_each(
             hint="give one constraint, or as many as there are prompts",
         )
     return constraint
+
+
+def _fields(
+    records: Sequence[Mapping[str, object]] | None, prompts: int
+) -> Sequence[Mapping[str, object] | None]:
+    """Return the other fields of each prompt's record."""
+    if records is None:
+        return [None] * prompts
+    if len(records) != prompts:
+        raise UsageError(
+            f"there are {len(records)} records for {prompts} prompts",
+            hint="give as many as there are prompts",
+        )
+    return records
 
 
 def _ids(prompts: Sequence[Prompt]) -> list[str]:

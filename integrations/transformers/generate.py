@@ -43,6 +43,7 @@ def generate(
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
+    records: Sequence[Mapping[str, object]] | None = None,
     inputs_tensor: Tensor | None = None,
     **options: Any,
 ) -> Tensor | ConstrainedOutput | ConstrainedPairOutput:
@@ -67,6 +68,7 @@ def generate(
         generator: None is torch's own, which ``torch.manual_seed`` sets.
         num_return_sequences: Texts of each prompt.
         temperature, top_k, top_p: Of the model, with ``do_sample`` or without.
+        records: Other fields of each prompt's record, which rewards read.
         options: Of the method, as ``cdec.samplers.sample`` takes them; ``draft`` may be a module.
 
     Returns:
@@ -114,6 +116,7 @@ def generate(
         top_p=call.warping.top_p,
         max_new_tokens=call.max_new_tokens,
         batch_size=len(call.prompts),
+        records=records,
         **chosen,
     )
     rows = sequences_of(

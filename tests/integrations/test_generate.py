@@ -11,7 +11,7 @@ import torch
 from transformers.generation import GenerateDecoderOnlyOutput, GenerateEncoderDecoderOutput
 
 from cdec.core import Constraint, LanguageModel
-from cdec.core.errors import TokenizerMismatchError
+from cdec.core.errors import TokenizerMismatchError, UsageError
 from cdec.core.models.wrapping import wrap_module
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.transformers import ConstraintProcessor, generate, model_vocabulary
@@ -108,6 +108,17 @@ def test_every_method_writes_what_it_writes_without_generate(
     without = sample(model, constraint, PROMPTS, method, n=3, seed=11, max_new_tokens=8, **ours)
     assert found.samples == [each for samples in without for each in samples]
     assert found.tolist() == expected_rows(padded(PROMPTS), without, 8)
+
+
+def test_rewards_read_the_fields_of_each_prompts_record(module: Any, numbers: Constraint) -> None:
+    reward = build_reward("function:tests.integrations.toy_modules:length_of_field")
+    records = [{"word": "a" * length} for length in (1, 2, 3)]
+    found = drawn(
+        module, numbers, method="masked", reward=reward, records=records, num_return_sequences=2
+    )
+    assert [each.reward for each in found.samples] == [1.0, 1.0, 2.0, 2.0, 3.0, 3.0]
+    with pytest.raises(UsageError, match="2 records for 3 prompts"):
+        drawn(module, numbers, method="masked", reward=reward, records=records[:2])
 
 
 @pytest.fixture(scope="module")

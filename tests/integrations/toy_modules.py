@@ -83,3 +83,8 @@ def toy_module(toy: Toy, *, flat: float = 0.0) -> Any:
         config, lambda prefix: (1 - flat) * toy.probabilities(prefix) + flat * even, prompt_id
     )
     return module.eval()
+
+
+def length_of_field(texts: list[str], records: list[Any]) -> list[float]:
+    """A reward: the length of each record's word, whatever the text."""
+    return [float(len(record["word"])) for record in records]
