@@ -98,8 +98,7 @@ def generate(
         warping={"temperature": temperature, "top_k": top_k, "top_p": top_p},
         n=num_return_sequences,
     )
-    chosen = {name: value for name, value in options.items() if name in _OPTIONS}
-    chosen = _with_beams(declared, chosen, call) | _assistant(declared, chosen)
+    chosen = _method_options(declared, options, call)
     constraints = constraint if isinstance(constraint, Sequence) else [constraint]
     own = called_vocabulary(model, vocabulary, call.end_ids, constraints)
     if "draft" in chosen:
@@ -127,6 +126,16 @@ def generate(
         most=call.max_new_tokens,
     )
     return output_of(rows, call.first_tokens is not None) if call.returns_dict else rows
+
+
+def _method_options(method: Method, given: Mapping[str, Any], call: Call) -> dict[str, Any]:
+    """Return the options of a method, those included that ``generate`` has names of its own for.
+
+    Raises:
+        UsageError: One cannot be had, or is said twice.
+    """
+    options = {name: value for name, value in given.items() if name in _OPTIONS}
+    return _with_beams(method, options, call) | _assistant(method, options)
 
 
 def _with_beams(method: Method, options: Mapping[str, Any], call: Call) -> dict[str, Any]:
