@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from transformers import GenerationConfig
 from transformers.generation import GenerateDecoderOnlyOutput, GenerateEncoderDecoderOutput
 
 from cdec.core import Constraint, LanguageModel
@@ -309,6 +310,41 @@ def test_scores_are_warped_as_generate_warps_them(module: Any, numbers: Constrai
     assert probabilities(do_sample=True, top_k=0) == ours(temperature=3.0)
     assert probabilities() == ours()
     module.generation_config.temperature = None
+
+
+def test_what_a_config_says_of_texts_and_ends_is_honoured(module: Any) -> None:
+    vocabulary = VOCABULARY.with_eos([0, 59])
+    rows = [[token for token in row if token != 59] for row in random_rows(3)]
+    constraint = toy_set([row for row in rows if row], vocabulary)
+    config = GenerationConfig(
+        num_return_sequences=2,
+        do_sample=True,
+        top_k=7,
+        max_new_tokens=6,
+        eos_token_id=[59, 0],
+        pad_token_id=PAD,
+    )
+    inputs = {name: padded(PROMPTS)[name] for name in ("input_ids", "attention_mask")}
+    found: Any = module.generate(
+        **inputs,
+        generation_config=config,
+        custom_generate=generate,
+        method="masked",
+        constraint=constraint,
+        vocabulary=VOCABULARY,
+        seed=5,
+    )
+    model = wrap_module(module, vocabulary)
+    how: dict[str, Any] = {"n": 2, "seed": 5, "top_k": 7, "max_new_tokens": 6}
+    without = sample(model, constraint, PROMPTS, "masked", **how)
+    assert found.samples == [each for samples in without for each in samples]
+    width = inputs["input_ids"].shape[1]
+    assert found.shape[0] == 6
+    for row, each in zip(found[:, width:].tolist(), found.samples, strict=True):
+        ended = list(each.token_ids)
+        if each.finish_reason == "complete" and len(ended) < 6:
+            ended.append(59)  # the first of the ends, as the config orders them
+        assert row[: len(ended)] == ended and set(row[len(ended) :]) <= {PAD}
 
 
 def test_a_text_that_was_cut_has_no_end_and_says_so(module: Any) -> None:

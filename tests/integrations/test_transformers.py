@@ -15,7 +15,7 @@ import torch
 from cdec.compilers import compile_token_set, grammar_constraint, set_constraint
 from cdec.core import Constraint, Vocabulary, load_model, open_artifact
 from cdec.core.errors import TokenizerMismatchError, UsageError
-from cdec.integrations.transformers import ConstraintProcessor
+from cdec.integrations.transformers import ConstraintProcessor, generate
 from cdec.samplers import sample
 from tests.core.models.tiny_models import VOCABULARY, tiny_module
 
@@ -90,6 +90,13 @@ def test_greedy_texts_are_those_of_greedy_for_sets_and_grammars(
         processor = ConstraintProcessor(constraint)
         ours = sample(model, constraint, PROMPTS, method="greedy", max_new_tokens=24)
         assert generated(module, inputs, processor, ends) == tokens_of(ours)
+        how = {"eos_token_id": list(ends), "pad_token_id": ends[0], "max_new_tokens": 24}
+        drawn: Any = module.generate(
+            **inputs, **how, custom_generate=generate, method="greedy", constraint=constraint
+        )
+        masked = module.generate(**inputs, **how, logits_processor=[processor])
+        assert torch.equal(drawn, masked)
+        assert tokens_of([drawn.samples]) == tokens_of(ours)
 
 
 @pytest.mark.parametrize("length_penalty", [0.0, 1.0])
