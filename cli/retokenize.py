@@ -19,10 +19,10 @@ from cdec.cli.runs.inputs import require_input
 from cdec.cli.runs.models import refuse_revision
 
 if TYPE_CHECKING:
-    from cdec.cli.runs.loop import Task
     from cdec.core.errors import CdecError
     from cdec.data.prompts.record import BadRecord
     from cdec.data.prompts.text_records import TextRecord
+    from cdec.integrations.records.tasks import Task
     from cdec.samplers.scoring.retokenize import Retokenized
 
 
@@ -82,10 +82,11 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
         CdecError: With ``--strict`` the first bad record's own error.
     """
     from cdec.cli.runs import models
-    from cdec.cli.runs.loop import Loop, batches
+    from cdec.cli.runs.loop import Loop
     from cdec.data.input.count import count_records
     from cdec.data.input.source import SourceStats
     from cdec.data.prompts.text_records import read_texts
+    from cdec.integrations.records.tasks import batches
     from cdec.samplers.scoring.retokenize import Retokenizer
 
     with run.console.stage(models.loading(options.model)):
@@ -121,8 +122,8 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
 
 def _task(record: TextRecord | BadRecord, prompt: str) -> Task:
     """Return what to rewrite: a text, and what stands before it where the record does not say."""
-    from cdec.cli.runs.loop import Task
     from cdec.data.prompts.record import BadRecord
+    from cdec.integrations.records.tasks import Task
 
     name = f"line {record.line}" if record.id is None else record.id
     if isinstance(record, BadRecord):

@@ -1,71 +1,15 @@
-"""Errors that nobody raised on purpose, as ones with a code; too little memory to begin with."""
+"""Too little memory to begin with: refused before what needs it is loaded."""
 
 from __future__ import annotations
 
-import errno
 import os
-import re
 import resource
-from collections.abc import Iterator
 
-from cdec.core.errors import CdecError, LimitError, OutputError
-
-_CAUSES = 16
-"""Most causes of causes that are looked at."""
-_MEMORY = re.compile(
-    r"failed to map segment|can(no|')t allocate memory|not enough memory|out of memory|bad_alloc"
-    r"|can't start new thread|unable to mmap",
-    re.IGNORECASE,
-)
-"""How loaders and native libraries say that there is no memory left."""
-_NATIVE = (ImportError, OSError, RuntimeError, SystemError)
-"""Errors in which they say so."""
+from cdec.core.errors import LimitError
 
 LEAST_BYTES = 256 << 20
 """Below this the linear algebra that numpy loads asks the system for memory without end."""
 _ONE_THREAD_BYTES = 4 << 30
-
-
-def as_cdec_error(error: BaseException) -> CdecError:
-    """Return what is to be said of an error; a ``CdecError`` is itself, unless memory was short."""
-    if not isinstance(error, LimitError) and is_out_of_memory(error):
-        return LimitError(
-            "memory is used up",
-            hint="use a smaller --batch-size, -n, --K or --branch; --memory-limit when compiling",
-        )
-    if isinstance(error, CdecError):
-        return error
-    if isinstance(error, OSError):
-        return OutputError(
-            f"input or output failed: {error.strerror or error}",
-            hint="look at the space and the permissions of the files named",
-        )
-    return CdecError(
-        f"unexpected {type(error).__name__}: {error}",
-        hint="this is a fault of cdec: run again with --debug and report the traceback",
-    )
-
-
-def is_out_of_memory(error: BaseException) -> bool:
-    """Whether an error, or what it comes from, says that there is no memory left."""
-    return any(
-        isinstance(cause, MemoryError)
-        or type(cause).__name__ == "OutOfMemoryError"
-        or (isinstance(cause, OSError) and cause.errno == errno.ENOMEM)
-        or (isinstance(cause, _NATIVE) and _MEMORY.search(str(cause)) is not None)
-        for cause in _chain(error)
-    )
-
-
-def _chain(error: BaseException) -> Iterator[BaseException]:
-    """Yield an error and its causes; for one that nobody raised on purpose also what it hides."""
-    current: BaseException | None = error
-    for _ in range(_CAUSES):
-        if current is None:
-            return
-        yield current
-        hidden = None if isinstance(current, CdecError) else current.__context__
-        current = current.__cause__ or hidden
 
 
 def address_space() -> int | None:

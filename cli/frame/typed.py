@@ -12,6 +12,7 @@ from functools import cache
 
 from cdec.cli.frame.spellings import SPELLINGS, flag_of
 from cdec.core.errors import CdecError, Notice
+from cdec.integrations.records.tasks import error_object
 
 _PARAMETER = re.compile(r"""(?<!\w)(['"])(?:\\.|(?!\1).)*\1(?!\w)|`([A-Za-z_]+)`""", re.DOTALL)
 """What stands in quotes is somebody's text and stays, whatever is in it; else a word in
@@ -44,7 +45,7 @@ def notice_objects(notices: Iterable[Notice]) -> list[dict[str, object]]:
 
 def record_error(error: CdecError, record_id: object) -> dict[str, object]:
     """Return the object that stands in a failed record's place in the output."""
-    return {"id": record_id, "error": typed_error(error).to_json()}
+    return error_object(typed_error(error), record_id)
 
 
 def _typed(match: re.Match[str]) -> str:

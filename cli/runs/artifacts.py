@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.shared import require_utf8
 from cdec.core.errors import ArtifactVersionError, CdecError, UsageError
+from cdec.integrations.records.held import DEFAULT, RunConstraint
 
 if TYPE_CHECKING:
     from cdec.cli.options.constraint import ConstraintOptions
     from cdec.core.artifacts.read import ArtifactFile
-    from cdec.data.prompts.record import PromptRecord
-
-DEFAULT = ""
-"""Stands for the artifact of the records that name none."""
-HOW_TO_MAKE_ONE = "cdec compile-set, compile-schema, compile-grammar or compile-regex"
-HOW_TO_NAME_ONE = f"-a ARTIFACT (make one with {HOW_TO_MAKE_ONE})"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,79 +72,29 @@ def _others(paths: Sequence[Path]) -> dict[str, Path]:
     return named
 
 
-@dataclass(frozen=True, kw_only=True)
-class RunConstraint:
-    """What all records of a run are held to; its artifacts are read, and wait for a model.
+def read_held(
+    paths: ArtifactPaths, denied: Sequence[str], options: ConstraintOptions
+) -> RunConstraint:
+    """Read and verify what all records of a run are held to.
 
-    Attributes:
-        named: Artifacts by name, as in ``ArtifactPaths``.
-        others: Those of ``--and``, by the words that name them.
-        denied: Texts of ``--deny``.
-        lookahead: As typed. heal: As typed.
-        prefill: What texts of records that bring none begin with; None for nothing.
+    Args:
+        paths: Of the run.
+        denied: Texts never to emit.
+        options: As typed.
+
+    Raises:
+        CdecError: One is missing or damaged, or no constraint.
+        UsageError: ``--prefill`` is no UTF-8.
     """
-
-    named: Mapping[str, ArtifactFile] = field(default_factory=dict)
-    others: Mapping[str, ArtifactFile] = field(default_factory=dict)
-    denied: Sequence[str] = ()
-    lookahead: int | None = None
-    heal: bool = False
-    prefill: str | None = None
-
-    @classmethod
-    def read(
-        cls, paths: ArtifactPaths, denied: Sequence[str], options: ConstraintOptions
-    ) -> RunConstraint:
-        """Read and verify the artifacts.
-
-        Args:
-            paths: Of the run.
-            denied: Texts never to emit.
-            options: As typed.
-
-        Raises:
-            CdecError: One is missing or damaged, or no constraint.
-            UsageError: ``--prefill`` is no UTF-8.
-        """
-        copy = options.copy
-        return cls(
-            named={name: read_artifact(path, copy) for name, path in paths.named.items()},
-            others={words: read_artifact(path, copy) for words, path in paths.others.items()},
-            denied=denied,
-            lookahead=options.lookahead,
-            heal=options.heal,
-            prefill=require_utf8(options.prefill, "--prefill") if options.prefill else None,
-        )
-
-    def prefill_of(self, record: PromptRecord) -> str | None:
-        """Return what the texts of a record begin with; None for nothing."""
-        return self.prefill if record.prefill is None else record.prefill
-
-    @property
-    def digests(self) -> dict[str, str]:
-        """Digests of the artifacts, by name."""
-        return {name: file.metadata["cdec.digest"] for name, file in self.named.items()}
-
-    @property
-    def other_digests(self) -> list[str]:
-        """Digests of the artifacts of ``--and``, sorted: their order makes no difference."""
-        return sorted(file.metadata["cdec.digest"] for file in self.others.values())
-
-    def names(self, record: PromptRecord) -> dict[str, str]:
-        """Return what tells a record's constraint from others, by the words of messages."""
-        from cdec.samplers.learning.saved.key import hash_of
-
-        own = {**record.sources, "candidates": record.candidates}
-        restricted = {"--and": self.other_digests, "--deny": sorted(set(self.denied))}
-        names = {"artifact": self.digests.get(record.constraint or DEFAULT, "")}
-        if record.sources:
-            names = {}
-        names |= {name: hash_of(value) for name, value in (own | restricted).items() if value}
-        if self.lookahead is not None:
-            names["--lookahead"] = str(self.lookahead)
-        prefill = self.prefill_of(record)
-        names |= {} if prefill is None else {"--prefill": hash_of(prefill)}
-        return names | ({"--heal": "yes"} if self.heal else {})
+    copy = options.copy
+    return RunConstraint(
+        named={name: read_artifact(path, copy) for name, path in paths.named.items()},
+        others={words: read_artifact(path, copy) for words, path in paths.others.items()},
+        denied=denied,
+        lookahead=options.lookahead,
+        heal=options.heal,
+        prefill=require_utf8(options.prefill, "--prefill") if options.prefill else None,
+    )
 
 
 def read_artifact(path: Path, copy: bool = False) -> ArtifactFile:

@@ -12,9 +12,10 @@ from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact
 from cdec.cli.runs.found import named_or_found
-from cdec.cli.runs.loop import Loop, Task, batches
+from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
+from cdec.integrations.records.tasks import Task, batches
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run

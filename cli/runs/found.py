@@ -10,14 +10,15 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.runs.artifacts import DEFAULT, HOW_TO_MAKE_ONE
 from cdec.core.errors import CdecError, InputMissingError, TokenizerMismatchError, UsageError
+from cdec.integrations.records.held import DEFAULT
+from cdec.integrations.records.requirements import HOW_TO_MAKE_ONE
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
-    from cdec.cli.runs.artifacts import RunConstraint
     from cdec.core.models.base import LanguageModel
     from cdec.data.prompts.record import BadRecord, PromptRecord
+    from cdec.integrations.records.held import RunConstraint
 
 _SHOWN = 8
 """Most files that a message lists."""

@@ -10,14 +10,16 @@ from cdec.cli.endings.estimates import BY_MEASURING, Estimates
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.runs import models
 from cdec.cli.runs.arriving import arriving
-from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
+from cdec.cli.runs.artifacts import ArtifactPaths, read_held
 from cdec.cli.runs.found import artifact_for_records
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
-from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches, prepared
+from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
-from cdec.cli.runs.requirements import Requirements
+from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import UsageError
+from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.tasks import Task, at_temperatures, batches, prepared
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -42,13 +44,13 @@ def measure(options: Options, run: Run) -> int:
         records, artifact = artifact_for_records(records, run, "cdec mass")
         paths = ArtifactPaths.of(artifact, options)
     with run.console.stage("opening artifacts"):
-        held = RunConstraint.read(paths, read_denied(options.deny), options)
+        held = read_held(paths, read_denied(options.deny), options)
     records = for_tree(records, tree, held)
     warping = warping_of(options)
     with run.console.stage(loading(options.model)):
         model = models.open_model(options)
     shown, estimates = _Shown(options, run.console), Estimates(BY_MEASURING)
-    with Requirements(held, model, required=not options.conjoined) as requirements:
+    with Requirements(held, model, required=not options.conjoined, bind=bind_for) as requirements:
         run.console.warn(requirements.take_notices())
         records, is_idle = arriving(records, options.stream, options.idle, options.batch_size)
         tasks = (

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.options.record_sources import RecordSources
+from cdec.cli.options.record_sources import record_sources
 from cdec.cli.options.shared import parse_fields
-from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
+from cdec.cli.runs.artifacts import ArtifactPaths, read_held
 from cdec.cli.runs.draft import Draft
 from cdec.cli.runs.found import artifact_for_records
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.data.prompts.read import BadRecord, PromptRecord
+    from cdec.integrations.records.held import RunConstraint
+    from cdec.integrations.records.sources import RecordSources
     from cdec.samplers.drafts.counts import Counts
     from cdec.samplers.learning.saved.file import TreeFile
 
@@ -93,7 +95,7 @@ class Plan:
             tree=checked_tree(method.tree, output=options.output, resume=options.resume),
             fields=kept_fields(options),
             paths=ArtifactPaths.of(options.artifact, options),
-            sources=RecordSources.of(options),
+            sources=record_sources(options),
         )
 
     def open_files(self, run: Run) -> Files:
@@ -122,7 +124,7 @@ class Plan:
             paths = ArtifactPaths.of(artifact, options)
         denied = read_denied(options.deny)
         refuse_output(options)
-        held = RunConstraint.read(paths, denied, options)
+        held = read_held(paths, denied, options)
         require_grammars(options, held, guessing=self.draft.guessing)
         has_file = self.draft.keeps_counts and self.method.values["counts"] is not None
         self.counts.require_artifacts(held.digests.values() if has_file else ())

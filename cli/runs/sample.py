@@ -1,11 +1,11 @@
-"""One run of ``cdec sample``: loads what was planned, turns records into tasks, drives the loop."""
+"""One run of ``cdec sample``: loads what was planned, and drives the loop."""
 
 from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,11 +17,14 @@ from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
 from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.draft import nothing_guessed
-from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches, own_error
+from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.models import named_model, warping_of
 from cdec.cli.runs.plan import Plan, inputs
-from cdec.cli.runs.requirements import Requirements
+from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.reward import build_reward
+from cdec.integrations.records.drawing import SampleTasks
+from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.tasks import Task, at_temperatures, batches
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -30,8 +33,6 @@ if TYPE_CHECKING:
     from cdec.cli.runs.plan import Files
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
-    from cdec.data.output.resume import FinishedRecords
-    from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.samplers.base import Sampler
     from cdec.samplers.rewards import Reward
 
@@ -62,7 +63,14 @@ def sample(options: Options, run: Run) -> int:
         ) as writer,
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
-        tasks = Tasks(options, loaded.requirements, writer.finished, loaded.reward)
+        tasks = SampleTasks(
+            requirements=loaded.requirements,
+            n=options.n,
+            seed=options.seed,
+            max_new_tokens=options.max_new_tokens,
+            finished=writer.finished,
+            reward=loaded.reward,
+        )
         estimates, tally = _estimates(plan), Tally()
         loop = Loop(
             work=at_temperatures(loaded.model, warping_of(options), loaded.sampler.draw_batch),
@@ -135,6 +143,7 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
             required=method.needs_constraint,
             masks=method.masks,
             sources=plan.sources,
+            bind=bind_for,
         )
     console.warn(requirements.take_notices())
     return _Loaded(sampler, model, requirements, reward)
@@ -163,69 +172,6 @@ def _records(
         if task.missing is None or sample.index in task.missing:
             tally.add(sample)
             yield sample.to_json(fields)
-
-
-@dataclass
-class Tasks:
-    """Turns records into tasks, leaving out what an output to resume holds already.
-
-    Attributes:
-        skipped: Records left out so far.
-        has_keys: Whether the constraints of tasks so far have what tokens are guessed by.
-    """
-
-    options: Options
-    requirements: Requirements
-    finished: FinishedRecords
-    reward: Reward | None = None
-    skipped: int = 0
-    has_keys: set[bool] = field(default_factory=set)
-
-    def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task | None]:
-        """Yield a task for each record that is not finished, None in the place of one that is."""
-        from cdec.data.prompts.read import BadRecord
-
-        for record in records:
-            if isinstance(record, BadRecord):
-                if self.finished.missing(record.id, 1):
-                    yield Task(record.id, record.error, ends_run=True)
-                else:
-                    self.skipped += 1
-                    yield None
-                continue
-            n = self.options.n if record.n is None else record.n
-            missing = self.finished.missing(record.id, n)
-            if missing:
-                yield self._task(record, n, frozenset(missing))
-            else:
-                self.skipped += 1
-                yield None
-
-    def _task(self, record: PromptRecord, n: int, missing: frozenset[int]) -> Task:
-        from cdec.samplers import Request
-
-        try:
-            prompt, constraint = self.requirements.of(record)
-            self.has_keys.add(constraint is not None and constraint.has_speculation_keys)
-            if self.reward is not None:
-                self.reward.check(record.input)
-        except Exception as error:
-            return Task(record.id, own_error(error))
-        seed = self.options.seed if record.seed is None else record.seed
-        longest = record.max_tokens
-        own = (record.n, longest, record.temperature)
-        request = Request.numbered(
-            prompt,
-            constraint,
-            id=record.id,
-            n=n,
-            seed=seed,
-            max_new_tokens=self.options.max_new_tokens if longest is None else longest,
-            input=record.input,
-            asked=record.messages if record.prompt is None else record.prompt,
-        )
-        ends_run = all(value is None for value in own)
-        return Task(record.id, request, record.temperature, missing=missing, ends_run=ends_run)
 
 
 def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object]:

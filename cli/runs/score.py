@@ -12,7 +12,7 @@ from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.runs import models
 from cdec.cli.runs.arriving import arriving
-from cdec.cli.runs.artifacts import ArtifactPaths, RunConstraint
+from cdec.cli.runs.artifacts import ArtifactPaths, read_held
 from cdec.cli.runs.found import optional_artifact, without_misfit
 from cdec.cli.runs.inputs import (
     ScorePrompts,
@@ -21,12 +21,14 @@ from cdec.cli.runs.inputs import (
     require_input,
     typed_prompt,
 )
-from cdec.cli.runs.loop import Loop, Task, at_temperatures, prepared
+from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
-from cdec.cli.runs.requirements import Requirements
+from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.record_fields import fields_of
 from cdec.data.input.arrivals import never
+from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.tasks import Task, at_temperatures, prepared
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -114,12 +116,12 @@ def score(options: Options, run: Run) -> int:
         limits,
     )
     with run.console.stage("opening artifacts"):
-        held = RunConstraint.read(paths, denied, options)
+        held = read_held(paths, denied, options)
     with run.console.stage(loading(options.model)):
         model = models.open_model(options)
     if named is None:
         held = without_misfit(held, model, run)
-    with Requirements(held, model, required=False) as requirements:
+    with Requirements(held, model, required=False, bind=bind_for) as requirements:
         run.console.warn(requirements.take_notices())
         records, is_idle = arriving(
             _records(options, limits, stats), options.input, options.idle, options.batch_size

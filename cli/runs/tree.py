@@ -7,10 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.core.errors import UsageError
+from cdec.integrations.records.held import DEFAULT
 
 if TYPE_CHECKING:
-    from cdec.cli.runs.artifacts import RunConstraint
     from cdec.data.prompts.read import BadRecord, PromptRecord
+    from cdec.integrations.records.held import RunConstraint
     from cdec.samplers.learning.saved.file import TreeFile
 
 
@@ -35,8 +36,25 @@ def for_tree(
             hint="give one prompt, or run each record with a --tree of its own",
         )
     if isinstance(first, PromptRecord):
-        tree.names = held.names(first)
+        tree.names = names_of(held, first)
     return iter([] if first is None else [first])
+
+
+def names_of(held: RunConstraint, record: PromptRecord) -> dict[str, str]:
+    """Return what tells a record's constraint from others, by the words of messages."""
+    from cdec.samplers.learning.saved.key import hash_of
+
+    own = {**record.sources, "candidates": record.candidates}
+    restricted = {"--and": held.other_digests, "--deny": sorted(set(held.denied))}
+    names = {"artifact": held.digests.get(record.constraint or DEFAULT, "")}
+    if record.sources:
+        names = {}
+    names |= {name: hash_of(value) for name, value in (own | restricted).items() if value}
+    if held.lookahead is not None:
+        names["--lookahead"] = str(held.lookahead)
+    prefill = held.prefill_of(record)
+    names |= {} if prefill is None else {"--prefill": hash_of(prefill)}
+    return names | ({"--heal": "yes"} if held.heal else {})
 
 
 def checked_tree(

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from typing import cast
+
+import orjson
 
 from cdec.core.errors import CdecError, FieldError
 from cdec.data.ids import IdRegistry, RecordId
-from cdec.data.input.json_text import field_with_changed_integer
+from cdec.data.input.json_text import field_with_changed_integer, parse_json
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
 from cdec.data.prompts.entries import Entries, Format, open_entries
 from cdec.data.prompts.entry import Entry
@@ -16,7 +19,14 @@ from cdec.data.prompts.record import OWN_FIELDS, BadRecord, PromptRecord, withou
 from cdec.data.prompts.shard import Shard
 from cdec.data.prompts.templates import PromptTemplate
 
-__all__ = ["DEFAULT_MAX_N", "BadRecord", "PromptRecord", "prompts_from_texts", "read_prompts"]
+__all__ = [
+    "DEFAULT_MAX_N",
+    "BadRecord",
+    "PromptRecord",
+    "prompts_from_records",
+    "prompts_from_texts",
+    "read_prompts",
+]
 
 DEFAULT_MAX_N = 10_000
 
@@ -95,6 +105,54 @@ def prompts_from_texts(
         yield reader.text_record(reader.ids.generated(text, number), text, number)
 
 
+def prompts_from_records(
+    records: Iterable[Mapping[str, object]],
+    *,
+    template: PromptTemplate | None = None,
+    max_n: int = DEFAULT_MAX_N,
+    others: OtherFields | None = None,
+    ids: IdRegistry | None = None,
+    name: str = "records",
+) -> Iterator[PromptRecord | BadRecord]:
+    """Yield what the lines of a file of these records would become, ids included.
+
+    Args:
+        records: JSON-ready objects.
+        template: As in ``read_prompts``, like ``max_n`` and ``others``.
+        max_n: As there.
+        others: As there.
+        ids: The ids met so far, where the records go on after others; None for none.
+        name: For messages, which count records as lines.
+
+    Raises:
+        DuplicateIdError: Two records name one id, at the second one.
+    """
+    others = others if others is not None else OtherFields()
+    reader = _Reader(name, template, max_n, others, None, ids)
+    for number, record in enumerate(records, 1):
+        found = reader.record(_entry_of(record, number, name))
+        if found is not None:
+            yield found
+
+
+def _entry_of(record: Mapping[str, object], number: int, name: str) -> Entry:
+    """Return the entry of a line that holds a record."""
+    try:
+        data = orjson.dumps(record)
+    except TypeError as error:
+        problem = FieldError(
+            f"{name}, line {number} is no JSON object: {error}",
+            hint="give objects of texts, 64-bit integers, floats, lists and objects",
+            line=number,
+        )
+        return Entry(number, repr(record), error=problem)
+    try:
+        fields = cast(dict[str, object], parse_json(data, name, number, 0))
+    except CdecError as error:
+        return Entry(number, data, error=error)
+    return Entry(number, fields, fields=fields, data=data)
+
+
 class _Reader:
     """Turns entries into records; holds what they share."""
 
@@ -105,13 +163,14 @@ class _Reader:
         max_n: int,
         others: OtherFields,
         shard: Shard | None,
+        ids: IdRegistry | None = None,
     ) -> None:
         self.others = others
         self.name = name
         self.template = template
         self.max_n = max_n
         self.shard = shard
-        self.ids = IdRegistry()
+        self.ids = IdRegistry() if ids is None else ids
 
     def record(self, entry: Entry) -> PromptRecord | BadRecord | None:
         """Return the record of an entry; None where another shard has it."""

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.options.record_sources import RecordSourceOptions, RecordSources
+from cdec.cli.options.record_sources import RecordSourceOptions, record_sources
 from cdec.compilers.grammars.definition import GrammarLimits
 
 from .conftest import Result, Runner
@@ -73,7 +73,7 @@ def test_what_is_left_open_stands_in_every_sample(cdec: Runner) -> None:
 
 def test_limits_that_were_typed_hold_for_schemas_too() -> None:
     typed = RecordSourceOptions(grammar_limits=GrammarLimits(max_nesting=7, compile_seconds=2.0))
-    limits: Any = RecordSources.of(typed).options["schema"].limits
-    usual: Any = RecordSources.of().options["schema"].limits
+    limits: Any = record_sources(typed).options["schema"].limits
+    usual: Any = record_sources().options["schema"].limits
     assert (limits.max_nesting, limits.compile_seconds) == (7, 2.0)
     assert limits.max_states == usual.max_states and usual.compile_seconds == 60.0

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.runs.loop import Task
 from cdec.cli.runs.score import pooled
 from cdec.compilers import compile_grammar
+from cdec.integrations.records.tasks import Task
 
 from .conftest import Runner
 

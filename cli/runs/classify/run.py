@@ -9,15 +9,17 @@ from typing import TYPE_CHECKING
 from cdec.cli.options.shared import parse_fields, refuse_unused, require_utf8
 from cdec.cli.runs import models
 from cdec.cli.runs.arriving import arriving
-from cdec.cli.runs.artifacts import RunConstraint
+from cdec.cli.runs.artifacts import read_held
 from cdec.cli.runs.classify.labels import Labels
 from cdec.cli.runs.classify.shown import Shown
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
-from cdec.cli.runs.loop import Loop, Task, at_temperatures, batches, prepared
+from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
-from cdec.cli.runs.requirements import Requirements
+from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import UsageError
 from cdec.core.record_fields import fields_of
+from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.tasks import Task, at_temperatures, batches, prepared
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -44,13 +46,13 @@ def classify(options: Options, run: Run) -> int:
     classifier = _classifier(options, prompts.template)
     records, paths = labels.paths(prompts.records(), run)
     with run.console.stage("opening artifacts"):
-        held = RunConstraint.read(paths, read_denied(options.deny), options)
+        held = read_held(paths, read_denied(options.deny), options)
     with run.console.stage(loading(options.model)):
         model = models.open_model(options)
     default, notices = labels.compiled(model.vocabulary)
     run.console.warn(notices)
     shown = Shown(run.console, options.format, fields)
-    with Requirements(held, model, required=True, default=default) as requirements:
+    with Requirements(held, model, required=True, default=default, bind=bind_for) as requirements:
         run.console.warn(requirements.take_notices())
         loop = Loop(
             work=at_temperatures(model, warping_of(options), classifier.run),

@@ -6,8 +6,8 @@ import errno
 
 import pytest
 
-from cdec.cli.frame.faults import as_cdec_error
 from cdec.core.errors import CdecError, DataError, ExtraMissingError
+from cdec.integrations.records.faults import as_cdec_error
 
 
 @pytest.mark.parametrize(

@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable
-from typing import TYPE_CHECKING, Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from cdec.cli.options.record_sources import RecordSources
-from cdec.cli.runs.artifacts import DEFAULT, HOW_TO_NAME_ONE
-from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import FieldError, Notice, UsageError, needs_grammar
+from cdec.integrations.records.held import DEFAULT
+from cdec.integrations.records.sources import RecordSources
 
 if TYPE_CHECKING:
-    from cdec.cli.runs.artifacts import RunConstraint
     from cdec.compilers.child.source import SourceOptions
+    from cdec.core.artifacts.read import ArtifactFile
+    from cdec.core.artifacts.stored import StoredConstraint
     from cdec.core.combine.healing import SortedTokens
     from cdec.core.combine.prefill import BegunConstraint
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
+    from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.prompts.record import PromptRecord
+    from cdec.integrations.records.held import RunConstraint
 
 _Asked = TypeVar("_Asked", bound=Hashable)
 
+Bind: TypeAlias = "Callable[[ArtifactFile, Vocabulary | None], StoredConstraint]"
+"""Opens a verified artifact for a model's vocabulary, as ``bind_artifact`` does."""
+
+HOW_TO_MAKE_ONE = "cdec compile-set, compile-schema, compile-grammar or compile-regex"
+_HOW_TO_NAME_ONE = f"name the artifact with `artifact` (make one with {HOW_TO_MAKE_ONE})"
 _ADAPTED = 64
 """Constraints kept with a lookahead, and for prompts with the same end cut off."""
 
@@ -39,6 +46,7 @@ class Requirements:
         sources: How the grammars and candidates that records bring are compiled and kept; None
             takes the defaults.
         default: The constraint of records that name none, open already; None takes the artifact.
+        bind: Opens artifacts; None takes ``bind_artifact``.
 
     Raises:
         UsageError: Healing, and a model whose prompt is not what its text continues.
@@ -54,31 +62,34 @@ class Requirements:
         masks: bool = True,
         sources: RecordSources | None = None,
         default: Constraint | None = None,
+        bind: Bind | None = None,
     ) -> None:
         from cdec.compilers.child.cache import SourceCache
         from cdec.compilers.kept import KeptConstraints, Recent
         from cdec.compilers.sets.cache import SetCache
+        from cdec.core.artifacts.kinds import bind_artifact
         from cdec.core.combine.restriction import Restriction
 
         if held.heal and not model.continues_prompt:
             raise UsageError(
-                "--heal continues the prompt's last word, and this model's texts begin anew",
-                hint="leave --heal out, or take a causal model",
+                "`heal` continues the prompt's last word, and this model's texts begin anew",
+                hint="leave `heal` out, or take a causal model",
             )
         sources = sources or RecordSources.of()
         vocabulary = model.vocabulary
-        others = {words: bind_for(file, vocabulary) for words, file in held.others.items()}
+        bind = bind or bind_artifact
+        others = {words: bind(file, vocabulary) for words, file in held.others.items()}
         self._held = held
         self._model = model
         self._required = required
         self._masks = masks
         self._restriction = Restriction(others, held.denied)
         self._opened: dict[str, Constraint] = {
-            name: bind_for(file, vocabulary) for name, file in held.named.items()
+            name: bind(file, vocabulary) for name, file in held.named.items()
         }
         names = {name: str(file.path) for name, file in held.named.items()}
         if default is not None:
-            self._opened[DEFAULT], names[DEFAULT] = default, "the labels"
+            self._opened[DEFAULT], names[DEFAULT] = default, "the constraint"
         self._restricted = {name: self._left(self._opened[name], names[name]) for name in names}
         kept = KeptConstraints(sources.limits.count, sources.limits.size)
         self._source_options = sources.options
@@ -138,7 +149,7 @@ class Requirements:
             if self._required:
                 raise FieldError(
                     "the record names no constraint and the run has no artifact",
-                    hint=f"name the artifact: {HOW_TO_NAME_ONE}",
+                    hint=_HOW_TO_NAME_ONE,
                     field="constraint",
                 )
             return self._recent.get(None, self._others_alone) if self._restriction else None
@@ -162,7 +173,7 @@ class Requirements:
         try:
             return self._restriction.of(None, "the record")
         except UsageError as error:
-            error.hint = "leave --deny out, or name the artifact with -a ARTIFACT"
+            error.hint = "leave `deny` out, or name the artifact with `artifact`"
             raise
 
     def _candidates(self, name: str, texts: tuple[str, ...]) -> Constraint:
@@ -181,7 +192,7 @@ class Requirements:
             known = ", ".join(repr(known) for known in self._opened if known != DEFAULT)
             raise FieldError(
                 f"no constraint is named {name!r}; known: {known or 'none'}",
-                hint="give it with --constraint NAME=ARTIFACT",
+                hint="give its artifact with `constraint`",
                 field="constraint",
             )
         return self._opened[name]
@@ -213,7 +224,7 @@ class Requirements:
             raise FieldError(
                 f"the record begins its answer, {prefill[:40]!r}, which is continued within a "
                 "constraint, and it has none",
-                hint=f"write it at the end of the prompt, or name the artifact: {HOW_TO_NAME_ONE}",
+                hint=f"write it at the end of the prompt, or {_HOW_TO_NAME_ONE}",
                 field="prefill",
             )
         inner, into_prompt = constraint, self._model.continues_prompt

@@ -1,0 +1,77 @@
+"""Records become draws: a task for each that is not finished, and the records of its samples."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING
+
+from cdec.data.output.resume import FinishedRecords
+from cdec.data.prompts.record import BadRecord, PromptRecord
+from cdec.integrations.records.tasks import Task, own_error
+from cdec.samplers.request import Request
+
+if TYPE_CHECKING:
+    from cdec.integrations.records.requirements import Requirements
+    from cdec.samplers.rewards import Reward
+
+
+@dataclass(kw_only=True)
+class SampleTasks:
+    """Turns records into tasks, leaving out what an output to resume holds already.
+
+    Attributes:
+        requirements: What the texts of a record must belong to.
+        n: Draws of records that ask for no number.
+        seed: Of records that bring none.
+        max_new_tokens: Of records that bring no ``max_tokens``; None as in ``Request``.
+        finished: What is done already.
+        reward: Looks at the fields of each record; None for no reward.
+        skipped: Records left out so far.
+        has_keys: Whether the constraints of tasks so far have what tokens are guessed by.
+    """
+
+    requirements: Requirements
+    n: int = 1
+    seed: int = 0
+    max_new_tokens: int | None = None
+    finished: FinishedRecords = field(default_factory=FinishedRecords)
+    reward: Reward | None = None
+    skipped: int = 0
+    has_keys: set[bool] = field(default_factory=set)
+
+    def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task | None]:
+        """Yield a task for each record that is not finished, None in the place of one that is."""
+        for record in records:
+            n = 1 if isinstance(record, BadRecord) else record.n or self.n
+            missing = self.finished.missing(record.id, n)
+            if not missing:
+                self.skipped += 1
+                yield None
+            elif isinstance(record, BadRecord):
+                yield Task(record.id, record.error, ends_run=True)
+            else:
+                yield self._task(record, n, frozenset(missing))
+
+    def _task(self, record: PromptRecord, n: int, missing: frozenset[int]) -> Task:
+        try:
+            prompt, constraint = self.requirements.of(record)
+            self.has_keys.add(constraint is not None and constraint.has_speculation_keys)
+            if self.reward is not None:
+                self.reward.check(record.input)
+        except Exception as error:
+            return Task(record.id, own_error(error))
+        longest = record.max_tokens
+        own = (record.n, longest, record.temperature)
+        request = Request.numbered(
+            prompt,
+            constraint,
+            id=record.id,
+            n=n,
+            seed=self.seed if record.seed is None else record.seed,
+            max_new_tokens=self.max_new_tokens if longest is None else longest,
+            input=record.input,
+            asked=record.messages if record.prompt is None else record.prompt,
+        )
+        ends_run = all(value is None for value in own)
+        return Task(record.id, request, record.temperature, missing=missing, ends_run=ends_run)

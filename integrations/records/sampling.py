@@ -1,0 +1,228 @@
+"""RecordSampler: opened once, it turns prompt records into sample records; ``sample_records``."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any
+
+from cdec.core.errors import Notice
+from cdec.core.models.loading import load_model
+from cdec.core.models.warping import Warping
+from cdec.core.tokens.shipped import EMBEDDED
+from cdec.data.prompts.names import OtherFields
+from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_records
+from cdec.integrations.records.drawing import SampleTasks
+from cdec.integrations.records.held import DEFAULT, FilePath, RunConstraint
+from cdec.integrations.records.opening import opened_options
+from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.tasks import at_temperatures, batches, error_object, work_off
+from cdec.samplers.registry import SAMPLERS
+from cdec.samplers.sampling import BATCH_SIZE, named_method
+
+if TYPE_CHECKING:
+    from types import TracebackType
+
+    from cdec.core.models.base import LanguageModel
+    from cdec.core.sample import Sample
+    from cdec.data.prompts.record import BadRecord, PromptRecord
+    from cdec.data.prompts.templates import PromptTemplate
+    from cdec.integrations.records.sources import RecordSources
+    from cdec.integrations.records.tasks import Done, Task
+    from cdec.samplers.rewards import Reward
+
+
+class RecordSampler:
+    """Draws texts for prompt records; what it needs is opened once. A context manager.
+
+        with RecordSampler(artifact="cities.arrow", method="masked", n=2) as sampler:
+            for record in sampler.sample([{"id": "q1", "prompt": "The capital of France is"}]):
+                print(record["id"], record["index"], record["text"])
+
+    The samples are those of ``cdec sample`` for a file of the same records with the same options:
+    ids, seeds, weights and error objects are the same ones. Nothing is printed.
+
+    Args:
+        model: A name or path, or a model; the embedded one if not given.
+        method: A name in ``METHODS``.
+        artifact: The constraint of records that name none; None where they bring their own.
+        constraint: Name → artifact that records name in their field ``constraint``.
+        conjoined: Artifacts that all texts must satisfy as well.
+        deny: Texts never to emit.
+        lookahead: Of grammars: terminals that a token may begin beyond its first; None for any.
+        heal: Whether the cut end of prompts is healed; needs grammars.
+        prefill: What texts of records that bring none begin with.
+        sources: How the grammars, regexes and schemas of records are compiled; None: the defaults.
+        template: Fills a prompt from the fields of a record.
+        n: Draws of records that ask for no number.
+        max_n: Most draws that a record may ask for.
+        seed: Of records that bring none.
+        temperature: Of records that bring none; above 0.
+        top_k: Tokens kept at each step; None keeps all.
+        top_p: Mass kept at each step; None keeps all.
+        max_new_tokens: Of records that bring no ``max_tokens``; None as in ``Request``.
+        batch_size: Prompts decoded together, which changes no result; None: what suits the method.
+        fields: Fields of samples to keep; None keeps all.
+        strict_fields: Refuse records with fields that nothing reads.
+        strict: Raise the first error of a record in the place of its error object.
+        load: Further keywords of ``load_model`` for ``model``: ``device``, ``dtype``, ...
+        options: Of the method, as ``sample`` takes them, and by name: a draft's name or path, a
+            reward's text, a file of counts.
+
+    Attributes:
+        model: The model.
+
+    Raises:
+        UsageError: No such method, or values that make no sense.
+        TypeError: The method has no such option.
+        CdecError: A model or an artifact cannot be had, or they do not fit each other.
+    """
+
+    def __init__(
+        self,
+        model: str | LanguageModel = EMBEDDED,
+        method: str = "disc",
+        *,
+        artifact: FilePath | None = None,
+        constraint: Mapping[str, FilePath] | None = None,
+        conjoined: Sequence[FilePath] = (),
+        deny: Sequence[str] = (),
+        lookahead: int | None = None,
+        heal: bool = False,
+        prefill: str | None = None,
+        sources: RecordSources | None = None,
+        template: PromptTemplate | None = None,
+        n: int = 1,
+        max_n: int = DEFAULT_MAX_N,
+        seed: int = 0,
+        temperature: float = 1.0,
+        top_k: int | None = None,
+        top_p: float | None = None,
+        max_new_tokens: int | None = None,
+        batch_size: int | None = None,
+        fields: Sequence[str] | None = None,
+        strict_fields: bool = False,
+        strict: bool = False,
+        load: Mapping[str, Any] | None = None,
+        **options: Any,
+    ) -> None:
+        declared = named_method(method)
+        warping = Warping(temperature, top_k, top_p)
+        held = RunConstraint.read(
+            named=({} if artifact is None else {DEFAULT: artifact}) | dict(constraint or {}),
+            others=conjoined,
+            denied=deny,
+            lookahead=lookahead,
+            heal=heal,
+            prefill=prefill,
+        )
+        self.model = load_model(model, **(load or {})) if isinstance(model, str) else model
+        name = model if isinstance(model, str) else None
+        opened = opened_options(declared, options, self.model, name)
+        self._reward: Reward | None = opened.get("reward")
+        self._draw = at_temperatures(self.model, warping, SAMPLERS[method](**opened).draw_batch)
+        self._requirements = Requirements(
+            held,
+            self.model,
+            required=declared.needs_constraint,
+            masks=declared.masks,
+            sources=sources,
+        )
+        self._defaults: dict[str, Any] = {"n": n, "seed": seed, "max_new_tokens": max_new_tokens}
+        self._batch_size = batch_size or (1 if declared.streams else BATCH_SIZE)
+        self._fields, self._strict = fields, strict
+        self._others = _other_fields(self._reward, fields, strict_fields)
+        self._reading: dict[str, Any] = {"template": template, "max_n": max_n}
+
+    def __enter__(self) -> RecordSampler:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """End the child process that compiles what records bring; nothing else is held."""
+        self._requirements.__exit__()
+
+    def sample(self, records: Iterable[Mapping[str, object]]) -> Iterator[dict[str, Any]]:
+        """Yield the samples of prompt records, in their order, batch by batch.
+
+        Args:
+            records: JSON-ready objects, as lines of a prompts file are.
+
+        Returns:
+            An iterator of sample records, and of an error object in the place of each record that
+            failed; records are read a batch ahead.
+
+        Raises:
+            DuplicateIdError: Two records name one id.
+            CdecError: What all records would meet; with ``strict`` the first record's own error.
+        """
+        for done in self.work_off(
+            prompts_from_records(records, others=self._others, **self._reading)
+        ):
+            if done.error is None:
+                yield from map(dict, done.records)
+            else:
+                yield error_object(done.error, done.task.name)
+
+    def work_off(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Done]:
+        """Yield what becomes of checked records: the samples of each, or its error.
+
+        Raises:
+            CdecError: As ``sample``.
+        """
+        tasks = SampleTasks(requirements=self._requirements, reward=self._reward, **self._defaults)
+        for batch in batches(tasks.of(records), self._batch_size):
+            for done in work_off(batch, self._draw, self._records):
+                if done.error is not None and (self._strict or done.ends_run):
+                    raise done.error
+                yield done
+
+    def take_notices(self) -> list[Notice]:
+        """Return the warnings since the last call."""
+        from cdec.core.validity.judge import JUDGE
+
+        found = [*self._requirements.take_notices(), *JUDGE.take_notices()]
+        if self._reward is not None:
+            found += self._reward.notices
+            self._reward.notices = []
+        if self._others.warning is not None:
+            found.append(Notice("W_UNREAD_FIELDS", self._others.warning))
+            self._others.unread.clear()
+        return found
+
+    def _records(self, task: Task, samples: Sequence[Sample]) -> list[dict[str, object]]:
+        return [sample.to_json(self._fields) for sample in samples]
+
+
+def _other_fields(
+    reward: Reward | None, fields: Sequence[str] | None, strict_fields: bool
+) -> OtherFields:
+    """Return what becomes of the fields of records that are not cdec's own."""
+    return OtherFields(
+        frozenset() if reward is None else reward.reads,
+        passed_on=fields is None or "input" in fields,
+        strict_fields=strict_fields,
+    )
+
+
+def sample_records(
+    records: Iterable[Mapping[str, object]], model: str | LanguageModel = EMBEDDED, **settings: Any
+) -> Iterator[dict[str, Any]]:
+    """Yield the samples of prompt records, as ``RecordSampler(model, **settings)`` draws them.
+
+    Args:
+        records: JSON-ready objects, as lines of a prompts file are.
+        model: A name or path, or a model; the embedded one if not given.
+        settings: As ``RecordSampler`` takes them.
+
+    Raises:
+        CdecError: As ``RecordSampler`` and its ``sample``.
+    """
+    with RecordSampler(model, **settings) as sampler:
+        yield from sampler.sample(records)
