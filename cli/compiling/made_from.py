@@ -131,16 +131,19 @@ def hash_of_source(source: str, limits: InputLimits) -> str:
     """Return SHA-256 of a source, read to its end.
 
     Args:
-        source: A path, or ``-`` for stdin.
+        source: A path or URL, ``-`` for stdin, or the folder of a saved dataset.
         limits: Its ``max_input_bytes`` applies.
 
     Raises:
         CdecError: It cannot be read, or is too long.
     """
     from cdec.data.input.source import SourceStats, hash_whole
+    from cdec.data.tables.dataset import files_of
 
     digest = hashlib.sha256()
-    hash_whole(source, limits=limits, stats=SourceStats(digest=digest))
+    stats = SourceStats(digest=digest)
+    for file in files_of(source):
+        hash_whole(file, limits=limits, stats=stats)
     return digest.hexdigest()
 
 

@@ -30,10 +30,12 @@ class TextFormatOptions(CommonOptions):
     """How texts stand in a file that artifacts are made of, or checked against."""
 
     format: Annotated[
-        Literal["auto", "text", "jsonl", "csv", "parquet"],
+        Literal["auto", "text", "jsonl", "csv", "parquet", "arrow"],
         Declared("Format of the texts.", INPUT, common=True),
     ] = "auto"
     field: Annotated[
         str | None,
-        Declared("Field or column with the texts (JSONL, CSV, Parquet).", INPUT, common=True),
+        Declared(
+            "Field or column with the texts (JSONL, CSV, Parquet, Arrow).", INPUT, common=True
+        ),
     ] = None

@@ -4,14 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
-import pyarrow as pa
-
-from cdec.core.errors import FieldError
 from cdec.core.sets.entities import EntityBatch
 from cdec.data.entities.request import EntityRequest
-from cdec.data.entities.table_cells import chosen_columns, entities_of
+from cdec.data.entities.table_cells import chosen_columns, entities_of, require_texts
 from cdec.data.input.remote import is_url
 from cdec.data.input.source import hash_whole
 from cdec.data.tables.parquet import open_parquet, require_modest
@@ -30,7 +26,7 @@ def read_parquet(request: EntityRequest) -> Iterator[EntityBatch]:
     """
     with open_parquet(request.source) as file:
         columns = chosen_columns(file.schema_arrow.names, request)
-        _check_types(file, columns, request)
+        require_texts(file.schema_arrow, columns, request)
         require_modest(file, columns, request.name, request.limits)
         row = 1
         for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
@@ -40,20 +36,3 @@ def read_parquet(request: EntityRequest) -> Iterator[EntityBatch]:
         hash_whole(request.source, limits=request.limits, stats=request.stats)
     if isinstance(request.source, str | Path) and not is_url(request.source):
         request.stats.bytes_read = Path(request.source).stat().st_size
-
-
-def _check_types(file: Any, columns: tuple[str, ...], request: EntityRequest) -> None:
-    for name in columns:
-        kind = file.schema_arrow.field(name).type
-        if pa.types.is_dictionary(kind):
-            kind = kind.value_type
-        is_text = any(
-            test(kind)
-            for test in (pa.types.is_string, pa.types.is_large_string, pa.types.is_binary)
-        )
-        if not is_text and not (name != columns[0] and pa.types.is_integer(kind)):
-            raise FieldError(
-                f"{request.name}: column {name!r} holds {kind}, texts were expected",
-                hint="name a column of strings",
-                field=name,
-            )

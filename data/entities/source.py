@@ -11,8 +11,9 @@ from cdec.core.sets.entities import EntityBatch, TokenBatch
 from cdec.data.entities.request import BadLines, EntityRequest
 from cdec.data.input.decompress import SUFFIXES
 from cdec.data.input.source import ENTITY_LIMITS, InputLimits, Source, SourceStats, source_name
+from cdec.data.tables.dataset import is_dataset
 
-Format = Literal["auto", "text", "jsonl", "csv", "parquet"]
+Format = Literal["auto", "text", "jsonl", "csv", "parquet", "arrow"]
 
 _EXTENSIONS: dict[str, Format] = {
     ".jsonl": "jsonl",
@@ -22,6 +23,10 @@ _EXTENSIONS: dict[str, Format] = {
     ".tsv": "csv",
     ".parquet": "parquet",
     ".pq": "parquet",
+    ".arrow": "arrow",
+    ".arrows": "arrow",
+    ".feather": "arrow",
+    ".ipc": "arrow",
 }
 
 BatchT = TypeVar("BatchT")
@@ -44,7 +49,7 @@ def read_entities(
     recognised by content (not for Parquet).
 
     Args:
-        source: Path, ``"-"`` for stdin, or a binary stream.
+        source: Path or URL, ``"-"`` for stdin, a binary stream, or the folder of a saved dataset.
         format: ``auto`` goes by the extension, that of a compression after it left out of account;
             if the extension says nothing, text, or JSONL where ``field`` is given.
         field: Field or column with the texts; ``text`` if not given.
@@ -67,7 +72,7 @@ def read_entities(
         raise UsageError(
             f"{source_name(source)} is read as text lines, which have no field"
             f" {field or id_field!r}",
-            hint="say `format` jsonl, csv or parquet",
+            hint="say `format` jsonl, csv, parquet or arrow",
         )
     request = EntityRequest(
         source=source,
@@ -126,6 +131,10 @@ def _reader(format: Format) -> Callable[[EntityRequest], Iterator[EntityBatch]]:
         from cdec.data.entities.csv import read_csv
 
         return read_csv
+    if format == "arrow":
+        from cdec.data.entities.arrow import read_arrow
+
+        return read_arrow
     if format == "parquet":
         from cdec.data.entities.parquet import read_parquet
 
@@ -138,6 +147,8 @@ def _reader(format: Format) -> Callable[[EntityRequest], Iterator[EntityBatch]]:
 def _format_of(source: Source, format: Format, field: str | None) -> Format:
     if format != "auto":
         return format
+    if isinstance(source, str | Path) and is_dataset(source):
+        return "arrow"
     by_extension = _EXTENSIONS.get(_extension(source)) if isinstance(source, str | Path) else None
     return by_extension or ("jsonl" if field else "text")
 

@@ -35,6 +35,26 @@ def chosen_columns(names: Sequence[str], request: EntityRequest) -> tuple[str, .
     return tuple(wanted)
 
 
+def require_texts(schema: Any, columns: tuple[str, ...], request: EntityRequest) -> None:
+    """Refuse columns that hold no texts; ids may be integers.
+
+    Raises:
+        FieldError: One does.
+    """
+    tests = ("string", "large_string", "string_view", "binary", "large_binary", "binary_view")
+    for name in columns:
+        kind = schema.field(name).type
+        if pa.types.is_dictionary(kind):
+            kind = kind.value_type
+        is_text = any(getattr(pa.types, f"is_{test}")(kind) for test in tests)
+        if not is_text and not (name != columns[0] and pa.types.is_integer(kind)):
+            raise FieldError(
+                f"{request.name}: column {name!r} holds {kind}, texts were expected",
+                hint="name a column of strings",
+                field=name,
+            )
+
+
 def entities_of(
     batch: Any, columns: tuple[str, ...], lines: Sequence[int], request: EntityRequest
 ) -> EntityBatch:

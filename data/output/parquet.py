@@ -68,6 +68,7 @@ class ParquetRecordWriter:
         self._folder = held.path
         self._held = held
         self._schema = sample_schema(fields)
+        self._names = frozenset(self._schema.names)
         self._rows: list[dict[str, object]] = []
         self._bytes = 0
         self._number = 0
@@ -113,7 +114,7 @@ class ParquetRecordWriter:
         line = line_of(record)
         # As they are read again after a kill, so that both ways give one file.
         row = orjson.loads(line)
-        require_columns(row, self._schema)
+        require_columns(row, self._names)
         self._journal.append(line)
         self._rows.append(row)
         self._bytes += len(line)

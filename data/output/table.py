@@ -57,20 +57,25 @@ def table_of(records: Iterable[Mapping[str, object]], schema: Any) -> Any:
         FieldError: A record has a field that the schema does not have.
     """
     rows = list(records)
+    names = frozenset(schema.names)
     for record in rows:
-        require_columns(record, schema)
+        require_columns(record, names)
     columns = [_column(rows, field) for field in schema]
     return pa.Table.from_arrays(columns, schema=schema)
 
 
-def require_columns(record: Mapping[str, object], schema: Any) -> None:
+def require_columns(record: Mapping[str, object], names: frozenset[str]) -> None:
     """Refuse a record with a field for which there is no column.
+
+    Args:
+        record: A sample record or an error object.
+        names: Of the columns.
 
     Raises:
         FieldError: It has one.
     """
     for name in record:
-        if name not in schema.names:
+        if name not in names:
             raise FieldError(
                 f"record {record.get('id')!r} has a field {name!r}, for which there is no column",
                 hint="write it as JSON lines, to a file that does not end in .parquet",

@@ -36,6 +36,28 @@ def rows_of(
     Raises:
         DataError: Lengths or offsets of the batch contradict each other.
     """
+    names, columns = checked_columns(batch, name, first_row)
+    step = rows_at_once(columns)
+    for start in range(0, batch.num_rows, step):
+        cells = [_cells(column.slice(start, step)) for column in columns]
+        for row, values in enumerate(zip(*cells, strict=True), first_row + start):
+            try:
+                yield row, _object(names, values, name, row)
+            except CdecError as error:
+                yield row, error
+
+
+def checked_columns(batch: Any, name: str, first_row: int) -> tuple[list[str], list[Any]]:
+    """Return the names and columns of a batch, with bytes in the place of texts, all in bounds.
+
+    Args:
+        batch: A record batch from anywhere.
+        name: Of the input, for messages.
+        first_row: Number of its first row, from 1.
+
+    Raises:
+        DataError: Lengths or offsets contradict each other.
+    """
     try:
         names = batch.schema.names
         columns = [_plain(column) for column in batch.columns]
@@ -47,14 +69,7 @@ def rows_of(
             hint="write the file again, or fetch it again",
             line=first_row,
         ) from error
-    step = _rows_at_once(columns)
-    for start in range(0, batch.num_rows, step):
-        cells = [_cells(column.slice(start, step)) for column in columns]
-        for row, values in enumerate(zip(*cells, strict=True), first_row + start):
-            try:
-                yield row, _object(names, values, name, row)
-            except CdecError as error:
-                yield row, error
+    return names, columns
 
 
 def _cells(column: Any) -> list[Any]:
@@ -163,7 +178,8 @@ def _bare(kind: Any) -> Any:
     return kind
 
 
-def _rows_at_once(columns: Sequence[Any]) -> int:
+def rows_at_once(columns: Sequence[Any]) -> int:
+    """Return how many rows may be taken apart at once, so that shared texts stay few."""
     longest = 1
     for column in columns:
         if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):

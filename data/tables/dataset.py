@@ -8,6 +8,7 @@ from pathlib import Path
 import orjson
 
 from cdec.core.errors import DataError, InputMissingError
+from cdec.data.input.source import Source
 
 _STATE, _SPLITS = "state.json", "dataset_dict.json"
 
@@ -60,6 +61,17 @@ def read_dataset(path: str | Path) -> SavedDataset:
         tuple(_named(folder, entry) for entry in listed),
         None if columns is None else tuple(str(column) for column in columns),
     )
+
+
+def files_of(source: Source) -> tuple[Source, ...]:
+    """Return the files of a saved dataset, in the order of their rows; of any other input itself.
+
+    Raises:
+        InputMissingError, DataError: As ``read_dataset``.
+    """
+    if isinstance(source, str | Path) and is_dataset(source):
+        return read_dataset(source).files
+    return (source,)
 
 
 def _read(path: Path) -> dict[str, object]:

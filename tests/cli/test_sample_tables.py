@@ -131,3 +131,12 @@ def test_an_unfinished_parquet_output_is_refused_before_a_model_is_loaded(
     found = cdec(*words)
     assert (found.error_code, "o.parquet.parts" in found.stderr) == ("E_EXISTS", True)
     assert cdec("sample", "--prompt", "x", "-o", "s3://b/o.jsonl").error_code == "E_USAGE"
+
+
+def test_a_set_is_compiled_from_arrow_and_from_a_saved_dataset(cdec: Runner) -> None:
+    write([{"text": text, "id": i, "prompt": "x", "n": 1} for i, text in enumerate(("a", "b"))])
+    for words in (("saved",), ("saved/data-00000-of-00001.arrow", "-o", "other.arrow")):
+        found = cdec("compile-set", *words, "--id-field", "id", "--json")
+        assert found.status == 0, found.stderr
+        assert found.records[0]["entities"] == 2
+        assert cdec("compile-set", *words, "--id-field", "id").status == 0, "up to date"

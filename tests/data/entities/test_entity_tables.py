@@ -119,3 +119,60 @@ def test_parquet_that_is_none_is_refused(tmp_path: Path) -> None:
         entities(parquet_of(tmp_path, text=[1.5]))
     with pytest.raises(LimitError):
         entities(parquet_of(tmp_path, text=["x" * 1000]), limits=InputLimits(max_input_bytes=100))
+
+
+def arrow_of(folder: Path, table: pa.Table, *, stream: bool, packed: str | None = None) -> Path:
+    path = folder / "x.arrow"
+    make = pa.ipc.new_stream if stream else pa.ipc.new_file
+    options = pa.ipc.IpcWriteOptions(compression=packed)
+    with make(str(path), table.schema, options=options) as writer:
+        writer.write_table(table, max_chunksize=2)
+    return path
+
+
+@pytest.mark.parametrize("stream", [True, False])
+@pytest.mark.parametrize("packed", [None, "zstd"])
+def test_arrow_is_read_by_column(tmp_path: Path, stream: bool, packed: str | None) -> None:
+    table = pa.table(
+        {
+            "name": pa.array(["é", "b", "b"]).dictionary_encode(),
+            "id": [7, 8, 9],
+            "view": pa.array(["x", "", "z"], pa.string_view()),
+        }
+    )
+    path = arrow_of(tmp_path, table, stream=stream, packed=packed)
+    expected = [("é", 1, "7"), ("b", 2, "8"), ("b", 3, "9")]
+    assert entities(path, field="name", id_field="id")[0] == expected
+    found, stats = entities(path, field="view")
+    assert found == [("x", 1, None), ("", 2, None), ("z", 3, None)]
+    assert (stats.lines, stats.blank) == (3, 1)
+    assert stats.bytes_read == path.stat().st_size
+    with pytest.raises(FieldError, match="no column 'text'"):
+        entities(path)
+    with pytest.raises(FieldError, match="holds int64"):
+        entities(path, field="id")
+
+
+def test_bad_rows_of_arrow_are_errors_or_skipped(tmp_path: Path) -> None:
+    table = pa.table({"text": pa.array([b"a", None, b"\xff", b"d"], pa.binary())})
+    path = arrow_of(tmp_path, table, stream=False)
+    with pytest.raises(FieldError) as caught:
+        entities(path)
+    assert caught.value.details["line"] == 2
+    found, stats = entities(path, bad_lines="skip")
+    assert found == [("a", 1, None), ("d", 4, None)]
+    assert stats.skipped == 2
+    path.write_bytes(path.read_bytes()[:-20])
+    with pytest.raises(DataError, match="ends early"):
+        entities(path, bad_lines="skip")
+
+
+def test_a_saved_dataset_is_a_list_of_entities(tmp_path: Path) -> None:
+    folder = tmp_path / "saved"
+    folder.mkdir()
+    table = pa.table({"text": ["a", "b", "c"]})
+    for number, part in enumerate((table.slice(0, 1), table.slice(1))):
+        arrow_of(folder, part, stream=True).rename(folder / f"data-{number}.arrow")
+    listed = ",".join(f'{{"filename": "data-{number}.arrow"}}' for number in range(2))
+    (folder / "state.json").write_text(f'{{"_data_files": [{listed}]}}')
+    assert entities(folder)[0] == [("a", 1, None), ("b", 2, None), ("c", 3, None)]
