@@ -1,7 +1,8 @@
 """Other libraries' ways of decoding, under cdec's constraints: thin, on the public surface.
 
 ``transformers`` is a logits processor and a ``custom_generate`` for ``model.generate``; ``vllm``
-has the processors of vLLM's servers, and ``serving`` what engines' servers share; ``prefixes`` is
-what processors remember. Each library is imported by the room that is for it, and nothing is
-imported here: ``import cdec.integrations`` costs nothing.
+has the processors of vLLM's servers, and ``serving`` what engines' servers share; ``llama_cpp``
+reads GGUF models and masks what they write; ``prefixes`` is what processors remember, and
+``tokens`` how they refuse another tokenizer's constraints. Each library is imported by the room
+that is for it, and nothing is imported here: ``import cdec.integrations`` costs nothing.
 """

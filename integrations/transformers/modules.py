@@ -10,8 +10,10 @@ from cdec.core.errors import CdecError, TokenizerMismatchError, UsageError
 from cdec.core.models.base import LanguageModel
 from cdec.core.models.wrapping import fitted_vocabulary, output_width, wrap_module
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.integrations.tokens import require_same_tokens
 
-_MAKE = "Make the constraint with model_vocabulary(model, tokenizer)."
+MAKE = "Make the constraint with model_vocabulary(model, tokenizer)."
+"""What to do about a constraint of other tokens."""
 
 
 def model_vocabulary(model: Any, tokenizer: Any = None) -> Vocabulary:
@@ -69,27 +71,6 @@ def called_vocabulary(
         if constraint is not None:
             _require_same(constraint, vocabulary, known)
     return vocabulary
-
-
-def require_same_tokens(constraint: Constraint, *vocabularies: Vocabulary) -> None:
-    """Refuse a constraint that was made with the tokens of none of some vocabularies.
-
-    Args:
-        constraint: Of some texts.
-        vocabularies: Of one tokenizer. subtle: an id that ends texts is no ordinary token, so
-            with other ends the tokens are others, too.
-
-    Raises:
-        TokenizerMismatchError: It was made with others.
-    """
-    theirs, ours = constraint.vocabulary, vocabularies[0]
-    if theirs.vocabulary_hash not in {each.vocabulary_hash for each in vocabularies}:
-        raise TokenizerMismatchError(
-            f"the constraint was made for another tokenizer ({theirs.size} tokens, "
-            f"{theirs.vocabulary_hash[:12]}) than the model's ({ours.size} tokens, "
-            f"{ours.vocabulary_hash[:12]})",
-            hint=_MAKE,
-        )
 
 
 def language_model(
@@ -160,11 +141,11 @@ def _require_same(constraint: Constraint, ours: Vocabulary, known: Vocabulary) -
         TokenizerMismatchError: It is not.
     """
     theirs = constraint.vocabulary
-    require_same_tokens(constraint, ours, known)
+    require_same_tokens(constraint, ours, known, hint=MAKE)
     if ours.width != theirs.width:
         raise TokenizerMismatchError(
             f"the constraint was made for {theirs.width} scores, the model gives {ours.width}",
-            hint=_MAKE,
+            hint=MAKE,
         )
     if ours.eos_token_ids != theirs.eos_token_ids:
         raise TokenizerMismatchError(

@@ -16,7 +16,8 @@ from cdec.core.errors import UsageError
 from cdec.core.mask import apply_mask, mask_words
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.prefixes import Beginnings, Texts
-from cdec.integrations.transformers.modules import require_same_tokens
+from cdec.integrations.tokens import require_same_tokens
+from cdec.integrations.transformers.modules import MAKE
 
 KEPT = 1 << 16
 """Prefixes whose states are remembered."""
@@ -72,7 +73,7 @@ class ConstraintProcessor(LogitsProcessor):
             raise UsageError("there is no constraint", hint="Leave the processor out.")
         if vocabulary is not None:
             for each in self._texts:
-                require_same_tokens(each, vocabulary)
+                require_same_tokens(each, vocabulary, hint=MAKE)
         ends = [eos_token_id] if isinstance(eos_token_id, int) else eos_token_id
         self._ends = {each: _ends_of(each, ends) for each in self._texts}
 

@@ -12,7 +12,7 @@ from tests.docs.shell import Shell
 
 SHOWN_ONLY = ("sh",)
 """Languages of blocks that install something, which no test can do without a network."""
-ENGINES = ("docs/how-to/vllm.md",)
+ENGINES = ("docs/how-to/llama-cpp.md", "docs/how-to/vllm.md")
 """Pages about engines that these tests do without: tests/integrations runs their ``py`` blocks."""
 INSTALLS = (
     "pip install ",
