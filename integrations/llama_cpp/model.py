@@ -38,7 +38,7 @@ class LlamaCppModel(LanguageModel):
         if llama.model_params.vocab_only:
             raise UsageError(
                 "the model was loaded without its weights",
-                hint="Load it without `vocab_only`.",
+                hint="Load it without vocab_only.",
                 option="vocab_only",
             )
         vocabulary = gguf_vocabulary(llama)
@@ -73,7 +73,7 @@ class LlamaCppModel(LanguageModel):
         if len(token_ids) >= limit:
             raise ContextLengthError(
                 f"the prompt has {len(token_ids)} tokens, the model's context {limit}",
-                hint="Shorten the prompt, or load the model with a larger `n_ctx`.",
+                hint="Shorten the prompt, or load the model with a larger n_ctx.",
                 length=len(token_ids),
                 limit=limit,
             )

@@ -61,7 +61,7 @@ class ConstraintProcessor:
         if llama.draft_model is not None:
             raise UsageError(
                 "the model has a draft model, and a processor sees what it proposes as text",
-                hint="Load the model without `draft_model`.",
+                hint="Load the model without draft_model.",
                 option="draft_model",
             )
         self._ends = [
