@@ -28,18 +28,18 @@ def read_arrow(request: EntityRequest) -> Iterator[EntityBatch]:
     for source in files_of(request.source):
         with open_source(source) as stream:
             chunks = read_chunks(stream, request.name, limits=request.limits, stats=request.stats)
-            reader = open_arrow(chunks, request.name, request.limits)
-            columns = chosen_columns(reader.schema.names, request)
-            require_texts(reader.schema, columns, request)
-            for batch in reader.batches():
-                chosen = batch.select(list(columns))
-                names, checked = checked_columns(chosen, request.name, row)
-                whole = pa.RecordBatch.from_arrays(checked, names=names)
-                step = rows_at_once(checked) if _shares(whole) else max(batch.num_rows, 1)
-                for start in range(0, batch.num_rows, step):
-                    part = whole.slice(start, step)
-                    lines, row = range(row, row + part.num_rows), row + part.num_rows
-                    yield entities_of(part, columns, lines, request)
+            with open_arrow(chunks, source, request.name, request.limits) as reader:
+                columns = chosen_columns(reader.schema.names, request)
+                require_texts(reader.schema, columns, request)
+                for batch in reader.batches():
+                    chosen = batch.select(list(columns))
+                    names, checked = checked_columns(chosen, request.name, row)
+                    whole = pa.RecordBatch.from_arrays(checked, names=names)
+                    step = rows_at_once(checked) if _shares(whole) else max(batch.num_rows, 1)
+                    for start in range(0, batch.num_rows, step):
+                        part = whole.slice(start, step)
+                        lines, row = range(row, row + part.num_rows), row + part.num_rows
+                        yield entities_of(part, columns, lines, request)
 
 
 def _shares(batch: Any) -> bool:

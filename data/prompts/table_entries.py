@@ -24,6 +24,9 @@ from cdec.data.tables.dataset import read_dataset
 from cdec.data.tables.parquet import is_parquet, open_parquet, require_modest, require_seekable
 
 _PARQUET_ROWS = 1024
+_WHOLE_NUMBERS = {"n", "seed", "max_tokens", "index"}
+"""Fields that are integers; pandas makes floats of them where some rows have none."""
+_PANDAS_INDEX = "__index_level_"
 
 
 def table_entries(
@@ -52,7 +55,7 @@ def table_entries(
     head = next(chunks)
     if is_arrow(head):
         rows = _Rows(name, limits, stats, only)
-        yield from rows.of_arrow(_again(head, chunks))
+        yield from rows.of_arrow(_again(head, chunks), source)
         return
     require_seekable(stream, name)
     stream.seek(0)
@@ -85,7 +88,7 @@ def dataset_entries(
     for path in dataset.files:
         with open_source(path) as stream:
             chunks = read_chunks(stream, str(path), limits=limits, stats=stats)
-            yield from rows.of_arrow(chunks)
+            yield from rows.of_arrow(chunks, path)
 
 
 def _again(head: bytes, chunks: Iterator[bytes]) -> Iterator[bytes]:
@@ -118,17 +121,18 @@ class _Rows:
             FieldError: One cannot be read, or is not there.
         """
         names = list(schema.names) if self._shown is None else list(self._shown)
+        names = [name for name in names if not name.startswith(_PANDAS_INDEX)]
         if self._only is not None:
             names = [name for name in names if name == self._only]
         check_columns(schema, self._name, names)
         return names
 
-    def of_arrow(self, chunks: Iterator[bytes]) -> Iterator[Entry]:
+    def of_arrow(self, chunks: Iterator[bytes], source: Source) -> Iterator[Entry]:
         """Yield the rows of an Arrow file or stream."""
-        reader = open_arrow(chunks, self._name, self._limits)
-        columns = self.columns(reader.schema)
-        for batch in reader.batches() if columns else ():
-            yield from self.of_batch(batch.select(columns))
+        with open_arrow(chunks, source, self._name, self._limits) as reader:
+            columns = self.columns(reader.schema)
+            for batch in reader.batches() if columns else ():
+                yield from self.of_batch(batch.select(columns))
 
     def of_batch(self, batch: Any) -> Iterator[Entry]:
         """Yield the rows of one record batch."""
@@ -142,6 +146,10 @@ class _Rows:
             return Entry(row, f"row {row} {found.code}", error=found, unit="row")
         if found.pop("id_is_number", False) and str(found.get("id")).lstrip("-").isdecimal():
             found["id"] = int(str(found["id"]))  # as cdec's own Parquet outputs write numbers
+        for name in _WHOLE_NUMBERS & found.keys():
+            value = found[name]
+            if isinstance(value, float) and value.is_integer():
+                found[name] = int(value)
         try:
             size = len(orjson.dumps(found))
         except (TypeError, ValueError) as problem:

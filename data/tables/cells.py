@@ -183,7 +183,8 @@ def rows_at_once(columns: Sequence[Any]) -> int:
     longest = 1
     for column in columns:
         if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
-            length = pc.max(pc.binary_length(column.dictionary)).as_py()
+            texts = column.dictionary.cast(pa.large_binary())
+            length = pc.max(pc.binary_length(texts)).as_py()
             longest = max(longest, length or 0)
     return max(1, min(_ROWS, _SLICE_BYTES // longest))
 

@@ -47,30 +47,30 @@ def measured_messages(chunks: Iterator[bytes], name: str, limits: InputLimits) -
         if not head and not is_file:
             return  # a stream may end without saying so
         if len(head) < _HEAD_BYTES or not head.startswith(STREAM_MAGIC):
-            raise _torn(name) if len(head) < _HEAD_BYTES else _damaged(name, "no message begins")
+            raise torn(name) if len(head) < _HEAD_BYTES else damaged(name, "no message begins")
         (length,) = struct.unpack_from("<i", head, 4)
         if length == 0:
             break
         if not 0 < length <= _MAX_METADATA_BYTES:
-            raise _damaged(name, f"a message has {length} bytes of metadata")
+            raise damaged(name, f"a message has {length} bytes of metadata")
         metadata = reader.take(length)
         if len(metadata) < length:
-            raise _torn(name)
+            raise torn(name)
         try:
-            message = _Message.of(metadata)
+            message = Message.of(metadata)
             body = reader.take(message.body_bytes)
             if len(body) < message.body_bytes:
-                raise _torn(name)
+                raise torn(name)
             expanded += length + message.expanded_bytes(body)
         except struct.error as error:
-            raise _damaged(name, "a message points outside itself") from error
-        _require_modest(expanded, reader.count, name, limits)
+            raise damaged(name, "a message points outside itself") from error
+        require_modest(expanded, reader.count, name, limits)
         yield head + metadata
         if body:
             yield body
     yield head
     if is_file and not reader.rest().endswith(FILE_MAGIC[:6]):
-        raise _torn(name)
+        raise torn(name)
 
 
 class _Bytes:
@@ -104,7 +104,7 @@ class _Bytes:
 
 
 @dataclass(frozen=True, slots=True)
-class _Message:
+class Message:
     """What the metadata of one message says of its body.
 
     Attributes:
@@ -116,28 +116,28 @@ class _Message:
     buffers: tuple[tuple[int, int], ...] = ()
 
     @classmethod
-    def of(cls, data: bytes) -> _Message:
+    def of(cls, data: bytes) -> Message:
         """Read a flatbuffer of the schema Message.fbs.
 
         Raises:
             struct.error: It points outside itself.
         """
         (root,) = struct.unpack_from("<I", data)
-        kind_at, header_at, length_at = (_field(data, root, index) for index in (1, 2, 3))
+        kind_at, header_at, length_at = (field_place(data, root, index) for index in (1, 2, 3))
         body_bytes = struct.unpack_from("<q", data, length_at)[0] if length_at else 0
         kind = struct.unpack_from("<B", data, kind_at)[0] if kind_at else 0
         if kind not in (_DICTIONARY_BATCH, _RECORD_BATCH) or not header_at:
             return cls(body_bytes)
-        batch = _follow(data, header_at)
+        batch = follow(data, header_at)
         if kind == _DICTIONARY_BATCH:
-            batch_at = _field(data, batch, 1)
+            batch_at = field_place(data, batch, 1)
             if not batch_at:
                 return cls(body_bytes)
-            batch = _follow(data, batch_at)
-        buffers_at, compression_at = _field(data, batch, 2), _field(data, batch, 3)
+            batch = follow(data, batch_at)
+        buffers_at, compression_at = field_place(data, batch, 2), field_place(data, batch, 3)
         if not compression_at or not buffers_at:
             return cls(body_bytes)
-        vector = _follow(data, buffers_at)
+        vector = follow(data, buffers_at)
         (count,) = struct.unpack_from("<I", data, vector)
         if vector + 4 + 16 * count > len(data):
             raise struct.error("a vector is longer than its message")
@@ -157,7 +157,7 @@ class _Message:
         return total
 
 
-def _field(data: bytes, table: int, index: int) -> int:
+def field_place(data: bytes, table: int, index: int) -> int:
     """Return where a table's field stands; 0 where it has its default."""
     vtable = table - int(struct.unpack_from("<i", data, table)[0])
     if not 0 <= vtable <= len(data):
@@ -169,11 +169,17 @@ def _field(data: bytes, table: int, index: int) -> int:
     return table + int(offset) if offset else 0
 
 
-def _follow(data: bytes, at: int) -> int:
+def follow(data: bytes, at: int) -> int:
+    """Return where a table or vector stands to which the field at ``at`` points."""
     return at + int(struct.unpack_from("<I", data, at)[0])
 
 
-def _require_modest(expanded: int, count: int, name: str, limits: InputLimits) -> None:
+def require_modest(expanded: int, count: int, name: str, limits: InputLimits) -> None:
+    """Refuse an input of which ``count`` bytes expand to too many.
+
+    Raises:
+        LimitError: They do.
+    """
     if expanded > limits.max_input_bytes:
         raise LimitError(
             f"{name} expands to more than {limits.max_input_bytes} bytes",
@@ -188,13 +194,15 @@ def _require_modest(expanded: int, count: int, name: str, limits: InputLimits) -
         )
 
 
-def _torn(name: str) -> DataError:
+def torn(name: str) -> DataError:
+    """Return the error of an input that ends early."""
     return DataError(
         f"{name} is an Arrow file that ends early", hint="write it again, or fetch it again"
     )
 
 
-def _damaged(name: str, problem: str) -> DataError:
+def damaged(name: str, problem: str) -> DataError:
+    """Return the error of an input that contradicts itself."""
     return DataError(
         f"{name} is a damaged Arrow file: {problem}", hint="write it again, or fetch it again"
     )

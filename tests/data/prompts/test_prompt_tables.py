@@ -6,6 +6,7 @@ import gzip
 import io
 import json
 import os
+import random
 import threading
 from contextlib import suppress
 from pathlib import Path
@@ -411,3 +412,55 @@ def test_an_empty_table_is_noticed(tmp_path: Path) -> None:
             write_arrow(path, table, stream=False)
         assert records(path, stats=stats) == []
         assert [notice.code for notice in stats.notices] == ["W_NO_INPUT"]
+
+
+# Other writers
+
+
+@pytest.mark.parametrize("kind", ["parquet", "arrow", "zstd.arrow", "arrows"])
+def test_what_polars_writes_is_read(tmp_path: Path, kind: str) -> None:
+    polars = pytest.importorskip("polars", reason="writes files as pyarrow does not")
+    rows = [{"id": f"r{i}", "prompt": f"é{i}", "tags": [f"t{i}"], "n": 2} for i in range(30)]
+    frame = polars.DataFrame(rows).with_columns(kind=polars.lit("k").cast(polars.Categorical))
+    path = tmp_path / f"p.{kind}"
+    if kind == "parquet":
+        frame.write_parquet(path)
+    elif kind == "arrows":
+        frame.write_ipc_stream(path)
+    else:
+        frame.write_ipc(path, compression="zstd" if kind == "zstd.arrow" else "uncompressed")
+    expected = records(io.BytesIO(jsonl([{**row, "kind": "k"} for row in rows])))
+    assert [said(record) for record in records(path)] == [said(record) for record in expected]
+    whole = path.read_bytes()
+    for length in range(9, len(whole) - 1, 97):
+        path.write_bytes(whole[:length])
+        with suppress(DataError):
+            assert kind == "arrows" or not records(path), length
+
+
+def test_a_bomb_that_only_a_footer_shows_is_refused(tmp_path: Path) -> None:
+    polars = pytest.importorskip("polars", reason="writes files as pyarrow does not")
+    path = tmp_path / "p.arrow"
+    polars.DataFrame({"prompt": ["a" * 30_000_000]}).write_ipc(path, compression="zstd")
+    with pytest.raises(LimitError, match="200 times"):
+        records(path, limits=InputLimits(max_line_bytes=1 << 30))
+    rng = random.Random(0)
+    polars.DataFrame({"prompt": ["a", "b"], "id": [1, 2]}).write_ipc(path)
+    whole = path.read_bytes()
+    for _ in range(100):
+        data = bytearray(whole)
+        data[rng.randrange(8, len(data))] = rng.randrange(256)
+        path.write_bytes(data)
+        with suppress(CdecError):
+            records(path)
+
+
+def test_what_pandas_makes_floats_of_are_integers_again(tmp_path: Path) -> None:
+    table = pa.table({"prompt": ["a", "b", "c"], "n": [2.0, None, 1.5]})
+    pa.parquet.write_table(
+        table.append_column("__index_level_0__", [["x", "y", "z"]]), tmp_path / "p"
+    )
+    first, second, third = records(tmp_path / "p")
+    assert (said(first)["n"], said(second)["n"]) == (2, None)
+    assert said(first)["input"] is None
+    assert isinstance(third, BadRecord)
