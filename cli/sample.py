@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from cdec.cli.frame.command import Run
+from cdec.cli.options.engine import check_engine
 from cdec.cli.options.sampling import SampleOptions as Options
 
 
@@ -21,6 +22,11 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -a titles.arrow -n 8 --K 8 < prompts.jsonl | jq -r .text
       jq -c --rawfile g json.lark '.grammar = $g' prompts.jsonl | cdec sample
     """
+    check_engine(options, run.typed)
+    if options.engine == "ray":
+        from cdec.cli.runs.workers.parts import sample_parts
+
+        return sample_parts(options, run)
     from cdec.cli.runs.sample import sample
 
     return sample(options, run)

@@ -10,6 +10,7 @@ from cdec.cli.frame.declaration import Declared
 from cdec.cli.options import shared
 from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
 from cdec.cli.options.decoding import DecodingOptions
+from cdec.cli.options.engine import EngineOptions
 from cdec.cli.options.methods import ChoiceOptions, MethodOptions
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.prompts import PromptOptions
@@ -64,7 +65,7 @@ class DrawnOptions(MethodOptions, ModelOptions, DrawingOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(RecordSourceOptions, DrawnOptions):
+class RunOptions(RecordSourceOptions, EngineOptions, DrawnOptions):
     """All that ``cdec run`` shares; options about the grammars of records come last."""
 
 

@@ -71,7 +71,7 @@ def sample(options: Options, run: Run) -> int:
             finished=writer.finished,
             reward=loaded.reward,
         )
-        estimates, tally = _estimates(plan), Tally()
+        estimates, tally = estimates_of(plan), Tally()
         loop = Loop(
             work=at_temperatures(loaded.model, warping_of(options), loaded.sampler.draw_batch),
             records=partial(_records, plan.fields, estimates, tally),
@@ -149,7 +149,7 @@ def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
     return _Loaded(sampler, model, requirements, reward)
 
 
-def _estimates(plan: Plan) -> Estimates:
+def estimates_of(plan: Plan) -> Estimates:
     """Return what counts unreliable masses; a method that keeps a tree learns already."""
     has = plan.method.declared.option
     if has("mass_draws") is not None:
@@ -176,14 +176,21 @@ def _records(
 
 def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object]:
     """Return all that decides what the records are: devices and batch sizes do not."""
+    return {
+        **decided(plan, files),
+        "vocabulary": model.vocabulary.vocabulary_hash,
+        "prompt_form": model.prompt_form,
+    }
+
+
+def decided(plan: Plan, files: Files) -> dict[str, object]:
+    """Return what decides the records and is known before a model is loaded."""
     options, held, template = plan.options, files.held, files.prompts.template
     return {
         **plan.method.manifest(),
         **plan.draft.manifest(),
         **deciding(options),
         "model": named_model(options.model),
-        "vocabulary": model.vocabulary.vocabulary_hash,
-        "prompt_form": model.prompt_form,
         "artifacts": dict(sorted(held.digests.items())),
         **({"and": held.other_digests} if held.others else {}),
         "deny": _hash(held.denied) if held.denied else None,

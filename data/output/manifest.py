@@ -28,12 +28,15 @@ def config_hash(config: Mapping[str, object]) -> str:
     return hashlib.sha256(orjson.dumps(config, option=orjson.OPT_SORT_KEYS)).hexdigest()
 
 
-def write_manifest(output: Path, config: Mapping[str, object]) -> None:
+def write_manifest(
+    output: Path, config: Mapping[str, object], *, done: Mapping[str, object] | None = None
+) -> None:
     """Write the manifest: whole or not at all, on disk before the first record.
 
     Args:
         output: The output it stands beside.
         config: All that decides what the records are; no secrets.
+        done: What became of the records, where they are all there when it is written.
 
     Raises:
         OutputError: It cannot be written.
@@ -44,6 +47,7 @@ def write_manifest(output: Path, config: Mapping[str, object]) -> None:
         "cdec_version": _version(),
         "config_hash": config_hash(config),
         "config": dict(config),
+        **({} if done is None else {"done": dict(done)}),
     }
     data = orjson.dumps(manifest, option=orjson.OPT_INDENT_2 | orjson.OPT_APPEND_NEWLINE)
     try:
@@ -127,3 +131,14 @@ def _version() -> str:
         return version("cdec")
     except PackageNotFoundError:
         return "unknown"
+
+
+def manifest_done(output: Path) -> dict[str, object]:
+    """Return what ``write_manifest`` was told became of the records; empty for nothing.
+
+    Raises:
+        ResumeMismatchError, OutputError: As ``check_manifest``.
+    """
+    _read(output)
+    done = orjson.loads(manifest_path(output).read_bytes()).get("done")
+    return done if isinstance(done, dict) else {}

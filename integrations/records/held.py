@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from os import PathLike
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
@@ -53,10 +52,11 @@ class RunConstraint:
             CdecError: One is missing or damaged, or no constraint.
         """
         from cdec.core.artifacts.kinds import read_artifact
+        from cdec.data.input.local import local_copy
 
         return cls(
-            named={name: read_artifact(Path(path)) for name, path in named.items()},
-            others={str(path): read_artifact(Path(path)) for path in others},
+            named={name: read_artifact(local_copy(path)) for name, path in named.items()},
+            others={str(path): read_artifact(local_copy(path)) for path in others},
             **values,
         )
 

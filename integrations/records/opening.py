@@ -17,7 +17,11 @@ if TYPE_CHECKING:
 
 
 def opened_options(
-    method: Method, given: Mapping[str, Any], model: LanguageModel, name: str | None = None
+    method: Method,
+    given: Mapping[str, Any],
+    model: LanguageModel,
+    name: str | None = None,
+    draft_load: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """Return the options of a method with objects in the place of the names of models and files.
 
@@ -26,6 +30,7 @@ def opened_options(
         given: By name; objects stay as they are.
         model: What draws.
         name: By which the model was loaded; the embedded one brings its draft.
+        draft_load: Further keywords of ``load_model`` for a draft that is named.
 
     Raises:
         UsageError: A tree, which is of one record and not of many.
@@ -41,7 +46,7 @@ def opened_options(
         values.setdefault("draft", EMBEDDED_DRAFT)
     draft, reward, counts = (values.get(option) for option in ("draft", "reward", "counts"))
     if isinstance(draft, str) and draft not in (COUNTS, LOOKUP):
-        values["draft"] = _draft(draft, model)
+        values["draft"] = _draft(draft, model, draft_load or {})
     if isinstance(reward, str):
         from cdec.samplers.rewards import build_reward
 
@@ -54,9 +59,9 @@ def opened_options(
     return values
 
 
-def _draft(name: str, model: LanguageModel) -> LanguageModel:
+def _draft(name: str, model: LanguageModel, load: Mapping[str, Any]) -> LanguageModel:
     from cdec.samplers.drafts.view import require_draft
 
-    draft = load_model(name, device=str(model.device))
+    draft = load_model(name, device=str(model.device), **load)
     require_draft(model, draft)
     return draft

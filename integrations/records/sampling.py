@@ -65,11 +65,13 @@ class RecordSampler:
         strict_fields: Refuse records with fields that nothing reads.
         strict: Raise the first error of a record in the place of its error object.
         load: Further keywords of ``load_model`` for ``model``: ``device``, ``dtype``, ...
+        draft_load: The same for a draft that is named.
         options: Of the method, as ``sample`` takes them, and by name: a draft's name or path, a
             reward's text, a file of counts.
 
     Attributes:
         model: The model.
+        reading: Keywords by which ``read_prompts`` reads records as this sampler does.
 
     Raises:
         UsageError: No such method, or values that make no sense.
@@ -103,6 +105,7 @@ class RecordSampler:
         strict_fields: bool = False,
         strict: bool = False,
         load: Mapping[str, Any] | None = None,
+        draft_load: Mapping[str, Any] | None = None,
         **options: Any,
     ) -> None:
         declared = named_method(method)
@@ -117,7 +120,7 @@ class RecordSampler:
         )
         self.model = load_model(model, **(load or {})) if isinstance(model, str) else model
         name = model if isinstance(model, str) else None
-        opened = opened_options(declared, options, self.model, name)
+        opened = opened_options(declared, options, self.model, name, draft_load)
         self._reward: Reward | None = opened.get("reward")
         self._draw = at_temperatures(self.model, warping, SAMPLERS[method](**opened).draw_batch)
         self._requirements = Requirements(
@@ -131,7 +134,11 @@ class RecordSampler:
         self._batch_size = batch_size or (1 if declared.streams else BATCH_SIZE)
         self._fields, self._strict = fields, strict
         self._others = _other_fields(self._reward, fields, strict_fields)
-        self._reading: dict[str, Any] = {"template": template, "max_n": max_n}
+        self.reading: dict[str, Any] = {
+            "template": template,
+            "max_n": max_n,
+            "others": self._others,
+        }
 
     def __enter__(self) -> RecordSampler:
         return self
@@ -162,13 +169,21 @@ class RecordSampler:
             DuplicateIdError: Two records name one id.
             CdecError: What all records would meet; with ``strict`` the first record's own error.
         """
-        for done in self.work_off(
-            prompts_from_records(records, others=self._others, **self._reading)
-        ):
+        for done in self.work_off(self.checked(records)):
             if done.error is None:
                 yield from map(dict, done.records)
             else:
                 yield error_object(done.error, done.task.name)
+
+    def checked(
+        self, records: Iterable[Mapping[str, object]]
+    ) -> Iterator[PromptRecord | BadRecord]:
+        """Yield what prompt records say, checked, each with its id.
+
+        Raises:
+            DuplicateIdError: Two records name one id.
+        """
+        return prompts_from_records(records, **self.reading)
 
     def work_off(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Done]:
         """Yield what becomes of checked records: the samples of each, or its error.

@@ -47,11 +47,13 @@ class Done:
         task: The task.
         error: What kept it from a result; None where nothing did.
         records: Of its result; none where there is an error, whose object takes their place.
+        result: What the work gave; None where there is an error.
     """
 
     task: Task
     error: CdecError | None
     records: Sequence[Mapping[str, object]] = ()
+    result: Any = None
 
     @property
     def ends_run(self) -> bool:
@@ -78,7 +80,7 @@ def work_off(
     for task, result in zip(batch, _results(batch, work), strict=True):
         if not isinstance(result, CdecError):
             try:
-                yield Done(task, None, list(records(task, result)))
+                yield Done(task, None, list(records(task, result)), result)
                 continue
             except CdecError:
                 raise

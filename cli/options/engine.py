@@ -1,0 +1,119 @@
+"""The options that say where records are drawn: in this process, or by workers on Ray."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from cdec.cli.frame.declaration import CommonOptions, Declared
+from cdec.cli.options.shared import refuse_unused
+from cdec.core.errors import UsageError
+
+ENGINE = "Many machines"
+OF_RAY = (
+    "workers",
+    "ray_address",
+    "worker_cpus",
+    "worker_gpus",
+    "worker_memory",
+    "retries",
+    "part_size",
+    "part_format",
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class EngineOptions(CommonOptions):
+    """Where records are drawn, and how they are dealt out to workers."""
+
+    engine: Annotated[
+        Literal["local", "ray"],
+        Declared(
+            "`ray` draws on many workers: --input may be a folder of part files, and --output is "
+            "the folder that gets one for each.",
+            ENGINE,
+        ),
+    ] = "local"
+    workers: Annotated[
+        int | None,
+        Declared(
+            "Workers, each with a model of its own; as many as the cluster has processors for if "
+            "not given.",
+            ENGINE,
+            metavar="N",
+            at_least=1,
+        ),
+    ] = None
+    ray_address: Annotated[
+        str | None,
+        Declared(
+            "Cluster to join (`auto`, HOST:PORT); this machine alone if not given.",
+            ENGINE,
+            metavar="ADDRESS",
+            typed_only=True,
+        ),
+    ] = None
+    worker_cpus: Annotated[
+        float, Declared("Processors a worker asks for.", ENGINE, metavar="X", at_least=0)
+    ] = 1.0
+    worker_gpus: Annotated[
+        float,
+        Declared(
+            "Graphics processors a worker asks for; 0.5 lets two share one.",
+            ENGINE,
+            metavar="X",
+            at_least=0,
+        ),
+    ] = 0.0
+    worker_memory: Annotated[
+        str | None,
+        Declared("Memory a worker asks for, such as 16GB.", ENGINE, metavar="SIZE"),
+    ] = None
+    retries: Annotated[
+        int,
+        Declared(
+            "How often a part file is begun again whose worker died.",
+            ENGINE,
+            metavar="N",
+            at_least=0,
+        ),
+    ] = 3
+    part_size: Annotated[
+        int,
+        Declared(
+            "Records a part file, where the input is no folder of part files.",
+            ENGINE,
+            metavar="N",
+            at_least=1,
+        ),
+    ] = 1024
+    part_format: Annotated[
+        Literal["jsonl", "parquet"], Declared("Format of the part files written.", ENGINE)
+    ] = "jsonl"
+
+
+_OF_ONE_PROCESS = ("tree", "save_counts", "copy")
+
+
+def check_engine(options: EngineOptions, typed: frozenset[str]) -> None:
+    """Refuse options that mean nothing to the engine.
+
+    Args:
+        options: As typed.
+        typed: Fields that stood on the command line.
+
+    Raises:
+        UsageError: One was typed.
+    """
+    if options.engine == "local":
+        refuse_unused(OF_RAY, typed, "without --engine ray")
+        return
+    refuse_unused(_OF_ONE_PROCESS, typed, "with --engine ray, whose workers share no memory")
+
+
+def needs_folder() -> UsageError:
+    """Return the error of a run on many workers that names no output."""
+    return UsageError(
+        "--engine ray writes part files, and no output is named",
+        hint="name a folder for them with -o FOLDER",
+    )

@@ -1,0 +1,265 @@
+"""One run of ``cdec sample --engine ray``: parts are dealt out to workers, reports are counted."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import math
+import sys
+import time
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from cdec.cli.endings.kept import NOTHING, in_file
+from cdec.cli.endings.tally import Tally
+from cdec.cli.frame.command import SOME_RECORDS_FAILED
+from cdec.cli.frame.frames import plural
+from cdec.cli.options.engine import needs_folder
+from cdec.cli.options.shared import parse_size
+from cdec.cli.runs.models import named_model
+from cdec.cli.runs.plan import Plan, inputs
+from cdec.cli.runs.sample import decided, estimates_of
+from cdec.core.errors import Notice, UsageError
+from cdec.core.progress import Stage
+
+if TYPE_CHECKING:
+    from cdec.cli.frame.command import Run
+    from cdec.cli.options.sampling import SampleOptions as Options
+    from cdec.cli.runs.plan import Files
+    from cdec.integrations.ray.parts import Part, PartFolder
+    from cdec.integrations.ray.run import PartRun
+    from cdec.integrations.ray.worker import Report
+
+_VERDICTS = {"valid": True, "invalid": False, "unknown": None}
+
+
+def sample_parts(options: Options, run: Run) -> int:
+    """Carry out one run; returns the exit status.
+
+    What can be refused without a model is refused before Ray is started; models are loaded by the
+    workers alone.
+
+    Raises:
+        ExtraMissingError: Ray is not installed.
+        CdecError: As ``cdec sample``, and what ends all workers.
+    """
+    from cdec.integrations.ray.cluster import cluster
+    from cdec.integrations.ray.library import ray_library
+    from cdec.integrations.ray.parts import PartFolder, parts_of_records
+    from cdec.integrations.ray.pool import Pool
+    from cdec.integrations.ray.run import PartRun
+    from cdec.integrations.ray.run import sample_parts as dealt_out
+    from cdec.integrations.ray.settings import Settings
+
+    run.kept = lambda: NOTHING
+    if options.output is None:
+        raise needs_folder()
+    plan = Plan.of(options, run.typed)
+    parts = _parts(options)
+    with run.console.stage("opening artifacts"):
+        files = _first_of(plan, parts).open_files(run)
+    sampler = sampler_of(plan, files, run.typed)
+    ray_library()
+    settings = Settings.of(sampler)
+    folder = PartFolder(options.output, options.part_format, decided(plan, files), plan.fields)
+    folder.prepare(force=options.force, resume=options.resume)
+    pool = Pool(
+        workers=options.workers,
+        cpus=options.worker_cpus,
+        gpus=options.worker_gpus,
+        memory=parse_size(options.worker_memory, "--worker-memory"),
+        retries=options.retries,
+    )
+    dealt = parts or parts_of_records(files.records, options.part_size)
+    read = {
+        "limits": options.input_limits,
+        "format": options.input_format,
+        "shard": options.chosen_shard,
+    }
+    told = _Told(run, plan, folder, PartRun())
+    cpus = None if pool.workers is None else max(1, math.ceil(pool.workers * pool.cpus))
+    with folder.locked(), _silent(options), cluster(options.ray_address, cpus=cpus):
+        told.follow(dealt_out(dealt, folder, settings, pool, read=read, run=told.parts))
+    run.console.warn(files.prompts.stats.notices)
+    return told.finish()
+
+
+def _parts(options: Options) -> list[Part]:
+    """Return a part for each file of the input, if it is a folder; else nothing."""
+    from cdec.data.tables.dataset import is_dataset
+    from cdec.integrations.ray.parts import parts_of_folder
+
+    folder = Path(options.input)
+    if options.has_texts or not folder.is_dir() or is_dataset(folder):
+        return []
+    output = options.output
+    if output is not None and output.exists() and output.samefile(options.input):
+        raise UsageError(
+            f"{output} would be the output and is the input", hint="name another folder with -o"
+        )
+    return parts_of_folder(folder)
+
+
+def _first_of(plan: Plan, parts: list[Part]) -> Plan:
+    """Return a plan whose input is the first of several files, by which a run is judged."""
+    if not parts:
+        return plan
+    return replace(plan, options=replace(plan.options, input=str(parts[0].source)))
+
+
+def sampler_of(plan: Plan, files: Files, typed: frozenset[str]) -> dict[str, Any]:
+    """Return a run as keywords of ``RecordSampler``.
+
+    Args:
+        plan: Of the run.
+        files: Of the run.
+        typed: Fields that stood on the command line.
+
+    Raises:
+        UsageError: What one process alone can do.
+    """
+    options, paths, held = files.options, plan.paths, files.held
+    if plan.method.is_measured:
+        raise UsageError(
+            "--cost-ratio measure times one machine, and workers may stand on others",
+            hint="give a number: the cost of a draft's call in calls of the model",
+        )
+    streams = plan.method.declared.streams and "batch_size" not in typed
+    draft = {"dtype": options.draft_dtype or options.dtype, "revision": options.draft_revision}
+    own = dict(plan.method.values)
+    if plan.method.uses("draft"):
+        own["draft"] = plan.draft.name
+    return {
+        "model": named_model(options.model),
+        "method": options.method,
+        "artifact": None if options.artifact is None else str(options.artifact),
+        "constraint": {name: str(path) for name, path in paths.named.items() if name},
+        "conjoined": [str(path) for path in options.conjoined],
+        "deny": list(held.denied),
+        "lookahead": held.lookahead,
+        "heal": held.heal,
+        "prefill": held.prefill,
+        "sources": plan.sources,
+        "template": files.prompts.template,
+        **({} if options.max_n is None else {"max_n": options.max_n}),
+        "n": options.n,
+        "seed": options.seed,
+        "temperature": options.temperature,
+        "top_k": options.top_k,
+        "top_p": options.top_p,
+        "max_new_tokens": options.max_new_tokens,
+        "batch_size": None if streams else options.batch_size,
+        "fields": plan.fields,
+        "strict_fields": options.strict_fields,
+        "strict": options.strict,
+        "load": _load(options),
+        "draft_load": draft,
+        **{name: value for name, value in own.items() if value is not None},
+    }
+
+
+def _load(options: Options) -> dict[str, Any]:
+    """Return the keywords of ``load_model`` for the run's model."""
+    names = (
+        "device",
+        "dtype",
+        "device_map",
+        "attn_implementation",
+        "revision",
+        "trust_remote_code",
+        "allow_pickle",
+        "quantization",
+        "allow_special",
+    )
+    chat = True if options.chat else False if options.raw else None
+    return {**{name: getattr(options, name) for name in names}, "chat": chat}
+
+
+@contextlib.contextmanager
+def _silent(options: Options) -> Iterator[None]:
+    """Keep what Ray prints away from standard output; it is shown with ``--debug`` alone."""
+    with contextlib.redirect_stdout(sys.stderr if options.debug else io.StringIO()):
+        yield
+
+
+@dataclass
+class _Told:
+    """What workers told: shown as they report, counted for the end.
+
+    Attributes:
+        run: Console and words.
+        plan: Of the run.
+        folder: Where part files go.
+        parts: Of the run.
+        tally: Of the parts that were done in this run.
+        estimates: Of their masses.
+        restarted: Workers that stand in for some that died.
+        calls: Of all models.
+    """
+
+    run: Run
+    plan: Plan
+    folder: PartFolder
+    parts: PartRun
+    tally: Tally = field(default_factory=Tally)
+    restarted: set[str] = field(default_factory=set)
+    calls: int = 0
+
+    def __post_init__(self) -> None:
+        self.estimates = estimates_of(self.plan)
+        self.run.kept = self._kept
+        self.run.summary = lambda: self.tally.line(time.monotonic() - self.run.started, self.calls)
+
+    def follow(self, reports: Iterable[Report]) -> None:
+        """Show how far the parts are, and count what became of them."""
+        parts = self.parts
+        with self.run.console.stage("sampling", None, "parts", self._note) as tell:
+            for report in reports:
+                self._take(report)
+                tell(Stage("sampling", parts.done, parts.total, "parts"))
+                self.run.signals.checkpoint()
+
+    def finish(self) -> int:
+        """Say what is to be said of all records; return the exit status."""
+        options, console = self.plan.options, self.run.console
+        if self.restarted:
+            message = (
+                f"workers died, and {plural(len(self.restarted), 'others')} took their places: "
+                "their parts were done again from the start"
+            )
+            console.warn([Notice("W_WORKER_DIED", message, {"workers": len(self.restarted)})])
+        console.warn(self.estimates.take_notices())
+        console.warn(self.tally.notices(required=options.require_complete))
+        is_short = options.require_complete and self.tally.incomplete
+        # Those of parts that were done before count too.
+        has_errors = self.tally.errors or self.parts.before.errors
+        return SOME_RECORDS_FAILED if is_short or has_errors else 0
+
+    def _take(self, report: Report) -> None:
+        counts, tally = report.counts, self.tally
+        tally.records += counts.records
+        tally.errors += counts.errors
+        tally.cut += counts.cut
+        tally.ends.update(counts.ends)
+        tally.verdicts.update({_VERDICTS[name]: n for name, n in counts.verdicts.items()})
+        self.estimates.estimated += counts.estimated
+        self.estimates.unreliable += counts.unreliable
+        self.calls += report.calls
+        if report.is_restarted:
+            self.restarted.add(report.worker)
+        self.run.console.warn(report.notices)
+
+    def _note(self) -> str:
+        return plural(self.tally.records, "records") if self.tally.records else "starting workers"
+
+    def _kept(self) -> str:
+        """Return what a signal leaves behind, and how to go on."""
+        # subtle: workers may have done more than they have told of yet.
+        done = self.parts.done + sum(map(self.folder.has, self.parts.waiting))
+        if not done:
+            return NOTHING
+        count = f"{done:,} of {plural(self.parts.total, 'parts')} {'is' if done == 1 else 'are'}"
+        from_pipe = "-" in inputs(self.plan.options)
+        return in_file(count, self.folder.path, self.run.words, from_pipe=from_pipe)

@@ -1,0 +1,119 @@
+"""What every worker of a run is told: it must draw what one machine alone would draw."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import PackageNotFoundError, version
+from typing import TYPE_CHECKING, Any
+
+from cdec.core.errors import (
+    ArtifactChecksumError,
+    InputMissingError,
+    UnavailableError,
+    UsageError,
+)
+from cdec.core.tokens.shipped import EMBEDDED
+
+if TYPE_CHECKING:
+    from cdec.integrations.records.sampling import RecordSampler
+
+
+class WorkerError(UnavailableError):
+    """A worker that cannot work, though the run itself is in order."""
+
+    code = "E_WORKER"
+
+
+@dataclass(frozen=True)
+class Settings:
+    """How records are sampled, wherever that is done.
+
+    Attributes:
+        sampler: Keywords of ``RecordSampler``, all of which can be pickled; ``model`` is a name, a
+            path, or a function that makes the model in the worker.
+        digests: Of the artifacts that the run began with, by name; a worker that finds another one
+            under the same name refuses to work.
+        version: Of cdec, where the run was begun.
+    """
+
+    sampler: Mapping[str, Any]
+    digests: Mapping[str, str] = field(default_factory=dict)
+    version: str = ""
+
+    @classmethod
+    def of(cls, sampler: Mapping[str, Any]) -> Settings:
+        """Return the settings of a run that begins here; its artifacts are looked at.
+
+        Raises:
+            CdecError: An artifact is not there, or is none.
+        """
+        return cls(dict(sampler), digests_of(sampler), installed_version())
+
+    def opened(self) -> RecordSampler:
+        """Open model and artifacts in this process.
+
+        Raises:
+            WorkerError: Another version of cdec is installed here.
+            ArtifactChecksumError: An artifact is another one here.
+            CdecError: One of them cannot be had, or they do not fit each other.
+        """
+        from cdec.integrations.records.sampling import RecordSampler
+
+        here = installed_version()
+        if here != self.version:
+            raise WorkerError(
+                f"a worker has cdec {here}, and the run was begun by cdec {self.version}",
+                hint="install the same version on every machine",
+            )
+        try:
+            found = digests_of(self.sampler)
+        except InputMissingError as error:
+            error.hint = (
+                "put artifacts where every machine finds them under the same name: a shared "
+                "folder, or an object store (s3://...)"
+            )
+            raise
+        for name, digest in self.digests.items():
+            if found.get(name) != digest:
+                raise ArtifactChecksumError(
+                    f"the artifact {name} of a worker has the digest {found.get(name)}, and that "
+                    f"of the run {digest}",
+                    hint="let all machines read one file, and leave it as it is during a run",
+                )
+        model = self.sampler.get("model", EMBEDDED)
+        made = model() if callable(model) else model
+        return RecordSampler(**{**self.sampler, "model": made})
+
+
+def digests_of(sampler: Mapping[str, Any]) -> dict[str, str]:
+    """Return the digests of the artifacts among keywords of ``RecordSampler``, by their places.
+
+    Raises:
+        UsageError: An artifact in memory, which has no file that other processes could read.
+        CdecError: One is not there, or is none.
+    """
+    from cdec.core.artifacts.read import peek_metadata
+    from cdec.data.input.local import local_copy
+
+    places = dict(sampler.get("constraint") or {})
+    if sampler.get("artifact") is not None:
+        places[""] = sampler["artifact"]
+    places |= {str(place): place for place in sampler.get("conjoined", ())}
+    found = {}
+    for place in places.values():
+        if hasattr(place, "session"):
+            raise UsageError(
+                "the artifact is an open constraint, and workers are other processes",
+                hint="give the path or the URL of its file",
+            )
+        found[str(place)] = peek_metadata(local_copy(place)).get("cdec.digest", "")
+    return found
+
+
+def installed_version() -> str:
+    """Return the version of cdec in this process."""
+    try:
+        return version("cdec")
+    except PackageNotFoundError:
+        return "unknown"

@@ -1,0 +1,221 @@
+"""Part files of many workers, without Ray: layout, what counts as done, what a crash leaves."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.core.errors import (
+    ExtraMissingError,
+    InputMissingError,
+    LockedError,
+    OutputExistsError,
+    ResumeMismatchError,
+    UsageError,
+)
+from cdec.data.output.manifest import manifest_path
+from cdec.data.prompts.read import prompts_from_records
+from cdec.integrations.ray.counts import Counts
+from cdec.integrations.ray.library import ray_library
+from cdec.integrations.ray.parts import (
+    Part,
+    PartFolder,
+    parts_of_folder,
+    parts_of_records,
+)
+from cdec.integrations.ray.pool import Pool
+from cdec.integrations.ray.settings import Settings, WorkerError
+from cdec.integrations.records import RecordSampler
+
+from .ray_worlds import artifact, lines, one_process, prompts, slow_model
+
+
+def _parts(count: int, size: int) -> list[Part]:
+    return list(parts_of_records(prompts_from_records(prompts(count)), size))
+
+
+def _folder(path: Path, **config: object) -> PartFolder:
+    folder = PartFolder(path, "jsonl", config)
+    folder.prepare(force=False, resume=True)
+    return folder
+
+
+def _write(folder: PartFolder, part: Part, sampler: RecordSampler) -> Counts:
+    counts = Counts()
+    with folder.writing(part, counts) as writer:
+        for done in sampler.work_off(part.records):
+            counts.note(done)
+            for record in done.records:
+                writer.write(record)
+    return counts
+
+
+def test_parts_cut_and_joined_hold_each_record_once_in_its_order() -> None:
+    parts = _parts(25, 10)
+    assert [part.name for part in parts] == ["part-00000", "part-00001", "part-00002"]
+    ids = [record.id for part in parts for record in part.records]
+    assert ids == [record["id"] for record in prompts(25)]
+
+
+def test_ids_of_equal_records_do_not_depend_on_where_parts_are_cut() -> None:
+    equal = [{"prompt": "the same"}] * 5
+
+    def ids(size: int) -> Sequence[object]:
+        parts = parts_of_records(prompts_from_records(equal), size)
+        return [record.id for part in parts for record in part.records]
+
+    assert ids(1) == ids(2) == ids(5)
+    assert len(set(ids(2))) == 5
+
+
+def test_samples_do_not_depend_on_parts_or_batches(tmp_path: Path) -> None:
+    records, where = prompts(30), artifact(tmp_path)
+    settings: dict[str, Any] = {"artifact": where, "method": "disc", "n": 3, "seed": 11}
+    alone = one_process(records, slow_model()(), **settings)
+    for size, batch in ((30, 4), (7, 16), (1, 1)):
+        with RecordSampler(slow_model()(), batch_size=batch, **settings) as sampler:
+            drawn = [
+                sample
+                for part in _parts(30, size)
+                for done in sampler.work_off(part.records)
+                for sample in done.records
+            ]
+        assert drawn == [record for record in alone if "error" not in record]
+
+
+def test_a_part_is_done_when_its_file_has_its_name(tmp_path: Path) -> None:
+    folder, (first, second) = _folder(tmp_path / "out", method="masked"), _parts(8, 4)
+    with RecordSampler(slow_model()(), artifact=artifact(tmp_path), method="masked") as sampler:
+        counts = _write(folder, first, sampler)
+    assert (counts.records, counts.errors) == (4, 0)
+    assert counts.samples == counts.verdicts["valid"] == sum(counts.ends.values()) > 4
+    assert folder.finished(first) == counts
+    assert folder.finished(second) is None
+    manifest = json.loads(manifest_path(folder.file(first)).read_bytes())
+    assert manifest["done"]["samples"] == len(lines(folder.path)) == counts.samples
+    assert sorted(path.name for path in folder.path.iterdir()) == [
+        "part-00000.jsonl",
+        "part-00000.jsonl.manifest.json",
+    ]
+
+
+def test_a_part_that_was_not_finished_is_not_there_and_leaves_nothing(tmp_path: Path) -> None:
+    folder, (part,) = _folder(tmp_path / "out"), _parts(3, 4)
+    with (
+        pytest.raises(RuntimeError, match="on the way"),
+        folder.writing(part, Counts()) as writer,
+    ):
+        writer.write({"id": 1, "index": 0})
+        raise RuntimeError("on the way")
+    assert folder.finished(part) is None
+    assert not list(folder.path.iterdir())
+
+
+def test_what_a_killed_worker_left_goes_with_the_next_attempt(tmp_path: Path) -> None:
+    folder, (part, other) = _folder(tmp_path / "out"), _parts(4, 2)
+    left = folder.path / ".part-00000.0123456789ab.partial.jsonl"
+    of_another = folder.path / ".part-00001.0123456789ab.partial.jsonl"
+    for path in (left, of_another):
+        path.write_text('{"id": 1, "in')
+    # Killed between manifest and records: the manifest alone means nothing.
+    manifest_path(folder.file(part)).write_text("{}")
+    assert folder.finished(part) is None
+    with folder.writing(part, Counts()) as writer:
+        writer.write({"id": 1, "index": 0})
+    assert not left.exists()
+    assert of_another.exists()
+    assert folder.finished(part) == Counts()
+    assert folder.finished(other) is None
+
+
+def test_a_part_of_another_run_or_of_other_records_is_not_gone_on_with(tmp_path: Path) -> None:
+    (part,) = _parts(3, 4)
+    with _folder(tmp_path / "out", seed=0).writing(part, Counts()) as writer:
+        writer.write({"id": 1, "index": 0})
+    with pytest.raises(ResumeMismatchError, match="seed was 0, is 1"):
+        _folder(tmp_path / "out", seed=1).finished(part)
+    (longer,) = _parts(4, 4)
+    with pytest.raises(ResumeMismatchError, match="part was"):
+        _folder(tmp_path / "out", seed=0).finished(longer)
+
+
+def test_a_folder_with_results_is_kept_unless_it_is_said_otherwise(tmp_path: Path) -> None:
+    folder, (part,) = _folder(tmp_path / "out"), _parts(3, 4)
+    with folder.writing(part, Counts()) as writer:
+        writer.write({"id": 1, "index": 0})
+    (folder.path / "notes.txt").touch()
+    with pytest.raises(OutputExistsError, match=r"part-00000\.jsonl"):
+        folder.prepare(force=False, resume=False)
+    folder.prepare(force=True, resume=False)
+    assert [path.name for path in folder.path.iterdir()] == ["notes.txt"]
+
+
+def test_one_run_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
+    folder = _folder(tmp_path / "out")
+    with folder.locked(), pytest.raises(LockedError), folder.locked():
+        pass
+    assert not list(folder.path.iterdir())
+
+
+def test_the_files_of_a_folder_are_parts_by_their_names(tmp_path: Path) -> None:
+    for name in ("b.jsonl.gz", "a.parquet", "_SUCCESS", ".hidden", "a.parquet.manifest.json"):
+        (tmp_path / name).write_bytes(b"12345")
+    parts = parts_of_folder(tmp_path)
+    assert [(part.name, Path(str(part.source)).name) for part in parts] == [
+        ("a", "a.parquet"),
+        ("b", "b.jsonl.gz"),
+    ]
+    assert parts[0].facts == {"input": "a.parquet", "bytes": 5}
+    (tmp_path / "b.txt").touch()
+    with pytest.raises(UsageError, match="both become b"):
+        parts_of_folder(tmp_path)
+    with pytest.raises(InputMissingError, match="no part files"):
+        (tmp_path / "empty").mkdir()
+        parts_of_folder(tmp_path / "empty")
+
+
+def test_workers_of_another_version_do_not_work(tmp_path: Path) -> None:
+    settings = Settings.of({"model": slow_model(), "artifact": str(artifact(tmp_path))})
+    with settings.opened() as sampler:
+        assert sampler.model.vocabulary.size == 4
+    with pytest.raises(WorkerError, match=r"begun by cdec 0\.0\.1"):
+        Settings(settings.sampler, settings.digests, "0.0.1").opened()
+
+
+def test_an_open_constraint_cannot_be_sent_to_workers(tmp_path: Path) -> None:
+    from cdec.core import open_artifact
+
+    opened = open_artifact(artifact(tmp_path))
+    with pytest.raises(UsageError, match="open constraint"):
+        Settings.of({"artifact": opened})
+
+
+@pytest.mark.parametrize(
+    "wrong", [{"workers": 0}, {"cpus": -1.0}, {"gpus": float("nan")}, {"retries": -1}]
+)
+def test_numbers_of_a_pool_are_checked(wrong: dict[str, Any]) -> None:
+    with pytest.raises(UsageError, match=next(iter(wrong))):
+        Pool(**wrong)
+
+
+def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "ray", None)
+    with pytest.raises(ExtraMissingError, match="Ray") as caught:
+        ray_library()
+    assert caught.value.hint == 'pip install "cdec[ray]"'
+    assert caught.value.exit_status == 69
+
+
+def test_counts_of_parts_add_up_and_survive_json() -> None:
+    one = Counts(records=3, errors=1, samples=4, tokens=9, cut=1, estimated=1)
+    one.verdicts.update({"valid": 3, "unknown": 1})
+    one.ends.update({"complete": 3, "length": 1})
+    back = Counts.from_json(json.loads(json.dumps(one.to_json())))
+    assert back == one
+    back.add(one)
+    assert (back.records, back.ends["complete"], back.verdicts["unknown"]) == (6, 6, 2)
