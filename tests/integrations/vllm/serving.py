@@ -95,7 +95,7 @@ def _wait(process: subprocess.Popen[bytes], address: str, log: Path) -> None:
     began = time.monotonic()
     while time.monotonic() - began < 600:
         if process.poll() is not None:
-            raise RuntimeError(log.read_text()[-3000:])
+            raise RuntimeError(log.read_text())
         try:
             with urllib.request.urlopen(f"{address}/health", timeout=5):
                 return
