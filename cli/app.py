@@ -22,8 +22,7 @@ from cdec.cli.frame.suggestions import refuse_unknown_command, suggest_file
 from cdec.core.errors import CdecError, LimitError, UsageError
 from cdec.integrations.records.faults import as_cdec_error
 
-SUMMARY = """Constrained decoding of language models: compile a constraint once, then draw
-texts from any model that satisfy it.
+SUMMARY = """Constrained decoding: compile a constraint, draw texts that satisfy it.
 
 \b
   cdec demo                          try it: needs nothing

@@ -14,7 +14,6 @@ from cdec.cli.options import shared
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.shared import refuse_terminal, require_utf8
 from cdec.cli.options.texts import TextRecordOptions
-from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.inputs import require_input
 from cdec.cli.runs.models import refuse_revision
 
@@ -82,7 +81,7 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
         CdecError: With ``--strict`` the first bad record's own error.
     """
     from cdec.cli.runs import models
-    from cdec.cli.runs.loop import Loop
+    from cdec.cli.runs.loop import Loop, arriving
     from cdec.data.input.count import count_records
     from cdec.data.input.source import SourceStats
     from cdec.data.prompts.text_records import read_texts

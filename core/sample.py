@@ -46,6 +46,8 @@ class Sample:
         input: The prompt record's other fields, passed through.
         reader: What makes a value of the text; None where texts are no more than texts. It is in no
             record and no pickle.
+        trace: What happened at each token, one JSON-ready object a token, where that was asked for;
+            None otherwise. It is in no record.
     """
 
     id: object
@@ -64,6 +66,7 @@ class Sample:
     annotations: Mapping[str, object] = field(default_factory=dict)
     input: Mapping[str, object] | None = None
     reader: Callable[[str], Any] | None = field(default=None, repr=False, compare=False)
+    trace: Sequence[Mapping[str, object]] | None = field(default=None, repr=False, compare=False)
 
     @property
     def parsed(self) -> Any:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample
+    from cdec.samplers.observer import Observer
 
 
 class Sampler(ABC):
@@ -166,11 +167,20 @@ class Sampler(ABC):
         return samples
 
     def draw_batch(
-        self, model: LanguageModel, requests: Sequence[Request]
+        self,
+        model: LanguageModel,
+        requests: Sequence[Request],
+        *,
+        observer: Observer | None = None,
     ) -> list[list[Sample] | CdecError]:
         """Draw for many prompts; all prompts and all their candidates decode together.
 
         A reward scores the texts once they are drawn, unless the method itself does so.
+
+        Args:
+            model: Its vocabulary must be the constraints'.
+            requests: What to draw.
+            observer: Is shown what was drawn; changes no sample's text or weight.
 
         Returns:
             For each request its samples, in draw order, or the error that its record met. On a
@@ -180,12 +190,12 @@ class Sampler(ABC):
             UsageError: Several requests, and a sampler that keeps the tree of one.
         """
         if self.reward is None or self.method.needs_reward:
-            return self._unscored(model, requests)
-        drawing = partial(self._unscored, model)
+            return self._unscored(model, requests, observer)
+        drawing = partial(self._unscored, model, observer=observer)
         return draw_and_score(self.reward, requests, drawing, model.vocabulary)
 
     def _unscored(
-        self, model: LanguageModel, requests: Sequence[Request]
+        self, model: LanguageModel, requests: Sequence[Request], observer: Observer | None = None
     ) -> list[list[Sample] | CdecError]:
         """As ``draw_batch``, before a reward scores what was drawn."""
         if self.tree is not None and len(requests) != 1:
@@ -193,13 +203,18 @@ class Sampler(ABC):
                 f"a tree belongs to one record, and there are {len(requests)}",
                 hint="Draw for one record at a time, each with a tree of its own.",
             )
+        view = model if observer is None else observer.watched(model)
         try:
-            with Batch(model, requests, masks=self.method.masks) as batch:
+            with Batch(view, requests, masks=self.method.masks) as batch:
                 if not batch.seeds:
                     return [batch.errors.get(i, []) for i in range(len(requests))]
-                return build_samples(self.name, batch, self.outcome_of(batch))
+                outcome = self.outcome_of(batch)
+                results = build_samples(self.name, batch, outcome)
+                if observer is not None:
+                    observer.note(batch, outcome, results)
+                return results
         except CdecError as error:
             if len(requests) == 1:
                 return [error]
             # One record failed while decoding and took the others with it: each alone, then.
-            return [self._unscored(model, [request])[0] for request in requests]
+            return [self._unscored(model, [one], observer)[0] for one in requests]

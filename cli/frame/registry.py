@@ -58,6 +58,9 @@ COMMANDS: dict[str, Command] = {
     "retokenize": Command(
         "cdec.cli.retokenize", "Rewrite texts in the tokens that a model prefers.", _MEASURE
     ),
+    "trace": Command(
+        "cdec.cli.traces.command", "Show what the constraint did to samples, token by token.", _LOOK
+    ),
     "methods": Command(
         "cdec.cli.methods", "Say what each method draws: its law, weight and cost.", _LOOK
     ),

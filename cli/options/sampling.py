@@ -51,6 +51,16 @@ class DrawnOptions(MethodOptions, ModelOptions, DrawingOptions):
             "Go on with an unfinished output file.", shared.OUTPUT, common=True, typed_only=True
         ),
     ] = False
+    trace: Annotated[
+        Path | None,
+        Declared(
+            "Write what happened at every token to this file, one JSON object a token; `cdec "
+            "trace` shows it.",
+            shared.OUTPUT,
+            metavar="FILE.jsonl",
+            typed_only=True,
+        ),
+    ] = None
     strict: shared.StrictOption = False
     require_complete: Annotated[
         bool,

@@ -5,10 +5,13 @@ Results stand in the order of the input, each written whole before a signal take
 
 from __future__ import annotations
 
+import os
+import stat
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from cdec.cli.endings.kept import printed
 from cdec.cli.endings.kept import records as count
@@ -17,11 +20,14 @@ from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.frames import plural
 from cdec.cli.frame.typed import record_error
 from cdec.core.progress import Stage
+from cdec.data.input.arrivals import Arrivals, never
 from cdec.integrations.records.tasks import Task, Work, work_off
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.core.models.base import LanguageModel
+
+ItemT = TypeVar("ItemT")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,3 +113,29 @@ class Loop:
         """Return what progress says besides of the work."""
         calls = self._calls()
         return plural(calls, "model calls") if calls else ""
+
+
+def arriving(
+    records: Iterator[ItemT], source: str | None, idle_ms: int, size: int
+) -> tuple[Iterator[ItemT], Callable[[], bool]]:
+    """Return records so that one can tell when none comes for now, and what tells it.
+
+    Args:
+        records: Of the input, read from now on.
+        source: Where they come from; None for no stream.
+        idle_ms: Milliseconds without a record after which none comes for now.
+        size: Of a full batch; one record is never waited for.
+    """
+    if source is None or size == 1 or not _is_awaited(source):
+        return records, never
+    arrivals = Arrivals(records, idle_ms / 1000, ahead=size)
+    return arrivals, arrivals.is_idle
+
+
+def _is_awaited(source: str) -> bool:
+    """Whether somebody writes the input while it is read: a pipe, a socket, a device."""
+    try:
+        mode = (os.fstat(0) if source == "-" else Path(source).stat()).st_mode
+    except OSError:
+        return False
+    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)

@@ -9,11 +9,10 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.endings.estimates import BY_MEASURING, Estimates
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.runs import models
-from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.artifacts import ArtifactPaths, read_held
 from cdec.cli.runs.found import artifact_for_records
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
-from cdec.cli.runs.loop import Loop
+from cdec.cli.runs.loop import Loop, arriving
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tree import checked_tree, for_tree

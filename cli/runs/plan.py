@@ -16,6 +16,7 @@ from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.method import ChosenMethod
 from cdec.cli.runs.models import check_warping, refuse_revision
 from cdec.cli.runs.reward import fields_of_reward, refuse_code
+from cdec.cli.runs.tracing import check_trace
 from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import OutputExistsError, UsageError, needs_grammar
 from cdec.core.record_fields import fields_of
@@ -148,6 +149,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     if options.resume and options.output is None:
         raise UsageError("--resume needs an output file", hint="name it with -o FILE")
     check_prompts(options, typed)
+    check_trace(options)
 
 
 def _greedily(options: Options) -> str:

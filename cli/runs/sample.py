@@ -15,13 +15,13 @@ from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.declaration import deciding
 from cdec.cli.runs import models
-from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.draft import nothing_guessed
-from cdec.cli.runs.loop import Loop
+from cdec.cli.runs.loop import Loop, arriving
 from cdec.cli.runs.models import named_model, warping_of
 from cdec.cli.runs.plan import Plan, inputs
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.reward import build_reward
+from cdec.cli.runs.tracing import Trace, tracing
 from cdec.integrations.records.drawing import SampleTasks
 from cdec.integrations.records.requirements import Requirements
 from cdec.integrations.records.tasks import Task, at_temperatures, batches
@@ -61,6 +61,7 @@ def sample(options: Options, run: Run) -> int:
             resume=options.resume,
             fields=plan.fields,
         ) as writer,
+        tracing(options) as trace,
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
         tasks = SampleTasks(
@@ -73,8 +74,10 @@ def sample(options: Options, run: Run) -> int:
         )
         estimates, tally = estimates_of(plan), Tally()
         loop = Loop(
-            work=at_temperatures(loaded.model, warping_of(options), loaded.sampler.draw_batch),
-            records=partial(_records, plan.fields, estimates, tally),
+            work=at_temperatures(
+                loaded.model, warping_of(options), trace.watching(loaded.sampler.draw_batch)
+            ),
+            records=partial(_records, plan.fields, estimates, tally, trace),
             write=writer.write,
             # With a tree there is one record: its error is the run's.
             strict=options.strict or plan.tree is not None,
@@ -161,6 +164,7 @@ def _records(
     fields: Sequence[str] | None,
     estimates: Estimates,
     tally: Tally,
+    trace: Trace,
     task: Task,
     samples: Sequence[Sample],
 ) -> Iterator[dict[str, object]]:
@@ -171,6 +175,7 @@ def _records(
     for sample in samples:
         if task.missing is None or sample.index in task.missing:
             tally.add(sample)
+            trace.write(sample)
             yield sample.to_json(fields)
 
 

@@ -11,7 +11,6 @@ from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.runs import models
-from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.artifacts import ArtifactPaths, read_held
 from cdec.cli.runs.found import optional_artifact, without_misfit
 from cdec.cli.runs.inputs import (
@@ -21,7 +20,7 @@ from cdec.cli.runs.inputs import (
     require_input,
     typed_prompt,
 )
-from cdec.cli.runs.loop import Loop
+from cdec.cli.runs.loop import Loop, arriving
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import CdecError, UsageError

@@ -20,6 +20,7 @@ from cdec.core.models.context_tree import NONE, ContextTree
 from cdec.core.models.distribution_cache import BlockRows, DistributionCache, Distributions
 from cdec.core.models.prompt_table import PromptTable, Usage
 from cdec.core.models.warping import IDENTITY, Warping, normalizers
+from cdec.core.models.watching import Watch, unwatched
 
 if TYPE_CHECKING:
     from typing import Self
@@ -68,6 +69,7 @@ class LanguageModel(ABC):
         self.device = device
         self.context_length = context_length
         self.warping = IDENTITY
+        self.watch: Watch = unwatched
         self._tree = ContextTree()
         self._table = PromptTable(self._tree)
         self._distributions = DistributionCache(self._tree, cache_bytes)
@@ -132,10 +134,10 @@ class LanguageModel(ABC):
         if len(warping) != len(prompts):
             raise UsageError(f"{len(warping)} warpings were given for {len(prompts)} prompts")
         encoded = [self.encode_prompt(prompt) for prompt in prompts]
-        roots = np.empty(len(prompts), np.int64)
-        for i, (token_ids, chosen) in enumerate(zip(encoded, warping, strict=True)):
-            roots[i] = self._add_prompt(token_ids, chosen or self.warping)
-        return roots
+        pairs = zip(encoded, warping, strict=True)
+        return np.array(
+            [self._add_prompt(ids, own or self.warping) for ids, own in pairs], np.int64
+        )
 
     def advance(self, contexts: ArrayLike, token_ids: ArrayLike) -> Contexts:
         """Return the contexts one token longer, int64[n]; nothing is evaluated yet.
@@ -285,9 +287,10 @@ class LanguageModel(ABC):
         if not missing.size:
             return
         self._require_room(missing)
-        scores = self._table.warp(missing, self._forward(missing))
-        self._table.add("evaluations", missing, 1)
-        self._distributions.store(missing, scores, normalizers(scores), keep=nodes)
+        with self.watch(missing):
+            scores = self._table.warp(missing, self._forward(missing))
+            self._table.add("evaluations", missing, 1)
+            self._distributions.store(missing, scores, normalizers(scores), keep=nodes)
 
     def _require_room(self, nodes: Contexts) -> None:
         if self.context_length is None:

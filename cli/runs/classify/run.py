@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING
 
 from cdec.cli.options.shared import parse_fields, refuse_unused, require_utf8
 from cdec.cli.runs import models
-from cdec.cli.runs.arriving import arriving
 from cdec.cli.runs.artifacts import read_held
 from cdec.cli.runs.classify.labels import Labels
 from cdec.cli.runs.classify.shown import Shown
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
-from cdec.cli.runs.loop import Loop
+from cdec.cli.runs.loop import Loop, arriving
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import UsageError

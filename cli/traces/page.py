@@ -1,0 +1,93 @@
+"""One HTML page of a trace: text coloured by Z, what else was there on hovering; no script."""
+
+from __future__ import annotations
+
+import html
+import math
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+from cdec.cli.frame.console import escape
+from cdec.cli.traces.read import TracedSample
+
+LEVELS = (0.9, 0.5, 0.1, 0.01, 0.001)
+"""The colours of a token change where Z falls below these."""
+_COLOURS = ("#ffffff", "#fff7d6", "#ffe9a8", "#ffc98a", "#f79a7a", "#e0607e")
+_HEAD = """<!DOCTYPE html>
+<html lang="en"><head><meta charset="utf-8">
+<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<title>cdec trace</title><style>
+body {{ font: 16px/1.6 system-ui, sans-serif; margin: 2em auto; max-width: 60em; color: #222; }}
+pre {{ font: 15px/1.7 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }}
+h2 {{ font-size: 1em; margin: 2em 0 0; }} .n {{ color: #666; }}
+.f {{ border-bottom: 1px dotted #777; }} .e {{ color: #777; }}
+{colours}
+</style></head><body><h1>What the constraint did</h1>
+<p>Z is the share of the model's mass that the constraint left at a token:
+{legend}. A dotted line marks what was forced. Hover for what else was there.</p>
+"""
+
+
+def page(samples: Iterable[TracedSample]) -> Iterator[str]:
+    """Yield the parts of the page; nothing of a trace stands in it unescaped."""
+    colours = "\n".join(f".z{i} {{ background: {c}; }}" for i, c in enumerate(_COLOURS))
+    words = [f"at least {LEVELS[0]:g}", *(f"below {level:g}" for level in LEVELS)]
+    legend = ", ".join(f'<span class="z{i}">{word}</span>' for i, word in enumerate(words))
+    yield _HEAD.format(colours=colours, legend=legend)
+    for sample in samples:
+        summary = sample.summary()
+        title = f"{sample.id} / {sample.index}"
+        sums = f"log P {_number(summary['logprob'])}, sum of log Z {_number(summary['log_z_sum'])}"
+        yield f'<h2>{_safe(title)} <span class="n">{sums}</span></h2>\n<pre>'
+        yield from map(_span, sample.lines)
+        yield "</pre>\n"
+    yield "</body></html>\n"
+
+
+def _span(line: Mapping[str, Any]) -> str:
+    """Return one token as it stands in the text."""
+    classes = f"z{level(line['log_z'])}{' f' if line['forced'] else ''}"
+    if line["event"] != "token":
+        classes += " e"
+    shown = line["text"] if line["event"] == "token" else f"[{shown_event(line)}]"
+    # New lines stay new lines; every other control character is written out.
+    text = "\n".join(map(_safe, shown.split("\n")))
+    return f'<span class="{classes}" title="{_hover(line)}">{text}</span>'
+
+
+def level(log_z: float | None) -> int:
+    """Return which colour a mass has, from 0 for nearly all of it."""
+    z = 0.0 if log_z is None else math.exp(min(0.0, log_z))
+    return sum(z < bound for bound in LEVELS)
+
+
+def _hover(line: Mapping[str, Any]) -> str:
+    rows = [f"{shown_event(line)}: {_probability(line['logprob'])}"]
+    rows.append(f"log Z {_number(line['log_z'])}; taken away {line['taken']:.3g}")
+    rows.append(f"the model's own: {_told(line['choice'])}")
+    for name, events in (("allowed", line["alternatives"]), ("struck out", line["struck"])):
+        rows += [f"{name}: {_told(event)}" for event in events]
+    return "&#10;".join(map(_safe, rows))
+
+
+def _told(event: Mapping[str, Any]) -> str:
+    return f"{shown_event(event)} {_probability(event['logprob'])}"
+
+
+def shown_event(event: Mapping[str, Any]) -> str:
+    """Return a token in quotes, or what stands for the end of the text, or for nothing."""
+    if event["token_id"] is not None:
+        return f'"{event["text"]}"'
+    return "nothing" if event.get("event") == "none" else "end"
+
+
+def _probability(log_p: float | None) -> str:
+    return "0" if log_p is None else f"{math.exp(min(0.0, log_p)):.3g}"
+
+
+def _number(value: object) -> str:
+    return f"{value:.4g}" if isinstance(value, float | int) else "-"
+
+
+def _safe(text: str) -> str:
+    return html.escape(escape(text))

@@ -1,0 +1,143 @@
+"""``--trace`` and ``cdec trace``: the file, the table, the page, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+import math
+from html.parser import HTMLParser
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.cli.traces.page import level
+
+from .conftest import Runner
+
+LINE: dict[str, Any] = {
+    "id": "a",
+    "index": 0,
+    "position": 0,
+    "event": "token",
+    "token_id": 1,
+    "text": "x",
+    "logprob": -1.0,
+    "choice": {"token_id": 2, "text": "y", "logprob": -0.5},
+    "log_z": -2.5,
+    "taken": 0.9,
+    "struck": [{"token_id": 2, "text": "y", "logprob": -0.5}],
+    "alternatives": [{"token_id": None, "text": "", "logprob": None}],
+    "forced": False,
+    "seconds": 0.25,
+}
+
+
+def sampled(cdec: Runner, letters: Path, *more: object) -> Any:
+    words = ("sample", "-a", letters, "--method", "masked", "-n", 3)
+    return cdec(*words, "--prompt", "p", "--prompt", "q", "--trace", "t.jsonl", *more)
+
+
+def lines_of(path: Path) -> list[dict[str, Any]]:
+    return [json.loads(line) for line in path.read_bytes().splitlines()]
+
+
+def test_the_trace_of_a_run_adds_up_to_its_records(cdec: Runner, letters: Path) -> None:
+    result = sampled(cdec, letters)
+    assert result.status == 0
+    lines = lines_of(Path("t.jsonl"))
+    for record in result.records:
+        mine = [x for x in lines if (x["id"], x["index"]) == (record["id"], record["index"])]
+        assert [x["position"] for x in mine] == list(range(len(record["token_ids"]) + 1))
+        assert [x["token_id"] for x in mine] == [*record["token_ids"], None]
+        assert sum(x["log_z"] for x in mine) == pytest.approx(record["log_candidate_weight"])
+    summaries = cdec("trace", "t.jsonl", "--json").records
+    weights = [record["log_candidate_weight"] for record in result.records]
+    assert [found["log_z_sum"] for found in summaries] == pytest.approx(weights)
+    plain = cdec("sample", "-a", letters, "--method", "masked", "-n", 3, *("--prompt", "p"))
+    assert result.stdout.startswith(plain.stdout), "looking on changes no record"
+
+
+def test_the_embedded_model_is_traced_exactly(cdec: Runner, cities: Path, loaded: None) -> None:
+    words = ("sample", "-a", cities, "--method", "masked", "-n", 4, "--prompt", "The city of")
+    result = cdec(*words, "--trace", "t.jsonl")
+    assert result.status == 0, result.stderr
+    sums = [found["log_z_sum"] for found in cdec("trace", "t.jsonl", "--json").records]
+    weights = [record["log_candidate_weight"] for record in result.records]
+    assert sums == pytest.approx(weights, abs=1e-9)
+    for line in lines_of(Path("t.jsonl")):
+        assert line["taken"] == pytest.approx(-math.expm1(line["log_z"]), abs=1e-6)
+
+
+def test_a_trace_is_replaced_by_force_alone_and_stands_in_no_other_place(
+    cdec: Runner, letters: Path
+) -> None:
+    assert sampled(cdec, letters).status == 0
+    assert sampled(cdec, letters).status == 73
+    assert sampled(cdec, letters, "--force").status == 0
+    assert sampled(cdec, letters, "-o", "t.jsonl", "--force").status == 2
+    assert sampled(cdec, letters, "-o", "o.jsonl", "--resume").status == 2
+    for name in ("-", "t.parquet"):
+        words = ("sample", "-a", letters, "--prompt", "p", "--trace", name)
+        assert cdec(*words).status == 2
+
+
+def test_the_table_writes_no_control_codes(cdec: Runner) -> None:
+    evil = {**LINE, "text": "\x1b[31m[red]\n", "choice": {**LINE["choice"], "text": "\x07"}}
+    Path("t.jsonl").write_text(json.dumps(evil) + "\n")
+    result = cdec("trace", "t.jsonl")
+    assert result.status == 0, result.stderr
+    assert b"\x1b" not in result.stdout and b"\x07" not in result.stdout
+    assert rb'"\x1b[31m[red]\x0a"' in result.stdout
+    assert b"0.0821" in result.stdout, "Z as a probability"
+
+
+class _Tags(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: list[str] = []
+        self.attributes: list[tuple[str, str | None]] = []
+        self.text = ""
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append(tag)
+        self.attributes += attrs
+
+    def handle_data(self, data: str) -> None:
+        self.text += data
+
+
+def test_the_page_stands_alone_and_holds_no_script(cdec: Runner) -> None:
+    evil = '"><script>alert(1)</script><img src=x onerror=y>&amp;'
+    line = {**LINE, "id": evil, "text": evil, "struck": [{**LINE["choice"], "text": evil}]}
+    Path("t.jsonl").write_text(json.dumps(line) + "\n" + json.dumps(LINE) + "\n")
+    assert cdec("trace", "t.jsonl", "--html", "t.html").status == 0
+    page = _Tags()
+    page.feed(Path("t.html").read_text())
+    known = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "span"}
+    assert set(page.tags) <= known
+    names = {name for name, _ in page.attributes}
+    assert names <= {"lang", "charset", "http-equiv", "content", "class", "title"}
+    assert evil in page.text, "the text is there, as text"
+    titles = [value for name, value in page.attributes if name == "title"]
+    assert any(evil in (value or "") for value in titles)
+    assert "z3" in Path("t.html").read_text(), "log Z of -2.5 is a Z between 0.01 and 0.1"
+    assert cdec("trace", "t.jsonl", "--html", "t.html").status == 73
+    assert cdec("trace", "t.jsonl", "--html", "t.html", "--force").status == 0
+
+
+def test_colours_follow_z() -> None:
+    assert [level(x) for x in (0.0, -0.5, -1.0, -3.0, -5.0, -9.0, None)] == [0, 1, 2, 3, 4, 5, 5]
+
+
+@pytest.mark.parametrize("broken", ["[]", "{}", json.dumps({**LINE, "struck": [1]}), "x"])
+def test_what_is_no_trace_is_refused_with_its_line(cdec: Runner, broken: str) -> None:
+    Path("t.jsonl").write_text(json.dumps(LINE) + "\n" + broken + "\n")
+    result = cdec("trace", "t.jsonl", "--json")
+    assert result.status == 65
+    assert "line 2" in result.stderr
+
+
+def test_json_and_html_exclude_each_other(cdec: Runner) -> None:
+    Path("t.jsonl").write_text(json.dumps(LINE) + "\n")
+    assert cdec("trace", "t.jsonl", "--json", "--html", "t.html").status == 2
+    assert cdec("trace", "t.jsonl", "--force").status == 2
