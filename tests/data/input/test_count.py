@@ -7,6 +7,8 @@ import os
 import threading
 from pathlib import Path
 
+import pyarrow as pa
+import pyarrow.parquet
 import pytest
 
 from cdec.data.input import count
@@ -38,13 +40,22 @@ def test_what_is_not_cheap_is_not_counted(tmp_path: Path, monkeypatch: pytest.Mo
     path = tmp_path / "lines.txt"
     path.write_bytes(gzip.compress(b"a\nb\n"))
     assert count_records(path) is None
-    path.write_bytes(b"PAR1....")
+    path.write_bytes(b"PAR1\x15...")
+    assert count_records(path) is None
+    path.write_bytes(b"ARROW1\0\0\n\n\n")
     assert count_records(path) is None
     path.write_bytes(b"a\nb\n")
     monkeypatch.setattr(count, "MOST_BYTES", 3)
     assert count_records(path) is None
     assert count_records(tmp_path / "missing") is None
     assert count_records(tmp_path) is None
+
+
+def test_rows_of_parquet_are_counted(tmp_path: Path) -> None:
+    path = tmp_path / "p.parquet"
+    pa.parquet.write_table(pa.table({"prompt": ["a", "b", "c"]}), path)
+    assert count_records(path) == 3
+    assert count_records(str(path)) == 3
 
 
 def test_a_redirected_file_counts_from_where_it_stands_and_stays_there(tmp_path: Path) -> None:
