@@ -20,8 +20,7 @@ class PromptOptions(CommonOptions):
     input: Annotated[
         str,
         Declared(
-            "Prompts: text lines, JSONL, CSV, Parquet, Arrow, a saved dataset's folder, or a URL "
-            "of such a file; `-` is stdin.",
+            "Prompts: text, JSONL, CSV, Parquet, Arrow, or a URL; `-` is stdin.",
             PROMPTS,
             metavar="FILE",
             common=True,

@@ -36,8 +36,7 @@ class DrawnOptions(MethodOptions, ModelOptions, DrawingOptions):
     output: Annotated[
         Path | None,
         Declared(
-            "Append samples to this file: JSON lines, or Parquet if it ends in .parquet; stdout if "
-            "not given.",
+            "Append samples to this file, as Parquet to NAME.parquet; stdout if not given.",
             shared.OUTPUT,
             metavar="FILE",
             common=True,
