@@ -45,7 +45,7 @@ def settings_of(folder: Path, **changes: Any) -> ServingSettings:
         "artifacts": {name: folder / f"{name}.arrow" for name in ("cities", "letters")},
         "allow": frozenset({"candidates", "grammar", "regex", "schema"}),
         "tokenizer": "embedded",
-        "limits": ServingLimits(compile_seconds=5, compile_megabytes=512),
+        "limits": ServingLimits(compile_seconds=60, compile_megabytes=4096),
     }
     return ServingSettings(**given | changes)
 
@@ -116,7 +116,7 @@ def test_known_holes_of_servers_are_errors_within_the_limits(
     began = time.monotonic()
     with pytest.raises(error):
         served.read(value)
-    assert time.monotonic() - began < 60
+    assert time.monotonic() - began < 150
     assert accepts(served.read({"artifact": "cities"}), "Oslo") == [True]
 
 
