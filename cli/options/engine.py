@@ -92,7 +92,7 @@ class EngineOptions(CommonOptions):
     ] = "jsonl"
 
 
-_OF_ONE_PROCESS = ("tree", "save_counts", "copy")
+_OF_ONE_PROCESS = ("tree", "save_counts", "copy", "trace", "idle")
 
 
 def check_engine(options: EngineOptions, typed: frozenset[str]) -> None:
@@ -108,7 +108,9 @@ def check_engine(options: EngineOptions, typed: frozenset[str]) -> None:
     if options.engine == "local":
         refuse_unused(OF_RAY, typed, "without --engine ray")
         return
-    refuse_unused(_OF_ONE_PROCESS, typed, "with --engine ray, whose workers share no memory")
+    refuse_unused(
+        _OF_ONE_PROCESS, typed, "with --engine ray, which deals records out to other processes"
+    )
 
 
 def needs_folder() -> UsageError:

@@ -203,7 +203,14 @@ def test_options_of_workers_mean_nothing_in_one_process(
 
 
 @pytest.mark.parametrize(
-    "words", [("--copy",), ("--method", "exact", "--tree", "t.arrow"), ("--save-counts", "c")]
+    "words",
+    [
+        ("--copy",),
+        ("--method", "exact", "--tree", "t.arrow"),
+        ("--save-counts", "c"),
+        ("--trace", "t.jsonl"),
+        ("--idle", "10"),
+    ],
 )
 def test_options_of_one_process_mean_nothing_to_workers(
     cdec: Runner, cities: Path, source: Path, words: tuple[str, ...]
