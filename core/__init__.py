@@ -11,6 +11,7 @@ from cdec.core.lazy import exports
 
 if TYPE_CHECKING:
     from cdec.core.artifacts.kinds import open_artifact as open_artifact
+    from cdec.core.combine.free.free_text import FreeText as FreeText
     from cdec.core.constraint import Constraint as Constraint
     from cdec.core.constraint import Session as Session
     from cdec.core.errors import CdecError as CdecError
@@ -27,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = [
     "CdecError",
     "Constraint",
+    "FreeText",
     "LanguageModel",
     "Sample",
     "Session",
@@ -46,6 +48,7 @@ __getattr__ = exports(
         "Constraint": "constraint",
         "Session": "constraint",
         "CdecError": "errors",
+        "FreeText": "combine.free.free_text",
         "load_model": "models.loading",
         "allocate_mask": "mask",
         "apply_mask": "mask",

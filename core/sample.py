@@ -15,6 +15,7 @@ FINISH_COMPLETE = "complete"
 FINISH_LENGTH = "length"
 FINISH_DEAD_END = "dead_end"
 FINISH_BUDGET = "budget"
+FINISH_NO_MARKER = "no_marker"
 
 
 @dataclass(slots=True)
@@ -27,14 +28,15 @@ class Sample:
         id: The record's id, as given.
         index: Number of the draw within its record, from 0.
         text: The member alone, without forced prefix and suffix; None where a budget ended the
-            draw before there was any text.
+            draw before there was any text, or free text never reached its marker. Of tagged regions
+            the whole text.
         token_ids: The drawn tokens, forced prefix and suffix included, the end token not.
         logprob: The (warped) model's unmasked natural-log probability of the tokens and of the
             end event; None where the text was cut before its end.
         log_weight: Factor (natural log) that makes weighted records target Q = P(. | S);
             None where the law is intractable.
         log_candidate_weight: log x of the candidate, x the product of step masses Z.
-        finish_reason: ``complete``, ``length``, ``dead_end`` or ``budget``.
+        finish_reason: ``complete``, ``length``, ``dead_end``, ``budget`` or ``no_marker``.
         valid: Verdict of a check independent of the sampler's state; None if it timed out, or
             where there is no text.
         method: Name of the sampler.

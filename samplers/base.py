@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
+from cdec.samplers.free.draws import FreeDraws
+from cdec.samplers.free.parts import FreeParts
 from cdec.samplers.options import Method
 from cdec.samplers.request import DRAWS, Request
 from cdec.samplers.rewards.base import Reward
@@ -21,6 +23,7 @@ from cdec.samplers.walks.randomness import draw_seeds
 if TYPE_CHECKING:
     import numpy as np
 
+    from cdec.core.combine.free.free_text import FreeText
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample
@@ -61,6 +64,7 @@ class Sampler(ABC):
 
     def __init__(self, **options: Any) -> None:
         values = self.method.checked(options)
+        self._free_parts = FreeParts()
         self.require_consistent(values)
         for name, value in values.items():
             setattr(self, name, value)
@@ -117,6 +121,11 @@ class Sampler(ABC):
         ``exact``, ``asymptotic``, ``divergence``, ``biased`` or ``heuristic``.
         """
 
+    @property
+    def takes_most_probable(self) -> bool:
+        """Whether texts are the most probable ones that are found: then so is free text."""
+        return False
+
     @abstractmethod
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``, with the draft opened for it."""
@@ -139,6 +148,7 @@ class Sampler(ABC):
         rng: np.random.Generator,
         max_new_tokens: int | None = None,
         id: object = None,
+        free: FreeText | None = None,
     ) -> list[Sample]:
         """Draw ``n`` texts for one prompt.
 
@@ -150,6 +160,7 @@ class Sampler(ABC):
             rng: Gives each draw its seed.
             max_new_tokens: As in ``Request``.
             id: Copied into the samples.
+            free: As in ``Request``.
 
         Returns:
             ``n`` samples, in draw order.
@@ -158,8 +169,9 @@ class Sampler(ABC):
             CdecError: The prompt does not fit the model, or the constraint does not.
         """
         DRAWS.check(n)
+        seeds = draw_seeds(rng, n)
         request = Request(
-            prompt, constraint, draw_seeds(rng, n), id=id, max_new_tokens=max_new_tokens
+            prompt, constraint, seeds, id=id, max_new_tokens=max_new_tokens, free=free
         )
         samples = self.draw_batch(model, [request])[0]
         if isinstance(samples, CdecError):
@@ -187,7 +199,8 @@ class Sampler(ABC):
             tabular model the results do not depend on what else is in the batch.
 
         Raises:
-            UsageError: Several requests, and a sampler that keeps the tree of one.
+            UsageError: Several requests, and a sampler that keeps the tree of one; or it keeps one,
+                and a request has free text.
         """
         if self.reward is None or self.method.needs_reward:
             return self._unscored(model, requests, observer)
@@ -198,6 +211,8 @@ class Sampler(ABC):
         self, model: LanguageModel, requests: Sequence[Request], observer: Observer | None = None
     ) -> list[list[Sample] | CdecError]:
         """As ``draw_batch``, before a reward scores what was drawn."""
+        if any(request.free is not None for request in requests):
+            return self._draw_free(model, requests, observer)
         if self.tree is not None and len(requests) != 1:
             raise UsageError(
                 f"a tree belongs to one record, and there are {len(requests)}",
@@ -218,3 +233,31 @@ class Sampler(ABC):
                 return [error]
             # One record failed while decoding and took the others with it: each alone, then.
             return [self._unscored(model, [one], observer)[0] for one in requests]
+
+    def _draw_free(
+        self, model: LanguageModel, requests: Sequence[Request], observer: Observer | None
+    ) -> list[list[Sample] | CdecError]:
+        """Draw for requests of which some have free text, each kind together.
+
+        An observer is shown the constrained parts.
+        """
+        if self.tree is not None:
+            raise UsageError(
+                "a tree belongs to one prompt, and free text leads to many",
+                hint="leave `tree` out, or `after` and `between`",
+            )
+        free = [request for request in requests if request.free is not None]
+        plain = [request for request in requests if request.free is None]
+        draws = FreeDraws(
+            model,
+            free,
+            self._free_parts,
+            partial(self._unscored, observer=observer),
+            method=self.name,
+            exactness=self.exactness,
+            masks=self.method.masks,
+            is_greedy=self.takes_most_probable,
+        )
+        found = iter(draws.results())
+        others = iter(self._unscored(model, plain, observer) if plain else [])
+        return [next(others if request.free is None else found) for request in requests]

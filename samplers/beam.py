@@ -32,6 +32,7 @@ class BeamSampler(Sampler):
 
     method: ClassVar[Method] = METHODS["beam"]
     exactness = "heuristic"
+    takes_most_probable = True
     beams: int
     length_penalty: float
 

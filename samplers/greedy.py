@@ -38,6 +38,7 @@ class GreedySampler(Sampler):
 
     method: ClassVar[Method] = METHODS["greedy"]
     exactness = "heuristic"
+    takes_most_probable = True
     opportunistic: bool
     max_walks: int
 

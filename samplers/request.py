@@ -10,6 +10,7 @@ from cdec.core.options import Option
 from cdec.core.seeds import derive_seed
 
 if TYPE_CHECKING:
+    from cdec.core.combine.free.free_text import FreeText
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import Prompt
 
@@ -35,6 +36,10 @@ class Request:
         input: Fields passed through to the samples.
         asked: The prompt as it was given, which rewards see, where ``prompt`` is what was made of
             it: with a begun answer, or without its cut end; None is ``prompt`` itself.
+        free: What the model writes freely before the constraint begins, or around it; None where
+            the text begins with the constraint.
+        begun: Tokens of the text that stand after the prompt already; ``constraint`` and
+            ``max_new_tokens`` are about what follows them.
     """
 
     prompt: Prompt
@@ -45,6 +50,8 @@ class Request:
     max_new_tokens: int | None = None
     input: Mapping[str, object] | None = None
     asked: Prompt | None = None
+    free: FreeText | None = None
+    begun: Sequence[int] = ()
 
     @classmethod
     def numbered(
@@ -58,6 +65,7 @@ class Request:
         max_new_tokens: int | None = None,
         input: Mapping[str, object] | None = None,
         asked: Prompt | None = None,
+        free: FreeText | None = None,
     ) -> Request:
         """Return a request for draws ``0..n-1``, whose seeds derive from ``seed`` and ``id``.
 
@@ -74,4 +82,5 @@ class Request:
             max_new_tokens=max_new_tokens,
             input=input,
             asked=asked,
+            free=free,
         )

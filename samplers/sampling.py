@@ -14,6 +14,7 @@ from cdec.samplers.registry import METHODS, SAMPLERS
 from cdec.samplers.request import Request
 
 if TYPE_CHECKING:
+    from cdec.core.combine.free.free_text import FreeText
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample
@@ -51,6 +52,7 @@ def sample(
     top_k: int | None = None,
     top_p: float | None = None,
     max_new_tokens: int | None = None,
+    free: FreeText | None = None,
     batch_size: int = BATCH_SIZE,
     records: Sequence[Mapping[str, object]] | None = None,
     **options: Any,
@@ -70,6 +72,7 @@ def sample(
     top_k: int | None = None,
     top_p: float | None = None,
     max_new_tokens: int | None = None,
+    free: FreeText | None = None,
     batch_size: int = BATCH_SIZE,
     records: Sequence[Mapping[str, object]] | None = None,
     **options: Any,
@@ -88,6 +91,7 @@ def sample(
     top_k: int | None = None,
     top_p: float | None = None,
     max_new_tokens: int | None = None,
+    free: FreeText | None = None,
     batch_size: int = BATCH_SIZE,
     records: Sequence[Mapping[str, object]] | None = None,
     **options: Any,
@@ -110,6 +114,8 @@ def sample(
         top_k: Tokens kept at each step; None keeps all.
         top_p: Mass kept at each step; None keeps all.
         max_new_tokens: Most tokens of a text; None takes the constraint's longest member, or 256.
+        free: What the model writes freely before the constraint begins, or around it; None for
+            nothing.
         batch_size: Prompts decoded together; changes no result.
         records: Other fields of each prompt's record, which rewards read and samples bring back.
         options: Of the method, by the names of the command line: ``K=4``, ``top_m=50``, ... Where
@@ -132,7 +138,14 @@ def sample(
     view = model.with_warping(temperature, top_k, top_p)
     requests = [
         Request.numbered(
-            prompt, own, id=name, n=n, seed=seed, max_new_tokens=max_new_tokens, input=fields
+            prompt,
+            own,
+            id=name,
+            n=n,
+            seed=seed,
+            max_new_tokens=max_new_tokens,
+            input=fields,
+            free=free,
         )
         for prompt, own, name, fields in zip(
             many, constraints, _ids(many), _fields(records, len(many)), strict=True

@@ -50,6 +50,11 @@ class SpeculativeSampler(Sampler):
         """That of the method without a draft."""
         return self._plain.exactness
 
+    @property
+    def takes_most_probable(self) -> bool:
+        """Whether texts are the most probable ones."""
+        return self.greedy
+
     def run(self, batch: Batch, draft: Draft | None) -> Outcome:
         """Draw one text for every draw of ``batch``."""
         return self._plain.run(batch, draft)

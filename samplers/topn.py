@@ -68,6 +68,7 @@ class TopnSampler(Sampler):
 
     method: ClassVar[Method] = METHODS["topn"]
     exactness = "exact"
+    takes_most_probable = True
     by: str
     round: int
     max_evaluations: int | None

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
-from cdec.core.errors import ContextLengthError, UsageError
+from cdec.core.errors import UsageError
 from cdec.core.models.context_tree import NONE, ContextTree
 from cdec.core.models.distribution_cache import BlockRows, DistributionCache, Distributions
 from cdec.core.models.prompt_table import PromptTable, Usage
@@ -74,6 +74,7 @@ class LanguageModel(ABC):
         self._table = PromptTable(self._tree)
         self._distributions = DistributionCache(self._tree, cache_bytes)
         self._prompt_ids: dict[int, list[int]] = {}
+        self._begun: dict[int, tuple[int, ...]] = {}
 
     @property
     def tree(self) -> ContextTree:
@@ -113,12 +114,15 @@ class LanguageModel(ABC):
         self,
         prompts: Sequence[Prompt],
         warping: Warping | Sequence[Warping | None] | None = None,
+        begun: Sequence[Sequence[int]] | None = None,
     ) -> Contexts:
         """Return the context of each prompt, int64[n]; each must be released in the end.
 
         Args:
             prompts: Texts, token ids or chat messages.
             warping: For all prompts, or one a prompt; None takes the model's own.
+            begun: Tokens of a text that stand already after each prompt; None for none. What
+                follows counts as generated, they do not.
 
         Returns:
             int64[n] roots. The prompt is run through the model by the first ``evaluate``.
@@ -134,10 +138,10 @@ class LanguageModel(ABC):
         if len(warping) != len(prompts):
             raise UsageError(f"{len(warping)} warpings were given for {len(prompts)} prompts")
         encoded = [self.encode_prompt(prompt) for prompt in prompts]
-        pairs = zip(encoded, warping, strict=True)
-        return np.array(
-            [self._add_prompt(ids, own or self.warping) for ids, own in pairs], np.int64
-        )
+        texts = [()] * len(prompts) if begun is None else [tuple(text) for text in begun]
+        opened = zip(encoded, warping, texts, strict=True)
+        roots = [self._add_prompt(ids, own or self.warping, text) for ids, own, text in opened]
+        return np.array(roots, np.int64)
 
     def advance(self, contexts: ArrayLike, token_ids: ArrayLike) -> Contexts:
         """Return the contexts one token longer, int64[n]; nothing is evaluated yet.
@@ -243,12 +247,16 @@ class LanguageModel(ABC):
         return self._table.total
 
     def prompt_length(self, root: int) -> int:
-        """Return the prompt's length in tokens."""
+        """Return the prompt's length in tokens, those of a begun text included."""
         return self._table.get("prompt_length", root)
 
     def prompt_tokens(self, root: int) -> list[int]:
         """Return the prompt's token ids, as a second model of the same vocabulary reads them."""
         return list(self._prompt_ids[int(root)])
+
+    def begun_tokens(self, root: int) -> tuple[int, ...]:
+        """Return the tokens of the text that stood after the prompt at ``root`` already."""
+        return self._begun[int(root)]
 
     def prompt_warping(self, root: int) -> Warping:
         """Return what is applied to the scores of the prompt at ``root``."""
@@ -263,17 +271,20 @@ class LanguageModel(ABC):
             return None
         return self.context_length - self._table.get("start", root)
 
-    def _add_prompt(self, token_ids: Sequence[int], warping: Warping) -> int:
+    def _add_prompt(
+        self, token_ids: Sequence[int], warping: Warping, begun: tuple[int, ...]
+    ) -> int:
         root = self._tree.add_root()
-        self._table.set_up(root, len(token_ids), warping)
+        self._table.set_up(root, len(token_ids) + len(begun), warping)
         self._prompt_ids[root] = list(token_ids)
+        self._begun[root] = begun
         return root
 
     def _forget(self, nodes: Contexts) -> None:
         """Drop what is kept for ``nodes``, whole trees that are about to be freed."""
         self._distributions.forget(nodes)
         for root in nodes[self._tree.parent[nodes] == NONE].tolist():
-            del self._prompt_ids[root]
+            del self._prompt_ids[root], self._begun[root]
 
     def _count(self, nodes: Contexts, calls: ArrayLike, tokens: ArrayLike) -> None:
         """Add forward-pass sequences and tokens to the prompts of ``nodes``."""
@@ -286,21 +297,8 @@ class LanguageModel(ABC):
         missing = self._distributions.missing(nodes)
         if not missing.size:
             return
-        self._require_room(missing)
+        self._table.require_room(missing, self.context_length)
         with self.watch(missing):
             scores = self._table.warp(missing, self._forward(missing))
             self._table.add("evaluations", missing, 1)
             self._distributions.store(missing, scores, normalizers(scores), keep=nodes)
-
-    def _require_room(self, nodes: Contexts) -> None:
-        if self.context_length is None:
-            return
-        longest = int((self._tree.of_root("start", nodes) + self._tree.depth[nodes]).max())
-        if longest > self.context_length:
-            raise ContextLengthError(
-                f"a prompt and its text have {longest} tokens, the model's context has "
-                f"{self.context_length}",
-                hint="Lower `max_new_tokens` or shorten the prompt.",
-                length=longest,
-                limit=self.context_length,
-            )

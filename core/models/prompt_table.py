@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
+from cdec.core.errors import ContextLengthError
 from cdec.core.models.context_tree import ContextTree
 from cdec.core.models.distribution_cache import like
 from cdec.core.models.warping import IDENTITY, Warping
@@ -98,3 +99,20 @@ class PromptTable:
             index = like(rows, scores)
             scores[index] = warping.apply(scores[index])
         return scores
+
+    def require_room(self, nodes: NDArray[np.int64], limit: int | None) -> None:
+        """Refuse contexts of more tokens than the model's context has; None bounds nothing.
+
+        Raises:
+            ContextLengthError: There is one.
+        """
+        if limit is None:
+            return
+        longest = int((self._tree.of_root("start", nodes) + self._tree.depth[nodes]).max())
+        if longest > limit:
+            raise ContextLengthError(
+                f"a prompt and its text have {longest} tokens, the model's context has {limit}",
+                hint="Lower `max_new_tokens` or shorten the prompt.",
+                length=longest,
+                limit=limit,
+            )

@@ -25,8 +25,8 @@ _SUM_TOLERANCE = 1e-5
 class TabularModel(LanguageModel):
     """A language model whose next-token probabilities come from a Python function.
 
-    Scores are numpy float64 on the CPU. The prompt does not matter: the function sees generated
-    tokens alone.
+    Scores are numpy float64 on the CPU. The prompt does not matter: the function sees the tokens of
+    the text alone, those it was begun with included.
 
     Args:
         next_probabilities: From a prefix, a tuple of generated token ids, to probabilities
@@ -55,8 +55,9 @@ class TabularModel(LanguageModel):
 
     def _forward(self, nodes: Contexts) -> Any:
         scores = np.empty((len(nodes), self.vocabulary.width))
-        for row, node in enumerate(nodes.tolist()):
-            scores[row] = self._probabilities(tuple(self._tree.tokens(node)))
+        roots = self._tree.roots(nodes).tolist()
+        for row, (node, root) in enumerate(zip(nodes.tolist(), roots, strict=True)):
+            scores[row] = self._probabilities((*self._begun[root], *self._tree.tokens(node)))
         is_root = self._tree.depth[nodes] == 0
         prompts = self._tree.of_root("prompt_length", nodes)
         self._count(nodes, 1, np.where(is_root, prompts, 1))

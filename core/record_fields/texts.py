@@ -46,7 +46,9 @@ TEXTS: tuple[RecordField, ...] = (
     RecordField(
         "text",
         "string",
-        "The answer, without what a set's prefix and suffix force around it.",
+        "The answer, without what a set's prefix and suffix force around it. With `after` the "
+        "constrained part alone, null where free text never reached its marker; with `between` the "
+        "whole text.",
         (SAMPLE, SCORE, CHECK, RETOKENIZE),
     ),
     RecordField(
@@ -60,6 +62,38 @@ TEXTS: tuple[RecordField, ...] = (
         "string",
         "The begun answer that `text` continues and holds, where one was given; `token_ids` are "
         "those after the part of it that stands in the prompt.",
+    ),
+    RecordField(
+        "free_text",
+        "string",
+        "What the model wrote freely before `text`, its marker included, where `after` was given.",
+    ),
+    RecordField(
+        "free_tokens",
+        "integer",
+        "How many of `token_ids` are free text: with `after` the first of them, and the last of "
+        "these may hold the beginning of `text`.",
+    ),
+    RecordField(
+        "free_logprob",
+        LOG,
+        "Log P of the tokens of free text, and of the model's end of the text in it.",
+    ),
+    RecordField(
+        "free_log_z",
+        LOG,
+        "Sum of log Z over the events of free text, Z the mass of the tokens that were not struck "
+        "out: free text was drawn with probability exp(free_logprob - free_log_z). Null where it "
+        "was cut or forced into a marker.",
+    ),
+    RecordField("marker", "string", "The marker that free text reached; null for none."),
+    RecordField("forced", "boolean", "Whether the model was forced into a marker."),
+    RecordField(
+        "regions",
+        "objects",
+        "The tagged regions of `text`, in turn, where `between` was given: the member's `text`; "
+        "`start` and `end`, its characters in `text`; `first_token` and `tokens`, its place in "
+        "`token_ids`, with the text that ends it; its verdict, weights and masses.",
     ),
     RecordField("tokens", "strings", "The texts of these tokens.", (SCORE, RETOKENIZE)),
     RecordField(
@@ -110,7 +144,8 @@ TEXTS: tuple[RecordField, ...] = (
         "finish_reason",
         "string",
         "`complete`: the text ended. `length`: cut at the length limit. `dead_end`: nothing was "
-        "allowed any more. `budget`: the method's budget was used up.",
+        "allowed any more. `budget`: the method's budget was used up. `no_marker`: the model ended "
+        "its text before the marker of `after`.",
     ),
     RecordField(
         "valid",

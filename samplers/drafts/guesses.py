@@ -48,8 +48,11 @@ class LookupDrafting(Drafting):
 
     def __init__(self, batch: Batch) -> None:
         self._model = batch.model
+        model = batch.model
         prompts = [
-            np.array(batch.model.prompt_tokens(root) if root >= 0 else [], np.int32)
+            np.array([*model.prompt_tokens(root), *model.begun_tokens(root)], np.int32)
+            if root >= 0
+            else np.zeros(0, np.int32)
             for root in batch.roots.tolist()
         ]
         lengths = [len(prompt) for prompt in prompts]

@@ -74,9 +74,11 @@ class DraftView:
     def _open(self, batch: Batch, draft: LanguageModel, number: int, warping: Warping) -> None:
         # An id that only the target has (a special one) reads as another: a worse guess, same law.
         last = draft.vocabulary.width - 1
-        prompt = [min(token, last) for token in batch.model.prompt_tokens(batch.roots[number])]
+        root = int(batch.roots[number])
+        read = batch.model.prompt_tokens(root), batch.model.begun_tokens(root)
+        prompt, begun = ([min(token, last) for token in tokens] for tokens in read)
         try:
-            root = int(draft.prefill([prompt], warping)[0])
+            root = int(draft.prefill([prompt], warping, [begun])[0])
         except ContextLengthError:
             return
         self.batch.roots[number] = root

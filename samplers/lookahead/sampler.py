@@ -54,6 +54,11 @@ class RewardSampler(Sampler):
         super().__init__(**options)
         self.last_path_calls = (0, 0, 0)
 
+    @property
+    def takes_most_probable(self) -> bool:
+        """Whether texts are the most probable ones that are found."""
+        return True
+
     @classmethod
     def require_consistent(cls, options: Mapping[str, Any]) -> None:
         """Refuse drafts that cannot look ahead."""

@@ -73,6 +73,11 @@ class CdslSampler(RewardSampler):
             keeps=self.on_reject == "keep",
         )
 
+    @property
+    def takes_most_probable(self) -> bool:
+        """Whether texts are the most probable ones that are found."""
+        return self.verify == "hard"
+
     def planner(
         self, ahead: Lookahead, draft: DraftRun | None, batch: Batch, draws: NDArray[np.int64]
     ) -> Planner:

@@ -195,7 +195,9 @@ class Batch:
 
     def _prefill(self, numbers: list[int]) -> None:
         try:
-            roots = self.model.prefill([self.requests[i].prompt for i in numbers])
+            opened = [self.requests[i] for i in numbers]
+            begun = [request.begun for request in opened]
+            roots = self.model.prefill([request.prompt for request in opened], None, begun)
         except CdecError as error:
             if len(numbers) == 1:
                 self.errors[numbers[0]] = error

@@ -202,7 +202,7 @@ class CausalModel(TransformersModel):
 
     def _fixed_tokens(self, root: int) -> list[int]:
         """Return the tokens of ``root`` itself, those before the first generated one."""
-        return self._prompt_ids[root]
+        return [*self._prompt_ids[root], *self._begun[root]]
 
     def _pass(
         self,

@@ -47,13 +47,15 @@ class EncoderDecoderModel(CausalModel):
         self._cross: dict[int, _Layers] = {}
         self._last_rows: dict[bytes, tuple[_Layers, Tensor | None]] = {}
 
-    def _add_prompt(self, token_ids: Sequence[int], warping: Warping) -> int:
-        root = super()._add_prompt(token_ids, warping)
-        self._table.set("start", root, len(self._first))
+    def _add_prompt(
+        self, token_ids: Sequence[int], warping: Warping, begun: tuple[int, ...]
+    ) -> int:
+        root = super()._add_prompt(token_ids, warping, begun)
+        self._table.set("start", root, len(self._first) + len(begun))
         return root
 
     def _fixed_tokens(self, root: int) -> list[int]:
-        return self._first
+        return [*self._first, *self._begun[root]]
 
     def _forget(self, nodes: Contexts) -> None:
         super()._forget(nodes)

@@ -73,13 +73,13 @@ def test_an_interrupt_while_prompts_open_one_by_one_releases_them() -> None:
     class Interrupting(TabularModel):
         opened = 0
 
-        def prefill(self, prompts: Any, warping: Any = None) -> Any:
+        def prefill(self, prompts: Any, warping: Any = None, begun: Any = None) -> Any:
             if len(prompts) > 1:
                 raise ModelError("one prompt at a time")
             self.opened += 1
             if self.opened == 3:
                 raise KeyboardInterrupt
-            return super().prefill(prompts, warping)
+            return super().prefill(prompts, warping, begun)
 
     pair = pairs()["free"]
     model = Interrupting(pair.toy.probabilities, pair.toy.vocabulary)

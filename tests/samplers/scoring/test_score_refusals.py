@@ -173,8 +173,8 @@ def test_scores_that_hold_nan_are_an_error() -> None:
 
 def test_a_prompt_that_fails_takes_no_other_with_it() -> None:
     class Picky(TabularModel):
-        def prefill(self, prompts: Any, warping: Any = None) -> Any:
-            roots = super().prefill(prompts, warping)
+        def prefill(self, prompts: Any, warping: Any = None, begun: Any = None) -> Any:
+            roots = super().prefill(prompts, warping, begun)
             self.bad = {r for r, p in zip(roots.tolist(), prompts, strict=True) if p == [0]}
             return roots
 

@@ -1,0 +1,150 @@
+"""FreeText: what a model writes freely before its text is held to a constraint, or around it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from cdec.core.errors import UsageError
+from cdec.core.options import Option
+
+BUDGET = Option(name="budget", type=int, unit="tokens", at_least=0)
+"""Most tokens of free text before a marker that is owed; then the model is forced into it."""
+REGIONS = Option(name="regions", type=int, default=0, unit="regions", at_least=0)
+"""Fewest tagged regions of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class FreeText:
+    """Text that the model writes freely, up to a marker at which the constraint begins.
+
+    With ``after`` the constraint begins once and ends the text. With ``between`` it holds in tagged
+    regions: any text, ``BEGIN``, a member, ``END``, any text, and so on; the model's own end of
+    the text ends it.
+
+    The law of a draw is P(free part) * Q(constrained part | free part), in turn where there are
+    several regions; ``cdec.core.combine.free`` says which tokens the free part may not have.
+
+    Attributes:
+        after: Markers, the first of which to appear ends the free part. None where ``between`` is
+            given.
+        between: ``BEGIN`` and ``END`` of the tagged regions.
+        budget: Most tokens of free text before a marker that is owed: the marker of ``after``, or
+            one of the first ``regions`` regions. After that many, or where the model ends its text
+            before, it is forced into the marker, from where it stands within one. None: free text
+            may end without a marker, and nothing is forced but regions that are owed.
+        regions: Fewest tagged regions. Where the model ends its text before, it is forced into the
+            next one.
+
+    Raises:
+        UsageError: No marker or an empty one, both kinds, a number out of range, or a budget or a
+            number of regions where nothing is owed.
+    """
+
+    after: tuple[str, ...] = ()
+    between: tuple[str, str] | None = None
+    budget: int | None = None
+    regions: int = 0
+
+    def __post_init__(self) -> None:
+        after = (self.after,) if isinstance(self.after, str) else tuple(self.after)
+        object.__setattr__(self, "after", tuple(dict.fromkeys(after)))
+        if self.between is not None:
+            object.__setattr__(self, "between", tuple(self.between))
+        BUDGET.check(self.budget)
+        REGIONS.check(self.regions)
+        self._require_markers()
+        self._require_owed()
+
+    @property
+    def markers(self) -> tuple[str, ...]:
+        """The texts at which the constraint begins."""
+        return self.after if self.between is None else (self.between[0],)
+
+    @property
+    def end(self) -> str | None:
+        """The text at which a tagged region ends; None where the constraint ends the text."""
+        return None if self.between is None else self.between[1]
+
+    def owes(self, regions: int) -> bool:
+        """Whether free text must lead to a marker after so many regions."""
+        return regions < self.regions if self.between is not None else self.budget is not None
+
+    @classmethod
+    def joined(
+        cls,
+        default: FreeText | None,
+        *,
+        after: tuple[str, ...] | None = None,
+        between: tuple[str, str] | None = None,
+        budget: int | None = None,
+        regions: int | None = None,
+    ) -> FreeText | None:
+        """Return what a record asks for, of which ``default`` says what it leaves open.
+
+        Args:
+            default: What holds where the record says nothing; None for no free text.
+            after, between: The record's own markers; they replace those of ``default``.
+            budget, regions: Replace those of ``default``.
+
+        Raises:
+            UsageError: As the constructor; or a budget or regions, and no marker.
+        """
+        if after is not None or between is not None:
+            is_alike = default is not None and (default.between is None) == (between is None)
+            kept = default if is_alike else None
+            if kept is not None:
+                budget = kept.budget if budget is None else budget
+                regions = kept.regions if regions is None else regions
+            return cls(after or (), between, budget, regions or 0)
+        if default is None:
+            if budget is None and not regions:
+                return None
+            raise UsageError(
+                f"`{'regions' if budget is None else 'budget'}` is given, and no marker",
+                hint="give `after` or `between` too, or leave it out",
+            )
+        return replace(
+            default,
+            budget=default.budget if budget is None else budget,
+            regions=default.regions if regions is None else regions,
+        )
+
+    def _require_markers(self) -> None:
+        if bool(self.after) == (self.between is not None):
+            found = "both are" if self.after else "neither is"
+            raise UsageError(
+                f"free text ends at `after` or lies around `between`, and {found} given",
+                hint="give one of the two",
+            )
+        if self.between is not None and len(self.between) != 2:
+            raise UsageError(
+                f"`between` has {len(self.between)} texts",
+                hint="give the text that begins a region and the one that ends it",
+            )
+        name = "after" if self.between is None else "between"
+        for marker in self.after or self.between or ():
+            if not isinstance(marker, str) or not marker:
+                raise UsageError(
+                    f"a marker of `{name}` is {marker!r}, expected a text that is not empty",
+                    hint="give the text at which the constraint begins, or leave it out",
+                )
+            try:
+                marker.encode()
+            except UnicodeEncodeError as error:
+                raise UsageError(
+                    f"a marker of `{name}` has a lone surrogate at character {error.start}",
+                    hint="write it as valid Unicode",
+                ) from error
+
+    def _require_owed(self) -> None:
+        if self.regions and self.between is None:
+            raise UsageError(
+                f"`regions` is {self.regions}, and `after` has none but one constrained part",
+                hint="leave it out, or give `between`",
+            )
+        if self.budget is not None and self.between is not None and not self.regions:
+            raise UsageError(
+                f"`budget` is {self.budget}, and no region is owed that the model could be forced "
+                "into",
+                hint="give `regions` a number of 1 or more too, or leave `budget` out",
+            )

@@ -1,0 +1,20 @@
+"""Free text, then the constraint: the parts of a text drawn in turn, by whatever method.
+
+Read ``draws`` (the stages), ``text`` (one text on its way), ``writing`` (how free text is drawn),
+``parts`` (what parts are held to, kept) and ``records`` (what becomes of them).
+``cdec.core.combine.free`` has the constraints that the parts are drawn under;
+``cdec.samplers.base`` imports ``draws``.
+
+The law of a draw is P(free part) * Q(constrained part | free part), in turn where there are
+several, as far as the method's law is Q. Free text is drawn from the model's own law, but for what
+``cdec.core.combine.free`` says; methods that take the most probable text take the most probable
+event of free text. A constrained part is drawn by the method as any text is, its prompt being what
+stands before it: its weight, its masses and their bounds are given the free part. So weights
+compare draws that share their free part. Over draws of different free parts, averages with
+exp(log_weight) are averages over the model's law given that the whole text satisfies the
+constraint, which is P(free part) * P(constrained part | free part), normalised.
+
+Every part has a stream of random numbers of its own, from the draw's seed and the part's number;
+the first constrained part has the draw's. Draws of one record that have written the same tokens
+share their next part's request, and with it what a method learns from draw to draw.
+"""

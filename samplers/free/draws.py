@@ -1,0 +1,277 @@
+"""FreeDraws: the stages of texts with free parts, each drawn for all that are there together."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Hashable, Iterable, Sequence
+from dataclasses import replace
+from typing import TYPE_CHECKING, TypeAlias
+
+from cdec.core.combine.free.table import Reached
+from cdec.core.combine.free.tagged import TaggedConstraint
+from cdec.core.errors import CdecError, UsageError
+from cdec.core.sample import FINISH_COMPLETE, FINISH_LENGTH, FINISH_NO_MARKER
+from cdec.samplers.free.records import record
+from cdec.samplers.free.text import FreeDraw, Region
+from cdec.samplers.free.writing import Written, write
+from cdec.samplers.request import MAX_NEW_TOKENS
+from cdec.samplers.walks.batch import DEFAULT_MAX_NEW_TOKENS, require_same_vocabulary
+
+if TYPE_CHECKING:
+    from cdec.core.combine.free.constraint import FreePart
+    from cdec.core.models.base import LanguageModel
+    from cdec.core.sample import Sample
+    from cdec.samplers.free.parts import FreeParts
+    from cdec.samplers.request import Request
+
+_TOGETHER = 32
+"""Prompts of constrained parts that decode together; bounds memory, changes no result."""
+
+Draw: TypeAlias = "Callable[[LanguageModel, Sequence[Request]], list[list[Sample] | CdecError]]"
+"""Draws constrained parts: a sampler's ``draw_batch``."""
+
+
+class FreeDraws:
+    """The draws of one batch of requests with free text, from their prompts to their ends.
+
+    Args:
+        model: The language model.
+        requests: Each with ``free``.
+        parts: What free parts are drawn under.
+        draw: Draws the constrained parts.
+        method: Name of the method.
+        exactness: Of its draws, where a text has no constrained part.
+        masks: Whether the method's constraints forbid events.
+        is_greedy: Whether free text takes the most probable events.
+    """
+
+    def __init__(
+        self,
+        model: LanguageModel,
+        requests: Sequence[Request],
+        parts: FreeParts,
+        draw: Draw,
+        *,
+        method: str,
+        exactness: str,
+        masks: bool,
+        is_greedy: bool,
+    ) -> None:
+        self._model = model
+        self._requests = requests
+        self._parts = parts
+        self._draw = draw
+        self._method = method
+        self._exactness = exactness
+        self._masks = masks
+        self._is_greedy = is_greedy
+        self._errors: dict[int, CdecError] = {}
+        self._draws: list[FreeDraw] = []
+        for number, request in enumerate(requests):
+            try:
+                self._open(number, request)
+            except CdecError as error:
+                self._errors[number] = error
+
+    def results(self) -> list[list[Sample] | CdecError]:
+        """Return for each request its samples in draw order, or the error that it met."""
+        while going := [draw for draw in self._draws if self._goes_on(draw)]:
+            free = [draw for draw in going if draw.constraint is None]
+            self._write(free)
+            self._constrain([draw for draw in going if draw.constraint is not None])
+        results: list[list[Sample] | CdecError] = []
+        for number, request in enumerate(self._requests):
+            if number in self._errors:
+                results.append(self._errors[number])
+                continue
+            own = [draw for draw in self._draws if draw.number == number]
+            how = self._method, self._exactness, self._model.vocabulary
+            results.append([record(request, draw, *how) for draw in own])
+        return results
+
+    def _open(self, number: int, request: Request) -> None:
+        constraint, free = request.constraint, request.free
+        if constraint is None or free is None:
+            raise UsageError(
+                "free text ends where a constraint begins, and there is none",
+                hint="give a constraint, or leave `after` and `between` out",
+            )
+        if request.begun:
+            raise UsageError("a text with free parts was begun already", hint="leave `begun` out")
+        require_same_vocabulary(self._model, constraint)
+        MAX_NEW_TOKENS.check(request.max_new_tokens)
+        if free.owes(0):
+            self._part(request).forced_at(0, 1)
+        self._draws += [FreeDraw(number, i, int(seed)) for i, seed in enumerate(request.seeds)]
+
+    def _goes_on(self, draw: FreeDraw) -> bool:
+        return draw.finish is None and draw.number not in self._errors
+
+    def _part(self, request: Request) -> FreePart:
+        assert request.constraint is not None and request.free is not None  # opened
+        return self._parts.part(request.constraint, request.free, strict=self._masks)
+
+    def _write(self, draws: Sequence[FreeDraw]) -> None:
+        """Draw the next free part, or forced marker, of each text."""
+        asked: dict[Hashable, list[FreeDraw]] = {}
+        for draw in draws:
+            most = self._room(draw)
+            if most < 1:
+                self._cut(draw)
+                continue
+            key = draw.number, tuple(draw.tokens), draw.state, draw.is_forced, most
+            asked.setdefault(key, []).append(draw)
+        groups = list(asked.values())
+        for some in _bunches(groups):
+            requests = [self._free_request(group) for group in some]
+            held = [self._held(group[0]) for group in some]
+            written = write(self._model, requests, held, is_greedy=self._is_greedy)
+            for group, parts in zip(some, written, strict=True):
+                if isinstance(parts, CdecError):
+                    self._errors[group[0].number] = parts
+                    continue
+                for draw, part in zip(group, parts, strict=True):
+                    self._add_free(draw, part)
+
+    def _free_request(self, group: Sequence[FreeDraw]) -> Request:
+        draw = group[0]
+        return replace(
+            self._requests[draw.number],
+            seeds=[draw.free_seed() for draw in group],
+            indices=None,
+            max_new_tokens=self._room(draw),
+            free=None,
+            begun=tuple(draw.tokens),
+        )
+
+    def _held(self, draw: FreeDraw) -> FreePart:
+        """Return what the free part under way is held to."""
+        part, most = self._part(self._requests[draw.number]), self._room(draw)
+        return part.forced_at(draw.state, most) if draw.is_forced else part.at(draw.state, most)
+
+    def _room(self, draw: FreeDraw) -> int:
+        """Return how many tokens the free part under way may still have."""
+        request = self._requests[draw.number]
+        free = request.free
+        assert free is not None  # opened
+        most = request.max_new_tokens
+        left = (
+            DEFAULT_MAX_NEW_TOKENS - draw.free_tokens if most is None else most - len(draw.tokens)
+        )
+        if draw.is_forced or (free.budget is not None and free.owes(len(draw.regions))):
+            # Neither needs another limit, and the marker has no more tokens than bytes.
+            owed = max(len(marker.encode()) for marker in free.markers)
+            own = owed if draw.is_forced else (free.budget or 0) - draw.written
+            return own if most is None else min(left, own)
+        return left
+
+    def _add_free(self, draw: FreeDraw, part: Written) -> None:
+        """Take a free part in, and see what comes next."""
+        sample = part.sample
+        draw.tokens += sample.token_ids
+        draw.written += len(sample.token_ids)
+        draw.free_tokens += len(sample.token_ids)
+        draw.log_p += part.log_p
+        draw.free_log_p += part.log_p
+        draw.free_log_z += part.log_z
+        draw.add_costs(sample)
+        if isinstance(part.read, Reached):
+            self._reach(draw, part.read)
+            return
+        draw.state = part.read
+        if sample.finish_reason == FINISH_LENGTH:
+            self._cut(draw)
+        elif sample.finish_reason != FINISH_COMPLETE:
+            draw.finish = sample.finish_reason
+        else:
+            self._end(draw, part)
+
+    def _reach(self, draw: FreeDraw, read: Reached) -> None:
+        request = self._requests[draw.number]
+        assert request.constraint is not None and request.free is not None  # opened
+        draw.marker, draw.onward = read.marker, read.onward
+        draw.is_forced, draw.written = False, 0
+        draw.constraint = self._parts.constrained(request.constraint, request.free, read.onward)
+
+    def _end(self, draw: FreeDraw, part: Written) -> None:
+        """The model ended the text: in its place it is forced into a marker that is owed."""
+        free = self._requests[draw.number].free
+        assert free is not None  # opened
+        if free.owes(len(draw.regions)):
+            self._force(draw)
+        else:
+            draw.log_p += part.log_end
+            draw.free_log_p += part.log_end
+            draw.finish = FINISH_COMPLETE if free.end is not None else FINISH_NO_MARKER
+
+    def _cut(self, draw: FreeDraw) -> None:
+        """The free part has all its tokens: it is forced into a marker, or the text is cut."""
+        free = self._requests[draw.number].free
+        assert free is not None  # opened
+        is_owed = free.budget is not None and free.owes(len(draw.regions))
+        if is_owed and not draw.is_forced and draw.written >= (free.budget or 0):
+            self._force(draw)
+        else:
+            draw.finish = FINISH_LENGTH
+
+    def _force(self, draw: FreeDraw) -> None:
+        draw.is_forced = draw.was_forced = True
+
+    def _constrain(self, draws: Sequence[FreeDraw]) -> None:
+        """Draw the next constrained part of each text."""
+        asked: dict[Hashable, list[FreeDraw]] = {}
+        for draw in draws:
+            most = self._requests[draw.number].max_new_tokens
+            if most is not None and most <= len(draw.tokens):
+                draw.finish = FINISH_LENGTH
+                continue
+            key = draw.number, tuple(draw.tokens), draw.constraint
+            asked.setdefault(key, []).append(draw)
+        groups = list(asked.values())
+        for some in _bunches(groups):
+            requests = [self._constrained_request(group) for group in some]
+            for group, samples in zip(some, self._draw(self._model, requests), strict=True):
+                if isinstance(samples, CdecError):
+                    self._errors[group[0].number] = samples
+                    continue
+                for draw, sample in zip(group, samples, strict=True):
+                    self._add_region(draw, sample)
+
+    def _constrained_request(self, group: Sequence[FreeDraw]) -> Request:
+        draw = group[0]
+        request = self._requests[draw.number]
+        most = request.max_new_tokens
+        indices = request.indices
+        return replace(
+            request,
+            constraint=draw.constraint,
+            seeds=[draw.region_seed() for draw in group],
+            indices=[d.position if indices is None else indices[d.position] for d in group],
+            max_new_tokens=None if most is None else most - len(draw.tokens),
+            free=None,
+            begun=tuple(draw.tokens),
+        )
+
+    def _add_region(self, draw: FreeDraw, sample: Sample) -> None:
+        """Take a constrained part in, and see whether free text comes next."""
+        constraint, vocabulary = draw.constraint, self._model.vocabulary
+        first, begun = len(draw.tokens), draw.onward
+        start = len(vocabulary.decode(draw.tokens)) - len(begun)
+        draw.tokens += sample.token_ids
+        draw.add_costs(sample)
+        stop, rest = len(vocabulary.decode(draw.tokens)), None
+        if isinstance(constraint, TaggedConstraint) and sample.finish_reason == FINISH_COMPLETE:
+            rest = constraint.parted(sample.token_ids)[1]
+            stop -= 0 if rest is None else len(rest) + len(constraint.end)
+        draw.regions.append(Region(sample, first, begun, start, stop))
+        draw.log_p += float("nan") if sample.logprob is None else sample.logprob
+        draw.constraint, draw.onward = None, b""
+        if rest is None:
+            draw.finish = sample.finish_reason
+        else:
+            draw.state = self._part(self._requests[draw.number]).state_after(rest)
+
+
+def _bunches(groups: Sequence[list[FreeDraw]]) -> Iterable[Sequence[list[FreeDraw]]]:
+    """Yield groups, some at a time."""
+    for start in range(0, len(groups), _TOGETHER):
+        yield groups[start : start + _TOGETHER]

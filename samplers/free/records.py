@@ -1,0 +1,166 @@
+"""What becomes of the parts of a text: one sample."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import TYPE_CHECKING, Any
+
+from cdec.core.sample import (
+    FINISH_BUDGET,
+    FINISH_COMPLETE,
+    FINISH_DEAD_END,
+    FINISH_LENGTH,
+    Sample,
+)
+from cdec.samplers.free.text import COSTS, FreeDraw, Region
+
+if TYPE_CHECKING:
+    from cdec.core.tokens.vocabulary import Vocabulary
+    from cdec.samplers.request import Request
+
+_EXACTNESS = ("exact", "asymptotic", "divergence", "biased", "heuristic")
+"""From the nearest to Q; of several parts the last counts."""
+
+_CUT = (FINISH_LENGTH, FINISH_DEAD_END, FINISH_BUDGET)
+"""Of texts without an end."""
+
+
+def record(
+    request: Request, draw: FreeDraw, method: str, exactness: str, vocabulary: Vocabulary
+) -> Sample:
+    """Return the sample of a text whose parts are drawn.
+
+    Args:
+        request: What was asked for.
+        draw: The parts.
+        method: Name of the method.
+        exactness: Of a text without a constrained part.
+        vocabulary: Of the model.
+    """
+    regions = [region.sample for region in draw.regions]
+    base = Sample(
+        id=request.id,
+        index=draw.position if request.indices is None else request.indices[draw.position],
+        text=None,
+        token_ids=draw.tokens,
+        logprob=None if math.isnan(draw.log_p) or draw.finish in _CUT else draw.log_p,
+        log_weight=_sum([region.log_weight for region in regions]),
+        log_candidate_weight=_sum([region.log_candidate_weight for region in regions]),
+        finish_reason=draw.finish or FINISH_COMPLETE,
+        valid=False,
+        method=method,
+        exactness=max([region.exactness for region in regions] or [exactness], key=_distance),
+        seed=draw.seed,
+        input=request.input,
+    )
+    assert request.free is not None  # opened
+    if request.free.end is not None:
+        return _tagged(base, request, draw, vocabulary)
+    markers = request.free.markers
+    base.diagnostics = _fields(draw, markers) | _free_text(draw, vocabulary)
+    if not draw.regions:
+        return replace(base, log_weight=None, log_candidate_weight=None)
+    (region,) = draw.regions
+    sample = region.sample
+    return replace(
+        base,
+        text=sample.text,
+        valid=sample.valid,
+        seed=sample.seed,
+        diagnostics={**sample.diagnostics, **base.diagnostics},
+        annotations=sample.annotations,
+        reader=sample.reader,
+    )
+
+
+def _tagged(base: Sample, request: Request, draw: FreeDraw, vocabulary: Vocabulary) -> Sample:
+    """Return the sample of a text with tagged regions."""
+    whole = vocabulary.decode(draw.tokens)
+    is_whole = base.finish_reason == FINISH_COMPLETE
+    verdicts = [region.sample.valid for region in draw.regions]
+    valid: bool | None = is_whole and all(verdicts)
+    if is_whole and not valid and False not in verdicts:
+        valid = None
+    regions = [_region(region, whole) for region in draw.regions]
+    return replace(
+        base,
+        text=whole.decode("utf-8", "replace"),
+        log_weight=base.log_weight if is_whole else None,
+        log_candidate_weight=base.log_candidate_weight if is_whole else None,
+        valid=valid,
+        diagnostics={**_fields(draw, ()), "regions": regions},
+        reader=_reader(request, regions),
+    )
+
+
+def _fields(draw: FreeDraw, markers: tuple[str, ...]) -> dict[str, object]:
+    """Return the fields of free parts, and what all parts cost."""
+    costs = {name: draw.costs[name] for name in COSTS if name in draw.costs}
+    is_known = math.isfinite(draw.free_log_z) and not draw.was_forced
+    marker = (
+        {} if not markers else {"marker": None if draw.marker is None else markers[draw.marker]}
+    )
+    return {
+        **costs,
+        "free_tokens": draw.free_tokens,
+        "free_logprob": draw.free_log_p,
+        "free_log_z": draw.free_log_z if is_known else None,
+        **marker,
+        "forced": draw.was_forced,
+    }
+
+
+def _free_text(draw: FreeDraw, vocabulary: Vocabulary) -> dict[str, object]:
+    """Return the free part of a text that has one, its marker included."""
+    text = vocabulary.decode(draw.tokens[: draw.free_tokens])
+    onward = draw.regions[0].begun if draw.regions else draw.onward
+    return {"free_text": text[: len(text) - len(onward)].decode("utf-8", "replace")}
+
+
+def _region(region: Region, whole: bytes) -> dict[str, object]:
+    """Return what a record says of one tagged region."""
+    sample = region.sample
+    own = {name: value for name, value in sample.diagnostics.items() if name not in COSTS}
+    return {
+        "text": sample.text,
+        "start": _characters(whole[: region.start]),
+        "end": _characters(whole[: region.stop]),
+        "first_token": region.first,
+        "tokens": len(sample.token_ids),
+        **sample.annotations,
+        "log_weight": sample.log_weight,
+        "log_candidate_weight": sample.log_candidate_weight,
+        "finish_reason": sample.finish_reason,
+        "valid": sample.valid,
+        **{name: _finite(value) for name, value in own.items()},
+    }
+
+
+def _reader(request: Request, regions: list[dict[str, Any]]) -> Callable[[str], list[Any]] | None:
+    """Return what makes values of the regions' members; None where they are no more than texts."""
+    reader = None if request.constraint is None else request.constraint.reader
+    if reader is None:
+        return None
+    texts = [region["text"] for region in regions]
+    return lambda text: [reader(part) for part in texts]
+
+
+def _sum(weights: list[float | None]) -> float | None:
+    known = [weight for weight in weights if weight is not None]
+    return sum(known, 0.0) if len(known) == len(weights) else None
+
+
+def _distance(exactness: str) -> int:
+    return _EXACTNESS.index(exactness)
+
+
+def _characters(text: bytes) -> int:
+    return len(text.decode("utf-8", "replace"))
+
+
+def _finite(value: object) -> object:
+    if isinstance(value, float) and not math.isfinite(value):
+        return None
+    return value
