@@ -163,10 +163,13 @@ def changed_words(options_class: type[CommonOptions], given: Mapping[str, Any]) 
             words.append(flag if value else flag.replace("--", "--no-", 1))
             continue
         for part in value if isinstance(value, list) else [value]:
-            shown = str(part)
-            shown = shown if len(shown) <= _SHOWN else shown[:_SHOWN] + "..."
-            words += [flag, shown]
+            own = part if isinstance(part, tuple) else (part,)
+            words += [flag, *(_cut(str(one)) for one in own)]
     return shlex.join(words)
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
 def option_fields(options_class: type[CommonOptions]) -> dict[str, Parameter]:
@@ -200,6 +203,12 @@ def _match(value: Any, expected: Any) -> tuple[bool, Any]:
         items = value if isinstance(value, list) else [value]
         pairs = [_match(item, get_args(expected)[0]) for item in items]
         return all(ok for ok, _ in pairs), [item for _, item in pairs]
+    if origin is tuple:
+        kinds = get_args(expected)
+        if not isinstance(value, list) or len(value) != len(kinds):
+            return False, value
+        pairs = [_match(item, kind) for item, kind in zip(value, kinds, strict=True)]
+        return all(ok for ok, _ in pairs), tuple(item for _, item in pairs)
     if origin is Literal:
         return value in get_args(expected), value
     if expected is Path:
@@ -221,6 +230,8 @@ def _describe(expected: Any) -> str:
             names.append("one of " + ", ".join(map(repr, get_args(part))))
         elif get_origin(part) is list:
             names.append("a list of strings")
+        elif get_origin(part) is tuple:
+            names.append(f"a list of {len(get_args(part))} strings")
         else:
             words = {bool: "true or false", int: "an integer", float: "a number"}
             words[NumberOrWord] = "a number or a word"
@@ -232,4 +243,6 @@ def _example(expected: Any) -> str:
     part = _alternatives(expected)[0]
     if get_origin(part) is Literal:
         return f'"{get_args(part)[0]}"'
+    if get_origin(part) is tuple:
+        return "[" + ", ".join('"..."' for _ in get_args(part)) + "]"
     return {bool: "true", int: "4", float: "1.0"}.get(part, '"..."')

@@ -11,6 +11,7 @@ from cdec.cli.options import shared
 from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
 from cdec.cli.options.decoding import DecodingOptions
 from cdec.cli.options.engine import EngineOptions
+from cdec.cli.options.free_text import FreeTextOptions
 from cdec.cli.options.methods import ChoiceOptions, MethodOptions
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.prompts import PromptOptions
@@ -30,7 +31,7 @@ class DrawingOptions(DecodingOptions, ChoiceOptions, PromptOptions, ConstraintOp
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawnOptions(MethodOptions, ModelOptions, DrawingOptions):
+class DrawnOptions(FreeTextOptions, MethodOptions, ModelOptions, DrawingOptions):
     """Method, model and output."""
 
     output: Annotated[

@@ -125,7 +125,7 @@ class Plan:
             paths = ArtifactPaths.of(artifact, options)
         denied = read_denied(options.deny)
         refuse_output(options)
-        held = read_held(paths, denied, options)
+        held = replace(read_held(paths, denied, options), free=options.free_text)
         require_grammars(options, held, guessing=self.draft.guessing)
         has_file = self.draft.keeps_counts and self.method.values["counts"] is not None
         self.counts.require_artifacts(held.digests.values() if has_file else ())
@@ -150,6 +150,29 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         raise UsageError("--resume needs an output file", hint="name it with -o FILE")
     check_prompts(options, typed)
     check_trace(options)
+    refuse_beside_free_text(options)
+
+
+def refuse_beside_free_text(options: Options) -> None:
+    """Refuse what cannot be combined with free text before a constraint.
+
+    Raises:
+        UsageError: A begun answer, a healed prompt or a tree.
+    """
+    if options.free_text is None:
+        return
+    beside = {
+        "--prefill": bool(options.prefill),
+        "--heal": options.heal,
+        "--tree": options.given.get("tree") is not None,
+    }
+    for flag, is_given in beside.items():
+        if is_given:
+            raise UsageError(
+                f"{flag} is about a text that begins with the constraint, and with "
+                f"{'--after' if options.after else '--between'} it begins with free text",
+                hint=f"leave {flag} out",
+            )
 
 
 def _greedily(options: Options) -> str:

@@ -14,7 +14,20 @@ from cdec.data.input.source import InputLimits, SourceStats
 from cdec.data.prompts.entry import Entry
 
 _JSON_CELLS = frozenset(
-    {"n", "seed", "temperature", "max_tokens", "messages", "candidates", "index", "token_ids"}
+    {
+        "n",
+        "seed",
+        "temperature",
+        "max_tokens",
+        "messages",
+        "candidates",
+        "index",
+        "token_ids",
+        "after",
+        "between",
+        "budget",
+        "regions",
+    }
 )
 """Fields whose cells are JSON where they parse: a CSV has texts alone."""
 _NOT_EMPTY = _JSON_CELLS | {"id", "prefill", "constraint", "grammar", "regex", "schema"}

@@ -14,6 +14,7 @@ from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceSta
 from cdec.data.prompts.entries import Entries, Format, open_entries
 from cdec.data.prompts.entry import Entry
 from cdec.data.prompts.fields import RecordFields
+from cdec.data.prompts.free_fields import free_fields
 from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.record import OWN_FIELDS, BadRecord, PromptRecord, without_prefill
 from cdec.data.prompts.shard import Shard
@@ -244,6 +245,7 @@ class _Reader:
             regex=record.optional("regex", record.non_empty_text),
             schema=record.optional("schema", record.schema),
             prefill=prefill or answer,
+            **free_fields(record),
             input=self._passed_through(record.fields),
         )
 

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdec.core.errors import CdecError
+from cdec.core.combine.free.free_text import FreeText
+from cdec.core.errors import CdecError, FieldError, UsageError
 from cdec.data.ids import RecordId
 
 OWN_FIELDS = frozenset(
@@ -22,6 +23,10 @@ OWN_FIELDS = frozenset(
         "grammar",
         "regex",
         "schema",
+        "after",
+        "between",
+        "budget",
+        "regions",
     }
 )
 """Fields a record is read for; all others are passed through."""
@@ -46,6 +51,10 @@ class PromptRecord:
         regex: Regular expression.
         schema: JSON Schema as JSON text.
         prefill: The begun answer that texts continue; not empty.
+        after: Markers at which the constraint begins; the model writes freely before.
+        between: What begins and ends the regions in which the constraint holds.
+        budget: Most tokens of free text before a marker that is owed.
+        regions: Fewest regions.
         input: The other fields, to be passed through; None where there are none.
     """
 
@@ -63,6 +72,10 @@ class PromptRecord:
     regex: str | None = None
     schema: str | None = None
     prefill: str | None = None
+    after: tuple[str, ...] | None = None
+    between: tuple[str, str] | None = None
+    budget: int | None = None
+    regions: int | None = None
     input: dict[str, object] | None = None
 
     @property
@@ -70,6 +83,24 @@ class PromptRecord:
         """The text that its constraint is compiled from, by its field; at most one."""
         texts = {"grammar": self.grammar, "regex": self.regex, "schema": self.schema}
         return {field: text for field, text in texts.items() if text is not None}
+
+    def free_text(self, default: FreeText | None) -> FreeText | None:
+        """Return what the model writes freely for this record; None for nothing.
+
+        Args:
+            default: The run's, of which the record's fields replace what they say.
+
+        Raises:
+            FieldError: What they say together makes no sense.
+        """
+        own = {n: getattr(self, n) for n in ("after", "between", "budget", "regions")}
+        given = [name for name, value in own.items() if value is not None]
+        try:
+            return FreeText.joined(default, **own)
+        except UsageError as error:
+            if not given:
+                raise
+            raise FieldError(error.message, hint=error.hint, field=given[0]) from None
 
     @property
     def brings_constraint(self) -> bool:

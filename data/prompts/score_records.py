@@ -89,6 +89,12 @@ def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> Sc
     record.refuse_slips({field, *_READ}, but=_SAMPLE_FIELDS)
     if field not in record.fields and "token_ids" not in record.fields:
         raise _nothing(record, field)
+    if record.fields.get("free_tokens"):
+        raise record.error(
+            "free_tokens",
+            "says that the text stands behind free text, which is not scored with it",
+            "give its free part at the end of the prompt, and leave the fields of free text out",
+        )
     scored = ScoreRecord(
         id=record_id,
         line=record.line,

@@ -55,7 +55,8 @@ class SampleTasks:
 
     def _task(self, record: PromptRecord, n: int, missing: frozenset[int]) -> Task:
         try:
-            prompt, constraint = self.requirements.of(record)
+            prompt, constraint = self.requirements.of(record, takes_free=True)
+            free = self.requirements.free_text_of(record)
             self.has_keys.add(constraint is not None and constraint.has_speculation_keys)
             if self.reward is not None:
                 self.reward.check(record.input)
@@ -72,6 +73,7 @@ class SampleTasks:
             max_new_tokens=self.max_new_tokens if longest is None else longest,
             input=record.input,
             asked=record.messages if record.prompt is None else record.prompt,
+            free=free,
         )
         ends_run = all(value is None for value in own)
         return Task(record.id, request, record.temperature, missing=missing, ends_run=ends_run)

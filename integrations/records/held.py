@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, TypeAlias
 
 if TYPE_CHECKING:
     from cdec.core.artifacts.read import ArtifactFile
+    from cdec.core.combine.free.free_text import FreeText
     from cdec.data.prompts.record import PromptRecord
 
 FilePath: TypeAlias = "str | PathLike[str]"
@@ -28,6 +29,7 @@ class RunConstraint:
             number.
         heal: Whether the cut end of prompts is healed.
         prefill: What texts of records that bring none begin with; None for nothing.
+        free: What the model writes freely for records that do not say; None for nothing.
     """
 
     named: Mapping[str, ArtifactFile] = field(default_factory=dict)
@@ -36,6 +38,7 @@ class RunConstraint:
     lookahead: int | None = None
     heal: bool = False
     prefill: str | None = None
+    free: FreeText | None = None
 
     @classmethod
     def read(

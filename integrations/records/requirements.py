@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from cdec.compilers.child.source import SourceOptions
     from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.artifacts.stored import StoredConstraint
+    from cdec.core.combine.free.free_text import FreeText
     from cdec.core.combine.healing import SortedTokens
     from cdec.core.combine.prefill import BegunConstraint
     from cdec.core.constraint import Constraint
@@ -111,19 +112,28 @@ class Requirements:
         compiled = [*self._sources.take_notices(), *self._sets.take_notices()]
         return [*compiled, *self._restriction.take_notices()]
 
-    def of(self, record: PromptRecord) -> tuple[Prompt, Constraint | None]:
+    def of(
+        self, record: PromptRecord, *, takes_free: bool = False
+    ) -> tuple[Prompt, Constraint | None]:
         """Return what to prompt with for a record, and what its texts must belong to.
 
         Args:
             record: Its prompt, and what it says of its constraint.
+            takes_free: Whether free text before the constraint means something here.
 
         Raises:
             FieldError: An unknown name, unknown candidates, or no constraint although one is
-                required.
+                required, or free text where it means nothing.
             UsageError: An option needs a grammar, and the constraint is none.
             PrefillError: No text begins as the record's begun answer.
             CdecError: Its grammar or the like cannot be compiled, or the prompt cannot be encoded.
         """
+        if not takes_free and (record.after is not None or record.between is not None):
+            raise FieldError(
+                "the record's text begins with free text, and only draws have any",
+                hint="leave the field out, or give the free text at the end of the prompt",
+                field="after" if record.between is None else "between",
+            )
         prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
         asked = (record.constraint, record.candidates, tuple(record.sources.items()))
         constraint = self._asked(record)
@@ -136,6 +146,26 @@ class Requirements:
         if not self._held.heal:
             return prompt, constraint
         return self._heal(prompt, _some(constraint, "heal"), asked)
+
+    def free_text_of(self, record: PromptRecord) -> FreeText | None:
+        """Return what the model writes freely for a record; None for nothing.
+
+        Raises:
+            FieldError: It makes no sense, or stands beside a begun answer or a healed prompt.
+        """
+        free = record.free_text(self._held.free)
+        if free is None:
+            return None
+        field = "between" if free.after == () else "after"
+        beside = "prefill" if self._held.prefill_of(record) is not None else "heal"
+        if beside == "prefill" or self._held.heal:
+            raise FieldError(
+                f"the record's text begins with free text (`{field}`), and `{beside}` is about one "
+                "that begins with the constraint",
+                hint="leave one of the two out",
+                field=field,
+            )
+        return free
 
     def _asked(self, record: PromptRecord) -> Constraint | None:
         """Return the constraint that a record asks for, with what is asked of all of them."""

@@ -22,6 +22,7 @@ from cdec.samplers.sampling import BATCH_SIZE, named_method
 if TYPE_CHECKING:
     from types import TracebackType
 
+    from cdec.core.combine.free.free_text import FreeText
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
     from cdec.data.prompts.record import BadRecord, PromptRecord
@@ -51,6 +52,7 @@ class RecordSampler:
         lookahead: Of grammars: terminals that a token may begin beyond its first; None for any.
         heal: Whether the cut end of prompts is healed; needs grammars.
         prefill: What texts of records that bring none begin with.
+        free: What the model writes freely for records that do not say; None for nothing.
         sources: How the grammars, regexes and schemas of records are compiled; None: the defaults.
         template: Fills a prompt from the fields of a record.
         n: Draws of records that ask for no number.
@@ -91,6 +93,7 @@ class RecordSampler:
         lookahead: int | None = None,
         heal: bool = False,
         prefill: str | None = None,
+        free: FreeText | None = None,
         sources: RecordSources | None = None,
         template: PromptTemplate | None = None,
         n: int = 1,
@@ -110,13 +113,12 @@ class RecordSampler:
     ) -> None:
         declared = named_method(method)
         warping = Warping(temperature, top_k, top_p)
+        begun = {"lookahead": lookahead, "heal": heal, "prefill": prefill, "free": free}
         held = RunConstraint.read(
             named=({} if artifact is None else {DEFAULT: artifact}) | dict(constraint or {}),
             others=conjoined,
             denied=deny,
-            lookahead=lookahead,
-            heal=heal,
-            prefill=prefill,
+            **begun,
         )
         self.model = load_model(model, **(load or {})) if isinstance(model, str) else model
         name = model if isinstance(model, str) else None

@@ -1,0 +1,77 @@
+"""The options of what a model writes freely before its text is held to a constraint."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Annotated
+
+from cdec.cli.frame.declaration import CommonOptions, Declared
+from cdec.cli.options.shared import CONSTRAINT, require_utf8
+from cdec.core.combine.free.free_text import BUDGET, REGIONS, FreeText
+
+
+@dataclass(frozen=True, kw_only=True)
+class FreeTextOptions(CommonOptions):
+    """Free text before the constraint, or around tagged regions."""
+
+    after: Annotated[
+        list[str],
+        Declared(
+            "The model writes freely up to this text, where the constraint begins; repeatable: the "
+            "first to appear counts.",
+            CONSTRAINT,
+            metavar="TEXT",
+            decides=True,
+        ),
+    ] = field(default_factory=list)
+    between: Annotated[
+        tuple[str, str] | None,
+        Declared(
+            "The constraint holds between these two texts, as often as the model writes them.",
+            CONSTRAINT,
+            metavar="BEGIN END",
+            decides=True,
+        ),
+    ] = None
+    budget: Annotated[
+        int | None,
+        Declared(
+            "Most tokens of free text; then, or where the text ends before, the model is forced "
+            "into the text of --after (or of a region that --regions asks for).",
+            CONSTRAINT,
+            metavar="TOKENS",
+            at_least=BUDGET.at_least,
+            decides=True,
+        ),
+    ] = None
+    regions: Annotated[
+        int | None,
+        Declared(
+            "With --between: fewest regions; 0 if not given.",
+            CONSTRAINT,
+            metavar="N",
+            at_least=REGIONS.at_least,
+            decides=True,
+        ),
+    ] = None
+
+    @property
+    def free_text(self) -> FreeText | None:
+        """What was typed; None for nothing.
+
+        Raises:
+            UsageError: It makes no sense, or is no UTF-8.
+        """
+        after = tuple(require_utf8(text, "--after") for text in self.after)
+        between = self.between
+        if between is not None:
+            between = (require_utf8(between[0], "--between"), require_utf8(between[1], "--between"))
+        if after and between is not None:
+            return FreeText(after, between)
+        return FreeText.joined(
+            None,
+            after=after or None,
+            between=between,
+            budget=self.budget,
+            regions=self.regions,
+        )
