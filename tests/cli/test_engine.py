@@ -85,6 +85,7 @@ def _joined(folder: Path) -> bytes:
     "words",
     [
         ("--method", "masked", "-n", "3"),
+        ("--method", "masked", "--after", "is", "--budget", "4"),
         ("--K", "2", "--seed", "5", "--temperature", "0.7", "--top-k", "40"),
         ("--method", "greedy", "--fields", "id,index,text"),
         ("--method", "masked", "--deny", "denied.txt", "--max-n", "3", "--batch-size", "2"),

@@ -141,6 +141,7 @@ def sampler_of(plan: Plan, files: Files, typed: frozenset[str]) -> dict[str, Any
         "lookahead": held.lookahead,
         "heal": held.heal,
         "prefill": held.prefill,
+        "free": held.free,
         "sources": plan.sources,
         "template": files.prompts.template,
         **({} if options.max_n is None else {"max_n": options.max_n}),
