@@ -14,6 +14,8 @@ import pytest
 REPOSITORY = Path(__file__).resolve().parent.parent
 FOLDERS = ["cli", "core", "compilers", "samplers", "data", "integrations"]
 TRAINING = REPOSITORY / "data" / "training"
+ENGINES = {"llama_cpp", "sglang", "vllm"}
+"""Packages that integrations are for, and that need not be there."""
 
 
 @pytest.fixture(scope="module")
@@ -74,7 +76,11 @@ def test_every_module_imports_from_the_wheel(wheel: zipfile.ZipFile, tmp_path: P
         "import cdec\n"
         f"cdec.__path__ = [{str(tmp_path / 'cdec')!r}]\n"
         f"for name in {modules!r}:\n"
-        f"    module = importlib.import_module(name)\n"
+        "    try:\n"
+        "        module = importlib.import_module(name)\n"
+        "    except ModuleNotFoundError as error:\n"
+        f"        if error.name not in {ENGINES!r}: raise\n"
+        "        continue\n"
         f"    assert module.__file__.startswith({str(tmp_path)!r}), module.__file__\n"
     )
     environment = os.environ | {"PYTHONDONTWRITEBYTECODE": "1"}
