@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
@@ -12,6 +13,7 @@ from cdec.cli.options.reading import InspectOptions as Options
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact
 from cdec.cli.runs.found import named_or_found
+from cdec.core.progress import silent
 
 if TYPE_CHECKING:
     from cdec.core.artifacts.read import ArtifactFile
@@ -39,18 +41,25 @@ def execute(options: Options, run: Run) -> int:
       cdec inspect json.arrow --tree --state 5
     """
     from cdec.core.artifacts.kinds import bind_artifact, constraint_class
+    from cdec.core.files.fetched import local_copy
+    from cdec.core.files.remote import is_url
 
     if not options.tree:
         refuse_unused(_TREE, run.typed, "without --tree")
     artifact = named_or_found(options.artifact, run, "cdec inspect")
-    file = read_artifact(artifact)
+    # What lies here is opened in milliseconds.
+    is_far = is_url(artifact)
+    shown = run.console.stage(f"opening {artifact}") if is_far else nullcontext(silent)
+    with shown as progress:
+        file = read_artifact(artifact, progress=progress)
+        status = local_copy(artifact).stat()
     known = constraint_class(file.kind).tree_parameters
     if not known:
         refuse_unused(("tree",), run.typed, f"to a {file.kind}")
     constraint = bind_artifact(file)
     described: dict[str, Any] = {
         "path": str(artifact),
-        "bytes": artifact.stat().st_size,
+        "bytes": status.st_size,
         **constraint.summary(),
         "statistics": constraint.statistics(),
         "columns": {name: f"{array.dtype}[{len(array)}]" for name, array in file.arrays.items()},
@@ -67,7 +76,7 @@ def execute(options: Options, run: Run) -> int:
         # The source is a page of its own: in the object, not in the table.
         print_table(run.console, flatten({k: described[k] for k in described if k not in _SOURCES}))
     else:
-        print_wrapped(run.console, overview(artifact, described))
+        print_wrapped(run.console, overview(artifact, status.st_mtime, described))
         run.console.data("\nNext:")
         for command in next_commands(artifact, described):
             run.console.data(f"  {escape(command)}")

@@ -28,7 +28,7 @@ def execute(options: Options, run: Run) -> int:
       cdec run titles.arrow --prompt "Question: Which city is it?"
       cdec run titles.arrow -i prompts.jsonl -o samples.jsonl
     """
-    if options.artifact is not None and options.artifact.suffix == ".toml":
+    if str(options.artifact or "").endswith(".toml"):
         raise UsageError(
             f"{options.artifact} is a recipe, and this version runs artifacts only",
             hint="type the run: cdec sample -a ARTIFACT -i PROMPTS -o SAMPLES",

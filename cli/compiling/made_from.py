@@ -103,7 +103,7 @@ def _parsed(file: ArtifactFile) -> tuple[object, Mapping[str, object]]:
     except (KeyError, TypeError, ValueError, RecursionError):
         options = None
     if not isinstance(options, dict):
-        raise _exists(file.path, "does not say what it was made from")
+        raise _exists(Path(file.path), "does not say what it was made from")
     return source, options
 
 

@@ -6,8 +6,9 @@ import dataclasses
 import inspect
 import os
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Any, get_args
 
 import typer
@@ -25,6 +26,7 @@ from cdec.cli.frame.faults import require_address_space
 from cdec.cli.frame.help import HELP_ALL, HelpAll
 from cdec.cli.frame.signals import Signals
 from cdec.cli.frame.spellings import words_of
+from cdec.core.files.remote import Place, place_of
 
 
 @dataclass
@@ -123,22 +125,37 @@ def _signature_parameter(parameter: Parameter, annotation: Any) -> inspect.Param
 def _typer_type(parameter: Parameter) -> Any:
     """Return a parameter's type with what Typer is to know of it."""
     declared = parameter.declared
+    kind, parser = _parsed(parameter.type)
     if declared.positional:
-        info: Any = typer.Argument(metavar=declared.metavar, help=declared.help)
-        return Annotated[parameter.type, info]
+        info: Any = typer.Argument(metavar=declared.metavar, help=declared.help, parser=parser)
+        return Annotated[kind, info]
     words = list(words_of(parameter.name))
     if parameter.type in (bool, bool | None) and parameter.default is not False:
         words[0] += words[0].replace("--", "/--no-", 1)
-    is_mixed = NumberOrWord in (parameter.type, *get_args(parameter.type))
     info = typer.Option(
         *words,
         metavar=declared.metavar,
         help=declared.help,
         rich_help_panel=declared.panel,
         show_default=parameter.default is not None,
-        parser=NumberOrWord if is_mixed else None,
+        parser=parser,
     )
-    return Annotated[parameter.type, info]
+    return Annotated[kind, info]
+
+
+_PLACES: Mapping[Any, Any] = {
+    Place: Path,
+    Place | None: Path | None,
+    list[Place]: list[Path],
+}
+"""Types of options that take a path or a URL, and what stands for them: Typer knows no unions."""
+
+
+def _parsed(kind: Any) -> tuple[Any, Callable[[str], Any] | None]:
+    """Return the type that Typer is told, and what makes a value of a text; None for Typer."""
+    if kind in _PLACES:
+        return _PLACES[kind], place_of
+    return kind, NumberOrWord if NumberOrWord in (kind, *get_args(kind)) else None
 
 
 def _was_typed(ctx: typer.Context, name: str) -> bool:

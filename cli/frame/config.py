@@ -16,6 +16,7 @@ from cdec.cli.frame.declaration import CommonOptions, NumberOrWord, Parameter, p
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.frame.spellings import flag_of
 from cdec.core.errors import ConfigError
+from cdec.core.files.remote import Url, is_url
 
 FILE_NAME = "cdec.toml"
 _MAX_BYTES = 1 << 20
@@ -180,10 +181,9 @@ def option_fields(options_class: type[CommonOptions]) -> dict[str, Parameter]:
 
 def _checked(key: str, value: Any, expected: Any, path: Path) -> Any:
     """Return ``value`` as the option's type, or raise ConfigError."""
-    for candidate in _alternatives(expected):
-        matched, converted = _match(value, candidate)
-        if matched:
-            return converted
+    matched, converted = _match(value, expected)
+    if matched:
+        return converted
     raise ConfigError(
         f"{path}: {key!r} is {value!r}, expected {_describe(expected)}",
         hint=f"write for example `{key} = {_example(expected)}`",
@@ -199,6 +199,9 @@ def _alternatives(expected: Any) -> list[Any]:
 
 def _match(value: Any, expected: Any) -> tuple[bool, Any]:
     origin = get_origin(expected)
+    if origin in (Union, UnionType):
+        tried = (_match(value, candidate) for candidate in _alternatives(expected))
+        return next((found for found in tried if found[0]), (False, value))
     if origin is list:
         items = value if isinstance(value, list) else [value]
         pairs = [_match(item, get_args(expected)[0]) for item in items]
@@ -211,6 +214,8 @@ def _match(value: Any, expected: Any) -> tuple[bool, Any]:
         return all(ok for ok, _ in pairs), tuple(item for _, item in pairs)
     if origin is Literal:
         return value in get_args(expected), value
+    if expected is Url:
+        return is_url(value), Url(value)
     if expected is Path:
         return isinstance(value, str), Path(value) if isinstance(value, str) else None
     is_number = isinstance(value, int | float) and not isinstance(value, bool)

@@ -13,6 +13,10 @@ _SECRET_SHAPES = (
     re.compile(r"\bhf_[A-Za-z0-9]{8,}"),
     re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
     re.compile(r"(?i)(?<=bearer )[A-Za-z0-9._~+/-]{8,}=*"),
+    # Of URLs that are signed for whoever has them.
+    re.compile(r"(?i)(?<=[?&]sig=)[^&\s]+"),
+    re.compile(r"(?i)(?<=signature=)[^&\s]+"),
+    re.compile(r"(?i)(?<=security-token=)[^&\s]+"),
 )
 _SHORTEST_SECRET = 4
 REPLACEMENT = "[redacted]"

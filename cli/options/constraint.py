@@ -8,6 +8,7 @@ from typing import Annotated
 
 from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options.shared import CONSTRAINT, PROMPTS, CopyOption, LookaheadOption
+from cdec.core.files.remote import Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -15,10 +16,10 @@ class ArtifactOptions(CommonOptions):
     """The artifact, by an option; ``cdec run`` takes it by its place."""
 
     artifact: Annotated[
-        Path | None,
+        Place | None,
         Declared(
-            "The constraint of records that name none; that of cdec.toml, or the only one in this "
-            "folder, if not given.",
+            "The constraint of records that name none, by path or URL; that of cdec.toml, or the "
+            "only one in this folder, if not given.",
             CONSTRAINT,
             metavar="ARTIFACT",
             common=True,
@@ -48,7 +49,7 @@ class ConstraintOptions(CommonOptions):
         ),
     ] = None
     conjoined: Annotated[
-        list[Path],
+        list[Place],
         Declared(
             "Set or grammar that whole texts (a set's leading space, prefix and suffix "
             "included) must satisfy as well; repeatable.",

@@ -12,6 +12,7 @@ from typing import Annotated
 
 from cdec.cli.frame.declaration import Declared
 from cdec.core.errors import UsageError
+from cdec.core.files.remote import Place
 
 MODEL = "Model"
 CONSTRAINT = "Constraint"
@@ -25,9 +26,10 @@ INPUT = "Input"
 TOKENS = "Tokens"
 
 ArtifactArgument = Annotated[
-    Path | None,
+    Place | None,
     Declared(
-        "An artifact; that of cdec.toml, or the only one in this folder, if not given.",
+        "An artifact, by path or URL; that of cdec.toml, or the only one in this folder, if not "
+        "given.",
         metavar="ARTIFACT",
         positional=True,
         has_key=True,

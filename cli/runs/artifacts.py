@@ -4,16 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
+from functools import partial
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.shared import require_utf8
 from cdec.core.errors import ArtifactVersionError, CdecError, UsageError
+from cdec.core.files.remote import place_of
+from cdec.core.progress import Progress, silent
 from cdec.integrations.records.held import DEFAULT, RunConstraint
 
 if TYPE_CHECKING:
     from cdec.cli.options.constraint import ConstraintOptions
     from cdec.core.artifacts.read import ArtifactFile
+    from cdec.core.files.remote import Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -25,15 +28,15 @@ class ArtifactPaths:
         others: Those of ``--and``, by the words that name them.
     """
 
-    named: Mapping[str, Path]
-    others: Mapping[str, Path]
+    named: Mapping[str, Place]
+    others: Mapping[str, Place]
 
     def __bool__(self) -> bool:
         """Whether there are any."""
         return bool(self.named or self.others)
 
     @classmethod
-    def of(cls, artifact: Path | None, options: ConstraintOptions) -> ArtifactPaths:
+    def of(cls, artifact: Place | None, options: ConstraintOptions) -> ArtifactPaths:
         """Return what was typed.
 
         Raises:
@@ -44,13 +47,13 @@ class ArtifactPaths:
         return cls(named=default | named, others=_others(options.conjoined))
 
 
-def parse_named(pairs: Sequence[str]) -> dict[str, Path]:
+def parse_named(pairs: Sequence[str]) -> dict[str, Place]:
     """Return name → path for every ``--constraint NAME=ARTIFACT``.
 
     Raises:
         UsageError: No ``=``, an empty part, or a name given twice.
     """
-    named: dict[str, Path] = {}
+    named: dict[str, Place] = {}
     for pair in pairs:
         name, equals, path = pair.partition("=")
         if not (name and equals and path):
@@ -60,11 +63,11 @@ def parse_named(pairs: Sequence[str]) -> dict[str, Path]:
             )
         if name in named:
             raise UsageError(f"--constraint names {name!r} twice", hint="give each its own name")
-        named[name] = Path(path)
+        named[name] = place_of(path)
     return named
 
 
-def _others(paths: Sequence[Path]) -> dict[str, Path]:
+def _others(paths: Sequence[Place]) -> dict[str, Place]:
     named = {f"--and {path}": path for path in paths}
     if len(named) < len(paths):
         twice = next(path for path in paths if paths.count(path) > 1)
@@ -73,7 +76,10 @@ def _others(paths: Sequence[Path]) -> dict[str, Path]:
 
 
 def read_held(
-    paths: ArtifactPaths, denied: Sequence[str], options: ConstraintOptions
+    paths: ArtifactPaths,
+    denied: Sequence[str],
+    options: ConstraintOptions,
+    progress: Progress = silent,
 ) -> RunConstraint:
     """Read and verify what all records of a run are held to.
 
@@ -81,15 +87,16 @@ def read_held(
         paths: Of the run.
         denied: Texts never to emit.
         options: As typed.
+        progress: Told how much of those of URLs is fetched.
 
     Raises:
         CdecError: One is missing or damaged, or no constraint.
         UsageError: ``--prefill`` is no UTF-8.
     """
-    copy = options.copy
+    read = partial(read_artifact, copy=options.copy, progress=progress)
     return RunConstraint(
-        named={name: read_artifact(path, copy) for name, path in paths.named.items()},
-        others={words: read_artifact(path, copy) for words, path in paths.others.items()},
+        named={name: read(path) for name, path in paths.named.items()},
+        others={words: read(path) for words, path in paths.others.items()},
         denied=denied,
         lookahead=options.lookahead,
         heal=options.heal,
@@ -97,8 +104,8 @@ def read_held(
     )
 
 
-def read_artifact(path: Path, copy: bool = False) -> ArtifactFile:
-    """Read and verify the artifact of a constraint.
+def read_artifact(path: Place, copy: bool = False, *, progress: Progress = silent) -> ArtifactFile:
+    """Read and verify the artifact of a constraint; one of a URL is fetched first.
 
     Raises:
         UsageError: It is what ``--tree`` keeps.
@@ -107,13 +114,13 @@ def read_artifact(path: Path, copy: bool = False) -> ArtifactFile:
     from cdec.core.artifacts import kinds
 
     try:
-        return kinds.read_artifact(path, copy=copy)
+        return kinds.read_artifact(path, copy=copy, progress=progress)
     except ArtifactVersionError:
         _refuse_tree(path)
         raise
 
 
-def _refuse_tree(path: Path) -> None:
+def _refuse_tree(path: Place) -> None:
     """Refuse a tree of prefixes, which is kept as an artifact is.
 
     Raises:
@@ -121,10 +128,11 @@ def _refuse_tree(path: Path) -> None:
     """
     from cdec.core.artifacts.contents import ArtifactLimits
     from cdec.core.artifacts.read import map_verified
+    from cdec.core.files.fetched import local_copy
     from cdec.samplers.learning.saved.file import KINDS
 
     try:
-        tree = map_verified(path, KINDS, ArtifactLimits())
+        tree = map_verified(local_copy(path), KINDS, ArtifactLimits())
     except CdecError:
         return
     raise UsageError(

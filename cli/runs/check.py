@@ -15,6 +15,7 @@ from cdec.cli.runs.found import named_or_found
 from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
+from cdec.core.progress import Progress, silent
 from cdec.integrations.records.tasks import Task, batches
 
 if TYPE_CHECKING:
@@ -34,8 +35,8 @@ def check(options: Options, run: Run) -> int:
     from cdec.data.input.count import count_records
 
     total = None if options.whole else count_records(options.input)
-    with run.console.stage(f"opening {options.artifact}"):
-        verdicts = _told_of_lines(_verdicts(options, run), run)
+    with run.console.stage(f"opening {options.artifact}") as progress:
+        verdicts = _told_of_lines(_verdicts(options, run, progress), run)
     tally = Tally()
     loop = Loop(
         # A verdict is made when its task is: sessions go on from text to text.
@@ -72,9 +73,9 @@ def _told_of_lines(verdicts: Iterator[dict[str, Any]], run: Run) -> Iterator[dic
         run.console.warn([Notice("W_LINES", f"{message}; `whole` takes the input as one text")])
 
 
-def _verdicts(options: Options, run: Run) -> Iterator[dict[str, Any]]:
+def _verdicts(options: Options, run: Run, progress: Progress) -> Iterator[dict[str, Any]]:
     """Yield what the artifact says of each text, or token row, of the input."""
-    constraint = _constraint(options, run, run.typed)
+    constraint = _constraint(options, run, run.typed, progress)
     if options.token_ids:
         return constraint.token_verdicts(_token_rows(options), shown=options.allowed)
     texts = _texts(options, constraint)
@@ -117,11 +118,14 @@ def explanation(options: Options, run: Run) -> Explanation:
     return Explanation(constraint.explain(row, shown=options.allowed), constraint.terminal_patterns)
 
 
-def _constraint(options: Options, run: Run, typed: frozenset[str]) -> Constraint:
+def _constraint(
+    options: Options, run: Run, typed: frozenset[str], progress: Progress = silent
+) -> Constraint:
     from cdec.cli.runs.models import load_vocabulary
     from cdec.core.artifacts.kinds import constraint_class
 
-    file = read_artifact(named_or_found(options.artifact, run, "cdec check"), options.copy)
+    path = named_or_found(options.artifact, run, "cdec check")
+    file = read_artifact(path, options.copy, progress=progress)
     if not constraint_class(file.kind).has_terminals:
         refuse_unused(_TERMINALS_ONLY, typed, f"to a {file.kind} artifact")
     vocabulary = None

@@ -16,6 +16,7 @@ from cdec.integrations.records.requirements import HOW_TO_MAKE_ONE
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
+    from cdec.core.files.remote import Place
     from cdec.core.models.base import LanguageModel
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.integrations.records.held import RunConstraint
@@ -47,7 +48,7 @@ class Found:
         return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
-def find_artifacts(folder: Path = Path(), *, but: Collection[Path] = ()) -> Found:
+def find_artifacts(folder: Path = Path(), *, but: Collection[Place] = ()) -> Found:
     """Look at the ``.arrow`` files of a folder; only their schema metadata is read.
 
     Args:
@@ -58,7 +59,7 @@ def find_artifacts(folder: Path = Path(), *, but: Collection[Path] = ()) -> Foun
         What is there; nothing where the folder cannot be read. Cost: some 0.1 ms a file.
     """
     found = Found({}, {})
-    seen = {file for path in but if (file := _identity(path)) is not None}
+    seen = {file for path in but if (file := _identity(Path(path))) is not None}
     for path in _arrow_files(folder):
         file = _identity(path)
         if file is None or file in seen:
@@ -103,7 +104,7 @@ def _kind(path: Path) -> tuple[bool, str]:
     return kind in CONSTRAINTS, kind
 
 
-def named_or_found(artifact: Path | None, run: Run, who: str) -> Path:
+def named_or_found(artifact: Place | None, run: Run, who: str) -> Place:
     """Return the artifact of a command that needs one, and name it if it was not typed.
 
     Args:
@@ -119,7 +120,7 @@ def named_or_found(artifact: Path | None, run: Run, who: str) -> Path:
     return found_artifact(run, who)
 
 
-def found_artifact(run: Run, who: str, *, but: Collection[Path] = ()) -> Path:
+def found_artifact(run: Run, who: str, *, but: Collection[Place] = ()) -> Path:
     """Return the only artifact in the working directory, and name it.
 
     Args:
@@ -174,7 +175,7 @@ def artifact_for_records(
     who: str,
     *,
     needed: bool = True,
-    but: Collection[Path] = (),
+    but: Collection[Place] = (),
 ) -> tuple[Iterator[PromptRecord | BadRecord], Path | None]:
     """Return the artifact of a run that names none, unless its records bring what they need.
 

@@ -42,8 +42,8 @@ def measure(options: Options, run: Run) -> int:
     if not paths:
         records, artifact = artifact_for_records(records, run, "cdec mass")
         paths = ArtifactPaths.of(artifact, options)
-    with run.console.stage("opening artifacts"):
-        held = read_held(paths, read_denied(options.deny), options)
+    with run.console.stage("opening artifacts") as progress:
+        held = read_held(paths, read_denied(options.deny), options, progress)
     records = for_tree(records, tree, held)
     warping = warping_of(options)
     with run.console.stage(loading(options.model)):

@@ -19,6 +19,7 @@ from cdec.cli.runs.reward import fields_of_reward, refuse_code
 from cdec.cli.runs.tracing import check_trace
 from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import OutputExistsError, UsageError, needs_grammar
+from cdec.core.progress import Progress, silent
 from cdec.core.record_fields import fields_of
 from cdec.samplers.registry import METHODS
 
@@ -99,11 +100,12 @@ class Plan:
             sources=record_sources(options),
         )
 
-    def open_files(self, run: Run) -> Files:
+    def open_files(self, run: Run, progress: Progress = silent) -> Files:
         """Open the input, then see that the output may be written, then verify the artifacts.
 
         Args:
             run: What was typed; its console is told of an artifact that was not.
+            progress: Told how much of artifacts of URLs is fetched.
 
         Raises:
             CdecError: One of them cannot be used.
@@ -125,7 +127,7 @@ class Plan:
             paths = ArtifactPaths.of(artifact, options)
         denied = read_denied(options.deny)
         refuse_output(options)
-        held = replace(read_held(paths, denied, options), free=options.free_text)
+        held = replace(read_held(paths, denied, options, progress), free=options.free_text)
         require_grammars(options, held, guessing=self.draft.guessing)
         has_file = self.draft.keeps_counts and self.method.values["counts"] is not None
         self.counts.require_artifacts(held.digests.values() if has_file else ())

@@ -28,8 +28,10 @@ def bind_for(file: ArtifactFile, vocabulary: Vocabulary | None) -> StoredConstra
     try:
         return bind_artifact(file, vocabulary)
     except TokenizerMismatchError as error:
+        if not isinstance(file.path, Path):
+            raise  # nobody knows where it should be written
         name = vocabulary.name if vocabulary is not None else ""
-        again = recompiling(Path(file.path), bind_artifact(file).summary(), name or "MODEL")
+        again = recompiling(file.path, bind_artifact(file).summary(), name or "MODEL")
         error.hint = error.hint if again is None else f"compile it again: {again}"
         raise
 

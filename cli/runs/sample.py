@@ -48,8 +48,8 @@ def sample(options: Options, run: Run) -> int:
     run.kept = lambda: NOTHING
     plan = Plan.of(options, run.typed)
     options = plan.options
-    with run.console.stage("opening artifacts"):
-        files = plan.open_files(run)
+    with run.console.stage("opening artifacts") as progress:
+        files = plan.open_files(run, progress)
     loaded = _load(plan, files, run.console)
     with (
         loaded.requirements,

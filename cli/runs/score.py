@@ -114,8 +114,8 @@ def score(options: Options, run: Run) -> int:
         options.template,
         limits,
     )
-    with run.console.stage("opening artifacts"):
-        held = read_held(paths, denied, options)
+    with run.console.stage("opening artifacts") as progress:
+        held = read_held(paths, denied, options, progress)
     with run.console.stage(loading(options.model)):
         model = models.open_model(options)
     if named is None:

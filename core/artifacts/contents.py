@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from cdec.core.errors import ArtifactFormatError, InputMissingError, LimitError
+from cdec.core.files.fetched import MAX_FETCHED_BYTES
 
 COPIED_BYTES = 4 << 20
 """Files up to this size are read into memory, which costs a millisecond; larger ones are mapped."""
@@ -17,9 +18,15 @@ COPIED_BYTES = 4 << 20
 
 @dataclass(frozen=True, slots=True)
 class ArtifactLimits:
-    """What reading an artifact may cost; passing one is a ``LimitError``."""
+    """What reading an artifact may cost; passing one is a ``LimitError``.
+
+    Attributes:
+        max_bytes: Largest file.
+        max_fetched_bytes: Largest file of a URL, which is copied to this machine.
+    """
 
     max_bytes: int = 1 << 40
+    max_fetched_bytes: int = MAX_FETCHED_BYTES
 
 
 def contents_of(

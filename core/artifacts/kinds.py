@@ -21,6 +21,9 @@ from cdec.core.artifacts.digest import DIGEST_KEY, digest_of_arrays
 from cdec.core.artifacts.read import UNNAMED, ArtifactFile, ArtifactKind, map_verified, verify_bytes
 from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError
+from cdec.core.files.fetched import local_copy
+from cdec.core.files.remote import FilePath, Url, is_url
+from cdec.core.progress import Progress, silent
 from cdec.core.tokens.vocabulary import Vocabulary
 
 CONSTRAINTS: dict[str, str] = {
@@ -60,7 +63,7 @@ KINDS: Mapping[str, ArtifactKind] = _Kinds()
 
 
 def open_artifact(
-    path: str | Path,
+    path: FilePath,
     *,
     vocabulary: Vocabulary | None = None,
     limits: ArtifactLimits | None = None,
@@ -69,7 +72,7 @@ def open_artifact(
     """Open an artifact as a constraint.
 
     Args:
-        path: The file.
+        path: The file, or the text of a URL (``s3://...``), as ``read_artifact`` takes it.
         vocabulary: The vocabulary of the model that will draw; default: the token bytes stored in
             the artifact, enough to inspect and check without a tokenizer.
         limits: What reading may cost.
@@ -80,6 +83,7 @@ def open_artifact(
 
     Raises:
         InputMissingError: No such file.
+        ExtraMissingError: A URL whose package is not installed.
         ArtifactError: A damaged or foreign file: format, version, schema, checksum or ranges.
         TokenizerMismatchError: Compiled for another vocabulary, tokenisation or end of sequence.
         LimitError: Larger than the limits, or compressed.
@@ -159,16 +163,22 @@ def bind_arrays(
 
 
 def read_artifact(
-    path: str | Path, *, limits: ArtifactLimits | None = None, copy: bool = False
+    path: FilePath,
+    *,
+    limits: ArtifactLimits | None = None,
+    copy: bool = False,
+    progress: Progress = silent,
 ) -> ArtifactFile:
     """Map and verify an artifact file, whatever its vocabulary.
 
     Args:
-        path: The file.
+        path: The file. That of a URL is fetched once into the user's cache directory, and again
+            when it has changed; what is then opened is the copy, by the same checks.
         limits: What reading may cost.
         copy: Read it into memory; else only files of at most ``COPIED_BYTES`` are, and larger ones
             are mapped: then they must not be cut or overwritten in place, for the system would end
             this process. What cdec writes takes the old file's name, and does neither.
+        progress: Told how much of a URL's file is fetched.
 
     Returns:
         Kind, schema metadata and read-only arrays. Cost: a read of the file the
@@ -177,7 +187,10 @@ def read_artifact(
     Raises:
         As ``open_artifact``, but for the mismatch.
     """
-    return map_verified(Path(path), KINDS, limits or ArtifactLimits(), copy=copy)
+    limits = limits or ArtifactLimits()
+    name = Url(path) if isinstance(path, str) and is_url(path) else Path(path)
+    local = local_copy(path, max_bytes=limits.max_fetched_bytes, progress=progress)
+    return map_verified(local, KINDS, limits, copy=copy, name=name)
 
 
 def _recorded_eos(file: ArtifactFile) -> tuple[int, ...]:

@@ -26,6 +26,8 @@ from cdec.core.errors import (
     ArtifactVersionError,
     LimitError,
 )
+from cdec.core.files.fetched import local_copy
+from cdec.core.files.remote import FilePath, Place
 
 _AGAIN = "compile the artifact again"
 UNNAMED = Path("artifact")
@@ -34,12 +36,15 @@ UNNAMED = Path("artifact")
 
 @dataclass(frozen=True, slots=True)
 class ArtifactFile:
-    """A verified artifact; the arrays are read-only, views of the mapped file if it is one."""
+    """A verified artifact; the arrays are read-only, views of the mapped file if it is one.
+
+    ``path`` is what it was opened by: a path, or a URL.
+    """
 
     kind: str
     metadata: dict[str, str]
     arrays: dict[str, NDArray[Any]]
-    path: Path
+    path: Place
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +81,12 @@ def checks_of(name: str, kind: ArtifactKind) -> str:
 
 
 def map_verified(
-    path: Path, kinds: Mapping[str, ArtifactKind], limits: ArtifactLimits, *, copy: bool = False
+    path: Path,
+    kinds: Mapping[str, ArtifactKind],
+    limits: ArtifactLimits,
+    *,
+    copy: bool = False,
+    name: Place | None = None,
 ) -> ArtifactFile:
     """Map a file and verify it, or remember that it was verified (see ``VerifiedFiles``).
 
@@ -88,6 +98,7 @@ def map_verified(
         kinds: The kinds of artifact that may be read.
         limits: What reading may cost.
         copy: Read it into memory whatever its size.
+        name: What it was opened by, for messages, if not the path.
 
     Returns:
         Kind, schema metadata and arrays.
@@ -95,26 +106,27 @@ def map_verified(
     Raises:
         As ``cdec.core.artifacts.kinds.open_artifact``, but for the mismatch.
     """
+    name = path if name is None else name
     data, status = contents_of(path, limits, sys.maxsize if copy else COPIED_BYTES)
-    frame = read_frame(memoryview(data), str(path))
-    kind = _check_frame(memoryview(data), frame, kinds, str(path))
+    frame = read_frame(memoryview(data), str(name))
+    kind = _check_frame(memoryview(data), frame, kinds, str(name))
     checks = checks_of(frame.metadata["cdec.kind"], kind)
     verified, digest = VerifiedFiles(checks), frame.metadata.get(DIGEST_KEY, "")
     if verified.knows(str(path), status, digest):
-        reader = _open_arrow(data, kind, str(path))
-        arrays = _arrays(reader, kind, str(path), validate=False)
+        reader = _open_arrow(data, kind, str(name))
+        arrays = _arrays(reader, kind, str(name), validate=False)
         kind.check_shape(arrays, frame.metadata)
-        return ArtifactFile(frame.metadata["cdec.kind"], frame.metadata, arrays, path)
-    file = _verified(data, frame, kind, path)
+        return ArtifactFile(frame.metadata["cdec.kind"], frame.metadata, arrays, name)
+    file = _verified(data, frame, kind, name)
     verified.remember(str(path), status, digest)
     return file
 
 
-def peek_metadata(path: Path) -> dict[str, str]:
+def peek_metadata(path: FilePath) -> dict[str, str]:
     """Return what a file says of itself in its schema metadata; nothing of it is verified.
 
     Args:
-        path: The file.
+        path: The file; that of a URL is fetched, as ``read_artifact`` does.
 
     Returns:
         The metadata; no ``cdec.kind`` in an Arrow file of another program. Cost: two small reads,
@@ -124,7 +136,7 @@ def peek_metadata(path: Path) -> dict[str, str]:
         InputMissingError: It cannot be read.
         ArtifactFormatError, ArtifactChecksumError, LimitError: It is damaged or no Arrow file.
     """
-    data, _ = contents_of(path, ArtifactLimits(), 0)
+    data, _ = contents_of(local_copy(path), ArtifactLimits(), 0)
     return read_frame(memoryview(data), str(path)).metadata
 
 
@@ -135,7 +147,7 @@ def verify_bytes(data: bytes, kinds: Mapping[str, ArtifactKind]) -> ArtifactFile
     return _verified(data, frame, kind, UNNAMED)
 
 
-def _verified(data: Any, frame: Frame, kind: ArtifactKind, path: Path) -> ArtifactFile:
+def _verified(data: Any, frame: Frame, kind: ArtifactKind, path: Place) -> ArtifactFile:
     reader = _open_arrow(data, kind, str(path))
     verify_digest(memoryview(data), frame, str(path))
     arrays = _arrays(reader, kind, str(path), validate=True)

@@ -50,12 +50,12 @@ class CacheFolder:
         except OSError:
             return None
         try:
-            if not _is_ours(os.fstat(folder)):
+            if not is_ours(os.fstat(folder)):
                 return None
             flags = os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
             with os.fdopen(os.open(name, flags, dir_fd=folder), "rb", buffering=0) as file:
                 status = os.fstat(file.fileno())
-                if not stat.S_ISREG(status.st_mode) or not _is_ours(status):
+                if not stat.S_ISREG(status.st_mode) or not is_ours(status):
                     return None
                 if status.st_size > self._max_bytes:
                     return None
@@ -70,7 +70,7 @@ class CacheFolder:
         """Write a file, and forget the oldest beyond ``most``."""
         with suppress(OSError, OutputError):
             self.path.mkdir(parents=True, exist_ok=True, mode=0o700)
-            if not _is_ours(self.path.lstat()):
+            if not is_ours(self.path.lstat()):
                 return
             with whole_file(self.path / name, force=True, mode=0o600) as file:
                 file.write(data)
@@ -79,6 +79,6 @@ class CacheFolder:
                 old.unlink(missing_ok=True)
 
 
-def _is_ours(status: os.stat_result) -> bool:
+def is_ours(status: os.stat_result) -> bool:
     """Say whether this user owns a file or folder and nobody else may write to it."""
     return status.st_uid == os.geteuid() and not status.st_mode & _OTHERS_WRITE

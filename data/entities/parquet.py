@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from cdec.core.files.remote import is_url
 from cdec.core.sets.entities import EntityBatch
 from cdec.data.entities.request import EntityRequest
 from cdec.data.entities.table_cells import chosen_columns, entities_of, require_texts
-from cdec.data.input.remote import is_url
 from cdec.data.input.source import hash_whole
 from cdec.data.tables.parquet import open_parquet, require_modest
 

@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from cdec.core.errors import EncodingError, InputMissingError, LimitError, Notice
+from cdec.core.files.remote import is_url, open_url, unreadable
 from cdec.core.options import check_limits, limit
 from cdec.data.input.decompress import MAGICS, compression_of, decompress
-from cdec.data.input.remote import is_url, open_url, unreadable
 
 CHUNK_BYTES = 1 << 20
 

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
 from cdec.core.errors import CdecError
+from cdec.core.files.remote import is_url
 from cdec.data.input.decompress import SUFFIXES
 from cdec.data.input.json_text import parse_json
 from cdec.data.input.lines import LineBlocks, LongLine, decode_line, numbered_lines
-from cdec.data.input.remote import is_url
 from cdec.data.input.source import (
     InputLimits,
     Source,

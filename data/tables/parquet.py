@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as arrow_parquet
 
 from cdec.core.errors import DataError, LimitError, UsageError
-from cdec.data.input.remote import is_url
+from cdec.core.files.remote import is_url
 from cdec.data.input.source import InputLimits, Source, open_source, source_name
 
 _GRACE_BYTES = 16 << 20

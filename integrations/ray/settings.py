@@ -94,7 +94,6 @@ def digests_of(sampler: Mapping[str, Any]) -> dict[str, str]:
         CdecError: One is not there, or is none.
     """
     from cdec.core.artifacts.read import peek_metadata
-    from cdec.data.input.local import local_copy
 
     places = dict(sampler.get("constraint") or {})
     if sampler.get("artifact") is not None:
@@ -107,7 +106,7 @@ def digests_of(sampler: Mapping[str, Any]) -> dict[str, str]:
                 "the artifact is an open constraint, and workers are other processes",
                 hint="give the path or the URL of its file",
             )
-        found[str(place)] = peek_metadata(local_copy(place)).get("cdec.digest", "")
+        found[str(place)] = peek_metadata(place).get("cdec.digest", "")
     return found
 
 

@@ -4,15 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from os import PathLike
-from typing import TYPE_CHECKING, Any, TypeAlias
+from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.combine.free.free_text import FreeText
+    from cdec.core.files.remote import FilePath
     from cdec.data.prompts.record import PromptRecord
 
-FilePath: TypeAlias = "str | PathLike[str]"
 DEFAULT = ""
 """Stands for the artifact of the records that name none."""
 
@@ -55,11 +54,10 @@ class RunConstraint:
             CdecError: One is missing or damaged, or no constraint.
         """
         from cdec.core.artifacts.kinds import read_artifact
-        from cdec.data.input.local import local_copy
 
         return cls(
-            named={name: read_artifact(local_copy(path)) for name, path in named.items()},
-            others={str(path): read_artifact(local_copy(path)) for path in others},
+            named={name: read_artifact(path) for name, path in named.items()},
+            others={str(path): read_artifact(path) for path in others},
             **values,
         )
 

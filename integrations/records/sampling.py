@@ -12,7 +12,7 @@ from cdec.core.tokens.shipped import EMBEDDED
 from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_records
 from cdec.integrations.records.drawing import SampleTasks
-from cdec.integrations.records.held import DEFAULT, FilePath, RunConstraint
+from cdec.integrations.records.held import DEFAULT, RunConstraint
 from cdec.integrations.records.opening import opened_options
 from cdec.integrations.records.requirements import Requirements
 from cdec.integrations.records.tasks import at_temperatures, batches, error_object, work_off
@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
     from cdec.core.combine.free.free_text import FreeText
+    from cdec.core.files.remote import FilePath
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
     from cdec.data.prompts.record import BadRecord, PromptRecord

@@ -5,12 +5,12 @@ from __future__ import annotations
 import shlex
 import time
 from collections.abc import Callable, Mapping
-from pathlib import Path
 from typing import Any
 
 from cdec.cli.frame.summaries.grammars import regex_soundness, shown_soundness
 from cdec.cli.frame.summaries.schemas import shown_unenforced
 from cdec.cli.frame.tables import shown_bytes
+from cdec.core.files.remote import Place
 
 Rows = list[tuple[str, str]]
 _EMBEDDED = "embedded"
@@ -19,24 +19,25 @@ _SHOWN = 60
 _LEFT_OUT = ("duplicates", "skipped", "blank", "denied")
 
 
-def overview(path: Path, described: Mapping[str, Any]) -> Rows:
+def overview(path: Place, written: float, described: Mapping[str, Any]) -> Rows:
     """Return names and values of a table.
 
     Args:
         path: Of the artifact.
+        written: When that was written, seconds since the epoch.
         described: What ``inspect --json`` prints of it.
     """
     what, rows = OVERVIEWS.get(described["kind"], _unknown)(described)
-    written = time.strftime("%Y-%m-%d %H:%M", time.localtime(path.stat().st_mtime))
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(written))
     return [
         ("artifact", f"{path}: {what}, {shown_bytes(described['bytes'])}"),
-        ("made from", f"{described.get('source') or 'unnamed'}; written {written}"),
+        ("made from", f"{described.get('source') or 'unnamed'}; written {when}"),
         ("tokenizer", f"{_model(described)}, {_count(described, 'vocabulary_size')} tokens"),
         *rows,
     ]
 
 
-def next_commands(path: Path, described: Mapping[str, Any]) -> list[str]:
+def next_commands(path: Place, described: Mapping[str, Any]) -> list[str]:
     """Return what to type next: a draw with the model that it was compiled for, a check, more."""
     model = [] if _model(described) == _EMBEDDED else ["-m", _model(described)]
     sample = shlex.join(["cdec", "sample", "-a", str(path), *model])

@@ -44,8 +44,8 @@ def classify(options: Options, run: Run) -> int:
     prompts = Prompts.open(options, max_n=_ANY_N, passed_on=passed_on)
     classifier = _classifier(options, prompts.template)
     records, paths = labels.paths(prompts.records(), run)
-    with run.console.stage("opening artifacts"):
-        held = read_held(paths, read_denied(options.deny), options)
+    with run.console.stage("opening artifacts") as progress:
+        held = read_held(paths, read_denied(options.deny), options, progress)
     with run.console.stage(loading(options.model)):
         model = models.open_model(options)
     default, notices = labels.compiled(model.vocabulary)

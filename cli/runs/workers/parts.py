@@ -58,8 +58,8 @@ def sample_parts(options: Options, run: Run) -> int:
         raise needs_folder()
     plan = Plan.of(options, run.typed)
     parts = _parts(options)
-    with run.console.stage("opening artifacts"):
-        files = _first_of(plan, parts).open_files(run)
+    with run.console.stage("opening artifacts") as progress:
+        files = _first_of(plan, parts).open_files(run, progress)
     sampler = sampler_of(plan, files, run.typed)
     ray_library()
     settings = Settings.of(sampler)

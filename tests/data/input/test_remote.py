@@ -17,9 +17,9 @@ import pyarrow.parquet
 import pytest
 
 from cdec.core.errors import ExtraMissingError, InputMissingError
+from cdec.core.files.remote import is_url
 from cdec.data.entities.source import read_entities
 from cdec.data.input.count import count_records
-from cdec.data.input.remote import is_url
 from cdec.data.input.source import open_source
 from cdec.data.prompts.read import read_prompts
 

@@ -1,16 +1,39 @@
-"""Opens URLs (``s3://``, ``gs://``, ``memory://``) through fsspec, imported on first use."""
+"""URLs (``s3://``, ``gs://``, ``memory://``): read through fsspec, imported on first use."""
 
 from __future__ import annotations
 
 import re
-from typing import BinaryIO, cast
+from collections.abc import Iterator
+from contextlib import contextmanager
+from difflib import get_close_matches
+from os import PathLike
+from pathlib import Path
+from typing import Any, BinaryIO, TypeAlias, cast
 
-from cdec.core.errors import ExtraMissingError, InputMissingError
+from cdec.core.errors import CdecError, ExtraMissingError, InputMissingError
 
 INSTALL = 'pip install "cdec[remote]"'
 _URL = re.compile(r"[a-z][a-z0-9+.-]+(::[a-z0-9+.-]*)*://", re.IGNORECASE)
 _IN_EXTRA = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
 """Packages of the extra ``remote``, by the kind of URL that they open."""
+
+FilePath: TypeAlias = "str | PathLike[str]"
+"""A path, or the text of a URL."""
+
+
+class Url(str):
+    """The text of a URL, told from a path by its type: what was typed as one place or the other."""
+
+    __slots__ = ()
+
+
+Place: TypeAlias = Url | Path
+"""Where a file is."""
+
+
+def place_of(text: str) -> Place:
+    """Return what a text names: a URL as it stands, everything else as a path."""
+    return Url(text) if is_url(text) else Path(text)
 
 
 def is_url(source: object) -> bool:
@@ -34,12 +57,37 @@ def open_url(url: str) -> BinaryIO:
         ExtraMissingError: fsspec or the package of this kind of URL is not installed.
         InputMissingError: Nothing there, no permission, no connection, no such kind of URL.
     """
-    try:
-        import fsspec
-    except ImportError as error:
-        raise _missing(url, "fsspec", INSTALL) from error
-    try:
+    fsspec = _fsspec(url)
+    with readable(url):
         return cast(BinaryIO, fsspec.open(url, mode="rb").open())
+
+
+def file_system(url: str) -> tuple[Any, str]:
+    """Return the file system of a URL, as fsspec has it, and what the URL is called there.
+
+    What it remembers of listings is forgotten first: others write there, too.
+
+    Raises:
+        ExtraMissingError, InputMissingError: As ``open_url``, but for what only its file tells.
+    """
+    fsspec = _fsspec(url)
+    with readable(url):
+        system, path = fsspec.core.url_to_fs(url)
+        system.invalidate_cache()
+        return system, path
+
+
+@contextmanager
+def readable(url: str) -> Iterator[None]:
+    """Let what a file system raises while a URL is read become errors that say what to do.
+
+    Raises:
+        ExtraMissingError, InputMissingError: As ``open_url``.
+    """
+    try:
+        yield
+    except CdecError:
+        raise
     except ImportError as error:
         package = _IN_EXTRA.get(url.partition(":")[0].lower())
         # Of other kinds fsspec knows the package, and says so.
@@ -61,6 +109,23 @@ def unreadable(url: str, error: Exception) -> InputMissingError:
         hint="check the name, the credentials and the connection",
         path=url,
     )
+
+
+def _fsspec(url: str) -> Any:
+    try:
+        import fsspec
+        import fsspec.core
+    except ImportError as error:
+        raise _missing(url, "fsspec", INSTALL) from error
+    kind, known = url.partition(":")[0].lower(), fsspec.available_protocols()
+    if kind not in known:
+        close = get_close_matches(kind, known, n=1)
+        raise InputMissingError(
+            f"cannot read {url}: there is no kind of URL {kind}://",
+            hint=f"did you mean {close[0]}://?" if close else "write for example s3://BUCKET/NAME",
+            path=url,
+        )
+    return fsspec
 
 
 def _missing(url: str, package: str, install: str) -> ExtraMissingError:

@@ -1,0 +1,80 @@
+"""Artifacts, prompts and outputs by URL, as typed: what works, and what is said elsewhere."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from .conftest import MEMBERS, Runner
+
+fsspec = pytest.importorskip("fsspec", reason='needs fsspec: pip install "cdec[remote]"')
+
+
+@pytest.fixture
+def bucket(cities: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path / "cache"))
+    files = fsspec.filesystem("memory")
+    files.pipe("/bucket/cities.arrow", cities.read_bytes())
+    files.pipe("/bucket/cut.arrow", cities.read_bytes()[:900])
+    yield "memory://bucket"
+    files.rm("/bucket", recursive=True)
+
+
+@pytest.mark.usefixtures("loaded")
+def test_an_artifact_of_a_url_draws_what_the_file_draws(
+    cdec: Runner, bucket: str, cities: Path, tmp_path: Path
+) -> None:
+    words = ("--prompt", "Which city?", "--method", "masked", "-n", "3")
+    by_file = cdec("sample", "-a", cities, *words)
+    assert by_file.status == 0
+    by_url = cdec("sample", "-a", f"{bucket}/cities.arrow", *words)
+    assert (by_url.status, by_url.stdout) == (0, by_file.stdout)
+    assert cdec("run", f"{bucket}/cities.arrow", *words).stdout == by_file.stdout
+    named = cdec(
+        *("sample", "--constraint", f"c={bucket}/cities.arrow", "--and", f"{bucket}/cities.arrow"),
+        *("--method", "masked"),
+        stdin=b'{"prompt": "Which city?", "constraint": "c"}\n',
+    )
+    assert named.records[0]["text"] in MEMBERS
+    (tmp_path / "work" / "cdec.toml").write_text(f'artifact = "{bucket}/cities.arrow"\n')
+    assert cdec("sample", *words).stdout == by_file.stdout
+    assert len(list((tmp_path / "cache/fetched").glob("*.arrow"))) == 1
+
+
+def test_check_and_inspect_take_urls_and_name_them(cdec: Runner, bucket: str) -> None:
+    checked = cdec("check", f"{bucket}/cities.arrow", stdin=b"Paris\nParys\n")
+    assert [record["valid"] for record in checked.records] == [True, False]
+    shown = cdec("inspect", f"{bucket}/cities.arrow")
+    assert (shown.status, shown.stderr) == (0, "")
+    assert f"{bucket}/cities.arrow: a set of" in shown.stdout.decode()
+
+
+@pytest.mark.parametrize(
+    ("name", "status", "code", "said"),
+    [
+        ("memory://bucket/citys.arrow", 66, "E_NOINPUT", "no such file: memory://bucket/ci"),
+        ("memory://bucket", 66, "E_NOINPUT", "is a folder"),
+        ("memry://bucket/cities.arrow", 66, "E_NOINPUT", "did you mean memory://"),
+        ("memory://bucket/cut.arrow", 65, "E_ARTIFACT_FORMAT", "memory://bucket/cut.arrow"),
+    ],
+)
+def test_an_artifact_that_cannot_be_had_is_named_as_typed(
+    cdec: Runner, bucket: str, name: str, status: int, code: str, said: str
+) -> None:
+    for words in (("sample", "-a", name, "--prompt", "x"), ("inspect", name), ("check", name)):
+        result = cdec(*words, stdin=b"x\n")
+        assert (result.status, result.error_code) == (status, code), result.stderr
+        assert said in result.stderr
+
+
+def test_without_the_extra_its_command_is_said(
+    cdec: Runner, bucket: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "s3fs", None)
+    result = cdec("sample", "-a", "s3://bucket/cities.arrow", "--prompt", "x")
+    assert (result.status, result.error_code) == (69, "E_EXTRA")
+    assert "without s3fs" in result.stderr
+    assert 'hint: pip install "cdec[remote]"' in result.stderr
