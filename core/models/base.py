@@ -138,9 +138,8 @@ class LanguageModel(ABC):
         if len(warping) != len(prompts):
             raise UsageError(f"{len(warping)} warpings were given for {len(prompts)} prompts")
         encoded = [self.encode_prompt(prompt) for prompt in prompts]
-        texts = [()] * len(prompts) if begun is None else [tuple(text) for text in begun]
-        opened = zip(encoded, warping, texts, strict=True)
-        roots = [self._add_prompt(ids, own or self.warping, text) for ids, own, text in opened]
+        opened = zip(encoded, warping, begun or [()] * len(prompts), strict=True)
+        roots = [self._add_prompt(ids, own or self.warping, tuple(t)) for ids, own, t in opened]
         return np.array(roots, np.int64)
 
     def advance(self, contexts: ArrayLike, token_ids: ArrayLike) -> Contexts:
@@ -221,12 +220,16 @@ class LanguageModel(ABC):
         """Return the contexts ``n_tokens`` (one number, or one a context) shorter, int64[n]."""
         nodes = np.asarray(contexts, np.int64).reshape(-1)
         self._tree.require_live(nodes)
-        steps = np.broadcast_to(np.asarray(n_tokens, np.int64), nodes.shape)
-        return self._tree.ancestors(nodes, steps)
+        return self._tree.ancestors(nodes, np.broadcast_to(np.asarray(n_tokens), nodes.shape))
 
     def tokens(self, context: int) -> list[int]:
         """Return the tokens generated after the prompt."""
         return self._tree.tokens(int(context))
+
+    def whole_tokens(self, context: int) -> list[int]:
+        """Return all tokens of a context: its prompt's, a begun text's, and those generated."""
+        root = int(self._tree.of_root("node", context))
+        return [*self._prompt_ids[root], *self._begun[root], *self._tree.tokens(int(context))]
 
     def release(self, roots: ArrayLike) -> None:
         """Free everything below ``roots`` (from ``prefill``): contexts, caches and counts."""
@@ -267,17 +270,15 @@ class LanguageModel(ABC):
 
         The distribution after the last of them can still be evaluated, so an end event fits.
         """
-        if self.context_length is None:
-            return None
-        return self.context_length - self._table.get("start", root)
+        length = self.context_length
+        return None if length is None else length - self._table.get("start", root)
 
     def _add_prompt(
         self, token_ids: Sequence[int], warping: Warping, begun: tuple[int, ...]
     ) -> int:
         root = self._tree.add_root()
         self._table.set_up(root, len(token_ids) + len(begun), warping)
-        self._prompt_ids[root] = list(token_ids)
-        self._begun[root] = begun
+        self._prompt_ids[root], self._begun[root] = list(token_ids), begun
         return root
 
     def _forget(self, nodes: Contexts) -> None:

@@ -81,11 +81,9 @@ class LlamaCppModel(LanguageModel):
 
     def _forward(self, nodes: Contexts) -> Any:
         scores = np.empty((len(nodes), self.vocabulary.width), np.float32)
-        roots = self._tree.of_root("node", nodes).tolist()
         read = np.zeros(len(nodes), np.int64)
-        for row, (root, node) in enumerate(zip(roots, nodes.tolist(), strict=True)):
-            tokens = self._prompt_ids[root] + self._tree.tokens(node)
-            read[row] = self._evaluate(tokens)
+        for row, node in enumerate(nodes.tolist()):
+            read[row] = self._evaluate(self.whole_tokens(node))
             logits: Any = self._llama._ctx.get_logits_ith(-1)
             scores[row] = np.ctypeslib.as_array(logits, (self.vocabulary.width,))
         self._count(nodes, 1, read)

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from typing import Any
 
 import torch
 from torch import Tensor
 from transformers import GenerationConfig
 
+from cdec.core.combine.free.free_text import FreeText
 from cdec.core.constraint import Constraint
 from cdec.core.errors import UsageError
 from cdec.core.seeds import SEED_BITS
@@ -43,6 +45,7 @@ def generate(
     temperature: float | None = None,
     top_k: int | None = None,
     top_p: float | None = None,
+    free: FreeText | None = None,
     records: Sequence[Mapping[str, object]] | None = None,
     inputs_tensor: Tensor | None = None,
     **options: Any,
@@ -68,6 +71,7 @@ def generate(
         generator: None is torch's own, which ``torch.manual_seed`` sets.
         num_return_sequences: Texts of each prompt.
         temperature, top_k, top_p: Of the model, with ``do_sample`` or without.
+        free: What the model writes freely before the constraint begins, or around it.
         records: Other fields of each prompt's record, which rewards read.
         options: Of the method, as ``cdec.samplers.sample`` takes them; ``draft`` may be a module.
 
@@ -110,10 +114,9 @@ def generate(
         method,
         n=call.n,
         seed=_seed(seed, generator),
-        temperature=call.warping.temperature,
-        top_k=call.warping.top_k,
-        top_p=call.warping.top_p,
+        **asdict(call.warping),
         max_new_tokens=call.max_new_tokens,
+        free=free,
         batch_size=len(call.prompts),
         records=records,
         **chosen,

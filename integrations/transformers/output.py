@@ -10,7 +10,7 @@ import torch
 from torch import Tensor
 from transformers.generation import GenerateDecoderOnlyOutput, GenerateEncoderDecoderOutput
 
-from cdec.core.sample import FINISH_COMPLETE, Sample
+from cdec.core.sample import FINISH_COMPLETE, FINISH_NO_MARKER, Sample
 
 
 @dataclass
@@ -40,8 +40,8 @@ def sequences_of(
 ) -> Tensor:
     """Return rows as ``generate`` returns them, and as its attribute ``samples`` what they are of.
 
-    A row is what its text begins after, the text's tokens, an end if the text is complete and
-    there is room for one, and padding.
+    A row is what its text begins after, the text's tokens, an end if the text has one and
+    there is room for it, and padding.
 
     Args:
         begins: int64[prompts, tokens], what the rows of each prompt begin with.
@@ -56,7 +56,8 @@ def sequences_of(
     flat = [sample for of_prompt in samples for sample in of_prompt]
     texts = []
     for sample in flat:
-        is_ended = sample.finish_reason == FINISH_COMPLETE and len(sample.token_ids) < most
+        has_end = sample.finish_reason in (FINISH_COMPLETE, FINISH_NO_MARKER)
+        is_ended = has_end and len(sample.token_ids) < most
         texts.append([*sample.token_ids, *([end_id] if is_ended else [])])
     width = max(map(len, texts), default=0)
     padded = [text + [pad_id] * (width - len(text)) for text in texts]

@@ -56,11 +56,7 @@ class VllmModel(LanguageModel):
         return self._prompts.encode(prompt)
 
     def _forward(self, nodes: Contexts) -> Any:
-        roots = self._tree.of_root("node", nodes).tolist()
-        prompts = [
-            {"prompt_token_ids": self._prompt_ids[root] + self._tree.tokens(node)}
-            for root, node in zip(roots, nodes.tolist(), strict=True)
-        ]
+        prompts = [{"prompt_token_ids": self.whole_tokens(node)} for node in nodes.tolist()]
         asked = [
             SamplingParams(temperature=0, max_tokens=1, detokenize=False, extra_args={ROW: row})
             for row in range(len(prompts))

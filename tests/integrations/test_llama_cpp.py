@@ -21,7 +21,7 @@ from llama_cpp import Llama, LogitsProcessorList
 from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
 from cdec.compilers import compile_set, regex_constraint, schema_constraint
-from cdec.core import Vocabulary, allocate_mask
+from cdec.core import FreeText, Vocabulary, allocate_mask
 from cdec.core.artifacts.kinds import bind_artifact, read_artifact
 from cdec.core.constraint import Constraint
 from cdec.core.errors import (
@@ -298,6 +298,26 @@ def test_methods_draw_from_a_gguf_model(llama: Llama, constraints: dict[str, Con
         share = weight / np.exp(float(drawn[0].log_mass_upper))
         spread = np.sqrt(400 * share * (1 - share))
         assert abs(counts[key] - 400 * share) <= 5 * spread + 1
+
+
+def test_free_text_stands_before_what_follows_it(
+    llama: Llama, constraints: dict[str, Constraint]
+) -> None:
+    """The model is asked for what follows the free text, not for what follows the prompt alone."""
+    model = LlamaCppModel(llama)
+    free = FreeText(after=("at",), budget=3)
+    for each in sample(model, constraints["set"], "A city:", "masked", n=4, free=free):
+        tokens = [*model.encode_prompt("A city:"), *each.token_ids[: each.free_tokens]]
+        (root,) = model.prefill([tokens])
+        rest = each.token_ids[each.free_tokens :]
+        log_p = 0.0
+        context = root
+        for token in rest:
+            log_p += float(model.next_logprobs([context])[0][token])
+            (context,) = model.advance([context], [token])
+        ends = model.next_logprobs([context])[0][list(model.vocabulary.eos_token_ids)]
+        log_p += float(np.logaddexp.reduce(np.asarray(ends, np.float64)))
+        assert each.logprob - each.free_logprob == pytest.approx(log_p, abs=1e-3)
 
 
 def test_prompts_that_cannot_be_read_are_refused(llama: Llama, bpe: Path) -> None:

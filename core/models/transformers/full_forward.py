@@ -79,8 +79,7 @@ class FullForwardModel(TransformersModel):
         for node in nodes[np.argsort(-self._tree.depth[nodes], kind="stable")].tolist():
             if node in row_of:
                 continue
-            root = int(self._tree.of_root("node", node))
-            rows.append([*self._prompt_ids[root], *self._begun[root], *self._tree.tokens(node)])
+            rows.append(self.whole_tokens(node))
             heads.append(node)
             # A prefix of a row needs no row of its own.
             above = node
