@@ -92,7 +92,8 @@ def agrees(shown: Sequence[str], printed: Sequence[str]) -> bool:
     """Return whether a page shows what was printed.
 
     A line ``...`` stands for any lines, ``...`` within a line for any text; numbers with a decimal
-    point may differ by 2 % or 2e-6: the floating-point noise of other processors.
+    point may differ by 2 % or 2e-6, and columns beside them be wider: the floating-point noise of
+    other processors.
     """
     if not shown:
         return not printed
@@ -103,15 +104,21 @@ def agrees(shown: Sequence[str], printed: Sequence[str]) -> bool:
 
 
 def _is_same(shown: str, printed: str) -> bool:
-    parts = [_without_numbers(part) for part in shown.rstrip().split(_ELLIPSIS)]
+    parts = [_without_numbers(part) for part in _columns(shown).split(_ELLIPSIS)]
     number = f"({_NUMBER.pattern})"
     pattern = ".*?".join(number.join(map(re.escape, texts)) for texts, _ in parts)
-    match = re.fullmatch(pattern, printed.rstrip())
+    match = re.fullmatch(pattern, _columns(printed))
     if match is None:
         return False
     wanted = [value for _, values in parts for value in values]
     pairs = zip(wanted, match.groups(), strict=True)
     return all(math.isclose(float(a), float(b), rel_tol=0.02, abs_tol=2e-6) for a, b in pairs)
+
+
+def _columns(line: str) -> str:
+    """Return a line whose numbers, if it has any, stand in columns of any width."""
+    line = line.rstrip()
+    return re.sub(r"(?<=\S)  +", "  ", line) if _NUMBER.search(line) else line
 
 
 def _without_numbers(text: str) -> tuple[list[str], list[str]]:

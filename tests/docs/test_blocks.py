@@ -50,6 +50,8 @@ def test_a_block_that_never_ends_is_refused() -> None:
         (["took ... s"], ["took 12.5 s"], True),
         (["mass 0.951"], ["mass 0.952"], True),
         (["mass 0.951"], ["mass 0.851"], False),
+        (["Lyon  1.104e-11    -25.36"], ["Lyon  1.10401e-11  -25.36"], True),
+        (["a  b"], ["a   b"], False),
         (["3 of 4"], ["3 of 5"], False),
         ([], ["a"], False),
         (["..."], [], True),

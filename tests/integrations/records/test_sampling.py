@@ -68,10 +68,12 @@ def without_place(record: dict[str, Any], name: str) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("method", "options", "words"),
     [
-        ("disc", {"K": 3}, ["--K", "3"]),
+        pytest.param("disc", {"K": 3}, ["--K", "3"], marks=pytest.mark.heavy),
         ("masked", {"n": 2, "top_k": 40}, ["-n", "2", "--top-k", "40"]),
-        ("speculative", {"gamma": 2}, ["--gamma", "2"]),
-        ("asap", {"n": 4, "round": 2}, ["-n", "4", "--round", "2"]),
+        pytest.param("speculative", {"gamma": 2}, ["--gamma", "2"], marks=pytest.mark.heavy),
+        pytest.param(
+            "asap", {"n": 4, "round": 2}, ["-n", "4", "--round", "2"], marks=pytest.mark.heavy
+        ),
     ],
 )
 def test_the_samples_are_those_of_the_command_line(
