@@ -19,7 +19,8 @@ from tests.samplers.smc_laws import smc
 LIMIT = 4
 DRAWS = 3000
 
-Law = Callable[[Toy, int], dict[Row | None, float]]
+Law = Callable[[Toy, int, Row], dict[Row | None, float]]
+"""Of a constrained part, its tokens at most, and the free part before it."""
 
 
 def joint(world: World, markers: list[bytes], law: Law) -> dict[object, float]:
@@ -36,7 +37,7 @@ def joint(world: World, markers: list[bytes], law: Law) -> dict[object, float]:
             add(("length", free.tokens, len(free.tokens)), free.p)
         else:
             toy = world.toy(free.tokens, free.onward)
-            for row, p in law(toy, LIMIT - len(free.tokens)).items():
+            for row, p in law(toy, LIMIT - len(free.tokens), free.tokens).items():
                 if row is None:
                     add("lost", free.p * p)
                 else:
@@ -54,21 +55,21 @@ def drawn(samples: list) -> list[object]:  # type: ignore[type-arg]
     ]
 
 
-def masked(toy: Toy, limit: int) -> dict[Row | None, float]:
+def masked(toy: Toy, limit: int, *_: Row) -> dict[Row | None, float]:
     return enumeration.masked(toy, limit).law
 
 
-def target(toy: Toy, limit: int) -> dict[Row | None, float]:
+def target(toy: Toy, limit: int, *_: Row) -> dict[Row | None, float]:
     """Return Q among the rows that fit; where none fits all is lost."""
     fits = Toy(toy.vocabulary, toy.probabilities, [r for r in toy.members if len(r) <= limit])
     return enumeration.target(fits) if fits.members else {None: 1.0}
 
 
-def disc2(toy: Toy, limit: int) -> dict[Row | None, float]:
+def disc2(toy: Toy, limit: int, *_: Row) -> dict[Row | None, float]:
     return enumeration.disc(toy, 2, limit=limit)
 
 
-def smc2(toy: Toy, limit: int) -> dict[Row | None, float]:
+def smc2(toy: Toy, limit: int, *_: Row) -> dict[Row | None, float]:
     law: dict[Row | None, float] = {}
     for (row, evidence, _), p in smc(toy, 2, 0.5, limit).items():
         key = row if evidence > 0 else None
