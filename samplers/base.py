@@ -237,10 +237,7 @@ class Sampler(ABC):
     def _draw_free(
         self, model: LanguageModel, requests: Sequence[Request], observer: Observer | None
     ) -> list[list[Sample] | CdecError]:
-        """Draw for requests of which some have free text, each kind together.
-
-        An observer is shown the constrained parts.
-        """
+        """Draw for requests of which some have free text, each kind together."""
         if self.tree is not None:
             raise UsageError(
                 "a tree belongs to one prompt, and free text leads to many",
@@ -257,6 +254,7 @@ class Sampler(ABC):
             exactness=self.exactness,
             masks=self.method.masks,
             is_greedy=self.takes_most_probable,
+            observer=observer,
         )
         found = iter(draws.results())
         others = iter(self._unscored(model, plain, observer) if plain else [])

@@ -110,7 +110,8 @@ def _row(line: Mapping[str, Any]) -> tuple[str, ...]:
         _share(line["logprob"]),
         _share(line["log_z"]),
     )
-    return (*first, *own, *out, "forced" if line["forced"] else "")
+    words = [name for name in ("free", "forced") if line.get(name)]
+    return (*first, *own, *out, ", ".join(words))
 
 
 def _share(log_p: float | None) -> str:

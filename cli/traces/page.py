@@ -20,11 +20,12 @@ _HEAD = """<!DOCTYPE html>
 body {{ font: 16px/1.6 system-ui, sans-serif; margin: 2em auto; max-width: 60em; color: #222; }}
 pre {{ font: 15px/1.7 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }}
 h2 {{ font-size: 1em; margin: 2em 0 0; }} .n {{ color: #666; }}
-.f {{ border-bottom: 1px dotted #777; }} .e {{ color: #777; }}
+.f {{ border-bottom: 1px dotted #777; }} .e {{ color: #777; }} .w {{ font-style: italic; }}
 {colours}
 </style></head><body><h1>What the constraint did</h1>
 <p>Z is the share of the model's mass that the constraint left at a token:
-{legend}. A dotted line marks what was forced. Hover for what else was there.</p>
+{legend}. A dotted line marks what was forced,
+italics what the model wrote freely. Hover for what else was there.</p>
 """
 
 
@@ -47,6 +48,7 @@ def page(samples: Iterable[TracedSample]) -> Iterator[str]:
 def _span(line: Mapping[str, Any]) -> str:
     """Return one token as it stands in the text."""
     classes = f"z{level(line['log_z'])}{' f' if line['forced'] else ''}"
+    classes += " w" if line.get("free") else ""
     if line["event"] != "token":
         classes += " e"
     shown = line["text"] if line["event"] == "token" else f"[{shown_event(line)}]"

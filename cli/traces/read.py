@@ -30,6 +30,9 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "forced": (bool,),
     "seconds": _NUMBER,
 }
+"""Fields of every line."""
+_OPTIONAL: dict[str, tuple[type, ...]] = {"free": (bool,)}
+"""Of texts that begin with free text, too."""
 _EVENT_TYPES = {name: _TYPES[name] for name in ("token_id", "text", "logprob")}
 
 
@@ -44,7 +47,9 @@ class TracedSample:
     def summary(self) -> dict[str, object]:
         """Return what all lines say together, JSON-ready; null where a line has no number."""
         masses = [line["log_z"] for line in self.lines]
-        known = [z for z in masses if z is not None]
+        # What a constraint left is that of the constrained part, as in the sample's weights.
+        held = [line["log_z"] for line in self.lines if not line.get("free")]
+        known = [z for z in held if z is not None]
         log_ps = [line["logprob"] for line in self.lines]
         least = None if not self.lines else min(range(len(masses)), key=lambda i: _depth(masses[i]))
         return {
@@ -52,9 +57,10 @@ class TracedSample:
             "index": self.index,
             "text": "".join(line["text"] for line in self.lines),
             "events": len(self.lines),
+            "free": sum(line.get("free", False) for line in self.lines),
             "forced": sum(line["forced"] for line in self.lines),
             "logprob": sum(log_ps) if None not in log_ps else None,
-            "log_z_sum": sum(known) if len(known) == len(masses) else None,
+            "log_z_sum": sum(known) if len(known) == len(held) else None,
             "least_log_z": None if least is None else masses[least],
             "least_at": least,
             "seconds": round(sum(line["seconds"] for line in self.lines), 6),
@@ -101,7 +107,7 @@ def _checked(line: Any, place: str) -> Mapping[str, Any]:
     Raises:
         FieldError: It is none.
     """
-    _require(line, _TYPES, place)
+    _require(line, {**_TYPES, **{n: t for n, t in _OPTIONAL.items() if n in line}}, place)
     for event in (line["choice"], *line["struck"], *line["alternatives"]):
         _require(event, _EVENT_TYPES, place)
     return dict(line)

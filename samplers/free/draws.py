@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import replace
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cdec.core.combine.free.table import Reached
 from cdec.core.combine.free.tagged import TaggedConstraint
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
     from cdec.samplers.free.parts import FreeParts
+    from cdec.samplers.observer import Observer
     from cdec.samplers.request import Request
 
 _TOGETHER = 32
@@ -42,6 +43,7 @@ class FreeDraws:
         exactness: Of its draws, where a text has no constrained part.
         masks: Whether the method's constraints forbid events.
         is_greedy: Whether free text takes the most probable events.
+        observer: Is shown the free parts; None for nobody.
     """
 
     def __init__(
@@ -55,6 +57,7 @@ class FreeDraws:
         exactness: str,
         masks: bool,
         is_greedy: bool,
+        observer: Observer | None = None,
     ) -> None:
         self._model = model
         self._requests = requests
@@ -63,7 +66,7 @@ class FreeDraws:
         self._method = method
         self._exactness = exactness
         self._masks = masks
-        self._is_greedy = is_greedy
+        self._how: dict[str, Any] = {"is_greedy": is_greedy, "observer": observer}
         self._errors: dict[int, CdecError] = {}
         self._draws: list[FreeDraw] = []
         for number, request in enumerate(requests):
@@ -124,7 +127,7 @@ class FreeDraws:
         for some in _bunches(groups):
             requests = [self._free_request(group) for group in some]
             held = [self._held(group[0]) for group in some]
-            written = write(self._model, requests, held, is_greedy=self._is_greedy)
+            written = write(self._model, requests, held, **self._how)
             for group, parts in zip(some, written, strict=True):
                 if isinstance(parts, CdecError):
                     self._errors[group[0].number] = parts
@@ -173,7 +176,7 @@ class FreeDraws:
         draw.log_p += part.log_p
         draw.free_log_p += part.log_p
         draw.free_log_z += part.log_z
-        draw.add_costs(sample)
+        draw.add_part(sample, is_free=True)
         if isinstance(part.read, Reached):
             self._reach(draw, part.read)
             return
@@ -198,6 +201,8 @@ class FreeDraws:
         assert free is not None  # opened
         if free.owes(len(draw.regions)):
             self._force(draw)
+            # The end was not taken.
+            draw.trace = draw.trace and draw.trace[:-1]
         else:
             draw.log_p += part.log_end
             draw.free_log_p += part.log_end
@@ -257,7 +262,7 @@ class FreeDraws:
         first, begun = len(draw.tokens), draw.onward
         start = len(vocabulary.decode(draw.tokens)) - len(begun)
         draw.tokens += sample.token_ids
-        draw.add_costs(sample)
+        draw.add_part(sample, is_free=False)
         stop, rest = len(vocabulary.decode(draw.tokens)), None
         if isinstance(constraint, TaggedConstraint) and sample.finish_reason == FINISH_COMPLETE:
             rest = constraint.parted(sample.token_ids)[1]

@@ -40,9 +40,10 @@ def record(
         vocabulary: Of the model.
     """
     regions = [region.sample for region in draw.regions]
+    index = draw.position if request.indices is None else request.indices[draw.position]
     base = Sample(
         id=request.id,
-        index=draw.position if request.indices is None else request.indices[draw.position],
+        index=index,
         text=None,
         token_ids=draw.tokens,
         logprob=None if math.isnan(draw.log_p) or draw.finish in _CUT else draw.log_p,
@@ -54,6 +55,7 @@ def record(
         exactness=max([region.exactness for region in regions] or [exactness], key=_distance),
         seed=draw.seed,
         input=request.input,
+        trace=_trace(draw, request.id, index),
     )
     assert request.free is not None  # opened
     if request.free.end is not None:
@@ -117,6 +119,14 @@ def _free_text(draw: FreeDraw, vocabulary: Vocabulary) -> dict[str, object]:
     text = vocabulary.decode(draw.tokens[: draw.free_tokens])
     onward = draw.regions[0].begun if draw.regions else draw.onward
     return {"free_text": text[: len(text) - len(onward)].decode("utf-8", "replace")}
+
+
+def _trace(draw: FreeDraw, id: object, index: int) -> list[dict[str, object]] | None:
+    """Return what an observer wrote of all parts, as the trace of one text."""
+    if draw.trace is None:
+        return None
+    whose = {"id": id, "index": index}
+    return [{**line, **whose, "position": at} for at, line in enumerate(draw.trace)]
 
 
 def _region(region: Region, whole: bytes) -> dict[str, object]:

@@ -55,6 +55,7 @@ class FreeDraw:
         finish: Why the text ended; None while it goes on.
         costs: What was computed for the parts.
         stages: Free parts and forced markers so far.
+        trace: What an observer wrote of the parts, line by line; None where nobody looks on.
     """
 
     number: int
@@ -76,6 +77,7 @@ class FreeDraw:
     finish: str | None = None
     costs: Counter[str] = field(default_factory=Counter)
     stages: int = 0
+    trace: list[dict[str, object]] | None = None
 
     def free_seed(self) -> int:
         """Return the seed of the free part, or forced marker, that comes next."""
@@ -87,8 +89,10 @@ class FreeDraw:
         number = len(self.regions)
         return self.seed if not number else derive_seed(self.seed, "region", number)
 
-    def add_costs(self, sample: Sample) -> None:
-        """Add what was computed for a part."""
+    def add_part(self, sample: Sample, *, is_free: bool) -> None:
+        """Add what was computed for a part, and what an observer wrote of it."""
+        if sample.trace is not None:
+            self.trace = (self.trace or []) + [{**line, "free": is_free} for line in sample.trace]
         for name in COSTS:
             value = sample.diagnostics.get(name)
             if isinstance(value, int):

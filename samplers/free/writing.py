@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +21,7 @@ if TYPE_CHECKING:
     from cdec.core.combine.free.constraint import FreePart
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
+    from cdec.samplers.observer import Observer
     from cdec.samplers.request import Request
 
 _WALKS = 2048
@@ -32,7 +33,7 @@ class Written:
     """A free part, or as much of it as was drawn.
 
     Attributes:
-        sample: Its tokens, and how it ended.
+        sample: Its tokens, and how it ended; what an observer wrote into it.
         read: The marker that it reached; the state of the markers where it reached none.
         log_p: Log P of its tokens.
         log_end: Log P of the end of the text, where that came without a marker; else 0.
@@ -52,6 +53,7 @@ def write(
     parts: Sequence[FreePart],
     *,
     is_greedy: bool,
+    observer: Observer | None = None,
 ) -> list[list[Written] | CdecError]:
     """Draw free parts.
 
@@ -60,25 +62,27 @@ def write(
         requests: What is asked for; their constraints are of no account.
         parts: What each request's texts are held to.
         is_greedy: Take the most probable event everywhere.
+        observer: Is shown what was drawn.
 
     Returns:
         For each request its parts in draw order, or its error.
     """
     held = [replace(r, constraint=part) for r, part in zip(requests, parts, strict=True)]
     try:
-        with Batch(model, held) as batch:
+        with Batch(model if observer is None else observer.watched(model), held) as batch:
             if not batch.seeds:
                 return [batch.errors.get(i, []) for i in range(len(requests))]
-            return _written(batch, parts, is_greedy)
+            return _written(batch, parts, is_greedy, observer)
     except CdecError as error:
         if len(requests) == 1:
             return [error]
         alone = zip(requests, parts, strict=True)
-        return [write(model, [r], [part], is_greedy=is_greedy)[0] for r, part in alone]
+        how: dict[str, Any] = {"is_greedy": is_greedy, "observer": observer}
+        return [write(model, [r], [part], **how)[0] for r, part in alone]
 
 
 def _written(
-    batch: Batch, parts: Sequence[FreePart], is_greedy: bool
+    batch: Batch, parts: Sequence[FreePart], is_greedy: bool, observer: Observer | None
 ) -> list[list[Written] | CdecError]:
     drawn = []
     for draws in chunks(len(batch.seeds), _WALKS):
@@ -87,8 +91,11 @@ def _written(
     chosen = concatenate(drawn)
     unknown = np.full(len(chosen.lengths), np.nan)
     outcome = Outcome(chosen, "exact", unknown, unknown)
+    results = build_samples("free text", batch, outcome)
+    if observer is not None:
+        observer.note(batch, outcome, results)
     written: list[list[Written] | CdecError] = []
-    for number, samples in enumerate(build_samples("free text", batch, outcome)):
+    for number, samples in enumerate(results):
         if isinstance(samples, CdecError):
             written.append(samples)
             continue

@@ -101,3 +101,100 @@ def test_cdec_toml_gives_the_two_texts_of_a_region(
     assert "--between '<a>' '</a>'" in result.stderr and result.records[0]["regions"]
     Path("cdec.toml").write_text('between = ["<a>"]\n')
     assert "a list of 2 strings" in cdec("sample", "-a", cities, "--prompt", ASKED).stderr
+
+
+@pytest.mark.parametrize("budget", [(), ("--budget", "2")], ids=["as it comes", "forced"])
+def test_a_trace_says_which_tokens_are_free(
+    cdec: Runner, cities: Path, tmp_path: Path, budget: tuple[str, ...]
+) -> None:
+    words = ("--after", "a", *budget, "--method", "masked", "-n", "4", "--prompt", ASKED)
+    trace = tmp_path / "t.jsonl"
+    result = cdec("sample", "-a", cities, *words, "--trace", trace)
+    assert result.status == 0, result.stderr
+    assert result.records == cdec("sample", "-a", cities, *words).records
+    lines = [json.loads(line) for line in trace.read_bytes().splitlines()]
+    for record in result.records:
+        mine = [line for line in lines if line["index"] == record["index"]]
+        assert [line["position"] for line in mine] == list(range(len(mine)))
+        tokens = [line for line in mine if line["event"] == "token"]
+        assert [line["token_id"] for line in tokens] == record["token_ids"]
+        free = [line for line in mine if line["free"]]
+        assert len([x for x in free if x["event"] == "token"]) == record["free_tokens"]
+        assert sum(line["logprob"] for line in free) == pytest.approx(record["free_logprob"])
+        if not record["forced"]:
+            assert sum(x["log_z"] for x in free) == pytest.approx(record["free_log_z"], abs=1e-9)
+        held = [line for line in mine if not line["free"]]
+        if record["marker"] is not None:
+            assert sum(x["log_z"] for x in held) == pytest.approx(record["log_candidate_weight"])
+    summary = cdec("trace", trace, "--json").records[0]
+    assert summary["free"] == len([x for x in lines if x["free"] and x["index"] == 0])
+    assert b" free" in cdec("trace", trace).stdout
+
+
+def test_what_restricts_a_constraint_does_so_behind_free_text(
+    cdec: Runner, cities: Path, tmp_path: Path
+) -> None:
+    words = (
+        "sample",
+        "-a",
+        cities,
+        "--method",
+        "exact",
+        "-n",
+        "6",
+        "--after",
+        "a",
+        "--budget",
+        "3",
+    )
+    every = {r["text"] for r in cdec(*words, "--prompt", ASKED).records}
+    assert "Paris" in every
+    (tmp_path / "denied.txt").write_text("Paris\n")
+    denied = cdec(*words, "--prompt", ASKED, "--deny", tmp_path / "denied.txt")
+    assert denied.status == 0 and all(r["valid"] for r in denied.records)
+    assert "Paris" not in {r["text"] for r in denied.records}
+    own = {"id": 1, "prompt": ASKED, "candidates": ["Rome", "Berlin"]}
+    chosen = cdec(*words, stdin=_jsonl(own)).records
+    assert {r["text"] for r in chosen} <= {"Rome", "Berlin"} and all(r["valid"] for r in chosen)
+
+
+def test_both_of_two_constraints_hold_behind_free_text(
+    cdec: Runner, cities: Path, tmp_path: Path, grammar_child: object
+) -> None:
+    regex = tmp_path / "r.arrow"
+    assert cdec("compile-regex", " [A-Q].*", "-o", regex).status == 0
+    words = ("--and", regex, "--after", "a", "--budget", "3", "--method", "exact", "-n", "6")
+    result = cdec("sample", "-a", cities, *words, "--prompt", ASKED)
+    assert result.status == 0, result.stderr
+    assert all(r["valid"] and "A" <= r["text"][0] <= "Q" for r in result.records)
+    assert any(r["free_text"] != "a" for r in result.records)
+
+
+def test_a_run_with_free_text_goes_on_where_it_was_killed(
+    cdec: Runner, cities: Path, tmp_path: Path
+) -> None:
+    prompts = [{"id": i, "prompt": f"{ASKED} {i}"} for i in range(5)]
+    words = (
+        "sample",
+        "-a",
+        cities,
+        "--after",
+        "a",
+        "--budget",
+        "3",
+        "-n",
+        "2",
+        "--batch-size",
+        "2",
+    )
+    whole = cdec(*words, stdin=_jsonl(*prompts)).records
+    out = tmp_path / "o.jsonl"
+    cdec(*words, "-o", out, stdin=_jsonl(*prompts))
+    lines = out.read_bytes().splitlines(keepends=True)
+    out.write_bytes(b"".join(lines[:5]) + lines[5][:20])
+    other = cdec(*words[:-1], "2", "--budget", "2", "-o", out, "--resume", stdin=_jsonl(*prompts))
+    assert other.status != 0, "another budget is another run"
+    assert cdec(*words, "-o", out, "--resume", stdin=_jsonl(*prompts)).status == 0
+    found = [json.loads(line) for line in out.read_bytes().splitlines()]
+    key = lambda r: (r["id"], r["index"])  # noqa: E731
+    assert sorted(found, key=key) == sorted(whole, key=key)
