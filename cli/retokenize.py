@@ -112,7 +112,7 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
         total=count_records(options.input),
         model=model,
     )
-    records, is_idle = arriving(records, options.input, options.idle, options.batch_size)
+    records, is_idle = arriving(records, [options.input], options.idle, options.batch_size)
     tasks = (_task(record, prompt) for record in records)
     status = loop.over(batches(tasks, options.batch_size, is_idle), run)
     run.console.warn(stats.notices)

@@ -21,12 +21,20 @@ def id_key(record_id: object) -> bytes:
     return hashlib.blake2b(orjson.dumps(record_id), digest_size=16).digest()
 
 
+_LINE_BITS = 48
+
+
 class IdRegistry:
-    """The ids seen so far in one input."""
+    """The ids seen so far in one input, of one file or of several."""
 
     def __init__(self) -> None:
-        self._lines: dict[bytes, int] = {}  # key of an id -> its line
+        self._files: list[str] = []
+        self._lines: dict[bytes, int] = {}  # key of an id -> its file's number and its line
         self._repeats: dict[str, int] = {}  # hash -> the last number added to it
+
+    def begin(self, name: str) -> None:
+        """Say that ids come from another file now."""
+        self._files.append(name)
 
     def explicit(self, record_id: RecordId, name: str, line: int, *, unit: str = "line") -> None:
         """Note an id that a record gives itself.
@@ -40,10 +48,15 @@ class IdRegistry:
         Raises:
             DuplicateIdError: An earlier line has it.
         """
-        earlier = self._lines.setdefault(id_key(record_id), line)
-        if earlier != line:
+        place = self._place(line)
+        earlier = self._lines.setdefault(id_key(record_id), place)
+        if earlier != place:
+            number, first = earlier >> _LINE_BITS, earlier & ~(-1 << _LINE_BITS)
+            where = f"{unit} {first}"
+            if number != len(self._files):
+                where = f"{self._files[number - 1]}, {where}"
             raise DuplicateIdError(
-                f"{name}, {unit} {line} has the id {record_id!r} of {unit} {earlier}",
+                f"{name}, {unit} {line} has the id {record_id!r} of {where}",
                 hint="give each record an id of its own: `resume` and joins go by it",
                 line=line,
                 id=record_id,
@@ -52,8 +65,11 @@ class IdRegistry:
     def generated(self, content: object, line: int) -> str:
         """Return the id of a record that gives none: its hash, ``-1``, ``-2`` added on repeats."""
         base = content_id(content)
-        candidate = base
-        while self._lines.setdefault(id_key(candidate), line) != line:
+        candidate, place = base, self._place(line)
+        while self._lines.setdefault(id_key(candidate), place) != place:
             repeats = self._repeats[base] = self._repeats.get(base, 0) + 1
             candidate = f"{base}-{repeats}"
         return candidate
+
+    def _place(self, line: int) -> int:
+        return len(self._files) << _LINE_BITS | line

@@ -14,6 +14,7 @@ from cdec.cli.frame.declaration import parameters_of
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.frame.spellings import words_of
 from cdec.core.errors import CdecError, InputMissingError, UsageError
+from cdec.core.files.remote import file_system, is_url
 
 
 def refuse_unknown_option(error: Exception, command: str, parameters: Iterable[Any]) -> None:
@@ -79,12 +80,25 @@ def refuse_unknown_command(words: Sequence[str]) -> None:
     raise UsageError(f"cdec has no command {name!r}", hint=f"{meant}see `cdec --help`")
 
 
+def on_several(message: str, parameters: Iterable[Any]) -> str:
+    """Return how several inputs are typed, where more words stand there than a command takes.
+
+    Args:
+        message: The parser's.
+        parameters: The parser's, of the command.
+    """
+    is_input = any("-i" in parameter.opts and parameter.multiple for parameter in parameters)
+    if not is_input or "unexpected extra argument" not in message:
+        return ""
+    return "name several inputs by an -i each, or by a pattern in quotes (-i 'a/*.csv'); "
+
+
 def suggest_file(error: CdecError) -> None:
     """Let an error about a file that is not there offer the near file of the same folder."""
     named = error.details.get("path")
     if not isinstance(error, InputMissingError) or not isinstance(named, str):
         return
-    near = near_file(Path(named))
+    near = near_url(named) if is_url(named) else near_file(Path(named))
     if near is not None:
         error.hint = f"did you mean {shlex.quote(str(near))}?"
 
@@ -107,6 +121,24 @@ def near_file(path: Path) -> Path | None:
     same = [name for name in shown if path.stem and Path(name).stem == path.stem]
     found = (close or same)[:1]
     return path.parent / found[0] if found else None
+
+
+def near_url(url: str) -> str | None:
+    """Return the URL of the same folder that was perhaps meant; None where nothing is near.
+
+    Args:
+        url: Of a file that is not there.
+    """
+    folder, _, typed = url.rpartition("/")
+    if url.startswith("http") or folder.endswith("/"):
+        return None
+    try:
+        system, path = file_system(folder)
+        names = [name.rpartition("/")[2] for name in system.ls(path, detail=False)[:_MOST_FILES]]
+    except Exception:  # it is an error's hint, whatever the file system raises
+        return None
+    close = get_close_matches(typed, [name for name in names if name != typed], n=1, cutoff=0.75)
+    return f"{folder}/{close[0]}" if close else None
 
 
 _MOST_FILES = 10_000

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Literal
 
@@ -18,14 +19,15 @@ class PromptOptions(CommonOptions):
     """Prompts: from the command line, a file or stdin."""
 
     input: Annotated[
-        str,
+        list[str],
         Declared(
-            "Prompts: text, JSONL, CSV, Parquet, Arrow, or a URL; `-` is stdin.",
+            "Prompts: text, JSONL, CSV, Parquet, Arrow; a file, folder, URL or '*.csv'; `-` is "
+            "stdin; repeatable.",
             PROMPTS,
             metavar="FILE",
             common=True,
         ),
-    ] = "-"
+    ] = field(default_factory=lambda: ["-"])
     input_format: Annotated[
         Literal["auto", "lines", "csv", "tsv"],
         Declared(
@@ -82,9 +84,9 @@ class PromptOptions(CommonOptions):
         return None if self.shard is None else Shard.parse(self.shard)
 
     @property
-    def stream(self) -> str | None:
+    def streams(self) -> Sequence[str]:
         """The input, if records are read from it."""
-        return None if self.has_texts else self.input
+        return () if self.has_texts else self.input
 
     @property
     def has_texts(self) -> bool:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -21,6 +21,9 @@ if TYPE_CHECKING:
     from cdec.data.prompts.score_records import ScoreRecord
     from cdec.data.prompts.templates import PromptTemplate
 
+_OPENED = 16
+"""Files that are opened to see whether they can be: of a folder, the first tell enough."""
+
 
 @dataclass(frozen=True)
 class Prompts:
@@ -33,6 +36,7 @@ class Prompts:
         template: Fills prompts from fields; None where records bring them.
         stats: Counts and notices of the input.
         others: What becomes of the fields of records that are not cdec's.
+        sources: The files of the input, where there are no texts.
         total: Records there are; None where that cannot be told cheaply.
     """
 
@@ -42,6 +46,7 @@ class Prompts:
     template: PromptTemplate | None
     stats: SourceStats
     others: OtherFields
+    sources: Sequence[str] = ()
     total: int | None = None
 
     @classmethod
@@ -66,22 +71,25 @@ class Prompts:
             EncodingError, LimitError: The file of a prompt is no UTF-8, or too long.
             UsageError: A prompt or the template is malformed.
         """
-        from cdec.data.input.count import count_records
+        from cdec.data.input.count import count_all
         from cdec.data.input.source import SourceStats
         from cdec.data.prompts.names import OtherFields
+        from cdec.data.prompts.places import input_files
         from cdec.data.prompts.templates import read_template
 
         stats = SourceStats()
         texts = [typed_prompt(text, stats) for text in options.prompt]
         texts += [read_prompt(path, options.input_limits) for path in options.prompt_file]
         template = None if options.template is None else read_template(options.template)
-        if not texts:
-            require_input(options.input)
+        files = [] if texts else input_files(options.input)
+        for file in files[:_OPENED]:
+            require_input(file.source)
+        sources = [file.source for file in files]
         others = OtherFields(read, passed_on=passed_on, strict_fields=options.strict_fields)
         # subtle: counted now, since what is read of a redirected file is no longer there.
         whole = options.chosen_shard is None
-        total = (len(texts) or count_records(options.input)) if whole else None
-        return cls(options, max_n, tuple(texts), template, stats, others, total)
+        total = (len(texts) or count_all(sources)) if whole else None
+        return cls(options, max_n, tuple(texts), template, stats, others, sources, total)
 
     def records(self) -> Iterator[PromptRecord | BadRecord]:
         """Return the records in their order.
@@ -94,7 +102,7 @@ class Prompts:
             CdecError: The file cannot be read.
         """
         records = self._read()
-        if self.texts or not _is_file(self.options.input):
+        if self.texts or not all(map(_is_file, self.sources)):
             return records
         return itertools.chain(list(itertools.islice(records, 1)), records)
 
@@ -107,7 +115,7 @@ class Prompts:
             yield from (text for text in texts if shard is None or shard.has(text.id))
             return
         yield from read_prompts(
-            self.options.input,
+            self.sources,
             format=self.options.input_format,
             shard=shard,
             template=self.template,
@@ -274,7 +282,7 @@ def check_prompts(options: PromptOptions, typed: frozenset[str]) -> None:
         raise UsageError("--prompt-file names stdin twice", hint="give each prompt its own file")
     if "-" in options.prompt_file:
         refuse_terminal("a prompt", "give --prompt TEXT or --prompt-file FILE, or pipe it in")
-    if not options.has_texts and options.input == "-":
+    if not options.has_texts and "-" in options.input:
         refuse_terminal(
             "prompts (text or JSONL lines)", "give --prompt TEXT or -i FILE, or pipe them in"
         )

@@ -116,17 +116,17 @@ class Loop:
 
 
 def arriving(
-    records: Iterator[ItemT], source: str | None, idle_ms: int, size: int
+    records: Iterator[ItemT], sources: Sequence[str], idle_ms: int, size: int
 ) -> tuple[Iterator[ItemT], Callable[[], bool]]:
     """Return records so that one can tell when none comes for now, and what tells it.
 
     Args:
         records: Of the input, read from now on.
-        source: Where they come from; None for no stream.
+        sources: Where they come from; none for no stream.
         idle_ms: Milliseconds without a record after which none comes for now.
         size: Of a full batch; one record is never waited for.
     """
-    if source is None or size == 1 or not _is_awaited(source):
+    if size == 1 or not any(map(_is_awaited, sources)):
         return records, never
     arrivals = Arrivals(records, idle_ms / 1000, ahead=size)
     return arrivals, arrivals.is_idle

@@ -51,7 +51,7 @@ def measure(options: Options, run: Run) -> int:
     shown, estimates = _Shown(options, run.console), Estimates(BY_MEASURING)
     with Requirements(held, model, required=not options.conjoined, bind=bind_for) as requirements:
         run.console.warn(requirements.take_notices())
-        records, is_idle = arriving(records, options.stream, options.idle, options.batch_size)
+        records, is_idle = arriving(records, options.streams, options.idle, options.batch_size)
         tasks = (
             prepared(record.id, partial(_task, options, record, requirements)) for record in records
         )

@@ -214,6 +214,7 @@ def refuse_output(options: Options) -> None:
     if output is None:
         return
     refuse_url(output)
+    refuse_among_inputs(options, output)
     there = existing_output(output)
     if there is None:
         return
@@ -230,12 +231,28 @@ def refuse_output(options: Options) -> None:
         )
 
 
+def refuse_among_inputs(options: Options, output: Path) -> None:
+    """Refuse an output that the input's folder or pattern names: the next run would read it.
+
+    Raises:
+        UsageError: It does.
+    """
+    from cdec.data.prompts.places import would_hold
+
+    for place in options.streams:
+        if would_hold(place, output):
+            raise UsageError(
+                f"{output} would be the output and among the inputs {place}",
+                hint="name a file in another folder with -o",
+            )
+
+
 def inputs(options: Options) -> list[str]:
     """Return the files that a run reads."""
     named = [pair.partition("=")[2] for pair in options.constraint]
     optional = (options.artifact, options.template, options.deny, options.given.get("counts"))
     return [
-        *(options.prompt_file if options.has_texts else [options.input]),
+        *(options.prompt_file if options.has_texts else options.input),
         *named,
         *map(str, options.conjoined),
         *(str(path) for path in optional if path is not None),

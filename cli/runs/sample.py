@@ -90,7 +90,7 @@ def sample(options: Options, run: Run) -> int:
         )
         streams = plan.method.declared.streams and "batch_size" not in run.typed
         size = 1 if streams else options.batch_size
-        records, is_idle = arriving(files.records, options.stream, options.idle, size)
+        records, is_idle = arriving(files.records, options.streams, options.idle, size)
         status = loop.over(batches(tasks.of(records), size, is_idle), run)
         plan.draft.save_counts(plan.counts)
         run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])

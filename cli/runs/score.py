@@ -123,7 +123,7 @@ def score(options: Options, run: Run) -> int:
     with Requirements(held, model, required=False, bind=bind_for) as requirements:
         run.console.warn(requirements.take_notices())
         records, is_idle = arriving(
-            _records(options, limits, stats), options.input, options.idle, options.batch_size
+            _records(options, limits, stats), [options.input], options.idle, options.batch_size
         )
         tasks = map(Tasks(options, prompts, requirements).of, records)
         has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)

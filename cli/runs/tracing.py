@@ -74,6 +74,6 @@ def tracing(options: Options) -> Iterator[Trace]:
     if options.trace is None:
         yield Trace()
         return
-    inputs = () if options.has_texts else (options.input,)
+    inputs = options.streams
     with open_writer(options.trace, inputs=inputs, force=options.force) as writer:
         yield Trace(writer.write)

@@ -14,7 +14,7 @@ from cdec.core.errors import CdecError, ExtraMissingError, InputMissingError
 
 INSTALL = 'pip install "cdec[remote]"'
 _URL = re.compile(r"[a-z][a-z0-9+.-]+(::[a-z0-9+.-]*)*://", re.IGNORECASE)
-_IN_EXTRA = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs"}
+_IN_EXTRA = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp"}
 """Packages of the extra ``remote``, by the kind of URL that they open."""
 
 FilePath: TypeAlias = "str | PathLike[str]"
@@ -89,7 +89,7 @@ def readable(url: str) -> Iterator[None]:
     except CdecError:
         raise
     except ImportError as error:
-        package = _IN_EXTRA.get(url.partition(":")[0].lower())
+        package = _IN_EXTRA.get(url.partition(":")[0].lower().replace("https", "http"))
         # Of other kinds fsspec knows the package, and says so.
         hint = INSTALL if package is not None else f"install what fsspec names: {error}"
         raise _missing(url, package or "a package of its own", hint) from error

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import stat
+from collections.abc import Sequence
 from pathlib import Path
 
 from cdec.data.input.decompress import compression_of
@@ -11,9 +12,29 @@ from cdec.data.input.source import CHUNK_BYTES, Source
 
 MOST_BYTES = 256 << 20
 """Longer files are not counted: a tenth of a second is the price of this much."""
+MOST_FILES = 1000
 _TABLE = b"PAR1\x15"
 _ARROW = (b"ARROW1\x00\x00", b"\xff\xff\xff\xff")
 _HEAD_BYTES = 16
+
+
+def count_all(sources: Sequence[Source]) -> int | None:
+    """Return the records of several inputs together, where ``count_records`` tells all of them.
+
+    None for more than ``MOST_FILES``, or more than ``MOST_BYTES`` in all.
+    """
+    total, size = 0, 0
+    for number, source in enumerate(sources):
+        path = Path(source) if isinstance(source, str | Path) else None
+        # Tables say how many rows they have.
+        if path is not None and path.is_file() and path.suffix not in (".parquet", ".pq"):
+            size += path.stat().st_size
+        is_much = number >= MOST_FILES or (number > 0 and size > MOST_BYTES)
+        count = None if is_much else count_records(source)
+        if count is None:
+            return None
+        total += count
+    return total
 
 
 def count_records(source: Source) -> int | None:

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import os
 import stat
-from collections.abc import Iterator
+import sys
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Literal, cast
 
-from cdec.core.errors import CdecError
+from cdec.core.errors import CdecError, DataError
 from cdec.core.files.remote import is_url
 from cdec.data.input.decompress import SUFFIXES
 from cdec.data.input.json_text import parse_json
@@ -28,6 +29,7 @@ from cdec.data.prompts.entry import Entry
 Format = Literal["auto", "lines", "csv", "tsv"]
 """``auto``: Parquet, Arrow and saved datasets by content, CSV by the name, all else as lines."""
 
+_TABLES = (".parquet", ".pq", ".arrow", ".feather")
 _TABLE_MAGICS = (b"PAR1\x15", b"ARROW1\x00\x00", b"\xff\xff\xff\xff")
 
 
@@ -70,8 +72,13 @@ class Entries:
         self._stream = stream
         self._limits = limits
         self._format = _format_of(source) if format == "auto" else format
-        self.can_repeat = stream is None or _is_regular(stream)
+        self.can_repeat = stream is None or _is_regular(stream.fileno)
         self._start = stream.tell() if stream is not None and self.can_repeat else 0
+
+    def rewind(self) -> None:
+        """Let whoever opens the same input after this find it as it was; stdin is one of them."""
+        if self._stream is not None:
+            self._stream.seek(self._start)
 
     def read(self, stats: SourceStats, *, only: str | None = None) -> Iterator[Entry]:
         """Yield the entries, blank lines left out; again from the first one where that is possible.
@@ -100,7 +107,10 @@ class Entries:
                 break
             head += more
         chunks = chain([head], chunks) if head else iter(())
-        if self._format == "auto" and head.startswith(_TABLE_MAGICS):
+        is_table = head.startswith(_TABLE_MAGICS)
+        if self._format == "auto" and not is_table:
+            self._refuse_table_name(head)
+        if self._format == "auto" and is_table:
             from cdec.data.prompts.table_entries import table_entries
 
             source = self._stream if str(self._source) == "-" else self._source
@@ -112,6 +122,29 @@ class Entries:
             yield from csv_entries(chunks, self.name, separator, self._limits, stats)
         else:
             yield from _line_entries(chunks, self.name, self._limits, stats)
+
+    def _refuse_table_name(self, head: bytes) -> None:
+        """Refuse what is a table by its name and none by its content: a copy that broke off.
+
+        Raises:
+            DataError: It is.
+        """
+        if self.name.lower().endswith(_TABLES):
+            found = f"it begins with {head[:8]!r}" if head else "it is empty"
+            raise DataError(
+                f"{self.name} is no table, as its name has it: {found}",
+                hint="copy it again, take it away, or say with `input_format` how it is read",
+            )
+
+
+def can_repeat(source: Source) -> bool:
+    """Whether an input can be read twice, without waiting for anybody; nothing is opened."""
+    if not isinstance(source, str | Path):
+        return _is_regular(source.fileno)
+    if str(source) == "-":
+        return _is_regular(sys.stdin.fileno)
+    path = Path(source)
+    return not is_url(source) and (path.is_file() or path.is_dir())
 
 
 def _format_of(source: Source) -> Format:
@@ -151,8 +184,8 @@ def _line_entry(data: bytes, name: str, line: int, offset: int) -> Entry:
         return Entry(line, data, error=error)
 
 
-def _is_regular(stream: BinaryIO) -> bool:
+def _is_regular(descriptor: Callable[[], int]) -> bool:
     try:
-        return stat.S_ISREG(os.fstat(stream.fileno()).st_mode)
+        return stat.S_ISREG(os.fstat(descriptor()).st_mode)
     except (OSError, ValueError, AttributeError):
         return False

@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
-from cdec.core.errors import CdecError
+import orjson
+
+from cdec.core.errors import CdecError, FieldError
+from cdec.data.input.json_text import parse_json
 
 
 @dataclass(frozen=True, slots=True)
@@ -28,3 +33,21 @@ class Entry:
     data: bytes | None = None
     error: CdecError | None = None
     unit: str = "line"
+
+
+def entry_of(record: Mapping[str, object], number: int, name: str) -> Entry:
+    """Return the entry of a line that holds a record."""
+    try:
+        data = orjson.dumps(record)
+    except TypeError as error:
+        problem = FieldError(
+            f"{name}, line {number} is no JSON object: {error}",
+            hint="give objects of texts, 64-bit integers, floats, lists and objects",
+            line=number,
+        )
+        return Entry(number, repr(record), error=problem)
+    try:
+        fields = cast(dict[str, object], parse_json(data, name, number, 0))
+    except CdecError as error:
+        return Entry(number, data, error=error)
+    return Entry(number, fields, fields=fields, data=data)

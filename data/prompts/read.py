@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
-
-import orjson
 
 from cdec.core.errors import CdecError, FieldError
 from cdec.data.ids import IdRegistry, RecordId
-from cdec.data.input.json_text import field_with_changed_integer, parse_json
-from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
-from cdec.data.prompts.entries import Entries, Format, open_entries
-from cdec.data.prompts.entry import Entry
+from cdec.data.input.json_text import field_with_changed_integer
+from cdec.data.input.source import (
+    PROMPT_LIMITS,
+    InputLimits,
+    Source,
+    SourceStats,
+    source_name,
+)
+from cdec.data.prompts.entries import Format, can_repeat, open_entries
+from cdec.data.prompts.entry import Entry, entry_of
 from cdec.data.prompts.fields import RecordFields
 from cdec.data.prompts.free_fields import free_fields
 from cdec.data.prompts.names import OtherFields
@@ -33,7 +37,7 @@ DEFAULT_MAX_N = 10_000
 
 
 def read_prompts(
-    source: Source,
+    source: Source | Sequence[Source],
     *,
     format: Format = "auto",
     template: PromptTemplate | None = None,
@@ -48,11 +52,11 @@ def read_prompts(
     A line that begins with ``{`` is a JSON object, any other the text of a prompt; blank lines are
     skipped. A row of a table is an object of the cells that are not null. Compressions, Parquet and
     Arrow are recognised by content, CSV and TSV by the name. A regular file is read twice, first
-    for its ids.
+    for its ids. Several sources are read one after the other, as one input.
 
     Args:
         source: Path or URL (``s3://...``), ``"-"`` for stdin, a binary stream, or the folder of a
-            saved dataset.
+            saved dataset; or several of these, such as the ``source`` of ``input_files``.
         format: How it is read.
         template: Makes the prompt from a record's fields; a text line is its field ``prompt``.
         max_n: Most draws one record may ask for.
@@ -75,20 +79,24 @@ def read_prompts(
             the second one's line for a pipe.
     """
     stats = stats if stats is not None else SourceStats()
-    with open_entries(source, format, limits) as entries:
-        if entries.can_repeat:
-            _check_ids(entries)
-        others = others if others is not None else OtherFields()
-        reader = _Reader(entries.name, template, max_n, others, shard)
-        for entry in entries.read(stats):
-            record = reader.record(entry)
-            if record is not None:
-                yield record
-        name = entries.name
+    others = others if others is not None else OtherFields()
+    several = isinstance(source, Sequence) and not isinstance(source, str)
+    sources = cast(Sequence[Source], source) if several else [cast(Source, source)]
+    _check_ids(filter(can_repeat, sources), format, limits)
+    ids = IdRegistry()
+    for each in sources:
+        with open_entries(each, format, limits) as entries:
+            ids.begin(entries.name)
+            reader = _Reader(entries.name, template, max_n, others, shard, ids)
+            for entry in entries.read(stats):
+                record = reader.record(entry)
+                if record is not None:
+                    yield record
     if others.warning is not None:
         stats.notice_once("W_UNREAD_FIELDS", others.warning)
     if stats.lines == stats.blank:
-        stats.notice_once("W_NO_INPUT", f"{name} holds no records")
+        what = f"{source_name(sources[0])} holds" if len(sources) == 1 else "the input's files hold"
+        stats.notice_once("W_NO_INPUT", f"{what} no records")
 
 
 def prompts_from_texts(
@@ -131,27 +139,9 @@ def prompts_from_records(
     others = others if others is not None else OtherFields()
     reader = _Reader(name, template, max_n, others, None, ids)
     for number, record in enumerate(records, 1):
-        found = reader.record(_entry_of(record, number, name))
+        found = reader.record(entry_of(record, number, name))
         if found is not None:
             yield found
-
-
-def _entry_of(record: Mapping[str, object], number: int, name: str) -> Entry:
-    """Return the entry of a line that holds a record."""
-    try:
-        data = orjson.dumps(record)
-    except TypeError as error:
-        problem = FieldError(
-            f"{name}, line {number} is no JSON object: {error}",
-            hint="give objects of texts, 64-bit integers, floats, lists and objects",
-            line=number,
-        )
-        return Entry(number, repr(record), error=problem)
-    try:
-        fields = cast(dict[str, object], parse_json(data, name, number, 0))
-    except CdecError as error:
-        return Entry(number, data, error=error)
-    return Entry(number, fields, fields=fields, data=data)
 
 
 class _Reader:
@@ -274,20 +264,24 @@ class _Reader:
         return {name: value for name, value in fields.items() if name not in own} or None
 
 
-def _check_ids(entries: Entries) -> None:
-    """Read an input for its ids alone.
+def _check_ids(sources: Iterable[Source], format: Format, limits: InputLimits) -> None:
+    """Read inputs for their ids alone.
 
     Raises:
         DuplicateIdError: Two records name one id.
     """
     ids = IdRegistry()
-    for entry in entries.read(SourceStats(), only="id"):
-        if entry.fields is None:
-            continue
-        checked = RecordFields(entry.fields, entries.name, entry.line, unit=entry.unit)
-        try:
-            record_id = checked.optional("id", checked.identifier)
-        except CdecError:
-            continue  # becomes a BadRecord when its turn comes
-        if record_id is not None:
-            ids.explicit(record_id, entries.name, entry.line, unit=entry.unit)
+    for source in sources:
+        with open_entries(source, format, limits) as entries:
+            ids.begin(entries.name)
+            for entry in entries.read(SourceStats(), only="id"):
+                if entry.fields is None:
+                    continue
+                checked = RecordFields(entry.fields, entries.name, entry.line, unit=entry.unit)
+                try:
+                    record_id = checked.optional("id", checked.identifier)
+                except CdecError:
+                    continue  # becomes a BadRecord when its turn comes
+                if record_id is not None:
+                    ids.explicit(record_id, entries.name, entry.line, unit=entry.unit)
+            entries.rewind()

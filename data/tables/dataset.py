@@ -10,7 +10,7 @@ import orjson
 from cdec.core.errors import DataError, InputMissingError
 from cdec.data.input.source import Source
 
-_STATE, _SPLITS = "state.json", "dataset_dict.json"
+STATE, _SPLITS = "state.json", "dataset_dict.json"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class SavedDataset:
 def is_dataset(path: str | Path) -> bool:
     """Whether a path is the folder of a saved dataset, or of several splits."""
     folder = Path(path)
-    return (folder / _STATE).is_file() or (folder / _SPLITS).is_file()
+    return (folder / STATE).is_file() or (folder / _SPLITS).is_file()
 
 
 def read_dataset(path: str | Path) -> SavedDataset:
@@ -40,7 +40,7 @@ def read_dataset(path: str | Path) -> SavedDataset:
         DataError: What it says is not understood.
     """
     folder = Path(path)
-    if not (folder / _STATE).is_file():
+    if not (folder / STATE).is_file():
         splits = _read(folder / _SPLITS).get("splits")
         names = [str(name) for name in splits] if isinstance(splits, list) else []
         raise InputMissingError(
@@ -48,11 +48,11 @@ def read_dataset(path: str | Path) -> SavedDataset:
             hint=f"name one of them: {folder / names[0]}" if names else "name one of them",
             path=str(folder),
         )
-    state = _read(folder / _STATE)
+    state = _read(folder / STATE)
     listed, columns = state.get("_data_files"), state.get("_format_columns")
     if not isinstance(listed, list) or state.get("_indices_data_files"):
         raise DataError(
-            f"{folder / _STATE} does not say which files the rows stand in, in their order",
+            f"{folder / STATE} does not say which files the rows stand in, in their order",
             hint="save the dataset again, with a later version of the datasets package",
         )
     if not isinstance(columns, list) or state.get("_output_all_columns"):
@@ -89,7 +89,7 @@ def _named(folder: Path, entry: object) -> Path:
     # A name alone: a folder from elsewhere must not lead out of itself.
     if not isinstance(name, str) or Path(name).name != name:
         raise DataError(
-            f"{folder / _STATE} names a file outside its folder: {name!r}",
+            f"{folder / STATE} names a file outside its folder: {name!r}",
             hint="save the dataset again",
         )
     if not (folder / name).is_file():

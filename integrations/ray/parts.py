@@ -17,14 +17,13 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from cdec.core.errors import (
-    InputMissingError,
     LockedError,
     OutputError,
     OutputExistsError,
@@ -38,6 +37,7 @@ from cdec.integrations.ray.counts import Counts
 if TYPE_CHECKING:
     from cdec.data.output.lines import RecordWriter
     from cdec.data.output.parquet import ParquetRecordWriter
+    from cdec.data.prompts.places import InputFile
     from cdec.data.prompts.record import BadRecord, PromptRecord
 
 PartFormat = Literal["jsonl", "parquet"]
@@ -66,41 +66,23 @@ class Part:
     records: Sequence[PromptRecord | BadRecord] = ()
 
 
-def parts_of_folder(folder: Path) -> list[Part]:
-    """Return a part for each part file of a folder, by name.
-
-    Hidden files, those that begin with an underscore, and manifests are none.
+def parts_of_files(files: Iterable[InputFile]) -> list[Part]:
+    """Return a part for each file, in their order.
 
     Raises:
-        InputMissingError: The folder cannot be read, or holds no part files.
-        UsageError: Two part files differ in their suffixes alone.
+        UsageError: Two files differ in their folders or suffixes alone.
     """
-    try:
-        files = sorted(path for path in folder.iterdir() if _is_part(path))
-    except OSError as error:
-        raise InputMissingError(
-            f"cannot read {folder}: {error.strerror}", hint="check the name", path=str(folder)
-        ) from error
-    if not files:
-        raise InputMissingError(
-            f"{folder} holds no part files", hint="name a file, or a folder of files of prompts"
-        )
     parts: dict[str, Part] = {}
-    for path in files:
-        name = _SUFFIXES.sub("", path.name)
+    for file in files:
+        name = _SUFFIXES.sub("", file.name)
         if name in parts:
             raise UsageError(
-                f"{path} and {parts[name].source} would both become {name} of the output",
+                f"{file.source} and {parts[name].source} would both become {name} of the output",
                 hint="give the part files names that differ before the suffix",
             )
-        facts = {"input": path.name, "bytes": path.stat().st_size}
-        parts[name] = Part(name, facts, source=str(path))
+        facts = {"input": file.name, "bytes": file.bytes}
+        parts[name] = Part(name, facts, source=file.source)
     return list(parts.values())
-
-
-def _is_part(path: Path) -> bool:
-    hidden = path.name.startswith((".", "_")) or path.name.endswith(".manifest.json")
-    return not hidden and path.is_file()
 
 
 def parts_of_records(records: Iterator[PromptRecord | BadRecord], size: int) -> Iterator[Part]:

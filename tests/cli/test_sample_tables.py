@@ -140,3 +140,45 @@ def test_a_set_is_compiled_from_arrow_and_from_a_saved_dataset(cdec: Runner) -> 
         assert found.status == 0, found.stderr
         assert found.records[0]["entities"] == 2
         assert cdec("compile-set", *words, "--id-field", "id").status == 0, "up to date"
+
+
+def test_several_inputs_are_drawn_in_their_order(cdec: Runner, letters: Path) -> None:
+    write(ROWS)
+    Path("in").mkdir()
+    whole = cdec("sample", "-a", letters, "-i", "p.jsonl", *KEPT)
+    lines = Path("p.jsonl").read_text().splitlines(keepends=True)
+    Path("in/a.jsonl").write_text("".join(lines[:3]))
+    pa.parquet.write_table(pa.Table.from_pylist(ROWS[3:6]), "in/b.parquet")
+    Path("last.jsonl").write_text("".join(lines[6:]))
+    two = cdec("sample", "-a", letters, "-i", "in", "-i", "last.jsonl", *KEPT)
+    assert (two.status, two.stdout) == (0, whole.stdout), two.stderr
+    pattern = cdec("sample", "-a", letters, "-i", "in/*", "-i", "-", *KEPT, stdin=_read("last"))
+    assert (pattern.status, pattern.stdout) == (0, whole.stdout), pattern.stderr
+    Path("cdec.toml").write_text('input = ["in/*", "last.jsonl"]\n')
+    assert cdec("sample", "-a", letters, *KEPT).stdout == whole.stdout
+    assert [row["id"] for row in cdec("mass", "-a", letters, "-i", "in").records] == [
+        row["id"] for row in ROWS[:6]
+    ]
+
+
+def _read(name: str) -> bytes:
+    return Path(f"{name}.jsonl").read_bytes()
+
+
+def test_an_output_that_the_next_run_would_read_is_refused(cdec: Runner, letters: Path) -> None:
+    write(ROWS)
+    Path("in").mkdir()
+    Path("p.jsonl").rename("in/p.jsonl")
+    for place in ("in", "in/*.jsonl"):
+        found = cdec("sample", "-a", letters, "-i", place, "-o", "in/out.jsonl")
+        assert (found.status, found.error_code) == (2, "E_USAGE")
+        assert "among the inputs" in found.stderr
+    assert cdec("sample", "-a", letters, "-i", "in", "-o", "out.jsonl").status == 0
+
+
+def test_a_pattern_that_the_shell_has_spelled_out_is_answered_with_quotes(
+    cdec: Runner, letters: Path
+) -> None:
+    found = cdec("sample", "-a", letters, "-i", "a.csv", "b.csv", "c.csv")
+    assert found.status == 2
+    assert "-i 'a/*.csv'" in found.stderr

@@ -78,3 +78,8 @@ def test_without_the_extra_its_command_is_said(
     assert (result.status, result.error_code) == (69, "E_EXTRA")
     assert "without s3fs" in result.stderr
     assert 'hint: pip install "cdec[remote]"' in result.stderr
+
+
+def test_a_near_name_in_the_bucket_is_offered(cdec: Runner, bucket: str) -> None:
+    result = cdec("sample", "-a", f"{bucket}/citys.arrow", "--prompt", "x")
+    assert f"did you mean {bucket}/cities.arrow?" in result.stderr

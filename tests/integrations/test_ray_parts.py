@@ -12,20 +12,20 @@ import pytest
 
 from cdec.core.errors import (
     ExtraMissingError,
-    InputMissingError,
     LockedError,
     OutputExistsError,
     ResumeMismatchError,
     UsageError,
 )
 from cdec.data.output.manifest import manifest_path
+from cdec.data.prompts.places import input_files
 from cdec.data.prompts.read import prompts_from_records
 from cdec.integrations.ray.counts import Counts
 from cdec.integrations.ray.library import ray_library
 from cdec.integrations.ray.parts import (
     Part,
     PartFolder,
-    parts_of_folder,
+    parts_of_files,
     parts_of_records,
 )
 from cdec.integrations.ray.pool import Pool
@@ -163,9 +163,9 @@ def test_one_run_at_a_time_writes_to_a_folder(tmp_path: Path) -> None:
 
 
 def test_the_files_of_a_folder_are_parts_by_their_names(tmp_path: Path) -> None:
-    for name in ("b.jsonl.gz", "a.parquet", "_SUCCESS", ".hidden", "a.parquet.manifest.json"):
+    for name in ("b.jsonl.gz", "a.parquet"):
         (tmp_path / name).write_bytes(b"12345")
-    parts = parts_of_folder(tmp_path)
+    parts = parts_of_files(input_files([str(tmp_path)]))
     assert [(part.name, Path(str(part.source)).name) for part in parts] == [
         ("a", "a.parquet"),
         ("b", "b.jsonl.gz"),
@@ -173,10 +173,7 @@ def test_the_files_of_a_folder_are_parts_by_their_names(tmp_path: Path) -> None:
     assert parts[0].facts == {"input": "a.parquet", "bytes": 5}
     (tmp_path / "b.txt").touch()
     with pytest.raises(UsageError, match="both become b"):
-        parts_of_folder(tmp_path)
-    with pytest.raises(InputMissingError, match="no part files"):
-        (tmp_path / "empty").mkdir()
-        parts_of_folder(tmp_path / "empty")
+        parts_of_files(input_files([str(tmp_path)]))
 
 
 def test_workers_of_another_version_do_not_work(tmp_path: Path) -> None:

@@ -136,7 +136,7 @@ def _read(options: Options, file: str) -> list[Any]:
     """Return the entities of a file, read whole: so they are refused before a model loads."""
     from cdec.data.entities.source import read_entities
 
-    if file == "-" and options.input == "-" and not options.has_texts:
+    if file == "-" and "-" in options.input and not options.has_texts:
         raise UsageError("labels and prompts both come from stdin", hint="name one of the files")
     require_input(file)
     return list(read_entities(file, field=options.field, id_field=options.id_field))

@@ -63,7 +63,7 @@ def classify(options: Options, run: Run) -> int:
             model=model,
         )
         shown.begin()
-        records, is_idle = arriving(records, options.stream, options.idle, options.batch_size)
+        records, is_idle = arriving(records, options.streams, options.idle, options.batch_size)
         tasks = (prepared(record.id, partial(_task, record, requirements)) for record in records)
         status = loop.over(batches(tasks, options.batch_size, is_idle), run)
         shown.finish()

@@ -87,26 +87,40 @@ def sample_parts(options: Options, run: Run) -> int:
 
 
 def _parts(options: Options) -> list[Part]:
-    """Return a part for each file of the input, if it is a folder; else nothing."""
-    from cdec.data.tables.dataset import is_dataset
-    from cdec.integrations.ray.parts import parts_of_folder
+    """Return a part for each file of the input, where it names a folder or a pattern."""
+    from cdec.data.prompts.places import input_files, names_many
+    from cdec.integrations.ray.parts import parts_of_files
 
-    folder = Path(options.input)
-    if options.has_texts or not folder.is_dir() or is_dataset(folder):
+    if not any(map(names_many, options.streams)):
         return []
+    refuse_input_folder(options)
+    return parts_of_files(input_files(options.streams))
+
+
+def refuse_input_folder(options: Options) -> None:
+    """Refuse an output folder whose part files the input would name.
+
+    Raises:
+        UsageError: It is one.
+    """
+    from cdec.data.prompts.places import would_hold
+
     output = options.output
-    if output is not None and output.exists() and output.samefile(options.input):
-        raise UsageError(
-            f"{output} would be the output and is the input", hint="name another folder with -o"
-        )
-    return parts_of_folder(folder)
+    if output is None:
+        return
+    for place in options.streams:
+        is_input = output.exists() and Path(place).exists() and output.samefile(place)
+        if is_input or would_hold(place, output / "part-00000.jsonl"):
+            raise UsageError(
+                f"{output} would be the output and is the input", hint="name another folder with -o"
+            )
 
 
 def _first_of(plan: Plan, parts: list[Part]) -> Plan:
     """Return a plan whose input is the first of several files, by which a run is judged."""
     if not parts:
         return plan
-    return replace(plan, options=replace(plan.options, input=str(parts[0].source)))
+    return replace(plan, options=replace(plan.options, input=[str(parts[0].source)]))
 
 
 def sampler_of(plan: Plan, files: Files, typed: frozenset[str]) -> dict[str, Any]:
