@@ -6,7 +6,6 @@ Results stand in the order of the input, each written whole before a signal take
 from __future__ import annotations
 
 import os
-import stat
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,6 +20,7 @@ from cdec.cli.frame.frames import plural
 from cdec.cli.frame.typed import record_error
 from cdec.core.progress import Stage
 from cdec.data.input.arrivals import Arrivals, never
+from cdec.data.input.source import is_awaited
 from cdec.integrations.records.tasks import Task, Work, work_off
 
 if TYPE_CHECKING:
@@ -135,7 +135,6 @@ def arriving(
 def _is_awaited(source: str) -> bool:
     """Whether somebody writes the input while it is read: a pipe, a socket, a device."""
     try:
-        mode = (os.fstat(0) if source == "-" else Path(source).stat()).st_mode
+        return is_awaited(os.fstat(0) if source == "-" else Path(source).stat())
     except OSError:
         return False
-    return stat.S_ISFIFO(mode) or stat.S_ISSOCK(mode) or stat.S_ISCHR(mode)

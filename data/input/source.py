@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import stat
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -134,8 +136,8 @@ def read_chunks(
     """Yield the source's plain bytes as they arrive: decompressed and limited.
 
     Compressions are recognised by content. A pipe's bytes are passed on at once, so a producer that
-    waits for results is not kept waiting (zstd and lz4 come in pieces of 64 KiB). Memory: a few
-    chunks of 1 MiB.
+    waits for results is not kept waiting: whole lines of zstd and lz4, every byte of all else.
+    Memory: a few chunks of 1 MiB.
 
     Args:
         stream: What ``open_source`` gave.
@@ -152,7 +154,9 @@ def read_chunks(
     head, chunks = _with_head(_file_chunks(stream, name, stats), MAGICS)
     compression = compression_of(head)
     if compression is not None:
-        chunks = decompress(chunks, compression, name, limits.max_expansion)
+        chunks = decompress(
+            chunks, compression, name, limits.max_expansion, is_awaited=_is_awaited(stream)
+        )
         head, chunks = _with_head(chunks, ())
     total = 0
     for position, chunk in enumerate(chunks):
@@ -233,6 +237,18 @@ def _with_head(chunks: Iterator[bytes], magics: tuple[bytes, ...]) -> tuple[byte
         yield from chunks
 
     return head, whole()
+
+
+def is_awaited(status: os.stat_result) -> bool:
+    """Whether somebody may write an input while it is read: a pipe, a socket, a device."""
+    return any(test(status.st_mode) for test in (stat.S_ISFIFO, stat.S_ISSOCK, stat.S_ISCHR))
+
+
+def _is_awaited(stream: BinaryIO) -> bool:
+    try:
+        return is_awaited(os.fstat(stream.fileno()))
+    except (OSError, ValueError, AttributeError):
+        return False  # of a URL, or in memory
 
 
 def _refuse_wide(head: bytes, name: str) -> None:

@@ -19,6 +19,7 @@ from typing import IO
 import pytest
 
 from cdec.cli.app import main
+from tests.data.input.packed import pack
 
 from . import light
 from .conftest import Runner
@@ -173,8 +174,14 @@ def test_lines_in_pieces_and_compressed_pipes_are_answered_alike(
             answers.wait_for(number)
         pipe.write(packer.flush())
 
+    def framed(answers: Answers, pipe: IO[bytes]) -> None:
+        for number, record in enumerate(records, 1):
+            pipe.write(pack("zstd", record))
+            answers.wait_for(number)
+
     assert converse(SAMPLE, torn) == (0, whole)
     assert converse(SAMPLE, packed) == (0, whole)
+    assert converse(SAMPLE, framed) == (0, whole)
     assert cdec(*SAMPLE, stdin=gzip.compress(b"".join(records))).stdout == whole
 
 
