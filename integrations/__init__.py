@@ -4,6 +4,7 @@
 has the processors of vLLM's servers, and ``serving`` what engines' servers share; ``llama_cpp``
 reads GGUF models and masks what they write; ``prefixes`` is what processors remember, and
 ``tokens`` how they refuse another tokenizer's constraints. ``records`` turns prompt records into
-sample records, ``frames`` those of pandas and polars. Each library is imported by the room that is
-for it, and nothing is imported here: ``import cdec.integrations`` costs nothing.
+sample records, ``frames`` those of pandas and polars, ``openai_batch`` requests into responses.
+Each library is imported by the room that is for it, and nothing is imported here:
+``import cdec.integrations`` costs nothing.
 """

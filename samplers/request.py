@@ -62,23 +62,28 @@ class Request:
         id: object,
         n: int = 1,
         seed: int = 0,
+        first: int = 0,
         max_new_tokens: int | None = None,
         input: Mapping[str, object] | None = None,
         asked: Prompt | None = None,
         free: FreeText | None = None,
     ) -> Request:
-        """Return a request for draws ``0..n-1``, whose seeds derive from ``seed`` and ``id``.
+        """Return a request for ``n`` draws, seeded by ``seed``, ``id`` and their numbers.
+
+        The first of them is number ``first``.
 
         Raises:
             UsageError: ``n`` is less than 1.
         """
         DRAWS.check(n)
-        seeds = [derive_seed(seed, id, index) for index in range(n)]
+        indices = range(first, first + n)
+        seeds = [derive_seed(seed, id, index) for index in indices]
         return cls(
             prompt,
             constraint,
             seeds,
             id=id,
+            indices=list(indices) if first else None,
             max_new_tokens=max_new_tokens,
             input=input,
             asked=asked,

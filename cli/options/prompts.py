@@ -4,11 +4,21 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Literal
 
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
-from cdec.cli.options.shared import DEFAULT_IDLE_MS, PROMPTS, IdleOption, TemplateOption
+from cdec.cli.options.shared import (
+    DEFAULT_IDLE_MS,
+    LIMITS,
+    PROMPTS,
+    IdleOption,
+    TemplateOption,
+    refuse_unused,
+)
+from cdec.core.errors import UsageError
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
+from cdec.integrations.serving.settings import AskedLimits
 
 if TYPE_CHECKING:
     from cdec.data.prompts.shard import Shard
@@ -92,3 +102,71 @@ class PromptOptions(CommonOptions):
     def has_texts(self) -> bool:
         """Whether prompts are given as texts, so that no records are read."""
         return bool(self.prompt or self.prompt_file)
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchFileOptions(PromptOptions):
+    """Requests of OpenAI batch files, and what they may ask."""
+
+    openai_batch: Annotated[
+        bool,
+        Declared(
+            "The input is an OpenAI batch file: its lines are requests for chat or text "
+            "completions, and the responses are written.",
+            PROMPTS,
+            decides=True,
+        ),
+    ] = False
+    allow: Annotated[
+        list[str],
+        Declared(
+            "What such requests may bring to be compiled: candidates, grammar, regex, schema; "
+            "repeatable, nothing if not given.",
+            PROMPTS,
+            metavar="KIND",
+            decides=True,
+        ),
+    ] = field(default_factory=list)
+    served_name: Annotated[
+        str | None,
+        Declared(
+            "What such requests call the model; the name by which it is loaded if not given.",
+            PROMPTS,
+            metavar="NAME",
+            decides=True,
+        ),
+    ] = None
+    asked_limits: Annotated[AskedLimits, Limits(LIMITS)] = field(default_factory=AskedLimits)
+
+
+_OF_REQUESTS = ("allow", "served_name", "max_candidates", "max_text_bytes")
+_OF_RECORDS = ("prompt", "prompt_file", "input_format", "template", "strict_fields", "tree")
+
+
+def check_batch_file(
+    options: BatchFileOptions, typed: frozenset[str], *, output: Path | None, engine: str
+) -> None:
+    """Refuse options that mean nothing to batch files, or to anything else.
+
+    Args:
+        options: As typed.
+        typed: Fields that stood on the command line.
+        output: Where responses go; None for stdout.
+        engine: Where they are drawn.
+
+    Raises:
+        UsageError: One was typed; the output is Parquet; or workers would draw them.
+    """
+    if not options.openai_batch:
+        refuse_unused(_OF_REQUESTS, typed, "without --openai-batch")
+        return
+    refuse_unused(_OF_RECORDS, typed, "with --openai-batch, whose requests bring all they need")
+    beside = {"--template": options.template is not None, "--engine ray": engine == "ray"}
+    for name, is_set in beside.items():
+        if is_set:
+            raise UsageError(f"{name} means nothing with --openai-batch", hint="leave it out")
+    if output is not None and output.suffix.lower() in (".parquet", ".pq"):
+        raise UsageError(
+            f"{output} would be Parquet, and responses are lines of JSON",
+            hint="name a file that ends in .jsonl",
+        )

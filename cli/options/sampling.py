@@ -14,7 +14,7 @@ from cdec.cli.options.engine import EngineOptions
 from cdec.cli.options.free_text import FreeTextOptions
 from cdec.cli.options.methods import ChoiceOptions, MethodOptions
 from cdec.cli.options.model import ModelOptions
-from cdec.cli.options.prompts import PromptOptions
+from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
 from cdec.cli.options.record_sources import RecordSourceOptions
 
 
@@ -75,7 +75,7 @@ class DrawnOptions(FreeTextOptions, MethodOptions, ModelOptions, DrawingOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(RecordSourceOptions, EngineOptions, DrawnOptions):
+class RunOptions(RecordSourceOptions, EngineOptions, BatchFileOptions, DrawnOptions):
     """All that ``cdec run`` shares; options about the grammars of records come last."""
 
 

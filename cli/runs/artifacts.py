@@ -8,13 +8,15 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.shared import require_utf8
-from cdec.core.errors import ArtifactVersionError, CdecError, UsageError
+from cdec.core.errors import ArtifactVersionError, CdecError, UsageError, needs_grammar
 from cdec.core.files.remote import place_of
 from cdec.core.progress import Progress, silent
 from cdec.integrations.records.held import DEFAULT, RunConstraint
+from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
     from cdec.cli.options.constraint import ConstraintOptions
+    from cdec.cli.options.sampling import SampleOptions
     from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.files.remote import Place
 
@@ -141,3 +143,44 @@ def _refuse_tree(path: Place) -> None:
         hint="give it to --tree of cdec sample or cdec mass, with that record's model, prompt and "
         "artifact",
     )
+
+
+def require_grammars(
+    options: SampleOptions, held: RunConstraint, *, guessing: str | None = None
+) -> None:
+    """Refuse options that need a grammar where the run has none, before a model loads.
+
+    Args:
+        options: All options.
+        held: What all records are held to.
+        guessing: The option by which tokens are guessed from counts, if they are.
+
+    Raises:
+        UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
+            for a method without masks.
+    """
+    from cdec.core.artifacts.kinds import constraint_class
+
+    asked = {"lookahead": held.lookahead is not None, "heal": held.heal}
+    parameters = [name for name, is_asked in asked.items() if is_asked]
+    parameters += [] if guessing is None else ["draft counts"]
+    if not parameters:
+        return
+    if held.lookahead is not None and not METHODS[options.method].masks:
+        raise UsageError(
+            f"--lookahead means nothing to --method {options.method}, which has no masks",
+            hint="leave it out",
+        )
+    files = [*held.named.values(), *held.others.values()]
+    if options.has_texts and not files:
+        raise needs_grammar(parameters[0], "there is no artifact")
+    for file in files:
+        kind = constraint_class(file.kind)
+        can = {
+            "lookahead": kind.has_terminals,
+            "heal": kind.takes_bytes,
+            "draft counts": kind.has_speculation_keys,
+        }
+        lacking = [parameter for parameter in parameters if not can[parameter]]
+        if lacking:
+            raise needs_grammar(lacking[0], f"{file.path} is a {file.kind}", kind.reasons)

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.data.prompts.score_records import ScoreRecord
     from cdec.data.prompts.templates import PromptTemplate
+    from cdec.integrations.openai_batch.body import Asking
 
 _OPENED = 16
 """Files that are opened to see whether they can be: of a folder, the first tell enough."""
@@ -38,6 +39,7 @@ class Prompts:
         others: What becomes of the fields of records that are not cdec's.
         sources: The files of the input, where there are no texts.
         total: Records there are; None where that cannot be told cheaply.
+        asking: What the lines may ask, where they are requests of a batch file.
     """
 
     options: PromptOptions
@@ -48,6 +50,7 @@ class Prompts:
     others: OtherFields
     sources: Sequence[str] = ()
     total: int | None = None
+    asking: Asking | None = None
 
     @classmethod
     def open(
@@ -57,6 +60,7 @@ class Prompts:
         max_n: int | None = None,
         read: frozenset[str] | None = frozenset(),
         passed_on: bool = False,
+        asking: Asking | None = None,
     ) -> Prompts:
         """Read the template, and see whether the input can be opened.
 
@@ -65,6 +69,7 @@ class Prompts:
             max_n: Most draws that a record may ask for; None for the default.
             read: Names of further fields that a reward reads; None where it may read any.
             passed_on: Whether results carry the fields that are not cdec's.
+            asking: As in the attributes.
 
         Raises:
             InputMissingError: Template, input or the file of a prompt are not there.
@@ -89,7 +94,7 @@ class Prompts:
         # subtle: counted now, since what is read of a redirected file is no longer there.
         whole = options.chosen_shard is None
         total = (len(texts) or count_all(sources)) if whole else None
-        return cls(options, max_n, tuple(texts), template, stats, others, sources, total)
+        return cls(options, max_n, tuple(texts), template, stats, others, sources, total, asking)
 
     def records(self) -> Iterator[PromptRecord | BadRecord]:
         """Return the records in their order.
@@ -114,14 +119,22 @@ class Prompts:
             texts = prompts_from_texts(self.texts, template=self.template, name="--prompt")
             yield from (text for text in texts if shard is None or shard.has(text.id))
             return
+        limits, stats = self.options.input_limits, self.stats
+        if self.asking is not None:
+            from cdec.integrations.openai_batch.reading import read_requests
+
+            yield from read_requests(
+                self.sources, self.asking, limits=limits, stats=stats, shard=shard
+            )
+            return
         yield from read_prompts(
             self.sources,
             format=self.options.input_format,
             shard=shard,
             template=self.template,
             max_n=DEFAULT_MAX_N if self.max_n is None else self.max_n,
-            limits=self.options.input_limits,
-            stats=self.stats,
+            limits=limits,
+            stats=stats,
             others=self.others,
         )
 

@@ -25,9 +25,15 @@ from cdec.integrations.records.tasks import Task, Work, work_off
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
+    from cdec.core.errors import CdecError
     from cdec.core.models.base import LanguageModel
 
 ItemT = TypeVar("ItemT")
+
+
+def named_error(task: Task, error: CdecError) -> dict[str, object]:
+    """Return the object that stands in a failed record's place, which its name tells."""
+    return record_error(error, task.name)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -38,6 +44,7 @@ class Loop:
         work: Done batch by batch.
         records: The records of a task's result.
         write: Takes each record, and each error object.
+        failed: Returns the error object of a task.
         strict: Stop at the first bad record.
         phase: What progress calls the work.
         total: Records there are; None where that is not known.
@@ -51,6 +58,7 @@ class Loop:
     work: Work
     records: Callable[[Task, Any], Iterable[Mapping[str, object]]]
     write: Callable[[Mapping[str, object]], None]
+    failed: Callable[[Task, CdecError], Mapping[str, object]] = named_error
     strict: bool
     phase: str = "working"
     total: int | None = None
@@ -93,7 +101,7 @@ class Loop:
                         if done.error.__cause__ is not None and not is_traced:
                             run.console.traceback(done.error)
                             is_traced = True
-                        records = [record_error(done.error, done.task.name)]
+                        records = [self.failed(done.task, done.error)]
                     # With its last line a record is done: no signal comes between the two.
                     for left in reversed(range(len(records))):
                         with run.signals.shield(), run.console.printing():

@@ -7,26 +7,29 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from cdec.cli.options.prompts import check_batch_file
 from cdec.cli.options.record_sources import record_sources
 from cdec.cli.options.shared import parse_fields
-from cdec.cli.runs.artifacts import ArtifactPaths, read_held
+from cdec.cli.runs.artifacts import ArtifactPaths, read_held, require_grammars
 from cdec.cli.runs.draft import Draft
 from cdec.cli.runs.found import artifact_for_records
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.method import ChosenMethod
-from cdec.cli.runs.models import check_warping, refuse_revision
+from cdec.cli.runs.models import check_warping, named_model, refuse_revision
 from cdec.cli.runs.reward import fields_of_reward, refuse_code
 from cdec.cli.runs.tracing import check_trace
 from cdec.cli.runs.tree import checked_tree, for_tree
-from cdec.core.errors import OutputExistsError, UsageError, needs_grammar
+from cdec.core.errors import OutputExistsError, UsageError
 from cdec.core.progress import Progress, silent
 from cdec.core.record_fields import fields_of
+from cdec.integrations.records.held import DEFAULT
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.data.prompts.read import BadRecord, PromptRecord
+    from cdec.integrations.openai_batch.body import Asking
     from cdec.integrations.records.held import RunConstraint
     from cdec.integrations.records.sources import RecordSources
     from cdec.samplers.drafts.counts import Counts
@@ -100,6 +103,29 @@ class Plan:
             sources=record_sources(options),
         )
 
+    @property
+    def asking(self) -> Asking | None:
+        """What the lines of the input may ask, where they are requests of a batch file.
+
+        Raises:
+            UsageError: What they may bring is nothing that can be brought.
+        """
+        options = self.options
+        if not options.openai_batch:
+            return None
+        from cdec.data.prompts.read import DEFAULT_MAX_N
+        from cdec.integrations.openai_batch.body import Asking
+        from cdec.integrations.serving.settings import ServingSettings
+
+        named = {name: path for name, path in self.paths.named.items() if name != DEFAULT}
+        return Asking(
+            ServingSettings.of_requests(named, options.allow, options.asked_limits),
+            model=options.served_name or named_model(options.model),
+            n=options.n,
+            max_n=DEFAULT_MAX_N if options.max_n is None else options.max_n,
+            is_greedy=self.method.declared.about.is_greedy(self.method.values),
+        )
+
     def open_files(self, run: Run, progress: Progress = silent) -> Files:
         """Open the input, then see that the output may be written, then verify the artifacts.
 
@@ -116,6 +142,7 @@ class Plan:
             max_n=options.max_n,
             read=fields_of_reward(self.method),
             passed_on=self.fields is None or "input" in self.fields,
+            asking=self.asking,
         )
         records = prompts.records()
         needed = self.method.declared.needs_constraint
@@ -134,10 +161,6 @@ class Plan:
         return Files(prompts, for_tree(records, self.tree, held), held, options)
 
 
-_PROBABLE = frozenset({"greedy", "cdlh", "cdlh-approx", "cdsl"})
-"""Methods that take the most probable tokens anyway."""
-
-
 def check_options(options: Options, typed: frozenset[str]) -> None:
     """Refuse values out of range and options that contradict each other.
 
@@ -151,6 +174,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     if options.resume and options.output is None:
         raise UsageError("--resume needs an output file", hint="name it with -o FILE")
     check_prompts(options, typed)
+    check_batch_file(options, typed, output=options.output, engine=options.engine)
     check_trace(options)
     refuse_beside_free_text(options)
 
@@ -179,7 +203,7 @@ def refuse_beside_free_text(options: Options) -> None:
 
 def _greedily(options: Options) -> str:
     """Say how the most probable tokens are had."""
-    if options.given.get("greedy") or options.method in _PROBABLE:
+    if METHODS[options.method].about.is_greedy(options.given):
         return "leave --temperature out: the most probable tokens are taken at any temperature"
     instead = {"speculative": "--greedy", "mentored": "--method speculative --greedy"}
     words = instead.get(options.method, "--method greedy")
@@ -193,7 +217,8 @@ def kept_fields(options: Options) -> Sequence[str] | None:
         UsageError: An unknown name, or ``--resume`` without the fields it goes by.
     """
     names = parse_fields(options.fields, fields_of("sample"), "sample")
-    if names is not None and options.resume and not {"id", "index"} <= set(names):
+    is_by_draw = options.resume and not options.openai_batch
+    if names is not None and is_by_draw and not {"id", "index"} <= set(names):
         raise UsageError(
             f"--fields is {options.fields!r}, without id and index, by which --resume goes",
             hint="name these two as well",
@@ -257,42 +282,3 @@ def inputs(options: Options) -> list[str]:
         *map(str, options.conjoined),
         *(str(path) for path in optional if path is not None),
     ]
-
-
-def require_grammars(options: Options, held: RunConstraint, *, guessing: str | None = None) -> None:
-    """Refuse options that need a grammar where the run has none, before a model loads.
-
-    Args:
-        options: All options.
-        held: What all records are held to.
-        guessing: The option by which tokens are guessed from counts, if they are.
-
-    Raises:
-        UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
-            for a method without masks.
-    """
-    from cdec.core.artifacts.kinds import constraint_class
-
-    asked = {"lookahead": held.lookahead is not None, "heal": held.heal}
-    parameters = [name for name, is_asked in asked.items() if is_asked]
-    parameters += [] if guessing is None else ["draft counts"]
-    if not parameters:
-        return
-    if held.lookahead is not None and not METHODS[options.method].masks:
-        raise UsageError(
-            f"--lookahead means nothing to --method {options.method}, which has no masks",
-            hint="leave it out",
-        )
-    files = [*held.named.values(), *held.others.values()]
-    if options.has_texts and not files:
-        raise needs_grammar(parameters[0], "there is no artifact")
-    for file in files:
-        kind = constraint_class(file.kind)
-        can = {
-            "lookahead": kind.has_terminals,
-            "heal": kind.takes_bytes,
-            "draft counts": kind.has_speculation_keys,
-        }
-        lacking = [parameter for parameter in parameters if not can[parameter]]
-        if lacking:
-            raise needs_grammar(lacking[0], f"{file.path} is a {file.kind}", kind.reasons)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING
@@ -14,9 +14,10 @@ from cdec.cli.endings.kept import NOTHING, in_file, printed
 from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.declaration import deciding
+from cdec.cli.frame.typed import typed_error
 from cdec.cli.runs import models
 from cdec.cli.runs.draft import nothing_guessed
-from cdec.cli.runs.loop import Loop, arriving
+from cdec.cli.runs.loop import Loop, arriving, named_error
 from cdec.cli.runs.models import named_model, warping_of
 from cdec.cli.runs.plan import Plan, inputs
 from cdec.cli.runs.recompile import bind_for
@@ -24,16 +25,19 @@ from cdec.cli.runs.reward import build_reward
 from cdec.cli.runs.tracing import Trace, tracing
 from cdec.integrations.records.drawing import SampleTasks
 from cdec.integrations.records.requirements import Requirements
-from cdec.integrations.records.tasks import Task, at_temperatures, batches
+from cdec.integrations.records.tasks import Records, Task, Work, at_temperatures, batches
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.frame.console import Console
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.cli.runs.plan import Files
+    from cdec.core.errors import CdecError
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
+    from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.samplers.base import Sampler
+    from cdec.samplers.observer import Observer
     from cdec.samplers.rewards import Reward
 
 
@@ -72,33 +76,33 @@ def sample(options: Options, run: Run) -> int:
             finished=writer.finished,
             reward=loaded.reward,
         )
-        estimates, tally = estimates_of(plan), Tally()
+        streams = plan.method.declared.streams and "batch_size" not in run.typed
+        size = 1 if streams else options.batch_size
+        noted = Noted(estimates_of(plan), Tally(), trace, plan.fields)
+        steps = (_of_requests if options.openai_batch else _of_records)(plan, loaded, noted, size)
         loop = Loop(
-            work=at_temperatures(
-                loaded.model, warping_of(options), trace.watching(loaded.sampler.draw_batch)
-            ),
-            records=partial(_records, plan.fields, estimates, tally, trace),
+            work=steps.work,
+            records=steps.records,
+            failed=steps.failed,
             write=writer.write,
             # With a tree there is one record: its error is the run's.
             strict=options.strict or plan.tree is not None,
             phase="sampling",
             total=files.prompts.total,
             model=loaded.model,
-            tally=tally,
+            tally=noted.tally,
             skipped=lambda: tasks.skipped,
             kept=partial(_kept, options, run),
         )
-        streams = plan.method.declared.streams and "batch_size" not in run.typed
-        size = 1 if streams else options.batch_size
         records, is_idle = arriving(files.records, options.streams, options.idle, size)
-        status = loop.over(batches(tasks.of(records), size, is_idle), run)
+        status = loop.over(batches(steps.tasks(tasks, records), size, is_idle), run)
         plan.draft.save_counts(plan.counts)
         run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
         told = () if loaded.reward is None else loaded.reward.notices
-        run.console.warn([*told, *estimates.take_notices()])
-        run.console.warn(tally.notices(required=options.require_complete))
-    is_short = options.require_complete and tally.incomplete
+        run.console.warn([*told, *noted.estimates.take_notices()])
+        run.console.warn(noted.tally.notices(required=options.require_complete))
+    is_short = options.require_complete and noted.tally.incomplete
     # Those that the output to resume holds count too.
     has_errors = writer.finished.errors > 0
     return status or (SOME_RECORDS_FAILED if is_short or has_errors else 0)
@@ -160,23 +164,69 @@ def estimates_of(plan: Plan) -> Estimates:
     return Estimates(BY_DRAWING if has("tree") is None else BY_LEARNING)
 
 
-def _records(
-    fields: Sequence[str] | None,
-    estimates: Estimates,
-    tally: Tally,
-    trace: Trace,
-    task: Task,
-    samples: Sequence[Sample],
-) -> Iterator[dict[str, object]]:
-    """Yield the samples that are missing in the output, with these fields; None keeps all."""
-    # One draw alone can hardly tell, and everybody knows.
-    if len(samples) > 1:
-        estimates.note(samples[0].diagnostics.get("log_mass_reliable"))
-    for sample in samples:
-        if task.missing is None or sample.index in task.missing:
-            tally.add(sample)
-            trace.write(sample)
-            yield sample.to_json(fields)
+@dataclass(frozen=True)
+class Noted:
+    """Who is told of samples, and which of their fields are written; None for all."""
+
+    estimates: Estimates
+    tally: Tally
+    trace: Trace
+    fields: Sequence[str] | None
+
+    def written(self, task: Task, samples: Sequence[Sample]) -> Iterator[Sample]:
+        """Yield the samples that are missing in the output, and tell of them."""
+        # One draw alone can hardly tell, and everybody knows.
+        if len(samples) > 1:
+            self.estimates.note(samples[0].diagnostics.get("log_mass_reliable"))
+        for sample in samples:
+            if task.missing is None or sample.index in task.missing:
+                self.tally.add(sample)
+                self.trace.write(sample)
+                yield sample
+
+
+@dataclass(frozen=True)
+class _Steps:
+    """What becomes of the lines of an input: tasks, work on them, records, or their errors."""
+
+    tasks: Callable[[SampleTasks, Iterator[PromptRecord | BadRecord]], Iterator[Task | None]]
+    work: Work
+    records: Records
+    failed: Callable[[Task, CdecError], Mapping[str, object]] = named_error
+
+
+def _of_records(plan: Plan, loaded: _Loaded, noted: Noted, size: int) -> _Steps:
+    """Return the steps of records: a line a sample."""
+    return _Steps(
+        SampleTasks.of,
+        _drawing(plan, loaded, noted)(None),
+        lambda task, found: (s.to_json(noted.fields) for s in noted.written(task, found)),
+    )
+
+
+def _of_requests(plan: Plan, loaded: _Loaded, noted: Noted, size: int) -> _Steps:
+    """Return the steps of the requests of a batch file: a line a request."""
+    from cdec.integrations.openai_batch.drawing import BatchTasks, batch_work
+    from cdec.integrations.openai_batch.responses import Responses, refusal
+
+    called = plan.options.served_name or named_model(plan.options.model)
+    responses = Responses(loaded.model, called, noted.fields)
+    return _Steps(
+        lambda tasks, records: BatchTasks(tasks).of(records),
+        batch_work(_drawing(plan, loaded, noted), size),
+        lambda task, found: [
+            responses.of(task.head, task.request, list(noted.written(task, found)))
+        ],
+        lambda task, error: refusal(task.head, typed_error(error)),
+    )
+
+
+def _drawing(plan: Plan, loaded: _Loaded, noted: Noted) -> Callable[[Observer | None], Work]:
+    """Return what makes work on tasks, with somebody who looks on or nobody."""
+    draw, warping = loaded.sampler.draw_batch, warping_of(plan.options)
+    return lambda observer: at_temperatures(
+        loaded.model, warping, noted.trace.watching(draw, observer)
+    )
 
 
 def manifest(plan: Plan, files: Files, model: LanguageModel) -> dict[str, object]:

@@ -12,6 +12,7 @@ from cdec.core.errors import UsageError
 if TYPE_CHECKING:
     from cdec.cli.options.sampling import DrawnOptions as Options
     from cdec.core.sample import Sample
+    from cdec.samplers.observer import Observer
 
 
 class Trace:
@@ -24,13 +25,20 @@ class Trace:
     def __init__(self, append: Callable[[Mapping[str, object]], None] | None = None) -> None:
         self._append = append
 
-    def watching(self, draw_batch: Callable[..., Any]) -> Callable[..., Any]:
-        """Return a sampler's ``draw_batch`` with somebody who looks on, if traces are written."""
-        if self._append is None:
+    def watching(
+        self, draw_batch: Callable[..., Any], observer: Observer | None = None
+    ) -> Callable[..., Any]:
+        """Return a sampler's ``draw_batch`` with somebody who looks on, if traces are written.
+
+        Args:
+            draw_batch: Of the sampler.
+            observer: Who looks on in any case; None for nobody.
+        """
+        if self._append is None and observer is None:
             return draw_batch
         from cdec.samplers.scoring.trace import Tracer
 
-        return partial(draw_batch, observer=Tracer())
+        return partial(draw_batch, observer=observer or Tracer())
 
     def write(self, sample: Sample) -> None:
         """Write the lines of a sample."""

@@ -278,7 +278,8 @@ def _read_ids(path: Path, finished: FinishedRecords) -> None:
             for batch in parquet.iter_batches(columns=columns, use_threads=False):
                 for row in batch.to_pylist():
                     own = int(row["id"]) if row[IS_NUMBER] else row["id"]
-                    finished.add(own, None if row["error"] is not None else row["index"])
+                    is_error = row["error"] is not None
+                    finished.add(own, None if is_error else row["index"], is_error=is_error)
     except (pa.ArrowException, OSError) as error:
         raise DataError(
             f"{path} cannot be read as Parquet: {error}", hint="start over with `force`"

@@ -34,11 +34,11 @@ class FinishedRecords:
         self.errors = 0
         self._indices: dict[bytes, int] = {}  # bit i: index i is there; -1: all of them
 
-    def add(self, record_id: object, index: int | None) -> None:
-        """Note a record; an ``index`` of None is an error object, which finishes its id."""
+    def add(self, record_id: object, index: int | None, *, is_error: bool) -> None:
+        """Note a record; an ``index`` of None is an error or a whole answer, which end their id."""
         key = id_key(record_id)
         bits = -1 if index is None else 1 << index
-        self.errors += index is None
+        self.errors += is_error
         self._indices[key] = self._indices.get(key, 0) | bits
         self.records += 1
 
@@ -83,7 +83,8 @@ def read_finished(
                 hint="take the line out by hand, or start over with `force`",
                 line=bad_line,
             )
-        finished.add(*_key(record, name, line))
+        is_error = isinstance(record.get("error"), dict)
+        finished.add(*_key(record, is_error, name, line), is_error=is_error)
         good_bytes = end
     return finished, good_bytes
 
@@ -123,9 +124,12 @@ def _parse(data: bytes) -> dict[str, object] | None:
     return record if isinstance(record, dict) else None
 
 
-def _key(record: dict[str, object], name: str, line: int) -> tuple[object, int | None]:
+def _key(
+    record: dict[str, object], is_error: bool, name: str, line: int
+) -> tuple[object, int | None]:
     index = record.get("index")
-    if "id" in record and isinstance(record.get("error"), dict):
+    # The answer to a request of a batch file is one line, however many texts it has.
+    if "id" in record and (is_error or "custom_id" in record):
         return record["id"], None
     if "id" in record and type(index) is int and 0 <= index <= _MAX_INDEX:
         return record["id"], index

@@ -93,9 +93,8 @@ class RecordFields:
         if "custom_id" in self.fields and "body" in self.fields:
             raise self.error(
                 "url",
-                "makes this a request of a batch file, a format that is not read",
-                "give the body's messages as a record of their own: jq -c '{id: .custom_id,"
-                " messages: .body.messages}'",
+                "makes this a request of a batch file, and records are read",
+                "give `openai_batch`, which reads requests and writes their responses",
             )
         for field, value in self.fields.items():
             if field in read:

@@ -148,7 +148,7 @@ def _of_url(url: str) -> list[InputFile]:
         if STATE in inside:
             raise UsageError(
                 f"{url} holds a saved dataset, which is read from a folder of this machine",
-                hint=f"copy it, or name its rows alone: -i '{url.rstrip('/')}/*.arrow'",
+                hint=f"copy it, or name its rows alone: `input` '{url.rstrip('/')}/*.arrow'",
             )
         _refuse_foreign(url, ((name, kind == "directory") for name, kind in inside.items()))
     # What stands before the file system's own part of a URL: simplecache::s3://...
@@ -176,7 +176,7 @@ def _refuse_foreign(folder: str, entries: Iterable[tuple[str, bool]]) -> None:
             pattern = f"{folder.rstrip('/')}/{'**/' if is_folder else ''}*.jsonl"
             raise UsageError(
                 f"{folder} holds {what}{name}{why}",
-                hint=f"take it away, or say which files are meant: -i '{pattern}'",
+                hint=f"take it away, or say which files are meant: `input` '{pattern}'",
             )
 
 

@@ -55,6 +55,8 @@ class PromptRecord:
         between: What begins and ends the regions in which the constraint holds.
         budget: Most tokens of free text before a marker that is owed.
         regions: Fewest regions.
+        deny: Texts that are left out; requests of batch files alone say so, as of ``top_p``.
+        top_p: Mass kept at each step.
         input: The other fields, to be passed through; None where there are none.
     """
 
@@ -76,6 +78,8 @@ class PromptRecord:
     between: tuple[str, str] | None = None
     budget: int | None = None
     regions: int | None = None
+    deny: tuple[str, ...] = ()
+    top_p: float | None = None
     input: dict[str, object] | None = None
 
     @property

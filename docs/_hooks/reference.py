@@ -25,6 +25,7 @@ from cdec.samplers.registry import METHODS
 _PACKAGES = ("cdec.core", "cdec.compilers", "cdec.samplers")
 PUBLIC: dict[str, tuple[str, ...]] = {
     **{name: tuple(import_module(name).__all__) for name in _PACKAGES},
+    "cdec.integrations.openai_batch": ("answer_batch",),
     "cdec.integrations.transformers": ("generate", "model_vocabulary", "ConstraintProcessor"),
 }
 """Public names by module."""

@@ -55,25 +55,34 @@ class SampleTasks:
 
     def _task(self, record: PromptRecord, n: int, missing: frozenset[int]) -> Task:
         try:
-            prompt, constraint = self.requirements.of(record, takes_free=True)
-            free = self.requirements.free_text_of(record)
-            self.has_keys.add(constraint is not None and constraint.has_speculation_keys)
-            if self.reward is not None:
-                self.reward.check(record.input)
+            request = self.request(record, n)
         except Exception as error:
             return Task(record.id, own_error(error))
+        own = (record.n, record.max_tokens, record.temperature)
+        ends_run = all(value is None for value in own)
+        return Task(record.id, request, record.temperature, missing=missing, ends_run=ends_run)
+
+    def request(self, record: PromptRecord, n: int, first: int = 0) -> Request:
+        """Return what is drawn for a record: ``n`` texts, of which the first is number ``first``.
+
+        Raises:
+            Exception: The record asks for what cannot be had.
+        """
+        prompt, constraint = self.requirements.of(record, takes_free=True)
+        free = self.requirements.free_text_of(record)
+        self.has_keys.add(constraint is not None and constraint.has_speculation_keys)
+        if self.reward is not None:
+            self.reward.check(record.input)
         longest = record.max_tokens
-        own = (record.n, longest, record.temperature)
-        request = Request.numbered(
+        return Request.numbered(
             prompt,
             constraint,
             id=record.id,
             n=n,
+            first=first,
             seed=self.seed if record.seed is None else record.seed,
             max_new_tokens=self.max_new_tokens if longest is None else longest,
             input=record.input,
             asked=record.messages if record.prompt is None else record.prompt,
             free=free,
         )
-        ends_run = all(value is None for value in own)
-        return Task(record.id, request, record.temperature, missing=missing, ends_run=ends_run)

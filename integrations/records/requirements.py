@@ -135,8 +135,9 @@ class Requirements:
                 field="after" if record.between is None else "between",
             )
         prompt: Prompt = list(record.messages or ()) if record.prompt is None else record.prompt
-        asked = (record.constraint, record.candidates, tuple(record.sources.items()))
-        constraint = self._asked(record)
+        own = (record.constraint, record.candidates, tuple(record.sources.items()))
+        asked = (*own, record.deny)
+        constraint = self._without_denied(record, self._asked(record), asked)
         if self._held.lookahead is not None:
             inner, look = _some(constraint, "lookahead"), self._held.lookahead
             constraint = self._adapted.get((asked, b""), lambda: inner.with_lookahead(look))
@@ -187,6 +188,23 @@ class Requirements:
         if texts is None:
             return self._restricted[name]
         return self._recent.get((name, texts), lambda: self._candidates(name, texts))
+
+    def _without_denied(
+        self, record: PromptRecord, constraint: Constraint | None, asked: Hashable
+    ) -> Constraint | None:
+        """Return what a record's constraint leaves beside the texts that it leaves out itself."""
+        if not record.deny:
+            return constraint
+        if constraint is None:
+            raise FieldError(
+                "texts are left out of a constraint, and the record has none",
+                hint=_HOW_TO_NAME_ONE,
+                field="deny",
+            )
+        from cdec.core.combine.denial import deny
+
+        denied = [text.encode() for text in record.deny]
+        return self._recent.get(("deny", asked), lambda: deny(constraint, denied))
 
     def _compiled(self, source: tuple[str, SourceOptions[Any]]) -> Constraint:
         """Return the constraint of a text and what it is compiled with."""

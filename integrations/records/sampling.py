@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import Notice
@@ -29,7 +30,8 @@ if TYPE_CHECKING:
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.data.prompts.templates import PromptTemplate
     from cdec.integrations.records.sources import RecordSources
-    from cdec.integrations.records.tasks import Done, Task
+    from cdec.integrations.records.tasks import Done, Records, Task, Work
+    from cdec.samplers.observer import Observer
     from cdec.samplers.rewards import Reward
 
 
@@ -75,6 +77,7 @@ class RecordSampler:
     Attributes:
         model: The model.
         reading: Keywords by which ``read_prompts`` reads records as this sampler does.
+        batch_size: Prompts decoded together. fields: As given.
 
     Raises:
         UsageError: No such method, or values that make no sense.
@@ -125,7 +128,7 @@ class RecordSampler:
         name = model if isinstance(model, str) else None
         opened = opened_options(declared, options, self.model, name, draft_load)
         self._reward: Reward | None = opened.get("reward")
-        self._draw = at_temperatures(self.model, warping, SAMPLERS[method](**opened).draw_batch)
+        self._warping, self._sampler = warping, SAMPLERS[method](**opened)
         self._requirements = Requirements(
             held,
             self.model,
@@ -134,8 +137,8 @@ class RecordSampler:
             sources=sources,
         )
         self._defaults: dict[str, Any] = {"n": n, "seed": seed, "max_new_tokens": max_new_tokens}
-        self._batch_size = batch_size or (1 if declared.streams else BATCH_SIZE)
-        self._fields, self._strict = fields, strict
+        self.batch_size = batch_size or (1 if declared.streams else BATCH_SIZE)
+        self.fields, self._strict = fields, strict
         self._others = _other_fields(self._reward, fields, strict_fields)
         self.reading: dict[str, Any] = {
             "template": template,
@@ -194,9 +197,26 @@ class RecordSampler:
         Raises:
             CdecError: As ``sample``.
         """
-        tasks = SampleTasks(requirements=self._requirements, reward=self._reward, **self._defaults)
-        for batch in batches(tasks.of(records), self._batch_size):
-            for done in work_off(batch, self._draw, self._records):
+        return self.done(self.tasks().of(records), self.work(), self._records)
+
+    def tasks(self) -> SampleTasks:
+        """Return what turns records into tasks."""
+        return SampleTasks(requirements=self._requirements, reward=self._reward, **self._defaults)
+
+    def work(self, observer: Observer | None = None) -> Work:
+        """Return what is done with tasks; the observer looks on."""
+        draw = self._sampler.draw_batch
+        draw = draw if observer is None else partial(draw, observer=observer)
+        return at_temperatures(self.model, self._warping, draw)
+
+    def done(self, tasks: Iterable[Task | None], work: Work, records: Records) -> Iterator[Done]:
+        """Yield what becomes of tasks, in their order, batch by batch.
+
+        Raises:
+            CdecError: As ``sample``.
+        """
+        for batch in batches(tasks, self.batch_size):
+            for done in work_off(batch, work, records):
                 if done.error is not None and (self._strict or done.ends_run):
                     raise done.error
                 yield done
@@ -215,7 +235,7 @@ class RecordSampler:
         return found
 
     def _records(self, task: Task, samples: Sequence[Sample]) -> list[dict[str, object]]:
-        return [sample.to_json(self._fields) for sample in samples]
+        return [sample.to_json(self.fields) for sample in samples]
 
 
 def _other_fields(

@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 
 Work: TypeAlias = Callable[[Sequence["Task"]], Sequence[Any]]
 """Returns a result, or the ``CdecError`` it met, for each task; none has an error for a request."""
+Records: TypeAlias = Callable[["Task", Any], Iterable[Mapping[str, object]]]
+"""Returns the records of a task's result."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -25,7 +27,7 @@ class Task:
     Attributes:
         name: What an error object calls the record: its id, or its line.
         request: What is to be done; an error where nothing can be done.
-        temperature: The record's own; None takes the run's.
+        temperature: The record's own; None takes the run's. top_p: The same.
         head: Fields that its results begin with.
         missing: Indices of the draws to write; None writes all.
         ends_run: Whether a usage error of it is the run's, as all its options are.
@@ -37,6 +39,7 @@ class Task:
     head: Mapping[str, object] = field(default_factory=dict)
     missing: frozenset[int] | None = None
     ends_run: bool = False
+    top_p: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +67,7 @@ class Done:
 def work_off(
     batch: Sequence[Task],
     work: Work,
-    records: Callable[[Task, Any], Iterable[Mapping[str, object]]],
+    records: Records,
 ) -> Iterator[Done]:
     """Yield what becomes of each task of a batch, in order.
 
@@ -170,22 +173,23 @@ def at_temperatures(
     warping: Warping,
     work: Callable[[LanguageModel, list[Any]], Sequence[Any]],
 ) -> Work:
-    """Return work on tasks that may ask for temperatures of their own, done together where equal.
+    """Return work on tasks that may warp the model in their own way, done together where equal.
 
     Args:
         model: As it was loaded.
-        warping: The run's; a task's own temperature stands in the place of its temperature.
+        warping: The run's; a task's own temperature and nucleus stand in the place of its own.
         work: Returns the results of requests, in their order, under a warped model.
     """
 
     def done(tasks: Sequence[Task]) -> list[Any]:
-        groups: dict[float, list[int]] = {}
+        groups: dict[tuple[float, float | None], list[int]] = {}
         for i, task in enumerate(tasks):
-            own = task.temperature
-            groups.setdefault(warping.temperature if own is None else own, []).append(i)
+            temperature = warping.temperature if task.temperature is None else task.temperature
+            top_p = warping.top_p if task.top_p is None else task.top_p
+            groups.setdefault((temperature, top_p), []).append(i)
         results: dict[int, Any] = {}
-        for temperature, members in groups.items():
-            view = model.with_warping(temperature, warping.top_k, warping.top_p)
+        for (temperature, top_p), members in groups.items():
+            view = model.with_warping(temperature, warping.top_k, top_p)
             found = work(view, [tasks[i].request for i in members])
             results.update(zip(members, found, strict=True))
         return [results[i] for i in range(len(tasks))]

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, fields
 from pathlib import Path
 from typing import Any
 
-from cdec.core.errors import ConfigError, InputMissingError
+from cdec.core.errors import ConfigError, InputMissingError, UsageError
 from cdec.core.options import check_limits, limit
 
 VARIABLE = "CDEC_SERVING"
@@ -21,23 +21,37 @@ _BYTES = 1 << 24
 
 
 @dataclass(frozen=True, slots=True)
-class ServingLimits:
-    """What one request may ask, and what is kept of requests; passing one is a ``LimitError``.
+class AskedLimits:
+    """What one request may say of its constraint; passing one is a ``LimitError``.
 
     Raises:
         UsageError: One is out of bounds.
     """
 
-    max_candidates: int = limit(10_000, "Most texts in `candidates`, and most in `deny`.")
-    max_text_bytes: int = limit(1 << 20, "Most bytes of all that a request asks.", unit="bytes")
+    max_candidates: int = limit(
+        10_000, "Most texts in `candidates` of a server's request, and most in its `deny`."
+    )
+    max_text_bytes: int = limit(
+        1 << 20, "Most bytes of all that such a request says of its constraint.", unit="bytes"
+    )
+
+    def __post_init__(self) -> None:
+        check_limits(self)
+
+
+@dataclass(frozen=True, slots=True)
+class ServingLimits(AskedLimits):
+    """What one request may ask of a server, and what is kept of requests.
+
+    Raises:
+        UsageError: One is out of bounds.
+    """
+
     compile_seconds: float = limit(
         10.0, "CPU seconds for a text that a request brings.", unit="seconds", at_least=0.1
     )
     compile_megabytes: int = limit(1024, "Memory for a text that a request brings.", unit="MiB")
     max_kept: int = limit(64, "Constraints of requests that are kept.")
-
-    def __post_init__(self) -> None:
-        check_limits(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,6 +69,34 @@ class ServingSettings:
     allow: frozenset[str] = frozenset()
     tokenizer: str | None = None
     limits: ServingLimits = field(default_factory=ServingLimits)
+
+    @classmethod
+    def of_requests(
+        cls, named: Mapping[str, Any], allow: Iterable[str], limits: AskedLimits | None = None
+    ) -> ServingSettings:
+        """Return what requests may ask that no server reads.
+
+        Args:
+            named: Path by the name that requests give.
+            allow: As in the attributes.
+            limits: Of each request.
+
+        Raises:
+            UsageError: ``allow`` names something else.
+        """
+        allow = frozenset(allow)
+        if unknown := sorted(allow - set(SOURCES)):
+            raise UsageError(
+                f"`allow` names {unknown[0]!r}, which requests cannot bring",
+                hint=f"name some of {', '.join(SOURCES)}",
+            )
+        artifacts = {name: Path(path) for name, path in named.items()}
+        asked = limits or AskedLimits()
+        return cls(
+            artifacts,
+            allow,
+            limits=ServingLimits(asked.max_candidates, asked.max_text_bytes),
+        )
 
     @classmethod
     def from_environment(cls) -> ServingSettings:

@@ -6,7 +6,9 @@ on what is allowed at one step. A pass is one evaluation of the model, for one t
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import Any
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -23,6 +25,7 @@ class About:
         cost_in_full: The same, one sentence.
         source: Paper or origin.
         when: When to take it, one sentence.
+        takes_best: Whether it takes the most probable tokens, at whatever temperature.
     """
 
     summary: str
@@ -34,3 +37,8 @@ class About:
     cost_in_full: str
     source: str
     when: str
+    takes_best: bool = False
+
+    def is_greedy(self, values: Mapping[str, Any]) -> bool:
+        """Return whether the most probable tokens are taken, with these options of the method."""
+        return self.takes_best or bool(values.get("greedy"))

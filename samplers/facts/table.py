@@ -34,6 +34,7 @@ ABOUT: dict[str, About] = {
         cost_in_full="One pass a token; fewer with `draft`, and the same text.",
         source="standard",
         when="For one good answer, fast, such as exact match on a benchmark.",
+        takes_best=True,
     ),
     "masked": About(
         summary="Each token drawn among the allowed ones, renormalised.",
@@ -158,6 +159,7 @@ ABOUT: dict[str, About] = {
         cost_in_full="`branch` times `depth` passes a token.",
         source=_LOOKAHEAD,
         when="Where texts shall score well by a reward, and passes are cheap.",
+        takes_best=True,
     ),
     "cdlh-approx": About(
         summary="As cdlh, the rollouts by a draft.",
@@ -170,6 +172,7 @@ ABOUT: dict[str, About] = {
         cost_in_full="One pass a token, and `branch` times `depth` of the draft.",
         source=_LOOKAHEAD,
         when="As cdlh, where the model's passes are dear.",
+        takes_best=True,
     ),
     "cdsl": About(
         summary="Speculative decoding, led by a reward where the draft is off.",
@@ -183,6 +186,7 @@ ABOUT: dict[str, About] = {
         cost_in_full="One pass verifies `depth` proposals; more where the reward is low.",
         source="Nakshatri et al. 2025, Constrained Decoding with Speculative Lookaheads",
         when="As cdlh, at about the speed of speculative decoding.",
+        takes_best=True,
     ),
 }
 """What is said of each method, by its name in ``METHODS``."""

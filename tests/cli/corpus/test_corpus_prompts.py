@@ -13,12 +13,8 @@ from tests.cli.conftest import Runner
 
 from .cases import Case, cases
 
-WAITING = {
-    "pr-batch-format": "batch files are not read yet: refused with E_FIELD",
-    "pr-batch-bad-url": "batch files are not read yet: refused with E_FIELD, field url",
-    "pr-image-url": "batch files are not read yet: refused with E_FIELD, nothing is fetched",
-}
-"""Cases about something that is not built yet → why, and what happens instead."""
+BATCH_FILES = {"pr-batch-format", "pr-batch-bad-url", "pr-image-url"}
+"""Cases that are requests of batch files."""
 
 CASES = cases("prompts")
 SLOW = {"pr-line-100MB"}
@@ -33,20 +29,19 @@ def _parameters(chosen: list[Case]) -> list[Any]:
 
 @pytest.mark.skipif(not CASES, reason="no shared corpus: set CDEC_SHARED")
 def test_the_corpus_is_covered() -> None:
-    assert {case.id for case in CASES} >= set(WAITING)
+    assert {case.id for case in CASES} >= BATCH_FILES
     assert len(CASES) == 28
 
 
 @pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize(
-    "case", _parameters([c for c in CASES if c.id not in {*WAITING, "pr-no-chat-template"}])
-)
+@pytest.mark.parametrize("case", _parameters([c for c in CASES if c.id != "pr-no-chat-template"]))
 def test_prompts(cdec: Runner, cities: Path, case: Case) -> None:
     expect = case.expect
-    result = cdec("sample", "-a", cities, stdin=case.data())
+    batch = ["--openai-batch"] if case.id in BATCH_FILES else []
+    result = cdec("sample", "-a", cities, *batch, stdin=case.data())
     assert result.status == expect["exit"], result.stderr
-    good = [record for record in result.records if "error" not in record]
-    errors = [record["error"] for record in result.records if "error" in record]
+    good = [record for record in result.records if record.get("error") is None]
+    errors = [record["error"] for record in result.records if record.get("error") is not None]
     if "records_out" in expect:
         assert len(good) == expect["records_out"]
     if expect["exit"] == 3:
@@ -61,14 +56,13 @@ def test_prompts(cdec: Runner, cities: Path, case: Case) -> None:
 
 
 @pytest.mark.usefixtures("loaded")
-@pytest.mark.parametrize("case", _parameters([c for c in CASES if c.id in WAITING]))
-def test_batch_lines_are_refused_and_nothing_is_fetched(
-    cdec: Runner, cities: Path, case: Case
-) -> None:
+@pytest.mark.parametrize("case", _parameters([c for c in CASES if c.id in BATCH_FILES]))
+def test_requests_of_batch_files_are_no_records(cdec: Runner, cities: Path, case: Case) -> None:
     result = cdec("sample", "-a", cities, stdin=case.data())
     assert result.status == 3
     (record,) = result.records
     assert record["error"]["code"] == "E_FIELD"
+    assert "--openai-batch" in record["error"]["hint"]
 
 
 @pytest.mark.usefixtures("loaded")
