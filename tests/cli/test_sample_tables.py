@@ -181,4 +181,4 @@ def test_a_pattern_that_the_shell_has_spelled_out_is_answered_with_quotes(
 ) -> None:
     found = cdec("sample", "-a", letters, "-i", "a.csv", "b.csv", "c.csv")
     assert found.status == 2
-    assert "--input 'a/*.csv'" in found.stderr
+    assert "-i 'a/*.csv'" in found.stderr
