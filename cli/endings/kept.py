@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.frame.frames import plural
+from cdec.core.files.remote import Place
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -29,12 +30,12 @@ def printed(count: str) -> str:
     return NOTHING if count.startswith("0 ") else f"{count} printed, and nothing else is kept"
 
 
-def in_file(count: str, output: Path, words: Sequence[str], *, from_pipe: bool) -> str:
+def in_file(count: str, output: Place, words: Sequence[str], *, from_pipe: bool) -> str:
     """Return what is kept in an output, and the command that goes on with it.
 
     Args:
         count: As of ``records``.
-        output: The file.
+        output: The file, or the folder of part files.
         words: What was typed after ``cdec``.
         from_pipe: Whether the same input must be piped in again.
     """

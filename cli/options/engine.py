@@ -29,8 +29,8 @@ class EngineOptions(CommonOptions):
     engine: Annotated[
         Literal["local", "ray"],
         Declared(
-            "`ray` draws on many workers: --input may be a folder of part files, and --output is "
-            "the folder that gets one for each.",
+            "`ray` draws on many workers: --input may be a folder or pattern of part files, and "
+            "--output is the folder or its URL that gets one for each.",
             ENGINE,
         ),
     ] = "local"

@@ -16,6 +16,7 @@ from cdec.cli.options.methods import ChoiceOptions, MethodOptions
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
 from cdec.cli.options.record_sources import RecordSourceOptions
+from cdec.core.files.remote import Place
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -35,7 +36,7 @@ class DrawnOptions(FreeTextOptions, MethodOptions, ModelOptions, DrawingOptions)
     """Method, model and output."""
 
     output: Annotated[
-        Path | None,
+        Place | None,
         Declared(
             "Append samples to this file, as Parquet to NAME.parquet; stdout if not given.",
             shared.OUTPUT,
@@ -72,6 +73,11 @@ class DrawnOptions(FreeTextOptions, MethodOptions, ModelOptions, DrawingOptions)
     ] = False
     fields: shared.FieldsOption = None
     progress: shared.ProgressOption = None
+
+    @property
+    def output_file(self) -> Path | None:
+        """The output, where it is no URL."""
+        return self.output if isinstance(self.output, Path) else None
 
 
 @dataclass(frozen=True, kw_only=True)

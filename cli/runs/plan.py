@@ -22,6 +22,7 @@ from cdec.cli.runs.tree import checked_tree, for_tree
 from cdec.core.errors import OutputExistsError, UsageError
 from cdec.core.progress import Progress, silent
 from cdec.core.record_fields import fields_of
+from cdec.data.output.writer import refuse_url
 from cdec.integrations.records.held import DEFAULT
 from cdec.samplers.registry import METHODS
 
@@ -97,7 +98,7 @@ class Plan:
             method=method,
             draft=draft,
             counts=draft.load_counts(),
-            tree=checked_tree(method.tree, output=options.output, resume=options.resume),
+            tree=checked_tree(method.tree, output=options.output_file, resume=options.resume),
             fields=kept_fields(options),
             paths=ArtifactPaths.of(options.artifact, options),
             sources=record_sources(options),
@@ -173,8 +174,10 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         raise UsageError("--resume continues a file, --force replaces it", hint="give one of them")
     if options.resume and options.output is None:
         raise UsageError("--resume needs an output file", hint="name it with -o FILE")
+    if options.engine == "local" and options.output is not None:
+        refuse_url(options.output)
     check_prompts(options, typed)
-    check_batch_file(options, typed, output=options.output, engine=options.engine)
+    check_batch_file(options, typed, output=options.output_file, engine=options.engine)
     check_trace(options)
     refuse_beside_free_text(options)
 
@@ -230,15 +233,14 @@ def refuse_output(options: Options) -> None:
     """Refuse an output that is an input, or that exists, before the model is loaded.
 
     Raises:
-        UsageError: The output is one of the files the run reads, or a URL.
+        UsageError: The output is one of the files the run reads, or will be.
         OutputExistsError: It is there, and neither ``--force`` nor ``--resume`` was given.
     """
-    from cdec.data.output.writer import existing_output, refuse_url
+    from cdec.data.output.writer import existing_output
 
-    output = options.output
+    output = options.output_file
     if output is None:
         return
-    refuse_url(output)
     refuse_among_inputs(options, output)
     there = existing_output(output)
     if there is None:

@@ -112,7 +112,7 @@ def _kept(options: Options, run: Run, count: str) -> str:
     """Return what a signal leaves behind; ``count`` is that of the records done."""
     from cdec.data.output.writer import records_path
 
-    place = None if options.output is None else records_path(options.output)
+    place = None if options.output_file is None else records_path(options.output_file)
     if place is None or not (place.is_file() or place.is_dir()):
         return printed(count)
     return in_file(count, place, run.words, from_pipe="-" in inputs(options))

@@ -65,7 +65,8 @@ def check_trace(options: Options) -> None:
             "--resume leaves out what was drawn before, which a trace would lack",
             hint="give one of them",
         )
-    if options.output is not None and options.output.resolve() == path.resolve():
+    output = options.output_file
+    if output is not None and output.resolve() == path.resolve():
         raise UsageError(f"{path} would be the output and the trace", hint="name two files")
 
 

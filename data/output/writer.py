@@ -224,7 +224,8 @@ def refuse_url(path: str | Path) -> None:
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)) and not Path(path).parent.exists():
         raise UsageError(
             f"{path} is a URL; records are written to a file, which can be continued",
-            hint="write to a file and copy it when it is finished",
+            hint="write to a file and copy it when it is finished; workers write part files there "
+            "(`engine` ray)",
         )
 
 

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import fnmatch
 import glob
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from fnmatch import fnmatch
 from pathlib import Path, PurePosixPath
 
 from cdec.core.errors import InputMissingError, UsageError
-from cdec.core.files.remote import file_system, is_url, readable
+from cdec.core.files.remote import Place, Url, file_system, is_url, readable
 from cdec.data.input.decompress import SUFFIXES
 from cdec.data.tables.dataset import STATE, is_dataset
 
@@ -78,16 +78,19 @@ def names_many(place: str) -> bool:
     return (path.is_dir() and not is_dataset(path)) or _is_pattern(place)
 
 
-def would_hold(place: str, output: Path) -> bool:
+def would_hold(place: str, output: Place) -> bool:
     """Whether a folder or pattern would name a file, once that is there."""
-    if place == "-" or is_url(place):
+    if place == "-" or is_url(place) != is_url(output):
         return False
+    if isinstance(output, Url):
+        folder = output.rpartition("/")[0]
+        return folder == place.rstrip("/") or (_is_url_pattern(place) and fnmatch(output, place))
     whole = output.resolve()
     if _is_pattern(place):
         pattern = Path(place).absolute()
         # A star stands for one part of a path, two for any number.
         is_deep = "**" in place or len(pattern.parts) == len(whole.parts)
-        return is_deep and fnmatch.fnmatch(str(whole), str(pattern).replace("**/", "*"))
+        return is_deep and fnmatch(str(whole), str(pattern).replace("**/", "*"))
     return names_many(place) and whole.parent == Path(place).resolve()
 
 

@@ -3,9 +3,9 @@
 ``sample`` of ``dataset`` turns a Ray dataset of prompt records into one of sample records;
 ``sample_parts`` of ``run`` writes part files, which the command line's engine ``ray`` does. Read
 ``settings`` (what a worker is told), ``worker`` (what it does), ``pool`` (how many, with what),
-``parts`` (the part files and when one is done), then these two. ``cluster`` begins and ends Ray,
-``counts`` adds up what became of records. Ray itself (``library``) is imported on first use:
-``pip install "cdec[ray]"``.
+``parts`` (the part files and when one is done) and ``far_parts`` (those in object stores), then
+these two. ``cluster`` begins and ends Ray, ``counts`` adds up what became of records. Ray itself
+(``library``) is imported on first use: ``pip install "cdec[ray]"``.
 """
 
 from __future__ import annotations

@@ -29,6 +29,7 @@ from cdec.core.errors import (
     OutputExistsError,
     UsageError,
 )
+from cdec.core.files.remote import Place
 from cdec.data.ids import id_key
 from cdec.data.output.manifest import check_manifest, manifest_done, manifest_path, write_manifest
 from cdec.data.output.writer import open_writer, records_path
@@ -116,13 +117,13 @@ class PartFolder:
     """Where the part files of a run go.
 
     Attributes:
-        path: The folder.
+        path: The folder; by URL it is a ``FarPartFolder``.
         format: Of the part files.
         config: All that decides what the records of any part are.
         fields: Of the records; None for all. Columns of Parquet go by them.
     """
 
-    path: Path
+    path: Place
     format: PartFormat
     config: Mapping[str, object] = field(default_factory=dict)
     fields: Sequence[str] | None = None
@@ -131,9 +132,9 @@ class PartFolder:
         """Return where the records of a part go."""
         return self._named(part.name)
 
-    def has(self, name: str) -> bool:
-        """Whether the part file of a part is there; whole, then."""
-        return self._named(name).exists()
+    def names(self) -> frozenset[str]:
+        """Return the names of the parts that are there, as one look at the folder has them."""
+        return self._parts_among(path.name for path in Path(self.path).iterdir())
 
     def finished(self, part: Part) -> Counts | None:
         """Return what became of a part that is done; None for one that is not.
@@ -185,20 +186,16 @@ class PartFolder:
             OutputError: It cannot be made.
         """
         try:
-            self.path.mkdir(parents=True, exist_ok=True)
-            there = [path for path in self.path.iterdir() if manifest_path(path).exists()]
+            folder = Path(self.path)
+            folder.mkdir(parents=True, exist_ok=True)
+            there = [path for path in folder.iterdir() if manifest_path(path).exists()]
         except OSError as error:
             raise OutputError(
                 f"cannot write to the folder {self.path}: {error.strerror}",
                 hint="name a folder that can be made, or written to",
                 path=str(self.path),
             ) from error
-        if there and not (force or resume):
-            raise OutputExistsError(
-                f"{self.path} holds {there[0].name} and other results",
-                hint="continue with `resume`, replace them with `force`, or name another folder",
-                path=str(self.path),
-            )
+        self._refuse_existing([path.name for path in there], force=force, resume=resume)
         if force:
             # The records before their manifest, which says that they are whole.
             for path in there:
@@ -212,7 +209,8 @@ class PartFolder:
         Raises:
             LockedError: Another one is in it.
         """
-        with (self.path / _LOCK).open("wb") as file:
+        lock = Path(self.path, _LOCK)
+        with lock.open("wb") as file:
             try:
                 fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
@@ -226,10 +224,25 @@ class PartFolder:
                 pass
             yield
             with suppress(OSError):
-                (self.path / _LOCK).unlink()
+                lock.unlink()
+
+    def _refuse_existing(self, there: Sequence[str], *, force: bool, resume: bool) -> None:
+        if there and not (force or resume):
+            raise OutputExistsError(
+                f"{self.path} holds {there[0]} and other results",
+                hint="continue with `resume`, replace them with `force`, or name another folder",
+                path=str(self.path),
+            )
+
+    def _parts_among(self, files: Iterable[str]) -> frozenset[str]:
+        end = f".{self.format}"
+        return frozenset(name.removesuffix(end) for name in files if name.endswith(end))
 
     def _named(self, name: str) -> Path:
-        return self.path / f"{name}.{self.format}"
+        return Path(self.path, self._file_name(name))
+
+    def _file_name(self, name: str) -> str:
+        return f"{name}.{self.format}"
 
     def _config(self, part: Part) -> dict[str, object]:
         return {**self.config, "part": {"name": part.name, **part.facts}}

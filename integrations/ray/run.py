@@ -94,10 +94,10 @@ def sample_parts(
 def _waiting(parts: Iterable[Part], folder: PartFolder, run: PartRun) -> list[Any]:
     """Return references to rows of the parts that are not done, a block each."""
     put = ray_library().put
-    rows = []
+    rows, there = [], folder.names()
     for part in parts:
         run.total += 1
-        done = folder.finished(part)
+        done = folder.finished(part) if part.name in there else None
         if done is not None:
             run.before.add(done)
             continue

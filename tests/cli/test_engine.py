@@ -12,6 +12,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from pyarrow.parquet import read_table
 
 from cdec.integrations.ray import cluster, library, run, worker
 from cdec.integrations.ray.pool import Pool
@@ -243,3 +244,54 @@ def test_a_cost_ratio_is_not_measured_for_other_machines(
     result = cdec("sample", "-a", cities, "-i", source, "-o", "out", *words, *RAY)
     assert (result.status, result.error_code) == (2, "E_USAGE")
     assert "give a number" in result.stderr
+
+
+@pytest.mark.usefixtures("in_turn")
+def test_workers_write_parquet_parts_that_are_gone_on_with(
+    cdec: Runner, cities: Path, records: Path, tmp_path: Path
+) -> None:
+    words = ("run", cities, "-i", records, "--method", "masked", "-n", "2", "--part-size", "3")
+    alone = cdec("sample", "-a", cities, "-i", records, "--method", "masked", "-n", "2")
+    parquet = ("-o", "out", "--part-format", "parquet", *RAY)
+    assert cdec(*words, *parquet).status == 3
+    out = tmp_path / "work" / "out"
+    begun = {path.name: path.stat().st_ino for path in out.glob("*.parquet")}
+    assert len(begun) == 3
+    (out / "part-00001.parquet").unlink()
+    assert cdec(*words, *parquet, "--resume").status == 3
+    after = {path.name: path.stat().st_ino for path in out.glob("*.parquet")}
+    assert after.keys() == begun.keys()
+    assert after["part-00002.parquet"] == begun["part-00002.parquet"]
+    rows = [row for path in sorted(out.glob("*.parquet")) for row in read_table(path).to_pylist()]
+    assert [(row["id"], row["index"], row["text"]) for row in rows] == [
+        (str(record["id"]), record.get("index"), record.get("text")) for record in alone.records
+    ]
+    assert not list(out.glob(".*"))
+
+
+@pytest.mark.usefixtures("in_turn")
+def test_a_run_goes_from_bucket_to_bucket(
+    cdec: Runner, cities: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    fsspec = pytest.importorskip("fsspec", reason='needs fsspec: pip install "cdec[remote]"')
+    monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path / "cache"))
+    store = fsspec.filesystem("memory")
+    store.pipe("/b/cities.arrow", cities.read_bytes())
+    for name, part in (("p/1.jsonl", RECORDS[:3]), ("p/2.jsonl", RECORDS[5:])):
+        store.pipe(f"/b/{name}", "".join(json.dumps(record) + "\n" for record in part).encode())
+    words = ("run", "memory://b/cities.arrow", "-i", "memory://b/p/", "--method", "masked")
+    dealt = (*words, "-o", "memory://b/out", *RAY)
+    assert cdec(*dealt).status == 0
+    assert store.exists("/b/out/1.jsonl") and store.exists("/b/out/2.jsonl")
+    drawn = store.cat("/b/out/1.jsonl") + store.cat("/b/out/2.jsonl")
+    assert _said(drawn) == _said(cdec(*words).stdout)
+    refused = cdec(*dealt)
+    assert (refused.status, refused.error_code) == (73, "E_EXISTS")
+    resumed = cdec(*dealt, "--resume")
+    assert (resumed.status, resumed.summary[:9]) == (0, "0 records")
+    among = cdec(*words, "-o", "memory://b/p", *RAY)
+    assert (among.status, "is the input" in among.stderr) == (2, True)
+    alone = cdec(*words, "-o", "memory://b/out.jsonl")
+    assert (alone.status, alone.error_code) == (2, "E_USAGE")
+    assert "--engine ray" in alone.stderr
+    store.rm("/b", recursive=True)

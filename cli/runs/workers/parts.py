@@ -9,7 +9,6 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.endings.kept import NOTHING, in_file
@@ -21,7 +20,8 @@ from cdec.cli.options.shared import parse_size
 from cdec.cli.runs.models import named_model
 from cdec.cli.runs.plan import Plan, inputs
 from cdec.cli.runs.sample import decided, estimates_of
-from cdec.core.errors import Notice, UsageError
+from cdec.core.errors import CdecError, Notice, UsageError
+from cdec.core.files.remote import place_of
 from cdec.core.progress import Stage
 
 if TYPE_CHECKING:
@@ -46,8 +46,9 @@ def sample_parts(options: Options, run: Run) -> int:
         CdecError: As ``cdec sample``, and what ends all workers.
     """
     from cdec.integrations.ray.cluster import cluster
+    from cdec.integrations.ray.far_parts import part_folder
     from cdec.integrations.ray.library import ray_library
-    from cdec.integrations.ray.parts import PartFolder, parts_of_records
+    from cdec.integrations.ray.parts import parts_of_records
     from cdec.integrations.ray.pool import Pool
     from cdec.integrations.ray.run import PartRun
     from cdec.integrations.ray.run import sample_parts as dealt_out
@@ -63,7 +64,8 @@ def sample_parts(options: Options, run: Run) -> int:
     sampler = sampler_of(plan, files, run.typed)
     ray_library()
     settings = Settings.of(sampler)
-    folder = PartFolder(options.output, options.part_format, decided(plan, files), plan.fields)
+    config = decided(plan, files)
+    folder = part_folder(options.output, options.part_format, config=config, fields=plan.fields)
     folder.prepare(force=options.force, resume=options.resume)
     pool = Pool(
         workers=options.workers,
@@ -109,8 +111,7 @@ def refuse_input_folder(options: Options) -> None:
     if output is None:
         return
     for place in options.streams:
-        is_input = output.exists() and Path(place).exists() and output.samefile(place)
-        if is_input or would_hold(place, output / "part-00000.jsonl"):
+        if would_hold(place, place_of(f"{output}/part-00000.jsonl")):
             raise UsageError(
                 f"{output} would be the output and is the input", hint="name another folder with -o"
             )
@@ -272,7 +273,10 @@ class _Told:
     def _kept(self) -> str:
         """Return what a signal leaves behind, and how to go on."""
         # subtle: workers may have done more than they have told of yet.
-        done = self.parts.done + sum(map(self.folder.has, self.parts.waiting))
+        there: frozenset[str] = frozenset()
+        with contextlib.suppress(OSError, CdecError):
+            there = self.folder.names()
+        done = self.parts.done + len(there & self.parts.waiting.keys())
         if not done:
             return NOTHING
         count = f"{done:,} of {plural(self.parts.total, 'parts')} {'is' if done == 1 else 'are'}"
