@@ -198,3 +198,36 @@ def test_a_run_with_free_text_goes_on_where_it_was_killed(
     found = [json.loads(line) for line in out.read_bytes().splitlines()]
     key = lambda r: (r["id"], r["index"])  # noqa: E731
     assert sorted(found, key=key) == sorted(whole, key=key)
+
+
+NOTHING = {"type": "object", "properties": {}, "additionalProperties": False}
+TOOLS = [
+    {"type": "function", "function": {"name": name, "parameters": NOTHING}}
+    for name in ("now", "stop")
+]
+
+
+def test_calls_of_tools_stand_in_tagged_regions(
+    cdec: Runner, tmp_path: Path, grammar_child: object
+) -> None:
+    (tmp_path / "tools.json").write_text(json.dumps(TOOLS))
+    artifact = tmp_path / "tools.arrow"
+    compiled = ("compile-schema", "--tools", tmp_path / "tools.json", "--whitespace", "compact")
+    assert cdec(*compiled, "-o", artifact).status == 0
+    words = ("--between", "<call>", "</call>", "--regions", "1", "--budget", "5", "-n", "2")
+    asked = ("--prompt", "What time is it?", "--max-new-tokens", "160", "--method", "masked")
+    result = cdec("sample", "-a", artifact, *words, *asked)
+    assert result.status == 0, result.stderr
+    ended = 0
+    for record in result.records:
+        for region in record["regions"]:
+            if region["finish_reason"] != "complete":
+                continue
+            ended += 1
+            call = json.loads(region["text"])
+            assert call["name"] in ("now", "stop") and call["arguments"] == {}
+            assert record["text"][region["start"] : region["end"]] == region["text"]
+            assert record["text"][: region["start"]].endswith("<call>")
+            assert record["text"][region["end"] :].startswith("</call>")
+            assert region["valid"] is True
+    assert ended >= 2

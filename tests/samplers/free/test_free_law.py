@@ -48,8 +48,8 @@ def joint(world: World, markers: list[bytes], law: Law) -> dict[object, float]:
 def drawn(samples: list) -> list[object]:  # type: ignore[type-arg]
     return [
         "lost"
-        if (s.finish_reason in ("dead_end", "length") and len(s.token_ids) > s.free_tokens)
-        or s.finish_reason == "dead_end"
+        if s.finish_reason == "dead_end"
+        or (s.finish_reason == "length" and s.marker is not None and s.free_tokens < LIMIT)
         else (s.finish_reason, tuple(s.token_ids), s.free_tokens)
         for s in samples
     ]
@@ -61,8 +61,10 @@ def masked(toy: Toy, limit: int, *_: Row) -> dict[Row | None, float]:
 
 def target(toy: Toy, limit: int, *_: Row) -> dict[Row | None, float]:
     """Return Q among the rows that fit; where none fits all is lost."""
-    fits = Toy(toy.vocabulary, toy.probabilities, [r for r in toy.members if len(r) <= limit])
-    return enumeration.target(fits) if fits.members else {None: 1.0}
+    fits = [row for row in toy.members if len(row) <= limit]
+    if not fits:
+        return {None: 1.0}
+    return dict(enumeration.target(Toy(toy.vocabulary, toy.probabilities, fits)))
 
 
 def disc2(toy: Toy, limit: int, *_: Row) -> dict[Row | None, float]:
