@@ -250,7 +250,7 @@ class LanguageModel(ABC):
         return self._table.total
 
     def prompt_length(self, root: int) -> int:
-        """Return the prompt's length in tokens, those of a begun text included."""
+        """Return the tokens to read of a prompt and a begun text: all that no context gave it."""
         return self._table.get("prompt_length", root)
 
     def prompt_tokens(self, root: int) -> list[int]:

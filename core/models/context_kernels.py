@@ -81,6 +81,30 @@ def find_children(
 
 
 @kernel
+def known_path(slots: Any, parent: Any, token: Any, tokens: Any, path: Any) -> int:
+    """Write the descendants of ``path[0]`` along ``tokens`` int64[n] behind it; return how many.
+
+    Args:
+        slots: The table, int32.
+        parent, token: int32[capacity] columns of the nodes.
+        tokens: Of which the nodes are looked up.
+        path: int64[n + 1], of which the first is a live node.
+    """
+    mask = len(slots) - 1
+    for i in range(len(tokens)):
+        at = _home(path[i], tokens[i], mask)
+        while slots[at] != EMPTY:
+            child = slots[at]
+            if parent[child] == path[i] and token[child] == tokens[i]:
+                break
+            at = (at + 1) & mask
+        if slots[at] == EMPTY:
+            return i
+        path[i + 1] = slots[at]
+    return len(tokens)
+
+
+@kernel
 def insert_nodes(slots: Any, parent: Any, token: Any, nodes: Any) -> None:
     """Enter ``nodes`` int32[n], which the table does not hold; EMPTY ones are skipped.
 

@@ -151,6 +151,13 @@ class ContextTree:
             node = int(self.parent[node])
         return nodes[::-1]
 
+    def known_path(self, node: int, token_ids: Sequence[int]) -> NDArray[np.int64]:
+        """Return ``node`` and its descendants along tokens, as far as there are any."""
+        tokens = np.array(token_ids, np.int64)
+        path = np.full(len(tokens) + 1, node, np.int64)
+        columns = self.parent, self.token
+        return path[: 1 + kernels.known_path(self._slots, *columns, tokens, path)]
+
     def tokens(self, node: int) -> list[int]:
         """Return the tokens after the root, root first."""
         path = self.path(node)

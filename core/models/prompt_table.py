@@ -32,8 +32,10 @@ class Usage:
 class PromptTable:
     """Values by prompt, in root columns of the tree.
 
-    ``start`` counts the tokens before the first generated one in the context that is limited: the
-    prompt's, or of an encoder-decoder model the decoder's fixed first tokens.
+    ``prompt_length`` counts the tokens that are read of a prompt and a text that was begun behind
+    it: all of them, but for those that were copied from another context. ``start`` counts the
+    tokens before the first generated one in the context that is limited: the prompt's, or of an
+    encoder-decoder model the decoder's fixed first tokens.
 
     Args:
         tree: The model's contexts.

@@ -49,9 +49,10 @@ def wrap_module(
         ChatTemplateMissingError: ``chat``, and the tokenizer has no template.
     """
     from cdec.core.models.prompts import PromptEncoder
-    from cdec.core.models.transformers.causal import CausalModel, can_pool
+    from cdec.core.models.transformers.causal import CausalModel
     from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
     from cdec.core.models.transformers.full_forward import FullForwardModel
+    from cdec.core.models.transformers.kv_pool import can_pool
 
     length = context_length_of(module.config)
     is_pair = bool(module.config.is_encoder_decoder)

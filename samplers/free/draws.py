@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
+from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
@@ -77,10 +78,16 @@ class FreeDraws:
 
     def results(self) -> list[list[Sample] | CdecError]:
         """Return for each request its samples in draw order, or the error that it met."""
-        while going := [draw for draw in self._draws if self._goes_on(draw)]:
-            free = [draw for draw in going if draw.constraint is None]
-            self._write(free)
-            self._constrain([draw for draw in going if draw.constraint is not None])
+        kept = ExitStack()
+        try:
+            while going := [draw for draw in self._draws if self._goes_on(draw)]:
+                # What the model has read of a text stays until its next part has been read on.
+                before, kept = kept, ExitStack()
+                with before:
+                    self._write([draw for draw in going if draw.constraint is None], kept)
+                self._constrain([draw for draw in going if draw.constraint is not None])
+        finally:
+            kept.close()
         results: list[list[Sample] | CdecError] = []
         for number, request in enumerate(self._requests):
             if number in self._errors:
@@ -113,8 +120,8 @@ class FreeDraws:
         assert request.constraint is not None and request.free is not None  # opened
         return self._parts.part(request.constraint, request.free, strict=self._masks)
 
-    def _write(self, draws: Sequence[FreeDraw]) -> None:
-        """Draw the next free part, or forced marker, of each text."""
+    def _write(self, draws: Sequence[FreeDraw], kept: ExitStack) -> None:
+        """Draw the next free part, or forced marker, of each text; ``kept`` ends what is held."""
         asked: dict[Hashable, list[FreeDraw]] = {}
         for draw in draws:
             most = self._room(draw)
@@ -127,7 +134,7 @@ class FreeDraws:
         for some in _bunches(groups):
             requests = [self._free_request(group) for group in some]
             held = [self._held(group[0]) for group in some]
-            written = write(self._model, requests, held, **self._how)
+            written = write(self._model, requests, held, kept, **self._how)
             for group, parts in zip(some, written, strict=True):
                 if isinstance(parts, CdecError):
                     self._errors[group[0].number] = parts

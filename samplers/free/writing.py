@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
@@ -51,6 +52,7 @@ def write(
     model: LanguageModel,
     requests: Sequence[Request],
     parts: Sequence[FreePart],
+    kept: ExitStack,
     *,
     is_greedy: bool,
     observer: Observer | None = None,
@@ -61,6 +63,7 @@ def write(
         model: The language model.
         requests: What is asked for; their constraints are of no account.
         parts: What each request's texts are held to.
+        kept: Closes what stays open of them in the model, from which the next parts are read on.
         is_greedy: Take the most probable event everywhere.
         observer: Is shown what was drawn.
 
@@ -69,16 +72,17 @@ def write(
     """
     held = [replace(r, constraint=part) for r, part in zip(requests, parts, strict=True)]
     try:
-        with Batch(model if observer is None else observer.watched(model), held) as batch:
-            if not batch.seeds:
-                return [batch.errors.get(i, []) for i in range(len(requests))]
-            return _written(batch, parts, is_greedy, observer)
+        view = model if observer is None else observer.watched(model)
+        batch = kept.enter_context(Batch(view, held))
+        if not batch.seeds:
+            return [batch.errors.get(i, []) for i in range(len(requests))]
+        return _written(batch, parts, is_greedy, observer)
     except CdecError as error:
         if len(requests) == 1:
             return [error]
         alone = zip(requests, parts, strict=True)
         how: dict[str, Any] = {"is_greedy": is_greedy, "observer": observer}
-        return [write(model, [r], [part], **how)[0] for r, part in alone]
+        return [write(model, [r], [part], kept, **how)[0] for r, part in alone]
 
 
 def _written(

@@ -6,8 +6,7 @@ One forward pass is a list of rows, a row is a path of contexts: ``forward_plan`
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
@@ -17,7 +16,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cdec.core.errors import ModelError
-from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts
+from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, Prompt
 from cdec.core.models.context_tree import NONE
 from cdec.core.models.transformers.base import DEFAULT_BATCH_ROWS, TransformersModel
 from cdec.core.models.transformers.forward_plan import PlannedRow, group_rows, plan_waves
@@ -27,6 +26,7 @@ from cdec.core.models.transformers.slot_table import SlotTable
 
 if TYPE_CHECKING:
     from cdec.core.models.prompts import PromptEncoder
+    from cdec.core.models.warping import Warping
     from cdec.core.tokens.vocabulary import Vocabulary
 
 DEFAULT_BATCH_TOKENS = 16384
@@ -76,6 +76,28 @@ class CausalModel(TransformersModel):
         # Others count positions from the left of the padded row: their rows must agree in length.
         self._takes_ragged = self._has_positions or module.config.model_type in _RELATIVE
 
+    def prefill(
+        self,
+        prompts: Sequence[Prompt],
+        warping: Warping | Sequence[Warping | None] | None = None,
+        begun: Sequence[Sequence[int]] | None = None,
+    ) -> Contexts:
+        """As ``LanguageModel.prefill``: of a begun text, what a live context holds is copied."""
+        roots = super().prefill(prompts, warping, begun)
+        for root in roots.tolist():
+            if self._begun[root]:
+                found = self._slots.nearest(root, self._prompt_ids, self._begun)
+                if found is not None:
+                    self._take_over(root, found)
+        return roots
+
+    def _take_over(self, root: int, context: int) -> None:
+        """Copy what is cached of a context whose tokens a prompt and its begun text begin with."""
+        length, whole = int(self._lengths(np.array([context]))[0]), len(self._fixed_tokens(root))
+        copied = min(length, whole - 1)
+        self._slots.copy(root, context, copied)
+        self._table.set("prompt_length", root, whole - copied)
+
     def _forget(self, nodes: Contexts) -> None:
         super()._forget(nodes)
         self._slots.release(nodes)
@@ -118,7 +140,7 @@ class CausalModel(TransformersModel):
     def _run_waves(self, nodes: Contexts) -> Tensor:
         """Rows of any lengths: prompts, several new tokens, contexts that were evicted."""
         cached = self._tree.columns["slot"] != NONE
-        waves = plan_waves(self._tree, nodes, cached)
+        waves = plan_waves(self._tree, nodes, cached, self._slots.copied)
         exact = not self._takes_ragged
         place = {node: row for row, node in enumerate(nodes.tolist())}
         scores: Tensor | None = None
@@ -185,7 +207,8 @@ class CausalModel(TransformersModel):
             for node in row.nodes:
                 if slot[node] == NONE:
                     is_root = self._tree.parent[node] == NONE
-                    wanted += [node] * (len(self._fixed_tokens(node)) if is_root else 1)
+                    length = len(self._fixed_tokens(node)) if is_root else 1
+                    wanted += [node] * (length - self._slots.copied(node))
         nodes = np.array(wanted, np.int64)
         if wanted:
             self._slots.assign(nodes, targets)
@@ -278,22 +301,3 @@ def _layer_count(config: Any) -> int:
         if getattr(text, name, None):
             return int(getattr(text, name))
     return int(text.num_hidden_layers)
-
-
-def can_pool(module: Any) -> bool:
-    """Say whether all that a module caches is keys and values by position.
-
-    False for recurrent and hybrid layers, and for chunked attention, whose chunks count from the
-    beginning of the padded row.
-    """
-    from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
-
-    if "past_key_values" not in inspect.signature(module.forward).parameters:
-        return False
-    if getattr(module, "_is_stateful", False):
-        return False
-    text = module.config.get_text_config(decoder=True)
-    if "chunked_attention" in (getattr(text, "layer_types", None) or ()):
-        return False
-    layers = DynamicCache(config=module.config).layers
-    return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)

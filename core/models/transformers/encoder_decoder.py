@@ -54,6 +54,12 @@ class EncoderDecoderModel(CausalModel):
         self._table.set("start", root, len(self._first) + len(begun))
         return root
 
+    def _take_over(self, root: int, context: int) -> None:
+        super()._take_over(root, context)
+        layers = self._cross.get(int(self._tree.of_root("node", context)))
+        if layers is not None:
+            self._cross[root] = layers
+
     def _fixed_tokens(self, root: int) -> list[int]:
         return [*self._first, *self._begun[root]]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,6 +30,7 @@ def plan_waves(
     tree: ContextTree,
     targets: NDArray[np.int64],
     is_cached: NDArray[np.bool_],
+    copied: Callable[[int], int] = lambda root: 0,
 ) -> list[list[PlannedRow]]:
     """Split the uncached ancestors of ``targets`` into rows, and the rows into waves.
 
@@ -40,6 +42,7 @@ def plan_waves(
         targets: int64[M] distinct contexts whose distributions are needed; computed anew even
             where their keys are cached.
         is_cached: bool[capacity], contexts whose keys are cached.
+        copied: How many tokens of an uncached root have their keys all the same.
 
     Returns:
         Waves, to be run in order. Cost: Python steps a node that is computed.
@@ -66,7 +69,7 @@ def plan_waves(
             path = [top]
             while len(following := children.get(path[-1], [])) == 1:
                 path.append(following[0])
-            wave.append(_row(tree, path, is_cached))
+            wave.append(_row(tree, path, is_cached, copied))
             below += following
         waves.append(wave)
         level = sorted(below)
@@ -102,11 +105,12 @@ def _row(
     tree: ContextTree,
     path: list[int],
     is_cached: NDArray[np.bool_],
+    copied: Callable[[int], int],
 ) -> PlannedRow:
     head, top = path[-1], path[0]
     start = int(tree.of_root("start", head))
     length = start + int(tree.depth[head])
     # A cached root of which only the distribution is gone repeats its last token alone.
     is_new_root = tree.parent[top] == NONE and not is_cached[top]
-    above = start - 1 if is_new_root else 0
+    above = start - 1 - copied(top) if is_new_root else 0
     return PlannedRow(path, length, len(path) + above)

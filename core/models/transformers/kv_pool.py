@@ -6,6 +6,7 @@ prompts shared between draws are index arithmetic. Imports torch and transformer
 
 from __future__ import annotations
 
+import inspect
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -65,6 +66,14 @@ class KeyValuePool:
         """Give slots back."""
         self._free[self._n_free : self._n_free + len(slots)] = slots
         self._n_free += len(slots)
+
+    def copy(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
+        """Copy the keys and values of slots int64[n] into others."""
+        for held in self._layers.values():
+            for part in held:
+                indices = (torch.from_numpy(slots).to(part.device) for slots in (targets, sources))
+                target, source = indices
+                part.index_copy_(0, target, part.index_select(0, source))
 
     def layer(self, index: int, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
         """Return a layer's tensors, made on first use like ``keys`` and ``values``.
@@ -229,3 +238,22 @@ def _gather(tensor: Tensor, rows: Tensor) -> Tensor:
     """Return the rows [B, heads, K, size] of slots int64[B, K], a strided view of a copy."""
     gathered = tensor.index_select(0, rows.view(-1))
     return gathered.view(*rows.shape, *tensor.shape[1:]).transpose(1, 2)
+
+
+def can_pool(module: Any) -> bool:
+    """Say whether all that a module caches is keys and values by position.
+
+    False for recurrent and hybrid layers, and for chunked attention, whose chunks count from the
+    beginning of the padded row.
+    """
+    from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
+
+    if "past_key_values" not in inspect.signature(module.forward).parameters:
+        return False
+    if getattr(module, "_is_stateful", False):
+        return False
+    text = module.config.get_text_config(decoder=True)
+    if "chunked_attention" in (getattr(text, "layer_types", None) or ()):
+        return False
+    layers = DynamicCache(config=module.config).layers
+    return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)

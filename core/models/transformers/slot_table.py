@@ -1,12 +1,14 @@
 """Which pool slots belong to which context: rows of slots, allocation, eviction, release.
 
-Nodes own the slot of their last token, roots those of the whole prompt. The cached nodes are closed
+Nodes own the slot of their last token, roots those of the whole prompt; a root whose text was begun
+may have those of its beginning alone, copied, and counts as not cached. The cached nodes are closed
 upwards: a node with slots has ancestors with slots, because eviction takes descendants first.
 """
 
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Mapping
 from typing import Protocol
 
 import numpy as np
@@ -39,6 +41,9 @@ class SlotPool(Protocol):
 
     def release(self, slots: NDArray[np.int64]) -> None:
         """Give slots back."""
+
+    def copy(self, sources: NDArray[np.int64], targets: NDArray[np.int64]) -> None:
+        """Copy the keys and values of slots int64[n] into others."""
 
 
 class SlotTable:
@@ -75,15 +80,50 @@ class SlotTable:
         Returns:
             int64[n] slots.
         """
-        shortage = self._pool.shortage(len(nodes))
-        if shortage:
-            self._evict(shortage, rows)
-        slots = self._pool.allocate(len(nodes))
+        slots = self._allocated(len(nodes), rows)
         self._tree.columns["slot"][nodes] = slots
         is_root = self._tree.parent[nodes] == NONE
         for root in np.unique(nodes[is_root]).tolist():
-            self._root_slots[root] = slots[nodes == root]
+            there = self._root_slots.get(root, slots[:0])
+            self._root_slots[root] = np.append(there, slots[nodes == root])
         return slots
+
+    def copied(self, node: int) -> int:
+        """Return how many tokens of a context without slots of its own are cached all the same.
+
+        Those at the beginning of a root's, copied from another context (see ``copy``).
+        """
+        is_whole = self._tree.columns["slot"][node] != NONE
+        return 0 if is_whole else len(self._root_slots.get(node, ()))
+
+    def copy(self, root: int, context: int, length: int) -> None:
+        """Copy the first ``length`` tokens of a cached context into a root without slots."""
+        above = np.array([context], np.int64)
+        width = int(self._tree.of_root("start", above)[0] + self._tree.depth[context])
+        slots = self._allocated(length, above)
+        self._pool.copy(self.rows(above, width)[0, :length], slots)
+        self._root_slots[root] = slots
+
+    def nearest(
+        self, root: int, prompts: Mapping[int, list[int]], begun: Mapping[int, tuple[int, ...]]
+    ) -> int | None:
+        """Return the cached context that has most of a root's tokens; None where none has any.
+
+        Args:
+            root: Of a begun text.
+            prompts, begun: By root: the tokens of the prompt, and of a text that stood behind it.
+        """
+        best, longest = None, -1
+        for other, tokens in prompts.items():
+            there = len(begun[other])
+            if other == root or tokens != prompts[root] or begun[other] != begun[root][:there]:
+                continue
+            path = self._tree.known_path(other, begun[root][there:])
+            reached = int(self.is_cached(path).sum()) - 1
+            # Cached nodes are closed upwards, so those of a path are its first ones.
+            if reached >= 0 and there + reached > longest:
+                best, longest = int(path[reached]), there + reached
+        return best
 
     def rows(self, nodes: NDArray[np.int64], width: int) -> NDArray[np.int64]:
         """Return the slots of whole prefixes, right-aligned, 0 to the left.
@@ -147,6 +187,13 @@ class SlotTable:
                 self._pool.release(slots)
         columns["slot"][nodes] = NONE
         columns["pass"][nodes] = NONE
+
+    def _allocated(self, n: int, rows: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Take ``n`` slots; of ``rows`` (contexts) and their ancestors none is evicted for them."""
+        shortage = self._pool.shortage(n)
+        if shortage:
+            self._evict(shortage, rows)
+        return self._pool.allocate(n)
 
     def _evict(self, shortage: int, rows: NDArray[np.int64]) -> None:
         """Give back ``shortage`` slots or a little more; fewer only if ``rows`` need the rest."""
