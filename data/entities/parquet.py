@@ -27,7 +27,7 @@ def read_parquet(request: EntityRequest) -> Iterator[EntityBatch]:
     with open_parquet(request.source) as file:
         columns = chosen_columns(file.schema_arrow.names, request)
         require_texts(file.schema_arrow, columns, request)
-        require_modest(file, columns, request.name, request.limits)
+        require_modest(request.source, columns, request.name, request.limits)
         row = 1
         for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
             lines, row = range(row, row + batch.num_rows), row + batch.num_rows

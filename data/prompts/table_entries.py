@@ -67,7 +67,7 @@ def table_entries(
     rows = _Rows(name, limits, stats, only)
     with open_parquet(source, texts_by_index=True) as file:
         columns = rows.columns(file.schema_arrow)
-        require_modest(file, columns, name, limits)
+        require_modest(source, columns, name, limits)
         if columns:
             for batch in file.iter_batches(_PARQUET_ROWS, columns=columns, use_threads=False):
                 yield from rows.of_batch(batch)

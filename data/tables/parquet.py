@@ -13,6 +13,7 @@ import pyarrow.parquet as arrow_parquet
 from cdec.core.errors import DataError, LimitError, UsageError
 from cdec.core.files.remote import is_url
 from cdec.data.input.source import InputLimits, Source, open_source, source_name
+from cdec.data.tables.column_sizes import column_sizes
 
 _GRACE_BYTES = 16 << 20
 _FIRST_FIELD = b"\x15"
@@ -71,25 +72,26 @@ def require_seekable(stream: BinaryIO, name: str) -> None:
         )
 
 
-def require_modest(file: Any, columns: Sequence[str], name: str, limits: InputLimits) -> None:
+def require_modest(source: Source, columns: Sequence[str], name: str, limits: InputLimits) -> None:
     """See what columns expand to, as the file's metadata has it.
 
     Args:
-        file: What ``open_parquet`` gave.
+        source: As of ``open_parquet``.
         columns: Names of columns.
         name: For messages.
         limits: ``max_input_bytes``, and ``max_expansion`` once the columns have 16 MiB.
 
     Raises:
         LimitError: To too much.
+        DataError: The metadata of columns are damaged.
     """
-    # subtle: of damaged metadata, pyarrow ends the process when a column's is looked at: only where
-    # all columns together are too much.
-    groups = range(file.metadata.num_row_groups)
-    size = sum(file.metadata.row_group(group).total_byte_size for group in groups)
-    if size <= min(_GRACE_BYTES, limits.max_input_bytes):
-        return
-    size, packed = _sizes(file, frozenset(columns))
+    size = packed = 0
+    # subtle: of damaged metadata, pyarrow ends the process when a column's is looked at.
+    with open_source(source) as stream:
+        for path, unpacked, stored in column_sizes(stream, name):
+            if path in columns or path.partition(".")[0] in columns:
+                size += unpacked
+                packed += stored
     if size > limits.max_input_bytes:
         raise LimitError(
             f"{name}: the columns hold {size} bytes",
@@ -102,19 +104,6 @@ def require_modest(file: Any, columns: Sequence[str], name: str, limits: InputLi
             hint="if you trust it, write it again without compression",
             limit=f"max_expansion {limits.max_expansion}",
         )
-
-
-def _sizes(file: Any, columns: frozenset[str]) -> tuple[int, int]:
-    """Return the bytes of columns decompressed, and as they are."""
-    size = packed = 0
-    for group in range(file.metadata.num_row_groups):
-        row_group = file.metadata.row_group(group)
-        for index in range(row_group.num_columns):
-            column = row_group.column(index)
-            if not columns.isdisjoint((column.path_in_schema, column.path_in_schema.split(".")[0])):
-                size += column.total_uncompressed_size
-                packed += column.total_compressed_size
-    return size, packed
 
 
 def _opened(source: Source, stream: Any, dictionaries: list[str]) -> Any:
