@@ -17,6 +17,7 @@ from tests.campaign.faults import aim, faults_of, kills_of, strike
 from tests.campaign.grammars import open_grammars
 from tests.campaign.kills import open_kills
 from tests.campaign.records import LINES, open_records
+from tests.campaign.requests import open_requests
 from tests.campaign.targets import TARGETS
 from tests.campaign.workshop import Workshop
 
@@ -67,6 +68,7 @@ ATTACKS: dict[str, Attack] = {
     **{kind: Attack(partial(_open_target, kind), 100_000) for kind in TARGETS},
     "kills": Attack(open_kills, 1_000, 900),
     "records": Attack(open_records, 1_000_000 // LINES, 300),
+    "requests": Attack(open_requests, 1_000_000 // LINES, 300),
     "grammars": Attack(open_grammars, 100_000, 60),
     **{
         f"faults: {command}": Attack(partial(_open_faults, command), 10_000, 900)

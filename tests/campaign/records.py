@@ -6,6 +6,7 @@ import json
 import os
 import sys
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -44,20 +45,20 @@ def record(rng: np.random.Generator, number: int, *, compiled: bool) -> bytes:
     """
     kind = float(rng.random())
     if kind < 0.05:
-        return _line(damaged(_text(rng).encode("utf-8", "surrogatepass"), rng))
-    body: dict[str, Any] = {"id": f"r{number}", "prompt": _text(rng)}
+        return line_of(damaged(text(rng).encode("utf-8", "surrogatepass"), rng))
+    body: dict[str, Any] = {"id": f"r{number}", "prompt": text(rng)}
     for name in ("n", "seed", "temperature", "max_tokens", "constraint", "candidates", "prefill"):
         if rng.random() < 0.12:
-            body[name] = _value(rng)
+            body[name] = value(rng)
     if rng.random() < 0.1:
-        body["candidates"] = [str(rng.choice(["a", "ab", "ba", "x"])), _text(rng)]
+        body["candidates"] = [str(rng.choice(["a", "ab", "ba", "x"])), text(rng)]
     for name, texts in _SOURCES.items() if compiled else ():
         if rng.random() < 0.02:
             body[name] = str(rng.choice(texts))
     if rng.random() < 0.1:
-        body[_text(rng)] = _value(rng)
+        body[text(rng)] = value(rng)
     if rng.random() < 0.05:
-        body["id"] = _value(rng) if rng.random() < 0.05 else body["id"] + _text(rng)
+        body["id"] = value(rng) if rng.random() < 0.05 else body["id"] + text(rng)
     data = json.dumps(body, ensure_ascii=bool(rng.random() < 0.5)).encode("utf-8", "surrogatepass")
     if kind < 0.3:
         data = edited_json(data, rng)
@@ -67,21 +68,41 @@ def record(rng: np.random.Generator, number: int, *, compiled: bool) -> bytes:
             data = json.dumps(changed | {"id": body["id"]}).encode()
     elif kind < 0.5:
         data = damaged(data, rng)
-    return _line(data)
+    return line_of(data)
 
 
 def open_records(folder: Path) -> Try:
     """Return what samples from an input of fuzzed records and looks at every line it gives."""
+
+    def lines_of(rng: np.random.Generator, seed: int) -> list[bytes]:
+        return [record(rng, number, compiled=seed % 20 == 0) for number in range(LINES)]
+
+    return fuzzed(folder, lines_of, judge)
+
+
+def fuzzed(
+    folder: Path,
+    lines_of: Callable[[np.random.Generator, int], list[bytes]],
+    judge: Callable[[Path, int, int], dict[str, int]],
+    *more: str,
+) -> Try:
+    """Return what samples from fuzzed inputs.
+
+    Args:
+        folder: Of its own.
+        lines_of: Returns the lines of one input, for a seed.
+        judge: Looks at an output, the status, and how many lines were not blank.
+        more: Further words of the command line.
+    """
     use_light_models()
     light.compile_letters(folder / "letters.arrow")
     os.chdir(folder)
     source, output, said = Path("in.jsonl"), Path("out.jsonl"), Path("said")
     words = ["sample", "-a", "letters.arrow", "-i", str(source), "-o", str(output), "--force"]
-    words += ["--quiet", "--method", "masked", "--max-new-tokens", "5", "--max-n", "50"]
+    words += ["--quiet", "--method", "masked", "--max-new-tokens", "5", "--max-n", "50", *more]
 
     def fuzz(seed: int) -> dict[str, int]:
-        rng = np.random.default_rng(seed)
-        lines = [record(rng, number, compiled=seed % 20 == 0) for number in range(LINES)]
+        lines = lines_of(np.random.default_rng(seed), seed)
         source.write_bytes(b"\n".join(lines) + b"\n")
         output.unlink(missing_ok=True)
         status, stderr = _run(words, said)
@@ -90,12 +111,13 @@ def open_records(folder: Path) -> Try:
             assert stderr.count("error E_") == 1, stderr[-1500:]
             return {f"input refused: {stderr.split()[1]}": 1}
         assert status in _WHOLE, (status, stderr[-1500:])
-        return _judge(output, status, sum(bool(line.strip()) for line in lines))
+        return judge(output, status, sum(bool(line.strip()) for line in lines))
 
     return fuzz
 
 
-def _judge(output: Path, status: int, records: int) -> dict[str, int]:
+def judge(output: Path, status: int, records: int) -> dict[str, int]:
+    """Return how often each code came up; every record has its samples or its error."""
     found: Counter[str] = Counter()
     ids = set()
     for line in output.read_bytes().splitlines():
@@ -128,13 +150,16 @@ def _run(words: list[str], said: Path) -> tuple[int, str]:
     return status, said.read_text(errors="replace")
 
 
-def _line(data: bytes) -> bytes:
+def line_of(data: bytes) -> bytes:
+    """Return bytes without ends of lines."""
     return data.replace(b"\n", b" ").replace(b"\r", b" ")
 
 
-def _text(rng: np.random.Generator) -> str:
+def text(rng: np.random.Generator) -> str:
+    """Return an odd text."""
     return "".join(_TEXTS[int(i)] for i in rng.integers(len(_TEXTS), size=int(rng.integers(1, 4))))
 
 
-def _value(rng: np.random.Generator) -> Any:
-    return _text(rng) if rng.random() < 0.4 else _VALUES[int(rng.integers(len(_VALUES)))]
+def value(rng: np.random.Generator) -> Any:
+    """Return an odd value."""
+    return text(rng) if rng.random() < 0.4 else _VALUES[int(rng.integers(len(_VALUES)))]
