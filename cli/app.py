@@ -182,7 +182,8 @@ def _known(error: BaseException) -> CdecError:
     if isinstance(error, _PARSER_ERROR):
         context = getattr(error, "ctx", None)
         path = getattr(context, "command_path", None) or "cdec"
-        message = " ".join(error.format_message().split())
+        # Newer Typer names the class of what its own check raised.
+        message = " ".join(error.format_message().split()).replace(": Value error, ", ": ")
         parameters = getattr(getattr(context, "command", None), "params", ())
         return UsageError(message, hint=f"{on_several(message, parameters)}see `{path} --help`")
     return as_cdec_error(error)

@@ -121,6 +121,7 @@ def test_help_imports_nothing_heavy_and_one_command() -> None:
     ("words", "said"),
     [
         (("sample", "--metod", "disc"), "did you mean --method?"),
+        (("run", "--engine", "rya"), "Invalid value for '--engine': 'rya' is not one of"),
         (("compile-set", "items.jsonl", "--id", "name"), "did you mean --id-field?"),
         (("check", "x.arrow", "--draft", "counts"), "cdec sample, cdec run have it"),
         (("doctor", "--bad-lines", "skip"), "cdec compile-set has it"),
