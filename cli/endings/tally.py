@@ -1,4 +1,4 @@
-"""What a run did, in numbers: one line on stderr at its end, and a warning of texts cut off."""
+"""What a run did, in numbers: one line on stderr at its end, and warnings of texts not whole."""
 
 from __future__ import annotations
 
@@ -8,12 +8,20 @@ from dataclasses import dataclass, field
 
 from cdec.cli.frame.frames import duration, plural
 from cdec.core.errors import Notice
-from cdec.core.sample import FINISH_BUDGET, FINISH_COMPLETE, FINISH_DEAD_END, FINISH_LENGTH, Sample
+from cdec.core.sample import (
+    FINISH_BUDGET,
+    FINISH_COMPLETE,
+    FINISH_DEAD_END,
+    FINISH_LENGTH,
+    FINISH_NO_MARKER,
+    Sample,
+)
 
 _ENDS = {
     FINISH_LENGTH: "cut by length",
     FINISH_DEAD_END: "at a dead end",
     FINISH_BUDGET: "past the budget",
+    FINISH_NO_MARKER: "without a marker",
 }
 """How texts end that do not end by themselves, in words."""
 
@@ -28,6 +36,7 @@ class Tally:
         verdicts: Texts by verdict: members, others, and those of which nothing is known.
         ends: Samples by ``finish_reason``.
         cut: Samples under a constraint that the length limit cut off.
+        unmarked: Samples whose free text never came to where the constraint begins.
     """
 
     records: int = 0
@@ -35,6 +44,7 @@ class Tally:
     verdicts: Counter[bool | None] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     cut: int = 0
+    unmarked: int = 0
 
     def judge(self, is_valid: bool | None) -> None:
         """Count a text by its verdict."""
@@ -45,7 +55,10 @@ class Tally:
         self.judge(sample.valid)
         self.ends[sample.finish_reason] += 1
         # Without a constraint nobody says where a text ends, and nothing is invalid.
-        self.cut += sample.finish_reason == FINISH_LENGTH and sample.valid is not None
+        is_unmarked = "marker" in sample.diagnostics and sample.diagnostics["marker"] is None
+        is_cut = sample.finish_reason == FINISH_LENGTH and sample.valid is not None
+        self.unmarked += is_unmarked
+        self.cut += is_cut and not is_unmarked
 
     @property
     def samples(self) -> int:
@@ -69,6 +82,14 @@ class Tally:
                 f"{self.cut:,} of {self.samples:,} {_were(self.cut)} cut at `max_new_tokens`, or "
                 "where the model's context ends: raise `max_new_tokens`",
                 {"count": self.cut, "samples": self.samples},
+            )
+        if self.unmarked:
+            yield Notice(
+                "W_NO_MARKER",
+                f"{self.unmarked:,} of {plural(self.samples, 'samples')} never wrote the text of "
+                "`after`, where the constraint begins: give `budget`, after which the model is "
+                "forced into it",
+                {"count": self.unmarked, "samples": self.samples},
             )
         if required and self.incomplete:
             yield Notice(

@@ -156,6 +156,7 @@ class Plan:
         denied = read_denied(options.deny)
         refuse_output(options)
         held = replace(read_held(paths, denied, options, progress), free=options.free_text)
+        require_members(options, held)
         require_grammars(options, held, guessing=self.draft.guessing)
         has_file = self.draft.keeps_counts and self.method.values["counts"] is not None
         self.counts.require_artifacts(held.digests.values() if has_file else ())
@@ -202,6 +203,20 @@ def refuse_beside_free_text(options: Options) -> None:
                 f"{'--after' if options.after else '--between'} it begins with free text",
                 hint=f"leave {flag} out",
             )
+
+
+def require_members(options: Options, held: RunConstraint) -> None:
+    """Refuse free text where no constraint follows it, before a model loads.
+
+    Raises:
+        UsageError: There is no artifact, and no record can bring one.
+    """
+    if held.free is None or not options.has_texts or held.named or held.others:
+        return
+    raise UsageError(
+        "free text ends where a constraint begins, and there is none",
+        hint="name the artifact with -a, or leave --after and --between out",
+    )
 
 
 def _greedily(options: Options) -> str:

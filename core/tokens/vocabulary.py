@@ -148,6 +148,11 @@ class Vocabulary:
         return self._require_tokenization().encode_flat(texts)
 
     @cached_property
+    def spelt_bytes(self) -> frozenset[int]:
+        """Bytes that stand in some token: texts of others cannot be written."""
+        return frozenset(b"".join(self.token_bytes))
+
+    @cached_property
     def is_ordinary(self) -> NDArray[np.bool_]:
         """Which ids are ordinary tokens, bool[width], read-only."""
         ordinary = np.zeros(self.width, dtype=np.bool_)

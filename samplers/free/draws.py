@@ -7,6 +7,7 @@ from contextlib import ExitStack
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, TypeAlias
 
+from cdec.core.combine.free.markers import require_spelt
 from cdec.core.combine.free.table import Reached
 from cdec.core.combine.free.tagged import TaggedConstraint
 from cdec.core.errors import CdecError, UsageError
@@ -109,6 +110,7 @@ class FreeDraws:
             raise UsageError("a text with free parts was begun already", hint="leave `begun` out")
         require_same_vocabulary(self._model, constraint)
         MAX_NEW_TOKENS.check(request.max_new_tokens)
+        require_spelt(free, self._model.vocabulary)
         if free.owes(0):
             self._part(request).forced_at(0, 1)
         self._draws += [FreeDraw(number, i, int(seed)) for i, seed in enumerate(request.seeds)]

@@ -63,6 +63,27 @@ def test_what_cannot_be_combined_is_refused(
     assert result.status == 2 and said in result.stderr, result.stderr
 
 
+def test_free_text_before_nothing_is_refused_before_a_model_loads(
+    cdec: Runner, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr("cdec.cli.runs.models.open_model", lambda options: 1 / 0)
+    words = ("sample", "--method", "unconstrained", "--prompt", ASKED, "--after", "x")
+    result = cdec(*words)
+    assert result.status == 2 and "a constraint begins, and there is none" in result.stderr
+    assert "-a" in result.stderr
+
+
+def test_a_text_that_never_comes_to_its_marker_is_warned_of(cdec: Runner, cities: Path) -> None:
+    words = ("sample", "-a", cities, "--prompt", ASKED, "--after", "never", "-n", "2")
+    result = cdec(*words, "--max-new-tokens", "3")
+    assert result.status == 0 and [r["text"] for r in result.records] == [None, None]
+    assert "W_NO_MARKER: 2 of 2 samples never wrote the text of --after" in result.stderr
+    assert "give --budget" in result.stderr and "W_CUT" not in result.stderr
+    forced = cdec(*words, "--budget", "1", "--max-new-tokens", "12")
+    assert "W_NO_MARKER" not in forced.stderr and all(r["text"] for r in forced.records)
+
+
 @pytest.mark.parametrize(
     "fields",
     [

@@ -113,7 +113,7 @@ def test_free_text_that_makes_no_sense_is_refused_before_anything_is_drawn(
 ) -> None:
     passes: list[int] = []
     hook = module.register_forward_hook(lambda *_: passes.append(1))
-    with pytest.raises(UsageError, match="spell the marker"):
+    with pytest.raises(UsageError, match="can never appear"):
         drawn(module, numbers, free=FreeText(after=("\x7f",), budget=3))
     with pytest.raises(UsageError, match="there is none"):
         drawn(module, None, method="unconstrained", free=MARKERS)

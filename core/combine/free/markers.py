@@ -9,6 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from cdec.core.combine.free.free_text import FreeText
+from cdec.core.errors import UsageError
+from cdec.core.tokens.vocabulary import Vocabulary
+
 
 @dataclass(frozen=True, slots=True)
 class Found:
@@ -79,3 +83,20 @@ class Markers:
             for start in range(len(text) + 1)
             if text[start:] in self._numbers
         )
+
+
+def require_spelt(free: FreeText, vocabulary: Vocabulary) -> None:
+    """Refuse a marker of which no token of the vocabulary has some byte: it would never appear.
+
+    Raises:
+        UsageError: There is one.
+    """
+    spelt = vocabulary.spelt_bytes
+    for marker in free.after or free.between or ():
+        for character in marker:
+            if not spelt.issuperset(character.encode()):
+                raise UsageError(
+                    f"the marker {marker!r} can never appear: no token of the model's vocabulary "
+                    f"spells {character!r}",
+                    hint="give a marker that the model can write",
+                )

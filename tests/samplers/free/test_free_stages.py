@@ -160,9 +160,19 @@ def test_the_marker_is_forced_from_where_the_text_stands_within_it() -> None:
 
 
 def test_a_marker_that_no_tokens_spell_cannot_be_forced() -> None:
-    world = scripted([b"a", b"x"], [], MEMBERS)
+    world = scripted([b"az", b"x"], [0, 1], MEMBERS)
+    assert draw(world, FreeText(after=("z",)))[0].free_text == "az"
     with pytest.raises(UsageError, match="spell the marker"):
         draw(world, FreeText(after=("z",), budget=3))
+
+
+@pytest.mark.parametrize(
+    "free", [FreeText(after=("a", "éa")), FreeText(between=("a", "é")), FreeText(("é",), budget=2)]
+)
+def test_a_marker_that_can_never_appear_is_refused(free: FreeText) -> None:
+    world = scripted([b"a", b"x", b"\xc3"], [0, 1], MEMBERS)
+    with pytest.raises(UsageError, match=r"can never appear: no token .* spells 'é'"):
+        draw(world, free)
 
 
 BETWEEN = World((b"a", b"b", b"[", b"]", b"b]", b"]a", b"[b", b"]["), (b"a", b"b", b"ab"), end=0.2)
