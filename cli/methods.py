@@ -17,7 +17,7 @@ from cdec.cli.options.methods import (
     named_method,
     options_said,
 )
-from cdec.samplers.options import Method
+from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS
 
 EXAMPLES = {

@@ -16,6 +16,7 @@ FINISH_LENGTH = "length"
 FINISH_DEAD_END = "dead_end"
 FINISH_BUDGET = "budget"
 FINISH_NO_MARKER = "no_marker"
+FINISH_LOOP = "loop"
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class Sample:
         log_weight: Factor (natural log) that makes weighted records target Q = P(. | S);
             None where the law is intractable.
         log_candidate_weight: log x of the candidate, x the product of step masses Z.
-        finish_reason: ``complete``, ``length``, ``dead_end``, ``budget`` or ``no_marker``.
+        finish_reason: ``complete``, ``length``, ``dead_end``, ``budget``, ``no_marker``, ``loop``.
         valid: Verdict of a check independent of the sampler's state; None if it timed out, or
             where there is no text.
         method: Name of the sampler.
@@ -46,6 +47,7 @@ class Sample:
             a field that applies but is not known being None.
         annotations: Fields of the constraint, such as ``entity_ids``.
         input: The prompt record's other fields, passed through.
+        warnings: What is amiss with the text, JSON-ready, as ``text_warnings`` says.
         reader: What makes a value of the text; None where texts are no more than texts. It is in no
             record and no pickle.
         trace: What happened at each token, one JSON-ready object a token, where that was asked for;
@@ -67,6 +69,7 @@ class Sample:
     diagnostics: Mapping[str, object] = field(default_factory=dict)
     annotations: Mapping[str, object] = field(default_factory=dict)
     input: Mapping[str, object] | None = None
+    warnings: Sequence[Mapping[str, object]] = ()
     reader: Callable[[str], Any] | None = field(default=None, repr=False, compare=False)
     trace: Sequence[Mapping[str, object]] | None = field(default=None, repr=False, compare=False)
 
@@ -136,6 +139,7 @@ class Sample:
             "log_candidate_weight": self.log_candidate_weight,
             "finish_reason": self.finish_reason,
             "valid": self.valid,
+            "warnings": [dict(each) for each in self.warnings],
             "method": self.method,
             "exactness": self.exactness,
             "seed": self.seed,

@@ -14,9 +14,9 @@ import numpy as np
 
 from cdec.samplers.base import Sampler
 from cdec.samplers.drafts.base import Draft
+from cdec.samplers.facts.method import Method
 from cdec.samplers.learning.bookkeeping import Learning, wanted_of
 from cdec.samplers.learning.rounds import Rounds
-from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
+from cdec.samplers.facts.method import Method
 from cdec.samplers.free.draws import FreeDraws
 from cdec.samplers.free.parts import FreeParts
-from cdec.samplers.options import Method
 from cdec.samplers.request import DRAWS, Request
 from cdec.samplers.rewards.base import Reward
 from cdec.samplers.rewards.samples import draw_and_score
@@ -45,6 +45,7 @@ class Sampler(ABC):
         drafting: The draft; None for none.
         reward: What texts are scored by; None for nothing.
         tree: File of the tree of one record, for methods that keep one; None for none.
+        stop_loops: Whether texts end where they loop.
 
     Raises:
         UsageError: An option out of range, or options that do not go together.
@@ -54,6 +55,7 @@ class Sampler(ABC):
     name: ClassVar[str]
     __signature__: ClassVar[inspect.Signature]
     tree: object = None
+    stop_loops: bool = False
     reward: Reward | None
 
     def __init_subclass__(cls, **keywords: Any) -> None:
@@ -220,7 +222,8 @@ class Sampler(ABC):
             )
         view = model if observer is None else observer.watched(model)
         try:
-            with Batch(view, requests, masks=self.method.masks) as batch:
+            how = {"masks": self.method.masks, "stop_loops": self.stop_loops}
+            with Batch(view, requests, **how) as batch:
                 if not batch.seeds:
                     return [batch.errors.get(i, []) for i in range(len(requests))]
                 outcome = self.outcome_of(batch)
@@ -253,6 +256,7 @@ class Sampler(ABC):
             method=self.name,
             exactness=self.exactness,
             masks=self.method.masks,
+            stop_loops=self.stop_loops,
             is_greedy=self.takes_most_probable,
             observer=observer,
         )

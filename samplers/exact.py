@@ -20,9 +20,10 @@ from cdec.core.errors import UsageError
 from cdec.samplers.base import Sampler
 from cdec.samplers.disc import resample
 from cdec.samplers.drafts.base import Draft
+from cdec.samplers.facts.method import Method
 from cdec.samplers.learning.bookkeeping import Learning, wanted_of
 from cdec.samplers.learning.rounds import Rounds
-from cdec.samplers.options import TRIES, Method
+from cdec.samplers.options import TRIES
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome

@@ -22,8 +22,9 @@ from cdec.samplers.drafts.levels import Level, Verdict
 from cdec.samplers.drafts.run import DraftRun, opened
 from cdec.samplers.drafts.speculate import decode
 from cdec.samplers.drafts.verify import Verifier
+from cdec.samplers.facts.method import Method
 from cdec.samplers.mentored.solver import mentored_distribution
-from cdec.samplers.options import COUNTS, Method
+from cdec.samplers.options import COUNTS
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate

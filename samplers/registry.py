@@ -13,36 +13,38 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.core.options import Option
 from cdec.samplers import options as shared
-from cdec.samplers.options import COUNTS, LOOKUP, Method
+from cdec.samplers.facts.method import Method
+from cdec.samplers.options import COUNTS, LOOKUP
 
 if TYPE_CHECKING:
     from cdec.samplers.base import Sampler
 
 _PROPOSING = (shared.DRAFT, shared.GAMMA, shared.DRAFT_TEMPERATURE, shared.COST_RATIO)
 _DRAFTED = (*_PROPOSING, shared.SAVED_COUNTS)
-_LEARNING = (shared.ROUND, shared.MAX_DRAWS, shared.TREE_CACHE, shared.TREE, shared.MAX_WALKS)
-_REWARDED = (shared.BRANCH, shared.DEPTH, shared.MAX_WALKS)
+_GROWING = (shared.STOP_LOOPS, shared.MAX_WALKS)
+_LEARNING = (shared.ROUND, shared.MAX_DRAWS, shared.TREE_CACHE, shared.TREE, *_GROWING)
+_REWARDED = (shared.BRANCH, shared.DEPTH, *_GROWING)
 _DRAFT_LOOKAHEAD = (shared.DRAFT, shared.COST_RATIO, *_REWARDED)
 
 _TABLE = (
     Method(
         name="unconstrained",
         home="cdec.samplers.unconstrained:UnconstrainedSampler",
-        options=(shared.MAX_WALKS,),
+        options=_GROWING,
         masks=False,
         needs_constraint=False,
     ),
     Method(
         name="greedy",
         home="cdec.samplers.greedy:GreedySampler",
-        options=(shared.OPPORTUNISTIC, *_DRAFTED, shared.MAX_WALKS),
+        options=(shared.OPPORTUNISTIC, *_DRAFTED, *_GROWING),
         needs_constraint=False,
         named_drafts=(COUNTS, LOOKUP),
     ),
     Method(
         name="masked",
         home="cdec.samplers.masked:MaskedSampler",
-        options=(shared.TOP_M, shared.OPPORTUNISTIC, *_DRAFTED, shared.MAX_WALKS),
+        options=(shared.TOP_M, shared.OPPORTUNISTIC, *_DRAFTED, *_GROWING),
         named_drafts=(COUNTS, LOOKUP),
     ),
     Method(
@@ -50,6 +52,7 @@ _TABLE = (
         home="cdec.samplers.beam:BeamSampler",
         options=(
             replace(shared.BEAMS, default=5),
+            shared.STOP_LOOPS,
             Option(
                 name="length_penalty",
                 type=float,
@@ -75,7 +78,7 @@ _TABLE = (
             shared.TOP_M,
             shared.BEAMS,
             *_DRAFTED,
-            shared.MAX_WALKS,
+            *_GROWING,
         ),
         named_drafts=(COUNTS, LOOKUP),
     ),
@@ -143,7 +146,7 @@ _TABLE = (
                 at_least=0,
                 at_most=1,
             ),
-            shared.MAX_WALKS,
+            *_GROWING,
         ),
     ),
     Method(
@@ -177,7 +180,7 @@ _TABLE = (
                 default=False,
                 help="The most probable allowed tokens, the texts of `method` greedy.",
             ),
-            shared.MAX_WALKS,
+            *_GROWING,
         ),
         needs_constraint=False,
         needs_draft=True,
@@ -208,7 +211,7 @@ _TABLE = (
                 at_least=0,
                 infinite=True,
             ),
-            shared.MAX_WALKS,
+            *_GROWING,
         ),
         needs_constraint=False,
         needs_draft=True,

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, Any, overload
 
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.seeds import content_id
-from cdec.samplers.options import Method
+from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS, SAMPLERS
 from cdec.samplers.request import Request
 

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from cdec.samplers.base import Sampler
 from cdec.samplers.disc import resample
 from cdec.samplers.drafts.base import Draft
-from cdec.samplers.options import Method
+from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate

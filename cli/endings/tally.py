@@ -13,12 +13,14 @@ from cdec.core.sample import (
     FINISH_COMPLETE,
     FINISH_DEAD_END,
     FINISH_LENGTH,
+    FINISH_LOOP,
     FINISH_NO_MARKER,
     Sample,
 )
 
 _ENDS = {
     FINISH_LENGTH: "cut by length",
+    FINISH_LOOP: "stopped in a loop",
     FINISH_DEAD_END: "at a dead end",
     FINISH_BUDGET: "past the budget",
     FINISH_NO_MARKER: "without a marker",

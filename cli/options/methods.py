@@ -24,7 +24,7 @@ from cdec.cli.options.decoding import WarpingOptions
 from cdec.cli.options.shared import DRAFTS, METHOD, REWARDS
 from cdec.core.errors import UsageError
 from cdec.core.options import Option
-from cdec.samplers.options import Method
+from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS
 
 MEASURE = "measure"

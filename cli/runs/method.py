@@ -14,7 +14,7 @@ from cdec.cli.options.methods import MEASURE, named_method
 from cdec.cli.options.shared import parse_size
 from cdec.cli.runs.cost_ratio import parse_cost_ratio
 from cdec.core.errors import UsageError
-from cdec.samplers.options import Method
+from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:

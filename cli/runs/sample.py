@@ -22,10 +22,11 @@ from cdec.cli.runs.models import named_model, warping_of
 from cdec.cli.runs.plan import Plan, inputs
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.reward import build_reward
-from cdec.cli.runs.tracing import Trace, tracing
+from cdec.cli.runs.tracing import tracing
 from cdec.integrations.records.drawing import SampleTasks
 from cdec.integrations.records.requirements import Requirements
 from cdec.integrations.records.tasks import Records, Task, Work, at_temperatures, batches
+from cdec.integrations.records.tracing import Trace
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run

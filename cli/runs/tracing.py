@@ -2,49 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
-from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdec.core.errors import UsageError
+from cdec.integrations.records.tracing import Trace
 
 if TYPE_CHECKING:
     from cdec.cli.options.sampling import DrawnOptions as Options
-    from cdec.core.sample import Sample
-    from cdec.samplers.observer import Observer
-
-
-class Trace:
-    """Where traces go, if anywhere.
-
-    Args:
-        append: Writes a line to the file; None writes nothing, and nothing is computed.
-    """
-
-    def __init__(self, append: Callable[[Mapping[str, object]], None] | None = None) -> None:
-        self._append = append
-
-    def watching(
-        self, draw_batch: Callable[..., Any], observer: Observer | None = None
-    ) -> Callable[..., Any]:
-        """Return a sampler's ``draw_batch`` with somebody who looks on, if traces are written.
-
-        Args:
-            draw_batch: Of the sampler.
-            observer: Who looks on in any case; None for nobody.
-        """
-        if self._append is None and observer is None:
-            return draw_batch
-        from cdec.samplers.scoring.trace import Tracer
-
-        return partial(draw_batch, observer=observer or Tracer())
-
-    def write(self, sample: Sample) -> None:
-        """Write the lines of a sample."""
-        if self._append is not None:
-            for line in sample.trace or ():
-                self._append(line)
 
 
 def check_trace(options: Options) -> None:

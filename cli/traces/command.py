@@ -17,6 +17,7 @@ from cdec.cli.traces.page import page, shown_event
 from cdec.cli.traces.read import TracedSample, read_traces
 from cdec.core.errors import UsageError
 from cdec.core.files.whole import refuse_existing, whole_file
+from cdec.core.record_fields.text_warnings import described
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 
 _HEADER = ("", "token", "P", "Z", "model's own", "P", "struck out", "P", "")
@@ -57,7 +58,8 @@ def execute(options: Options, run: Run) -> int:
     FILE is what `cdec sample --trace FILE` wrote. A row a token: its probability under the model, Z
     (the model's mass that the constraint left), what the model would have taken itself, and the
     most probable token that was struck out. The logarithms of Z add up to the sample's
-    `log_candidate_weight` where a method draws by masks alone.
+    `log_candidate_weight` where a method draws by masks alone. Below the rows stand the warnings
+    of the sample's record: where the model fought the constraint, and where the text loops.
 
     \b
     Examples:
@@ -95,6 +97,8 @@ def _print(samples: Iterator[TracedSample], options: Options, run: Run) -> None:
         print_columns(run.console, _HEADER, [_row(line) for line in sample.lines])
         sums = sample.summary()
         run.console.data(f"log P {_sum(sums['logprob'])}, log Z {_sum(sums['log_z_sum'])}")
+        for warning in sample.warnings:
+            run.console.data(f"warning: {described(warning)}")
 
 
 def _row(line: Mapping[str, Any]) -> tuple[str, ...]:

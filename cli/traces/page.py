@@ -9,8 +9,9 @@ from typing import Any
 
 from cdec.cli.frame.console import escape
 from cdec.cli.traces.read import TracedSample
+from cdec.core.record_fields.text_warnings import LEAST_Z, described
 
-LEVELS = (0.9, 0.5, 0.1, 0.01, 0.001)
+LEVELS = (0.9, 0.5, 0.1, 0.01, LEAST_Z)
 """The colours of a token change where Z falls below these."""
 _COLOURS = ("#ffffff", "#fff7d6", "#ffe9a8", "#ffc98a", "#f79a7a", "#e0607e")
 _HEAD = """<!DOCTYPE html>
@@ -21,10 +22,11 @@ body {{ font: 16px/1.6 system-ui, sans-serif; margin: 2em auto; max-width: 60em;
 pre {{ font: 15px/1.7 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }}
 h2 {{ font-size: 1em; margin: 2em 0 0; }} .n {{ color: #666; }}
 .f {{ border-bottom: 1px dotted #777; }} .e {{ color: #777; }} .w {{ font-style: italic; }}
+.b {{ outline: 2px solid #b00020; }} .m {{ color: #b00020; margin: 0; }}
 {colours}
 </style></head><body><h1>What the constraint did</h1>
 <p>Z is the share of the model's mass that the constraint left at a token:
-{legend}. A dotted line marks what was forced,
+{legend}. A dotted line marks what was forced, a frame what a warning is about,
 italics what the model wrote freely. Hover for what else was there.</p>
 """
 
@@ -42,6 +44,8 @@ def page(samples: Iterable[TracedSample]) -> Iterator[str]:
         yield f'<h2>{_safe(title)} <span class="n">{sums}</span></h2>\n<pre>'
         yield from map(_span, sample.lines)
         yield "</pre>\n"
+        for warning in sample.warnings:
+            yield f'<p class="m">{_safe(described(warning))}</p>\n'
     yield "</body></html>\n"
 
 
@@ -49,8 +53,8 @@ def _span(line: Mapping[str, Any]) -> str:
     """Return one token as it stands in the text."""
     classes = f"z{level(line['log_z'])}{' f' if line['forced'] else ''}"
     classes += " w" if line.get("free") else ""
-    if line["event"] != "token":
-        classes += " e"
+    classes += "" if line["event"] == "token" else " e"
+    classes += " b" if line["warnings"] else ""
     shown = line["text"] if line["event"] == "token" else f"[{shown_event(line)}]"
     # New lines stay new lines; every other control character is written out.
     text = "\n".join(map(_safe, shown.split("\n")))
@@ -69,6 +73,7 @@ def _hover(line: Mapping[str, Any]) -> str:
     rows.append(f"the model's own: {_told(line['choice'])}")
     for name, events in (("allowed", line["alternatives"]), ("struck out", line["struck"])):
         rows += [f"{name}: {_told(event)}" for event in events]
+    rows += [f"warning: {described(warning)}" for warning in line["warnings"]]
     return "&#10;".join(map(_safe, rows))
 
 

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import FieldError
+from cdec.core.record_fields.text_warnings import CYCLE, LOW_Z, WHITESPACE
 
 if TYPE_CHECKING:
     from cdec.data.input.source import InputLimits, Source
@@ -33,6 +34,13 @@ _TYPES: dict[str, tuple[type, ...]] = {
 """Fields of every line."""
 _OPTIONAL: dict[str, tuple[type, ...]] = {"free": (bool,)}
 """Of texts that begin with free text, too."""
+_WARNING_TYPES: dict[str, tuple[type, ...]] = {"code": (str,), "token": (int,), "byte": (int,)}
+_MORE_TYPES: dict[str, dict[str, tuple[type, ...]]] = {
+    LOW_Z: {"log_z": _NUMBER},
+    WHITESPACE: {"bytes": (int,)},
+    CYCLE: {"bytes": (int,), "period": (int,)},
+}
+"""Of a warning, by its code."""
 _EVENT_TYPES = {name: _TYPES[name] for name in ("token_id", "text", "logprob")}
 
 
@@ -43,6 +51,11 @@ class TracedSample:
     id: object
     index: int
     lines: tuple[Mapping[str, Any], ...]
+
+    @property
+    def warnings(self) -> list[Mapping[str, Any]]:
+        """What the sample's record warns of, in the order of its lines."""
+        return [warning for line in self.lines for warning in line["warnings"]]
 
     def summary(self) -> dict[str, object]:
         """Return what all lines say together, JSON-ready; null where a line has no number."""
@@ -64,6 +77,7 @@ class TracedSample:
             "least_log_z": None if least is None else masses[least],
             "least_at": least,
             "seconds": round(sum(line["seconds"] for line in self.lines), 6),
+            "warnings": self.warnings,
         }
 
 
@@ -110,7 +124,13 @@ def _checked(line: Any, place: str) -> Mapping[str, Any]:
     _require(line, {**_TYPES, **{n: t for n, t in _OPTIONAL.items() if n in line}}, place)
     for event in (line["choice"], *line["struck"], *line["alternatives"]):
         _require(event, _EVENT_TYPES, place)
-    return dict(line)
+    # Older traces have none.
+    warnings = line.get("warnings", [])
+    _require({"warnings": warnings}, {"warnings": (list,)}, place)
+    for warning in warnings:
+        _require(warning, _WARNING_TYPES, place)
+        _require(warning, _MORE_TYPES.get(warning["code"], {}), place)
+    return {**line, "warnings": [each for each in warnings if each["code"] in _MORE_TYPES]}
 
 
 def _require(found: object, types: Mapping[str, tuple[type, ...]], place: str) -> None:

@@ -1,7 +1,8 @@
 """RECORD_FIELDS: every field of every output record, with its meaning, said once.
 
 What selects fields, the reference page and the tests of records read this table, which ``texts``,
-``masses`` and ``costs`` make up; ``declared`` says what a field is.
+``masses`` and ``costs`` make up; ``declared`` says what a field is, ``text_warnings`` what is amiss
+with a text.
 """
 
 from __future__ import annotations

@@ -145,7 +145,8 @@ TEXTS: tuple[RecordField, ...] = (
         "string",
         "`complete`: the text ended. `length`: cut at the length limit. `dead_end`: nothing was "
         "allowed any more. `budget`: the method's budget was used up. `no_marker`: the model ended "
-        "its text before the marker of `after`.",
+        "its text before the marker of `after`. `loop`: it looped (`warnings`) and was "
+        "stopped, as `stop_loops` asks.",
     ),
     RecordField(
         "valid",
@@ -155,6 +156,15 @@ TEXTS: tuple[RecordField, ...] = (
         "artifact's own tables). Null where that check ran out of time or memory, or there is no "
         "text.",
         (SAMPLE, SCORE, CHECK),
+    ),
+    RecordField(
+        "warnings",
+        "objects",
+        "What is amiss with the text: none in general. `W_LOW_Z`: a step had a Z below 0.001, the "
+        "model fought the constraint; `log_z` of the step with the least. `W_WHITESPACE`: white "
+        "space of 128 bytes or more. `W_CYCLE`: the same `period` bytes, 256 at most, four times "
+        "or more and for 128 bytes or more; `bytes` say how many. `token` and `byte` say where: "
+        "how many of `token_ids` stand before, and how many of their bytes.",
     ),
     RecordField(
         "first_refused",

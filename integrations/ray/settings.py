@@ -46,8 +46,14 @@ class Settings:
         """Return the settings of a run that begins here; its artifacts are looked at.
 
         Raises:
+            UsageError: A trace is asked for.
             CdecError: An artifact is not there, or is none.
         """
+        if sampler.get("trace") is not None:
+            raise UsageError(
+                "`trace` takes the lines of one process, and workers are many",
+                hint="leave it out, or take `cdec.integrations.records` in one process",
+            )
         return cls(dict(sampler), digests_of(sampler), installed_version())
 
     def opened(self) -> RecordSampler:

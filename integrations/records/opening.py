@@ -13,7 +13,7 @@ from cdec.samplers.options import COUNTS, LOOKUP
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
-    from cdec.samplers.options import Method
+    from cdec.samplers.facts.method import Method
 
 
 def opened_options(

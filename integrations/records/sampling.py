@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import Notice
@@ -17,6 +16,7 @@ from cdec.integrations.records.held import DEFAULT, RunConstraint
 from cdec.integrations.records.opening import opened_options
 from cdec.integrations.records.requirements import Requirements
 from cdec.integrations.records.tasks import at_temperatures, batches, error_object, work_off
+from cdec.integrations.records.tracing import Trace
 from cdec.samplers.registry import SAMPLERS
 from cdec.samplers.sampling import BATCH_SIZE, named_method
 
@@ -67,6 +67,8 @@ class RecordSampler:
         max_new_tokens: Of records that bring no ``max_tokens``; None as in ``Request``.
         batch_size: Prompts decoded together, which changes no result; None: what suits the method.
         fields: Fields of samples to keep; None keeps all.
+        trace: Called with each line of the traces of samples, as `cdec sample --trace FILE` writes
+            them: a line a token, before the sample's record is yielded; None computes none.
         strict_fields: Refuse records with fields that nothing reads.
         strict: Raise the first error of a record in the place of its error object.
         load: Further keywords of ``load_model`` for ``model``: ``device``, ``dtype``, ...
@@ -109,6 +111,7 @@ class RecordSampler:
         max_new_tokens: int | None = None,
         batch_size: int | None = None,
         fields: Sequence[str] | None = None,
+        trace: Callable[[Mapping[str, object]], None] | None = None,
         strict_fields: bool = False,
         strict: bool = False,
         load: Mapping[str, Any] | None = None,
@@ -117,24 +120,21 @@ class RecordSampler:
     ) -> None:
         declared = named_method(method)
         warping = Warping(temperature, top_k, top_p)
+        named = ({} if artifact is None else {DEFAULT: artifact}) | dict(constraint or {})
         begun = {"lookahead": lookahead, "heal": heal, "prefill": prefill, "free": free}
-        held = RunConstraint.read(
-            named=({} if artifact is None else {DEFAULT: artifact}) | dict(constraint or {}),
-            others=conjoined,
-            denied=deny,
-            **begun,
-        )
+        held = RunConstraint.read(named=named, others=conjoined, denied=deny, **begun)
         self.model = load_model(model, **(load or {})) if isinstance(model, str) else model
         name = model if isinstance(model, str) else None
         opened = opened_options(declared, options, self.model, name, draft_load)
         self._reward: Reward | None = opened.get("reward")
-        self._warping, self._sampler = warping, SAMPLERS[method](**opened)
+        self._warping, self._sampler, self._trace = (
+            warping,
+            SAMPLERS[method](**opened),
+            Trace(trace),
+        )
+        needed, masks = declared.needs_constraint, declared.masks
         self._requirements = Requirements(
-            held,
-            self.model,
-            required=declared.needs_constraint,
-            masks=declared.masks,
-            sources=sources,
+            held, self.model, required=needed, masks=masks, sources=sources
         )
         self._defaults: dict[str, Any] = {"n": n, "seed": seed, "max_new_tokens": max_new_tokens}
         self.batch_size = batch_size or (1 if declared.streams else BATCH_SIZE)
@@ -205,8 +205,7 @@ class RecordSampler:
 
     def work(self, observer: Observer | None = None) -> Work:
         """Return what is done with tasks; the observer looks on."""
-        draw = self._sampler.draw_batch
-        draw = draw if observer is None else partial(draw, observer=observer)
+        draw = self._trace.watching(self._sampler.draw_batch, observer)
         return at_temperatures(self.model, self._warping, draw)
 
     def done(self, tasks: Iterable[Task | None], work: Work, records: Records) -> Iterator[Done]:
@@ -235,6 +234,8 @@ class RecordSampler:
         return found
 
     def _records(self, task: Task, samples: Sequence[Sample]) -> list[dict[str, object]]:
+        for sample in samples:
+            self._trace.write(sample)
         return [sample.to_json(self.fields) for sample in samples]
 
 

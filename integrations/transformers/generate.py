@@ -24,7 +24,7 @@ from cdec.integrations.transformers.output import (
     output_of,
     sequences_of,
 )
-from cdec.samplers.options import Method
+from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.sampling import named_method, sample
 

@@ -78,7 +78,7 @@ def decode(
         judge: Verifies proposals; None is lossless.
         weighed: Whether masks are known, so that what the length limit cuts off can be weighed.
     """
-    record = Recorder(len(request))
+    record = Recorder(len(request), loops=batch.loop_watch(request))
     frontier = Frontier.at_start(batch, request, draw)
     drafts = None if uniforms is None else uniforms.stream(DRAFT)
     judge = Verifier(uniforms) if judge is None else judge

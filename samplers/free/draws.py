@@ -44,6 +44,7 @@ class FreeDraws:
         method: Name of the method.
         exactness: Of its draws, where a text has no constrained part.
         masks: Whether the method's constraints forbid events.
+        stop_loops: Whether texts end where they loop.
         is_greedy: Whether free text takes the most probable events.
         observer: Is shown the free parts; None for nobody.
     """
@@ -58,6 +59,7 @@ class FreeDraws:
         method: str,
         exactness: str,
         masks: bool,
+        stop_loops: bool,
         is_greedy: bool,
         observer: Observer | None = None,
     ) -> None:
@@ -68,7 +70,11 @@ class FreeDraws:
         self._method = method
         self._exactness = exactness
         self._masks = masks
-        self._how: dict[str, Any] = {"is_greedy": is_greedy, "observer": observer}
+        self._how: dict[str, Any] = {
+            "is_greedy": is_greedy,
+            "stop_loops": stop_loops,
+            "observer": observer,
+        }
         self._errors: dict[int, CdecError] = {}
         self._draws: list[FreeDraw] = []
         for number, request in enumerate(requests):
@@ -179,6 +185,7 @@ class FreeDraws:
     def _add_free(self, draw: FreeDraw, part: Written) -> None:
         """Take a free part in, and see what comes next."""
         sample = part.sample
+        draw.add_warnings(sample, self._model.vocabulary)
         draw.tokens += sample.token_ids
         draw.written += len(sample.token_ids)
         draw.free_tokens += len(sample.token_ids)
@@ -212,6 +219,7 @@ class FreeDraws:
             self._force(draw)
             # The end was not taken.
             draw.trace = draw.trace and draw.trace[:-1]
+            draw.low_z = [each for each in draw.low_z if each["token"] != len(draw.tokens)]
         else:
             draw.log_p += part.log_end
             draw.free_log_p += part.log_end
@@ -270,6 +278,7 @@ class FreeDraws:
         constraint, vocabulary = draw.constraint, self._model.vocabulary
         first, begun = len(draw.tokens), draw.onward
         start = len(vocabulary.decode(draw.tokens)) - len(begun)
+        draw.add_warnings(sample, vocabulary)
         draw.tokens += sample.token_ids
         draw.add_part(sample, is_free=False)
         stop, rest = len(vocabulary.decode(draw.tokens)), None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -12,9 +12,11 @@ from cdec.core.sample import (
     FINISH_COMPLETE,
     FINISH_DEAD_END,
     FINISH_LENGTH,
+    FINISH_LOOP,
     Sample,
 )
 from cdec.samplers.free.text import COSTS, FreeDraw, Region
+from cdec.samplers.loops.finder import loop_warnings
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -23,7 +25,7 @@ if TYPE_CHECKING:
 _EXACTNESS = ("exact", "asymptotic", "divergence", "biased", "heuristic")
 """From the nearest to Q; of several parts the last counts."""
 
-_CUT = (FINISH_LENGTH, FINISH_DEAD_END, FINISH_BUDGET)
+_CUT = (FINISH_LENGTH, FINISH_DEAD_END, FINISH_BUDGET, FINISH_LOOP)
 """Of texts without an end."""
 
 
@@ -56,6 +58,7 @@ def record(
         seed=draw.seed,
         input=request.input,
         trace=_trace(draw, request.id, index),
+        warnings=_warnings(draw, vocabulary),
     )
     assert request.free is not None  # opened
     if request.free.end is not None:
@@ -75,6 +78,16 @@ def record(
         annotations=sample.annotations,
         reader=sample.reader,
     )
+
+
+def _warnings(draw: FreeDraw, vocabulary: Vocabulary) -> list[dict[str, object]]:
+    """Return what the text warns of: the step that the model wanted least, and its loops."""
+    least = sorted(draw.low_z, key=_log_z)[:1]
+    return [*least, *loop_warnings(vocabulary, draw.tokens, vocabulary.decode(draw.tokens))]
+
+
+def _log_z(warning: Mapping[str, Any]) -> float:
+    return float(warning["log_z"])
 
 
 def _tagged(base: Sample, request: Request, draw: FreeDraw, vocabulary: Vocabulary) -> Sample:

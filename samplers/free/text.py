@@ -6,11 +6,13 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
+from cdec.core.record_fields.text_warnings import LOW_Z, shifted
 from cdec.core.seeds import derive_seed
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.sample import Sample
+    from cdec.core.tokens.vocabulary import Vocabulary
 
 COSTS = ("target_calls", "target_tokens", "distinct_evaluations", "draft_calls")
 """Fields of samples that are summed over the parts of a text."""
@@ -54,6 +56,7 @@ class FreeDraw:
         regions: Constrained parts so far.
         finish: Why the text ended; None while it goes on.
         costs: What was computed for the parts.
+        low_z: Warnings of the parts' steps that the model did not want.
         stages: Free parts and forced markers so far.
         trace: What an observer wrote of the parts, line by line; None where nobody looks on.
     """
@@ -76,6 +79,7 @@ class FreeDraw:
     regions: list[Region] = field(default_factory=list)
     finish: str | None = None
     costs: Counter[str] = field(default_factory=Counter)
+    low_z: list[dict[str, object]] = field(default_factory=list)
     stages: int = 0
     trace: list[dict[str, object]] | None = None
 
@@ -97,3 +101,9 @@ class FreeDraw:
             value = sample.diagnostics.get(name)
             if isinstance(value, int):
                 self.costs[name] += value
+
+    def add_warnings(self, sample: Sample, vocabulary: Vocabulary) -> None:
+        """Add what a part that comes next warns of its steps; loops are those of the whole text."""
+        own = [each for each in sample.warnings if each["code"] == LOW_Z]
+        if own:
+            self.low_z += shifted(own, len(self.tokens), len(vocabulary.decode(self.tokens)))

@@ -55,6 +55,7 @@ def write(
     kept: ExitStack,
     *,
     is_greedy: bool,
+    stop_loops: bool,
     observer: Observer | None = None,
 ) -> list[list[Written] | CdecError]:
     """Draw free parts.
@@ -65,6 +66,7 @@ def write(
         parts: What each request's texts are held to.
         kept: Closes what stays open of them in the model, from which the next parts are read on.
         is_greedy: Take the most probable event everywhere.
+        stop_loops: End a part where its text loops.
         observer: Is shown what was drawn.
 
     Returns:
@@ -73,7 +75,7 @@ def write(
     held = [replace(r, constraint=part) for r, part in zip(requests, parts, strict=True)]
     try:
         view = model if observer is None else observer.watched(model)
-        batch = kept.enter_context(Batch(view, held))
+        batch = kept.enter_context(Batch(view, held, stop_loops=stop_loops))
         if not batch.seeds:
             return [batch.errors.get(i, []) for i in range(len(requests))]
         return _written(batch, parts, is_greedy, observer)
@@ -81,7 +83,11 @@ def write(
         if len(requests) == 1:
             return [error]
         alone = zip(requests, parts, strict=True)
-        how: dict[str, Any] = {"is_greedy": is_greedy, "observer": observer}
+        how: dict[str, Any] = {
+            "is_greedy": is_greedy,
+            "stop_loops": stop_loops,
+            "observer": observer,
+        }
         return [write(model, [r], [part], kept, **how)[0] for r, part in alone]
 
 

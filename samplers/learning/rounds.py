@@ -148,7 +148,7 @@ class Rounds:
         tests = uniforms.acceptance()
         log_roots = np.array([self.log_root(r) for r in requests.tolist()])
         known_beyond = tree.log_beyond[requests].copy()
-        record = Recorder(len(request))
+        record = Recorder(len(request), loops=batch.loop_watch(request))
         record.log_x[:] = np.repeat(log_roots, counts)
         alive, frontier = self._descent.start(record, request, number, uniforms)
         if self._draft is not None:

@@ -65,7 +65,7 @@ class Lookahead:
 
         Walks of a record whose reward fails are left where they stand.
         """
-        record = Recorder(len(request))
+        record = Recorder(len(request), loops=self._batch.loop_watch(request))
         alive, frontier = np.arange(len(request)), Frontier.at_start(self._batch, request, draw)
         alive, frontier = without_overlong(record, alive, frontier)
         while alive.size:

@@ -15,10 +15,10 @@ from numpy.typing import NDArray
 
 from cdec.samplers.drafts.ledger import TARGET_CALLS
 from cdec.samplers.drafts.run import DraftRun, opened
+from cdec.samplers.facts.method import Method
 from cdec.samplers.lookahead.plan import Plan
 from cdec.samplers.lookahead.rollout import forced_chain
 from cdec.samplers.lookahead.sampler import RewardSampler
-from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.context_columns import with_room
 

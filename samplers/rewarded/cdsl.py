@@ -12,10 +12,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.samplers.drafts.run import DraftRun, opened
+from cdec.samplers.facts.method import Method
 from cdec.samplers.lookahead.rounds import SCENARIOS, DraftedPlanner, Thresholds
 from cdec.samplers.lookahead.sampler import RewardSampler
 from cdec.samplers.lookahead.verification import Tests
-from cdec.samplers.options import Method
 from cdec.samplers.registry import METHODS
 from cdec.samplers.walks.randomness import TEST
 from cdec.samplers.walks.selection import candidate_uniforms

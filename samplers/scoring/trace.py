@@ -84,6 +84,18 @@ class Tracer:
                     ]
 
 
+def traced_lines(sample: Sample) -> list[dict[str, object]]:
+    """Return the lines of a sample's trace, each with the warnings of what begins there.
+
+    A warning of text that was not traced stands with the line before it, or with the first one.
+    """
+    lines: list[dict[str, Any]] = [{**line, "warnings": []} for line in sample.trace or ()]
+    for warning in sample.warnings if lines else ():
+        before = [line for line in lines if line["position"] <= warning["token"]]
+        (before or lines[:1])[-1]["warnings"].append(dict(warning))
+    return lines
+
+
 def _timed(
     lines: Sequence[Mapping[str, object]],
     nodes: Nodes,
@@ -139,7 +151,9 @@ class _Steps:
 
     def _event(self, token: int | None, log_p: float | None) -> dict[str, object]:
         """Return a token, or the end of the text for None, JSON-ready."""
-        text = "" if token is None else self._texts[token].decode("utf-8", "backslashreplace")
+        # A slice: ids past the table, which pad the model's scores, have no bytes.
+        own = () if token is None else self._texts[token : token + 1]
+        text = b"".join(own).decode("utf-8", "backslashreplace")
         finite = log_p is not None and log_p > -np.inf
         return {"token_id": token, "text": text, "logprob": log_p if finite else None}
 
@@ -181,13 +195,13 @@ class _Steps:
         allowed = np.append(is_allowed & ~self._batch.is_end, may_end)
         struck = np.where(allowed, -np.inf, events)
         kept = np.where(allowed, events, -np.inf)
-        log_z = 0.0 if allowed.all() else min(0.0, float(np.logaddexp.reduce(kept)))
+        log_z = 0.0 if is_allowed.all() else min(0.0, float(np.logaddexp.reduce(kept)))
         wanted = self._wanted.get(node, set())
         self._log_p[node] = {token: float(log_p[token]) for token in wanted} | {-1: log_end}
         self._said[node] = {
             "choice": self._best(events, 1)[0],
             "log_z": log_z if log_z > -np.inf else None,
-            "taken": 0.0 if allowed.all() else min(1.0, float(np.exp(struck).sum())),
+            "taken": 0.0 if is_allowed.all() else min(1.0, float(np.exp(struck).sum())),
             "struck": self._best(struck, self._shown),
             "alternatives": self._best(kept, self._shown),
             "forced": bool(allowed.sum() == 1),

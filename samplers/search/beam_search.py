@@ -7,58 +7,27 @@ search stops when no live hypothesis can still beat its worst kept text.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import replace
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.samplers.search.hypotheses import Hypotheses
 from cdec.samplers.walks import events
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Candidates, concatenate
+from cdec.samplers.walks.candidates import COMPLETE, LENGTH, LOOP, STUCK, Candidates, concatenate
 from cdec.samplers.walks.decoding import note_step
 from cdec.samplers.walks.events import END, NONE, BestEvents, SampledEvents
 from cdec.samplers.walks.frontier import Frontier
 from cdec.samplers.walks.randomness import CandidateUniforms
 from cdec.samplers.walks.step import Step
 
+if TYPE_CHECKING:
+    from cdec.samplers.loops.watch import LoopWatch
+
 _CERTAIN = -1e-12
 """log P(event) - log Z above which an event was the only one: no choice was made."""
-
-
-@dataclass(frozen=True, slots=True)
-class _Hypotheses:
-    """H partial or whole texts.
-
-    Attributes:
-        group: int64[H]. tokens: int32[H, depth]. log_p, log_x, log_kept: float64[H] as Candidates.
-    """
-
-    group: NDArray[np.int64]
-    tokens: NDArray[np.int32]
-    log_p: NDArray[np.float64]
-    log_x: NDArray[np.float64]
-    log_kept: NDArray[np.float64]
-
-    def take(self, rows: NDArray[np.int64]) -> _Hypotheses:
-        return _Hypotheses(
-            self.group[rows],
-            self.tokens[rows],
-            self.log_p[rows],
-            self.log_x[rows],
-            self.log_kept[rows],
-        )
-
-    def plus(
-        self, log_p: NDArray[np.float64], log_z: NDArray[np.float64], missed: NDArray[np.float64]
-    ) -> _Hypotheses:
-        """Return these after one event each, its token not yet written."""
-        return _Hypotheses(
-            self.group,
-            self.tokens,
-            self.log_p + log_p,
-            self.log_x + log_z,
-            self.log_kept + np.log1p(-missed),
-        )
 
 
 def beam_search(
@@ -89,8 +58,11 @@ def beam_search(
     """
     search = _Search(batch, len(request), beams, keep, length_penalty, request)
     n = len(request)
-    live = _Hypotheses(
-        np.arange(n), np.zeros((n, 0), np.int32), np.zeros(n), np.zeros(n), np.zeros(n)
+    live = Hypotheses(
+        np.arange(n),
+        np.zeros((n, 0), np.int32),
+        *(np.zeros(n), np.zeros(n), np.zeros(n)),
+        batch.loop_watch(request),
     )
     frontier = Frontier.at_start(batch, request, draw)
     waiting = np.full(n, uniforms is not None)
@@ -134,7 +106,7 @@ class _Search:
 
     def finish(
         self,
-        texts: _Hypotheses,
+        texts: Hypotheses,
         reason: int,
         context: NDArray[np.int64],
         *,
@@ -162,7 +134,7 @@ class _Search:
         self._pool.append((texts.group, score, candidates))
         self._prune()
 
-    def is_open(self, live: _Hypotheses, depth: NDArray[np.int64]) -> NDArray[np.bool_]:
+    def is_open(self, live: Hypotheses, depth: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which hypotheses can still reach a text that would be kept, bool[H].
 
         log P only falls; dividing it by the largest possible power of the length bounds the score.
@@ -173,13 +145,13 @@ class _Search:
 
     def expand(
         self,
-        live: _Hypotheses,
+        live: Hypotheses,
         frontier: Frontier,
         step: Step,
         found: BestEvents,
         drawn: SampledEvents | None,
         waiting: NDArray[np.bool_],
-    ) -> tuple[_Hypotheses, Frontier]:
+    ) -> tuple[Hypotheses, Frontier]:
         """Take one step: finish what ended, and return the best continuations of each group."""
         at = step.walk_node
         log_z, missed = found.log_z[at], found.missed[at]
@@ -232,7 +204,7 @@ class _Search:
 
     def _best_continuations(
         self,
-        live: _Hypotheses,
+        live: Hypotheses,
         rows: NDArray[np.int64],
         log_p: NDArray[np.float64],
         tokens: NDArray[np.int64],
@@ -244,17 +216,36 @@ class _Search:
         return best
 
     def _advance(
-        self, live: _Hypotheses, frontier: Frontier, tokens: NDArray[np.int64]
-    ) -> tuple[_Hypotheses, Frontier]:
+        self, live: Hypotheses, frontier: Frontier, tokens: NDArray[np.int64]
+    ) -> tuple[Hypotheses, Frontier]:
         written = np.concatenate([live.tokens, tokens[:, None].astype(np.int32)], axis=1)
-        live = _Hypotheses(live.group, written, live.log_p, live.log_x, live.log_kept)
+        live = replace(live, tokens=written)
         done = frontier.is_done()
-        if not done.any():
+        if done.any():
+            self.finish(
+                live.take(np.flatnonzero(done)), COMPLETE, frontier.context[done], ended_itself=True
+            )
+            rows = np.flatnonzero(~done)
+            live, frontier, tokens = live.take(rows), frontier.take(rows), tokens[rows]
+        if live.loops is None:
             return live, frontier
-        self.finish(
-            live.take(np.flatnonzero(done)), COMPLETE, frontier.context[done], ended_itself=True
-        )
-        rows = np.flatnonzero(~done)
+        return self._without_loops(live, live.loops, frontier, tokens)
+
+    def _without_loops(
+        self,
+        live: Hypotheses,
+        loops: LoopWatch,
+        frontier: Frontier,
+        tokens: NDArray[np.int64],
+    ) -> tuple[Hypotheses, Frontier]:
+        """Finish the hypotheses that loop by their last token; return the others."""
+        everyone = np.arange(len(tokens))
+        loops.append(everyone, tokens)
+        looping = loops.is_looping(everyone)
+        rows = np.flatnonzero(looping)
+        frontier.take(rows).give_up()
+        self.finish(live.take(rows), LOOP, frontier.context[rows])
+        rows = np.flatnonzero(~looping)
         return live.take(rows), frontier.take(rows)
 
     def _prune(self) -> None:

@@ -2,6 +2,6 @@
 
 Read ``batch`` (requests opened against a model), ``frontier`` (where the walks stand), ``step``,
 ``events`` (which event is next), ``decoding`` (the loop), ``candidates`` and ``outcome`` (what
-came of it). Every sampler imports from here; of samplers it imports only ``request`` and
-``learning.tree``.
+came of it). Every sampler imports from here; of samplers it imports only ``request``,
+``loops`` and ``learning.tree``.
 """

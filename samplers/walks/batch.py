@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from cdec.core.constraint import Constraint, Session
     from cdec.core.models.base import LanguageModel
+    from cdec.samplers.loops.watch import LoopWatch
     from cdec.samplers.request import Request
 
 DEFAULT_MAX_NEW_TOKENS = 256
@@ -34,6 +35,7 @@ class Batch:
     Attributes:
         model: The language model.
         masks: Whether constraints forbid events; if not, their states only follow the walks.
+        stop_loops: Whether walks end where their texts loop.
         requests: All requests, R of them.
         errors: Error by number of the request that could not be opened, or that failed while
             decoding.
@@ -50,10 +52,16 @@ class Batch:
     """
 
     def __init__(
-        self, model: LanguageModel, requests: Sequence[Request], *, masks: bool = True
+        self,
+        model: LanguageModel,
+        requests: Sequence[Request],
+        *,
+        masks: bool = True,
+        stop_loops: bool = False,
     ) -> None:
         self.model = model
         self.masks = masks
+        self.stop_loops = stop_loops
         self.requests = requests
         self.errors: dict[int, CdecError] = {}
         count = len(requests)
@@ -161,6 +169,18 @@ class Batch:
         """Say which requests (int64[n]) allow every event, bool[n]."""
         free: NDArray[np.bool_] = (self.session_of[request] == FREE) | (not self.masks)
         return free
+
+    def loop_watch(self, request: NDArray[np.int64]) -> LoopWatch | None:
+        """Return what sees whether walks of requests (int64[n]) loop; None where nobody asks."""
+        if not self.stop_loops:
+            return None
+        # What nobody asks for compiles nothing, and reads no kernel from the cache.
+        from cdec.samplers.loops.watch import LoopWatch
+
+        watch = LoopWatch(self.model.vocabulary, len(request))
+        for number in np.unique(request).tolist():
+            watch.begin(np.flatnonzero(request == number), self.requests[number].begun)
+        return watch
 
     def groups(self, request: NDArray[np.int64]) -> list[tuple[Session, NDArray[np.int64]]]:
         """Return each session among ``request`` (int64[n]) with the rows it holds."""

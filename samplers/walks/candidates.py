@@ -4,15 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, fields
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.sample import FINISH_COMPLETE, FINISH_DEAD_END, FINISH_LENGTH
+from cdec.core.sample import FINISH_COMPLETE, FINISH_DEAD_END, FINISH_LENGTH, FINISH_LOOP
 
-COMPLETE, LENGTH, STUCK = 0, 1, 2
-FINISH_REASONS = (FINISH_COMPLETE, FINISH_LENGTH, FINISH_DEAD_END)
-"""By code: COMPLETE, LENGTH, STUCK."""
+if TYPE_CHECKING:
+    from cdec.samplers.loops.watch import LoopWatch
+
+COMPLETE, LENGTH, LOOP, STUCK = 0, 1, 2, 3
+FINISH_REASONS = (FINISH_COMPLETE, FINISH_LENGTH, FINISH_LOOP, FINISH_DEAD_END)
+"""By code: COMPLETE, LENGTH, LOOP, STUCK."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +30,7 @@ class Candidates:
             where an event came from another law pi than the masked target q; -inf where the walk
             found no end.
         log_kept: float64[W] sum of log(1 - missed) along the path; 0 under full masks.
-        finish: int64[W] COMPLETE, LENGTH or STUCK.
+        finish: int64[W] COMPLETE, LENGTH, LOOP or STUCK.
         is_text: bool[W] whether the tokens are a member's by the constraint's states; True for
             every complete walk that a mask led.
         last: int64[W] the last context, which with the request identifies a complete text.
@@ -99,9 +103,15 @@ class Recorder:
         n: W.
         log_floor: float64[W] walks whose ``log_x`` has come down to it are given up, since it never
             rises again; None gives up none.
+        loops: Sees whether the W walks loop; None where nobody asks.
     """
 
-    def __init__(self, n: int, log_floor: NDArray[np.float64] | None = None) -> None:
+    def __init__(
+        self,
+        n: int,
+        log_floor: NDArray[np.float64] | None = None,
+        loops: LoopWatch | None = None,
+    ) -> None:
         self.log_p = np.zeros(n)
         self.log_x = np.zeros(n)
         self.log_kept = np.zeros(n)
@@ -113,6 +123,7 @@ class Recorder:
         self._last = np.full(n, -1, np.int64)
         self._is_text = np.zeros(n, np.bool_)
         self._log_floor = np.full(n, -np.inf) if log_floor is None else log_floor
+        self._loops = loops
 
     def is_hopeless(self, walks: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which of ``walks`` (int64[n]) weigh too little to be carried on, bool[n]."""
@@ -129,6 +140,23 @@ class Recorder:
             self._tokens = np.pad(self._tokens, ((0, 0), (0, deepest)))
         self._tokens[walks, depth] = tokens
         self._lengths[walks] = depth + 1
+        if self._loops is not None:
+            self._loops.append(walks, tokens)
+
+    def looping(self, walks: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return which of ``walks`` (int64[n]) are to be ended for a loop, int64[m] positions."""
+        if self._loops is None:
+            return np.zeros(0, np.int64)
+        return np.flatnonzero(self._loops.is_looping(walks))
+
+    def inherit(self, slots: NDArray[np.int64], ancestors: NDArray[np.int64]) -> None:
+        """Put copies of the walks ``ancestors`` (int64[n]) in the places ``slots`` (int64[n])."""
+        # Every array of a recorder has one value, or row, a walk.
+        for column in vars(self).values():
+            if isinstance(column, np.ndarray):
+                column[slots] = column[ancestors]
+        if self._loops is not None:
+            self._loops.inherit(slots, ancestors)
 
     def overrun(
         self, walks: NDArray[np.int64], log_beyond: NDArray[np.float64] | float = 0.0

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cdec.samplers.learning.tree.prefix_tree import Visit
 from cdec.samplers.walks import events, opportunistic
 from cdec.samplers.walks.batch import Batch
-from cdec.samplers.walks.candidates import COMPLETE, LENGTH, STUCK, Candidates, Recorder
+from cdec.samplers.walks.candidates import COMPLETE, LENGTH, LOOP, STUCK, Candidates, Recorder
 from cdec.samplers.walks.events import END, NONE, BestEvents, SampledEvents
 from cdec.samplers.walks.frontier import Frontier
 from cdec.samplers.walks.randomness import CandidateUniforms
@@ -51,7 +51,7 @@ def decode(
         W candidates; ``log_x`` is known under full masks only. Cost: one forward pass a step over
         the distinct prefixes that no pass has evaluated ahead.
     """
-    record = Recorder(len(request), log_floor)
+    record = Recorder(len(request), log_floor, batch.loop_watch(request))
     choose = chooser(uniforms, top_m=top_m, retries=retries, is_opportunistic=is_opportunistic)
     frontier = Frontier.at_start(batch, request, draw)
     weighed = uniforms is not None and retries is None
@@ -213,14 +213,23 @@ def follow_events(
 def finish_done(
     record: Recorder, alive: NDArray[np.int64], frontier: Frontier
 ) -> tuple[NDArray[np.int64], Frontier]:
-    """Finish the walks whose constraint has ended them; return the others."""
+    """Finish the walks whose constraint has ended them, and those that loop; return the others."""
     done = frontier.is_done()
     rows = np.flatnonzero(done)
     if rows.size:
         seen = Visit(np.zeros(rows.size), evaluated=False, exact=True, terminal=True)
         frontier.batch.tree.visit(frontier.take(rows), seen)
         record.finish(alive[done], COMPLETE, frontier.context[done], True)
-    return _keep(alive, frontier, ~done)
+    alive, frontier = _keep(alive, frontier, ~done)
+    looping = record.looping(alive)
+    if not looping.size:
+        return alive, frontier
+    # No text goes on from here: what is cut off is no part of S, as if it were forbidden.
+    frontier.take(looping).give_up()
+    record.finish(alive[looping], LOOP, frontier.context[looping])
+    goes_on = np.ones(len(alive), np.bool_)
+    goes_on[looping] = False
+    return _keep(alive, frontier, goes_on)
 
 
 def _keep(

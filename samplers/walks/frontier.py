@@ -141,13 +141,17 @@ class Frontier:
         At the length limit a constrained text may still take its end event, if it is a member; an
         unconstrained one takes its next event as it comes (see ``events``).
         """
-        batch, cut = self.batch, self.is_overlong()
+        cut = self.is_overlong()
         gone = np.flatnonzero(cut)
         if gone.size:
-            nothing = np.full(gone.size, -np.inf)
-            seen = Visit(nothing, log_beyond=np.zeros(gone.size), evaluated=False, exact=True)
-            batch.tree.visit(self.take(gone), seen)
+            self.take(gone).give_up(np.zeros(gone.size))
         return cut
+
+    def give_up(self, log_beyond: NDArray[np.float64] | None = None) -> None:
+        """Record the walks as prefixes of mass 0; ``log_beyond`` is that of ``Visit``."""
+        nothing = np.full(len(self.context), -np.inf)
+        seen = Visit(nothing, log_beyond=log_beyond, evaluated=False, exact=True)
+        self.batch.tree.visit(self, seen)
 
     def is_overlong(self) -> NDArray[np.bool_]:
         """Say which walks have all their tokens and are no members, bool[W]."""

@@ -13,9 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.record_fields.text_warnings import LEAST_Z, low_z
 from cdec.core.sample import FINISH_BUDGET, Sample
 from cdec.samplers.learning.tree.bracket import Bracket
 from cdec.samplers.learning.tree.kernels import EVALUATED, IN_RUN
+from cdec.samplers.loops.finder import loop_warnings
 from cdec.samplers.walks.candidates import COMPLETE, FINISH_REASONS, Candidates
 
 if TYPE_CHECKING:
@@ -70,6 +72,7 @@ class _Finished:
     token_ids: list[int]
     valid: bool | None
     annotations: Mapping[str, object]
+    loops: Sequence[Mapping[str, object]] = ()
 
 
 _UNKNOWN = _Finished(None, [], None, {})
@@ -80,17 +83,23 @@ def build_samples(method: str, batch: Batch, outcome: Outcome) -> list[list[Samp
     """Return for each request its samples in draw order, or its error."""
     visited = batch.tree.visited()
     visited = visited[np.argsort(batch.tree["request"][visited], kind="stable")]
+    least = batch.tree.least_steps(outcome.chosen.last, outcome.chosen.is_complete)
     results: list[list[Sample] | CdecError] = []
     for number in range(len(batch.requests)):
         if number in batch.errors:
             results.append(batch.errors[number])
         else:
-            results.append(_record_samples(method, batch, outcome, visited, number))
+            results.append(_record_samples(method, batch, outcome, visited, least, number))
     return results
 
 
 def _record_samples(
-    method: str, batch: Batch, outcome: Outcome, visited: NDArray[np.int64], number: int
+    method: str,
+    batch: Batch,
+    outcome: Outcome,
+    visited: NDArray[np.int64],
+    least: tuple[NDArray[np.float64], NDArray[np.int64]],
+    number: int,
 ) -> list[Sample]:
     request = batch.requests[number]
     rows = np.flatnonzero(batch.draw_request == number)
@@ -131,6 +140,7 @@ def _record_samples(
                 diagnostics={**q, **own, **shared, **costs[position], **tightened},
                 annotations=finished.annotations,
                 input=request.input,
+                warnings=[*texts.low_z(finished, least[0][row], least[1][row]), *finished.loops],
                 reader=None if request.constraint is None else request.constraint.reader,
             )
         )
@@ -166,6 +176,7 @@ class _Texts:
     def _finish(self, token_ids: list[int], is_complete: bool, is_text: bool) -> _Finished:
         constraint = self._constraint
         text = self._vocabulary.decode(token_ids)
+        loops = loop_warnings(self._vocabulary, token_ids, text)
         valid: bool | None = None
         annotations: Mapping[str, object] = {}
         if constraint is not None:
@@ -182,7 +193,15 @@ class _Texts:
             valid = constraint.accepts(member) if is_complete and member is not None else False
             text = member if member is not None and (is_led or valid) else constraint.begun + text
             annotations = constraint.carried(text, is_member=bool(valid))
-        return _Finished(text.decode("utf-8", errors="replace"), token_ids, valid, annotations)
+        shown = text.decode("utf-8", errors="replace")
+        return _Finished(shown, token_ids, valid, annotations, loops)
+
+    def low_z(self, finished: _Finished, log_z: float, tokens: int) -> list[dict[str, object]]:
+        """Return the warning of a text whose least log Z, after some tokens, is too low."""
+        if log_z >= math.log(LEAST_Z):
+            return []
+        before = self._vocabulary.decode(finished.token_ids[:tokens])
+        return [low_z(int(tokens), len(before), float(log_z))]
 
 
 def _costs(

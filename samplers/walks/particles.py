@@ -43,12 +43,11 @@ class Populations:
         owners = np.repeat(draws, particles)
         self._choices = candidate_uniforms(batch, draws, particles)
         self._ancestry = candidate_uniforms(batch, draws, particles, first=particles)
-        self._record = _Particles(len(owners))
+        request = batch.draw_request[owners]
+        self._record = Recorder(len(owners), loops=batch.loop_watch(request))
         self._resamplings = np.zeros(len(draws), np.int64)
         self._alive = np.arange(len(owners))
-        self._frontier = Frontier.at_start(
-            batch, batch.draw_request[owners], batch.draw_index[owners]
-        )
+        self._frontier = Frontier.at_start(batch, request, batch.draw_index[owners])
 
     @property
     def log_weights(self) -> NDArray[np.float64]:
@@ -105,16 +104,6 @@ class Populations:
         row_of[slots] = row_of[ancestors]
         self._alive = np.flatnonzero(row_of >= 0)
         self._frontier = self._frontier.take(row_of[self._alive])
-
-
-class _Particles(Recorder):
-    """Walks that may be replaced by copies of others; ``log_x`` is their weight."""
-
-    def inherit(self, slots: NDArray[np.int64], ancestors: NDArray[np.int64]) -> None:
-        """Put copies of the walks ``ancestors`` (int64[n]) in the places ``slots`` (int64[n])."""
-        # Every attribute of a recorder is an array of one value, or row, a walk.
-        for column in vars(self).values():
-            column[slots] = column[ancestors]
 
 
 def effective_sample_size(log_weights: NDArray[np.float64]) -> NDArray[np.float64]:

@@ -12,9 +12,11 @@ from cdec.cli.frame.declaration import options_from, parameters_of
 from cdec.cli.options.methods import method_parameters
 from cdec.cli.options.sampling import SampleOptions
 from cdec.cli.runs.method import ChosenMethod
+from cdec.compilers import compile_token_set
 from cdec.core.errors import ConfigError, UsageError
 from cdec.samplers.registry import METHODS
 
+from . import light
 from .conftest import Runner
 
 DECLARED = {
@@ -68,6 +70,26 @@ def test_an_option_of_another_method_is_refused_if_it_was_typed() -> None:
         chosen("disc", by="text")
     options = options_from(SampleOptions, {"method": "disc", "by": "text"})
     assert "by" not in ChosenMethod.of(options, frozenset({"method"})).values
+
+
+def test_texts_that_loop_can_be_stopped_where_texts_grow(cdec: Runner, letters: Path) -> None:
+    compile_token_set([[0] * 200, [1]], light.vocabulary(), Path("ab.arrow"))
+    refused = cdec("sample", "-a", letters, "--prompt", "x", "--method", "topn", "--stop-loops")
+    assert refused.status == 2
+    assert "--stop-loops means nothing to --method topn" in refused.stderr
+    words = ("sample", "-a", "ab.arrow", "--method", "greedy", "--prompt", "x")
+    (whole,) = cdec(*words).records
+    stopping = cdec(*words, "--stop-loops")
+    (stopped,) = stopping.records
+    Path("cdec.toml").write_text("stop-loops = true\n")
+    assert cdec(*words).records == [stopped]
+    assert (whole["text"], whole["finish_reason"]) == ("a" * 200, "complete")
+    assert (stopped["text"], stopped["finish_reason"]) == ("a" * 128, "loop")
+    cycle = {"code": "W_CYCLE", "token": 0, "byte": 0, "bytes": 200, "period": 1}
+    assert whole["warnings"] == [cycle]
+    assert stopped["warnings"] == [{**cycle, "bytes": 128}]
+    assert stopped["log_weight"] is None and stopped["valid"] is False
+    assert "1 stopped in a loop" in stopping.summary
 
 
 def test_a_key_of_a_method_has_the_type_of_its_option(tmp_path: Path) -> None:

@@ -129,6 +129,46 @@ def test_colours_follow_z() -> None:
     assert [level(x) for x in (0.0, -0.5, -1.0, -3.0, -5.0, -9.0, None)] == [0, 1, 2, 3, 4, 5, 5]
 
 
+WARNINGS: list[dict[str, Any]] = [
+    {"code": "W_LOW_Z", "token": 0, "byte": 0, "log_z": -9.0},
+    {"code": "W_WHITESPACE", "token": 3, "byte": 7, "bytes": 130},
+    {"code": "W_CYCLE", "token": 4, "byte": 9, "bytes": 200, "period": 50},
+]
+
+
+def test_warnings_stand_in_the_table_the_page_and_the_sums(cdec: Runner) -> None:
+    Path("t.jsonl").write_text(json.dumps({**LINE, "warnings": WARNINGS}) + "\n")
+    table = cdec("trace", "t.jsonl").stdout.decode()
+    words = [line for line in table.splitlines() if line.startswith("warning: ")]
+    assert words == [
+        "warning: Z is 0.00012 at token 0, byte 0: the model fought the constraint",
+        "warning: 130 bytes of white space at token 3, byte 7",
+        "warning: the same 50 bytes again and again for 200 bytes at token 4, byte 9",
+    ]
+    assert cdec("trace", "t.jsonl", "--json").records[0]["warnings"] == WARNINGS
+    assert cdec("trace", "t.jsonl", "--html", "t.html").status == 0
+    page = _Tags()
+    page.feed(Path("t.html").read_text())
+    assert all(line.removeprefix("warning: ") in page.text for line in words)
+    assert ("class", "z3 b") in page.attributes, "the token is marked"
+    titles = [value or "" for name, value in page.attributes if name == "title"]
+    assert all(line in titles[-1] for line in words)
+
+
+def test_the_warnings_of_records_are_those_of_their_traces(cdec: Runner, letters: Path) -> None:
+    result = sampled(cdec, letters)
+    found = [each["warnings"] for each in cdec("trace", "t.jsonl", "--json").records]
+    assert found == [record["warnings"] for record in result.records]
+
+
+@pytest.mark.parametrize(
+    "warning", [{"code": 1}, {"code": "W_LOW_Z"}, {**WARNINGS[2], "period": "x"}]
+)
+def test_a_warning_that_is_none_is_refused(cdec: Runner, warning: dict[str, Any]) -> None:
+    Path("t.jsonl").write_text(json.dumps({**LINE, "warnings": [warning]}) + "\n")
+    assert cdec("trace", "t.jsonl").status == 65
+
+
 @pytest.mark.parametrize("broken", ["[]", "{}", json.dumps({**LINE, "struck": [1]}), "x"])
 def test_what_is_no_trace_is_refused_with_its_line(cdec: Runner, broken: str) -> None:
     Path("t.jsonl").write_text(json.dumps(LINE) + "\n" + broken + "\n")

@@ -108,3 +108,14 @@ def test_what_is_no_frame_is_refused(settings: dict[str, Any]) -> None:
         sample(polars.LazyFrame({"prompt": ["x"]}), **settings)
     with pytest.raises(UsageError, match="two columns"):
         sample(pandas.DataFrame([["x", "y"]], columns=["prompt", "prompt"]), **settings)
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_the_lines_of_a_trace_come_as_those_of_records_do(
+    library: str, settings: dict[str, Any]
+) -> None:
+    lines: list[list[Any]] = [[], []]
+    sample(frame_of(library, COLUMNS), **settings, trace=lines[0].append)
+    list(sample_records(RECORDS, **settings, trace=lines[1].append))
+    untimed = [[{**line, "seconds": 0} for line in some] for some in lines]
+    assert untimed[0] == untimed[1] and untimed[0]

@@ -190,6 +190,8 @@ def test_an_open_constraint_cannot_be_sent_to_workers(tmp_path: Path) -> None:
     opened = open_artifact(artifact(tmp_path))
     with pytest.raises(UsageError, match="open constraint"):
         Settings.of({"artifact": opened})
+    with pytest.raises(UsageError, match="`trace` takes the lines of one process"):
+        Settings.of({"trace": print})
 
 
 @pytest.mark.parametrize(

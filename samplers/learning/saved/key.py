@@ -42,6 +42,7 @@ def tree_key(batch: Batch, names: Mapping[str, str] | None) -> dict[str, str]:
         f"top-p {warping.top_p}",
         "prompt": f"{hash_of(prompt)} of {len(prompt)} tokens",
         "length limit": str(int(batch.limits[0])),
+        **({"stop_loops": "on"} if batch.stop_loops else {}),
         **constraint,
     }
 

@@ -77,8 +77,10 @@ def visit(arrivals, nodes, is_new):  # type: ignore[no-untyped-def]
             node_flags[node] = (known & ~IN_RUN) | flags[i] | VISITED
         else:
             node_flags[node] = known | (flags[i] & ~IN_RUN)
-        node_mass[node] = log_mass[i]
-        node_bound[node] = min(0.0, log_mass[i])
+        # subtle: a mass of 1 may say that nobody asked (``opportunistic``): what is known stays.
+        if is_new[i] or flags[i] & EXACT or log_mass[i] < 0.0:
+            node_mass[node] = log_mass[i]
+            node_bound[node] = min(0.0, log_mass[i])
 
 
 @inner(error_model="numpy")
@@ -112,6 +114,55 @@ def bound_of(  # type: ignore[no-untyped-def]
         own = max(0.0, own - seen) + rounding * own
     total = own + kept
     return min(0.0, peak + math.log(total)) if total > 0.0 else -math.inf
+
+
+@kernel(error_model="numpy")
+def least_masses(last, is_whole, parent, nodes, known, log_z, place):  # type: ignore[no-untyped-def]
+    """Find the step of each of n paths at which the least mass was allowed, the first of several.
+
+    Args:
+        last: int64[n] contexts that the paths end at; -1 for no path. is_whole: bool[n] whether an
+            event was drawn there, too.
+        parent: int32 a node. nodes: ``Nodes``.
+        known: float64 a node, NaN where the mass was not summed up yet; written.
+        log_z: float64[n], written: the log mass; 0 where none is known.
+        place: int64[n], written: the nodes of the path before the step; -1 for none.
+    """
+    for i in range(len(last)):
+        log_z[i], place[i] = 0.0, -1
+        node = last[i] if is_whole[i] or last[i] < 0 else parent[last[i]]
+        depth = 0
+        while node >= 0:
+            if nodes.flags[node] & VISITED:
+                if known[node] != known[node]:
+                    known[node] = allowed_mass(node, nodes)
+                if known[node] <= log_z[i]:
+                    log_z[i], place[i] = known[node], depth
+            node = parent[node]
+            depth += 1
+        if place[i] >= 0:
+            place[i] = depth - 1 - place[i]
+
+
+@inner(error_model="numpy")
+def allowed_mass(node, nodes):  # type: ignore[no-untyped-def]
+    """Return the log mass that was allowed at a node, visited children included."""
+    own = nodes.mass[node]
+    if not nodes.flags[node] & EXACT:
+        return min(0.0, own)
+    peak = own
+    child = nodes.first_child[node]
+    while child != NIL:
+        peak = max(peak, nodes.edge[child])
+        child = nodes.next_sibling[child]
+    if peak == -math.inf:
+        return peak
+    total = math.exp(own - peak)
+    child = nodes.first_child[node]
+    while child != NIL:
+        total += math.exp(nodes.edge[child] - peak)
+        child = nodes.next_sibling[child]
+    return min(0.0, peak + math.log(total))
 
 
 @kernel(error_model="numpy")

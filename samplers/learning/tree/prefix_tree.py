@@ -223,14 +223,28 @@ class PrefixTree:
 
     def _log_allowed(self, root: int) -> float:
         """Return the log of the mass that was allowed at ``root`` when nothing was known below."""
-        if root >= len(self["flags"]) or not self["flags"][root] & VISITED:
+        if root >= len(self["flags"]):
             return 0.0
-        allowed = self["mass"][root : root + 1]
-        if self["flags"][root] & EXACT:
-            children = np.flatnonzero(self["parent"][: len(self["flags"])] == root)
-            children = children[self["flags"][children] & VISITED > 0]
-            allowed = np.concatenate([allowed, self["edge"][children]])
-        return min(0.0, float(np.logaddexp.reduce(allowed)))
+        return float(self.least_steps(np.array([root]), np.array([True]))[0][0])
+
+    def least_steps(
+        self, last: NDArray[np.int64], is_whole: NDArray[np.bool_]
+    ) -> tuple[NDArray[np.float64], NDArray[np.int64]]:
+        """Find the step of each path at which the least mass was allowed, as far as that is known.
+
+        Args:
+            last: int64[n] contexts that paths end at; -1 for no path.
+            is_whole: bool[n] whether an event was drawn at the last context, too.
+
+        Returns:
+            float64[n] log of the mass, 0 where none is known; int64[n] tokens before the step, -1
+            for no step. Under top-M the mass is an upper bound. Cost: the nodes of the paths and
+            the visited children of each, once.
+        """
+        log_z, place = np.empty(len(last)), np.empty(len(last), np.int64)
+        known = np.full(len(self["flags"]), np.nan)
+        kernels.least_masses(last, is_whole, self["parent"], self.nodes, known, log_z, place)
+        return log_z, place
 
     def visited(self) -> NDArray[np.int64]:
         """Return all visited nodes, int64[n]."""

@@ -102,6 +102,22 @@ def test_the_samples_are_those_of_the_command_line(
     assert len(found) > len(RECORDS)
 
 
+def test_the_trace_is_that_of_the_command_line(
+    model: Any, artifacts: dict[str, Path], printed: Any, tmp_path: Path
+) -> None:
+    words = ["-a", str(artifacts["cities"]), "--method", "masked", "-n", "2"]
+    printed(RECORDS[:3], *words, "--trace", str(tmp_path / "t.jsonl"))
+    expected = [json.loads(line) for line in (tmp_path / "t.jsonl").read_text().splitlines()]
+    lines: list[dict[str, Any]] = []
+    settings = {"artifact": artifacts["cities"], "method": "masked", "n": 2}
+    traced = list(
+        sample_records(RECORDS[:3], model, **settings, trace=lambda line: lines.append(dict(line)))
+    )
+    assert traced == list(sample_records(RECORDS[:3], model, **settings))
+    untimed = [[{**line, "seconds": 0} for line in some] for some in (lines, expected)]
+    assert untimed[0] == untimed[1] and expected
+
+
 def test_results_do_not_depend_on_the_batch(model: Any, artifacts: dict[str, Path]) -> None:
     settings = {"artifact": artifacts["cities"], "constraint": artifacts, "method": "masked"}
     drawn = [
