@@ -10,7 +10,7 @@ CAMPAIGN_ARGS ?=
 
 .PHONY: demo test lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
-	bench-schema bench-vllm links clean
+	bench-free bench-schema bench-vllm links clean
 
 demo: $(STAMP)
 	$(BIN)/cdec demo
@@ -77,7 +77,7 @@ format: $(STAMP)
 	$(BIN)/ruff check --fix .
 
 bench: bench-sets bench-grammars bench-schema bench-accuracy bench-aligned bench-drafts bench-estimates \
-	bench-classify bench-answers bench-verdicts bench-candidates
+	bench-classify bench-answers bench-verdicts bench-candidates bench-free
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
 # `python PATH/TO/tests/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
@@ -140,6 +140,10 @@ bench-answers: $(STAMP)
 # quick look.
 bench-candidates: $(STAMP)
 	$(BIN)/python -m tests.benchmarks.bench_candidates $(BENCH_ARGS)
+
+# What free text before a constraint costs; BENCH_ARGS="--tokens 16 --repeats 2" for a quick look.
+bench-free: $(STAMP)
+	$(BIN)/python -m tests.benchmarks.bench_free $(BENCH_ARGS)
 
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)

@@ -1,8 +1,8 @@
 """Runs a benchmark from any folder: ``python PATH/TO/tests/benchmarks NAME [ARGUMENT ...]``.
 
 NAME is ``sets``, ``accuracy``, ``grammars``, ``schemas``, ``verdicts``, ``aligned``, ``drafts``,
-``estimates``, ``classify``, ``answers``, ``candidates``, ``cluster`` or ``integrations``;
-``--help`` after it lists its arguments. JSON files go to ``--output``, by default
+``estimates``, ``classify``, ``answers``, ``candidates``, ``free``, ``cluster`` or
+``integrations``; ``--help`` after it lists its arguments. JSON files go to ``--output``, by default
 ``bench-results`` here.
 """
 
@@ -24,6 +24,7 @@ NAMES = (
     "classify",
     "answers",
     "candidates",
+    "free",
     "cluster",
     "integrations",
 )

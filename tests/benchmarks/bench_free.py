@@ -88,7 +88,7 @@ def main() -> None:
     parser = parser_of(__doc__)
     parser.add_argument("--tokens", type=int, default=64, help="tokens of free text")
     parser.add_argument(
-        "--repeats", type=int, default=20, help="rounds, of which medians are shown"
+        "--repeats", type=int, default=12, help="rounds, of which medians are shown"
     )
     arguments = parser.parse_args()
     setting = Setting.of(arguments)
