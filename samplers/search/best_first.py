@@ -179,7 +179,13 @@ class Search:
     def _guessed(self, places: Frontier) -> NDArray[np.int64]:
         """Return the likely completions of prefixes, int64[W, L], NONE after the last token."""
         room = self._batch.limits[places.request] - places.depth
-        guessed = np.full((len(places.request), int(room.max(initial=0))), NONE, np.int64)
+        width = int(room.max(initial=0))
+        # subtle: no member is longer than the longest, whoever asks for a billion tokens.
+        guided = [r for r, guide in self._prefixes.guides.items() if guide is not None]
+        asked = [self._batch.requests[r].constraint for r in guided]
+        longest = [width if c is None or c.max_tokens is None else c.max_tokens for c in asked]
+        width = min(width, max(longest, default=0))
+        guessed = np.full((len(places.request), width), NONE, np.int64)
         states = places.host_states()
         for r, guide in self._prefixes.guides.items():
             rows = np.flatnonzero(places.request == r)

@@ -16,6 +16,7 @@ from cdec.core.errors import CdecError, ChatTemplateMissingError, UsageError
 from cdec.core.seeds import derive_seed
 from cdec.integrations.openai_batch import answer_batch
 from cdec.integrations.records import sample_records
+from cdec.samplers.registry import METHODS
 
 ROWS = [[0], [0, 1], [2, 0], [2, 1, 0], [1, 2], [1, 2, 2]]
 TEXTS = {"a", "ab", "éa", "éba", "bé", "béé"}
@@ -256,3 +257,33 @@ def test_requests_are_read_as_they_come(letters: Path) -> None:
     assert [line["custom_id"] for line in itertools.islice(answers, 5)] == [
         f"q{number}" for number in range(5)
     ]
+
+
+@pytest.mark.parametrize("name", METHODS)
+def test_every_method_answers_line_by_line(letters: Path, name: str) -> None:
+    method, settings = METHODS[name], dict[str, Any]()
+    if method.needs_draft:
+        settings["draft"] = Letters()
+    if method.needs_reward:
+        settings["reward"] = "regex:a"
+    if method.option("max_evaluations") is not None:
+        settings["max_evaluations"] = 50
+    requests = [
+        text("several", ["x", "y"], n=2, logprobs=5),
+        chat("many", n=10),
+        chat("cold", temperature=1e-300, top_p=0.5),
+        chat("long", max_tokens=2**31 - 1, seed=2**63 - 1),
+        chat("too long", max_tokens=2**31),
+        chat("stopped", stop=["a"]),
+    ]
+    lines = list(
+        answer_batch(
+            requests, Letters(), method=name, artifact=letters, max_new_tokens=4, **settings
+        )
+    )
+    refused = {line["custom_id"] for line in lines if line["error"] is not None}
+    # A beam search finds no more texts than it has beams.
+    assert refused - {"many" if name == "beam" else ""} == {"stopped", "too long"}
+    choices = body_of(lines[0])["choices"]
+    assert [choice["index"] for choice in choices] == [0, 1, 2, 3]
+    assert all(choice["logprobs"]["tokens"] for choice in choices if choice["text"])

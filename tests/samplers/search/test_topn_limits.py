@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -82,3 +83,15 @@ def test_members_beyond_the_limit_are_cut_and_weighed(limit: int) -> None:
         ab, ba, cb = ((toy.probabilities(())[r[0]] * toy.probabilities(r[:1])[r[1]]) for r in p)
         beyond = ab * p[0, 1, 2] + ba * 1.0 + cb * p[2, 1, 1]
         assert share == pytest.approx(beyond / (within + beyond), abs=1e-9)
+
+
+@pytest.mark.parametrize("toy", [toy_a(), toy_b()])
+def test_a_limit_of_two_billion_tokens_costs_what_the_longest_member_does(toy: Toy) -> None:
+    tracemalloc.start()
+    try:
+        found = search(toy, 3, limit=2**31 - 1)
+        peak = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert peak < 64 << 20
+    assert [sample.token_ids for sample in found] == [sample.token_ids for sample in search(toy, 3)]
