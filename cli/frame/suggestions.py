@@ -14,7 +14,7 @@ from cdec.cli.frame.declaration import parameters_of
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.frame.spellings import words_of
 from cdec.core.errors import CdecError, InputMissingError, UsageError
-from cdec.core.files.remote import file_system, is_url
+from cdec.core.files.remote import file_system, is_url, meant_url
 
 
 def refuse_unknown_option(error: Exception, command: str, parameters: Iterable[Any]) -> None:
@@ -98,7 +98,7 @@ def suggest_file(error: CdecError) -> None:
     named = error.details.get("path")
     if not isinstance(error, InputMissingError) or not isinstance(named, str):
         return
-    near = near_url(named) if is_url(named) else near_file(Path(named))
+    near = near_url(named) if is_url(named) else near_file(Path(named)) or meant_url(named)
     if near is not None:
         error.hint = f"did you mean {shlex.quote(str(near))}?"
 

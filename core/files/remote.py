@@ -17,6 +17,8 @@ _URL = re.compile(r"[a-z][a-z0-9+.-]+(::[a-z0-9+.-]*)*://", re.IGNORECASE)
 _IN_EXTRA = {"s3": "s3fs", "s3a": "s3fs", "gs": "gcsfs", "gcs": "gcsfs", "http": "aiohttp"}
 """Packages of the extra ``remote``, by the kind of URL that they open."""
 
+_COMMON = ("s3", "gs", "az", "abfs", "hf", "http", "https", "file", "memory", "sftp", "hdfs")
+
 FilePath: TypeAlias = "str | PathLike[str]"
 """A path, or the text of a URL."""
 
@@ -59,7 +61,7 @@ def open_url(url: str) -> BinaryIO:
     """
     fsspec = _fsspec(url)
     with readable(url):
-        return cast(BinaryIO, fsspec.open(url, mode="rb").open())
+        return cast(BinaryIO, fsspec.open(_lower(url), mode="rb").open())
 
 
 def file_system(url: str) -> tuple[Any, str]:
@@ -72,7 +74,7 @@ def file_system(url: str) -> tuple[Any, str]:
     """
     fsspec = _fsspec(url)
     with readable(url):
-        system, path = fsspec.core.url_to_fs(url)
+        system, path = fsspec.core.url_to_fs(_lower(url))
         system.invalidate_cache()
         return system, path
 
@@ -111,15 +113,28 @@ def unreadable(url: str, error: Exception) -> InputMissingError:
     )
 
 
+def meant_url(path: str) -> str | None:
+    """Return the URL that a path is that lost a slash or its colon; None for any other path."""
+    kind, _, rest = path.partition("/")
+    is_one = kind.removesuffix(":").lower() in _COMMON[:5] and bool(rest.strip("/"))
+    return f"{kind.removesuffix(':')}://{rest.lstrip('/')}" if is_one else None
+
+
+def _lower(url: str) -> str:
+    """Return a URL with its kind as fsspec knows it."""
+    kind, colon, rest = url.partition(":")
+    return kind.lower() + colon + rest
+
+
 def _fsspec(url: str) -> Any:
     try:
         import fsspec
         import fsspec.core
     except ImportError as error:
         raise _missing(url, "fsspec", INSTALL) from error
-    kind, known = url.partition(":")[0].lower(), fsspec.available_protocols()
-    if kind not in known:
-        close = get_close_matches(kind, known, n=1)
+    kind = url.partition(":")[0].lower()
+    if kind not in fsspec.available_protocols():
+        close = get_close_matches(kind, _COMMON, n=1)
         raise InputMissingError(
             f"cannot read {url}: there is no kind of URL {kind}://",
             hint=f"did you mean {close[0]}://?" if close else "write for example s3://BUCKET/NAME",

@@ -28,13 +28,13 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as arrow_parquet
 
-from cdec.core.errors import CdecError, DataError, FieldError, Notice, OutputError
+from cdec.core.errors import CdecError, Notice, OutputError
 from cdec.core.files.whole import whole_file
 from cdec.data.output.lines import RecordWriter, line_of
 from cdec.data.output.lock import Folder
+from cdec.data.output.parquet_rows import read_rows
 from cdec.data.output.resume import FinishedRecords, read_finished, torn_line
 from cdec.data.output.table import (
-    IS_NUMBER,
     aligned,
     require_columns,
     sample_schema,
@@ -83,10 +83,10 @@ class ParquetRecordWriter:
         """
         if self._path.exists():
             self.clear_parts()
-            _read_ids(self._path, self.finished)
+            read_rows(self._path, self._schema, self.finished)
             return
         for part in _parts(self._folder):
-            _read_ids(part, self.finished)
+            read_rows(part, self._schema, self.finished)
             self._number = int(part.stem) + 1
         for lines in _numbered(self._folder, ".jsonl"):
             if lines.with_suffix(".parquet").exists():
@@ -256,34 +256,6 @@ def _sync(folder: Path) -> None:
             os.fsync(held.fileno())
         finally:
             held.close()
-
-
-def _read_ids(path: Path, finished: FinishedRecords) -> None:
-    """Note the draws of a Parquet file.
-
-    Raises:
-        FieldError: It lacks a column by which a run is resumed.
-        DataError: It is damaged.
-    """
-    columns = ["id", IS_NUMBER, "index", "error"]
-    try:
-        with arrow_parquet.ParquetFile(path) as parquet:
-            lacking = [name for name in columns if name not in parquet.schema_arrow.names]
-            if lacking:
-                raise FieldError(
-                    f"{path} has no column {lacking[0]!r}, by which a run is resumed",
-                    hint="start over with `force`, and keep id and index among the `fields`",
-                    field=lacking[0],
-                )
-            for batch in parquet.iter_batches(columns=columns, use_threads=False):
-                for row in batch.to_pylist():
-                    own = int(row["id"]) if row[IS_NUMBER] else row["id"]
-                    is_error = row["error"] is not None
-                    finished.add(own, None if is_error else row["index"], is_error=is_error)
-    except (pa.ArrowException, OSError) as error:
-        raise DataError(
-            f"{path} cannot be read as Parquet: {error}", hint="start over with `force`"
-        ) from error
 
 
 def _unwritten(path: Path, error: OSError) -> OutputError:

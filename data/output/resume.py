@@ -15,7 +15,7 @@ from cdec.data.input.source import InputLimits
 
 _LIMITS = InputLimits(max_line_bytes=1 << 28)
 _CHUNK_BYTES = 1 << 20
-_MAX_INDEX = 10_000_000  # far beyond any limit on n; a bad file must not cost a gigabyte of bits
+MAX_INDEX = 10_000_000  # far beyond any limit on n; a bad file must not cost a gigabyte of bits
 
 
 class FinishedRecords:
@@ -131,7 +131,7 @@ def _key(
     # The answer to a request of a batch file is one line, however many texts it has.
     if "id" in record and (is_error or "custom_id" in record):
         return record["id"], None
-    if "id" in record and type(index) is int and 0 <= index <= _MAX_INDEX:
+    if "id" in record and type(index) is int and 0 <= index <= MAX_INDEX:
         return record["id"], index
     field = "index" if "id" in record else "id"
     raise FieldError(

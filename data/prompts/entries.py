@@ -130,9 +130,9 @@ class Entries:
             DataError: It is.
         """
         if self.name.lower().endswith(_TABLES):
-            found = f"it begins with {head[:8]!r}" if head else "it is empty"
+            found = f"begins with {head[:8]!r}" if head else "is empty"
             raise DataError(
-                f"{self.name} is no table, as its name has it: {found}",
+                f"{self.name} should be a table by its name, and {found}",
                 hint="copy it again, take it away, or say with `input_format` how it is read",
             )
 

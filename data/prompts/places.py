@@ -172,11 +172,14 @@ def _refuse_foreign(folder: str, entries: Iterable[tuple[str, bool]]) -> None:
     Raises:
         UsageError: There is one.
     """
+    entries = list(entries)
+    good = (Path(name).suffix for name, is_folder in entries if _is_of_prompts(name))
+    ending = next(filter(None, good), ".jsonl")
     for name, is_folder in entries:
         if is_folder or not _is_of_prompts(name):
             what = "the folder " if is_folder else ""
             why = "" if is_folder else ", which is no file of prompts by its name"
-            pattern = f"{folder.rstrip('/')}/{'**/' if is_folder else ''}*.jsonl"
+            pattern = f"{folder.rstrip('/')}/{'**/' if is_folder else ''}*{ending}"
             raise UsageError(
                 f"{folder} holds {what}{name}{why}",
                 hint=f"take it away, or say which files are meant: `input` '{pattern}'",

@@ -22,7 +22,8 @@ class Command:
     Attributes:
         words: What is typed.
         outputs: File name → ``whole`` (there as before or as it must be, never between) or
-            ``lines`` (whole lines of what it must be, those that stood there before among them).
+            ``lines`` (whole lines of what it must be, those that stood there before among them; of
+            Parquet its rows, wherever they stand meanwhile).
         before: Command lines that leave what the attacked one finds.
         again: What completes an attacked run that has begun to write.
         kept_lines: Of outputs that ``before`` wrote, how many lines are left.
@@ -72,6 +73,11 @@ COMMANDS: dict[str, Command] = {
     "sample --force": Command(
         sample_words("--force"), _OUT, sample_words("--resume"), (sample_words("--seed", "5"),)
     ),
+    "sample -o out.parquet": Command(
+        sample_words("-o", "out.parquet"),
+        {"out.parquet": "lines"},
+        sample_words("-o", "out.parquet", "--resume"),
+    ),
     "sample --save-counts": Command(
         sample_words(*_COUNTS, artifact="letters-grammar.arrow"),
         _OUT | {"counts.json": "whole"},
@@ -88,6 +94,7 @@ WARM_UP = tuple(
         "compile-set",
         "compile-grammar",
         "sample",
+        "sample -o out.parquet",
         "sample --save-counts",
         "sample --tree",
     )

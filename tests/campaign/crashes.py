@@ -79,11 +79,20 @@ def _apply(note: Note, names: dict[str, _File], inodes: dict[int, _File], folder
         case "fsync", "done" if file is not None:
             file.synced = bytes(file.now)
         case "rename", "done":
+            replaced = names.get(other)
             names[other] = names.pop(name)
+            _forget(replaced, names, inodes)
         case "link", "done":
             names[other] = names[name]
         case "unlink", "done":
-            names.pop(name, None)
+            _forget(names.pop(name, None), names, inodes)
+
+
+def _forget(file: _File | None, names: dict[str, _File], inodes: dict[int, _File]) -> None:
+    """Forget the inode of a file without a name: the next file that is made may get its number."""
+    if all(file is not named for named in names.values()):
+        for inode in [inode for inode, known in inodes.items() if known is file]:
+            del inodes[inode]
 
 
 def _relative(path: str, folder: Path) -> str:

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from pyarrow.parquet import ParquetFile
+
+from cdec.data.output.table import sample_schema, table_of
+from cdec.data.output.writer import existing_output
 from tests.campaign.commands import Command
 from tests.campaign.shim import CALLS, Fault
 from tests.campaign.workshop import Ended, Workshop
@@ -177,7 +182,9 @@ def _judge_end(target: Target, fault: Fault, ended: Ended, struck: list[str]) ->
 
 def _names(path: str, message: str) -> bool:
     """Say whether a message names a file: by the name that its temporary forms will take."""
-    name = Path(path).name
+    name, folder = Path(path).name, Path(path).parent.name
+    if folder.endswith(".parts") and folder.removesuffix(".parts") in message:
+        return True
     parts = name.lstrip(".").split(".")
     return any(".".join(parts[:n]) in message for n in range(min(2, len(parts)), len(parts) + 1))
 
@@ -190,4 +197,33 @@ def _is_part(data: bytes, whole: bytes, before: bytes | None) -> bool:
 
 def outputs(command: Command, work: Path) -> dict[str, bytes]:
     """Return the outputs of a command that are there."""
-    return {name: (work / name).read_bytes() for name in command.outputs if (work / name).is_file()}
+    found = {}
+    for name in command.outputs:
+        path = work / name
+        if path.suffix == ".parquet" and (there := existing_output(path)) is not None:
+            found[name] = _rows(there)
+        elif path.is_file():
+            found[name] = path.read_bytes()
+    return found
+
+
+def _rows(place: Path) -> bytes:
+    """Return the records of a Parquet output as lines: of its file, or of what is there so far."""
+    if place.is_file():
+        rows = ParquetFile(place).read(use_threads=False).to_pylist()
+        return b"".join(json.dumps(row, sort_keys=True).encode() + b"\n" for row in rows)
+    groups = sorted(place.glob("[0-9]*.parquet"))
+    lines = [
+        path for path in place.glob("[0-9]*.jsonl") if path.with_suffix(".parquet") not in groups
+    ]
+    journal = b"".join(path.read_bytes() for path in sorted(lines))
+    rows, good = [], 0
+    for line in journal.splitlines(keepends=True):
+        # A crash may have left the length of a line, and not what it says.
+        if not (line.startswith(b"{") and line.endswith(b"}\n")):
+            break
+        rows.append(json.loads(line))
+        good += len(line)
+    table = table_of(rows, sample_schema()).to_pylist()
+    later = b"".join(json.dumps(row, sort_keys=True).encode() + b"\n" for row in table)
+    return b"".join(map(_rows, groups)) + later + journal[good:]

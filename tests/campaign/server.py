@@ -23,6 +23,7 @@ from typing import Any
 from cdec.cli.app import main
 from cdec.cli.runs import draft, models
 from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.data.output import parquet
 from tests.campaign.commands import WARM_UP, prepare
 from tests.cli import light
 
@@ -38,6 +39,8 @@ def use_light_models() -> None:
 def serve() -> None:
     """Answer until the input ends."""
     use_light_models()
+    # A run of a few records is to have several row groups.
+    parquet.GROUP_ROWS = 3
     requests, answers = os.fdopen(os.dup(0), "rb"), os.fdopen(os.dup(1), "wb", buffering=0)
     silence = os.open(os.devnull, os.O_RDWR)
     os.dup2(silence, 0)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any
@@ -20,51 +20,20 @@ from cdec.core.errors import CdecError
 from cdec.core.mask import allocate_mask, unpack_mask
 from cdec.samplers.drafts.counts import Counts
 from cdec.samplers.learning.saved import file as saved
-from tests.campaign.guard import Guard
 from tests.campaign.mutants import damaged, edited, edited_json, edited_metadata, resealed
+from tests.campaign.parquet import ParquetTarget
+from tests.campaign.target import Outcome, TargetFile
 from tests.cli import light
 from tests.core.artifacts.hostile_files import byte_vocabulary, good_rows
 from tests.laws.grammar_cases import byte_vocabulary as grammar_vocabulary
 from tests.laws.toys import toy_b
 from tests.samplers.learning.tree_files import grown, reloaded
 
-Outcome = str
-"""``refused``, or ``used``: opened, and nothing that uses it fell; ``uneven``: used, and of a kind
-whose forged contents may disagree with each other, which ``inspect --verify`` finds."""
 ROWS = [[0], [0, 1], [2, 0], [2, 1, 0], [1, 2], [1, 2, 2]]
 GRAMMAR = 'start: "{" [A ("," A)*] "}"\nA: /[a-z]+/ | "if"\nWS: / +/\n%ignore WS\n'
 DYNAMIC = "start: x\nx: A | x B | A x C\nA: /a+b?/\nB: /b+/\nC: /[bc]/\n"
 _SECRETS = ("cdec.kind", "cdec.format", "cdec.digest")
 """Metadata that say which file this is: their damage is that of the frame, tried on bytes."""
-
-
-class TargetFile(ABC):
-    """A kind of file under attack; made once a process, used for every mutant.
-
-    Args:
-        folder: Of its own.
-    """
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.path = folder / "mutant"
-        self.guard = Guard()
-
-    @abstractmethod
-    def raw(self, rng: np.random.Generator) -> Outcome:
-        """Open a mutant of the file's bytes."""
-
-    @abstractmethod
-    def sealed(self, rng: np.random.Generator) -> Outcome:
-        """Open a mutant of the file's bytes whose digest is right, and use it."""
-
-    @abstractmethod
-    def columns(self, rng: np.random.Generator) -> Outcome:
-        """Open a mutant of the file's contents, and use it."""
-
-    def remembered(self, rng: np.random.Generator) -> Outcome:
-        """Use a mutant that a forged memory calls good; no kind but artifacts has one."""
-        return self.columns(rng)
 
 
 class ArtifactTarget(TargetFile):
@@ -310,6 +279,7 @@ TARGETS: dict[str, type[TargetFile]] = {
     "grammar, dynamic": DynamicTarget,
     "tree": TreeTarget,
     "counts": CountsTarget,
+    "parquet": ParquetTarget,
 }
 """Every kind of file that cdec reads back from what it wrote."""
 

@@ -200,6 +200,33 @@ def test_what_is_no_output_of_samples_is_refused(tmp_path: Path) -> None:
         open_writer(tmp_path.joinpath("d.parquet").mkdir() or tmp_path / "d.parquet")
 
 
+@pytest.mark.parametrize(
+    ("name", "values", "said"),
+    [
+        ("text", pa.array([1]), "column 'text' of int64; samples have one of string"),
+        ("foreign", pa.array(["x"]), "column 'foreign' of string; samples have none"),
+        ("index", pa.array([None], pa.int64()), "the index None"),
+        ("index", pa.array([-1], pa.int64()), "the index -1"),
+        ("id", pa.array([None], pa.string()), "the id None"),
+        ("id_is_number", pa.array([True]), "the id 'x'"),
+    ],
+)
+def test_rows_that_no_run_wrote_are_told_before_the_run(
+    tmp_path: Path, name: str, values: Any, said: str
+) -> None:
+    path = tmp_path / "o.parquet"
+    with open_writer(path, config={}) as writer:
+        writer.write({"id": "x", "index": 0, "text": "y"})
+    table = pq.ParquetFile(path).read()
+    if name in table.column_names:
+        table = table.drop_columns([name])
+    pq.write_table(table.append_column(name, values), path)
+    before = path.read_bytes()
+    with pytest.raises(FieldError, match=said):
+        open_writer(path, config={}, resume=True)
+    assert path.read_bytes() == before
+
+
 def test_samples_in_parquet_are_read_to_be_scored(tmp_path: Path) -> None:
     path = tmp_path / "o.parquet"
     write(path, *RECORDS[:3], ERROR)

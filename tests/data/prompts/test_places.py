@@ -76,7 +76,7 @@ def test_what_is_no_file_of_prompts_is_named_with_a_way_out(
     for place in (folder, bucket):
         with pytest.raises(UsageError, match=name.partition("/")[0]) as caught:
             _names(place)
-        assert caught.value.hint is not None and "*.jsonl'" in caught.value.hint
+        assert caught.value.hint is not None and "*.txt'" in caught.value.hint
 
 
 def test_nothing_there_is_an_error_with_the_place(folder: Path, bucket: str) -> None:
@@ -125,7 +125,7 @@ def test_ids_are_told_apart_over_all_files(tmp_path: Path) -> None:
 def test_a_table_by_name_that_is_none_is_an_error(tmp_path: Path, data: bytes) -> None:
     path = tmp_path / "part.parquet"
     path.write_bytes(data)
-    with pytest.raises(DataError, match=r"part\.parquet is no table"):
+    with pytest.raises(DataError, match=r"part\.parquet should be a table"):
         list(read_prompts(path))
     assert len(list(read_prompts(path, format="lines"))) == bool(data)
 
