@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import UsageError
@@ -17,6 +17,8 @@ from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
+    from cdec.core.sample import Sample
+    from cdec.integrations.records.tasks import Task
 
 _OF_RECORDS = ("strict_fields", "template")
 
@@ -64,9 +66,12 @@ def answer_batch(
         responses = Responses(sampler.model, called or "", sampler.fields)
         tasks = BatchTasks(sampler.tasks()).of(requests_from_objects(requests, asking))
         work = batch_work(sampler.work, sampler.batch_size)
-        for done in sampler.done(
-            tasks, work, lambda task, found: [responses.of(task.head, task.request, found)]
-        ):
+
+        def answered(task: Task, samples: Sequence[Sample]) -> list[dict[str, object]]:
+            sampler.write_traces(samples)
+            return [responses.of(task.head, task.request, samples)]
+
+        for done in sampler.done(tasks, work, answered):
             if done.error is not None:
                 yield refusal(done.task.head, done.error)
             else:

@@ -67,8 +67,8 @@ class RecordSampler:
         max_new_tokens: Of records that bring no ``max_tokens``; None as in ``Request``.
         batch_size: Prompts decoded together, which changes no result; None: what suits the method.
         fields: Fields of samples to keep; None keeps all.
-        trace: Called with each line of the traces of samples, as `cdec sample --trace FILE` writes
-            them: a line a token, before the sample's record is yielded; None computes none.
+        trace: Called with each line of the traces of samples, as ``cdec sample`` writes them: a
+            line a token, before the sample's record is yielded; None computes none.
         strict_fields: Refuse records with fields that nothing reads.
         strict: Raise the first error of a record in the place of its error object.
         load: Further keywords of ``load_model`` for ``model``: ``device``, ``dtype``, ...
@@ -233,9 +233,13 @@ class RecordSampler:
             self._others.unread.clear()
         return found
 
-    def _records(self, task: Task, samples: Sequence[Sample]) -> list[dict[str, object]]:
+    def write_traces(self, samples: Iterable[Sample]) -> None:
+        """Give the lines of samples to whoever takes their traces."""
         for sample in samples:
             self._trace.write(sample)
+
+    def _records(self, task: Task, samples: Sequence[Sample]) -> list[dict[str, object]]:
+        self.write_traces(samples)
         return [sample.to_json(self.fields) for sample in samples]
 
 

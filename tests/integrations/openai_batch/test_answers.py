@@ -12,6 +12,7 @@ import pytest
 
 from cdec.compilers import compile_token_set
 from cdec.core import TabularModel, Vocabulary
+from cdec.core.combine.free.free_text import FreeText
 from cdec.core.errors import CdecError, ChatTemplateMissingError, UsageError
 from cdec.core.seeds import derive_seed
 from cdec.integrations.openai_batch import answer_batch
@@ -243,6 +244,19 @@ def test_fields_are_those_of_the_choices_and_strict_raises(letters: Path) -> Non
     assert set(body_of(line)["choices"][0]["cdec"]) == {"logprob"}
     with pytest.raises(CdecError, match="stream"):
         list(answer_batch([chat("a", stream=True)], Letters(), strict=True, **settings))
+
+
+def test_traces_come_before_their_answers_and_after_free_text(letters: Path) -> None:
+    lines: list[Mapping[str, object]] = []
+    settings: dict[str, Any] = {"method": "masked", "artifact": letters, "trace": lines.append}
+    free = FreeText(after=("b",), budget=6)
+    requests = [chat("a", n=2), text("b", logprobs=2)]
+    one, two = answer_batch(requests, Letters(), free=free, **settings)
+    tokens = {(line["id"], line["index"]) for line in lines}
+    assert tokens == {("a", 0), ("a", 1), ("b", 0)}
+    assert len(body_of(one)["choices"]) == 2
+    (choice,) = body_of(two)["choices"]
+    assert len(choice["logprobs"]["tokens"]) == len(choice["cdec"]["token_ids"])
 
 
 def test_settings_that_mean_nothing_here_are_refused(letters: Path) -> None:
