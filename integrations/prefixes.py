@@ -14,11 +14,10 @@ from typing import Generic, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.constraint import DEAD, DONE, Constraint
-from cdec.core.mask import allocate_mask
+from cdec.core.constraint import Constraint
+from cdec.core.mask import allocate_mask, mask_words
+from cdec.integrations.walked import Walked
 
-_MOST_STATES = 1 << 20
-"""States that a session may hold before another takes its place."""
 _ValueT = TypeVar("_ValueT")
 
 
@@ -55,16 +54,12 @@ class Texts:
     Args:
         constraint: Of the texts.
         kept: Texts that are remembered.
-
-    Attributes:
-        words: int32 words of a mask row.
     """
 
     def __init__(self, constraint: Constraint, kept: int) -> None:
         self._constraint = constraint
         self._known: _Recent[int] = _Recent(kept)
         self._begin()
-        self.words = self._session.words
 
     def states(self, texts: Sequence[NDArray[np.int64]]) -> NDArray[np.int64]:
         """Return the state after each text's tokens, int64[n].
@@ -72,50 +67,49 @@ class Texts:
         DONE stays DONE whatever follows, which is padding. Cost: one step of the session for all
         texts that are a remembered one and a token more; a text's length in steps for others.
         """
-        if self._session.statistics()["states"] > _MOST_STATES:
+        if self._walked.is_full:
             self._begin()
         names = [_digests(text) for text in texts]
         states = np.empty(len(texts), np.int64)
         steps: list[tuple[int, int]] = []
         for i, (text, (parent, own)) in enumerate(zip(texts, names, strict=True)):
-            known = self._known.get(own) if text.size else self._start
+            known = self._known.get(own) if text.size else self._walked.start
             if known is None:
-                before = self._known.get(parent) if text.size > 1 else self._start
-                steps.append((i, self._walked(text[:-1]) if before is None else before))
+                before = self._known.get(parent) if text.size > 1 else self._walked.start
+                steps.append((i, self._state_after(text[:-1]) if before is None else before))
             else:
                 states[i] = known
         if steps:
             rows = np.array([i for i, _ in steps])
             parents = np.array([state for _, state in steps], np.int64)
-            states[rows] = self._after(parents, np.array([texts[i][-1] for i in rows]))
+            states[rows] = self._walked.after(parents, np.array([texts[i][-1] for i in rows]))
             for i in rows.tolist():
                 self._known.put(names[i][1], int(states[i]))
         return states
 
-    def masks(self, states: NDArray[np.int64]) -> NDArray[np.int32]:
-        """Return the packed masks of states, int32[n, words]."""
-        mask: NDArray[np.int32] = allocate_mask(len(states), self._constraint.vocabulary.width)
-        self._session.fill_mask(states, mask)
-        return mask
+    def masks(self, states: NDArray[np.int64], width: int) -> NDArray[np.int32]:
+        """Return the packed masks of states over scores of ``width`` columns, int32[n, words].
+
+        Ids past the constraint's vocabulary pad the model's.
+
+        Raises:
+            UsageError: The scores are narrower than the constraint's vocabulary.
+        """
+        self._walked.require_width(width)
+        own: NDArray[np.int32] = allocate_mask(len(states), self._constraint.vocabulary.width)
+        self._walked.session.fill_mask(states, own)
+        missing = max(0, mask_words(width) - own.shape[1])
+        return np.pad(own, ((0, 0), (0, missing)))
 
     def _begin(self) -> None:
-        self._session = self._constraint.session("cpu")
-        self._start = int(self._session.start(1)[0])
+        self._walked = Walked(self._constraint)
         self._known.clear()
 
-    def _walked(self, text: NDArray[np.int64]) -> int:
-        states = np.array([self._start], np.int64)
+    def _state_after(self, text: NDArray[np.int64]) -> int:
+        states = np.array([self._walked.start], np.int64)
         for token in text:
-            states = self._after(states, token[None])
+            states = self._walked.after(states, token[None])
         return int(states[0])
-
-    def _after(self, states: NDArray[np.int64], tokens: NDArray[np.int64]) -> NDArray[np.int64]:
-        after = np.where(states == DONE, DONE, DEAD)
-        known = tokens < self._constraint.vocabulary.width
-        going = np.flatnonzero((states >= 0) & (tokens >= 0) & known)
-        if going.size:
-            after[going] = self._session.advance(states[going], tokens[going])
-        return after
 
 
 class _Recent(Generic[_ValueT]):

@@ -25,8 +25,9 @@ from cdec.core.mask import apply_mask, mask_words
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.serving.asked import FIELD
 from cdec.integrations.serving.constraints import ServedConstraints
-from cdec.integrations.serving.rows import Rows, Walked
+from cdec.integrations.serving.rows import Rows
 from cdec.integrations.serving.settings import ServingSettings
+from cdec.integrations.walked import Walked
 
 if TYPE_CHECKING:
     from torch import Tensor

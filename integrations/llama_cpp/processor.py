@@ -10,7 +10,7 @@ from numpy.typing import NDArray
 
 from cdec.core.constraint import DEAD, DONE, Constraint
 from cdec.core.errors import UsageError
-from cdec.core.mask import apply_mask, mask_words
+from cdec.core.mask import apply_mask
 from cdec.integrations.llama_cpp.vocabulary import gguf_vocabulary
 from cdec.integrations.prefixes import Beginnings, Texts
 from cdec.integrations.tokens import require_same_tokens
@@ -88,9 +88,7 @@ class ConstraintProcessor:
             scores: float32[width] logits; left as they are.
         """
         states = self._state(np.asarray(input_ids, np.int64)[None])
-        # Ids past the constraint's vocabulary pad the model's.
-        mask = np.zeros((1, max(mask_words(self._width), self._texts.words)), np.int32)
-        mask[:, : self._texts.words] = self._texts.masks(states)
+        mask = self._texts.masks(states, self._width)
         masked = np.array(scores, np.float32)
         apply_mask(masked[None], mask)
         if len(self._ends) > 1:

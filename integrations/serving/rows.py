@@ -11,8 +11,8 @@ import numpy as np
 import torch
 
 from cdec.core.constraint import DEAD, DONE
-from cdec.core.errors import UsageError
 from cdec.core.mask import WORD_BITS, apply_mask, mask_words
+from cdec.integrations.walked import Walked
 
 if TYPE_CHECKING:
     from numpy.typing import NDArray
@@ -20,33 +20,9 @@ if TYPE_CHECKING:
 
     from cdec.core.constraint import Constraint
 
-_MOST_STATES = 1 << 20
-"""States that a session may hold before new texts get another one."""
 _MOST_SESSIONS = 256
 """Sessions that wait for new texts; those in use live on with their texts."""
 _LOG = logging.getLogger(__name__)
-
-
-class Walked:
-    """A session of one constraint, shared by the texts that are walked in it.
-
-    Args:
-        constraint: Of the texts.
-        device: As for ``Constraint.session``.
-
-    Attributes:
-        start: The state before the first token.
-    """
-
-    def __init__(self, constraint: Constraint, device: str) -> None:
-        self.constraint = constraint
-        self.session = constraint.session(device)
-        self.start = int(self.session.start(1)[0])
-
-    @property
-    def is_full(self) -> bool:
-        """Whether new texts should begin in another session."""
-        return self.session.statistics()["states"] > _MOST_STATES
 
 
 class Rows:
@@ -88,18 +64,15 @@ class Rows:
         """Follow one token a text.
 
         Args:
-            texts: n. states: int64[n]. tokens: int64[n]; ids that no text holds lead to DEAD.
+            texts: n. states, tokens: int64[n], as in ``Walked.after``.
 
         Returns:
-            int64[n]; DONE stays DONE, whatever an engine writes behind the end.
+            int64[n].
         """
         result = torch.where(states == DONE, DONE, torch.full_like(states, DEAD))
         for walked, at in self._groups(texts):
-            here, token = states[at], tokens[at]
-            known = (token >= 0) & (token < walked.constraint.vocabulary.width)
-            token = torch.where(known, token, 0)
-            moved = self._tensor(walked.session.advance(self._array(here), self._array(token)))
-            result[at] = torch.where((here >= 0) & known, moved, result[at])
+            moved = walked.after(self._array(states[at]), self._array(tokens[at]))
+            result[at] = self._tensor(moved)
         return result
 
     def walk(self, walked: Walked | None, tokens: Sequence[int]) -> Any:
@@ -132,12 +105,7 @@ class Rows:
         """Return packed masks, int32[n, ceil(width / 32)]; none of them is empty."""
         mask = torch.zeros((len(texts), mask_words(width)), dtype=torch.int32, device=self.device)
         for walked, at in self._groups(texts):
-            if walked.constraint.vocabulary.size > width:
-                raise UsageError(
-                    f"the logits have {width} columns, and the constraint's vocabulary "
-                    f"{walked.constraint.vocabulary.size} tokens",
-                    hint="Compile the constraint for the model's own tokenizer.",
-                )
+            walked.require_width(width)
             own = torch.zeros(
                 (len(at), walked.session.words), dtype=torch.int32, device=self.device
             )

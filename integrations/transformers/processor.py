@@ -13,7 +13,7 @@ from transformers import LogitsProcessor
 
 from cdec.core.constraint import DEAD, DONE, Constraint
 from cdec.core.errors import UsageError
-from cdec.core.mask import apply_mask, mask_words
+from cdec.core.mask import apply_mask
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.prefixes import Beginnings, Texts
 from cdec.integrations.tokens import require_same_tokens
@@ -154,15 +154,7 @@ class ConstraintProcessor(LogitsProcessor):
         Returns:
             The scores, and which rows wait for their text to begin, bool[n].
         """
-        width, size = scores.shape[-1], constraint.vocabulary.size
-        if width < size:
-            raise UsageError(
-                f"the scores have {width} columns, and the constraint's vocabulary {size} tokens",
-                hint="Compile the constraint for the model's own tokenizer.",
-            )
-        # Ids past the constraint's vocabulary pad the model's.
-        mask = np.zeros((len(states), max(mask_words(width), texts.words)), np.int32)
-        mask[:, : texts.words] = texts.masks(states)
+        mask = texts.masks(states, scores.shape[-1])
         masked = apply_mask(scores.clone(), mask)
         ends = self._ends[constraint]
         if len(ends) > 1:

@@ -10,8 +10,9 @@ from vllm.v1.sample.logits_processor import BatchUpdate, LogitsProcessor
 from vllm.v1.sample.logits_processor.builtin import process_dict_updates
 
 from cdec.core.errors import UsageError
-from cdec.integrations.serving.rows import Rows, Walked
+from cdec.integrations.serving.rows import Rows
 from cdec.integrations.vllm.requests import asked_of, constraint_of, served_by, validate
+from cdec.integrations.walked import Walked
 
 if TYPE_CHECKING:
     from torch import Tensor

@@ -10,8 +10,9 @@ from vllm.v1.worker.gpu.sample.logits_processor import LogitsProcessor
 
 from cdec.core.constraint import DEAD
 from cdec.core.errors import UsageError
-from cdec.integrations.serving.rows import Rows, Walked
+from cdec.integrations.serving.rows import Rows
 from cdec.integrations.vllm.requests import asked_of, constraint_of, served_by, validate
+from cdec.integrations.walked import Walked
 
 if TYPE_CHECKING:
     from torch import Tensor

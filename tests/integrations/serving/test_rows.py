@@ -15,6 +15,7 @@ from cdec.core.combine.denial import deny
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import UsageError
 from cdec.core.mask import mask_words, unpack_mask
+from cdec.integrations import walked
 from cdec.integrations.serving import rows as serving_rows
 from cdec.integrations.serving.rows import Rows
 
@@ -133,7 +134,7 @@ def test_texts_of_one_constraint_share_a_session_until_it_is_full(
     assert rows.opened(grammar) is first
     assert rows.opened(constraints[0]) is not first
     rows.walk(first, grammar.vocabulary.encode(["[abc,de"])[0][:3])
-    monkeypatch.setattr(serving_rows, "_MOST_STATES", 1)
+    monkeypatch.setattr(walked, "_MOST_STATES", 1)
     second = rows.opened(grammar)
     assert second is not first
     state = rows.states([first.start])
