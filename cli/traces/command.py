@@ -15,10 +15,10 @@ from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
 from cdec.cli.traces.page import page, shown_event
 from cdec.cli.traces.read import TracedSample, read_traces
-from cdec.core.errors import UsageError
+from cdec.core.errors import Notice, UsageError
 from cdec.core.files.whole import refuse_existing, whole_file
 from cdec.core.record_fields.text_warnings import described
-from cdec.data.input.source import PROMPT_LIMITS, InputLimits
+from cdec.data.input.source import PROMPT_LIMITS, InputLimits, source_name
 
 _HEADER = ("", "token", "P", "Z", "model's own", "P", "struck out", "P", "")
 
@@ -74,7 +74,7 @@ def execute(options: Options, run: Run) -> int:
         raise UsageError("--force means nothing without --html", hint="leave it out")
     if options.html is not None and str(options.html) == "-":
         raise UsageError("--html is a file, and was given as -", hint="name a file")
-    samples = read_traces(options.file, options.input_limits)
+    samples = _noticed(read_traces(options.file, options.input_limits), options.file, run)
     if options.html is not None:
         refuse_existing(options.html, force=options.force)
         with whole_file(options.html, force=options.force) as file:
@@ -83,6 +83,16 @@ def execute(options: Options, run: Run) -> int:
         return 0
     _print(samples, options, run)
     return 0
+
+
+def _noticed(samples: Iterator[TracedSample], file: str, run: Run) -> Iterator[TracedSample]:
+    """Yield the samples; warn where there are none."""
+    first = next(samples, None)
+    if first is None:
+        run.console.warn([Notice("W_NO_INPUT", f"{source_name(file)} holds no trace")])
+        return
+    yield first
+    yield from samples
 
 
 def _print(samples: Iterator[TracedSample], options: Options, run: Run) -> None:

@@ -177,6 +177,14 @@ def test_what_is_no_trace_is_refused_with_its_line(cdec: Runner, broken: str) ->
     assert "line 2" in result.stderr
 
 
+@pytest.mark.parametrize("words", [(), ("--json",), ("--html", "t.html")])
+def test_an_empty_trace_is_told(cdec: Runner, words: tuple[str, ...]) -> None:
+    Path("t.jsonl").write_bytes(b"")
+    result = cdec("trace", "t.jsonl", *words)
+    assert (result.status, result.stdout) == (0, b"")
+    assert "W_NO_INPUT: t.jsonl holds no trace" in result.stderr
+
+
 def test_json_and_html_exclude_each_other(cdec: Runner) -> None:
     Path("t.jsonl").write_text(json.dumps(LINE) + "\n")
     assert cdec("trace", "t.jsonl", "--json", "--html", "t.html").status == 2
