@@ -68,7 +68,8 @@ def measured(workers: int, records: int, artifact: Path, folder: Path) -> list[f
     output.prepare(force=True, resume=False)
     parts = parts_of_records(prompts_from_records(_records(records)), SIZE)
     begin = time.perf_counter()
-    first, done, tokens, memory = 0.0, 0, 0, {}
+    first, done, tokens = 0.0, 0, 0
+    memory: dict[int, tuple[float, ...]] = {}
     with cluster(cpus=workers):
         for report in sample_parts(parts, output, settings, Pool(workers=workers)):
             now = time.perf_counter()
@@ -77,7 +78,9 @@ def measured(workers: int, records: int, artifact: Path, folder: Path) -> list[f
                 continue
             done, tokens, last = done + report.counts.records, tokens + report.counts.tokens, now
             process = int(report.worker.rpartition(":")[2])
-            memory[process] = _memory(process, artifact)
+            # The most of it: behind its last part a worker has let go of the artifact.
+            found, before = _memory(process, artifact), memory.get(process, (0.0, 0.0, 0.0))
+            memory[process] = tuple(map(max, found, before))
     took = last - first
     means = [sum(each) / len(memory) for each in zip(*memory.values(), strict=True)]
     return [workers, first - begin, done / took, tokens / took, *means]
