@@ -10,7 +10,7 @@ from cdec.core.sets.entities import EntityBatch
 from cdec.data.entities.request import EntityRequest
 from cdec.data.entities.table_cells import chosen_columns, entities_of, require_texts
 from cdec.data.input.source import hash_whole
-from cdec.data.tables.parquet import open_parquet, require_modest
+from cdec.data.tables.parquet import open_parquet, require_modest_columns
 
 _BATCH_ROWS = 1 << 16
 
@@ -27,7 +27,7 @@ def read_parquet(request: EntityRequest) -> Iterator[EntityBatch]:
     with open_parquet(request.source) as file:
         columns = chosen_columns(file.schema_arrow.names, request)
         require_texts(file.schema_arrow, columns, request)
-        require_modest(request.source, columns, request.name, request.limits)
+        require_modest_columns(request.source, columns, request.name, request.limits)
         row = 1
         for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
             lines, row = range(row, row + batch.num_rows), row + batch.num_rows

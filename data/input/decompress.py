@@ -15,7 +15,8 @@ from cdec.data.input.chunk_file import ChunkFile
 _PIECE_BYTES = 1 << 20
 _ARROW_PIECE_BYTES = 64 << 10
 _FEED_BYTES = 16 << 10  # so that a bomb is measured against what was read of it, not its whole size
-_GRACE_BYTES = 16 << 20  # small files may expand as they like
+GRACE_BYTES = 16 << 20
+"""What is no larger may expand as it likes."""
 _XZ_MEMORY_BYTES = 256 << 20  # xz -9 needs 65 MiB
 _BZIP2_BLOCKS = (b"1AY&SY", b"\x17\x72\x45\x38\x50\x90")
 """What follows ``BZh`` and a digit, so that no text is taken for bzip2."""
@@ -140,7 +141,7 @@ def decompress(
             pieces = _arrow_pieces(fed, kind, _ARROW_PIECE_BYTES)
         for piece in pieces:
             bytes_out += len(piece)
-            if bytes_out > _GRACE_BYTES and bytes_out > max_expansion * fed.count:
+            if bytes_out > GRACE_BYTES and bytes_out > max_expansion * fed.count:
                 raise _bomb(name, kind, max_expansion)
             if piece:
                 yield piece

@@ -21,7 +21,12 @@ from cdec.data.prompts.entry import Entry
 from cdec.data.tables.arrow import is_arrow, open_arrow
 from cdec.data.tables.cells import check_columns, rows_of
 from cdec.data.tables.dataset import read_dataset
-from cdec.data.tables.parquet import is_parquet, open_parquet, require_modest, require_seekable
+from cdec.data.tables.parquet import (
+    is_parquet,
+    open_parquet,
+    require_modest_columns,
+    require_seekable,
+)
 
 _PARQUET_ROWS = 1024
 _WHOLE_NUMBERS = {"n", "seed", "max_tokens", "index"}
@@ -67,7 +72,7 @@ def table_entries(
     rows = _Rows(name, limits, stats, only)
     with open_parquet(source, texts_by_index=True) as file:
         columns = rows.columns(file.schema_arrow)
-        require_modest(source, columns, name, limits)
+        require_modest_columns(source, columns, name, limits)
         if columns:
             for batch in file.iter_batches(_PARQUET_ROWS, columns=columns, use_threads=False):
                 yield from rows.of_batch(batch)

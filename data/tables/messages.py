@@ -14,6 +14,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from cdec.core.errors import DataError, LimitError
+from cdec.data.input.decompress import GRACE_BYTES
 from cdec.data.input.source import InputLimits
 
 FILE_MAGIC = b"ARROW1\x00\x00"
@@ -21,7 +22,6 @@ STREAM_MAGIC = b"\xff\xff\xff\xff"
 _DICTIONARY_BATCH, _RECORD_BATCH = 2, 3
 _HEAD_BYTES = 8
 _MAX_METADATA_BYTES = 256 << 20
-_GRACE_BYTES = 16 << 20
 
 
 def measured_messages(chunks: Iterator[bytes], name: str, limits: InputLimits) -> Iterator[bytes]:
@@ -186,7 +186,7 @@ def require_modest(expanded: int, count: int, name: str, limits: InputLimits) ->
             hint="raise `max_input_bytes`, or split the input",
             limit=f"max_input_bytes {limits.max_input_bytes}",
         )
-    if expanded > _GRACE_BYTES and expanded > limits.max_expansion * count:
+    if expanded > GRACE_BYTES and expanded > limits.max_expansion * count:
         raise LimitError(
             f"{name} expands to more than {limits.max_expansion} times its size",
             hint="if you trust it, write it again without compression",

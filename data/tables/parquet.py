@@ -10,12 +10,12 @@ from typing import Any, BinaryIO
 import pyarrow as pa
 import pyarrow.parquet as arrow_parquet
 
-from cdec.core.errors import DataError, LimitError, UsageError
+from cdec.core.errors import DataError, UsageError
 from cdec.core.files.remote import is_url
 from cdec.data.input.source import InputLimits, Source, open_source, source_name
 from cdec.data.tables.column_sizes import column_sizes
+from cdec.data.tables.messages import require_modest
 
-_GRACE_BYTES = 16 << 20
 _FIRST_FIELD = b"\x15"
 
 
@@ -72,7 +72,9 @@ def require_seekable(stream: BinaryIO, name: str) -> None:
         )
 
 
-def require_modest(source: Source, columns: Sequence[str], name: str, limits: InputLimits) -> None:
+def require_modest_columns(
+    source: Source, columns: Sequence[str], name: str, limits: InputLimits
+) -> None:
     """See what columns expand to, as the file's metadata has it.
 
     Args:
@@ -92,18 +94,7 @@ def require_modest(source: Source, columns: Sequence[str], name: str, limits: In
             if path in columns or path.partition(".")[0] in columns:
                 size += unpacked
                 packed += stored
-    if size > limits.max_input_bytes:
-        raise LimitError(
-            f"{name}: the columns hold {size} bytes",
-            hint="raise `max_input_bytes`, or split the input",
-            limit=f"max_input_bytes {limits.max_input_bytes}",
-        )
-    if size > _GRACE_BYTES and size > limits.max_expansion * packed:
-        raise LimitError(
-            f"{name} expands to more than {limits.max_expansion} times its size",
-            hint="if you trust it, write it again without compression",
-            limit=f"max_expansion {limits.max_expansion}",
-        )
+    require_modest(size, packed, name, limits)
 
 
 def _opened(source: Source, stream: Any, dictionaries: list[str]) -> Any:
