@@ -25,7 +25,8 @@ test: $(STAMP)
 .PHONY: campaign bounds test-integrations test-lowest
 # The tests of other libraries' ways of decoding, those among them whose packages `make test` does
 # without. What is not installed is skipped, and -rs says which; INTEGRATIONS_PYTHON is the
-# interpreter of an environment that has it and the test extra.
+# interpreter of an environment that has it and the test extra (llama.cpp's tests write models with
+# gguf, those of object stores need moto).
 INTEGRATIONS_PYTHON ?= $(BIN)/python
 test-integrations: $(STAMP)
 	OMP_NUM_THREADS=1 $(INTEGRATIONS_PYTHON) -m pytest -rs --heavy tests/integrations
