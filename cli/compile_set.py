@@ -114,8 +114,8 @@ def _recorded(file: ArtifactFile) -> SetReport:
     """Return the report of an artifact that is there."""
     from cdec.compilers import SetReport
 
-    report = SetReport(Path(file.path), options=object_of(file, "cdec.options"))
-    report.bytes = Path(file.path).stat().st_size
+    report = SetReport(file.local, options=object_of(file, "cdec.options"))
+    report.bytes = file.local.stat().st_size
     for name, count in counts_of(file).items():
         if name in report.counts:
             setattr(report, name, count)

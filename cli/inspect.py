@@ -41,7 +41,6 @@ def execute(options: Options, run: Run) -> int:
       cdec inspect json.arrow --tree --state 5
     """
     from cdec.core.artifacts.kinds import bind_artifact, constraint_class
-    from cdec.core.files.fetched import local_copy
     from cdec.core.files.remote import is_url
 
     if not options.tree:
@@ -52,7 +51,7 @@ def execute(options: Options, run: Run) -> int:
     shown = run.console.stage(f"opening {artifact}") if is_far else nullcontext(silent)
     with shown as progress:
         file = read_artifact(artifact, progress=progress)
-        status = local_copy(artifact).stat()
+    status = file.local.stat()
     known = constraint_class(file.kind).tree_parameters
     if not known:
         refuse_unused(("tree",), run.typed, f"to a {file.kind}")

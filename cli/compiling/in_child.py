@@ -116,7 +116,7 @@ def said_of(job: Job[Any], file: ArtifactFile) -> dict[str, Any]:
     return {
         "path": str(file.path),
         **job.recorded(file),
-        "bytes": Path(file.path).stat().st_size,
+        "bytes": file.local.stat().st_size,
         "seconds": {},
         "notices": [],
         "up_to_date": True,

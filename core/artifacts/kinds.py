@@ -10,7 +10,7 @@ import importlib
 import json
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
-from pathlib import Path
+from os import fspath
 from typing import Any
 
 import numpy as np
@@ -22,7 +22,7 @@ from cdec.core.artifacts.read import UNNAMED, ArtifactFile, ArtifactKind, map_ve
 from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError
 from cdec.core.files.fetched import local_copy
-from cdec.core.files.remote import FilePath, Url, is_url
+from cdec.core.files.remote import FilePath, place_of
 from cdec.core.progress import Progress, silent
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -188,9 +188,8 @@ def read_artifact(
         As ``open_artifact``, but for the mismatch.
     """
     limits = limits or ArtifactLimits()
-    name = Url(path) if isinstance(path, str) and is_url(path) else Path(path)
     local = local_copy(path, max_bytes=limits.max_fetched_bytes, progress=progress)
-    return map_verified(local, KINDS, limits, copy=copy, name=name)
+    return map_verified(local, KINDS, limits, copy=copy, name=place_of(fspath(path)))
 
 
 def _recorded_eos(file: ArtifactFile) -> tuple[int, ...]:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
@@ -38,13 +38,14 @@ UNNAMED = Path("artifact")
 class ArtifactFile:
     """A verified artifact; the arrays are read-only, views of the mapped file if it is one.
 
-    ``path`` is what it was opened by: a path, or a URL.
+    ``path`` is what it was opened by, a path or a URL; ``local`` is the file on this machine.
     """
 
     kind: str
     metadata: dict[str, str]
     arrays: dict[str, NDArray[Any]]
     path: Place
+    local: Path = UNNAMED
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,8 +117,8 @@ def map_verified(
         reader = _open_arrow(data, kind, str(name))
         arrays = _arrays(reader, kind, str(name), validate=False)
         kind.check_shape(arrays, frame.metadata)
-        return ArtifactFile(frame.metadata["cdec.kind"], frame.metadata, arrays, name)
-    file = _verified(data, frame, kind, name)
+        return ArtifactFile(frame.metadata["cdec.kind"], frame.metadata, arrays, name, path)
+    file = replace(_verified(data, frame, kind, name), local=path)
     verified.remember(str(path), status, digest)
     return file
 
