@@ -18,6 +18,7 @@ from cdec.cli.options.shared import (
 )
 from cdec.core.errors import UsageError
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
+from cdec.data.suffixes import PARQUET
 from cdec.integrations.serving.settings import AskedLimits
 
 if TYPE_CHECKING:
@@ -165,7 +166,7 @@ def check_batch_file(
     for name, is_set in beside.items():
         if is_set:
             raise UsageError(f"{name} means nothing with --openai-batch", hint="leave it out")
-    if output is not None and output.suffix.lower() in (".parquet", ".pq"):
+    if output is not None and output.suffix.lower() in PARQUET:
         raise UsageError(
             f"{output} would be Parquet, and responses are lines of JSON",
             hint="name a file that ends in .jsonl",

@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cdec.core.errors import UsageError
+from cdec.data.suffixes import PARQUET
 from cdec.integrations.records.tracing import Trace
 
 if TYPE_CHECKING:
@@ -24,7 +25,7 @@ def check_trace(options: Options) -> None:
         return
     if str(path) == "-":
         raise UsageError("--trace is a file, and was given as -", hint="name a file")
-    if path.suffix in (".parquet", ".pq"):
+    if path.suffix in PARQUET:
         raise UsageError("--trace writes JSON lines", hint="name a file that ends in .jsonl")
     if options.resume:
         raise UsageError(

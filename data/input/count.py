@@ -9,6 +9,7 @@ from pathlib import Path
 
 from cdec.data.input.decompress import compression_of
 from cdec.data.input.source import CHUNK_BYTES, Source
+from cdec.data.suffixes import PARQUET
 
 MOST_BYTES = 256 << 20
 """Longer files are not counted: a tenth of a second is the price of this much."""
@@ -27,7 +28,7 @@ def count_all(sources: Sequence[Source]) -> int | None:
     for number, source in enumerate(sources):
         path = Path(source) if isinstance(source, str | Path) else None
         # Tables say how many rows they have.
-        if path is not None and path.is_file() and path.suffix not in (".parquet", ".pq"):
+        if path is not None and path.is_file() and path.suffix not in PARQUET:
             size += path.stat().st_size
         is_much = number >= MOST_FILES or (number > 0 and size > MOST_BYTES)
         count = None if is_much else count_records(source)

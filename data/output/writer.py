@@ -22,12 +22,10 @@ from cdec.data.output.lines import RecordWriter as RecordWriter
 from cdec.data.output.lock import lock, locked_folder
 from cdec.data.output.manifest import check_manifest, write_manifest
 from cdec.data.output.resume import read_finished, torn_line
+from cdec.data.suffixes import PARQUET
 
 if TYPE_CHECKING:
     from cdec.data.output.parquet import ParquetRecordWriter
-
-PARQUET = (".parquet", ".pq")
-"""Endings of the names of outputs that are Parquet."""
 
 
 def open_writer(

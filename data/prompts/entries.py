@@ -25,11 +25,11 @@ from cdec.data.input.source import (
     source_name,
 )
 from cdec.data.prompts.entry import Entry
+from cdec.data.suffixes import TABLES
 
 Format = Literal["auto", "lines", "csv", "tsv"]
 """``auto``: Parquet, Arrow and saved datasets by content, CSV by the name, all else as lines."""
 
-_TABLES = (".parquet", ".pq", ".arrow", ".feather")
 _TABLE_MAGICS = (b"PAR1\x15", b"ARROW1\x00\x00", b"\xff\xff\xff\xff")
 
 
@@ -129,7 +129,7 @@ class Entries:
         Raises:
             DataError: It is.
         """
-        if self.name.lower().endswith(_TABLES):
+        if self.name.lower().endswith(TABLES):
             found = f"begins with {head[:8]!r}" if head else "is empty"
             raise DataError(
                 f"{self.name} should be a table by its name, and {found}",

@@ -12,11 +12,12 @@ from pathlib import Path, PurePosixPath
 from cdec.core.errors import InputMissingError, UsageError
 from cdec.core.files.remote import Place, Url, file_system, is_url, readable
 from cdec.data.input.decompress import SUFFIXES
+from cdec.data.suffixes import TABLES
 from cdec.data.tables.dataset import STATE, is_dataset
 
 ENDINGS = (
     *(".jsonl", ".ndjson", ".json", ".txt", ".csv", ".tsv"),
-    *(".parquet", ".pq", ".arrow", ".feather"),
+    *TABLES,
 )
 """How names of files of prompts end; one of a compression may follow."""
 _URL_PATTERN = re.compile(r"[*\[]")
