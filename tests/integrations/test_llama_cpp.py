@@ -6,7 +6,6 @@ import io
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -21,7 +20,7 @@ from llama_cpp import Llama, LogitsProcessorList
 from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
 from cdec.compilers import compile_set, regex_constraint, schema_constraint
-from cdec.core import FreeText, Vocabulary, allocate_mask
+from cdec.core import FreeText, Vocabulary
 from cdec.core.artifacts.kinds import bind_artifact, read_artifact
 from cdec.core.constraint import Constraint
 from cdec.core.errors import (
@@ -31,12 +30,12 @@ from cdec.core.errors import (
     TokenizerMismatchError,
     UsageError,
 )
-from cdec.core.mask import unpack_mask
 from cdec.data import embedded_model_path
 from cdec.integrations.llama_cpp import ConstraintProcessor, LlamaCppModel, gguf_vocabulary
 from cdec.samplers import sample
 from tests.docs.blocks import blocks_of
 from tests.integrations.gguf_files import save_bpe, save_sentencepiece
+from tests.laws.sessions import own_mask
 
 CITIES = ["Paris", "Lyon", "New York", "New York City", "Rome", "Bern", "Oslo"]
 PROMPTS = ["A city:", "Where? It is", "Name one of them"]
@@ -103,18 +102,6 @@ def completed(llama: Llama, processor: Any, prompt: str, **options: Any) -> str:
     found: Any = llama.create_completion(prompt, logits_processor=given, **settings)
     text: str = found["choices"][0]["text"]
     return text
-
-
-def own_mask(constraint: Constraint, tokens: Sequence[int]) -> NDArray[np.bool_]:
-    """Return cdec's own mask after some tokens, by a session of its own, bool[width]."""
-    session = constraint.session("cpu")
-    states = session.start(1)
-    for token in tokens:
-        states = session.advance(states, np.array([token]))
-    mask = allocate_mask(1, constraint.vocabulary.width)
-    session.fill_mask(states, mask)
-    allowed: NDArray[np.bool_] = unpack_mask(mask, constraint.vocabulary.width)[0]
-    return allowed
 
 
 def test_the_tokens_of_a_bpe_model_are_those_of_its_tokenizer(bpe: Path, known: Vocabulary) -> None:

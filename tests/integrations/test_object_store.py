@@ -10,14 +10,15 @@ from pathlib import Path
 import pytest
 
 pytest.importorskip("s3fs", reason="needs the extra remote: s3fs")
-server = pytest.importorskip("moto.server", reason="needs moto[server]")
+pytest.importorskip("moto.server", reason="needs moto[server]")
 
-import fsspec  # noqa: E402
-import pyarrow as pa  # noqa: E402
-import pyarrow.parquet as pq  # noqa: E402
+import fsspec
+import pyarrow as pa
+import pyarrow.parquet as pq
 
-from cdec.core.errors import InputMissingError  # noqa: E402
-from cdec.data import Shard, read_entities, read_prompts  # noqa: E402
+from cdec.core.errors import InputMissingError
+from cdec.data import Shard, read_entities, read_prompts
+from tests.integrations.buckets import object_store
 
 ROWS = [{"id": i, "prompt": f"prompt {i}", "text": f"entity {i}"} for i in range(3000)]
 
@@ -25,28 +26,14 @@ ROWS = [{"id": i, "prompt": f"prompt {i}", "text": f"entity {i}"} for i in range
 @pytest.fixture(scope="module")
 def bucket() -> Iterator[str]:
     """A bucket with prompts in several formats."""
-    monkeypatch = pytest.MonkeyPatch()
-    running = server.ThreadedMotoServer(ip_address="127.0.0.1", port=0)
-    running.start()
-    host, port = running.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "test",
-        "AWS_SECRET_ACCESS_KEY": "test",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    store = fsspec.filesystem("s3")
-    store.mkdir("prompts")
-    lines = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
-    store.pipe("prompts/p.jsonl", lines)
-    store.pipe("prompts/p.jsonl.xz", lzma.compress(lines))
-    with store.open("prompts/p.parquet", "wb") as file:
-        pq.write_table(pa.Table.from_pylist(ROWS), file, row_group_size=1000)
-    yield "s3://prompts"
-    running.stop()
-    monkeypatch.undo()
-    fsspec.filesystem("s3").clear_instance_cache()
+    with object_store() as store:
+        store.mkdir("prompts")
+        lines = "".join(json.dumps(row) + "\n" for row in ROWS).encode()
+        store.pipe("prompts/p.jsonl", lines)
+        store.pipe("prompts/p.jsonl.xz", lzma.compress(lines))
+        with store.open("prompts/p.parquet", "wb") as file:
+            pq.write_table(pa.Table.from_pylist(ROWS), file, row_group_size=1000)
+        yield "s3://prompts"
 
 
 @pytest.mark.parametrize("name", ["p.jsonl", "p.jsonl.xz", "p.parquet"])

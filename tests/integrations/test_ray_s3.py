@@ -16,18 +16,19 @@ import pytest
 from cdec.core.files.remote import Url
 from cdec.data.prompts.places import input_files
 
+from .buckets import object_store
 from .ray_worlds import artifact, as_written, one_process, prompts, slow_model
 
 pytest.importorskip("ray", reason='needs Ray: pip install "cdec[ray]"')
 pytest.importorskip("s3fs", reason='needs s3fs: pip install "cdec[remote]"')
-moto = pytest.importorskip("moto.server", reason='needs moto: pip install "moto[server]"')
+pytest.importorskip("moto.server", reason='needs moto: pip install "moto[server]"')
 
-from cdec.integrations.ray import sample_parts  # noqa: E402
-from cdec.integrations.ray.cluster import cluster  # noqa: E402
-from cdec.integrations.ray.far_parts import part_folder  # noqa: E402
-from cdec.integrations.ray.parts import parts_of_files  # noqa: E402
-from cdec.integrations.ray.pool import Pool  # noqa: E402
-from cdec.integrations.ray.settings import Settings  # noqa: E402
+from cdec.integrations.ray import sample_parts
+from cdec.integrations.ray.cluster import cluster
+from cdec.integrations.ray.far_parts import part_folder
+from cdec.integrations.ray.parts import parts_of_files
+from cdec.integrations.ray.pool import Pool
+from cdec.integrations.ray.settings import Settings
 
 pytestmark = pytest.mark.heavy
 
@@ -35,25 +36,10 @@ pytestmark = pytest.mark.heavy
 @pytest.fixture
 def store(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
     """A store with an empty bucket, which workers find by the environment."""
-    import s3fs
-
-    server = moto.ThreadedMotoServer(port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    for name, value in {
-        "AWS_ENDPOINT_URL": f"http://{host}:{port}",
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-        "CDEC_CACHE_DIR": str(tmp_path / "cache"),
-    }.items():
-        monkeypatch.setenv(name, value)
-    s3fs.S3FileSystem.clear_instance_cache()
-    files = s3fs.S3FileSystem()
-    files.mkdir("bucket")
-    yield files
-    server.stop()
-    s3fs.S3FileSystem.clear_instance_cache()
+    monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path / "cache"))
+    with object_store() as files:
+        files.mkdir("bucket")
+        yield files
 
 
 def test_two_workers_draw_from_bucket_to_bucket(

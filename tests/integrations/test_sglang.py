@@ -21,10 +21,10 @@ import pytest
 import torch
 
 from cdec.compilers import compile_grammar, compile_set
-from cdec.core import Vocabulary, allocate_mask
+from cdec.core import Vocabulary
 from cdec.core.constraint import DONE
 from cdec.core.errors import CdecError, TokenizerMismatchError
-from cdec.core.mask import unpack_mask
+from tests.laws.sessions import own_mask
 
 CITIES = ["Paris", "Lyon", "New York", "New York City", "Rome", "Bern", "Oslo"]
 LIST = 'start: "[" [WORD ("," WORD)*] "]"\nWORD: /[a-z]{1,6}/\n'
@@ -198,16 +198,6 @@ def object_of(backend: Any, key: tuple[str, str]) -> Any:
     made = found.result()
     backend.set_cache(key, made.copy())
     return made
-
-
-def own_mask(constraint: Any, tokens: list[int]) -> Any:
-    session = constraint.session("cpu")
-    states = session.start(1)
-    for token in tokens:
-        states = session.advance(states, np.array([token]))
-    mask = allocate_mask(1, constraint.vocabulary.width)
-    session.fill_mask(states, mask)
-    return unpack_mask(mask, constraint.vocabulary.width)[0]
 
 
 def test_masks_of_a_batch_are_the_sessions_own_and_others_rows_stay(

@@ -33,6 +33,15 @@ def state_masks(session: Session, states: Any, width: int) -> NDArray[np.bool_]:
     return np.asarray(every_bit[:, :width])
 
 
+def own_mask(constraint: Constraint, tokens: Sequence[int]) -> NDArray[np.bool_]:
+    """Return a constraint's own mask after some tokens, by a session of its own, bool[width]."""
+    session = constraint.session("cpu")
+    mask: NDArray[np.bool_] = state_masks(
+        session, states_after(session, [tokens]), constraint.vocabulary.width
+    )[0]
+    return mask
+
+
 def states_after(session: Session, prefixes: Sequence[Sequence[int]]) -> NDArray[np.int64]:
     """Return the state after each prefix of tokens, int64[n]; all walk side by side."""
     states = to_numpy(session.start(len(prefixes))).astype(np.int64)

@@ -11,12 +11,12 @@ import numpy as np
 import pytest
 
 from cdec.compilers import grammar_constraint, regex_constraint, schema_constraint
-from cdec.core import FreeText, Vocabulary, allocate_mask
+from cdec.core import FreeText, Vocabulary
 from cdec.core.constraint import Constraint
-from cdec.core.mask import unpack_mask
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.free.parts import FreeParts
 from tests.laws.gtest import g_test
+from tests.laws.sessions import own_mask
 from tests.samplers.free.test_free_law import drawn, joint, masked, target
 from tests.samplers.free.two_stage import MEMBERS, PIECES, World
 
@@ -91,16 +91,6 @@ def test_texts_that_nothing_masks_are_judged_from_the_marker_on(name: str) -> No
     assert {bool(s.valid) for s in reached} == {True, False}
 
 
-def mask_after(constraint: Constraint, tokens: list[int]) -> np.ndarray:  # type: ignore[type-arg]
-    session = constraint.session("cpu")
-    states = session.start(1)
-    for token in tokens:
-        states = session.advance(states, np.array([token]))
-    mask = allocate_mask(1, constraint.vocabulary.width)
-    session.fill_mask(states, mask)
-    return unpack_mask(mask, constraint.vocabulary.width)[0]
-
-
 @KINDS
 def test_masks_behind_the_marker_are_the_constraints_own_bit_for_bit(name: str) -> None:
     world = world_of(name)
@@ -118,13 +108,13 @@ def test_masks_behind_the_marker_are_the_constraints_own_bit_for_bit(name: str) 
             continue
         started = parts.constrained(constraint, AFTER, onward)
         for rest, _ in ((row[len(begun) :], 0) for row in spelt if row[: len(begun)] == begun):
-            own = mask_after(constraint, [*begun, *rest])
-            assert np.array_equal(mask_after(started, [*rest]), own)
+            own = own_mask(constraint, [*begun, *rest])
+            assert np.array_equal(own_mask(started, [*rest]), own)
     between = replace(AFTER, after=(), between=("|", "|"))
     tagged = parts.constrained(constraint, between, b"")
     ends = [world.vocabulary.eos_token_ids[0]]
     for row in spelt:
-        own, region = mask_after(constraint, [*row]), mask_after(tagged, [*row])
+        own, region = own_mask(constraint, [*row]), own_mask(tagged, [*row])
         may_end = bool(own[ends].all())
         own[ends] = False
         assert not region[ends].any() and not (own & ~region).any()

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import Any
 
@@ -149,57 +149,55 @@ def greedy_free(world: World, limit: int) -> tuple[Row, bytes] | None:
     return None
 
 
-def test_searches_find_the_most_probable_texts_behind_the_most_probable_free_part() -> None:
-    seen = 0
+def greedy_worlds() -> Iterator[tuple[World, Row, bytes]]:
+    """Yield worlds whose most probable free part ends, with it and what follows the marker."""
     for seed in range(14):
         for base in (WORLD, SET_WORLD):
             world = replace(base, seed=seed, end=0.02)
             found = greedy_free(world, 6)
-            if found is None:
-                continue
-            free, onward = found
-            toy, limit = world.toy(free, onward), 8 - len(free)
-            fits = [row for row in toy.members if len(row) <= limit]
-            best = sorted(fits, key=lambda row: -enumeration.log_prob(toy, row))
-            for method in ("topn", "beam"):
-                own = {"beams": 64, "length_penalty": 0.0} if method == "beam" else {}
-                samples = samples_of(method, world, 3, 8, **own)
-                ended = [s for s in samples if s.finish_reason == "complete"]
-                rows = [tuple(s.token_ids[len(free) :]) for s in ended]
-                assert all(tuple(s.token_ids[: len(free)]) == free for s in samples)
-                assert rows == best[:3], method
-                seen += 1
-                if method == "topn":
-                    total = sum(np.exp(enumeration.log_prob(toy, row)) for row in fits)
-                    for sample, row in zip(ended, rows, strict=True):
-                        q = np.exp(enumeration.log_prob(toy, row)) / total
-                        assert (
-                            sample.probability_lower <= q + 1e-9
-                            and sample.probability_upper >= q - 1e-9
-                        )
+            if found is not None:
+                yield world, *found
+
+
+def test_searches_find_the_most_probable_texts_behind_the_most_probable_free_part() -> None:
+    seen = 0
+    for world, free, onward in greedy_worlds():
+        toy, limit = world.toy(free, onward), 8 - len(free)
+        fits = [row for row in toy.members if len(row) <= limit]
+        best = sorted(fits, key=lambda row: -enumeration.log_prob(toy, row))
+        for method in ("topn", "beam"):
+            own = {"beams": 64, "length_penalty": 0.0} if method == "beam" else {}
+            samples = samples_of(method, world, 3, 8, **own)
+            ended = [s for s in samples if s.finish_reason == "complete"]
+            rows = [tuple(s.token_ids[len(free) :]) for s in ended]
+            assert all(tuple(s.token_ids[: len(free)]) == free for s in samples)
+            assert rows == best[:3], method
+            seen += 1
+            if method == "topn":
+                total = sum(np.exp(enumeration.log_prob(toy, row)) for row in fits)
+                for sample, row in zip(ended, rows, strict=True):
+                    q = np.exp(enumeration.log_prob(toy, row)) / total
+                    assert (
+                        sample.probability_lower <= q + 1e-9
+                        and sample.probability_upper >= q - 1e-9
+                    )
     assert seen > 15
 
 
 @pytest.mark.parametrize("method", ["cdlh", "cdlh-approx", "cdsl"])
 def test_rewards_look_ahead_behind_the_most_probable_free_part(method: str) -> None:
     seen = 0
-    for seed in range(14):
-        for base in (WORLD, SET_WORLD):
-            world = replace(base, seed=seed, end=0.02)
-            found = greedy_free(world, 6)
-            if found is None:
-                continue
-            free, onward = found
-            ahead = lookahead(
-                world, free, world.toy(free, onward), 8 - len(free), is_drafted=method != "cdlh"
-            )
-            run = reference.cdlh(ahead)
-            if method == "cdsl":
-                run = reference.cdsl(ahead, reference.Options())
-            (sample,) = samples_of(method, world, 1, 8, **options_of(method))
-            assert tuple(sample.token_ids) == (*free, *run.tokens)
-            assert sample.finish_reason == run.finish
-            seen += 1
+    for world, free, onward in greedy_worlds():
+        ahead = lookahead(
+            world, free, world.toy(free, onward), 8 - len(free), is_drafted=method != "cdlh"
+        )
+        run = reference.cdlh(ahead)
+        if method == "cdsl":
+            run = reference.cdsl(ahead, reference.Options())
+        (sample,) = samples_of(method, world, 1, 8, **options_of(method))
+        assert tuple(sample.token_ids) == (*free, *run.tokens)
+        assert sample.finish_reason == run.finish
+        seen += 1
     assert seen > 8
 
 
