@@ -138,7 +138,7 @@ class Responses:
 
     def _token(self, line: Mapping[str, Any]) -> dict[str, Any]:
         token = line["token_id"]
-        data = b"" if token is None else self._model.vocabulary.token_bytes[token]
+        data = self._model.vocabulary.decode(() if token is None else (token,))
         log_p = line["logprob"]
         return {
             "token": data.decode("utf-8", "replace"),

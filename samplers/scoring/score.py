@@ -25,6 +25,7 @@ from cdec.samplers.walks.batch import FREE, Batch
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel
+    from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["Score", "ScoreRequest", "Scorer"]
 
@@ -178,7 +179,7 @@ class Scorer:
         plain = {
             "text": reading.text,
             "token_ids": row,
-            "tokens": _token_texts(vocabulary.token_bytes, row),
+            "tokens": _token_texts(vocabulary, row),
             "logprob": _finite(scores.log_p[place]),
             "events": int(scores.events[place]),
         }
@@ -208,13 +209,8 @@ def _groups(requests: Sequence[ScoreRequest]) -> list[list[int]]:
     return list(groups.values())
 
 
-def _token_texts(token_bytes: Sequence[bytes], row: Sequence[int]) -> list[str]:
-    # Padding ids lie behind the table: like special ids they have no bytes.
-    size = len(token_bytes)
-    return [
-        token_bytes[token].decode("utf-8", "backslashreplace") if token < size else ""
-        for token in row
-    ]
+def _token_texts(vocabulary: Vocabulary, row: Sequence[int]) -> list[str]:
+    return [vocabulary.decode((token,)).decode("utf-8", "backslashreplace") for token in row]
 
 
 def _finite(value: float) -> float | None:

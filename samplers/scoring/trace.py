@@ -116,7 +116,7 @@ class _Steps:
 
     def __init__(self, batch: Batch, nodes: Nodes, shown: int) -> None:
         self._batch, self._nodes, self._shown = batch, nodes, shown
-        self._texts = batch.model.vocabulary.token_bytes
+        self._vocabulary = batch.model.vocabulary
         self._log_p: dict[int, dict[int, float]] = {}
         self._said: dict[int, dict[str, object]] = {}
         self._wanted: dict[int, set[int]] = {}
@@ -151,9 +151,8 @@ class _Steps:
 
     def _event(self, token: int | None, log_p: float | None) -> dict[str, object]:
         """Return a token, or the end of the text for None, JSON-ready."""
-        # A slice: ids past the table, which pad the model's scores, have no bytes.
-        own = () if token is None else self._texts[token : token + 1]
-        text = b"".join(own).decode("utf-8", "backslashreplace")
+        own = self._vocabulary.decode(() if token is None else (token,))
+        text = own.decode("utf-8", "backslashreplace")
         finite = log_p is not None and log_p > -np.inf
         return {"token_id": token, "text": text, "logprob": log_p if finite else None}
 

@@ -166,6 +166,16 @@ def test_each_token_comes_with_its_probability_and_with_what_else_there_was(
             assert each["cdec"]["token_ids"] == same["cdec"]["token_ids"]
 
 
+def test_tokens_that_pad_the_models_scores_are_listed_without_bytes(letters: Path) -> None:
+    vocabulary = Letters().vocabulary.with_width(6)
+    model = TabularModel(lambda prefix: [0.2, 0.1, 0.1, 0.2, 0.1, 0.3], vocabulary)
+    requests = [text("a", logprobs=1)]
+    (line,) = answer_batch(requests, model, method="masked", artifact=letters)
+    said = body_of(line)["choices"][0]["logprobs"]
+    best = [{"": pytest.approx(math.log(0.3))}] * len(said["tokens"])
+    assert said["tokens"] and said["top_logprobs"] == best
+
+
 def test_a_nucleus_of_its_own_changes_the_law_of_that_request_alone(letters: Path) -> None:
     requests = [text("a", top_p=0.1, n=4), text("b", n=4), text("c", top_p=1, n=4)]
     lines = list(answer_batch(requests, Letters(), method="unconstrained", top_p=0.5))
