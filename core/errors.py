@@ -226,7 +226,7 @@ class ModelError(UnavailableError):
 
 
 class TrustError(UnavailableError):
-    """A model that wants to run its own code, or whose weights are pickles."""
+    """A model that wants to run code, its own or others', or whose weights are pickles."""
 
     code = "E_TRUST"
 

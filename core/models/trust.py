@@ -1,21 +1,28 @@
-"""What a model repository holds and what it may do: found, offline, own code, pickled weights.
+"""A model repository that may be loaded: found, offline, without own code or pickled weights.
 
-Everything is decided from its config and its list of files, before anything of it is loaded.
+Everything is decided from its config, its list of files and its index of weights (``weights``),
+before anything of it is loaded.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from cdec.core.errors import ModelError, TrustError
+from cdec.core.models.weights import check_weights
 from cdec.core.tokens.hub import Away, hub_away
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
-_PICKLES = ("*.bin", "*.pt", "*.pth", "*.ckpt")
+_MAX_LAYERS = 1024
+"""Layers and the like that a config may ask for: each one is an object before any weight is read."""
+_MAX_EXPERTS = 65_536
+_KERNELS = re.compile(r"_?(attn|experts)_implementation(_internal)?")
+"""Keys of a config whose value may name a hub repository of compiled code."""
 _FILES_THAT_NAME_CODE = ("config.json", "tokenizer_config.json")
 
 
@@ -60,8 +67,8 @@ def open_repository(
         needs_weights: False where only its tokenizer is wanted.
 
     Raises:
-        ModelError: Not found, or no model.
-        TrustError: Own code or pickled weights that were not allowed.
+        ModelError: Not found, or no model, or one of more layers than there are.
+        TrustError: Own code, compiled code of others, or weights that are pickles or lie outside.
     """
     away = None
     path = Path(name).expanduser()
@@ -82,8 +89,10 @@ def open_repository(
         config = _hub_config(name, revision, away)
         files = _hub_files(name, revision, away)
     _check_code(name, config, trust_remote_code)
-    if needs_weights and files:
-        _check_weights(name, files, allow_pickle)
+    if needs_weights:
+        _check_config(name, config)
+        read = partial(_read_folder, path) if is_local else partial(_read_hub, name, revision, away)
+        check_weights(name, files, config, read, allow_pickle)
     arguments = {
         "revision": revision,
         "trust_remote_code": trust_remote_code,
@@ -175,15 +184,58 @@ def _check_pin(name: str, trust_remote_code: bool, revision: str | None) -> None
         )
 
 
-def _check_weights(name: str, files: list[str], allow_pickle: bool) -> None:
-    if any(file.endswith(".safetensors") for file in files):
-        return
-    pickles = [file for file in files if any(Path(file).match(glob) for glob in _PICKLES)]
-    if not pickles:
-        raise ModelError(f"{name} has no weights", hint="Expected a .safetensors file.", name=name)
-    if not allow_pickle:
-        raise TrustError(
-            f"{name} has pickled weights only ({min(pickles)}), which can run code when loaded",
-            hint="Use a version with .safetensors, or give `allow_pickle` if you trust it.",
-            name=name,
-        )
+def _check_config(name: str, config: Mapping[str, Any]) -> None:
+    """Refuse a config that names compiled code of others, or more layers than any model has."""
+    for key, value in _entries(config):
+        if _KERNELS.fullmatch(key) and "/" in str(value):
+            raise TrustError(
+                f"config.json of {name} names compiled code of a hub repository ({key}: {value}), "
+                "which is not run",
+                hint="Take the key out of config.json; `attn_implementation` chooses among those "
+                "of torch.",
+                name=name,
+            )
+        most = _MAX_LAYERS if "layer" in key else _MAX_EXPERTS if "expert" in key else None
+        if most is not None and isinstance(value, int) and value > most:
+            raise ModelError(
+                f"config.json of {name} says {key} is {value}; at most {most} are built",
+                hint="Correct config.json: it does not fit the weights.",
+                name=name,
+            )
+
+
+def _entries(config: Mapping[str, Any]) -> Iterator[tuple[str, Any]]:
+    """Yield the keys and values of a config and of all configs within it."""
+    waiting: list[Any] = [config]
+    while waiting:
+        value = waiting.pop()
+        if isinstance(value, Mapping):
+            yield from value.items()
+            waiting += value.values()
+        elif isinstance(value, list):
+            waiting += value
+
+
+def _read_folder(folder: Path, file: str) -> bytes | None:
+    """Return a file of a folder; None where there is none."""
+    try:
+        return (folder / file).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise ModelError(f"{folder / file} cannot be read: {error.strerror}") from error
+
+
+def _read_hub(name: str, revision: str | None, away: Away | None, file: str) -> bytes | None:
+    """Return a file of a hub repository, of its cached copy where the hub is away."""
+    from huggingface_hub import hf_hub_download
+    from huggingface_hub.errors import EntryNotFoundError, LocalEntryNotFoundError
+
+    try:
+        path = hf_hub_download(name, file, revision=revision, local_files_only=away is not None)
+        return Path(path).read_bytes()
+    except (EntryNotFoundError, LocalEntryNotFoundError):
+        return None
+    except Exception as error:  # OSError, ValueError, hub errors
+        first = str(error).strip().partition("\n")[0]
+        raise ModelError(f"{file} of {name} cannot be read: {first}", name=name) from error

@@ -208,3 +208,74 @@ def test_trusted_code_of_a_folder_runs(
     change_config(folder, auto_map=auto_map, model_type="own")
     model = load_model(folder, vocabulary=VOCABULARY, trust_remote_code=True)
     assert type(model._module).__name__ == "OwnModel"
+
+
+def write_index(folder: Path, shard: str) -> None:
+    """Let an index name one file for all weights, as a sharded model's does."""
+    names = dict.fromkeys(tiny_module("llama").state_dict(), shard)
+    index = folder / "model.safetensors.index.json"
+    index.write_bytes(orjson.dumps({"metadata": {"total_size": 1}, "weight_map": names}))
+
+
+@pytest.mark.parametrize("shard", ["w.bin", "../outside.safetensors", "sub/w.safetensors", "w"])
+def test_an_index_names_safetensors_of_the_folder_only(folder: Path, shard: str) -> None:
+    weights = folder / "model.safetensors"
+    weights.rename(folder / "dummy.safetensors")
+    torch.save(tiny_module("llama").state_dict(), folder / "w.bin")
+    write_index(folder, shard)
+    with pytest.raises(TrustError, match=r"model\.safetensors\.index\.json"):
+        load_model(folder, vocabulary=VOCABULARY)
+    (folder / "dummy.safetensors").rename(folder / "w.safetensors")
+    write_index(folder, "w.safetensors")
+    assert load_model(folder, vocabulary=VOCABULARY).vocabulary.width == WIDTH
+
+
+def test_an_index_that_is_allowed_pickles_stays_in_its_folder(folder: Path) -> None:
+    (folder / "model.safetensors").unlink()
+    torch.save(tiny_module("llama").state_dict(), folder / "w.bin")
+    (folder / "pytorch_model.bin.index.json").write_bytes(
+        orjson.dumps({"metadata": {}, "weight_map": {"a": "../w.bin"}})
+    )
+    with pytest.raises(TrustError, match="own folder"):
+        load_model(folder, vocabulary=VOCABULARY, allow_pickle=True)
+
+
+@pytest.mark.parametrize("content", ["[]", "{}", '{"weight_map": [1]}', "{", '{"weight_map": {}}x'])
+def test_a_damaged_index_is_one_sentence(folder: Path, content: str) -> None:
+    (folder / "model.safetensors").rename(folder / "w.safetensors")
+    (folder / "model.safetensors.index.json").write_text(content)
+    with pytest.raises(ModelError, match="no index of weights"):
+        load_model(folder, vocabulary=VOCABULARY)
+
+
+def test_weights_that_the_config_names_are_checked_like_those_of_an_index(folder: Path) -> None:
+    torch.save(tiny_module("llama").state_dict(), folder / "adapter_model.bin")
+    for named in ("adapter_model.bin", "../model.safetensors", 7):
+        change_config(folder, transformers_weights=named)
+        with pytest.raises(TrustError, match="config.json of"):
+            load_model(folder, vocabulary=VOCABULARY)
+    change_config(folder, transformers_weights="model.safetensors")
+    assert load_model(folder, vocabulary=VOCABULARY).vocabulary.width == WIDTH
+
+
+def test_an_adapter_is_not_taken_for_its_model(folder: Path) -> None:
+    (folder / "adapter_config.json").write_text('{"base_model_name_or_path": "../other"}')
+    with pytest.raises(ModelError, match="adapter of another model"):
+        load_model(folder, vocabulary=VOCABULARY)
+
+
+@pytest.mark.parametrize("key", ["_attn_implementation", "attn_implementation"])
+@pytest.mark.parametrize("value", ["owner/kernel", {"": "owner/kernel@main:f"}])
+def test_compiled_code_of_others_is_not_run(folder: Path, key: str, value: object) -> None:
+    change_config(folder, **{key: value})
+    with pytest.raises(TrustError, match="owner/kernel"):
+        load_model(folder, vocabulary=VOCABULARY)
+    change_config(folder, **{key: None}, text_config={key: value})
+    with pytest.raises(TrustError, match="owner/kernel"):
+        load_model(folder, vocabulary=VOCABULARY)
+
+
+def test_a_config_cannot_ask_for_layers_without_end(folder: Path) -> None:
+    change_config(folder, num_hidden_layers=10**9)
+    with pytest.raises(ModelError, match="num_hidden_layers is 1000000000; at most 1024"):
+        load_model(folder, vocabulary=VOCABULARY)
