@@ -23,6 +23,7 @@ from cdec.core.errors import (
     ModelError,
     UsageError,
 )
+from cdec.core.models.chat_templates import is_question, rendered_chat
 from cdec.core.models.message_marks import MessageMarks, strings_in
 from cdec.core.models.tabular import checked_token_ids
 
@@ -121,7 +122,7 @@ class PromptEncoder:
             )
         return token_ids
 
-    def _pattern_of_questions(self) -> re.Pattern[str] | None:
+    def _pattern_of_questions(self) -> str | None:
         """Return what the tokenizer says of texts that go into its chat template, if it does.
 
         Raises:
@@ -131,17 +132,18 @@ class PromptEncoder:
         if pattern is None or not self.has_chat_template:
             return None
         try:
-            return re.compile(pattern)
+            re.compile(pattern)
         except (re.error, TypeError) as error:
             raise ModelError(
                 f"{_QUESTIONS} of tokenizer_config.json is no regular expression: {error}",
                 hint="Leave it out of the file.",
             ) from error
+        return str(pattern)
 
     def _is_message(self, text: str) -> bool:
         """Whether a text goes into the chat template."""
         if self.form == "questions" and self._questions is not None:
-            return self._questions.fullmatch(text) is not None
+            return is_question(self._questions, text)
         return self.form == "chat"
 
     def _first_tokens(self) -> list[int]:
@@ -213,15 +215,7 @@ class PromptEncoder:
         return self._tokenize(text, framed=False, special=False) if text else []
 
     def _render(self, messages: list[Any]) -> str:
-        try:
-            rendered = self._tokenizer.apply_chat_template(
-                messages, tokenize=False, add_generation_prompt=True
-            )
-        except Exception as error:  # a template is a program: it may raise anything
-            raise FieldError(
-                f"the chat template refused the messages: {error}", field="messages"
-            ) from error
-        return str(rendered)
+        return rendered_chat(self._tokenizer, messages)
 
     def _tokenize(self, text: str, *, framed: bool, special: bool) -> list[int]:
         encoded = self._tokenizer(

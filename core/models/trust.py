@@ -19,7 +19,7 @@ from cdec.core.tokens.hub import Away, hub_away
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
 _MAX_LAYERS = 1024
-"""Layers and the like that a config may ask for: each one is an object before any weight is read."""
+"""Layers that a config may ask for: each is an object before any weight is read."""
 _MAX_EXPERTS = 65_536
 _KERNELS = re.compile(r"_?(attn|experts)_implementation(_internal)?")
 """Keys of a config whose value may name a hub repository of compiled code."""

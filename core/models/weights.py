@@ -83,14 +83,14 @@ def _check_files(name: str, files: list[str], allow_pickle: bool) -> None:
 def _shards(name: str, index: str, content: bytes) -> list[Any]:
     """Return the files that an index of weights names."""
     try:
-        shards = orjson.loads(content)["weight_map"].values()
+        shards = set(orjson.loads(content)["weight_map"].values())
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ModelError(
             f"{index} of {name} is no index of weights: no JSON object with a weight_map",
             hint="Write it as save_pretrained does.",
             name=name,
         ) from error
-    return sorted({shard for shard in shards}, key=str)
+    return sorted(shards, key=str)
 
 
 def _check_name(name: str, where: str, file: object, endings: Iterable[str]) -> None:

@@ -9,7 +9,7 @@ import threading
 import time
 from collections import OrderedDict
 from itertools import count
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from cdec.core.child.process import ServerProcess
 from cdec.core.child.protocol import Message
@@ -31,13 +31,14 @@ class Answer(NamedTuple):
     """What came of asking for a verdict.
 
     Attributes:
-        verdict: Whether the text is a member; None where that is not known.
+        verdict: Whether the text is a member, or what else the reader says of it; None where that
+            is not known.
         lost: Why it is not known, as the end of a sentence; None where the text was judged, or
             its reader cannot say.
         is_built: Whether the language has a parser; False where making it was cut off.
     """
 
-    verdict: bool | None
+    verdict: Any
     lost: str | None = None
     is_built: bool = True
 

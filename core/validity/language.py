@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import NamedTuple
 
-Parse = Callable[[str, float], bool | None]
+Parse = Callable[[str, float], object]
 """Takes a text and the time (``time.process_time()``) to stop at; says whether it is a member, None
-where that cannot be decided."""
+where that cannot be decided. Readers that are asked something else say other JSON."""
 
 
 class OutOfTime(Exception):  # noqa: N818  # not an error: an answer

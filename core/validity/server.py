@@ -108,7 +108,7 @@ def serve(messages: Iterator[Message], answers: int, readers: Readers) -> None:
         write_all(answers, pack(Message(said)))
 
 
-def _verdict(parse: Parse | None, text: bytes, deadline: float) -> bool | None:
+def _verdict(parse: Parse | None, text: bytes, deadline: float) -> object:
     return None if parse is None else parse(text.decode("utf-8"), deadline)
 
 

@@ -14,9 +14,11 @@ from cdec.core.errors import (
     EmptyPromptError,
     EncodingError,
     FieldError,
+    LimitError,
     ModelError,
     UsageError,
 )
+from cdec.core.models import chat_templates
 from cdec.core.models.prompts import PromptEncoder
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -197,3 +199,37 @@ def test_what_a_tokenizer_says_of_texts_may_be_wrong_or_idle() -> None:
     for wrong in ("(", 4):
         with pytest.raises(ModelError, match="no regular expression"):
             encoder(make_tokenizer(cdec_questions=wrong))
+
+
+def test_a_template_without_end_is_a_limit_of_its_record(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_templates, "MAX_SECONDS", 0.3)
+    turns = "{% for i in range(9999) %}" * 5 + "{% endfor %}" * 5
+    slow = encoder(make_tokenizer(template=turns))
+    with pytest.raises(LimitError, match="longer than 0.3 seconds"):
+        slow.encode([{"role": "user", "content": "a"}])
+    # What comes after it is answered as ever.
+    assert encoder().encode([{"role": "user", "content": "a"}])
+
+
+def test_a_template_that_takes_all_memory_is_a_limit_of_its_record() -> None:
+    large = encoder(make_tokenizer(template="{{ 'abcdefgh' * 1000000000 }}"))
+    with pytest.raises(LimitError, match="megabytes"):
+        large.encode([{"role": "user", "content": "a"}])
+
+
+def test_what_a_template_says_of_bad_messages_is_said() -> None:
+    refusing = encoder(make_tokenizer(template="{{ raise_exception('roles must alternate') }}"))
+    with pytest.raises(FieldError, match="roles must alternate"):
+        refusing.encode([{"role": "user", "content": "a"}])
+    broken = encoder(make_tokenizer(template="{% for %}"))
+    with pytest.raises(FieldError, match="refused the messages"):
+        broken.encode([{"role": "user", "content": "a"}])
+
+
+def test_a_tokenizers_pattern_of_questions_has_an_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(chat_templates, "MAX_SECONDS", 0.3)
+    tokenizer = make_tokenizer()
+    tokenizer.init_kwargs["cdec_questions"] = "(a+)+b"
+    with pytest.raises(LimitError, match="pattern"):
+        encoder(tokenizer).encode("a" * 60)
+    assert encoder(tokenizer).encode("ab")[0] == START

@@ -1,0 +1,99 @@
+"""Chat templates and patterns of a tokenizer: programs of strangers, run where they can be killed."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from cdec.core.errors import FieldError, LimitError
+from cdec.core.tokens.shipped import EMBEDDED, located
+from cdec.core.validity.judge import JUDGE
+from cdec.core.validity.language import Language
+
+MAX_SECONDS = 5.0
+"""Processor time that one rendering, or one match of a tokenizer's own pattern, may take."""
+_READER = "cdec.core.models.template_reader"
+
+
+def rendered_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
+    """Return chat messages as the tokenizer's template writes them, up to the answer's beginning.
+
+    Args:
+        tokenizer: Of transformers, with a chat template.
+        messages: With ``role`` and ``content``.
+
+    Raises:
+        FieldError: The template refused them.
+        LimitError: It took more than ``MAX_SECONDS``, or more memory than the judge of texts has.
+
+    Cost: some tenths of a millisecond in the process that judges texts; the first one waits a
+    second for that process. Templates that ship with the package are rendered here.
+    """
+    if _is_own_renderer(tokenizer) or _template_of(tokenizer) in _shipped().values():
+        try:
+            said = tokenizer.apply_chat_template(
+                list(messages), tokenize=False, add_generation_prompt=True
+            )
+        except Exception as error:  # a template is a program: it may raise anything
+            raise _refused(error) from error
+        return str(said)
+    parts = ("template", _template_of(tokenizer), json.dumps(tokenizer.special_tokens_map))
+    said = _asked(parts, json.dumps(messages, default=str), "the chat template")
+    if "refused" in said:
+        raise _refused(said["refused"])
+    return str(said["rendered"])
+
+
+def is_question(pattern: str, text: str) -> bool:
+    """Whether the pattern by which a tokenizer tells questions matches a whole text.
+
+    Raises:
+        LimitError: As ``rendered_chat``.
+    """
+    if pattern in _shipped().values():
+        import re
+
+        return re.fullmatch(pattern, text) is not None
+    return bool(_asked(("pattern", pattern, ""), json.dumps(text), "the tokenizer's pattern"))
+
+
+def _asked(parts: tuple[str, str, str], text: str, what: str) -> Any:
+    answer = JUDGE.ask(Language(_READER, parts), text.encode(), MAX_SECONDS)
+    if answer.lost is not None or answer.verdict is None:
+        raise LimitError(
+            f"{what} of this model {answer.lost or 'could not be run'}",
+            hint="Look at the template in the tokenizer's folder, or give `prompt` as text.",
+        )
+    return answer.verdict
+
+
+def _refused(why: object) -> FieldError:
+    return FieldError(f"the chat template refused the messages: {why}", field="messages")
+
+
+def _is_own_renderer(tokenizer: Any) -> bool:
+    """Whether a tokenizer renders by a method of its own class, and not by its template."""
+    from transformers import PreTrainedTokenizerBase
+
+    common = PreTrainedTokenizerBase.apply_chat_template
+    return type(tokenizer).apply_chat_template is not common
+
+
+def _template_of(tokenizer: Any) -> str:
+    """Return the source of the template for conversations without tools."""
+    try:
+        return str(tokenizer.get_chat_template())
+    except ValueError as error:  # several templates, none of them the default
+        raise _refused(error) from error
+
+
+@cache
+def _shipped() -> Mapping[str, object]:
+    """Return what the tokenizer that ships with the package says."""
+    said = orjson.loads((Path(located(EMBEDDED)) / "tokenizer_config.json").read_bytes())
+    return {name: value for name, value in said.items() if isinstance(value, str)}
