@@ -1,4 +1,4 @@
-"""Chat templates and patterns of a tokenizer: programs of strangers, run where they can be killed."""
+"""Chat templates and patterns of a tokenizer, run where they can be killed: strangers wrote them."""
 
 from __future__ import annotations
 
