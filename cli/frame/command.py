@@ -14,6 +14,7 @@ from typing import Annotated, Any, get_args
 import typer
 
 from cdec.cli.frame.config import FILE_NAME, Config, changed_words
+from cdec.cli.frame.confirmed import require_confirmed
 from cdec.cli.frame.console import Console
 from cdec.cli.frame.declaration import (
     NumberOrWord,
@@ -77,7 +78,9 @@ def as_command(
         values.pop(HELP_ALL, None)
         run.typed = frozenset(field for field in values if _was_typed(ctx, field))
         given = {field: values[field] for field in run.typed}
-        configured = Config.load().values(name, options_class, skip=run.typed)
+        config = Config.load()
+        configured = config.values(name, options_class, skip=run.typed)
+        require_confirmed(config, options_class, configured, bool(given.get("trust_config")))
         options = options_from(options_class, given | configured)
         progress = getattr(options, "progress", None)
         run.console = Console(quiet=options.quiet, debug=options.debug, progress=progress)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import shlex
 import stat
@@ -35,6 +36,8 @@ class Config:
 
     values_by_key: Mapping[str, Any]
     path: Path
+    digest: str = ""
+    """SHA-256 of the file, 64 hex digits."""
 
     @classmethod
     def load(cls, path: Path = Path(FILE_NAME)) -> Config:
@@ -52,7 +55,8 @@ class Config:
         if len(data) > _MAX_BYTES:
             raise ConfigError(f"{path} is larger than {_MAX_BYTES} bytes", path=str(path))
         try:
-            return cls(tomllib.loads(data.decode("utf-8-sig")), path)
+            digest = hashlib.sha256(data).hexdigest()
+            return cls(tomllib.loads(data.decode("utf-8-sig")), path, digest)
         except (tomllib.TOMLDecodeError, UnicodeDecodeError, RecursionError) as error:
             raise ConfigError(
                 f"{path} is not TOML: {error}", hint="write `name = value` lines", path=str(path)

@@ -49,6 +49,8 @@ class Declared:
         decides: Whether it changes what records say: such options stand in the manifest.
         typed_only: Whether ``cdec.toml`` must not set it, as it writes or replaces a file or runs
             code: the folder may have been downloaded.
+        names_model: Whether a value names a model or tokenizer to load, which ``cdec.toml`` may do
+            once somebody confirmed it; None where none does.
         positional: Whether it is an argument, told by its place.
         has_key: Of an argument: whether ``cdec.toml`` may give it, as it gives options.
         common: Whether it stands in the short help; ``--help-all`` shows the others too.
@@ -63,6 +65,7 @@ class Declared:
     at_most: float | None = None
     decides: bool = False
     typed_only: bool = False
+    names_model: Callable[[str], bool] | None = None
     positional: bool = False
     has_key: bool = False
     common: bool = False
@@ -130,6 +133,13 @@ class CommonOptions:
 
     quiet: Annotated[bool, Declared("Print errors only.", common=True)] = False
     debug: Annotated[bool, Declared("Print tracebacks.", typed_only=True)] = False
+    trust_config: Annotated[
+        bool,
+        Declared(
+            "Let the cdec.toml of this folder name models, now and until it is changed.",
+            typed_only=True,
+        ),
+    ] = False
 
 
 OptionsT = TypeVar("OptionsT", bound=CommonOptions)

@@ -35,6 +35,7 @@ class CompileOptions(CommonOptions):
             shared.MODEL,
             metavar="NAME_OR_PATH",
             common=True,
+            names_model=shared.names_model,
         ),
     ] = None
     model: shared.ModelOption = None

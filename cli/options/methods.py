@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from functools import cache
@@ -21,10 +21,11 @@ from cdec.cli.frame.declaration import (
 )
 from cdec.cli.frame.spellings import flag_of
 from cdec.cli.options.decoding import WarpingOptions
-from cdec.cli.options.shared import DRAFTS, METHOD, REWARDS
+from cdec.cli.options.shared import DRAFTS, METHOD, REWARDS, names_model
 from cdec.core.errors import UsageError
 from cdec.core.options import Option
 from cdec.samplers.facts.method import Method
+from cdec.samplers.options import COUNTS, LOOKUP
 from cdec.samplers.registry import METHODS
 
 MEASURE = "measure"
@@ -53,6 +54,13 @@ class ChoiceOptions(CommonOptions):
     ] = 1
 
 
+_NAMES_MODEL: Mapping[str, Callable[[str], bool]] = {
+    "draft": lambda value: value not in (COUNTS, LOOKUP) and names_model(value),
+    "reward": lambda value: value.startswith("classifier:"),
+}
+"""Options of methods that may name a model, and whether a value does."""
+
+
 @cache
 def method_parameters() -> Mapping[str, Parameter]:
     """Return the options of all methods, by name."""
@@ -76,6 +84,7 @@ def _parameter(users: Sequence[str], options: Sequence[Option]) -> Parameter:
         metavar=_metavar(option),
         common=any(each.common for each in options),
         typed_only=option.written,
+        names_model=_NAMES_MODEL.get(option.name),
     )
     kind = _type(option)
     return Parameter(option.name, kind if default is not None else kind | None, default, declared)

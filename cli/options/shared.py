@@ -13,6 +13,7 @@ from typing import Annotated
 from cdec.cli.frame.declaration import Declared
 from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place
+from cdec.core.tokens.shipped import is_shipped
 
 MODEL = "Model"
 CONSTRAINT = "Constraint"
@@ -43,6 +44,13 @@ CopyOption = Annotated[
         CONSTRAINT,
     ),
 ]
+
+
+def names_model(value: str) -> bool:
+    """Whether a value names a model or tokenizer that does not ship with the package."""
+    return not is_shipped(value)
+
+
 ModelOption = Annotated[
     str | None,
     Declared(
@@ -50,6 +58,7 @@ ModelOption = Annotated[
         MODEL,
         metavar="NAME_OR_PATH",
         common=True,
+        names_model=names_model,
     ),
 ]
 RevisionOption = Annotated[

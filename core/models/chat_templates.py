@@ -1,4 +1,4 @@
-"""Chat templates and patterns of a tokenizer, run where they can be killed: strangers wrote them."""
+"""Chat templates of tokenizers, which strangers wrote: rendered where they can be killed."""
 
 from __future__ import annotations
 
