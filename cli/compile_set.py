@@ -22,6 +22,7 @@ from cdec.cli.options.compiling import require_output, unnamed_output
 from cdec.cli.options.shared import parse_size, refuse_unused, require_utf8
 from cdec.cli.runs.inputs import read_denied, require_input
 from cdec.cli.runs.models import load_vocabulary, loading
+from cdec.core.files.remote import is_url, public_name
 from cdec.core.progress import Progress, Stage
 
 if TYPE_CHECKING:
@@ -95,7 +96,9 @@ def output_path(source: str, output: Path | None) -> Path:
     if output is None:
         if source == "-":
             raise unnamed_output("the entities come", "compile-set")
-        path = Path(plain_name(source))
+        path = Path(plain_name(public_name(source)))
+        # What lies elsewhere is compiled to here.
+        path = Path(path.name) if is_url(source) else path
         output = path.with_suffix(".arrow") if path.name else path / ".arrow"
     return require_output(output, source)
 

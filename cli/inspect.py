@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape
+from cdec.cli.frame.redaction import redact
 from cdec.cli.frame.summaries.overview import next_commands, overview
 from cdec.cli.frame.tables import flatten, print_json, print_table, print_wrapped
 from cdec.cli.options.reading import InspectOptions as Options
@@ -41,7 +42,7 @@ def execute(options: Options, run: Run) -> int:
       cdec inspect json.arrow --tree --state 5
     """
     from cdec.core.artifacts.kinds import bind_artifact, constraint_class
-    from cdec.core.files.remote import is_url
+    from cdec.core.files.remote import is_url, public_name
 
     if not options.tree:
         refuse_unused(_TREE, run.typed, "without --tree")
@@ -57,7 +58,7 @@ def execute(options: Options, run: Run) -> int:
         refuse_unused(("tree",), run.typed, f"to a {file.kind}")
     constraint = bind_artifact(file)
     described: dict[str, Any] = {
-        "path": str(artifact),
+        "path": public_name(str(artifact)),
         "bytes": status.st_size,
         **constraint.summary(),
         "statistics": constraint.statistics(),
@@ -75,9 +76,9 @@ def execute(options: Options, run: Run) -> int:
         # The source is a page of its own: in the object, not in the table.
         print_table(run.console, flatten({k: described[k] for k in described if k not in _SOURCES}))
     else:
-        print_wrapped(run.console, overview(artifact, status.st_mtime, described))
+        print_wrapped(run.console, overview(public_name(str(artifact)), status.st_mtime, described))
         run.console.data("\nNext:")
-        for command in next_commands(artifact, described):
+        for command in next_commands(redact(str(artifact)), described):
             run.console.data(f"  {escape(command)}")
     if options.verify:
         same = len(described["verified"]["same"])

@@ -11,12 +11,15 @@ _SECRET_NAME = re.compile(
 )
 _SECRET_SHAPES = (
     re.compile(r"\bhf_[A-Za-z0-9]{8,}"),
-    re.compile(r"(?<=://)[^/\s:@]+:[^/\s@]+(?=@)"),
+    # User information of URLs.
+    re.compile(r"(?<=://)[^/\s?#]+(?=@)"),
     re.compile(r"(?i)(?<=bearer )[A-Za-z0-9._~+/-]{8,}=*"),
-    # Of URLs that are signed for whoever has them.
-    re.compile(r"(?i)(?<=[?&]sig=)[^&\s]+"),
     re.compile(r"(?i)(?<=signature=)[^&\s]+"),
     re.compile(r"(?i)(?<=security-token=)[^&\s]+"),
+)
+_SECRET_PARAMETER = re.compile(
+    r"([?&;][^=&\s]*(?:token|key|sig|secret|passw|credential|auth)[^=&\s]*=)[^&\s'\"]+",
+    re.IGNORECASE,
 )
 _SHORTEST_SECRET = 4
 REPLACEMENT = "[redacted]"
@@ -35,4 +38,4 @@ def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
             text = text.replace(value, REPLACEMENT)
     for shape in _SECRET_SHAPES:
         text = shape.sub(REPLACEMENT, text)
-    return text
+    return _SECRET_PARAMETER.sub(rf"\1{REPLACEMENT}", text)

@@ -20,6 +20,7 @@ from cdec.compilers.sets.report import SetLimits, SetReport
 from cdec.compilers.sets.runs import RowBatch, RowStore
 from cdec.compilers.sets.source import entity_batches
 from cdec.core.errors import EmptySetError, LimitError, Notice, UsageError
+from cdec.core.files.remote import public_name
 from cdec.core.progress import Progress, Stage, silent
 
 if TYPE_CHECKING:
@@ -137,7 +138,7 @@ class SetJob:
             metadata = set_metadata(
                 self.vocabulary,
                 report,
-                source=source,
+                source=public_name(source),
                 source_hash=digest.hexdigest(),
                 tokenization_hash=tokenization_hash,
             )

@@ -11,7 +11,7 @@ from typing import Any, BinaryIO
 
 from cdec.core.errors import InputMissingError, LimitError, OutputError
 from cdec.core.files.cache import cache_directory, is_ours
-from cdec.core.files.remote import FilePath, file_system, is_url, open_url, readable
+from cdec.core.files.remote import FilePath, file_system, is_url, open_url, public_name, readable
 from cdec.core.files.whole import whole_file
 from cdec.core.progress import Progress, Stage, silent
 
@@ -49,7 +49,7 @@ def local_copy(
     _refuse_large(url, size or 0, max_bytes)
     name = hashlib.sha256(f"{url}\n{version}".encode()).hexdigest()[:32]
     folder = cache_directory() / FOLDER
-    path = folder / (name + PurePosixPath(url).suffix[:16])
+    path = folder / (name + PurePosixPath(public_name(url)).suffix[:16])
     try:
         folder.mkdir(parents=True, exist_ok=True, mode=0o700)
         if not is_ours(folder.lstat()):
@@ -62,7 +62,7 @@ def local_copy(
                 _fetch(url, path, size, max_bytes, progress)
     except OSError as error:
         raise OutputError(
-            f"{url} cannot be kept in {folder}: {error.strerror}",
+            f"{public_name(url)} cannot be kept in {folder}: {error.strerror}",
             hint="make room there, or name another place with CDEC_CACHE_DIR",
             path=str(folder),
         ) from error
@@ -71,8 +71,7 @@ def local_copy(
 
 def _fetch(url: str, path: Path, size: int | None, max_bytes: int, progress: Progress) -> None:
     total = None if size is None else -(-size // _MIB)
-    # What follows a ? may be a secret.
-    name, done = PurePosixPath(url.partition("?")[0]).name, 0
+    name, done = PurePosixPath(public_name(url)).name, 0
     with open_url(url) as remote, whole_file(path, force=True, mode=0o600) as file:
         while piece := _piece(remote, url):
             done += len(piece)
@@ -81,9 +80,9 @@ def _fetch(url: str, path: Path, size: int | None, max_bytes: int, progress: Pro
             progress(Stage(f"fetching {name}", done // _MIB, total, "MiB"))
         if size is not None and done != size:
             raise InputMissingError(
-                f"{url} gave {done} bytes of {size}",
+                f"{public_name(url)} gave {done} bytes of {size}",
                 hint="try again when nobody writes to it",
-                path=url,
+                path=public_name(url),
             )
 
 
@@ -100,7 +99,9 @@ def _asked(url: str) -> tuple[int | None, str]:
         facts: Mapping[str, Any] = system.info(path)
         if facts.get("type") == "directory":
             raise InputMissingError(
-                f"{url} is a folder, a file was expected", hint="name one file", path=url
+                f"{public_name(url)} is a folder, a file was expected",
+                hint="name one file",
+                path=public_name(url),
             )
         known = {name.lower(): facts[name] for name in facts}
         told = {name: str(known[name]) for name in (*_VERSION, *_TIMES) if known.get(name)}
@@ -113,7 +114,7 @@ def _asked(url: str) -> tuple[int | None, str]:
 def _refuse_large(url: str, size: int, most: int) -> None:
     if size > most:
         raise LimitError(
-            f"{url} has more than {most} bytes, the most that is fetched",
+            f"{public_name(url)} has more than {most} bytes, the most that is fetched",
             hint="fetch it yourself, and name the file",
             path=url,
             limit=f"bytes {most}",

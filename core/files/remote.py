@@ -43,6 +43,18 @@ def is_url(source: object) -> bool:
     return isinstance(source, str) and _URL.match(source) is not None
 
 
+def public_name(source: str) -> str:
+    """Return what may be kept of a source's name: of a URL nothing that lets its bearer in.
+
+    User information, query and fragment go; what is no URL stays as it is.
+    """
+    if not is_url(source):
+        return source
+    kind, _, rest = source.partition("://")
+    host, slash, path = re.split(r"[?#]", rest, maxsplit=1)[0].partition("/")
+    return f"{kind}://{host.rpartition('@')[2]}{slash}{path}"
+
+
 def open_url(url: str) -> BinaryIO:
     """Open a URL for reading bytes; the caller closes it.
 
@@ -97,7 +109,9 @@ def readable(url: str) -> Iterator[None]:
         raise _missing(url, package or "a package of its own", hint) from error
     except FileNotFoundError as error:
         raise InputMissingError(
-            f"no such file: {url}", hint="check the name, and that you may read it", path=url
+            f"no such file: {public_name(url)}",
+            hint="check the name, and that you may read it",
+            path=public_name(url),
         ) from error
     except Exception as error:  # every file system has its own: no base class but this
         raise unreadable(url, error) from error
@@ -105,11 +119,12 @@ def readable(url: str) -> Iterator[None]:
 
 def unreadable(url: str, error: Exception) -> InputMissingError:
     """Return the error of a URL that could not be read, whatever its file system raised."""
-    found = " ".join(str(error).split())
+    name = public_name(url)
+    found = " ".join(str(error).replace(url, name).split())
     return InputMissingError(
-        f"cannot read {url}: {type(error).__name__}{': ' if found else ''}{found}",
+        f"cannot read {name}: {type(error).__name__}{': ' if found else ''}{found}",
         hint="check the name, the credentials and the connection",
-        path=url,
+        path=name,
     )
 
 
@@ -136,12 +151,12 @@ def _fsspec(url: str) -> Any:
     if kind not in fsspec.available_protocols():
         close = get_close_matches(kind, _COMMON, n=1)
         raise InputMissingError(
-            f"cannot read {url}: there is no kind of URL {kind}://",
+            f"cannot read {public_name(url)}: there is no kind of URL {kind}://",
             hint=f"did you mean {close[0]}://?" if close else "write for example s3://BUCKET/NAME",
-            path=url,
+            path=public_name(url),
         )
     return fsspec
 
 
 def _missing(url: str, package: str, install: str) -> ExtraMissingError:
-    return ExtraMissingError(f"{url} cannot be read without {package}", hint=install)
+    return ExtraMissingError(f"{public_name(url)} cannot be read without {package}", hint=install)

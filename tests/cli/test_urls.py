@@ -95,3 +95,33 @@ def test_a_url_without_a_slash_or_colon_is_told(cdec: Runner, typed: str) -> Non
 def test_the_kind_of_a_url_may_be_in_capitals(cdec: Runner, bucket: str) -> None:
     shown = cdec("check", f"{bucket.replace('memory', 'MEMORY')}/cities.arrow", stdin=b"Paris\n")
     assert shown.records[0]["valid"]
+
+
+@pytest.fixture
+def signed(bucket: str) -> Iterator[str]:
+    """A URL with a password and a signature, of a list of names."""
+    files = fsspec.filesystem("memory")
+    name = "user:pw-hush7@bucket/t.txt?sig=sig-hush7&key=key-hush7"
+    files.pipe(f"/{name}", b"Berlin\nParis\n")
+    yield f"memory://{name}"
+    files.rm("/user:pw-hush7@bucket", recursive=True)
+
+
+def test_secrets_of_a_url_are_neither_stored_nor_shown(
+    cdec: Runner, signed: str, tmp_path: Path
+) -> None:
+    compiled = cdec("compile-set", signed)
+    assert compiled.status == 0, compiled.stderr
+    written = tmp_path / "work" / "t.arrow"
+    assert b"hush7" not in written.read_bytes()
+    shown = [compiled, cdec("inspect", written), cdec("inspect", written, "--json")]
+    shown += [cdec("compile-set", signed), cdec("compile-set", signed.replace("t.txt", "u.txt"))]
+    assert shown[-1].error_code == "E_NOINPUT"
+    fsspec.filesystem("memory").pipe(signed[8:].replace("t.txt", "t.arrow"), written.read_bytes())
+    shown += [
+        cdec("inspect", signed.replace("t.txt", "t.arrow"), *more) for more in ([], ["--json"])
+    ]
+    assert shown[-1].status == 0, shown[-1].stderr
+    said = [result.stderr + result.stdout.decode() for result in shown]
+    assert not [text for text in said if "hush7" in text]
+    assert "memory://bucket/t.txt" in said[1]

@@ -10,7 +10,6 @@ from typing import Any
 from cdec.cli.frame.summaries.grammars import regex_soundness, shown_soundness
 from cdec.cli.frame.summaries.schemas import shown_unenforced
 from cdec.cli.frame.tables import shown_bytes
-from cdec.core.files.remote import Place
 
 Rows = list[tuple[str, str]]
 _EMBEDDED = "embedded"
@@ -19,11 +18,11 @@ _SHOWN = 60
 _LEFT_OUT = ("duplicates", "skipped", "blank", "denied")
 
 
-def overview(path: Place, written: float, described: Mapping[str, Any]) -> Rows:
+def overview(path: str, written: float, described: Mapping[str, Any]) -> Rows:
     """Return names and values of a table.
 
     Args:
-        path: Of the artifact.
+        path: Of the artifact, as it may be shown.
         written: When that was written, seconds since the epoch.
         described: What ``inspect --json`` prints of it.
     """
@@ -37,14 +36,14 @@ def overview(path: Place, written: float, described: Mapping[str, Any]) -> Rows:
     ]
 
 
-def next_commands(path: Place, described: Mapping[str, Any]) -> list[str]:
+def next_commands(path: str, described: Mapping[str, Any]) -> list[str]:
     """Return what to type next: a draw with the model that it was compiled for, a check, more."""
     model = [] if _model(described) == _EMBEDDED else ["-m", _model(described)]
-    sample = shlex.join(["cdec", "sample", "-a", str(path), *model])
-    inspect = shlex.join(["cdec", "inspect", str(path)])
+    sample = shlex.join(["cdec", "sample", "-a", path, *model])
+    inspect = shlex.join(["cdec", "inspect", path])
     return [
         f'{sample} --prompt "TEXT"',
-        shlex.join(["cdec", "check", str(path), "-i", "TEXTS"]),
+        shlex.join(["cdec", "check", path, "-i", "TEXTS"]),
         f"{inspect} --all  # hashes, sizes, columns; or --tree, --json",
     ]
 

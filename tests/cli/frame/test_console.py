@@ -50,6 +50,22 @@ def test_secrets_are_redacted_by_name_and_by_shape() -> None:
     )
 
 
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("http://user:p:w@h/t.txt", "http://{}@h/t.txt"),
+        ("s3://ghp_alone@h/t", "s3://{}@h/t"),
+        ("h/t?sig=a%2Bb&v=1", "h/t?sig={}&v=1"),
+        ("h/t?v=1&api_key=x&X-Amz-Signature=y", "h/t?v=1&api_key={}&X-Amz-Signature={}"),
+        ("h/t?token=abc' of", "h/t?token={}' of"),
+        ("h/t?monkey=bars", "h/t?monkey={}"),
+        ("key=1 of a grammar, a?b=1", "key=1 of a grammar, a?b=1"),
+    ],
+)
+def test_what_lets_the_bearer_of_a_url_in_is_redacted(text: str, shown: str) -> None:
+    assert redact(text, {}) == shown.format(*[REPLACEMENT] * 2)
+
+
 def test_errors_have_a_code_and_a_hint_on_two_lines() -> None:
     stream = io.StringIO()
     Console(stderr=stream).error(CdecError("it broke\n\x1b[1m", hint="mend it"))
