@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 import time
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -39,6 +38,7 @@ def compile_kernels(run: Run) -> Warmed:
         How many kernels that was. Cost: three minutes where none is cached, else a few seconds.
     """
     from cdec.core import load_model
+    from cdec.core.files.scratch import scratch_folder
     from cdec.core.kernels import watched_compilation
 
     begun = time.perf_counter()
@@ -48,12 +48,12 @@ def compile_kernels(run: Run) -> Warmed:
         nonlocal compiled
         compiled += is_under_way
 
-    with tempfile.TemporaryDirectory(prefix="cdec-warm-") as folder, watched_compilation(count):
+    with scratch_folder() as folder, watched_compilation(count):
         model = load_model()
         for name in ("list", "contextual", "dynamic", "schema"):
             run.console.note(f"compiling kernels: {name}")
             methods = _METHODS if name == "list" else _METHODS[:1]
-            _draw(model, _constraint(name, model, Path(folder) / f"{name}.arrow"), methods)
+            _draw(model, _constraint(name, model, folder / f"{name}.arrow"), methods)
             run.signals.checkpoint()
     return Warmed(compiled, round(time.perf_counter() - begun, 1))
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
@@ -151,13 +150,14 @@ def demonstrate(run: Run, *, prompts: int, n: int, seed: int) -> Demonstration:
         seed: Of every draw.
     """
     from cdec.core import load_model, open_artifact
+    from cdec.core.files.scratch import scratch_folder
     from cdec.samplers import SAMPLERS
 
     questions = shipped_questions(prompts)
     run.console.note("loading the embedded model")
     model = load_model()
-    with tempfile.TemporaryDirectory(prefix="cdec-demo-") as folder:
-        artifact = Path(folder) / "facts.arrow"
+    with scratch_folder() as folder:
+        artifact = folder / "facts.arrow"
         run.console.note("compiling the shipped list of names")
         entities = _compile_list(model, artifact)
         constraint = open_artifact(artifact, vocabulary=model.vocabulary)

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.compilers.child.compiler import ChildCompiler
@@ -13,6 +11,7 @@ from cdec.core.artifacts.kinds import KINDS, bind_artifact
 from cdec.core.artifacts.read import verify_bytes
 from cdec.core.artifacts.write import MADE_FROM_KEY
 from cdec.core.errors import CdecError
+from cdec.core.files.scratch import scratch_folder
 from cdec.core.progress import Progress
 
 if TYPE_CHECKING:
@@ -44,10 +43,10 @@ def compiled_again(
     vocabulary = bind_artifact(file).vocabulary
     comparison = Comparison(file)
     with (
-        tempfile.TemporaryDirectory(prefix="cdec-") as folder,
+        scratch_folder() as folder,
         ChildCompiler(options.source) as child,
     ):
-        path = Path(folder) / "again.arrow"
+        path = folder / "again.arrow"
         try:
             child.compile(source, vocabulary, path, options, progress=progress)
         except CdecError as error:

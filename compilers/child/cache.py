@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import mmap
-import tempfile
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
@@ -15,6 +14,7 @@ from cdec.compilers.child.compiler import ChildCompiler
 from cdec.compilers.kept import KeptConstraints
 from cdec.core.artifacts.kinds import open_bytes
 from cdec.core.errors import Notice
+from cdec.core.files.scratch import scratch_folder
 from cdec.core.notices import FirstOfEach
 
 if TYPE_CHECKING:
@@ -110,9 +110,9 @@ class SourceCache:
             return constraint, len(found)
         if self._child is None:
             self._child = ChildCompiler(options.source)
-        # subtle: the file goes once it is mapped, so nothing is left even by a killed run.
-        with tempfile.TemporaryDirectory(prefix="cdec-") as folder:
-            path = Path(folder) / f"{options.source}.arrow"
+        # subtle: the file goes once it is mapped.
+        with scratch_folder() as folder:
+            path = folder / f"{options.source}.arrow"
             report = self._child.compile(text, self._vocabulary, path, options)
             for notice in report.notices:
                 self._notices.add(notice)

@@ -7,8 +7,8 @@ bytes.
 from __future__ import annotations
 
 import os
-import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from cdec.compilers.sets.kernels import gather, gather_offsets
 from cdec.compilers.sets.sort import merge_runs, sort_rows
 from cdec.core.errors import OutputError
+from cdec.core.files.scratch import scratch_folder
 
 WORKING_FACTOR = 4
 """Memory that sorting and gathering a run takes, in times the run's own size (measured: 3)."""
@@ -111,7 +112,8 @@ class RowStore:
         self._chunks: dict[str, list[NDArray[Any]]] = {name: [] for name in COLUMNS}
         self._bytes = 0
         self._run_rows: list[int] = []
-        self._folder: tempfile.TemporaryDirectory[str] | None = None
+        self._folder: Path | None = None
+        self._left = ExitStack()
         self._files: dict[str, BinaryIO] = {}
         self._arrays = 0
 
@@ -126,8 +128,7 @@ class RowStore:
     ) -> None:
         for file in self._files.values():
             file.close()
-        if self._folder is not None:
-            self._folder.cleanup()
+        self._left.close()
 
     @property
     def spilled_runs(self) -> int:
@@ -162,7 +163,7 @@ class RowStore:
         if self._folder is None or not n:
             return np.empty(n, dtype)
         self._arrays += 1
-        path = Path(self._folder.name) / f"array{self._arrays}"
+        path = self._folder / f"array{self._arrays}"
         try:
             with path.open("wb") as file:
                 # subtle: without its blocks a full disk would kill the process at some later store.
@@ -192,11 +193,14 @@ class RowStore:
         order = sort_rows(columns["tokens"], offsets, self._size)
         try:
             if self._folder is None:
-                self._folder = tempfile.TemporaryDirectory(
-                    prefix=f".{self._output.name}.", suffix=".runs", dir=self._output.parent
+                self._folder = self._left.enter_context(
+                    scratch_folder(
+                        prefix=f".{self._output.name}.",
+                        suffix=".runs",
+                        within=self._output.parent,
+                    )
                 )
-                folder = Path(self._folder.name)
-                self._files = {name: (folder / name).open("wb") for name in COLUMNS}
+                self._files = {name: (self._folder / name).open("wb") for name in COLUMNS}
             for name, column in _reordered(columns, offsets, order).items():
                 self._files[name].write(column.data)
         except OSError as error:

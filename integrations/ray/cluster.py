@@ -4,15 +4,14 @@ from __future__ import annotations
 
 import logging
 import os
-import shutil
 import signal
-import tempfile
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Any
 
 from cdec.core.errors import UnavailableError
+from cdec.core.files.scratch import scratch_folder
 from cdec.integrations.ray.library import ray_library, restore
 
 OBJECT_STORE_BYTES = 256 << 20
@@ -51,17 +50,13 @@ def cluster(address: str | None = None, *, cpus: int | None = None) -> Iterator[
     if ray.is_initialized():
         yield
         return
-    folder = Path(tempfile.mkdtemp(prefix="cdec-ray-")) if address is None else None
-    try:
+    with scratch_folder() if address is None else nullcontext() as folder:
         with _own_signals():
             _start(ray, address, folder, cpus)
         try:
             yield
         finally:
             ray.shutdown()
-    finally:
-        if folder is not None:
-            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _start(ray: Any, address: str | None, folder: Path | None, cpus: int | None) -> None:

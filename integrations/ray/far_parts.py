@@ -6,7 +6,6 @@ broke off is told by its size, which its manifest has. Its manifest is there bef
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -15,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import CdecError, OutputError
 from cdec.core.files.remote import Place, file_system, is_url, readable
+from cdec.core.files.scratch import scratch_folder
 from cdec.data.output.manifest import check_manifest, manifest_done, manifest_path, write_manifest
 from cdec.data.output.writer import open_writer
 from cdec.integrations.ray.counts import Counts
@@ -65,8 +65,8 @@ class FarPartFolder(PartFolder):
         Raises:
             ResumeMismatchError: It was done with another configuration, or of other records.
         """
-        with tempfile.TemporaryDirectory() as folder:
-            path = self._manifest_of(part.name, Path(folder))
+        with scratch_folder() as folder:
+            path = self._manifest_of(part.name, folder)
             if path is None:
                 return None
             check_manifest(path, self._config(part))
@@ -79,8 +79,8 @@ class FarPartFolder(PartFolder):
         Raises:
             OutputError: The file cannot be written.
         """
-        with tempfile.TemporaryDirectory(prefix="cdec-part-") as folder:
-            path = Path(folder) / self._file_name(part.name)
+        with scratch_folder() as folder:
+            path = folder / self._file_name(part.name)
             with open_writer(path, fields=self.fields) as writer:
                 yield writer
             done = {**counts.to_json(), _BYTES: path.stat().st_size}
