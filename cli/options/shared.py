@@ -123,6 +123,27 @@ TemplateOption = Annotated[
     ),
 ]
 
+
+def refuse_among(output: Path, inputs: Iterable[str], what: str, flag: str) -> None:
+    """Refuse a file to write that is one of those that are read, whatever its name.
+
+    Args:
+        output: As typed.
+        inputs: Paths and URLs; ``-`` is stdin.
+        what: The output, for the message: ``trace``.
+        flag: That names it.
+
+    Raises:
+        UsageError: It is one of them.
+    """
+    for path in inputs:
+        if output.exists() and path != "-" and Path(path).exists() and output.samefile(path):
+            raise UsageError(
+                f"{output} would be the {what} and is an input",
+                hint=f"name another file with {flag}",
+            )
+
+
 _SIZE = re.compile(r"\s*(\d+(?:\.\d+)?)\s*([kmgt]?)(i?)b?\s*", re.IGNORECASE)
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from cdec.cli.options.prompts import check_batch_file
 from cdec.cli.options.record_sources import record_sources
-from cdec.cli.options.shared import parse_fields
+from cdec.cli.options.shared import parse_fields, refuse_among
 from cdec.cli.runs.artifacts import ArtifactPaths, read_held, require_grammars
 from cdec.cli.runs.draft import Draft
 from cdec.cli.runs.found import artifact_for_records
@@ -253,18 +253,19 @@ def refuse_output(options: Options) -> None:
     """
     from cdec.data.output.writer import existing_output
 
-    output = options.output_file
+    output, read = options.output_file, inputs(options)
+    if options.trace is not None:
+        refuse_among(options.trace, read, "trace", "--trace")
+    if options.save_counts is not None:
+        others = [path for path in read if path != str(options.given.get("counts"))]
+        refuse_among(options.save_counts, others, "file of counts", "--save-counts")
     if output is None:
         return
     refuse_among_inputs(options, output)
     there = existing_output(output)
     if there is None:
         return
-    for path in inputs(options):
-        if Path(path).exists() and there.samefile(path):
-            raise UsageError(
-                f"{output} would be the output and is an input", hint="name another file with -o"
-            )
+    refuse_among(there, read, "output", "-o")
     if not (options.force or options.resume):
         raise OutputExistsError(
             f"{there} exists",

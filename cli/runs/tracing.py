@@ -50,6 +50,5 @@ def tracing(options: Options) -> Iterator[Trace]:
     if options.trace is None:
         yield Trace()
         return
-    inputs = options.streams
-    with open_writer(options.trace, inputs=inputs, force=options.force) as writer:
+    with open_writer(options.trace, inputs=options.streams, force=options.force) as writer:
         yield Trace(writer.write)

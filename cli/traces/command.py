@@ -76,6 +76,7 @@ def execute(options: Options, run: Run) -> int:
         raise UsageError("--html is a file, and was given as -", hint="name a file")
     samples = _noticed(read_traces(options.file, options.input_limits), options.file, run)
     if options.html is not None:
+        shared.refuse_among(options.html, [options.file], "page", "--html")
         refuse_existing(options.html, force=options.force)
         with whole_file(options.html, force=options.force) as file:
             for part in page(samples):

@@ -121,7 +121,8 @@ def _checked(line: Any, place: str) -> Mapping[str, Any]:
     Raises:
         FieldError: It is none.
     """
-    _require(line, {**_TYPES, **{n: t for n, t in _OPTIONAL.items() if n in line}}, place)
+    _require(line, _TYPES, place)
+    _require(line, {name: kinds for name, kinds in _OPTIONAL.items() if name in line}, place)
     for event in (line["choice"], *line["struck"], *line["alternatives"]):
         _require(event, _EVENT_TYPES, place)
     # Older traces have none.
