@@ -23,8 +23,9 @@ from cdec.cli.frame.declaration import (
     options_from,
     parameters_of,
 )
-from cdec.cli.frame.faults import require_address_space
+from cdec.cli.frame.faults import require_room
 from cdec.cli.frame.help import HELP_ALL, HelpAll
+from cdec.cli.frame.registry import COMMANDS
 from cdec.cli.frame.signals import Signals
 from cdec.cli.frame.spellings import words_of
 from cdec.core.files.remote import Place, place_of
@@ -74,7 +75,7 @@ def as_command(
 
     def function(ctx: typer.Context, **values: Any) -> int:
         run: Run = ctx.obj
-        require_address_space()
+        require_room(COMMANDS[name].least_mib)
         values.pop(HELP_ALL, None)
         run.typed = frozenset(field for field in values if _was_typed(ctx, field))
         given = {field: values[field] for field in run.typed}

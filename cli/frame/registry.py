@@ -16,13 +16,18 @@ class Command:
         module: Has an ``Options`` dataclass and ``execute(options, run) -> status``.
         summary: One line of ``cdec --help``, and the first of the command's own help.
         group: The heading under which it stands.
+        least_mib: Address space below which its libraries cannot be loaded, MiB.
     """
 
     module: str
     summary: str
     group: str
+    least_mib: int = 2048
 
 
+_NUMPY_MIB = 1024
+_LITTLE_MIB = 256
+"""Without a model; without numpy's arithmetic."""
 _COMPILE = "Compile a constraint"
 _DRAW = "Draw texts"
 _MEASURE = "Measure texts, models and constraints"
@@ -30,23 +35,29 @@ _LOOK = "Look around"
 
 COMMANDS: dict[str, Command] = {
     "compile-set": Command(
-        "cdec.cli.compile_set", "Compile a list of entities into an artifact.", _COMPILE
+        "cdec.cli.compile_set", "Compile a list of entities into an artifact.", _COMPILE, _NUMPY_MIB
     ),
     "compile-grammar": Command(
-        "cdec.cli.compile_grammar", "Compile a grammar into an artifact.", _COMPILE
+        "cdec.cli.compile_grammar", "Compile a grammar into an artifact.", _COMPILE, _NUMPY_MIB
     ),
     "compile-regex": Command(
-        "cdec.cli.compile_regex", "Compile a regular expression into an artifact.", _COMPILE
+        "cdec.cli.compile_regex",
+        "Compile a regular expression into an artifact.",
+        _COMPILE,
+        _NUMPY_MIB,
     ),
     "compile-schema": Command(
-        "cdec.cli.compile_schema", "Compile JSON Schemas into artifacts.", _COMPILE
+        "cdec.cli.compile_schema", "Compile JSON Schemas into artifacts.", _COMPILE, _NUMPY_MIB
     ),
     "sample": Command(
         "cdec.cli.sample", "Draw samples that satisfy a constraint, as JSON lines.", _DRAW
     ),
     "run": Command("cdec.cli.run", "Short for cdec sample -a ARTIFACT.", _DRAW),
     "check": Command(
-        "cdec.cli.check", "Say which texts an artifact accepts, and where not.", _MEASURE
+        "cdec.cli.check",
+        "Say which texts an artifact accepts, and where not.",
+        _MEASURE,
+        _NUMPY_MIB,
     ),
     "score": Command("cdec.cli.score", "Say how probable given texts are.", _MEASURE),
     "mass": Command(
@@ -59,12 +70,18 @@ COMMANDS: dict[str, Command] = {
         "cdec.cli.retokenize", "Rewrite texts in the tokens that a model prefers.", _MEASURE
     ),
     "trace": Command(
-        "cdec.cli.traces.command", "Show what the constraint did to samples, token by token.", _LOOK
+        "cdec.cli.traces.command",
+        "Show what the constraint did to samples, token by token.",
+        _LOOK,
+        _LITTLE_MIB,
     ),
     "methods": Command(
-        "cdec.cli.methods", "Say what each method draws: its law, weight and cost.", _LOOK
+        "cdec.cli.methods",
+        "Say what each method draws: its law, weight and cost.",
+        _LOOK,
+        _LITTLE_MIB,
     ),
-    "inspect": Command("cdec.cli.inspect", "Show what an artifact holds.", _LOOK),
+    "inspect": Command("cdec.cli.inspect", "Show what an artifact holds.", _LOOK, _NUMPY_MIB),
     "doctor": Command("cdec.cli.doctor", "Show versions, devices, caches and extras.", _LOOK),
     "demo": Command("cdec.cli.demo", "Compile, sample and compare on the shipped data.", _LOOK),
 }

@@ -20,7 +20,7 @@ from cdec.core.errors import (
 )
 from cdec.data.output.lines import RecordWriter as RecordWriter
 from cdec.data.output.lock import lock, locked_folder
-from cdec.data.output.manifest import check_manifest, write_manifest
+from cdec.data.output.manifest import check_manifest, manifest_path, write_manifest
 from cdec.data.output.resume import read_finished, torn_line
 from cdec.data.suffixes import PARQUET
 
@@ -69,6 +69,8 @@ def open_writer(
         raise UsageError("resuming needs the configuration of the run", hint="give `config`")
     if path.suffix.lower() in PARQUET:
         return _open_parquet(path, config, force=force, resume=resume, fields=fields)
+    if force:
+        _unlink_link(path)
     existed = path.exists()
     file = _open_file(path, may_exist=force or resume or (existed and not path.is_file()))
     status = os.fstat(file.fileno())
@@ -109,6 +111,8 @@ def _open_parquet(
     meanwhile, there = records_path(path), existing_output(path)
     if there is not None and not (force or resume):
         raise _existing(there)
+    if not resume:
+        _refuse_foreign(meanwhile, path)
     try:
         held = locked_folder(meanwhile, path)
     except OSError as error:
@@ -132,6 +136,25 @@ def _open_parquet(
         if isinstance(error, OSError):
             raise _unwritable(path, error) from error
         raise
+
+
+def _refuse_foreign(folder: Path, path: Path) -> None:
+    """Refuse to take over a folder that no run which writes ``path`` has made.
+
+    Raises:
+        OutputExistsError: It is a link, or holds something and no manifest stands beside it.
+    """
+    if folder.is_symlink():
+        why = "is a link"
+    elif folder.is_dir() and any(folder.iterdir()) and not manifest_path(path).is_file():
+        why = f"holds files, and no {manifest_path(path).name} says that a run left them"
+    else:
+        return
+    raise OutputExistsError(
+        f"{folder}, where the records of {path.name} would stand meanwhile, {why}",
+        hint="move it away, or name another file",
+        path=str(folder),
+    )
 
 
 def existing_output(path: Path) -> Path | None:
@@ -194,6 +217,19 @@ def _open_file(path: Path, *, may_exist: bool) -> io.FileIO:
     except OSError as error:
         raise _unwritable(path, error) from error
     return io.FileIO(descriptor, "w")
+
+
+def _unlink_link(path: Path) -> None:
+    """Take a link away that leads to a file: it is the link that is replaced.
+
+    subtle: the system's own links to open descriptors, such as /dev/stdout, stay.
+    """
+    is_file = not path.exists() or path.is_file()
+    if path.is_symlink() and is_file and not str(path.absolute()).startswith(("/dev/", "/proc/")):
+        try:
+            path.unlink()
+        except OSError as error:
+            raise _unwritable(path, error) from error
 
 
 def _existing(path: Path) -> OutputExistsError:

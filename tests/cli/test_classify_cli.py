@@ -91,7 +91,8 @@ def test_rows_of_csv_quote_what_must_be_and_keep_all_digits(cdec: Runner) -> Non
     assert result.status == 3
     rows = list(csv.DictReader(io.StringIO(result.stdout.decode())))
     expected = cdec(*words, stdin=data).records
-    assert [row["label"] for row in rows[:4]] == [each["text"] for each in expected[0]["labels"]]
+    shown = [row["label"].removeprefix("'") for row in rows[:4]]
+    assert shown == [each["text"] for each in expected[0]["labels"]]
     assert float(rows[0]["probability"]) == expected[0]["labels"][0]["probability"]
     assert [row["rank"] for row in rows] == ["1", "2", "3", "4", ""]
     assert rows[0]["id"] == "x,1" and rows[4]["error"].startswith("E_FIELD")
@@ -196,3 +197,11 @@ def test_what_is_typed_stands_before_cdec_toml(cdec: Runner, cities: Path) -> No
     assert len(found.records[0]["labels"]) == 2, found.stderr
     assert set(probabilities(found.records[0])) < {"red", "green", "blue"}
     assert set(probabilities(cdec("classify", *FRANCE).records[0])) < set(MEMBERS)
+
+
+def test_a_label_that_reads_as_a_formula_is_a_text_in_csv(cdec: Runner) -> None:
+    labels = ["+1", "@x", "=A1", "-2", "plain"]
+    Path("labels.txt").write_text("\n".join(labels) + "\n")
+    result = cdec("classify", "labels.txt", *FRANCE, "--format", "csv")
+    shown = {row["label"] for row in csv.DictReader(io.StringIO(result.stdout.decode()))}
+    assert shown == {"'+1", "'@x", "'=A1", "'-2", "plain"}

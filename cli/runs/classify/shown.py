@@ -15,6 +15,8 @@ if TYPE_CHECKING:
 
 COLUMNS = ("id", "rank", "label", "label_id", "probability", "logprob", "log_mass", "error")
 """Of CSV; a bad record is one row, with an error and without a label."""
+_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
+"""With which texts begin that spreadsheets take for formulas."""
 _HEADER = ("id", "label", "probability", "logprob")
 
 
@@ -56,7 +58,7 @@ class Shown:
     def _csv(self, row: Sequence[object]) -> None:
         line = io.StringIO()
         # Numbers as Python writes them: all their digits. None is an empty cell.
-        csv.writer(line, lineterminator="").writerow(row)
+        csv.writer(line, lineterminator="").writerow(map(_inert, row))
         text = line.getvalue()
         # A file gets texts as they are; a terminal none of their control characters.
         self._console.data(escape(text) if self._console.stdout.isatty() else text)
@@ -66,6 +68,11 @@ def _kept(record: Mapping[str, Any], fields: Sequence[str] | None) -> Mapping[st
     if fields is None or "error" in record:
         return record
     return {name: record[name] for name in fields if name in record}
+
+
+def _inert(cell: object) -> object:
+    """Return a text that a spreadsheet takes for a formula behind an apostrophe, which it drops."""
+    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
 
 
 def _rows(record: Mapping[str, Any]) -> Iterator[Sequence[object]]:

@@ -15,6 +15,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from cdec.core.errors import (
+    CdecError,
     DataError,
     FieldError,
     LockedError,
@@ -319,3 +320,20 @@ def test_a_kill_at_every_call_loses_nothing_and_repeats_nothing(
     server.wait()
     server.stdout.close()
     assert kills >= (60 if is_heavy else 30)
+
+
+def test_a_folder_of_parts_that_no_run_left_is_not_emptied(tmp_path: Path) -> None:
+    path = tmp_path / "o.parquet"
+    folder = records_path(path)
+    folder.mkdir()
+    (folder / "000000.parquet").write_bytes(b"precious")
+    with pytest.raises(OutputExistsError, match=r"no o\.parquet\.manifest\.json says"):
+        open_writer(path, config=CONFIG, force=True)
+    assert (folder / "000000.parquet").read_bytes() == b"precious"
+    elsewhere = folder.rename(tmp_path / "elsewhere")
+    folder.symlink_to(elsewhere)
+    manifest_path(path).write_text("{}")
+    for options in ({"force": True}, {"resume": True}):
+        with pytest.raises(CdecError):
+            open_writer(path, config=CONFIG, **options)
+    assert (elsewhere / "000000.parquet").read_bytes() == b"precious"

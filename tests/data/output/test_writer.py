@@ -214,3 +214,21 @@ def test_nothing_is_left_behind_where_the_manifest_cannot_be_written(tmp_path: P
     with pytest.raises(OutputError, match="manifest"):
         open_writer(path, config=CONFIG)
     assert list(tmp_path.iterdir()) == []
+
+
+def test_force_replaces_a_link_and_not_what_it_leads_to(tmp_path: Path) -> None:
+    mine, path = tmp_path / "mine.txt", tmp_path / "o.jsonl"
+    mine.write_text("precious")
+    for target in (mine, tmp_path / "nowhere"):
+        path.symlink_to(target)
+        with pytest.raises(OutputExistsError):
+            write(path, {"id": 1})
+        write(path, {"id": 1}, force=True)
+        assert not path.is_symlink()
+        assert lines(path) == [{"id": 1}]
+        path.unlink()
+    assert mine.read_text() == "precious"
+    assert not (tmp_path / "nowhere").exists()
+    path.symlink_to(os.devnull)
+    write(path, {"id": 1}, force=True)
+    assert path.is_symlink()
