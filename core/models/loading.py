@@ -101,19 +101,21 @@ def load_model(
         loaded = None
         if vocabulary is None or tokenizer is not None:
             loaded = load_tokenizer(repository, tokenizer)
-        if vocabulary is None:
-            vocabulary = Vocabulary.from_tokenizer(loaded)
-        return wrap_module(
-            module,
-            fitted_vocabulary(vocabulary, module, name),
-            loaded,
-            allow_special=allow_special,
-            chat=chat,
-            max_batch_rows=max_batch_rows,
-            max_batch_tokens=max_batch_tokens,
-            cache_bytes=cache_bytes,
-            key_value_bytes=key_value_bytes,
-        )
+        # subtle: a config that is only read now, and says nonsense, is the model's fault too.
+        with model_errors("model", name, None):
+            if vocabulary is None:
+                vocabulary = Vocabulary.from_tokenizer(loaded)
+            return wrap_module(
+                module,
+                fitted_vocabulary(vocabulary, module, name),
+                loaded,
+                allow_special=allow_special,
+                chat=chat,
+                max_batch_rows=max_batch_rows,
+                max_batch_tokens=max_batch_tokens,
+                cache_bytes=cache_bytes,
+                key_value_bytes=key_value_bytes,
+            )
 
 
 def _load_module(repository: Repository, placement: dict[str, Any]) -> Any:

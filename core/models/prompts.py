@@ -218,14 +218,20 @@ class PromptEncoder:
         return rendered_chat(self._tokenizer, messages)
 
     def _tokenize(self, text: str, *, framed: bool, special: bool) -> list[int]:
-        encoded = self._tokenizer(
-            text,
-            add_special_tokens=framed,
-            split_special_tokens=not special,
-            truncation=False,
-            padding=False,
-            verbose=False,
-        )
+        try:
+            encoded = self._tokenizer(
+                text,
+                add_special_tokens=framed,
+                split_special_tokens=not special,
+                truncation=False,
+                padding=False,
+                verbose=False,
+            )
+        except Exception as error:  # of a tokenizer_config.json that says nonsense
+            raise ModelError(
+                f"the tokenizer cannot encode the prompt: {type(error).__name__}: {error}",
+                hint="Look at the files of the tokenizer.",
+            ) from error
         return [int(token_id) for token_id in encoded["input_ids"]]
 
 

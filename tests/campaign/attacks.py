@@ -17,6 +17,7 @@ from tests.campaign.faults import aim, faults_of, kills_of, strike
 from tests.campaign.grammars import open_grammars
 from tests.campaign.kills import open_kills
 from tests.campaign.records import LINES, open_records
+from tests.campaign.repositories import open_repositories
 from tests.campaign.requests import open_requests
 from tests.campaign.targets import TARGETS
 from tests.campaign.workshop import Workshop
@@ -69,6 +70,7 @@ ATTACKS: dict[str, Attack] = {
     "kills": Attack(open_kills, 1_000, 900),
     "records": Attack(open_records, 1_000_000 // LINES, 300),
     "requests": Attack(open_requests, 1_000_000 // LINES, 300),
+    "repositories": Attack(open_repositories, 100_000),
     "grammars": Attack(open_grammars, 100_000, 60),
     **{
         f"faults: {command}": Attack(partial(_open_faults, command), 10_000, 900)
