@@ -13,8 +13,7 @@ from typing import Annotated, Any, get_args
 
 import typer
 
-from cdec.cli.frame.config import FILE_NAME, Config, changed_words
-from cdec.cli.frame.confirmed import require_confirmed
+from cdec.cli.frame.config import FILE_NAME, Config, changed_words, require_confirmed
 from cdec.cli.frame.console import Console
 from cdec.cli.frame.declaration import (
     NumberOrWord,

@@ -16,11 +16,14 @@ from typing import Any, Literal, Union, get_args, get_origin
 from cdec.cli.frame.declaration import CommonOptions, NumberOrWord, Parameter, parameters_of
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.frame.spellings import flag_of
-from cdec.core.errors import ConfigError
+from cdec.core.errors import ConfigError, TrustError
+from cdec.core.files.cache import CacheFolder
 from cdec.core.files.remote import Url, is_url
 
 FILE_NAME = "cdec.toml"
 _MAX_BYTES = 1 << 20
+_MOST_CONFIRMED = 1000
+"""Files that are remembered as confirmed."""
 _SHOWN = 60
 """Most characters of a value that are shown."""
 
@@ -149,6 +152,46 @@ def _read(path: Path) -> bytes:
         while len(data) <= _MAX_BYTES and (piece := file.read(_MAX_BYTES + 1 - len(data))):
             data += piece
         return bytes(data)
+
+
+def require_confirmed(
+    config: Config,
+    options_class: type[CommonOptions],
+    configured: Mapping[str, Any],
+    confirms: bool,
+) -> None:
+    """Refuse a file that names a model which nobody typed, unless it was confirmed as it stands.
+
+    Args:
+        config: The file.
+        options_class: Of the command.
+        configured: What the file gives that was not typed, by field name.
+        confirms: Whether the file is confirmed now; its digest is remembered in the user's cache.
+
+    Raises:
+        TrustError: It names a model, and was never confirmed or has changed since.
+    """
+    known = parameters_of(options_class)
+    named = [
+        (name, value)
+        for name, value in configured.items()
+        if (says := known[name].declared.names_model) and value is not None and says(str(value))
+    ]
+    if not named:
+        return
+    folder = CacheFolder("confirmed", most=_MOST_CONFIRMED, max_bytes=0)
+    if confirms:
+        folder.keep(config.digest, b"")
+    elif folder.read(config.digest) is None:
+        name, value = named[0]
+        raise TrustError(
+            f"{config.path} names the {name} {value!r}, which nobody typed; a file that was found "
+            "may name models that ship with the package only",
+            hint=f"type {flag_of(name)} {value}, or confirm the file as it stands with "
+            "--trust-config, once",
+            path=str(config.path),
+            key=name,
+        )
 
 
 def changed_words(options_class: type[CommonOptions], given: Mapping[str, Any]) -> str:

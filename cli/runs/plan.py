@@ -262,8 +262,7 @@ def refuse_output(options: Options) -> None:
     if output is None:
         return
     refuse_among_inputs(options, output)
-    there = existing_output(output)
-    if there is None:
+    if (there := existing_output(output)) is None:
         return
     refuse_among(there, read, "output", "-o")
     if not (options.force or options.resume):

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import CdecError, ExtraMissingError, ModelError, TrustError, UsageError
 from cdec.core.models.base import DEFAULT_CACHE_BYTES
-from cdec.core.models.trust import Repository, open_repository
+from cdec.core.models.repositories.trust import Repository, open_repository
 from cdec.core.models.wrapping import fitted_vocabulary, wrap_module
 from cdec.core.tokens.hub import Away
 from cdec.core.tokens.shipped import EMBEDDED, located

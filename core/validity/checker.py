@@ -48,7 +48,8 @@ class TextChecker:
         answer = self._judge.ask(self._language, text, self._seconds)
         if answer.lost is None:
             self._judged += 1
-            return answer.verdict
+            verdict: bool | None = answer.verdict
+            return verdict
         self._lost += 1
         message = f"whether a text is in its language {answer.lost}: `valid` is null"
         if not answer.is_built or self._lost >= max(_MOST_LOST, self._judged + 1):

@@ -13,7 +13,7 @@ from cdec.core.models.loading import (
     resolve_device,
     resolve_dtype,
 )
-from cdec.core.models.trust import Repository, open_repository
+from cdec.core.models.repositories.trust import Repository, open_repository
 from cdec.core.models.wrapping import context_length_of
 
 

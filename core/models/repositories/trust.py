@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from cdec.core.errors import ModelError, TrustError
-from cdec.core.models.weights import check_weights
+from cdec.core.models.repositories.weights import check_weights
 from cdec.core.tokens.hub import Away, hub_away
 
 _COMMIT = re.compile(r"[0-9a-f]{40}")
