@@ -241,7 +241,7 @@ def test_a_stderr_that_takes_nothing_loses_no_data(folder: Path, end: str) -> No
 
 def test_two_writers_on_one_file_are_refused(folder: Path) -> None:
     output = folder / "out.jsonl"
-    first = _start(folder, 0.3, _words("-o", "out.jsonl"))
+    first = _start(folder, 2.0, _words("-o", "out.jsonl"))
     _wait_for_lines(output, 1)
     second = _start(folder, 0, _words("-o", "out.jsonl", "--resume"))
     _, stderr = second.communicate(timeout=60)
