@@ -15,6 +15,7 @@ from cdec.compilers.regular.edges import Edges, automaton_edges, ranges_of, with
 from cdec.compilers.regular.spelling.sets import (
     ALL_NUMBERS,
     EVERY,
+    FINITE,
     INTEGERS,
     NEITHER,
     NO_NUMBERS,
@@ -55,6 +56,9 @@ class Numbers:
     NONE: ClassVar[Numbers]
     INTEGERS: ClassVar[Numbers]
     SPELLED_INTEGERS: ClassVar[Numbers]
+    """Plain integers: digits without point and exponent."""
+    FINITE: ClassVar[Numbers]
+    """Finite doubles: what readers of doubles take neither for infinity nor wrongly for 0."""
 
     def __init__(self, whole: NumberSet, others: NumberSet) -> None:
         """Do not call it: ``between``, ``value`` and ``multiples`` make values.
@@ -230,3 +234,4 @@ Numbers.ANY = _both(ALL_NUMBERS)
 Numbers.NONE = Numbers(NO_NUMBERS, NO_NUMBERS)
 Numbers.INTEGERS = Numbers(INTEGERS, INTEGERS)
 Numbers.SPELLED_INTEGERS = Numbers(INTEGERS, NO_NUMBERS)
+Numbers.FINITE = _both(FINITE)
