@@ -17,6 +17,7 @@ from cdec.core.schemas.places import text_refusal
 from cdec.core.schemas.program import COLUMNS, SchemaArrays, arrays_from
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape
 from cdec.core.schemas.session import SchemaSession
+from cdec.core.schemas.spellings import spelling_refusal
 from cdec.core.session import Session
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -135,12 +136,22 @@ class SchemaConstraint(StoredConstraint):
         """Say of each text whether it is a member, by following its bytes.
 
         Yields:
-            As ``Constraint.verdicts``; a refusal also with ``line`` and ``column`` (from 1).
+            As ``Constraint.verdicts``; a refusal also with ``line`` and ``column`` (from 1). A text
+            that masks would write with other spellings of its numbers is valid, and ``written``
+            false says so, with a ``reason``.
         """
         return super().verdicts(texts, shown=shown)
 
     def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
-        return text_refusal(session, self.vocabulary, text, shown)
+        refusal = text_refusal(session, self.vocabulary, text, shown)
+        if refusal is None:
+            return None
+        found = spelling_refusal(session, self.vocabulary, text, refusal, shown)
+        if found.get("written") is not False:
+            return found
+        # A draft may tell spellings apart that stand for one number.
+        accepted = self.accepts(text) is not False
+        return found | {"valid": True} if accepted else refusal
 
     def statistics(self) -> dict[str, int | float]:
         """Return sizes of the program."""
