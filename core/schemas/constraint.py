@@ -128,9 +128,18 @@ class SchemaConstraint(StoredConstraint):
         """Check a finished text by the jsonschema package, in a process of its own.
 
         Returns:
-            None where that took too long, or it cannot read what is stored.
+            None where that took too long, or it cannot read what is stored. What ``reader`` cannot
+            read is refused.
         """
-        return self._checker(text)
+        verdict = self._checker(text)
+        return False if verdict is not False and not self._is_read(text) else verdict
+
+    def _is_read(self, text: bytes) -> bool:
+        try:
+            self._reader(text.decode())
+        except Exception:  # a type's validators are programs: they may raise anything
+            return False
+        return True
 
     def verdicts(self, texts: Iterable[bytes], *, shown: int = 10) -> Iterator[dict[str, Any]]:
         """Say of each text whether it is a member, by following its bytes.
