@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from cdec.compilers.regular.automaton import Automaton
+from cdec.compilers.regular.automaton import MAX_STATES, Automaton, too_large
 from cdec.compilers.regular.edges import Edges, automaton_edges, ranges_of, with_words
 from cdec.compilers.regular.spelling.sets import (
     ALL_NUMBERS,
@@ -215,9 +215,15 @@ def _both(found: NumberSet) -> Numbers:
 
 
 def _exact(value: Number) -> Exact:
-    """Return a number as it is written: of a float the shortest text that reads as it."""
+    """Return a number as it is written: of a float the shortest text that reads as it.
+
+    Raises:
+        LimitError: It would have more than MAX_STATES digits.
+    """
     if isinstance(value, int):
         return int(value)
+    if isinstance(value, Decimal) and value and abs(value.adjusted()) > MAX_STATES:
+        raise too_large()
     return exact(Fraction(repr(value)) if isinstance(value, float) else Fraction(value))
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from decimal import Decimal
 from fractions import Fraction
 
 import numpy as np
@@ -67,7 +68,8 @@ def _bounds(sides: Sequence[Sequence[Exact]]) -> Bounds:
     whole, fraction, scientific, exponents = [], [], [], []
     for size in (*sides[0], *sides[1]):
         places = _places(size)
-        figures = str(int(size * 10**places)).rjust(places + 1, "0")
+        # subtle: ``str`` of an integer refuses more than 4,300 digits.
+        figures = f"{Decimal(int(size * 10**places)):f}".rjust(places + 1, "0")
         before = len(figures) - places
         stripped = figures.lstrip("0")
         at, skipped = len(digits), len(figures) - len(stripped)
