@@ -216,25 +216,50 @@ class NumberSet(NamedTuple):
 ALL_NUMBERS = NumberSet((), (EVERY,))
 NO_NUMBERS = NumberSet((), (NEITHER,))
 INTEGERS = NumberSet((), (multiples_pattern(1),))
+LARGEST = 17976931348623158 * 10**292
+"""No number up to this one is read as infinity by a reader of doubles; the next of as many digits
+is."""
+LEAST = Fraction(24703282292062328, 10**340)
+"""No number from this one on is read as 0 by a reader of doubles; the one before it of as many
+digits is."""
+FINITE = NumberSet(
+    (-LARGEST, -LEAST, 0, LEAST, LARGEST),
+    (NEITHER, EVERY, EVERY, EVERY, NEITHER, EVERY, NEITHER, EVERY, EVERY, EVERY, NEITHER),
+)
+"""Numbers that readers of doubles take neither for infinity nor, but for 0 itself, for 0."""
 
 
 def normal(cuts: Iterable[Exact], patterns: list[Pattern]) -> NumberSet:
-    """Return the set without pieces that hold nothing, and without cuts that cut nothing."""
+    """Return the set without cuts that cut nothing.
+
+    A piece that holds nothing takes the pattern on one side of it that holds nothing there either.
+    """
     kept_cuts: list[Exact] = []
     cuts = list(cuts)
     for i, (low, high) in enumerate(pairwise(cuts)):
-        piece = patterns[2 * i + 2]
-        if piece.grid and not piece.off and next(_between(piece, low, high), None) is None:
+        if _holds_nothing(patterns[2 * i + 2], low, high):
             patterns[2 * i + 2] = NEITHER
     kept = [patterns[0]]
     for i, cut in enumerate(cuts):
         at = EVERY if patterns[2 * i + 1].holds(cut) else NEITHER
-        behind = patterns[2 * i + 2]
-        if kept[-1] == behind and behind.holds(cut) == at.off:
+        before, behind = kept[-1], patterns[2 * i + 2]
+        goes_on = before.holds(cut) == at.off
+        if behind == NEITHER and i + 1 < len(cuts):
+            after = patterns[2 * i + 4]
+            if goes_on and _holds_nothing(before, cut, cuts[i + 1]):
+                behind = before
+            elif after.grid and _holds_nothing(after, cut, cuts[i + 1]):
+                behind = after
+        if before == behind and goes_on:
             continue
         kept_cuts.append(cut)
         kept += [at, behind]
     return NumberSet(tuple(kept_cuts), tuple(kept))
+
+
+def _holds_nothing(pattern: Pattern, low: Exact, high: Exact) -> bool:
+    """Say whether no number between two others is in."""
+    return not pattern.off and next(_between(pattern, low, high), None) is None
 
 
 def _between(pattern: Pattern, low: Exact, high: Exact) -> Iterator[Exact]:
