@@ -11,6 +11,7 @@ runs in the process of ``core.validity.server`` alone.
 from __future__ import annotations
 
 import json
+import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -18,6 +19,7 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+from cdec.core.schemas.own_keywords import NUMBERS
 from cdec.core.schemas.validity.formats import format_checker
 from cdec.core.schemas.validity.instances import is_multiple, read_json
 from cdec.core.validity.language import Language, Parse
@@ -112,7 +114,7 @@ def _exact(kind: Any) -> Any:
     types = kind.TYPE_CHECKER.redefine("integer", _is_spelled_integer if strict else _is_integer)
     # Drafts from 2019-09 on let `dependencies` count for those who know it, and cdec does.
     older = jsonschema.Draft7Validator.VALIDATORS["dependencies"]
-    known = {"multipleOf": _multiple_of}
+    known = {"multipleOf": _multiple_of, NUMBERS: _read_as}
     if "dependencies" not in kind.VALIDATORS:
         known["dependencies"] = older
     return jsonschema.validators.extend(kind, validators=known, type_checker=types)
@@ -136,6 +138,20 @@ def _multiple_of(validator: Any, of: Any, instance: Any, _schema: Any) -> Iterat
 
     if validator.is_type(instance, "number") and not is_multiple(instance, of):
         yield ValidationError(f"{instance} is not a multiple of {of}")
+
+
+def _read_as(validator: Any, reader: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if not validator.is_type(instance, "number"):
+        return
+    if reader == "integers":
+        is_read = _is_spelled_integer(None, instance)
+    else:
+        value = abs(float(Decimal(instance)))
+        is_read = value < math.inf and (value > 0 or instance == 0)
+    if not is_read:
+        yield ValidationError(f"{instance} is not read as it is by readers of {reader}")
 
 
 def _floats(value: Any) -> Any:

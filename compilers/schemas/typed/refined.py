@@ -1,0 +1,279 @@
+"""Pydantic's JSON Schema of a type, narrowed to what the type's own reader takes.
+
+Pydantic says of each kind of type in a method what its schema is; here these methods say more.
+Needs pydantic: it is imported where that is known to be there.
+"""
+
+from __future__ import annotations
+
+import functools
+import zoneinfo
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic.json_schema import GenerateJsonSchema
+
+from cdec.compilers.schemas.typed import doubles, moments
+from cdec.compilers.schemas.typed.json_texts import json_text
+from cdec.compilers.schemas.typed.texts import BYTE_SIZE, COMPLEX, TEXTS, ascii_base64, text, url
+from cdec.core.schemas.own_keywords import NUMBERS, UNENFORCED
+
+Made = dict[str, Any]
+
+_BLANKS = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
+"""What pydantic strips from the ends of texts."""
+_STRIPPED = f"^(?:[^{_BLANKS}](?:[\\s\\S]*[^{_BLANKS}])?)?$"
+_COMMON = (
+    r"^[\x00-\x1b\x20-\xb1\xb4-\xb8\xba\xbb\xbf-\u02c1\u0391-\u0481\u048a-\u0556\u05d0-\u05ea"
+    r"\u0620-\u064a\u0e01-\u0e30\u10d0-\u10fa\u1e00-\u1fbc\u2010-\u2029\u2030-\u205e"
+    r"\u20a0-\u20bf\u3000-\u3004\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3"
+    "\U0001f300-\U0001f5ff]*$"
+)
+"""Characters of which Rust's regular expressions say the same as Python's: not all are letters,
+digits or blanks to both."""
+_BOUNDS = ("gt", "ge", "lt", "le", "multiple_of")
+_LENGTHS = ("minLength", "maxLength", "minItems", "maxItems")
+_SIGNS = {"base64": "+/", "base64url": "_-"}
+_READ = frozenset(
+    {
+        *("EmailStr._validate", "NameEmail._validate", "defaultdict_validator", "SecretStr"),
+        *(
+            "SecretBytes",
+            "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
+            "deque_validator",
+        ),
+        *("greater_than_validator", "greater_than_or_equal_validator", "less_than_validator"),
+        *("less_than_or_equal_validator", "multiple_of_validator", "pattern_either_validator"),
+        *("IPvAnyAddress._validate", "IPvAnyNetwork._validate", "IPvAnyInterface._validate"),
+        *("_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val", "sequence_validator"),
+        *("_BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val", "fraction_validator"),
+        *("GenerateSchema._path_schema.<locals>.path_validator"),
+    }
+)
+"""Functions of pydantic's own that take whatever the refined schema allows."""
+_LENGTH_OF = ("min_length_validator", "max_length_validator")
+_TEXT_OF: dict[str, Made] = {
+    "ByteSize._validate": {
+        "anyOf": [text(BYTE_SIZE), {"type": "integer", "minimum": 0, NUMBERS: "integers"}]
+    },
+}
+
+
+class RefinedSchemas(GenerateJsonSchema):
+    """The JSON Schema of a type, of which every text is read."""
+
+    def generate_inner(self, schema: Any) -> Made:
+        made = super().generate_inner(schema)
+        row = TEXTS.get(str(made.get("format")))
+        if row is not None and made.get("type") == "string":
+            made = row | {name: kept for name, kept in made.items() if name != "format"}
+        loose = {name: made[name] for name in _BOUNDS if isinstance(made.get(name), int | float)}
+        if loose:
+            # Of a union pydantic writes bounds as no schema does.
+            kept = {name: value for name, value in made.items() if name not in loose}
+            made = kept | doubles.double_bounds(loose)
+        return _by_function(made, schema) if "function" in schema else made
+
+    def int_schema(self, schema: Any) -> Made:
+        return super().int_schema(schema) | {NUMBERS: "integers"}
+
+    def float_schema(self, schema: Any) -> Made:
+        return doubles.double(schema)
+
+    def decimal_schema(self, schema: Any) -> Made:
+        return doubles.decimal(schema)
+
+    def fraction_schema(self, schema: Any) -> Made:
+        has_bounds = any(schema.get(name) is not None for name in _BOUNDS)
+        number = doubles.double(schema)
+        return number if has_bounds else {"anyOf": [number, TEXTS["fraction"]]}
+
+    def complex_schema(self, schema: Any) -> Made:
+        return text(COMPLEX)
+
+    def literal_schema(self, schema: Any) -> Made:
+        return _plain_members(super().literal_schema(schema))
+
+    def enum_schema(self, schema: Any) -> Made:
+        return _plain_members(super().enum_schema(schema))
+
+    def str_schema(self, schema: Any) -> Made:
+        made = super().str_schema(schema)
+        more = []
+        strips = schema.get("strip_whitespace", self._config.str_strip_whitespace)
+        if strips and {"minLength", "pattern"} & made.keys():
+            more.append(_STRIPPED)
+        engine = schema.get("regex_engine") or self._config.regex_engine
+        pattern = schema.get("pattern")
+        if isinstance(pattern, str) and engine != "python-re" and _has_classes(pattern):
+            more.append(_COMMON)
+        if schema.get("ascii_only"):
+            more.append(r"^[\x00-\x7f]*$")
+        return made | ({"allOf": [{"pattern": each} for each in more]} if more else {})
+
+    def bytes_schema(self, schema: Any) -> Made:
+        coding = self._config.config_dict.get("val_json_bytes", "utf8")
+        least, most = schema.get("min_length"), schema.get("max_length")
+        if coding == "hex":
+            high = "" if most is None else most
+            return text(f"(?:[0-9a-f]{{2}}){{{least or 0},{high}}}")
+        if coding == "base64":
+            # Three bytes are four characters, the last two of which may stand for nothing.
+            made = {"type": "string", "pattern": TEXTS["base64url"]["pattern"]}
+            made |= {} if not least else {"minLength": 4 * -(-(least + 2) // 3)}
+            return made | ({} if most is None else {"maxLength": 4 * (most // 3)})
+        # subtle: lengths are bytes, those of a schema characters.
+        made = {} if most is None else {"pattern": r"^[\x00-\x7f]*$", "maxLength": most}
+        return {"type": "string"} | made | ({} if least is None else {"minLength": least})
+
+    def date_schema(self, schema: Any) -> Made:
+        return moments.date(schema)
+
+    def time_schema(self, schema: Any) -> Made:
+        return moments.time(schema)
+
+    def datetime_schema(self, schema: Any) -> Made:
+        return moments.moment(schema)
+
+    def timedelta_schema(self, schema: Any) -> Made:
+        return moments.duration(schema)
+
+    def url_schema(self, schema: Any) -> Made:
+        return self._url(super().url_schema(schema), schema, many_hosts=False)
+
+    def multi_host_url_schema(self, schema: Any) -> Made:
+        return self._url(super().multi_host_url_schema(schema), schema, many_hosts=True)
+
+    def _url(self, made: Made, schema: Any, *, many_hosts: bool) -> Made:
+        kept = {name: value for name, value in made.items() if name != "format"}
+        return kept | url(schema.get("allowed_schemes"), many_hosts=many_hosts)
+
+    def json_schema(self, schema: Any) -> Made:
+        made = super().json_schema(schema)
+        return made | json_text(made.get("contentSchema", {}), self.resolve_ref_schema)
+
+    def dict_schema(self, schema: Any) -> Made:
+        return self._keyed(super().dict_schema(schema), schema)
+
+    def ordered_dict_schema(self, schema: Any) -> Made:
+        return self._keyed(super().ordered_dict_schema(schema), schema)
+
+    def counter_schema(self, schema: Any) -> Made:
+        return self._keyed(super().counter_schema(schema), schema)
+
+    def _keyed(self, made: Made, schema: Any) -> Made:
+        keys = schema.get("keys_schema")
+        if keys is None:
+            return made
+        named = self._key(self.generate_inner(keys), keys)
+        return made if named == {"type": "string"} else made | {"propertyNames": named}
+
+    def _key(self, made: Made, core: Any) -> Made | bool:
+        """Return the schema of the names that are read as keys of a type."""
+        written = self.resolve_ref_schema(made) if "$ref" in made else made
+        if "anyOf" in written:
+            kinds = [self._key(kind, {}) for kind in written["anyOf"]]
+            return {"anyOf": [kind for kind in kinds if kind is not False]} if any(kinds) else False
+        listed = written.get("enum", [written["const"]] if "const" in written else None)
+        if listed is not None:
+            names = [name for name in listed if isinstance(name, str)]
+            if core.get("sub_type") == "int":
+                names += [str(number) for number in listed if isinstance(number, int)]
+            return {"enum": names} if names else False
+        kind = written.get("type")
+        if kind == "integer":
+            return doubles.integer_text(written)
+        if kind == "number":
+            return doubles.double_text(written)
+        if kind == "boolean":
+            return {"enum": ["true", "false"]}
+        return made if kind == "string" or not written else False
+
+    def set_schema(self, schema: Any) -> Made:
+        return _distinct(super().set_schema(schema))
+
+    def frozenset_schema(self, schema: Any) -> Made:
+        return _distinct(super().frozenset_schema(schema))
+
+    def chain_schema(self, schema: Any) -> Made:
+        made = super().chain_schema(schema)
+        if any(step.get("type") == "is-instance" for step in schema["steps"]):
+            return made | {"type": ["string", "number", "boolean", "null"]}
+        for step in schema["steps"][1:]:
+            made = _noted(made, f"{step['type']}, a further step of the annotation")
+        return made
+
+    def model_schema(self, schema: Any) -> Made:
+        made = super().model_schema(schema)
+        own = getattr(schema["cls"], "model_post_init", None)
+        is_own = own is not None and not own.__module__.startswith("pydantic")
+        return _noted(made, own.__qualname__ if is_own else None)
+
+    def dataclass_schema(self, schema: Any) -> Made:
+        own = getattr(schema["cls"], "__post_init__", None)
+        return _noted(super().dataclass_schema(schema), own.__qualname__ if own else None)
+
+
+def _plain_members(made: Made) -> Made:
+    """Return the schema of constants, those that are integers spelled as integers."""
+    values = made.get("enum", [made.get("const")])
+    has_integers = any(isinstance(value, int) for value in values)
+    has_others = any(isinstance(value, float) for value in values)
+    return made | ({NUMBERS: "integers"} if has_integers and not has_others else {})
+
+
+def _has_classes(pattern: str) -> bool:
+    """Say whether a pattern has a class of characters that not all engines read alike."""
+    return any(f"\\{sign}" in pattern for sign in "wWbBsS")
+
+
+def _distinct(made: Made) -> Made:
+    """Return the schema of a set: equal items are one where it is read, and no reason to refuse.
+
+    Strings and listed values are asked to differ all the same. Of others masks cannot see to it.
+    """
+    items = made.get("items", {})
+    if items.get("type") in ("string", "boolean", "null") or {"enum", "const"} & items.keys():
+        return made
+    made = {name: value for name, value in made.items() if name != "uniqueItems"}
+    is_sure = made.get("minItems", 0) < 2
+    return made if is_sure else _noted(made, "whether enough items differ once they are read")
+
+
+def _noted(made: Made, reason: str | None) -> Made:
+    if reason is None:
+        return made
+    return made | {UNENFORCED: [*made.get(UNENFORCED, []), reason]}
+
+
+def _by_function(made: Made, schema: Mapping[str, Any]) -> Made:
+    """Return what a function's schema becomes by what is known of the function."""
+    function = _function(schema)
+    name = str(getattr(function, "__qualname__", None) or function)
+    if name in _TEXT_OF:
+        return made | _TEXT_OF[name]
+    if name in ("EncodedStr.decode_str", "EncodedBytes.decode"):
+        coding = function.__self__.encoder.get_json_format()
+        if coding not in _SIGNS:
+            return _noted(made, name)
+        return made | text(ascii_base64(_SIGNS[coding])) if "Str" in name else made
+    if name == "validate_str_is_valid_iana_tz":
+        return {"type": "string", "enum": sorted(zoneinfo.available_timezones())}
+    inner = schema.get("schema", {})
+    if name in _LENGTH_OF and (inner.get("type") == "json" or "function" in inner):
+        # A length of what the text stands for.
+        made = {keyword: value for keyword, value in made.items() if keyword not in _LENGTHS}
+    module = getattr(function, "__module__", None) or ""
+    # A bound that is left beside several types is none that a keyword says.
+    is_known = (
+        module.split(".")[0] == "pydantic" and name in _READ and made.keys().isdisjoint(_BOUNDS)
+    )
+    return made if is_known else _noted(made, name)
+
+
+def _function(schema: Mapping[str, Any]) -> Any:
+    """Return the function of a schema."""
+    function = schema["function"]["function"]
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function
