@@ -142,6 +142,7 @@ def _job(source: str, output: Path, options: Options) -> Job[SchemaReport]:
         whitespace=options.whitespace,
         max_whitespace=options.max_whitespace,
         formats=options.formats,
+        numbers=options.numbers,
         limits=limits,
         name="stdin" if source == "-" else source,
     )

@@ -49,6 +49,7 @@ def record_sources(options: RecordSourceOptions | None = None) -> RecordSources:
         whitespace=options.whitespace,
         max_whitespace=parse_whitespace(options),
         formats=options.formats,
+        numbers=options.numbers,
         kept=options.grammar_cache,
         kept_bytes=shared.parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1,
     )

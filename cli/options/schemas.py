@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options import shared
-from cdec.compilers.schemas.options import Formats, PropertyOrder, Whitespace
+from cdec.compilers.schemas.options import Formats, NumberRange, PropertyOrder, Whitespace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,3 +51,12 @@ class SchemaReadingOptions(CommonOptions):
             decides=True,
         ),
     ] = "enforce"
+    numbers: Annotated[
+        NumberRange,
+        Declared(
+            "Numbers of JSON texts: those that doubles can hold, neither infinite nor taken for 0, "
+            "or any.",
+            shared.CONSTRAINT,
+            decides=True,
+        ),
+    ] = "finite"

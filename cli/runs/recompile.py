@@ -88,6 +88,9 @@ def _schema(path: Path, described: Mapping[str, Any]) -> str:
     for name, usual in (("property_order", "any"), ("whitespace", "any"), ("formats", "enforce")):
         value = options.get(name, usual)
         words += [flag_of(name), value] if value != usual else []
+    # Artifacts from before there was the option hold any.
+    numbers = options.get("numbers", "any")
+    words += [flag_of("numbers"), numbers] if numbers != "finite" else []
     if options.get("max_whitespace", MAX_WHITESPACE) != MAX_WHITESPACE:
         words += ["--max-whitespace", str(options["max_whitespace"])]
     # The stored text, and not the file: that may be a list of tools, or another one by now.

@@ -21,6 +21,7 @@ from cdec.compilers.schemas.options import (
     MAX_WHITESPACE,
     UNNAMED,
     Formats,
+    NumberRange,
     PropertyOrder,
     SchemaLimits,
     SchemaOptions,
@@ -69,6 +70,7 @@ def compile_schema(
     whitespace: Whitespace = "any",
     max_whitespace: int = MAX_WHITESPACE,
     formats: Formats = "enforce",
+    numbers: NumberRange = "finite",
     limits: SchemaLimits | None = None,
     name: str = UNNAMED,
     force: bool = False,
@@ -88,6 +90,8 @@ def compile_schema(
         max_whitespace: With ``any``: longest run of white space: as many on a line, line breaks,
             and four times as many of indentation.
         formats: ``annotate`` takes ``format`` for a comment.
+        numbers: ``finite``: none that readers of doubles take for infinity or wrongly for 0; or
+            ``any``.
         limits: What compiling may cost; ``compile_seconds`` and ``compile_megabytes`` hold in a
             ``ChildCompiler`` only.
         name: Name of the source, recorded and shown, never opened.
@@ -110,6 +114,7 @@ def compile_schema(
         whitespace=whitespace,
         max_whitespace=max_whitespace,
         formats=formats,
+        numbers=numbers,
         limits=limits or SchemaLimits(),
         name=name,
     )
@@ -172,7 +177,8 @@ def build_schema(
         root = expansion.goals.of(document.root)
         if not satisfiable(root):
             raise EmptyLanguageError(
-                "no JSON value satisfies the schema", hint="look for keywords that contradict"
+                "no JSON value satisfies the schema",
+                hint="look for keywords that contradict, or for numbers that no double can hold",
             )
     with clock.phase("emit"):
         emitter = Emitter(expansion, satisfiable)
@@ -247,6 +253,7 @@ def _metadata(
         "whitespace": options.whitespace,
         "max_whitespace": options.max_whitespace,
         "formats": options.formats,
+        "numbers": options.numbers,
     }
     metadata = {
         "cdec.vocabulary_hash": vocabulary.vocabulary_hash,

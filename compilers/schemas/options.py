@@ -14,6 +14,7 @@ from cdec.core.options import check_limits, limit
 PropertyOrder: TypeAlias = Literal["any", "declared"]
 Whitespace: TypeAlias = Literal["any", "compact", "pretty"]
 Formats: TypeAlias = Literal["enforce", "annotate"]
+NumberRange: TypeAlias = Literal["finite", "any"]
 
 MAX_WHITESPACE = 8
 """Longest run of white space between JSON's tokens unless another is asked for."""
@@ -65,6 +66,8 @@ class SchemaOptions(SourceOptions[SchemaReport]):
         max_whitespace: With ``any``: longest run of white space: as many on a line, line breaks,
             and four times as many of indentation.
         formats: ``annotate`` takes ``format`` for a comment, as the standard allows.
+        numbers: ``finite``: none that readers of doubles take for infinity or, but for 0 itself,
+            for 0; ``any``: all that JSON can spell.
         limits: What compiling may cost.
         name: Name of the source, recorded and shown, never opened.
         made_from: What the artifact records of its making; empty for nothing.
@@ -80,6 +83,7 @@ class SchemaOptions(SourceOptions[SchemaReport]):
     whitespace: Whitespace = "any"
     max_whitespace: int = MAX_WHITESPACE
     formats: Formats = "enforce"
+    numbers: NumberRange = "finite"
     limits: SchemaLimits = field(default_factory=SchemaLimits)
     name: str = UNNAMED
     made_from: str = ""
@@ -94,6 +98,7 @@ class SchemaOptions(SourceOptions[SchemaReport]):
             ("property_order", self.property_order, get_args(PropertyOrder)),
             ("whitespace", self.whitespace, get_args(Whitespace)),
             ("formats", self.formats, get_args(Formats)),
+            ("numbers", self.numbers, get_args(NumberRange)),
         ):
             if value not in choices:
                 known = ", ".join(choices)

@@ -34,6 +34,7 @@ def verify_schema(file: ArtifactFile, progress: Progress = silent) -> Comparison
         whitespace=options["whitespace"],
         max_whitespace=options["max_whitespace"],
         formats=options["formats"],
+        numbers=options.get("numbers", "any"),
         name=file.metadata.get("cdec.source", ""),
     )
     return compiled_again(file, file.metadata["cdec.schema"], again, progress)

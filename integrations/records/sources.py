@@ -11,7 +11,13 @@ if TYPE_CHECKING:
     from cdec.compilers.child.cache import CacheLimits
     from cdec.compilers.child.source import SourceOptions
     from cdec.compilers.grammars.definition import GrammarLimits
-    from cdec.compilers.schemas.options import Formats, PropertyOrder, SchemaLimits, Whitespace
+    from cdec.compilers.schemas.options import (
+        Formats,
+        NumberRange,
+        PropertyOrder,
+        SchemaLimits,
+        Whitespace,
+    )
 
 KEPT, KEPT_BYTES = 64, 1 << 30
 """Constraints of records that are kept compiled, and their bytes."""
@@ -41,6 +47,7 @@ class RecordSources:
         whitespace: Whitespace = "any",
         max_whitespace: int | None = WHITESPACE,
         formats: Formats = "enforce",
+        numbers: NumberRange = "finite",
         kept: int = KEPT,
         kept_bytes: int = KEPT_BYTES,
     ) -> RecordSources:
@@ -53,6 +60,7 @@ class RecordSources:
             whitespace: As there.
             max_whitespace: Longest run of blanks, in schemas and grammars; None for any.
             formats: As there.
+            numbers: As there.
             kept: Constraints kept compiled.
             kept_bytes: Most bytes of them together.
 
@@ -76,6 +84,7 @@ class RecordSources:
             whitespace=whitespace,
             max_whitespace=MAX_RUN if max_whitespace is None else min(max_whitespace, MAX_RUN),
             formats=formats,
+            numbers=numbers,
             limits=_schema_limits(limits),
             name="field 'schema'",
         )

@@ -7,13 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.kernels import inner, kernel
-
-MANTISSA = 16
-"""Digits behind the point of a number with an exponent, where multiples are told apart; numbers
-are written with exponents from this one on."""
-LEAST_DOWN = -5
-"""Numbers are written with exponents up to this one."""
+from cdec.core.kernels import inner
 
 
 class Bounds(NamedTuple):
@@ -21,7 +15,8 @@ class Bounds(NamedTuple):
 
     sides: int64[3], bounds of positive and of negative numbers, ascending in size.
     whole, fraction, scientific: int64[B, 2], first digit and number of digits before the point,
-    behind it, and of both from the first that is not 0. exponent: int64[B]. digits: uint8.
+    behind it, and of both from the first to the last that is not 0. exponent: int64[B], of the
+    first of these. digits: uint8.
     """
 
     sides: NDArray[np.int64]
@@ -37,35 +32,42 @@ class Answers(NamedTuple):
 
     pieces: int32[2 sets, 2 sides, 2 B + 1] pattern between and at the bounds. zero: bool[2].
     off: bool[P] of numbers on no grid; of all, where ``gridded`` bool[P] is false.
-    on: bool[P, M] of grid numbers, by residue.
+    following: int32[C, 10] class of digits that are followed by one more; those of class 0 are none
+    or zeros. on: bool[P, 2 sides, C] of numbers on the grid, by the class of their digits up to the
+    last place that multiples have.
     """
 
     pieces: NDArray[np.int32]
     zero: NDArray[np.bool_]
     off: NDArray[np.bool_]
     gridded: NDArray[np.bool_]
+    following: NDArray[np.int32]
     on: NDArray[np.bool_]
 
 
 class Sizes(NamedTuple):
     """What bounds the counting.
 
-    places: Digits behind the point of multiples. modulus: What patterns repeat after, with so many
-    digits; whole_modulus: for digits before the point alone. margin: 10^margin is a multiple of it;
-    -1: none is. longest, deepest: Most digits of a bound before and behind the point; deep: before
-    an exponent. far: Beyond all exponents that matter. is_any: All numbers with a point or exponent
-    are in. has_grid: Multiples are told apart.
+    places: Digits behind the point of multiples. most: Digits before the point of any number;
+    bounds with more are larger than all. longest, deepest: Most digits of other bounds before and
+    behind the point; deep: before an exponent. mantissa: Digits behind the point and before an
+    exponent, where multiples are told apart. far: Beyond all exponents that matter. has_powers:
+    Numbers may have an exponent. is_any: All numbers with a point or exponent are in; down, up:
+    such that are not normalised have exponents from -down to up. has_grid: Multiples are told
+    apart.
     """
 
     places: int
-    modulus: int
-    whole_modulus: int
-    margin: int
+    most: int
     longest: int
     deepest: int
     deep: int
+    mantissa: int
     far: int
+    has_powers: bool
     is_any: bool
+    down: int
+    up: int
     has_grid: bool
 
 
@@ -78,39 +80,3 @@ def piece_at(answers: Answers, which: int, side: int, order: Any, count: int) ->
     at = 2 * above + (1 if above < count and order[above] == 0 else 0)
     found: int = answers.pieces[which, side, at]
     return found
-
-
-@inner
-def is_power_in(answers: Answers, sizes: Sizes, pattern: int, exponent: int, long: int) -> bool:
-    """Say whether all numbers are in of which no more is known."""
-    if LEAST_DOWN < exponent < MANTISSA:
-        return False
-    if not answers.gridded[pattern]:
-        return bool(answers.off[pattern])
-    if long:
-        return False
-    if exponent < -sizes.places:
-        return bool(answers.off[pattern])
-    return bool(
-        sizes.margin >= 0 and exponent >= MANTISSA + sizes.margin and answers.on[pattern, 0]
-    )
-
-
-@kernel
-def has_powers(bounds: Bounds, answers: Answers, sizes: Sizes, side: int) -> bool:
-    """Say whether any number with an exponent is in, in the second set, on a side."""
-    first, last = bounds.sides[side], bounds.sides[side + 1]
-    for exponent in range(-sizes.far, sizes.far + 1):
-        below = 0
-        while first + below < last and bounds.exponent[first + below] < exponent:
-            below += 1
-        at = 2 * below
-        while True:
-            pattern = answers.pieces[1, side, at]
-            if is_power_in(answers, sizes, pattern, exponent, 0):
-                return True
-            bound = first + at // 2
-            if bound >= last or (at % 2 == 0 and bounds.exponent[bound] != exponent):
-                break
-            at += 1
-    return False

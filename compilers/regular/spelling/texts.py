@@ -1,7 +1,7 @@
 """The texts that JSON spells the numbers of a set with, as an automaton.
 
-Digits are compared with the bounds of the set as they are read, and counted modulo what its
-patterns repeat after (``steps``).
+Digits are compared with the bounds of the set as they are read, and told apart as far as its
+patterns tell them (``steps``); the exponents that may follow stand behind (``powers``).
 """
 
 from __future__ import annotations
@@ -9,42 +9,49 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from functools import lru_cache
-from itertools import islice
-from math import gcd
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.compilers.grammars.states.minimise import merged_states
 from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
 from cdec.compilers.regular.automaton import MAX_STATES, Automaton, smallest, too_large
 from cdec.compilers.regular.patterns import pattern_automaton
+from cdec.compilers.regular.spelling.lists import listed
+from cdec.compilers.regular.spelling.powers import BYTE_CLASS, power_states
 from cdec.compilers.regular.spelling.sets import (
     ALL_NUMBERS,
+    FINITE,
     INTEGERS,
+    NEITHER,
+    NO_NUMBERS,
     Exact,
     NumberSet,
     Pattern,
     common_grid,
 )
-from cdec.compilers.regular.spelling.steps import FULL, HEAD, SYMBOLS, spell
-from cdec.compilers.regular.spelling.tables import (
-    LEAST_DOWN,
-    MANTISSA,
-    Answers,
-    Bounds,
-    Sizes,
-    has_powers,
+from cdec.compilers.regular.spelling.steps import (
+    FULL,
+    HEAD,
+    LETTER,
+    PHASE,
+    SYMBOLS,
+    exponents,
+    spell,
 )
-from cdec.compilers.regular.words import words_automaton
+from cdec.compilers.regular.spelling.tables import Answers, Bounds, Sizes
 
-_SYMBOLS = "\0+-.0123456789E"
 _WHOLE, _FRACTION, _EXPONENT = 64, 25, 5
 """Digits that numbers may have before and behind the point, where no bound of a set has as many,
 and in an exponent."""
 _COUNTED = 64
-"""Digits are counted where multiples repeat after so few numbers: each takes as many states."""
-_SEVERAL, _MOST = 8, 100_000
-"""Integers that are listed instead of compared."""
+"""Digits are counted where so few kinds of them are told apart: each takes as many states."""
+_MANTISSA, _ROOM = 17, 4000
+"""Most digits behind the point and before an exponent where multiples are told apart, and states
+that may be spent on that."""
+_DOWN, _UP = 298, 244
+"""With exponents from -_DOWN to _UP no number of so many digits leaves the range of doubles."""
+_XOR = (False, True, True, False)
 
 
 @lru_cache(maxsize=1024)
@@ -58,14 +65,13 @@ def numbers_automaton(whole: NumberSet, others: NumberSet) -> Automaton:
     Raises:
         LimitError: It has too many states.
     """
-    listed = _listed(whole, others)
-    found, sizes = (listed, None) if listed is not None else _compared(whole, others)
-    if sizes is None:
+    found = listed(whole, others)
+    if found is not None:
         return found & _bounded(_WHOLE, _FRACTION)
-    if sizes.modulus > _COUNTED:
+    found, sizes, kinds = _compared(whole, others)
+    if kinds > _COUNTED:
         return found
-    most = max(_WHOLE, sizes.longest + 1), max(_FRACTION, sizes.deepest + 1)
-    return found & _bounded(*most)
+    return found & _bounded(sizes.most, max(_FRACTION, sizes.deepest + 1))
 
 
 @lru_cache(maxsize=64)
@@ -78,20 +84,31 @@ def _bounded(whole: int, fraction: int) -> Automaton:
     )
 
 
-def _compared(whole: NumberSet, others: NumberSet) -> tuple[Automaton, Sizes]:
-    """Return the automaton of texts with any number of digits, and how far they are counted."""
-    # What is no integer is not spelled as one.
-    whole = whole.combined(INTEGERS, (True, False, True, True))
+def _compared(whole: NumberSet, others: NumberSet) -> tuple[Automaton, Sizes, int]:
+    """Return the automaton of texts with any number of digits, and how these are counted.
+
+    Returns:
+        Also how many kinds of digits are told apart for multiples.
+    """
+    is_bounded = all(
+        numbers.patterns[end] == NEITHER for numbers in (whole, others) for end in (0, -1)
+    )
+    # What is no integer is not spelled as one, so one set will do where integers are in both.
+    in_others = others.combined(INTEGERS, (False, False, False, True))
+    if whole.combined(in_others, _XOR) == NO_NUMBERS:
+        whole = others
+    else:
+        whole = whole.combined(INTEGERS, (True, False, True, True))
     cuts = sorted({*whole.cuts, *others.cuts})
     sides = [cut for cut in cuts if cut > 0], [-cut for cut in reversed(cuts) if cut < 0]
     bounds = _bounds(sides)
     patterns = list(dict.fromkeys((*whole.patterns, *others.patterns)))
-    sizes = _sizes(bounds, patterns, others)
-    answers = _answers((whole, others), patterns, sides, sizes)
-    powers = np.array(
-        [not sizes.is_any and has_powers(bounds, answers, sizes, side) for side in (0, 1)]
-    )
-    width = HEAD + (1 + int(powers.any())) * max(map(len, sides))
+    answers, places = _answers((whole, others), patterns, sides)
+    # The range of doubles takes no digits of its own: exponents alone lead out of it.
+    ends = FINITE.cuts if is_bounded else ()
+    own = np.array([cut not in ends for side in sides for cut in side], np.bool_)
+    sizes = _sizes(own, bounds, answers, places, others)
+    width = HEAD + (1 + int(sizes.has_powers)) * max(map(len, sides))
     store = RowStore()
     store.add(np.zeros(width, np.int32))
     delta, labels = np.full((128, SYMBOLS), -1, np.int32), np.zeros((128, 1), np.int32)
@@ -100,47 +117,30 @@ def _compared(whole: NumberSet, others: NumberSet) -> tuple[Automaton, Sizes]:
         store.reserve(SYMBOLS + 1, SYMBOLS * width)
         delta = grown_rows(delta, len(store) + SYMBOLS + 1)
         labels = grown_rows(labels, len(store) + SYMBOLS + 1)
-        status = spell(
-            bounds, answers, sizes, powers, store.rows, delta, labels.reshape(-1), progress
-        )
+        status = spell(bounds, answers, sizes, store.rows, delta, labels.reshape(-1), progress)
         if len(store) > MAX_STATES:
             raise too_large()
     n = len(store)
-    return smallest(_BYTE_CLASS, delta[:n], labels[:n, 0]), sizes
+    rows = store.content()[1].reshape(n, width)
+    found = _with_exponents(rows, delta[:n], labels[:n, 0], (bounds, answers, sizes))
+    return found, sizes, len(answers.following)
 
 
-def _listed(whole: NumberSet, others: NumberSet) -> Automaton | None:
-    """Return the automaton of some integers, None where there are others, few or large ones."""
-    members = whole.members()
-    if members is None or others.members() is None or len(whole.cuts) < _SEVERAL:
-        return None
-    in_whole = list(islice(members, _MOST + 1))
-    in_others = list(islice(others.members() or (), _MOST + 1))
-    both = [*in_whole, *in_others]
-    if len(both) > _MOST or any(v.denominator > 1 or abs(v) >= 10**MANTISSA for v in both):
-        return None
-    found = words_automaton(_spelled(in_whole))
-    if not in_others:
-        return found
-    pointed = words_automaton(f"{text}.0" for text in _spelled(in_others))
-    rows, end = pointed.rows.copy(), int(np.flatnonzero(pointed.accepts)[0])
-    rows[end, pointed.byte_class[ord("0")]] = end
-    labels = pointed.accepts.astype(np.int32)
-    return found | smallest(pointed.byte_class, rows, labels)
-
-
-def _spelled(values: Sequence[Exact]) -> list[str]:
-    return [str(value.numerator) for value in values] + ["-0"] * (0 in values)
-
-
-def _byte_class() -> NDArray[np.int32]:
-    found = np.zeros(256, np.int32)
-    found[[ord(symbol) for symbol in _SYMBOLS]] = np.arange(SYMBOLS)
-    found[ord("e")] = found[ord("E")]
-    return found
-
-
-_BYTE_CLASS = _byte_class()
+def _with_exponents(
+    rows: NDArray[np.int32],
+    delta: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    tables: tuple[Bounds, Answers, Sizes],
+) -> Automaton:
+    """Return the automaton of states that end with letters, and of the exponents behind these."""
+    letters = np.flatnonzero(rows[:, PHASE] == LETTER)
+    if len(letters):
+        allowed = np.empty((len(letters), 2 * tables[2].far + 1), np.bool_)
+        exponents(*tables, rows[letters], allowed)
+        powers = power_states(allowed, len(rows))
+        delta[letters] = powers.delta[powers.behind - len(rows)]
+        delta, labels = np.vstack((delta, powers.delta)), np.concatenate((labels, powers.labels))
+    return smallest(BYTE_CLASS, delta, labels)
 
 
 def _bounds(sides: Sequence[Sequence[Exact]]) -> Bounds:
@@ -157,9 +157,7 @@ def _bounds(sides: Sequence[Sequence[Exact]]) -> Bounds:
         whole.append((at, before))
         fraction.append((at + before, places))
         exponents.append(before - 1 - skipped)
-        # No number is written with the exponent of the others, so their digits are not compared.
-        written = 0 if LEAST_DOWN < exponents[-1] < MANTISSA else len(stripped.rstrip("0"))
-        scientific.append((at + skipped, written))
+        scientific.append((at + skipped, len(stripped.rstrip("0"))))
     return Bounds(
         np.cumsum([0, len(sides[0]), len(sides[1])]).astype(np.int64),
         np.array(whole, np.int64).reshape(-1, 2),
@@ -170,33 +168,46 @@ def _bounds(sides: Sequence[Sequence[Exact]]) -> Bounds:
     )
 
 
-def _sizes(bounds: Bounds, patterns: Sequence[Pattern], others: NumberSet) -> Sizes:
-    """Say how far digits are counted."""
-    places, modulus, grid = 0, 1, common_grid(patterns)
-    if grid is not None:
-        places = _places(grid[0])
-        modulus = int(grid[1] * 10**places)
-    if modulus > MAX_STATES:
-        raise too_large()
-    margin = next((t for t in range(modulus.bit_length() + 1) if 10**t % modulus == 0), -1)
-    deepest = max(places, int(bounds.fraction[:, 1].max(initial=0)))
-    deep = max(deepest, int(bounds.scientific[:, 1].max(initial=0)), MANTISSA)
-    far = max(int(np.abs(bounds.exponent).max(initial=0)), MANTISSA + margin, places) + 1
-    longest = int(bounds.whole[:, 1].max(initial=0))
-    whole_modulus = modulus // gcd(modulus, 10**places)
-    has_grid = grid is not None
+def _sizes(
+    own: NDArray[np.bool_], bounds: Bounds, answers: Answers, places: int, others: NumberSet
+) -> Sizes:
+    """Say how far digits are counted; before and behind the point by ``own`` bounds."""
+    longest = int(bounds.whole[own, 1].max(initial=0))
+    deepest = max(places, int(bounds.fraction[own, 1].max(initial=0)))
+    most = max(_WHOLE, longest + 1)
+    tracked = bounds.whole[:, 1] <= most
+    kinds = len(answers.following)
+    mantissa = _mantissa(kinds)
+    deep = max(deepest, int(bounds.scientific[:, 1].max(initial=0)), mantissa + 1)
+    # Behind so many zeros the class of digits changes no more.
+    settled = min(kinds, MAX_STATES.bit_length())
+    far = int(np.abs(bounds.exponent).max(initial=0)) + _MANTISSA + places + settled + 1
+    is_any = others in (ALL_NUMBERS, FINITE)
+    is_finite = others == FINITE
     return Sizes(
-        places, modulus, whole_modulus, margin, longest, deepest, deep, far,
-        others == ALL_NUMBERS, has_grid,
+        places, most, int(bounds.whole[tracked, 1].max(initial=0)), deepest, deep, mantissa, far,
+        others != NO_NUMBERS, is_any, _DOWN if is_finite else far, _UP if is_finite else far,
+        bool(answers.gridded.any()),
     )  # fmt: skip
+
+
+def _mantissa(kinds: int) -> int:
+    """Return how many digits behind the point are told apart before an exponent."""
+    room, digits = _ROOM, 0
+    while digits < _MANTISSA:
+        room -= sum(min(kinds, 10 ** (depth + 1)) for depth in range(digits + 2))
+        if room < 0:
+            break
+        digits += 1
+    return digits
 
 
 def _answers(
     sets: tuple[NumberSet, NumberSet],
     patterns: Sequence[Pattern],
     sides: Sequence[Sequence[Exact]],
-    sizes: Sizes,
-) -> Answers:
+) -> tuple[Answers, int]:
+    """Say which numbers are in; return also the digits behind the point of multiples."""
     number_of = {pattern: i for i, pattern in enumerate(patterns)}
     pieces = np.zeros((2, 2, 2 * max(map(len, sides)) + 1), np.int32)
     for which, numbers in enumerate(sets):
@@ -204,25 +215,64 @@ def _answers(
             for at, value in enumerate(_between_bounds(bounds)):
                 piece = numbers.piece(-value if side else value)
                 pieces[which, side, at] = number_of[numbers.patterns[piece]]
-    on = np.zeros((len(patterns), sizes.modulus), np.bool_)
-    scale = 10**sizes.places
+    on, places = _residues(patterns)
+    following, on = _told_apart(on)
+    return Answers(
+        pieces,
+        np.array([numbers.holds(0) for numbers in sets]),
+        np.array([pattern.off for pattern in patterns]),
+        np.array([pattern.grid > 0 for pattern in patterns]),
+        following,
+        on,
+    ), places
+
+
+def _residues(patterns: Sequence[Pattern]) -> tuple[NDArray[np.bool_], int]:
+    """Say of numbers with ``places`` digits behind the point, as integers, which are in.
+
+    Returns:
+        (bool[P, 2 sides, modulus], ``places``).
+
+    Raises:
+        LimitError: They repeat too late.
+    """
+    places, modulus, grid = 0, 1, common_grid(patterns)
+    if grid is not None:
+        places = _places(grid[0])
+        modulus = int(grid[1] * 10**places)
+    if modulus > MAX_STATES:
+        raise too_large()
+    on = np.zeros((len(patterns), modulus), np.bool_)
+    scale = 10**places
     for i, pattern in enumerate(patterns):
         if pattern.grid:
             step, span = pattern.grid * scale, pattern.grid * pattern.period * scale
             for residue in pattern.residues:
                 # Of grid numbers those with no more places than are counted stand in a number.
                 first = residue * step
-                values = [first + k * span for k in range(int(sizes.modulus / span))]
+                values = [first + k * span for k in range(int(modulus / span))]
                 on[i, [int(v) for v in values if v.denominator == 1]] = True
             if pattern.off:
-                on[i] |= ~_grid_places(pattern.grid * scale, sizes.modulus)
-    return Answers(
-        pieces,
-        np.array([numbers.holds(0) for numbers in sets]),
-        np.array([pattern.off for pattern in patterns]),
-        np.array([pattern.grid > 0 for pattern in patterns]),
-        on,
-    )
+                on[i] |= ~_grid_places(pattern.grid * scale, modulus)
+    negative = on[:, -np.arange(modulus) % modulus]
+    return np.stack((on, negative), axis=1), places
+
+
+def _told_apart(on: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
+    """Return the classes of digits that no further digits tell apart.
+
+    Args:
+        on: bool[P, 2 sides, modulus].
+
+    Returns:
+        ``following`` and ``on`` of ``Answers``.
+    """
+    modulus = on.shape[2]
+    delta = ((np.arange(modulus)[:, None] * 10 + np.arange(10)) % modulus).astype(np.int32)
+    _, labels = np.unique(on.reshape(-1, modulus), axis=1, return_inverse=True)
+    start = np.zeros(1, np.int32)
+    following, old, _ = merged_states(delta, labels.ravel().astype(np.int32) + 1, start)
+    return following, np.ascontiguousarray(on[:, :, old])
 
 
 def _grid_places(step: Fraction, modulus: int) -> NDArray[np.bool_]:

@@ -25,14 +25,15 @@ from cdec.compilers.schemas.sets.shapes import (
 _WORD = {None: "null", True: "true", False: "false"}
 
 
-def one_of(goals: Goals, values: Sequence[Any], path: str) -> ValueSet:
+def one_of(expansion: Expansion, values: Sequence[Any], path: str) -> ValueSet:
     """Return some values."""
+    goals = expansion.goals
     words, numbers, strings = _scalars(values)
     lists = [value for value in values if isinstance(value, list)]
     objects = [value for value in values if isinstance(value, dict)]
     return ValueSet(
         words,
-        numbers,
+        numbers & expansion.numbers,
         strings,
         tuple(dict.fromkeys(_array(goals, value, path) for value in lists)),
         tuple(dict.fromkeys(_object(goals, value, path) for value in objects)),
@@ -43,7 +44,7 @@ def all_but(expansion: Expansion, values: Sequence[Any], path: str) -> ValueSet:
     """Return all values but some."""
     goals = expansion.goals
     words, numbers, strings = _scalars(values)
-    others = ValueSet(WORDS - words, Numbers.ANY - numbers, ~strings)
+    others = ValueSet(WORDS - words, expansion.numbers - numbers, ~strings)
     scalars = replace(ANYTHING, words=others.words, numbers=others.numbers, strings=others.strings)
     sets = [scalars]
     for value in values:
@@ -57,7 +58,7 @@ def all_but(expansion: Expansion, values: Sequence[Any], path: str) -> ValueSet:
 def constant(expansion: Expansion, atom: Constant, positive: bool) -> ValueSet:
     """Return the values of a goal that is one constant, or all but it."""
     if positive:
-        return one_of(expansion.goals, [atom.value], atom.path)
+        return one_of(expansion, [atom.value], atom.path)
     return all_but(expansion, [atom.value], atom.path)
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from decimal import Decimal
 from typing import Any
@@ -27,7 +27,6 @@ from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
 _OF_TYPE = {
     "null": ValueSet(words=frozenset({"null"})),
     "boolean": ValueSet(words=frozenset({"true", "false"})),
-    "number": ValueSet(numbers=Numbers.ANY),
     "string": ValueSet(strings=Strings.ANY),
     "array": ValueSet(arrays=(ANY_ARRAY,)),
     "object": ValueSet(objects=(ANY_OBJECT,)),
@@ -37,29 +36,31 @@ _OF_TYPE = {
 def accept_type(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return the values of some types."""
     names = value if isinstance(value, list) else [value]
-    sets = [_OF_TYPE[name] for name in names if name != "integer"]
-    if "integer" in names:
-        sets.append(ValueSet(numbers=_integers(schema)))
-    return union(sets)
+    sets = [held for name, held in _OF_TYPE.items() if name in names]
+    return union([*sets, ValueSet(numbers=_typed_numbers(expansion, schema, names))])
 
 
 def refuse_type(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return the values of all other types."""
-    names = set(value if isinstance(value, list) else [value])
+    names = value if isinstance(value, list) else [value]
     sets = [held for name, held in _OF_TYPE.items() if name not in names]
-    if "integer" in names and "number" not in names:
-        sets = [held for held in sets if held is not _OF_TYPE["number"]]
-        sets.append(ValueSet(numbers=Numbers.ANY - _integers(schema)))
-    return union(sets)
+    others = expansion.numbers - _typed_numbers(expansion, schema, names)
+    return union([*sets, ValueSet(numbers=others)])
 
 
-def _integers(schema: Schema) -> Numbers:
-    return Numbers.SPELLED_INTEGERS if schema.draft <= 4 else Numbers.INTEGERS
+def _typed_numbers(expansion: Expansion, schema: Schema, names: Sequence[str]) -> Numbers:
+    """Return the numbers of some types."""
+    if "number" in names:
+        return expansion.numbers
+    if "integer" not in names:
+        return Numbers.NONE
+    integers = Numbers.SPELLED_INTEGERS if schema.draft <= 4 else Numbers.INTEGERS
+    return integers & expansion.numbers
 
 
 def accept_enum(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return the listed values."""
-    return one_of(expansion.goals, value, f"{schema.path}/enum")
+    return one_of(expansion, value, f"{schema.path}/enum")
 
 
 def refuse_enum(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
@@ -69,7 +70,7 @@ def refuse_enum(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
 
 def accept_const(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return one value."""
-    return one_of(expansion.goals, [value], f"{schema.path}/const")
+    return one_of(expansion, [value], f"{schema.path}/const")
 
 
 def refuse_const(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
@@ -81,10 +82,11 @@ def _of_numbers(find: Callable[[Expansion, Schema, Any], Numbers]) -> tuple[Hand
     """Return the handlers of a keyword that asks something of numbers alone."""
 
     def accept(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-        return replace(ANYTHING, numbers=find(expansion, schema, value))
+        found = find(expansion, schema, value)
+        return replace(ANYTHING, numbers=found & expansion.numbers)
 
     def refuse(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-        return ValueSet(numbers=Numbers.ANY - find(expansion, schema, value))
+        return ValueSet(numbers=expansion.numbers - find(expansion, schema, value))
 
     return accept, refuse
 

@@ -73,8 +73,9 @@ class Emitter:
     def _fill(self, goal: Goal) -> None:
         found = self._expansion.expand(goal)
         raw = -1
-        if found.words or not found.numbers.is_empty:
-            raw = self._raw_start(found.numbers, found.words)
+        numbers = found.numbers & self._expansion.numbers
+        if found.words or not numbers.is_empty:
+            raw = self._raw_start(numbers, found.words)
         arrays: dict[int, None] = {}
         for array in found.arrays:
             arrays |= dict.fromkeys(self._array(array))

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from cdec.compilers.regular.numbers import Numbers
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.compilers.schemas.reading.document import Document, Schema
 from cdec.compilers.schemas.sets.discriminators import Discriminators
@@ -40,11 +41,12 @@ class Expansion:
 
     Args:
         document: The schema.
-        options: ``lenient``, ``formats`` and ``limits`` are read.
+        options: ``lenient``, ``formats``, ``numbers`` and ``limits`` are read.
         handlers: By keyword: of what it accepts and of what it refuses.
         constants: Returns the values of a goal that is one constant, or all but it.
 
     Attributes:
+        numbers: Those that there are: ``options.numbers`` says whether all, or finite doubles.
         is_empty_for_sure: Whether a goal is known to have no value.
         unenforced: What was recorded as not enforced, by path and keyword: the reason.
         notices: Warnings, by what they are about.
@@ -60,6 +62,7 @@ class Expansion:
     ) -> None:
         self.document = document
         self.options = options
+        self.numbers = Numbers.FINITE if options.numbers == "finite" else Numbers.ANY
         self.goals = Goals()
         self.is_empty_for_sure: Callable[[Goal], bool] = lambda goal: False
         self.unenforced: dict[tuple[str, str], str] = {}

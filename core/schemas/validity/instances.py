@@ -3,32 +3,45 @@
 from __future__ import annotations
 
 import json
+import math
 import re
+from collections.abc import Callable
 from decimal import Decimal, InvalidOperation
 from typing import Any
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
+_DIGIT = re.compile("[1-9]")
 _LONG = 1000
 """Digits from which an integer is read as a decimal: Python's own reading is quadratic."""
 _MOST_EXPONENT = 10**17
 
 
-def read_json(text: str) -> Any:
+def read_json(text: str, *, finite: bool = False) -> Any:
     """Return the value of a JSON text; of names that stand twice in an object, the last one's.
+
+    Args:
+        text: Of any length.
+        finite: Refuse numbers that doubles cannot hold.
 
     Returns:
         Numbers are int or Decimal; an exponent too large for Decimal is cut to one that is not.
 
     Raises:
-        ValueError: It is no JSON, or a string in it has half a surrogate pair.
+        ValueError: It is no JSON, a string in it has half a surrogate pair, or a number is refused.
         RecursionError: Too deep.
     """
     return json.loads(
         _without_surrogates(text),
-        parse_int=_integer,
-        parse_float=_decimal,
+        parse_int=_finite(_integer) if finite else _integer,
+        parse_float=_finite(_decimal) if finite else _decimal,
         parse_constant=_constant,
     )
+
+
+def is_finite(text: str) -> bool:
+    """Say whether readers of doubles take a number neither for infinity nor wrongly for 0."""
+    read = float(text)
+    return not math.isinf(read) and (read != 0 or not _DIGIT.search(re.split("[eE]", text)[0]))
 
 
 def is_multiple(value: int | Decimal, of: int | Decimal) -> bool:
@@ -51,6 +64,15 @@ def _scaled(value: int | Decimal) -> tuple[int, int]:
     kept = digits[: len(digits) - ending] or (0,)
     # subtle: `int` of a text refuses more than 4,300 digits.
     return int(Decimal((sign, kept, 0))), power + ending
+
+
+def _finite(read: Callable[[str], Any]) -> Callable[[str], Any]:
+    def finite(text: str) -> Any:
+        if not is_finite(text):
+            raise ValueError(f"{text[:40]} is no finite double")
+        return read(text)
+
+    return finite
 
 
 def _integer(text: str) -> int | Decimal:

@@ -33,12 +33,14 @@ _DRAFTS = ("Draft202012Validator", "Draft7Validator", "Draft6Validator", "Draft4
 def stored_language(metadata: Mapping[str, str]) -> Language:
     """Return the language of a schema artifact's metadata."""
     options = json.loads(metadata["cdec.options"])
-    return schema_language(metadata["cdec.schema"], options["formats"])
+    # Artifacts from before there was the option hold any.
+    numbers = options.get("numbers", "any")
+    return schema_language(metadata["cdec.schema"], options["formats"], numbers)
 
 
-def schema_language(source: str, formats: str = "enforce") -> Language:
+def schema_language(source: str, formats: str = "enforce", numbers: str = "any") -> Language:
     """Return what ``parser_of`` reads, for the process that judges."""
-    return Language(__name__, (source, formats))
+    return Language(__name__, (source, formats, numbers))
 
 
 def load() -> None:
@@ -49,12 +51,13 @@ def load() -> None:
     parse("1", 0.0)
 
 
-def parser_of(source: str, formats: str = "enforce") -> Parse | None:
+def parser_of(source: str, formats: str = "enforce", numbers: str = "any") -> Parse | None:
     """Return what says whether a text is an instance; None where the source is no schema.
 
     Args:
         source: The schema, JSON.
         formats: ``enforce`` or ``annotate``.
+        numbers: ``any``, or ``finite``: a text with one that no double can hold is no instance.
 
     Returns:
         A function of a text; the time is not looked at. None of it where a reference leads nowhere
@@ -74,7 +77,7 @@ def parser_of(source: str, formats: str = "enforce") -> Parse | None:
 
     def parse(text: str, _deadline: float) -> bool | None:
         try:
-            instance = read_json(text)
+            instance = read_json(text, finite=numbers == "finite")
         except ValueError:
             return False
         except RecursionError:
