@@ -24,6 +24,9 @@ from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import RegexUnsupportedError
 from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
 
+TYPE_NOTICES = ("W_TYPE_UNENFORCED", "W_TYPE_NOTE")
+"""Codes of what is told of a type: what masks do not enforce, and what else is to be known."""
+
 _OF_TYPE = {
     "null": ValueSet(words=frozenset({"null"})),
     "boolean": ValueSet(words=frozenset({"true", "false"})),
@@ -178,18 +181,21 @@ def _formatted(expansion: Expansion, schema: Schema, value: Any) -> Strings | No
 
 def _let_pass(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Record what a type asks and masks do not see to."""
-    path = f"{schema.path}/{UNENFORCED}"
-    for reason in value:
-        expansion.unenforced.setdefault((path, UNENFORCED), ", ".join(value))
-        message = f"{schema.path or 'the type'}: not enforced is {reason}"
-        expansion.note(path, reason, "W_TYPE_UNENFORCED", message)
+    reasons = ", ".join(value)
+    expansion.unenforced.setdefault((f"{schema.path}/{UNENFORCED}", UNENFORCED), reasons)
+    _tell(expansion, schema, UNENFORCED, f"masks do not enforce {reasons}")
     return ANYTHING
 
 
 def _told(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Pass on what whoever compiles should know."""
-    expansion.note(schema.path, NOTE, "W_TYPE_NOTE", f"{schema.path or 'the type'}: {value}")
+    _tell(expansion, schema, NOTE, value)
     return ANYTHING
+
+
+def _tell(expansion: Expansion, schema: Schema, keyword: str, said: str) -> None:
+    place = schema.path or "the type"
+    expansion.note(schema.path, keyword, TYPE_NOTICES[keyword == NOTE], f"{place}: {said}")
 
 
 def _refuse_none(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:

@@ -15,6 +15,7 @@ from pydantic.json_schema import GenerateJsonSchema
 
 from cdec.compilers.schemas.typed import doubles, moments
 from cdec.compilers.schemas.typed.json_texts import json_text
+from cdec.compilers.schemas.typed.standard import distinct
 from cdec.compilers.schemas.typed.texts import BYTE_SIZE, COMPLEX, TEXTS, ascii_base64, text, url
 from cdec.core.schemas.own_keywords import NUMBERS, UNENFORCED
 
@@ -35,20 +36,17 @@ _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of")
 _LENGTHS = ("minLength", "maxLength", "minItems", "maxItems")
 _SIGNS = {"base64": "+/", "base64url": "_-"}
 _READ = frozenset(
-    {
-        *("EmailStr._validate", "NameEmail._validate", "defaultdict_validator", "SecretStr"),
-        *(
-            "SecretBytes",
-            "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
-            "deque_validator",
-        ),
-        *("greater_than_validator", "greater_than_or_equal_validator", "less_than_validator"),
-        *("less_than_or_equal_validator", "multiple_of_validator", "pattern_either_validator"),
-        *("IPvAnyAddress._validate", "IPvAnyNetwork._validate", "IPvAnyInterface._validate"),
-        *("_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val", "sequence_validator"),
-        *("_BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val", "fraction_validator"),
-        *("GenerateSchema._path_schema.<locals>.path_validator"),
-    }
+    """
+    EmailStr._validate NameEmail._validate SecretStr SecretBytes pattern_either_validator
+    IPvAnyAddress._validate IPvAnyNetwork._validate IPvAnyInterface._validate
+    greater_than_validator greater_than_or_equal_validator multiple_of_validator
+    less_than_validator less_than_or_equal_validator defaultdict_validator
+    sequence_validator deque_validator
+    Secret.__get_pydantic_core_schema__.<locals>.<lambda>
+    GenerateSchema._path_schema.<locals>.path_validator
+    _BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val
+    _BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val
+    """.split()
 )
 """Functions of pydantic's own that take whatever the refined schema allows."""
 _LENGTH_OF = ("min_length_validator", "max_length_validator")
@@ -190,10 +188,10 @@ class RefinedSchemas(GenerateJsonSchema):
         return made if kind == "string" or not written else False
 
     def set_schema(self, schema: Any) -> Made:
-        return _distinct(super().set_schema(schema))
+        return _of_set(super().set_schema(schema))
 
     def frozenset_schema(self, schema: Any) -> Made:
-        return _distinct(super().frozenset_schema(schema))
+        return _of_set(super().frozenset_schema(schema))
 
     def chain_schema(self, schema: Any) -> Made:
         made = super().chain_schema(schema)
@@ -227,17 +225,11 @@ def _has_classes(pattern: str) -> bool:
     return any(f"\\{sign}" in pattern for sign in "wWbBsS")
 
 
-def _distinct(made: Made) -> Made:
-    """Return the schema of a set: equal items are one where it is read, and no reason to refuse.
-
-    Strings and listed values are asked to differ all the same. Of others masks cannot see to it.
-    """
-    items = made.get("items", {})
-    if items.get("type") in ("string", "boolean", "null") or {"enum", "const"} & items.keys():
-        return made
-    made = {name: value for name, value in made.items() if name != "uniqueItems"}
-    is_sure = made.get("minItems", 0) < 2
-    return made if is_sure else _noted(made, "whether enough items differ once they are read")
+def _of_set(made: Made) -> Made:
+    """Return the schema of a set, and note where items that differ as texts may be too few."""
+    found = distinct(made)
+    is_sure = found is made or made.get("minItems", 0) < 2
+    return found if is_sure else _noted(found, "whether enough items differ once they are read")
 
 
 def _noted(made: Made, reason: str | None) -> Made:

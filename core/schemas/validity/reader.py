@@ -11,7 +11,6 @@ runs in the process of ``core.validity.server`` alone.
 from __future__ import annotations
 
 import json
-import math
 import re
 import sys
 from collections.abc import Iterator, Mapping
@@ -21,7 +20,7 @@ from typing import Any
 
 from cdec.core.schemas.own_keywords import NUMBERS
 from cdec.core.schemas.validity.formats import format_checker
-from cdec.core.schemas.validity.instances import is_multiple, read_json
+from cdec.core.schemas.validity.instances import LONG, is_finite, is_multiple, read_json
 from cdec.core.validity.language import Language, Parse
 
 _DEPTH = 20_000
@@ -126,7 +125,7 @@ def _exact(kind: Any) -> Any:
 def _is_spelled_integer(_checker: object, value: object) -> bool:
     if isinstance(value, Decimal):
         # An integer of a thousand digits and more, or one with a fraction or an exponent.
-        return value.as_tuple().exponent == 0 and not value.is_zero()
+        return value.as_tuple().exponent == 0 and len(value.as_tuple().digits) >= LONG
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -148,12 +147,8 @@ def _read_as(validator: Any, reader: Any, instance: Any, _schema: Any) -> Iterat
 
     if not validator.is_type(instance, "number"):
         return
-    if reader == "integers":
-        is_read = _is_spelled_integer(None, instance)
-    else:
-        value = abs(float(Decimal(instance)))
-        is_read = value < math.inf and (value > 0 or instance == 0)
-    if not is_read:
+    is_read = _is_spelled_integer(None, instance) if reader == "integers" else None
+    if not (is_finite(str(instance)) if is_read is None else is_read):
         yield ValidationError(f"{instance} is not read as it is by readers of {reader}")
 
 

@@ -13,7 +13,7 @@ import zoneinfo
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, Any, Generic, Literal, NamedTuple, Optional, TypeVar, Union
+from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 from uuid import UUID, uuid1, uuid4
 
 import pydantic as p
@@ -169,7 +169,8 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "AwareDatetime": (p.AwareDatetime, [NOON.replace(tzinfo=UTC), NOON.replace(tzinfo=EAST)]),
     "PastDatetime": (p.PastDatetime, [NOON, LONG_AGO]),
     "FutureDatetime": (p.FutureDatetime, [dt.datetime(2999, 1, 1), NOON.replace(3001, 3, 1)]),
-    "datetime since": (field(dt.datetime, ge=dt.datetime(2020, 1, 1)), [dt.datetime(2020, 1, 1), NOON]),
+    "datetime since": (field(dt.datetime, ge=dt.datetime(2020, 1, 1)),
+        [dt.datetime(2020, 1, 1), NOON]),
     "datetime until": (field(dt.datetime, lt=dt.datetime(2030, 6, 5, 4, tzinfo=EAST)),
         [NOON.replace(tzinfo=UTC)]),
     "timedelta": (dt.timedelta, [DAY, -HOUR, 400 * DAY + dt.timedelta(microseconds=5)]),
@@ -220,7 +221,8 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "dict": (dict[str, int], [{"a": 1}]),
     "dict of anything": (dict[str, Any], [{"a": [1.5, None]}]),
     "Dict[int, str]": (dict[int, str], [{1: "a", -20: "b"}]),
-    "Dict[conint, str]": (field(dict[p.conint(ge=-5, lt=1000), str], min_length=1), [{-5: "", 9: ""}]),
+    "Dict[conint, str]": (field(dict[p.conint(ge=-5, lt=1000), str], min_length=1),
+        [{-5: "", 9: ""}]),
     "Dict[float, int]": (dict[float, int], [{1.5: 1}]),
     "Dict[share, int]": (dict[field(float, gt=0, lt=1), int], [{0.25: 1}]),
     "Dict[Decimal, int]": (dict[Decimal, int], [{Decimal("1.5"): 1}]),
@@ -235,7 +237,7 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "Dict[constr, int]": (dict[p.constr(pattern="^x"), int], [{"xy": 1}]),
     "Counter": (collections.Counter[str], [collections.Counter("aab")]),
     "defaultdict": (collections.defaultdict[int, list[int]], [{1: [2]}]),
-    "OrderedDict": (collections.OrderedDict[str, int], [{"a": 1}]),
+    "OrderedDict": (collections.OrderedDict[str, int], [collections.OrderedDict(a=1)]),
     "Json": (p.Json, []),
     "Json[Any]": (p.Json[Any], []),
     "Json[list[int]]": (p.Json[list[int]], []),
@@ -251,8 +253,8 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "generic model": (Page[p.UUID4], [Page[p.UUID4](items=[uuid4()], more=False)]),
     "strict model": (Trimmed, [Trimmed(name="a", count=1, share=0.5)]),
     "RootModel": (p.RootModel[list[p.HttpUrl]], [p.RootModel[list[p.HttpUrl]](["http://a.b"])]),
-    "Optional": (Optional[p.PositiveInt], [None, 1]),
-    "Union": (Union[int, dt.date, list[Decimal]], [1, dt.date(2024, 1, 1), [Decimal("0.5")]]),
+    "Optional": (p.PositiveInt | None, [None, 1]),
+    "Union": (int | dt.date | list[Decimal], [1, dt.date(2024, 1, 1), [Decimal("0.5")]]),
     "Hashable": (collections.abc.Hashable, [1, "a"]),
     "Any": (Any, [[{"a": None}]]),
     "None": (type(None), [None]),
