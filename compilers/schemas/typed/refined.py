@@ -7,6 +7,7 @@ Needs pydantic: it is imported where that is known to be there.
 from __future__ import annotations
 
 import functools
+import re
 import zoneinfo
 from collections.abc import Mapping
 from typing import Any
@@ -32,21 +33,35 @@ _COMMON = (
 )
 """Characters of which Rust's regular expressions say the same as Python's: not all are letters,
 digits or blanks to both."""
+_CLASSES = re.compile(r"\\[wWbBsS]")
+_CLASS_IN_CLASS = re.compile(r"\[(?:\\.|[^\]\\])+?(?:\[|&&|--|~~)|\[\[")
+"""What Rust reads as classes within a class, and Python does not."""
 _BOUNDS = ("gt", "ge", "lt", "le", "multiple_of")
 _LENGTHS = ("minLength", "maxLength", "minItems", "maxItems")
 _SIGNS = {"base64": "+/", "base64url": "_-"}
 _READ = frozenset(
-    """
-    EmailStr._validate NameEmail._validate SecretStr SecretBytes pattern_either_validator
-    IPvAnyAddress._validate IPvAnyNetwork._validate IPvAnyInterface._validate
-    greater_than_validator greater_than_or_equal_validator multiple_of_validator
-    less_than_validator less_than_or_equal_validator defaultdict_validator
-    sequence_validator deque_validator
-    Secret.__get_pydantic_core_schema__.<locals>.<lambda>
-    GenerateSchema._path_schema.<locals>.path_validator
-    _BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val
-    _BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val
-    """.split()
+    [
+        "EmailStr._validate",
+        "NameEmail._validate",
+        "SecretStr",
+        "SecretBytes",
+        "pattern_either_validator",
+        "IPvAnyAddress._validate",
+        "IPvAnyNetwork._validate",
+        "IPvAnyInterface._validate",
+        "greater_than_validator",
+        "greater_than_or_equal_validator",
+        "multiple_of_validator",
+        "less_than_validator",
+        "less_than_or_equal_validator",
+        "defaultdict_validator",
+        "sequence_validator",
+        "deque_validator",
+        "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
+        "GenerateSchema._path_schema.<locals>.path_validator",
+        "_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
+        "_BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
+    ]
 )
 """Functions of pydantic's own that take whatever the refined schema allows."""
 _LENGTH_OF = ("min_length_validator", "max_length_validator")
@@ -101,12 +116,18 @@ class RefinedSchemas(GenerateJsonSchema):
         strips = schema.get("strip_whitespace", self._config.str_strip_whitespace)
         if strips and {"minLength", "pattern"} & made.keys():
             more.append(_STRIPPED)
-        engine = schema.get("regex_engine") or self._config.regex_engine
-        pattern = schema.get("pattern")
-        if isinstance(pattern, str) and engine != "python-re" and _has_classes(pattern):
-            more.append(_COMMON)
         if schema.get("ascii_only"):
             more.append(r"^[\x00-\x7f]*$")
+        pattern = schema.get("pattern")
+        engine = schema.get("regex_engine") or self._config.regex_engine
+        if isinstance(pattern, re.Pattern):
+            made["pattern"] = _with_flags(pattern)
+        elif pattern is not None and engine != "python-re":
+            if _CLASS_IN_CLASS.search(pattern):
+                del made["pattern"]
+                made = _noted(made, f"pattern {pattern}")
+            if _CLASSES.search(pattern):
+                more.append(_COMMON)
         return made | ({"allOf": [{"pattern": each} for each in more]} if more else {})
 
     def bytes_schema(self, schema: Any) -> Made:
@@ -203,13 +224,16 @@ class RefinedSchemas(GenerateJsonSchema):
 
     def model_schema(self, schema: Any) -> Made:
         made = super().model_schema(schema)
-        own = getattr(schema["cls"], "model_post_init", None)
-        is_own = own is not None and not own.__module__.startswith("pydantic")
-        return _noted(made, own.__qualname__ if is_own else None)
+        for name in ("model_post_init", "__init__"):
+            own = getattr(schema["cls"], name)
+            if not own.__module__.startswith("pydantic"):
+                made = _noted(made, own.__qualname__)
+        return made
 
     def dataclass_schema(self, schema: Any) -> Made:
+        made = super().dataclass_schema(schema)
         own = getattr(schema["cls"], "__post_init__", None)
-        return _noted(super().dataclass_schema(schema), own.__qualname__ if own else None)
+        return made if own is None else _noted(made, own.__qualname__)
 
 
 def _plain_members(made: Made) -> Made:
@@ -220,9 +244,14 @@ def _plain_members(made: Made) -> Made:
     return made | ({NUMBERS: "integers"} if has_integers and not has_others else {})
 
 
-def _has_classes(pattern: str) -> bool:
-    """Say whether a pattern has a class of characters that not all engines read alike."""
-    return any(f"\\{sign}" in pattern for sign in "wWbBsS")
+def _with_flags(pattern: re.Pattern[str]) -> str:
+    """Return a compiled expression as text, with what it was compiled with."""
+    letters = "".join(
+        letter
+        for letter, flag in (("i", re.I), ("m", re.M), ("s", re.S), ("x", re.X), ("a", re.A))
+        if pattern.flags & flag
+    )
+    return f"(?{letters}){pattern.pattern}" if letters else pattern.pattern
 
 
 def _of_set(made: Made) -> Made:
@@ -232,9 +261,8 @@ def _of_set(made: Made) -> Made:
     return found if is_sure else _noted(found, "whether enough items differ once they are read")
 
 
-def _noted(made: Made, reason: str | None) -> Made:
-    if reason is None:
-        return made
+def _noted(made: Made, reason: str) -> Made:
+    """Return a schema that says what of its type is not enforced."""
     return made | {UNENFORCED: [*made.get(UNENFORCED, []), reason]}
 
 

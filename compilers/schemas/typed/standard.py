@@ -13,7 +13,7 @@ from typing import Any
 
 from cdec.compilers.schemas.typed.texts import TEXTS
 from cdec.core.errors import UsageError
-from cdec.core.schemas.own_keywords import NUMBERS
+from cdec.core.schemas.own_keywords import NUMBERS, UNENFORCED
 
 SIMPLE: dict[Any, dict[str, Any]] = {
     type(None): {"type": "null"},
@@ -170,7 +170,8 @@ class _Schemas:
 
     def _object(self, kind: Any) -> dict[str, Any]:
         fields = fields_of(kind) or []
-        return {
+        own = getattr(kind, "__post_init__", None)
+        return ({} if own is None else {UNENFORCED: [own.__qualname__]}) | {
             "type": "object",
             "properties": {name: self.of(hint) for name, hint, _ in fields},
             "required": [name for name, _, is_required in fields if is_required],

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import dataclasses
 import datetime
 import enum
 import json
+import re
 import warnings
 from decimal import Decimal
 from pathlib import Path
@@ -16,11 +18,12 @@ from annotated_types import Predicate
 
 from cdec.compilers import compile_schema, schema_constraint, typed
 from cdec.compilers.schemas.typed.kinds import schema_of
+from cdec.compilers.schemas.typed.standard import standard_schema
 from cdec.compilers.schemas.verify import verify_schema
 from cdec.core import open_artifact
 from cdec.core.artifacts.kinds import KINDS
 from cdec.core.artifacts.read import verify_bytes
-from cdec.core.schemas.own_keywords import NOTE, NUMBERS
+from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
 from cdec.core.schemas.validity.reader import parser_of
 from tests.core.test_sample import a_sample
 from tests.laws.grammar_cases import byte_vocabulary
@@ -48,6 +51,21 @@ class Even(pydantic.BaseModel):
     def is_small(self) -> Even:
         assert self.number < 100
         return self
+
+
+@dataclasses.dataclass
+class Made:
+    size: int
+
+    def __post_init__(self) -> None:
+        assert self.size
+
+
+class Begun(pydantic.BaseModel):
+    size: int
+
+    def model_post_init(self, _context: object) -> None:
+        assert self.size
 
 
 def _allowed(kind: Any, texts: list[str]) -> list[bool]:
@@ -126,6 +144,9 @@ def test_validators_are_named_as_not_enforced(tmp_path: Path) -> None:
         (pydantic.FilePath, "validate_file"),
         (Annotated[pydantic.Base64Bytes, field(max_length=1)], "max_length"),
         (Annotated[set[int], field(min_length=2)], "enough items differ"),
+        (Annotated[str, field(pattern="^[[:alpha:]]+$")], "pattern"),
+        (Made, "Made.__post_init__"),
+        (Begun, "Begun.model_post_init"),
     ],
 )
 def test_whatever_code_may_refuse_more_is_named(kind: Any, named: str) -> None:
@@ -174,6 +195,15 @@ def test_the_schema_of_a_type_stays_one_that_others_read() -> None:
     assert [validates(text, 0.0) for text in ("1e400", "1e-400", "0e9", '"a"', "1e308")] == [
         *(False, False, True, True, True)
     ]
+
+
+def test_flags_of_a_compiled_expression_count() -> None:
+    kind = Annotated[str, field(pattern=re.compile("^B  a$ # two", re.I | re.X))]
+    assert _allowed(kind, ['"ba"', '"Ba"', '"B  a"']) == [True, True, False]
+
+
+def test_a_post_init_is_named_without_pydantic() -> None:
+    assert standard_schema(Made)["$defs"]["Made"][UNENFORCED] == ["Made.__post_init__"]
 
 
 def test_the_artifact_of_a_type_reads_its_samples_again(tmp_path: Path) -> None:
