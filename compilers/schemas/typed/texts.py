@@ -47,18 +47,22 @@ def _network4() -> list[str]:
 
 
 def _network6() -> list[str]:
-    """Addresses that end in ``::`` behind their prefix, or have none; 128 bits where none."""
+    """Addresses whose groups behind the prefix are ``::`` or zeros; without one 128 bits."""
     full = "[0-9A-Fa-f]{1,4}"
     found = [f"{IPV6}(?:/128)?", "::/0"]
     # The nibble that the prefix cuts: what its first bits may be.
     nibble = ("0", "[08]", "[048Cc]", "[02468ACEace]")
-    for bits in range(1, 113):
+    for bits in range(1, 128):
         groups, left = divmod(bits, 16)
         signs = ["[0-9A-Fa-f]"] * (left // 4) + [nibble[left % 4]] * (left % 4 > 0)
         signs += ["0"] * (4 - len(signs))
         partial = f"(?:(?:{signs[0]}?{signs[1]})?{signs[2]})?{signs[3]}" if left else ""
         parts = [full] * groups + [partial] * bool(left)
-        found.append(f"{':'.join(parts)}::/{bits}")
+        zeros = ":0" * (8 - len(parts))
+        tail = f"(?:::|{zeros})" if zeros else ""
+        found.append(f"{':'.join(parts)}{tail}/{bits}")
+        if left:
+            found.append(f"{':'.join(parts[:-1])}::/{bits}")
     return found
 
 
