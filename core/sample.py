@@ -77,9 +77,6 @@ class Sample:
     def parsed(self) -> Any:
         """The value that the text stands for, read and validated: JSON, or of the schema's type.
 
-        None where the type's reader refuses the text, which then is not ``valid``: what masks do
-        not enforce of a type (``unenforced``) may refuse it.
-
         Raises:
             UsageError: The constraint's texts stand for nothing else, or this text has no end.
         """
@@ -93,10 +90,7 @@ class Sample:
                 f"this sample's text is not finished: {self.finish_reason}",
                 hint="raise `max_new_tokens`, or look at `finish_reason` first",
             )
-        try:
-            return self.reader(self.text)
-        except Exception:  # a validator of the type's own raises what it likes
-            return None
+        return self.reader(self.text)
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Return what is pickled: all but the reader, which belongs to this process."""
