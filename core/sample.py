@@ -19,6 +19,14 @@ FINISH_NO_MARKER = "no_marker"
 FINISH_LOOP = "loop"
 
 
+def read_value(reader: Callable[[str], Any], text: str) -> Any:
+    """Return the value that a reader makes of a text, None where it makes none."""
+    try:
+        return reader(text)
+    except Exception:  # a type's validators are programs: they may raise anything
+        return None
+
+
 @dataclass(slots=True)
 class Sample:
     """One drawn text and what is known of its faithfulness to the model.
@@ -77,6 +85,8 @@ class Sample:
     def parsed(self) -> Any:
         """The value that the text stands for, read and validated: JSON, or of the schema's type.
 
+        None where it cannot be read, and ``valid`` is false then.
+
         Raises:
             UsageError: The constraint's texts stand for nothing else, or this text has no end.
         """
@@ -90,7 +100,7 @@ class Sample:
                 f"this sample's text is not finished: {self.finish_reason}",
                 hint="raise `max_new_tokens`, or look at `finish_reason` first",
             )
-        return self.reader(self.text)
+        return read_value(self.reader, self.text)
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Return what is pickled: all but the reader, which belongs to this process."""

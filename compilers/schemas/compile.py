@@ -227,7 +227,7 @@ def _note(
         report.notices.append(
             Notice(
                 "W_SCHEMA_ANNOTATION",
-                f"keywords that the standard does not know are comments: {shown}",
+                f"keywords that JSON Schema {report.draft} does not know are comments: {shown}",
                 {"keywords": unknown},
             )
         )

@@ -17,6 +17,7 @@ from cdec.core.schemas.places import text_refusal
 from cdec.core.schemas.program import COLUMNS, SchemaArrays, arrays_from
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape
 from cdec.core.schemas.session import SchemaSession
+from cdec.core.schemas.spellings import spelling_refusal
 from cdec.core.session import Session
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -127,20 +128,39 @@ class SchemaConstraint(StoredConstraint):
         """Check a finished text by the jsonschema package, in a process of its own.
 
         Returns:
-            None where that took too long, or it cannot read what is stored.
+            None where that took too long, or it cannot read what is stored. What ``reader`` cannot
+            read is refused.
         """
-        return self._checker(text)
+        verdict = self._checker(text)
+        return False if verdict is not False and not self._is_read(text) else verdict
+
+    def _is_read(self, text: bytes) -> bool:
+        try:
+            self._reader(text.decode())
+        except Exception:  # a type's validators are programs: they may raise anything
+            return False
+        return True
 
     def verdicts(self, texts: Iterable[bytes], *, shown: int = 10) -> Iterator[dict[str, Any]]:
         """Say of each text whether it is a member, by following its bytes.
 
         Yields:
-            As ``Constraint.verdicts``; a refusal also with ``line`` and ``column`` (from 1).
+            As ``Constraint.verdicts``; a refusal also with ``line`` and ``column`` (from 1). A text
+            that masks would write with other spellings of its numbers is valid, and ``written``
+            false says so, with a ``reason``.
         """
         return super().verdicts(texts, shown=shown)
 
     def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
-        return text_refusal(session, self.vocabulary, text, shown)
+        refusal = text_refusal(session, self.vocabulary, text, shown)
+        if refusal is None:
+            return None
+        found = spelling_refusal(session, self.vocabulary, text, refusal, shown)
+        if found.get("written") is not False:
+            return found
+        # A draft may tell spellings apart that stand for one number.
+        accepted = self.accepts(text) is not False
+        return found | {"valid": True} if accepted else refusal
 
     def statistics(self) -> dict[str, int | float]:
         """Return sizes of the program."""

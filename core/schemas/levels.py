@@ -103,6 +103,11 @@ class Level:
         """Whether a value is awaited or spelled, not what stands between values."""
         return self.phase in (*_VALUES, *_SPELLED)
 
+    @property
+    def awaits_value(self) -> bool:
+        """Whether a value may begin here."""
+        return self.phase in _VALUES
+
     @cached_property
     def places(self) -> list[str]:
         """JSON pointers of the schemas that what stands here must satisfy, sorted."""

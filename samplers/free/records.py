@@ -14,6 +14,7 @@ from cdec.core.sample import (
     FINISH_LENGTH,
     FINISH_LOOP,
     Sample,
+    read_value,
 )
 from cdec.samplers.free.text import COSTS, FreeDraw, Region
 from cdec.samplers.loops.finder import loop_warnings
@@ -167,7 +168,7 @@ def _reader(request: Request, regions: list[dict[str, Any]]) -> Callable[[str], 
     if reader is None:
         return None
     texts = [region["text"] for region in regions]
-    return lambda text: [reader(part) for part in texts]
+    return lambda text: [read_value(reader, part) for part in texts]
 
 
 def _sum(weights: list[float | None]) -> float | None:

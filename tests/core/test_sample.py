@@ -83,6 +83,7 @@ def test_a_sample_of_a_schema_is_read_as_a_value_once_it_is_finished() -> None:
     sample = dataclasses.replace(a_sample(), text='{"a": [1]}', reader=json.loads)
     assert sample.parsed == {"a": [1]}
     assert "reader" not in sample.to_json() and pickle.loads(pickle.dumps(sample)).reader is None
+    assert dataclasses.replace(sample, text='{"a": [1', valid=False).parsed is None
     cut = dataclasses.replace(sample, finish_reason="length")
     for other, said in ((cut, "not finished: length"), (a_sample(), "no other value")):
         with pytest.raises(UsageError, match=said):

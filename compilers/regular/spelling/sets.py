@@ -232,19 +232,25 @@ FINITE = NumberSet(
 def normal(cuts: Iterable[Exact], patterns: list[Pattern]) -> NumberSet:
     """Return the set without cuts that cut nothing.
 
-    A piece that holds nothing takes the pattern before it where that holds nothing there either.
+    A piece that holds nothing takes the pattern on one side of it that holds nothing there either.
     """
     kept_cuts: list[Exact] = []
     cuts = list(cuts)
     for i, (low, high) in enumerate(pairwise(cuts)):
         if _holds_nothing(patterns[2 * i + 2], low, high):
-            before = patterns[2 * i]
-            patterns[2 * i + 2] = before if _holds_nothing(before, low, high) else NEITHER
+            patterns[2 * i + 2] = NEITHER
     kept = [patterns[0]]
     for i, cut in enumerate(cuts):
         at = EVERY if patterns[2 * i + 1].holds(cut) else NEITHER
-        behind = patterns[2 * i + 2]
-        if kept[-1] == behind and behind.holds(cut) == at.off:
+        before, behind = kept[-1], patterns[2 * i + 2]
+        goes_on = before.holds(cut) == at.off
+        if behind == NEITHER and i + 1 < len(cuts):
+            after = patterns[2 * i + 4]
+            if goes_on and _holds_nothing(before, cut, cuts[i + 1]):
+                behind = before
+            elif after.grid and _holds_nothing(after, cut, cuts[i + 1]):
+                behind = after
+        if before == behind and goes_on:
             continue
         kept_cuts.append(cut)
         kept += [at, behind]

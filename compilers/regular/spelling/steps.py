@@ -99,7 +99,7 @@ def _deepen(row: Any, digit: int, bounds: Bounds, answers: Answers, sizes: Sizes
     elif sizes.has_grid and digit:
         row[_OFF], row[_CLASS] = 1, 0
     if row[_POWER] and sizes.has_grid:
-        if at >= sizes.mantissa:
+        if at >= sizes.mantissa or (digit and at >= sizes.depth):
             _end_power(row, count)
         elif digit:
             for _ in range(row[_DEPTH], at):

@@ -51,10 +51,10 @@ class Sizes(NamedTuple):
     places: Digits behind the point of multiples. most: Digits before the point of any number;
     bounds with more are larger than all. longest, deepest: Most digits of other bounds before and
     behind the point; deep: before an exponent. mantissa: Digits behind the point and before an
-    exponent, where multiples are told apart. far: Beyond all exponents that matter. has_powers:
-    Numbers may have an exponent. is_any: All numbers with a point or exponent are in; down, up:
-    such that are not normalised have exponents from -down to up. has_grid: Multiples are told
-    apart.
+    exponent, where multiples are told apart; depth: those up to the last that is not 0. far: Beyond
+    all exponents that matter. has_powers: Numbers may have an exponent. is_any: All numbers with a
+    point or exponent are in; down, up: such that are not normalised have exponents from -down to
+    up. has_grid: Multiples are told apart.
     """
 
     places: int
@@ -63,6 +63,7 @@ class Sizes(NamedTuple):
     deepest: int
     deep: int
     mantissa: int
+    depth: int
     far: int
     has_powers: bool
     is_any: bool

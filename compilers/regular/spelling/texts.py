@@ -177,25 +177,38 @@ def _sizes(
     most = max(_WHOLE, longest + 1)
     tracked = bounds.whole[:, 1] <= most
     kinds = len(answers.following)
-    mantissa = _mantissa(kinds)
+    depth = _depth(answers, bounds, places, others)
+    mantissa = _mantissa(kinds, depth)
     deep = max(deepest, int(bounds.scientific[:, 1].max(initial=0)), mantissa + 1)
     # Behind so many zeros the class of digits changes no more.
     settled = min(kinds, MAX_STATES.bit_length())
     far = int(np.abs(bounds.exponent).max(initial=0)) + _MANTISSA + places + settled + 1
     is_any = others in (ALL_NUMBERS, FINITE)
-    is_finite = others == FINITE
+    down, up = (_DOWN, _UP) if others == FINITE else (far, far)
     return Sizes(
-        places, most, int(bounds.whole[tracked, 1].max(initial=0)), deepest, deep, mantissa, far,
-        others != NO_NUMBERS, is_any, _DOWN if is_finite else far, _UP if is_finite else far,
-        bool(answers.gridded.any()),
+        places, most, int(bounds.whole[tracked, 1].max(initial=0)), deepest, deep, mantissa, depth,
+        far, others != NO_NUMBERS, is_any, down, up, bool(answers.gridded.any()),
     )  # fmt: skip
 
 
-def _mantissa(kinds: int) -> int:
-    """Return how many digits behind the point are told apart before an exponent."""
+def _depth(answers: Answers, bounds: Bounds, places: int, others: NumberSet) -> int:
+    """Return how many digits up to the last that is not 0 multiples have before an exponent."""
+    is_open = others.patterns[0] != NEITHER or others.patterns[-1] != NEITHER
+    if is_open or bool((answers.gridded & answers.off).any()):
+        return _MANTISSA
+    largest = max(0, int(bounds.exponent.max(initial=0)))
+    return min(_MANTISSA, largest + places)
+
+
+def _mantissa(kinds: int, depth: int) -> int:
+    """Return how many digits behind the point are told apart before an exponent.
+
+    Args:
+        kinds: Of digits. depth: Most of them that end with another digit than 0.
+    """
     room, digits = _ROOM, 0
     while digits < _MANTISSA:
-        room -= sum(min(kinds, 10 ** (depth + 1)) for depth in range(digits + 2))
+        room -= sum(min(kinds, 10 ** (k + 1)) for k in range(min(digits + 1, depth) + 1))
         if room < 0:
             break
         digits += 1

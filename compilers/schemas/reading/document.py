@@ -8,7 +8,7 @@ from urllib.parse import unquote, urldefrag, urljoin
 
 from cdec.compilers.schemas.options import SchemaLimits
 from cdec.compilers.schemas.reading.checking import check_keyword
-from cdec.compilers.schemas.reading.drafts import draft_of
+from cdec.compilers.schemas.reading.drafts import counting, draft_of
 from cdec.core.errors import LimitError
 from cdec.core.schemas.errors import SchemaInvalidError, SchemaRefError
 
@@ -32,26 +32,21 @@ class Schema:
         value: The JSON: a dict, True or False.
         base: URI that references are relative to.
         draft: A number of ``drafts.DRAFTS``.
+        keywords: Those that count in that draft.
         children: Subschemas by (keyword, name or index; "" for a keyword with one).
     """
 
-    __slots__ = ("base", "children", "draft", "path", "value")
+    __slots__ = ("base", "children", "draft", "keywords", "path", "value")
 
     def __init__(self, path: str, value: dict[str, Any] | bool, base: str, draft: int) -> None:
         self.path = path
         self.value = value
         self.base = base
         self.draft = draft
+        self.keywords: Mapping[str, Any] = {}
+        if not isinstance(value, bool):
+            self.keywords = counting(value, draft)
         self.children: dict[tuple[str, str | int], Schema] = {}
-
-    @property
-    def keywords(self) -> Mapping[str, Any]:
-        """Keywords that count; beside ``$ref`` none does in draft-07 and earlier."""
-        if isinstance(self.value, bool):
-            return {}
-        if self.draft <= 7 and "$ref" in self.value:
-            return {"$ref": self.value["$ref"]}
-        return self.value
 
     def child(self, keyword: str, key: str | int = "") -> Schema:
         """Return a subschema."""
@@ -197,17 +192,18 @@ class Document:
             )
         draft = draft_of(value, draft) if "$schema" in value else draft
         schema = Schema(path, value, base, draft)
-        counting = schema.keywords
-        self._name(schema, counting)
-        for keyword, given in counting.items():
+        self._name(schema, schema.keywords)
+        for keyword, given in schema.keywords.items():
             known = check_keyword(keyword, given, path, draft)
             if not known:
                 self.annotations.setdefault((path, keyword), keyword)
             self._walk_below(schema, keyword, given, depth)
-        if len(counting) < len(value):
-            # Beside $ref nothing counts, but what is defined there can be referred to.
-            for keyword in ("definitions", "$defs"):
-                self._walk_below(schema, keyword, value.get(keyword, {}), depth)
+        for keyword in [keyword for keyword in value if keyword not in schema.keywords]:
+            if draft > 7 or "$ref" not in value:
+                self.annotations.setdefault((path, keyword), keyword)
+            elif keyword in ("definitions", "$defs"):
+                # Beside $ref nothing counts, but what is defined there can be referred to.
+                self._walk_below(schema, keyword, value[keyword], depth)
         return schema
 
     def _walk_below(self, schema: Schema, keyword: str, given: Any, depth: int) -> None:

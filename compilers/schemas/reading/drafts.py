@@ -1,4 +1,4 @@
-"""The drafts of JSON Schema: which one a schema is written for."""
+"""The drafts of JSON Schema: which one a schema is written for, and which keywords it has."""
 
 from __future__ import annotations
 
@@ -13,6 +13,17 @@ DRAFTS = {
     "2020-12": 2020,
 }
 """Drafts by what ``$schema`` says of them."""
+_SINCE = {
+    **dict.fromkeys(("const", "contains", "propertyNames"), 6),
+    **dict.fromkeys(("if", "then", "else"), 7),
+    **dict.fromkeys(("dependentRequired", "dependentSchemas", "minContains", "maxContains"), 2019),
+    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), 2019),
+    **dict.fromkeys(("prefixItems", "$dynamicRef"), 2020),
+}
+"""Keywords that decide which values are valid, by the first draft that has them; all others are in
+every one, or were replaced by what means the same and are still read."""
+_FLAGS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
+"""Keywords that take true or false in draft-04, and a number since."""
 
 
 def draft_of(value: Any, otherwise: int = 2020) -> int:
@@ -23,6 +34,19 @@ def draft_of(value: Any, otherwise: int = 2020) -> int:
             if name in said:
                 return draft
     return otherwise
+
+
+def counting(keywords: dict[str, Any], draft: int) -> dict[str, Any]:
+    """Return the keywords that a draft has; up to draft-07 none counts beside ``$ref``."""
+    if draft <= 7 and "$ref" in keywords:
+        return {"$ref": keywords["$ref"]}
+    found = {
+        keyword: value
+        for keyword, value in keywords.items()
+        if _SINCE.get(keyword, 0) <= draft
+        and (draft > 4 or keyword not in _FLAGS or isinstance(value, bool))
+    }
+    return found if len(found) < len(keywords) else keywords
 
 
 def draft_name(draft: int) -> str:
