@@ -2,4 +2,8 @@
 
 Read ``kinds`` (what others import). Where pydantic is installed it does both; without it
 ``standard`` (schemas) and ``values`` (JSON to values) do so for types of the standard library.
+
+A type's reader takes fewer texts than its JSON Schema says. ``refined`` narrows pydantic's schema
+by ``texts`` (the table of formats), ``doubles`` (numbers and decimals), ``moments`` (days, times,
+durations) and ``json_texts`` (JSON within strings); ``ranges`` writes bounds as expressions.
 """

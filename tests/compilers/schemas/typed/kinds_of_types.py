@@ -7,12 +7,16 @@ import dataclasses
 import datetime as dt
 import enum
 import ipaddress
+import math
 import re
+import struct
 import sys
 import zoneinfo
+from collections.abc import Callable
 from decimal import Decimal
 from fractions import Fraction
 from pathlib import Path
+from random import Random
 from typing import Annotated, Any, Generic, Literal, NamedTuple, TypeVar
 from uuid import UUID, uuid1, uuid4
 
@@ -260,6 +264,72 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "None": (type(None), [None]),
 }  # fmt: skip
 """By name: the type, and values of it whose JSON is allowed."""
+
+
+def _double(rng: Random) -> float:
+    (value,) = struct.unpack("d", rng.randbytes(8))
+    return float(value) if math.isfinite(value) else 0.0
+
+
+def _decimal(rng: Random) -> Decimal:
+    digits = tuple(rng.randrange(10) for _ in range(rng.randrange(1, 25)))
+    return Decimal((rng.randrange(2), digits, rng.randrange(-20, 8)))
+
+
+def _moment(rng: Random) -> dt.datetime:
+    return dt.datetime.min + dt.timedelta(microseconds=rng.randrange(315_537_897_599 * 10**6))
+
+
+def _offset(rng: Random) -> dt.timezone:
+    return dt.timezone(dt.timedelta(minutes=rng.randrange(-1439, 1440)))
+
+
+def _network(rng: Random, bits: int, kind: Any) -> Any:
+    prefix = rng.randrange(bits + 1)
+    return kind((rng.getrandbits(bits) >> (bits - prefix) << (bits - prefix), prefix))
+
+
+def _duration(rng: Random) -> dt.timedelta:
+    return dt.timedelta(microseconds=rng.randrange(10 ** rng.randrange(1, 19)))
+
+
+RANDOM: dict[str, tuple[Any, Callable[[Random], Any]]] = {
+    "int": (int, lambda rng: rng.randrange(-(10 ** rng.randrange(1, 30)), 10**30)),
+    "float": (float, _double),
+    "share": (field(float, gt=0, lt=1), lambda rng: rng.random()),
+    "degrees": (field(float, ge=-50, le=50), lambda rng: round(rng.uniform(-50, 50), 3)),
+    "Decimal": (Decimal, _decimal),
+    "price": (
+        p.condecimal(max_digits=8, decimal_places=2, ge=0),
+        lambda rng: Decimal(rng.randrange(10**8)) / 100,
+    ),
+    "datetime": (dt.datetime, _moment),
+    "AwareDatetime": (p.AwareDatetime, lambda rng: _moment(rng).replace(tzinfo=_offset(rng))),
+    "date": (dt.date, lambda rng: _moment(rng).date()),
+    "bounded date": (
+        field(dt.date, ge=dt.date(1990, 3, 4), le=dt.date(2031, 10, 30)),
+        lambda rng: dt.date(1990, 3, 4) + rng.randrange(15_000) * DAY,
+    ),
+    "time": (dt.time, lambda rng: _moment(rng).time()),
+    "timedelta": (dt.timedelta, lambda rng: rng.choice([-1, 1]) * _duration(rng)),
+    "long": (field(dt.timedelta, ge=dt.timedelta(0)), _duration),
+    "IPv4Network": (
+        ipaddress.IPv4Network,
+        lambda rng: _network(rng, 32, ipaddress.IPv4Network),
+    ),
+    "IPv6Network": (
+        ipaddress.IPv6Network,
+        lambda rng: _network(rng, 128, ipaddress.IPv6Network),
+    ),
+    "IPv6Interface": (
+        ipaddress.IPv6Interface,
+        lambda rng: ipaddress.IPv6Interface((rng.getrandbits(128), rng.randrange(129))),
+    ),
+    "Base64Bytes": (p.Base64Bytes, lambda rng: rng.randbytes(rng.randrange(20))),
+    "keys": (dict[int, float], lambda rng: {rng.randrange(-999, 9999): _double(rng)}),
+    "complex": (complex, lambda rng: complex(round(rng.uniform(-9, 9), 3), rng.randrange(-9, 9))),
+}
+"""By name: a type, and what draws values of it whose JSON is allowed."""
 
 try:
     import email_validator  # noqa: F401

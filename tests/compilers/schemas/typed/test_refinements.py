@@ -23,8 +23,11 @@ from cdec.compilers.schemas.verify import verify_schema
 from cdec.core import open_artifact
 from cdec.core.artifacts.kinds import KINDS
 from cdec.core.artifacts.read import verify_bytes
+from cdec.core.models.tabular import TabularModel
 from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
 from cdec.core.schemas.validity.reader import parser_of
+from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.samplers import sample
 from tests.core.test_sample import a_sample
 from tests.laws.grammar_cases import byte_vocabulary
 
@@ -162,6 +165,24 @@ def test_a_text_that_the_type_refuses_is_not_valid_and_has_no_value() -> None:
     assert [constraint.accepts(text) for text in texts] == [True, False, False]
     samples = [a_sample(text=text.decode(), reader=constraint.reader) for text in texts]
     assert [sample.parsed for sample in samples] == [Even(number=2), None, None]
+
+
+def test_draws_that_the_type_refuses_are_not_valid_and_have_no_value() -> None:
+    def odd(number: int) -> int:
+        assert number % 2
+        return number
+
+    vocabulary = Vocabulary([b"1", b"2", b"3", b""], [3], [3])
+    model = TabularModel(lambda prefix: [0.3, 0.3, 0.3, 0.1], vocabulary)
+    with pytest.warns(UserWarning, match="odd"):
+        kind = Annotated[Literal[1, 2, 3], pydantic.AfterValidator(odd)]
+        constraint = schema_constraint(kind, vocabulary)
+    samples = sample(model, constraint, "", method="masked", n=12)
+    assert {each.text for each in samples} == {"1", "2", "3"}
+    for each in samples:
+        assert each.parsed == {"1": 1, "3": 3}.get(each.text)
+        assert each.valid is (each.text != "2")
+        assert "odd" in each.unenforced[0]["reason"]
 
 
 def test_the_day_of_past_and_future_is_told() -> None:

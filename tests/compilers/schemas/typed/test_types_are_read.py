@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import warnings
 from functools import cache
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -17,7 +18,7 @@ from cdec.compilers.schemas.typed.kinds import schema_of, schema_text, value_par
 from cdec.core.schemas.constraint import SchemaConstraint
 from cdec.core.schemas.validity.reader import parser_of
 from tests.benchmarks.schemas.random_walks import Walker, walking_vocabulary
-from tests.compilers.schemas.typed.kinds_of_types import TYPES
+from tests.compilers.schemas.typed.kinds_of_types import RANDOM, TYPES
 from tests.compilers.schemas.typed.test_kinds import CASES
 from tests.laws.sizes import heavy_or
 
@@ -70,7 +71,16 @@ def test_what_the_type_writes_is_allowed(name: str) -> None:
     adapter = pydantic.TypeAdapter(kind)
     texts = [adapter.dump_json(value, by_alias=True) for value in values]
     for text, verdict in zip(texts, _constraint(name).verdicts(texts), strict=True):
-        assert verdict["valid"], (text, verdict)
+        assert verdict["valid"] and verdict.get("written", True), (text, verdict)
+
+
+@pytest.mark.parametrize("name", RANDOM)
+def test_random_values_are_allowed(name: str) -> None:
+    kind, draw = RANDOM[name]
+    rng, adapter = Random(name), pydantic.TypeAdapter(kind)
+    texts = [adapter.dump_json(draw(rng)) for _ in range(heavy_or(30, 400))]
+    for text, verdict in zip(texts, _made(kind).verdicts(texts), strict=True):
+        assert verdict["valid"] and verdict.get("written", True), (text, verdict)
 
 
 @pytest.mark.parametrize("kind", [kind for kind, _, _ in CASES], ids=str)
