@@ -222,6 +222,15 @@ class RefinedSchemas(GenerateJsonSchema):
             made = _noted(made, f"{step['type']}, a further step of the annotation")
         return made
 
+    def model_field_schema(self, schema: Any) -> Made:
+        return _by_path(super().model_field_schema(schema), schema)
+
+    def typed_dict_field_schema(self, schema: Any) -> Made:
+        return _by_path(super().typed_dict_field_schema(schema), schema)
+
+    def dataclass_field_schema(self, schema: Any) -> Made:
+        return _by_path(super().dataclass_field_schema(schema), schema)
+
     def model_schema(self, schema: Any) -> Made:
         made = super().model_schema(schema)
         for name in ("model_post_init", "__init__"):
@@ -264,6 +273,15 @@ def _of_set(made: Made) -> Made:
 def _noted(made: Made, reason: str) -> Made:
     """Return a schema that says what of its type is not enforced."""
     return made | {UNENFORCED: [*made.get(UNENFORCED, []), reason]}
+
+
+def _by_path(made: Made, schema: Mapping[str, Any]) -> Made:
+    """Note where a field is read from within another value: no schema has a place for it there."""
+    alias = schema.get("validation_alias", "")
+    paths = alias if alias and isinstance(alias[0], list) else [alias]
+    if isinstance(alias, str) or any(len(path) == 1 for path in paths):
+        return made
+    return _noted(made, f"the path {paths[0]} of its alias")
 
 
 def _by_function(made: Made, schema: Mapping[str, Any]) -> Made:

@@ -150,6 +150,12 @@ def test_validators_are_named_as_not_enforced(tmp_path: Path) -> None:
         (Annotated[str, field(pattern="^[[:alpha:]]+$")], "pattern"),
         (Made, "Made.__post_init__"),
         (Begun, "Begun.model_post_init"),
+        (
+            pydantic.create_model(
+                "Led", a=(str, field(validation_alias=pydantic.AliasPath("b", 0)))
+            ),
+            r"path \['b', 0\]",
+        ),
     ],
 )
 def test_whatever_code_may_refuse_more_is_named(kind: Any, named: str) -> None:
