@@ -14,8 +14,9 @@ def execute(options: Options, run: Run) -> int:
 
     A refused text comes with the first byte at which no member goes on (counted from 0), what was
     allowed there, and whether a member may end there; under a grammar also with line and column,
-    the terminals that were awaited, the parser's stack and the rules under way. The exit status is
-    0 whatever the verdicts.
+    the terminals that were awaited, the parser's stack and the rules under way. Under a schema a
+    number that is spelled otherwise than masks write it is valid, and `reason` gives the spelling
+    that is written. The exit status is 0 whatever the verdicts.
 
     \b
     Examples:

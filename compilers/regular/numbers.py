@@ -10,7 +10,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from cdec.compilers.regular.automaton import Automaton
+from cdec.compilers.regular.automaton import MAX_STATES, Automaton, too_large
 from cdec.compilers.regular.edges import Edges, automaton_edges, ranges_of, with_words
 from cdec.compilers.regular.spelling.sets import (
     ALL_NUMBERS,
@@ -40,11 +40,13 @@ class Numbers:
     """An immutable set of numbers, exact; whether one is spelled as an integer may matter.
 
     Which texts stand for a number: decimal ones; and with an exponent all of JSON's where every
-    such number is in, else those with one digit before the point, not 0, as Python and JavaScript
-    write them. Of a set and its complement never both take a text. So that texts end, a number has
+    number, or every finite double, is in, else those with one digit before the point, not 0, and
+    0 itself. Of a set and its complement never both take a text. So that texts end, a number has
     at most 64 digits before the point and 25 behind it, or one more than a bound of the set has,
-    and 5 in an exponent; where multiples repeat only after more than 64 numbers, digits are not
-    counted.
+    and 5 in an exponent; where more than 64 kinds of digits are told apart for multiples, plain
+    digits are not counted. Multiples have at most 17 digits behind the point and before an
+    exponent, fewer where they would take thousands of states. Of the finite doubles those that are
+    not normalised have exponents from -298 to 244, which lead none of them out of range.
 
     Raises:
         LimitError: Multiples are too many to be told apart.
@@ -213,9 +215,15 @@ def _both(found: NumberSet) -> Numbers:
 
 
 def _exact(value: Number) -> Exact:
-    """Return a number as it is written: of a float the shortest text that reads as it."""
+    """Return a number as it is written: of a float the shortest text that reads as it.
+
+    Raises:
+        LimitError: It would have more than MAX_STATES digits.
+    """
     if isinstance(value, int):
         return int(value)
+    if isinstance(value, Decimal) and value and abs(value.adjusted()) > MAX_STATES:
+        raise too_large()
     return exact(Fraction(repr(value)) if isinstance(value, float) else Fraction(value))
 
 

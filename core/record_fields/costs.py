@@ -111,6 +111,18 @@ COSTS: tuple[RecordField, ...] = (
         (CHECK,),
     ),
     RecordField("expected", "strings", "Schemas: what may stand there, in words.", (CHECK,)),
+    RecordField(
+        "written",
+        "boolean",
+        "Schemas: false where a valid text has a number in a spelling that masks do not write.",
+        (CHECK,),
+    ),
+    RecordField(
+        "reason",
+        "string",
+        "Schemas: how that number is written, or why none such is.",
+        (CHECK,),
+    ),
     RecordField("terminals", "strings", "Grammars: the terminals awaited there.", (CHECK,)),
     RecordField("stack", "strings", "Grammars: the parser's stack there.", (CHECK,)),
     RecordField("rules", "strings", "Grammars: the rules under way, `•` at the place.", (CHECK,)),

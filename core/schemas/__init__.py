@@ -2,6 +2,6 @@
 
 Read ``program`` (the columns), then ``constraint``, ``session`` and ``engine`` (compiled kernels);
 ``program_checks`` holds an artifact's columns to what they say, ``places`` says where a text is
-refused, ``errors`` are those of schemas that cannot be compiled. Others import ``constraint``,
-``program`` and ``errors``.
+refused, ``spellings`` which number is only spelled otherwise, ``errors`` are those of schemas that
+cannot be compiled. Others import ``constraint``, ``program`` and ``errors``.
 """

@@ -17,7 +17,7 @@ from cdec.core.schemas.places import text_refusal
 from cdec.core.schemas.program import COLUMNS, SchemaArrays, arrays_from
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape
 from cdec.core.schemas.session import SchemaSession
-from cdec.core.schemas.spellings import spelling_refusal
+from cdec.core.schemas.spellings import range_reason, spelling_refusal
 from cdec.core.session import Session
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -157,7 +157,9 @@ class SchemaConstraint(StoredConstraint):
             return None
         found = spelling_refusal(session, self.vocabulary, text, refusal, shown)
         if found.get("written") is not False:
-            return found
+            options = json.loads(self.metadata.get("cdec.options", "{}"))
+            is_finite = options.get("numbers") == "finite"
+            return found | (range_reason(session, text, found["byte"]) if is_finite else {})
         # A draft may tell spellings apart that stand for one number.
         accepted = self.accepts(text) is not False
         return found | {"valid": True} if accepted else refusal

@@ -94,6 +94,23 @@ def test_formats_are_enforced_unless_they_are_annotations(cdec: Runner) -> None:
         assert valid(cdec, "date.arrow", *texts) == accepted
 
 
+def test_numbers_are_those_that_doubles_can_hold_unless_any_are_asked_for(cdec: Runner) -> None:
+    write("rate.json", {"type": "number", "minimum": 0})
+    texts = ("1e-4", "25e-4", "1e400", "1e-400", "-1e5")
+    for options, accepted in (
+        ([], [True, True, False, False, False]),
+        (["--numbers", "any"], [True, True, True, True, False]),
+    ):
+        assert cdec("compile-schema", "rate.json", *options, "--force").status == 0
+        assert valid(cdec, "rate.arrow", *texts) == accepted
+        (said,) = cdec("inspect", "rate.arrow", "--json").records
+        assert said["options"]["numbers"] == (options or ["", "finite"])[1]
+        assert cdec("inspect", "rate.arrow", "--verify").status == 0
+    said = cdec("check", "rate.arrow", stdin=b"25e-4\n").records[0]
+    assert (said["valid"], said["written"]) == (True, False)
+    assert "2.5e-3 is" in said["reason"]
+
+
 def test_what_cannot_be_read_is_an_error_that_names_it(cdec: Runner) -> None:
     write("remote.json", REMOTE)
     result = cdec("compile-schema", "remote.json")

@@ -6,30 +6,18 @@ patterns tell them (``steps``); the exponents that may follow stand behind (``po
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from fractions import Fraction
 from functools import lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.states.minimise import merged_states
 from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
 from cdec.compilers.regular.automaton import MAX_STATES, Automaton, smallest, too_large
 from cdec.compilers.regular.patterns import pattern_automaton
+from cdec.compilers.regular.spelling.layout import FRACTION, WHOLE, laid_out
 from cdec.compilers.regular.spelling.lists import listed
 from cdec.compilers.regular.spelling.powers import BYTE_CLASS, power_states
-from cdec.compilers.regular.spelling.sets import (
-    ALL_NUMBERS,
-    FINITE,
-    INTEGERS,
-    NEITHER,
-    NO_NUMBERS,
-    Exact,
-    NumberSet,
-    Pattern,
-    common_grid,
-)
+from cdec.compilers.regular.spelling.sets import NumberSet
 from cdec.compilers.regular.spelling.steps import (
     FULL,
     HEAD,
@@ -41,17 +29,10 @@ from cdec.compilers.regular.spelling.steps import (
 )
 from cdec.compilers.regular.spelling.tables import Answers, Bounds, Sizes
 
-_WHOLE, _FRACTION, _EXPONENT = 64, 25, 5
-"""Digits that numbers may have before and behind the point, where no bound of a set has as many,
-and in an exponent."""
+_EXPONENT = 5
+"""Digits that an exponent may have."""
 _COUNTED = 64
 """Digits are counted where so few kinds of them are told apart: each takes as many states."""
-_MANTISSA, _ROOM = 17, 4000
-"""Most digits behind the point and before an exponent where multiples are told apart, and states
-that may be spent on that."""
-_DOWN, _UP = 298, 244
-"""With exponents from -_DOWN to _UP no number of so many digits leaves the range of doubles."""
-_XOR = (False, True, True, False)
 
 
 @lru_cache(maxsize=1024)
@@ -67,21 +48,18 @@ def numbers_automaton(whole: NumberSet, others: NumberSet) -> Automaton:
     """
     found = listed(whole, others)
     if found is not None:
-        return found & _bounded(_WHOLE, _FRACTION)
+        return found & _bounded(WHOLE, FRACTION)
     found, sizes, kinds = _compared(whole, others)
     if kinds > _COUNTED:
-        return found
-    return found & _bounded(sizes.most, max(_FRACTION, sizes.deepest + 1))
+        return found & _bounded(None, None)
+    return found & _bounded(sizes.most, max(FRACTION, sizes.deepest + 1))
 
 
 @lru_cache(maxsize=64)
-def _bounded(whole: int, fraction: int) -> Automaton:
+def _bounded(whole: int | None, fraction: int | None) -> Automaton:
     """Return the texts of numbers with so many digits before and behind the point at most."""
-    digits = "[0-9]{1,%d}"
-    return pattern_automaton(
-        f"-?{digits % whole}(?:\\.{digits % fraction})?(?:[eE][+-]?{digits % _EXPONENT})?",
-        search=False,
-    )
+    before, behind, power = (f"[0-9]{{1,{n or ''}}}" for n in (whole, fraction, _EXPONENT))
+    return pattern_automaton(f"-?{before}(?:\\.{behind})?(?:[eE][+-]?{power})?", search=False)
 
 
 def _compared(whole: NumberSet, others: NumberSet) -> tuple[Automaton, Sizes, int]:
@@ -90,25 +68,9 @@ def _compared(whole: NumberSet, others: NumberSet) -> tuple[Automaton, Sizes, in
     Returns:
         Also how many kinds of digits are told apart for multiples.
     """
-    is_bounded = all(
-        numbers.patterns[end] == NEITHER for numbers in (whole, others) for end in (0, -1)
-    )
-    # What is no integer is not spelled as one, so one set will do where integers are in both.
-    in_others = others.combined(INTEGERS, (False, False, False, True))
-    if whole.combined(in_others, _XOR) == NO_NUMBERS:
-        whole = others
-    else:
-        whole = whole.combined(INTEGERS, (True, False, True, True))
-    cuts = sorted({*whole.cuts, *others.cuts})
-    sides = [cut for cut in cuts if cut > 0], [-cut for cut in reversed(cuts) if cut < 0]
-    bounds = _bounds(sides)
-    patterns = list(dict.fromkeys((*whole.patterns, *others.patterns)))
-    answers, places = _answers((whole, others), patterns, sides)
-    # The range of doubles takes no digits of its own: exponents alone lead out of it.
-    ends = FINITE.cuts if is_bounded else ()
-    own = np.array([cut not in ends for side in sides for cut in side], np.bool_)
-    sizes = _sizes(own, bounds, answers, places, others)
-    width = HEAD + (1 + int(sizes.has_powers)) * max(map(len, sides))
+    tables = laid_out(whole, others)
+    bounds, answers, sizes = tables
+    width = HEAD + (1 + int(sizes.has_powers)) * int(np.diff(bounds.sides).max())
     store = RowStore()
     store.add(np.zeros(width, np.int32))
     delta, labels = np.full((128, SYMBOLS), -1, np.int32), np.zeros((128, 1), np.int32)
@@ -117,12 +79,12 @@ def _compared(whole: NumberSet, others: NumberSet) -> tuple[Automaton, Sizes, in
         store.reserve(SYMBOLS + 1, SYMBOLS * width)
         delta = grown_rows(delta, len(store) + SYMBOLS + 1)
         labels = grown_rows(labels, len(store) + SYMBOLS + 1)
-        status = spell(bounds, answers, sizes, store.rows, delta, labels.reshape(-1), progress)
+        status = spell(*tables, store.rows, delta, labels.reshape(-1), progress)
         if len(store) > MAX_STATES:
             raise too_large()
     n = len(store)
     rows = store.content()[1].reshape(n, width)
-    found = _with_exponents(rows, delta[:n], labels[:n, 0], (bounds, answers, sizes))
+    found = _with_exponents(rows, delta[:n], labels[:n, 0], tables)
     return found, sizes, len(answers.following)
 
 
@@ -141,175 +103,3 @@ def _with_exponents(
         delta[letters] = powers.delta[powers.behind - len(rows)]
         delta, labels = np.vstack((delta, powers.delta)), np.concatenate((labels, powers.labels))
     return smallest(BYTE_CLASS, delta, labels)
-
-
-def _bounds(sides: Sequence[Sequence[Exact]]) -> Bounds:
-    """Write the sizes of cuts as digits."""
-    digits: list[int] = []
-    whole, fraction, scientific, exponents = [], [], [], []
-    for size in (*sides[0], *sides[1]):
-        places = _places(size)
-        figures = str(int(size * 10**places)).rjust(places + 1, "0")
-        before = len(figures) - places
-        stripped = figures.lstrip("0")
-        at, skipped = len(digits), len(figures) - len(stripped)
-        digits += map(int, figures)
-        whole.append((at, before))
-        fraction.append((at + before, places))
-        exponents.append(before - 1 - skipped)
-        scientific.append((at + skipped, len(stripped.rstrip("0"))))
-    return Bounds(
-        np.cumsum([0, len(sides[0]), len(sides[1])]).astype(np.int64),
-        np.array(whole, np.int64).reshape(-1, 2),
-        np.array(fraction, np.int64).reshape(-1, 2),
-        np.array(scientific, np.int64).reshape(-1, 2),
-        np.array(exponents, np.int64),
-        np.array(digits, np.uint8),
-    )
-
-
-def _sizes(
-    own: NDArray[np.bool_], bounds: Bounds, answers: Answers, places: int, others: NumberSet
-) -> Sizes:
-    """Say how far digits are counted; before and behind the point by ``own`` bounds."""
-    longest = int(bounds.whole[own, 1].max(initial=0))
-    deepest = max(places, int(bounds.fraction[own, 1].max(initial=0)))
-    most = max(_WHOLE, longest + 1)
-    tracked = bounds.whole[:, 1] <= most
-    kinds = len(answers.following)
-    depth = _depth(answers, bounds, places, others)
-    mantissa = _mantissa(kinds, depth)
-    deep = max(deepest, int(bounds.scientific[:, 1].max(initial=0)), mantissa + 1)
-    # Behind so many zeros the class of digits changes no more.
-    settled = min(kinds, MAX_STATES.bit_length())
-    far = int(np.abs(bounds.exponent).max(initial=0)) + _MANTISSA + places + settled + 1
-    is_any = others in (ALL_NUMBERS, FINITE)
-    down, up = (_DOWN, _UP) if others == FINITE else (far, far)
-    return Sizes(
-        places, most, int(bounds.whole[tracked, 1].max(initial=0)), deepest, deep, mantissa, depth,
-        far, others != NO_NUMBERS, is_any, down, up, bool(answers.gridded.any()),
-    )  # fmt: skip
-
-
-def _depth(answers: Answers, bounds: Bounds, places: int, others: NumberSet) -> int:
-    """Return how many digits up to the last that is not 0 multiples have before an exponent."""
-    is_open = others.patterns[0] != NEITHER or others.patterns[-1] != NEITHER
-    if is_open or bool((answers.gridded & answers.off).any()):
-        return _MANTISSA
-    largest = max(0, int(bounds.exponent.max(initial=0)))
-    return min(_MANTISSA, largest + places)
-
-
-def _mantissa(kinds: int, depth: int) -> int:
-    """Return how many digits behind the point are told apart before an exponent.
-
-    Args:
-        kinds: Of digits. depth: Most of them that end with another digit than 0.
-    """
-    room, digits = _ROOM, 0
-    while digits < _MANTISSA:
-        room -= sum(min(kinds, 10 ** (k + 1)) for k in range(min(digits + 1, depth) + 1))
-        if room < 0:
-            break
-        digits += 1
-    return digits
-
-
-def _answers(
-    sets: tuple[NumberSet, NumberSet],
-    patterns: Sequence[Pattern],
-    sides: Sequence[Sequence[Exact]],
-) -> tuple[Answers, int]:
-    """Say which numbers are in; return also the digits behind the point of multiples."""
-    number_of = {pattern: i for i, pattern in enumerate(patterns)}
-    pieces = np.zeros((2, 2, 2 * max(map(len, sides)) + 1), np.int32)
-    for which, numbers in enumerate(sets):
-        for side, bounds in enumerate(sides):
-            for at, value in enumerate(_between_bounds(bounds)):
-                piece = numbers.piece(-value if side else value)
-                pieces[which, side, at] = number_of[numbers.patterns[piece]]
-    on, places = _residues(patterns)
-    following, on = _told_apart(on)
-    return Answers(
-        pieces,
-        np.array([numbers.holds(0) for numbers in sets]),
-        np.array([pattern.off for pattern in patterns]),
-        np.array([pattern.grid > 0 for pattern in patterns]),
-        following,
-        on,
-    ), places
-
-
-def _residues(patterns: Sequence[Pattern]) -> tuple[NDArray[np.bool_], int]:
-    """Say of numbers with ``places`` digits behind the point, as integers, which are in.
-
-    Returns:
-        (bool[P, 2 sides, modulus], ``places``).
-
-    Raises:
-        LimitError: They repeat too late.
-    """
-    places, modulus, grid = 0, 1, common_grid(patterns)
-    if grid is not None:
-        places = _places(grid[0])
-        modulus = int(grid[1] * 10**places)
-    if modulus > MAX_STATES:
-        raise too_large()
-    on = np.zeros((len(patterns), modulus), np.bool_)
-    scale = 10**places
-    for i, pattern in enumerate(patterns):
-        if pattern.grid:
-            step, span = pattern.grid * scale, pattern.grid * pattern.period * scale
-            for residue in pattern.residues:
-                # Of grid numbers those with no more places than are counted stand in a number.
-                first = residue * step
-                values = [first + k * span for k in range(int(modulus / span))]
-                on[i, [int(v) for v in values if v.denominator == 1]] = True
-            if pattern.off:
-                on[i] |= ~_grid_places(pattern.grid * scale, modulus)
-    negative = on[:, -np.arange(modulus) % modulus]
-    return np.stack((on, negative), axis=1), places
-
-
-def _told_apart(on: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Return the classes of digits that no further digits tell apart.
-
-    Args:
-        on: bool[P, 2 sides, modulus].
-
-    Returns:
-        ``following`` and ``on`` of ``Answers``.
-    """
-    modulus = on.shape[2]
-    delta = ((np.arange(modulus)[:, None] * 10 + np.arange(10)) % modulus).astype(np.int32)
-    _, labels = np.unique(on.reshape(-1, modulus), axis=1, return_inverse=True)
-    start = np.zeros(1, np.int32)
-    following, old, _ = merged_states(delta, labels.ravel().astype(np.int32) + 1, start)
-    return following, np.ascontiguousarray(on[:, :, old])
-
-
-def _grid_places(step: Fraction, modulus: int) -> NDArray[np.bool_]:
-    """Say of each residue whether it is a multiple of ``step``."""
-    places = np.arange(modulus) * step.denominator
-    found: NDArray[np.bool_] = places % step.numerator == 0
-    return found
-
-
-def _between_bounds(bounds: Sequence[Exact]) -> list[Exact]:
-    """Return a number below the first bound, that bound, one between it and the next, ..."""
-    found: list[Exact] = []
-    last: Exact = 0
-    for bound in bounds:
-        found += [Fraction(last + bound) / 2, bound]
-        last = bound
-    return [*found, last + 1]
-
-
-def _places(size: Exact) -> int:
-    """Return the digits behind the point of a decimal number."""
-    rest, twos, fives = size.denominator, 0, 0
-    while rest % 2 == 0:
-        rest, twos = rest // 2, twos + 1
-    while rest % 5 == 0:
-        rest, fives = rest // 5, fives + 1
-    return max(twos, fives)

@@ -6,6 +6,7 @@ import re
 from decimal import Decimal
 from fractions import Fraction
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -176,6 +177,31 @@ def test_words_of_json_stand_beside_numbers() -> None:
     found = [label(edges, text) for text in ("1", "null", "true", "false", "nul", "2")]
     assert found == [0, 0, 0, -1, -1, -1]
     assert label(union_raw(Numbers.NONE, ["false"]), "false") == 0
+
+
+def test_no_spelling_leads_out_of_the_doubles() -> None:
+    nines, least = "9" * 64, "0." + "0" * 24 + "1"
+    texts = [
+        f"{nines}e244", f"{nines}e245", f"{least}e-298", f"{least}e-299", "9.9e307", "1.8e308",
+        "1.7976931348623157e+308", "1.7976931348623159e308", "5e-324", "2e-324", "0e-999", nines,
+        least,
+    ]  # fmt: skip
+    found = Numbers.FINITE.automaton().accepted(texts).tolist()
+    assert found == [
+        True, False, True, False, True, False, True, False, True, False, True, True, True,
+    ]  # fmt: skip
+    for text, is_in in zip(texts, found, strict=True):
+        is_held = not np.isinf(float(text)) and (float(text) != 0 or Fraction(text) == 0)
+        assert is_held or not is_in
+
+
+def test_bounds_may_have_thousands_of_digits_and_no_more() -> None:
+    numbers = Numbers.between(Decimal("1e5000"))
+    assert numbers.automaton().accepted(["1e5000", "9e4999", "1" + "0" * 5000]).tolist() == [
+        True, False, True,
+    ]  # fmt: skip
+    with pytest.raises(LimitError):
+        Numbers.between(Decimal("1e999999999"))
 
 
 def test_multiples_that_meet_too_rarely_are_a_limit() -> None:
