@@ -5,5 +5,6 @@ Read ``kinds`` (what others import). Where pydantic is installed it does both; w
 
 A type's reader takes fewer texts than its JSON Schema says. ``refined`` narrows pydantic's schema
 by ``texts`` (the table of formats), ``doubles`` (numbers and decimals), ``moments`` (days, times,
-durations) and ``json_texts`` (JSON within strings); ``ranges`` writes bounds as expressions.
+durations), ``json_texts`` (JSON within strings) and ``functions`` (validators: what is known of
+pydantic's, and the names of all others); ``ranges`` writes bounds as expressions.
 """

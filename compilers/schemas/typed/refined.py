@@ -6,21 +6,18 @@ Needs pydantic: it is imported where that is known to be there.
 
 from __future__ import annotations
 
-import functools
 import re
-import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema
 
 from cdec.compilers.schemas.typed import doubles, moments
+from cdec.compilers.schemas.typed.functions import BOUNDS, Made, by_function, noted
 from cdec.compilers.schemas.typed.json_texts import json_text
 from cdec.compilers.schemas.typed.standard import distinct
-from cdec.compilers.schemas.typed.texts import BYTE_SIZE, COMPLEX, TEXTS, ascii_base64, text, url
-from cdec.core.schemas.own_keywords import NUMBERS, UNENFORCED
-
-Made = dict[str, Any]
+from cdec.compilers.schemas.typed.texts import COMPLEX, TEXTS, text, url
+from cdec.core.schemas.own_keywords import NUMBERS
 
 _BLANKS = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 """What pydantic strips from the ends of texts."""
@@ -36,40 +33,6 @@ digits or blanks to both."""
 _CLASSES = re.compile(r"\\[wWbBsS]")
 _CLASS_IN_CLASS = re.compile(r"\[(?:\\.|[^\]\\])+?(?:\[|&&|--|~~)|\[\[")
 """What Rust reads as classes within a class, and Python does not."""
-_BOUNDS = ("gt", "ge", "lt", "le", "multiple_of")
-_LENGTHS = ("minLength", "maxLength", "minItems", "maxItems")
-_SIGNS = {"base64": "+/", "base64url": "_-"}
-_READ = frozenset(
-    [
-        "EmailStr._validate",
-        "NameEmail._validate",
-        "SecretStr",
-        "SecretBytes",
-        "pattern_either_validator",
-        "IPvAnyAddress._validate",
-        "IPvAnyNetwork._validate",
-        "IPvAnyInterface._validate",
-        "greater_than_validator",
-        "greater_than_or_equal_validator",
-        "multiple_of_validator",
-        "less_than_validator",
-        "less_than_or_equal_validator",
-        "defaultdict_validator",
-        "sequence_validator",
-        "deque_validator",
-        "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
-        "GenerateSchema._path_schema.<locals>.path_validator",
-        "_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
-        "_BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
-    ]
-)
-"""Functions of pydantic's own that take whatever the refined schema allows."""
-_LENGTH_OF = ("min_length_validator", "max_length_validator")
-_TEXT_OF: dict[str, Made] = {
-    "ByteSize._validate": {
-        "anyOf": [text(BYTE_SIZE), {"type": "integer", "minimum": 0, NUMBERS: "integers"}]
-    },
-}
 
 
 class RefinedSchemas(GenerateJsonSchema):
@@ -80,12 +43,12 @@ class RefinedSchemas(GenerateJsonSchema):
         row = TEXTS.get(str(made.get("format")))
         if row is not None and made.get("type") == "string":
             made = row | {name: kept for name, kept in made.items() if name != "format"}
-        loose = {name: made[name] for name in _BOUNDS if isinstance(made.get(name), int | float)}
+        loose = {name: made[name] for name in BOUNDS if isinstance(made.get(name), int | float)}
         if loose:
             # Of a union pydantic writes bounds as no schema does.
             kept = {name: value for name, value in made.items() if name not in loose}
             made = kept | doubles.double_bounds(loose)
-        return _by_function(made, schema) if "function" in schema else made
+        return by_function(made, schema) if "function" in schema else made
 
     def int_schema(self, schema: Any) -> Made:
         return super().int_schema(schema) | {NUMBERS: "integers"}
@@ -97,7 +60,7 @@ class RefinedSchemas(GenerateJsonSchema):
         return doubles.decimal(schema)
 
     def fraction_schema(self, schema: Any) -> Made:
-        has_bounds = any(schema.get(name) is not None for name in _BOUNDS)
+        has_bounds = any(schema.get(name) is not None for name in BOUNDS)
         number = doubles.double(schema)
         return number if has_bounds else {"anyOf": [number, TEXTS["fraction"]]}
 
@@ -125,7 +88,7 @@ class RefinedSchemas(GenerateJsonSchema):
         elif pattern is not None and engine != "python-re":
             if _CLASS_IN_CLASS.search(pattern):
                 del made["pattern"]
-                made = _noted(made, f"pattern {pattern}")
+                made = noted(made, f"pattern {pattern}")
             if _CLASSES.search(pattern):
                 more.append(_COMMON)
         return made | ({"allOf": [{"pattern": each} for each in more]} if more else {})
@@ -219,7 +182,7 @@ class RefinedSchemas(GenerateJsonSchema):
         if any(step.get("type") == "is-instance" for step in schema["steps"]):
             return made | {"type": ["string", "number", "boolean", "null"]}
         for step in schema["steps"][1:]:
-            made = _noted(made, f"{step['type']}, a further step of the annotation")
+            made = noted(made, f"{step['type']}, a further step of the annotation")
         return made
 
     def model_field_schema(self, schema: Any) -> Made:
@@ -236,13 +199,13 @@ class RefinedSchemas(GenerateJsonSchema):
         for name in ("model_post_init", "__init__"):
             own = getattr(schema["cls"], name)
             if not own.__module__.startswith("pydantic"):
-                made = _noted(made, own.__qualname__)
+                made = noted(made, own.__qualname__)
         return made
 
     def dataclass_schema(self, schema: Any) -> Made:
         made = super().dataclass_schema(schema)
         own = getattr(schema["cls"], "__post_init__", None)
-        return made if own is None else _noted(made, own.__qualname__)
+        return made if own is None else noted(made, own.__qualname__)
 
 
 def _plain_members(made: Made) -> Made:
@@ -267,12 +230,7 @@ def _of_set(made: Made) -> Made:
     """Return the schema of a set, and note where items that differ as texts may be too few."""
     found = distinct(made)
     is_sure = found is made or made.get("minItems", 0) < 2
-    return found if is_sure else _noted(found, "whether enough items differ once they are read")
-
-
-def _noted(made: Made, reason: str) -> Made:
-    """Return a schema that says what of its type is not enforced."""
-    return made | {UNENFORCED: [*made.get(UNENFORCED, []), reason]}
+    return found if is_sure else noted(found, "whether enough items differ once they are read")
 
 
 def _by_path(made: Made, schema: Mapping[str, Any]) -> Made:
@@ -281,37 +239,4 @@ def _by_path(made: Made, schema: Mapping[str, Any]) -> Made:
     paths = alias if alias and isinstance(alias[0], list) else [alias]
     if isinstance(alias, str) or any(len(path) == 1 for path in paths):
         return made
-    return _noted(made, f"the path {paths[0]} of its alias")
-
-
-def _by_function(made: Made, schema: Mapping[str, Any]) -> Made:
-    """Return what a function's schema becomes by what is known of the function."""
-    function = _function(schema)
-    name = str(getattr(function, "__qualname__", None) or function)
-    if name in _TEXT_OF:
-        return made | _TEXT_OF[name]
-    if name in ("EncodedStr.decode_str", "EncodedBytes.decode"):
-        coding = function.__self__.encoder.get_json_format()
-        if coding not in _SIGNS:
-            return _noted(made, name)
-        return made | text(ascii_base64(_SIGNS[coding])) if "Str" in name else made
-    if name == "validate_str_is_valid_iana_tz":
-        return {"type": "string", "enum": sorted(zoneinfo.available_timezones())}
-    inner = schema.get("schema", {})
-    if name in _LENGTH_OF and (inner.get("type") == "json" or "function" in inner):
-        # A length of what the text stands for.
-        made = {keyword: value for keyword, value in made.items() if keyword not in _LENGTHS}
-    module = getattr(function, "__module__", None) or ""
-    # A bound that is left beside several types is none that a keyword says.
-    is_known = (
-        module.split(".")[0] == "pydantic" and name in _READ and made.keys().isdisjoint(_BOUNDS)
-    )
-    return made if is_known else _noted(made, name)
-
-
-def _function(schema: Mapping[str, Any]) -> Any:
-    """Return the function of a schema."""
-    function = schema["function"]["function"]
-    while isinstance(function, functools.partial):
-        function = function.func
-    return function
+    return noted(made, f"the path {paths[0]} of its alias")

@@ -1,0 +1,86 @@
+"""Functions that read texts for a type: those that refuse nothing more, and those to be named."""
+
+from __future__ import annotations
+
+import functools
+import zoneinfo
+from collections.abc import Mapping
+from typing import Any
+
+from cdec.compilers.schemas.typed.texts import BYTE_SIZE, ascii_base64, text
+from cdec.core.schemas.own_keywords import NUMBERS, UNENFORCED
+
+Made = dict[str, Any]
+
+_SIGNS = {"base64": "+/", "base64url": "_-"}
+_READ = frozenset(
+    [
+        "EmailStr._validate",
+        "NameEmail._validate",
+        "SecretStr",
+        "SecretBytes",
+        "pattern_either_validator",
+        "IPvAnyAddress._validate",
+        "IPvAnyNetwork._validate",
+        "IPvAnyInterface._validate",
+        "greater_than_validator",
+        "greater_than_or_equal_validator",
+        "multiple_of_validator",
+        "less_than_validator",
+        "less_than_or_equal_validator",
+        "defaultdict_validator",
+        "sequence_validator",
+        "deque_validator",
+        "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
+        "GenerateSchema._path_schema.<locals>.path_validator",
+        "_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
+        "_BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
+    ]
+)
+"""Functions of pydantic's own that take whatever the refined schema allows."""
+_LENGTH_OF = ("min_length_validator", "max_length_validator")
+_LENGTHS = ("minLength", "maxLength", "minItems", "maxItems")
+BOUNDS = ("gt", "ge", "lt", "le", "multiple_of")
+_TEXT_OF: dict[str, Made] = {
+    "ByteSize._validate": {
+        "anyOf": [text(BYTE_SIZE), {"type": "integer", "minimum": 0, NUMBERS: "integers"}]
+    },
+}
+
+
+def noted(made: Made, reason: str) -> Made:
+    """Return a schema that says what of its type is not enforced."""
+    return made | {UNENFORCED: [*made.get(UNENFORCED, []), reason]}
+
+
+def by_function(made: Made, schema: Mapping[str, Any]) -> Made:
+    """Return what the schema of a type that a function reads becomes by what is known of it.
+
+    Args:
+        made: The schema without the function. schema: Pydantic's own of it.
+
+    Returns:
+        With ``UNENFORCED`` where the function may refuse what the schema allows.
+    """
+    function = schema["function"]["function"]
+    while isinstance(function, functools.partial):
+        function = function.func
+    name = str(getattr(function, "__qualname__", None) or function)
+    module = getattr(function, "__module__", None) or ""
+    # A bound that is left beside several types is none that a keyword says.
+    if module.split(".")[0] != "pydantic" or not made.keys().isdisjoint(BOUNDS):
+        return noted(made, name)
+    if name in _TEXT_OF:
+        return made | _TEXT_OF[name]
+    if name in ("EncodedStr.decode_str", "EncodedBytes.decode"):
+        coding = function.__self__.encoder.get_json_format()
+        if coding not in _SIGNS:
+            return noted(made, name)
+        return made | text(ascii_base64(_SIGNS[coding])) if "Str" in name else made
+    if name == "validate_str_is_valid_iana_tz":
+        return {"type": "string", "enum": sorted(zoneinfo.available_timezones())}
+    inner = schema.get("schema", {})
+    if name in _LENGTH_OF and (inner.get("type") == "json" or "function" in inner):
+        # A length of what the text stands for.
+        made = {keyword: value for keyword, value in made.items() if keyword not in _LENGTHS}
+    return made if name in _READ else noted(made, name)
