@@ -24,13 +24,13 @@ _BLANKS = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
 _STRIPPED = f"^(?:[^{_BLANKS}](?:[\\s\\S]*[^{_BLANKS}])?)?$"
 _COMMON = (
     r"^[\x00-\x1b\x20-\xb1\xb4-\xb8\xba\xbb\xbf-\u02c1\u0391-\u0481\u048a-\u0556\u05d0-\u05ea"
-    r"\u0620-\u064a\u0e01-\u0e30\u10d0-\u10fa\u1e00-\u1fbc\u2010-\u2029\u2030-\u205e"
-    r"\u20a0-\u20bf\u3000-\u3004\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3"
+    r"\u0620-\u064a\u0e01-\u0e30\u10d0-\u10fa\u1e00-\u1fbc\u2010-\u2029\u2030-\u203e"
+    r"\u2041-\u2053\u2055-\u205e\u20a0-\u20bf\u3000-\u3004\u3041-\u3096\u30a1-\u30fa\u4e00-\u9fa5\uac00-\ud7a3"
     "\U0001f300-\U0001f5ff]*$"
 )
 """Characters of which Rust's regular expressions say the same as Python's: not all are letters,
 digits or blanks to both."""
-_CLASSES = re.compile(r"\\[wWbBsS]")
+_CLASSES = re.compile(r"\\[wWbBsSD]")
 _CLASS_IN_CLASS = re.compile(r"\[(?:\\.|[^\]\\])+?(?:\[|&&|--|~~)|\[\[")
 """What Rust reads as classes within a class, and Python does not."""
 

@@ -30,6 +30,7 @@ from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import sample
 from tests.core.test_sample import a_sample
 from tests.laws.grammar_cases import byte_vocabulary
+from tests.laws.sizes import heavy_or
 
 VOCABULARY = byte_vocabulary()
 field = pydantic.Field
@@ -222,6 +223,18 @@ def test_the_schema_of_a_type_stays_one_that_others_read() -> None:
     assert [validates(text, 0.0) for text in ("1e400", "1e-400", "0e9", '"a"', "1e308")] == [
         *(False, False, True, True, True)
     ]
+
+
+@pytest.mark.parametrize("sign", ["w", "W", "s", "S", "D", "b.\\b"])
+def test_classes_of_characters_are_those_that_both_engines_see(sign: str) -> None:
+    """Pydantic matches by Rust's expressions, whose letters and blanks are not all Python's."""
+    kind = Annotated[str, field(pattern=rf"^\{sign}$")]
+    adapter, schema = pydantic.TypeAdapter(kind), schema_of(kind)
+    allowed = [re.compile(each["pattern"]) for each in [schema, *schema["allOf"]]]
+    points = [*range(0x3100), *range(0x3100, 0x110000, heavy_or(211, 1))]
+    for character in (chr(point) for point in points if not 0xD800 <= point < 0xE000):
+        if all(each.search(character) for each in allowed):
+            adapter.validate_python(character)
 
 
 def test_flags_of_a_compiled_expression_count() -> None:
