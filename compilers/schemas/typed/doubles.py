@@ -51,7 +51,7 @@ def double_bounds(bounds: Mapping[str, Any]) -> dict[str, Any]:
     step = bounds.get("multiple_of")
     if step is not None:
         made["multipleOf"] = _plain(step)
-        most = float(step) * (2**53 if _is_double(step) else _STEPS)
+        most = _most_multiple(step)
         low = max(-most, -most if low is None else low)
         high = min(most, most if high is None else high)
     made |= {} if low is None else {"minimum": _plain(low)}
@@ -73,6 +73,9 @@ def decimal(bounds: Mapping[str, Any]) -> dict[str, Any]:
         limited |= {"multipleOf": _plain(step)}
         places = _places(step) if places is None else min(places, _places(step))
     numbers: dict[str, Any] = {"type": "number", NUMBERS: "doubles"} | limited
+    if digits is not None and places is not None and places >= digits:
+        # No digit is left before the point, and 0 counts as one.
+        numbers["not"] = {"const": 0}
     if digits is not None or places is not None:
         most = min(_EXACT_DIGITS, _EXACT_DIGITS if digits is None else digits)
         kinds = range(most + 1) if places is None else [min(places, most)]
@@ -111,6 +114,8 @@ def _decimal_text(bounds: Mapping[str, Any]) -> dict[str, Any] | None:
             return None
         places = _places(step) if places is None else min(places, _places(step))
     limits = _bound_patterns(bounds)
+    if digits is not None and places is not None and places >= digits:
+        limits.append("[1-9]")
     exponent = "(?:[eE][+-]?[0-9]{1,2})?" if digits is places is None and not limits else ""
     form = f"-?{_form(digits, places)}{exponent}"
     return {"type": "string", "allOf": [{"pattern": p} for p in (whole(form), *limits)]}
@@ -165,8 +170,13 @@ def _places(step: Any) -> int:
     return places
 
 
-def _is_double(step: Any) -> bool:
-    return Fraction(float(step)) == exact(step)
+def _most_multiple(step: Any) -> float:
+    """Return up to where multiples of a step are read as such, or as doubles that pass for them."""
+    held = Fraction(float(step))
+    if held != exact(step):
+        return float(step) * _STEPS
+    # All multiples of its lowest bit are doubles so far.
+    return float(Fraction(2**53 * (held.numerator & -held.numerator), held.denominator))
 
 
 def _plain(value: Any) -> int | float:

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import functools
+import operator
 import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
-from cdec.compilers.schemas.typed.texts import BYTE_SIZE, ascii_base64, text
+from cdec.compilers.schemas.typed.texts import ASCII, BYTE_SIZE, ascii_base64, base64_lengths, text
 from cdec.core.schemas.own_keywords import NUMBERS, UNENFORCED
 
 Made = dict[str, Any]
@@ -39,6 +40,7 @@ _READ = frozenset(
 )
 """Functions of pydantic's own that take whatever the refined schema allows."""
 _LENGTH_OF = ("min_length_validator", "max_length_validator")
+_WITHIN = ("schema", "lax_schema", "json_schema")
 _LENGTHS = ("minLength", "maxLength", "minItems", "maxItems")
 BOUNDS = ("gt", "ge", "lt", "le", "multiple_of")
 _TEXT_OF: dict[str, Made] = {
@@ -62,10 +64,9 @@ def by_function(made: Made, schema: Mapping[str, Any]) -> Made:
     Returns:
         With ``UNENFORCED`` where the function may refuse what the schema allows.
     """
-    function = schema["function"]["function"]
-    while isinstance(function, functools.partial):
-        function = function.func
-    name = str(getattr(function, "__qualname__", None) or function)
+    function, name = _function(schema)
+    if isinstance(function, operator.attrgetter):
+        return made
     module = getattr(function, "__module__", None) or ""
     # A bound that is left beside several types is none that a keyword says.
     if module.split(".")[0] != "pydantic" or not made.keys().isdisjoint(BOUNDS):
@@ -79,8 +80,36 @@ def by_function(made: Made, schema: Mapping[str, Any]) -> Made:
         return made | text(ascii_base64(_SIGNS[coding])) if "Str" in name else made
     if name == "validate_str_is_valid_iana_tz":
         return {"type": "string", "enum": sorted(zoneinfo.available_timezones())}
-    inner = schema.get("schema", {})
-    if name in _LENGTH_OF and (inner.get("type") == "json" or "function" in inner):
-        # A length of what the text stands for.
-        made = {keyword: value for keyword, value in made.items() if keyword not in _LENGTHS}
+    if name in _LENGTH_OF:
+        return _with_length(made, schema, name)
     return made if name in _READ else noted(made, name)
+
+
+def _with_length(made: Made, schema: Mapping[str, Any], name: str) -> Made:
+    """Return a schema with a length of what its texts become, where the texts tell it."""
+    names, inner = [], schema
+    while within := [inner[at] for at in _WITHIN if at in inner]:
+        inner = within[0]
+        names += [_function(inner)[1]] if "function" in inner else []
+    if any(each.startswith("Encoded") for each in names):
+        limits = base64_lengths(made.get("minLength"), made.get("maxLength"))
+        kept = _without_lengths(made)
+        return kept | {"allOf": [*kept.get("allOf", []), *limits]}
+    if inner.get("type") == "json":
+        return noted(_without_lengths(made), name)
+    if inner.get("type") == "bytes" and "maxLength" in made:
+        return made | {"pattern": ASCII}
+    is_text = inner.get("type") in ("str", "bytes") and {*names} <= {*_READ, *_LENGTH_OF}
+    return made if is_text else noted(made, name)
+
+
+def _without_lengths(made: Made) -> Made:
+    return {keyword: value for keyword, value in made.items() if keyword not in _LENGTHS}
+
+
+def _function(schema: Mapping[str, Any]) -> tuple[Any, str]:
+    """Return the function of a schema and what it is called."""
+    function = schema["function"]["function"]
+    while isinstance(function, functools.partial):
+        function = function.func
+    return function, str(getattr(function, "__qualname__", None) or function)

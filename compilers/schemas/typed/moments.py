@@ -19,7 +19,13 @@ from cdec.core.schemas.own_keywords import NOTE
 
 _DAY = datetime.timedelta(days=1)
 _UNITS = (("PT", "S", 1), ("PT", "M", 60), ("PT", "H", 3600), ("P", "D", 86400))
-_LONGEST = "(?:0|[1-9][0-9]{0,7})"
+_FORMS = (
+    r"PT(?:0|[1-9][0-9]{0,8})(?:\.[0-9]{1,6})?S",
+    "PT(?:0|[1-9][0-9]{0,6})M",
+    "PT(?:0|[1-9][0-9]{0,5})H",
+    "P(?:0|[1-9][0-9]{0,7})D",
+)
+"""Durations of one unit. Longer ones pydantic does not take."""
 
 
 def date(bounds: Mapping[str, Any]) -> dict[str, Any]:
@@ -98,18 +104,13 @@ def duration(bounds: Mapping[str, Any]) -> dict[str, Any]:
         some = ["[1-9]"] * bool(given.keys() & {"gt", "lt"})
         more = [{"pattern": pattern} for pattern in (*signs, *zero, *some)]
         return made | {"allOf": [*made["allOf"], *more]}
-    forms = [f"-?{before}{_LONGEST}{_parts(unit)}{unit}" for before, unit, _ in _UNITS]
-    patterns = [whole(*forms)]
+    patterns = [whole(*(f"-?{form}" for form in _FORMS))]
     for name, seconds in given.items():
         options = [
             _side(name, seconds, seconds_of, (before, unit)) for before, unit, seconds_of in _UNITS
         ]
         patterns.append(whole(*options))
     return {"type": "string"} | _all(patterns)
-
-
-def _parts(unit: str) -> str:
-    return r"(?:\.[0-9]{1,6})?" if unit == "S" else ""
 
 
 def _side(name: str, bound: float, unit: int, around: tuple[str, str]) -> str:

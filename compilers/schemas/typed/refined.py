@@ -16,7 +16,7 @@ from cdec.compilers.schemas.typed import doubles, moments
 from cdec.compilers.schemas.typed.functions import BOUNDS, Made, by_function, noted
 from cdec.compilers.schemas.typed.json_texts import json_text
 from cdec.compilers.schemas.typed.standard import distinct
-from cdec.compilers.schemas.typed.texts import COMPLEX, TEXTS, text, url
+from cdec.compilers.schemas.typed.texts import ASCII, COMPLEX, TEXTS, base64_lengths, text, url
 from cdec.core.schemas.own_keywords import NUMBERS
 
 _BLANKS = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -34,6 +34,9 @@ _CLASSES = re.compile(r"\\[wWbBsSD]")
 _CLASS_IN_CLASS = re.compile(r"\[(?:\\.|[^\]\\])+?(?:\[|&&|--|~~)|\[\[")
 """What Rust reads as classes within a class, and Python does not."""
 
+_LONGEST_KEY = 200
+"""Characters of a key whose type allows more."""
+
 
 class RefinedSchemas(GenerateJsonSchema):
     """The JSON Schema of a type, of which every text is read."""
@@ -45,9 +48,9 @@ class RefinedSchemas(GenerateJsonSchema):
             made = row | {name: kept for name, kept in made.items() if name != "format"}
         loose = {name: made[name] for name in BOUNDS if isinstance(made.get(name), int | float)}
         if loose:
-            # Of a union pydantic writes bounds as no schema does.
+            # Of a union pydantic writes bounds as no schema does, and reads only what they compare.
             kept = {name: value for name, value in made.items() if name not in loose}
-            made = kept | doubles.double_bounds(loose)
+            made = kept | {"type": "number"} | doubles.double_bounds(loose)
         return by_function(made, schema) if "function" in schema else made
 
     def int_schema(self, schema: Any) -> Made:
@@ -80,7 +83,7 @@ class RefinedSchemas(GenerateJsonSchema):
         if strips and {"minLength", "pattern"} & made.keys():
             more.append(_STRIPPED)
         if schema.get("ascii_only"):
-            more.append(r"^[\x00-\x7f]*$")
+            more.append(ASCII)
         pattern = schema.get("pattern")
         engine = schema.get("regex_engine") or self._config.regex_engine
         if isinstance(pattern, re.Pattern):
@@ -100,12 +103,10 @@ class RefinedSchemas(GenerateJsonSchema):
             high = "" if most is None else most
             return text(f"(?:[0-9a-f]{{2}}){{{least or 0},{high}}}")
         if coding == "base64":
-            # Three bytes are four characters, the last two of which may stand for nothing.
-            made = {"type": "string", "pattern": TEXTS["base64url"]["pattern"]}
-            made |= {} if not least else {"minLength": 4 * -(-(least + 2) // 3)}
-            return made | ({} if most is None else {"maxLength": 4 * (most // 3)})
+            limits = base64_lengths(least, most)
+            return TEXTS["base64url"] | ({"allOf": limits} if limits else {})
         # subtle: lengths are bytes, those of a schema characters.
-        made = {} if most is None else {"pattern": r"^[\x00-\x7f]*$", "maxLength": most}
+        made = {} if most is None else {"pattern": ASCII, "maxLength": most}
         return {"type": "string"} | made | ({} if least is None else {"minLength": least})
 
     def date_schema(self, schema: Any) -> Made:
@@ -169,6 +170,9 @@ class RefinedSchemas(GenerateJsonSchema):
             return doubles.double_text(written)
         if kind == "boolean":
             return {"enum": ["true", "false"]}
+        if made.get("maxLength", 0) > _LONGEST_KEY:
+            # In names lengths are counted by states.
+            made = made | {"maxLength": _LONGEST_KEY}
         return made if kind == "string" or not written else False
 
     def set_schema(self, schema: Any) -> Made:
@@ -176,6 +180,10 @@ class RefinedSchemas(GenerateJsonSchema):
 
     def frozenset_schema(self, schema: Any) -> Made:
         return _of_set(super().frozenset_schema(schema))
+
+    def is_subclass_schema(self, schema: Any) -> Made:
+        # No JSON is a class.
+        return {"not": {}}
 
     def chain_schema(self, schema: Any) -> Made:
         made = super().chain_schema(schema)

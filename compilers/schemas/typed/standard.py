@@ -59,10 +59,11 @@ def standard_schema(kind: Any) -> dict[str, Any]:
 def distinct(made: dict[str, Any]) -> dict[str, Any]:
     """Return the schema of a set: equal items are one where it is read, and no reason to refuse.
 
-    Strings and listed values are asked to differ all the same; of others masks cannot see to it.
+    Plain strings and listed values are asked to differ all the same; masks see to it.
     """
     items = made.get("items", {})
-    if items.get("type") in ("string", "boolean", "null") or {"enum", "const"} & items.keys():
+    is_plain = items.get("type") == "string" and items.keys() <= {"type", "title", "minLength"}
+    if is_plain or items.get("type") == "boolean" or {"enum", "const"} & items.keys():
         return made
     return {keyword: value for keyword, value in made.items() if keyword != "uniqueItems"}
 

@@ -87,6 +87,24 @@ def ascii_base64(signs: str) -> str:
     return f"(?:{group})*(?:{first}[AQgw]==|{first}{second}[AEIMQUYcgkosw048]=)?"
 
 
+def base64_lengths(least: int | None, most: int | None) -> list[dict[str, Any]]:
+    """Return the schemas of base64 of as many bytes, three for a group of four characters."""
+    group, ending = "[^=]{4}", "(?:[^=]{2}==|[^=]{3}=)"
+    limits = []
+    if least:
+        n, left = divmod(least, 3)
+        rest = {0: f"{ending}?", 1: ending, 2: "[^=]{3}="}[left]
+        more = [f"(?:{group}){{{n + 1},}}{ending}?"] if left else []
+        limits.append(whole(f"(?:{group}){{{n},}}{rest}", *more))
+    if most is not None:
+        n, left = divmod(most, 3)
+        rest = {0: "", 1: "(?:[^=]{2}==)?", 2: f"{ending}?"}[left]
+        fewer = [f"(?:{group}){{0,{n - 1}}}{ending}"] if n and left < 2 else []
+        limits.append(whole(f"(?:{group}){{0,{n}}}{rest}", *fewer))
+    return [{"pattern": limit} for limit in limits]
+
+
+ASCII = r"^[\x00-\x7f]*$"
 LABEL = "[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"
 HOST = rf"(?:(?:{LABEL}\.)*[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*|{IPV4}|\[{IPV6}\])"
 _PORT = "(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}))?"
