@@ -8,7 +8,14 @@ import zoneinfo
 from collections.abc import Mapping
 from typing import Any
 
-from cdec.compilers.schemas.typed.texts import ASCII, BYTE_SIZE, ascii_base64, base64_lengths, text
+from cdec.compilers.schemas.typed.texts import (
+    ASCII,
+    BYTE_SIZE,
+    TEXTS,
+    ascii_base64,
+    base64_lengths,
+    text,
+)
 from cdec.core.schemas.own_keywords import NUMBERS, UNENFORCED
 
 Made = dict[str, Any]
@@ -77,7 +84,7 @@ def by_function(made: Made, schema: Mapping[str, Any]) -> Made:
         coding = function.__self__.encoder.get_json_format()
         if coding not in _SIGNS:
             return noted(made, name)
-        return made | text(ascii_base64(_SIGNS[coding])) if "Str" in name else made
+        return made | (text(ascii_base64(_SIGNS[coding])) if "Str" in name else TEXTS[coding])
     if name == "validate_str_is_valid_iana_tz":
         return {"type": "string", "enum": sorted(zoneinfo.available_timezones())}
     if name in _LENGTH_OF:

@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from itertools import accumulate
 from typing import Any
 
+from cdec.compilers.regular.formats import DATE, IPV4, IPV6
 from cdec.compilers.schemas.typed.doubles import exact
-from cdec.compilers.schemas.typed.ranges import at_least, at_most, whole
+from cdec.compilers.schemas.typed.ranges import at_least, at_most, one_of, whole
 from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
 
 _DEPTH = 2
@@ -31,6 +33,16 @@ _SIDES = {
     "maximum": at_most,
     "exclusiveMaximum": at_most,
 }
+_QUOTED = re.compile(r"\\[.$+?*()\[\]{}|-]|\[[^\]]*\]")
+"""What stands for itself in an expression, and its classes."""
+_HEX = "[0-9A-Fa-f]"
+_FORMATS = {
+    "date": DATE,
+    "uuid": f"{_HEX}{{8}}(?:-{_HEX}{{4}}){{3}}-{_HEX}{{12}}",
+    "ipv4": IPV4,
+    "ipv6": IPV6,
+}
+_WILD = re.compile(r"\.|\\")
 _COMMA, _COLON = ", ?", ": ?"
 
 Resolve = Callable[[dict[str, Any]], dict[str, Any]]
@@ -51,10 +63,28 @@ def json_text(content: dict[str, Any], resolve: Resolve) -> dict[str, Any]:
         ``pattern``; where no expression can say all of it that of all JSON, and what is missing is
         noted as not enforced.
     """
+    parts = [content]
+
+    def resolved(reference: dict[str, Any]) -> dict[str, Any]:
+        parts.append(resolve(reference))
+        return parts[-1]
+
     try:
-        return {"pattern": whole(_texts(content, resolve, 0))}
+        made = {"pattern": whole(_texts(content, resolved, 0))}
+        reasons = [reason for part in parts for reason in _unenforced(part)]
     except _NotRegularError as error:
-        return {"pattern": whole(_any(_DEPTH)), UNENFORCED: [f"{error} of what the text says"]}
+        made, reasons = {"pattern": whole(_any(_DEPTH))}, [f"{error} of what the text says"]
+    return made | ({UNENFORCED: list(dict.fromkeys(reasons))} if reasons else {})
+
+
+def _unenforced(schema: Any) -> Iterator[str]:
+    """Yield what is not enforced of a schema and of those within it."""
+    if isinstance(schema, dict):
+        yield from schema.get(UNENFORCED, [])
+        schema = list(schema.values())
+    if isinstance(schema, list):
+        for below in schema:
+            yield from _unenforced(below)
 
 
 def _any(depth: int) -> str:
@@ -88,7 +118,7 @@ def _texts(schema: Any, resolve: Resolve, depth: int) -> str:
         kinds = asked.pop("anyOf", None) or asked.pop("oneOf")
         asked.pop("discriminator", None)
         _refuse(asked)
-        return f"(?:{'|'.join(_texts(kind, resolve, depth + 1) for kind in kinds)})"
+        return _one(kinds, resolve, depth)
     if "const" in asked or "enum" in asked:
         values = asked["enum"] if "enum" in asked else [asked["const"]]
         return f"(?:{'|'.join(re.escape(json.dumps(value)) for value in values)})"
@@ -100,6 +130,19 @@ def _texts(schema: Any, resolve: Resolve, depth: int) -> str:
     if kind not in _SCALARS:
         raise _NotRegularError(f"type {kind}")
     return _SCALARS[kind](asked)
+
+
+def _one(kinds: list[Any], resolve: Resolve, depth: int) -> str:
+    """Return the texts of those of some schemas that expressions are written for."""
+    found, refused = [], None
+    for kind in kinds:
+        try:
+            found.append(_texts(kind, resolve, depth + 1))
+        except _NotRegularError as error:
+            refused = error
+    if not found and refused is not None:
+        raise refused
+    return one_of(found)
 
 
 def _refuse(asked: dict[str, Any]) -> None:
@@ -122,9 +165,33 @@ def _number(asked: dict[str, Any]) -> str:
 
 
 def _string(asked: dict[str, Any]) -> str:
+    patterns = [each.get("pattern", "") for each in asked.pop("allOf", [])]
+    if "pattern" in asked:
+        patterns.insert(0, asked.pop("pattern"))
+    if asked.get("format") in _FORMATS:
+        patterns.insert(0, whole(_FORMATS[asked.pop("format")]))
+    if patterns:
+        _refuse(asked)
+        bodies = [_body(pattern) for pattern in patterns]
+        return '"' + "".join(f'(?={other}")' for other in bodies[1:]) + f'{bodies[0]}"'
     low, high = asked.pop("minLength", 0), asked.pop("maxLength", "")
     _refuse(asked)
     return f'"{_CHARACTER}{{{low},{high}}}"'
+
+
+def _body(pattern: str) -> str:
+    """Return a pattern of whole strings in which nothing is escaped by JSON, without its anchors.
+
+    Raises:
+        _NotRegularError: It is another.
+    """
+    inner = pattern[1:-1]
+    depths = accumulate((sign == "(") - (sign == ")") for sign in _QUOTED.sub("", inner))
+    ends = [i for i, depth in enumerate(depths) if depth == 0]
+    is_whole = pattern == f"^{inner}$" and inner[:3] == "(?:" and len(ends) == 1
+    if not is_whole or _WILD.search(_QUOTED.sub("", inner)) or '"' in inner or "[^" in inner:
+        raise _NotRegularError("pattern")
+    return inner
 
 
 def _constant(*words: str) -> Callable[[dict[str, Any]], str]:
@@ -160,10 +227,18 @@ def _object(asked: dict[str, Any], resolve: Resolve, depth: int) -> str:
     """Return objects: those of named members in their order, or those of any names."""
     named, required = asked.pop("properties", None), asked.pop("required", ())
     others = asked.pop("additionalProperties", True)
-    _refuse(asked)
     if named is None:
+        low, high = asked.pop("minProperties", 0), asked.pop("maxProperties", None)
+        names = asked.pop("propertyNames", {"type": "string"})
+        _refuse(asked)
+        if names is False:
+            high = 0
+        if low > 1:
+            raise _NotRegularError("minProperties")
+        name = _texts(names or {"type": "string"}, resolve, depth + 1)
         below = _texts({} if others is True else others, resolve, depth + 1)
-        return _between("{", f"{_STRING}{_COLON}{below}", "}")
+        return _between("{", f"{name}{_COLON}{below}", "}", low, high)
+    _refuse(asked)
     if others not in (True, False):
         raise _NotRegularError("additionalProperties beside properties")
     members = [

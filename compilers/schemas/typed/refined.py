@@ -43,9 +43,7 @@ class RefinedSchemas(GenerateJsonSchema):
 
     def generate_inner(self, schema: Any) -> Made:
         made = super().generate_inner(schema)
-        row = TEXTS.get(str(made.get("format")))
-        if row is not None and made.get("type") == "string":
-            made = row | {name: kept for name, kept in made.items() if name != "format"}
+        made = _with_row(made)
         loose = {name: made[name] for name in BOUNDS if isinstance(made.get(name), int | float)}
         if loose:
             # Of a union pydantic writes bounds as no schema does, and reads only what they compare.
@@ -108,6 +106,9 @@ class RefinedSchemas(GenerateJsonSchema):
         # subtle: lengths are bytes, those of a schema characters.
         made = {} if most is None else {"pattern": ASCII, "maxLength": most}
         return {"type": "string"} | made | ({} if least is None else {"minLength": least})
+
+    def uuid_schema(self, schema: Any) -> Made:
+        return {"type": "string", "format": f"uuid{schema.get('version') or ''}"}
 
     def date_schema(self, schema: Any) -> Made:
         return moments.date(schema)
@@ -214,6 +215,20 @@ class RefinedSchemas(GenerateJsonSchema):
         made = super().dataclass_schema(schema)
         own = getattr(schema["cls"], "__post_init__", None)
         return made if own is None else noted(made, own.__qualname__)
+
+
+def _with_row(made: Made) -> Made:
+    """Return a schema with the row of its format in the place of the format."""
+    row = TEXTS.get(str(made.get("format")))
+    if row is None or made.get("type") != "string":
+        return made
+    kept = {name: value for name, value in made.items() if name != "format"}
+    if "contentMediaType" in made:
+        # Of `Json[UUID4]` pydantic writes the format beside what it is within.
+        return kept
+    if row.keys() & kept.keys() <= {"type"}:
+        return row | kept
+    return kept | {"allOf": [*kept.get("allOf", []), row]}
 
 
 def _plain_members(made: Made) -> Made:

@@ -89,6 +89,20 @@ class Trimmed(p.BaseModel):
     share: float
 
 
+class Settings(p.BaseModel):
+    model_config = p.ConfigDict(
+        use_enum_values=True,
+        ser_json_bytes="hex",
+        val_json_bytes="hex",
+        regex_engine="python-re",
+        validate_by_name=True,
+    )
+    level: Level = p.Field(alias="grade")
+    lasts: dt.timedelta
+    data: Annotated[bytes, p.Field(min_length=2, max_length=4)]
+    name: Annotated[str, p.Field(pattern=r"^[a-z]\w$")]
+
+
 class Coded(p.BaseModel):
     model_config = p.ConfigDict(val_json_bytes="base64", ser_json_bytes="base64")
     data: Annotated[bytes, p.Field(min_length=1, max_length=7)]
@@ -127,11 +141,13 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "NegativeFloat": (p.NegativeFloat, [-0.1]),
     "float of a range": (field(float, gt=-273.15, le=1e4), [-273.1, 20.5]),
     "float of steps": (field(float, multiple_of=0.1), [0.3, 99.9]),
+    "float of threes": (field(float, multiple_of=3), [3.0, 6e15]),
     "float of halves": (field(float, multiple_of=0.5), [0.5, 1e6]),
     "Decimal": (Decimal, [Decimal("1.50"), Decimal(0), Decimal("-12345678901234567890.25")]),
     "condecimal": (p.condecimal(max_digits=5, decimal_places=2), [Decimal("999.99"), Decimal(-1)]),
     "price": (field(Decimal, gt=0, decimal_places=2), [Decimal("0.01"), Decimal("19.90")]),
     "decimal digits": (field(Decimal, max_digits=3), [Decimal("0.001"), Decimal("999")]),
+    "decimal fraction": (field(Decimal, max_digits=3, decimal_places=3), [Decimal("0.125")]),
     "decimal range": (field(Decimal, ge=Decimal("-0.5"), lt=1), [Decimal("-0.5"), Decimal("0.99")]),
     "decimal steps": (field(Decimal, multiple_of=Decimal("0.01")), [Decimal("5.25")]),
     "decimal quarters": (field(Decimal, multiple_of=Decimal("0.25")), []),
@@ -153,6 +169,10 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "Base64Str": (p.Base64Str, ["hello, world"]),
     "Base64UrlBytes": (p.Base64UrlBytes, [b"\xff\xfe"]),
     "Base64UrlStr": (p.Base64UrlStr, ["hello"]),
+    "bounded Base64Bytes": (field(p.Base64Bytes, min_length=2, max_length=7), [b"ab", bytes(7)]),
+    "bounded Base64Str": (field(p.Base64Str, max_length=4), ["abcd", ""]),
+    "bounded SecretStr": (field(p.SecretStr, min_length=2, max_length=5), []),
+    "bounded SecretBytes": (field(p.SecretBytes, max_length=5), []),
     "coded bytes": (Coded, [Coded.model_construct(data=b"ab\xff")]),
     "ByteSize": (p.ByteSize, [p.ByteSize(1000)]),
     "UUID": (UUID, [uuid4()]),
@@ -180,6 +200,7 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "timedelta": (dt.timedelta, [DAY, -HOUR, 400 * DAY + dt.timedelta(microseconds=5)]),
     "positive duration": (field(dt.timedelta, gt=dt.timedelta(0)), [DAY + HOUR]),
     "short duration": (field(dt.timedelta, ge=HOUR / 4, le=36 * HOUR), [HOUR, DAY]),
+    "negative duration": (field(dt.timedelta, lt=dt.timedelta(seconds=-1.5)), [-DAY, -2 * HOUR]),
     "IPv4Address": (ipaddress.IPv4Address, [ipaddress.ip_address("10.0.0.1")]),
     "IPv6Address": (ipaddress.IPv6Address, [ipaddress.ip_address("fe80::1")]),
     "IPv4Network": (ipaddress.IPv4Network, [ipaddress.ip_network("10.32.0.0/11")]),
@@ -218,6 +239,7 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "deque": (collections.deque[int], [collections.deque([1])]),
     "set": (set[int], [{1, 2}]),
     "frozenset": (frozenset[str], [frozenset(["a"])]),
+    "set of days": (set[dt.date], [{dt.date(2024, 1, 1)}]),
     "set of two": (field(set[int], min_length=2), [{1, 2}]),
     "tuple": (tuple[int, str], [(1, "a")]),
     "tuple of many": (tuple[Decimal, ...], [(Decimal("0.5"),)]),
@@ -239,6 +261,7 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "Dict[IntEnum, int]": (dict[Level, int], [{Level.HIGH: 1}]),
     "Dict[union, int]": (dict[int | dt.date, int], [{3: 1, dt.date(2024, 1, 1): 2}]),
     "Dict[constr, int]": (dict[p.constr(pattern="^x"), int], [{"xy": 1}]),
+    "Dict[HttpUrl, int]": (dict[p.HttpUrl, int], []),
     "Counter": (collections.Counter[str], [collections.Counter("aab")]),
     "defaultdict": (collections.defaultdict[int, list[int]], [{1: [2]}]),
     "OrderedDict": (collections.OrderedDict[str, int], [collections.OrderedDict(a=1)]),
@@ -247,6 +270,9 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     "Json[list[int]]": (p.Json[list[int]], []),
     "Json[Film]": (p.Json[Film], []),
     "Json[Cat]": (p.Json[list[Cat | None]], []),
+    "Json of days": (p.Json[dict[dt.date, Decimal]], []),
+    "Json[UUID4]": (p.Json[p.UUID4], []),
+    "Json[Base64Bytes]": (p.Json[list[p.Base64Bytes | p.AwareDatetime]], []),
     "TypedDict": (Film, [{}, {"year": 1931, "rating": 8.3}]),
     "dataclass": (Order, [Order(1, Decimal("2.50"), ["x"])]),
     "model": (Owner, [
@@ -255,6 +281,7 @@ TYPES: dict[str, tuple[Any, list[Any]]] = {
     ]),
     "recursive model": (Tree, [Tree(value=1, below=[Tree(value=2)])]),
     "generic model": (Page[p.UUID4], [Page[p.UUID4](items=[uuid4()], more=False)]),
+    "settings": (Settings, [Settings(level=30, lasts=HOUR, data=b"ab", name="ab")]),
     "strict model": (Trimmed, [Trimmed(name="a", count=1, share=0.5)]),
     "RootModel": (p.RootModel[list[p.HttpUrl]], [p.RootModel[list[p.HttpUrl]](["http://a.b"])]),
     "Optional": (p.PositiveInt | None, [None, 1]),
