@@ -13,15 +13,18 @@ DRAFTS = {
     "2020-12": 2020,
 }
 """Drafts by what ``$schema`` says of them."""
-_SINCE = {
-    **dict.fromkeys(("const", "contains", "propertyNames"), 6),
-    **dict.fromkeys(("if", "then", "else"), 7),
-    **dict.fromkeys(("dependentRequired", "dependentSchemas", "minContains", "maxContains"), 2019),
-    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), 2019),
-    **dict.fromkeys(("prefixItems", "$dynamicRef"), 2020),
+_LAST = 2020
+_KNOWN = {
+    **dict.fromkeys(("const", "contains", "propertyNames"), (6, _LAST)),
+    **dict.fromkeys(("if", "then", "else"), (7, _LAST)),
+    **dict.fromkeys(("dependentRequired", "dependentSchemas"), (2019, _LAST)),
+    **dict.fromkeys(("minContains", "maxContains"), (2019, _LAST)),
+    **dict.fromkeys(("unevaluatedItems", "unevaluatedProperties"), (2019, _LAST)),
+    "$recursiveRef": (2019, 2019),
+    **dict.fromkeys(("prefixItems", "$dynamicRef"), (2020, _LAST)),
 }
-"""Keywords that decide which values are valid, by the first draft that has them; all others are in
-every one, or were replaced by what means the same and are still read."""
+"""Keywords that decide which values are valid, with the first and the last draft that has them; all
+others are in every one, or were replaced by what means the same and are still read."""
 _FLAGS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
 """Keywords that take true or false in draft-04, and a number since."""
 
@@ -40,13 +43,15 @@ def counting(keywords: dict[str, Any], draft: int) -> dict[str, Any]:
     """Return the keywords that a draft has; up to draft-07 none counts beside ``$ref``."""
     if draft <= 7 and "$ref" in keywords:
         return {"$ref": keywords["$ref"]}
-    found = {
-        keyword: value
-        for keyword, value in keywords.items()
-        if _SINCE.get(keyword, 0) <= draft
-        and (draft > 4 or keyword not in _FLAGS or isinstance(value, bool))
-    }
+    found = {keyword: value for keyword, value in keywords.items() if _has(draft, keyword, value)}
     return found if len(found) < len(keywords) else keywords
+
+
+def _has(draft: int, keyword: str, value: Any) -> bool:
+    if draft <= 4 and keyword in _FLAGS:
+        return isinstance(value, bool)
+    first, last = _KNOWN.get(keyword, (0, _LAST))
+    return first <= draft <= last
 
 
 def draft_name(draft: int) -> str:

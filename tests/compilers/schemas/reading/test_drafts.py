@@ -35,6 +35,8 @@ CASES: list[tuple[dict[str, Any], list[Any]]] = [
     ({"unevaluatedProperties": False}, [{}, {"a": 1}]),
     ({"unevaluatedItems": False}, [[], [1]]),
     ({"prefixItems": [{"type": "null"}]}, [[None], [1]]),
+    ({"properties": {"a": {"$recursiveRef": "#"}}, "maxProperties": 1}, [{"a": {"b": 1, "c": 1}}]),
+    ({"properties": {"a": {"$dynamicRef": "#"}}, "maxProperties": 1}, [{"a": {"b": 1, "c": 1}}]),
     ({"exclusiveMinimum": 5}, [5, 6]),
     ({"exclusiveMaximum": 5}, [5, 4]),
     ({"not": {"const": 1}}, [1, 2]),
