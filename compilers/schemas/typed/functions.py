@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import operator
 import zoneinfo
+from collections import Counter, OrderedDict, deque
 from collections.abc import Mapping
 from typing import Any
 
@@ -31,14 +32,10 @@ _READ = frozenset(
         "IPvAnyAddress._validate",
         "IPvAnyNetwork._validate",
         "IPvAnyInterface._validate",
-        "greater_than_validator",
-        "greater_than_or_equal_validator",
-        "multiple_of_validator",
-        "less_than_validator",
-        "less_than_or_equal_validator",
         "defaultdict_validator",
         "sequence_validator",
         "deque_validator",
+        "dequeue_validator",
         "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
         "GenerateSchema._path_schema.<locals>.path_validator",
         "_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
@@ -46,6 +43,17 @@ _READ = frozenset(
     ]
 )
 """Functions of pydantic's own that take whatever the refined schema allows."""
+_COMPARING = frozenset(
+    [
+        "greater_than_validator",
+        "greater_than_or_equal_validator",
+        "less_than_validator",
+        "less_than_or_equal_validator",
+        "multiple_of_validator",
+    ]
+)
+"""Those of bounds, which stand in the schema if it is one of numbers."""
+_NUMBERED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
 _LENGTH_OF = ("min_length_validator", "max_length_validator")
 _WITHIN = ("schema", "lax_schema", "json_schema")
 _LENGTHS = ("minLength", "maxLength", "minItems", "maxItems")
@@ -72,7 +80,7 @@ def by_function(made: Made, schema: Mapping[str, Any]) -> Made:
         With ``UNENFORCED`` where the function may refuse what the schema allows.
     """
     function, name = _function(schema)
-    if isinstance(function, operator.attrgetter):
+    if isinstance(function, operator.attrgetter) or function in (OrderedDict, Counter, deque):
         return made
     module = getattr(function, "__module__", None) or ""
     # A bound that is left beside several types is none that a keyword says.
@@ -89,7 +97,8 @@ def by_function(made: Made, schema: Mapping[str, Any]) -> Made:
         return {"type": "string", "enum": sorted(zoneinfo.available_timezones())}
     if name in _LENGTH_OF:
         return _with_length(made, schema, name)
-    return made if name in _READ else noted(made, name)
+    is_told = name in _COMPARING and not made.keys().isdisjoint(_NUMBERED)
+    return made if is_told or name in _READ else noted(made, name)
 
 
 def _with_length(made: Made, schema: Mapping[str, Any], name: str) -> Made:

@@ -10,7 +10,7 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from pydantic.json_schema import GenerateJsonSchema
+from pydantic.json_schema import GenerateJsonSchema, JsonRef
 
 from cdec.compilers.schemas.typed import doubles, moments
 from cdec.compilers.schemas.typed.functions import BOUNDS, Made, by_function, noted
@@ -134,7 +134,14 @@ class RefinedSchemas(GenerateJsonSchema):
 
     def json_schema(self, schema: Any) -> Made:
         made = super().json_schema(schema)
-        return made | json_text(made.get("contentSchema", {}), self.resolve_ref_schema)
+        return made | json_text(made.get("contentSchema", {}), self._referred)
+
+    def _referred(self, made: Made) -> Made:
+        """Return what a schema that is a reference refers to; another as it is."""
+        while "$ref" in made:
+            found = self.get_schema_from_definitions(JsonRef(made["$ref"]))
+            made = {} if found is None else found
+        return made
 
     def dict_schema(self, schema: Any) -> Made:
         return self._keyed(super().dict_schema(schema), schema)
@@ -154,7 +161,7 @@ class RefinedSchemas(GenerateJsonSchema):
 
     def _key(self, made: Made, core: Any) -> Made | bool:
         """Return the schema of the names that are read as keys of a type."""
-        written = self.resolve_ref_schema(made) if "$ref" in made else made
+        written = self._referred(made)
         if "anyOf" in written:
             kinds = [self._key(kind, {}) for kind in written["anyOf"]]
             return {"anyOf": [kind for kind in kinds if kind is not False]} if any(kinds) else False
@@ -233,6 +240,9 @@ def _with_row(made: Made) -> Made:
 
 def _plain_members(made: Made) -> Made:
     """Return the schema of constants, those that are integers spelled as integers."""
+    if made.get("type") == "numeric":
+        # So early releases of pydantic call numbers.
+        made = made | {"type": "number"}
     values = made.get("enum", [made.get("const")])
     has_integers = any(isinstance(value, int) for value in values)
     has_others = any(isinstance(value, float) for value in values)
