@@ -86,12 +86,12 @@ def _duration() -> str:
 
 
 _OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-_IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
 
 
 def _ipv6() -> str:
     group = "[0-9A-Fa-f]{1,4}"
-    last = f"(?:{group}:{group}|{_IPV4})"
+    last = f"(?:{group}:{group}|{IPV4})"
     forms = [f"(?:{group}:){{6}}{last}"]
     for before in range(8):
         # "::" stands for one group or more: of the other seven some stand before, some behind.
@@ -99,12 +99,12 @@ def _ipv6() -> str:
         behind = 7 - before
         tails = [f"{group}(?::{group}){{0,{behind - 1}}}"] if behind else []
         if behind >= 2:
-            tails.append(f"(?:{group}:){{0,{behind - 2}}}{_IPV4}")
+            tails.append(f"(?:{group}:){{0,{behind - 2}}}{IPV4}")
         forms.append(f"{head}::(?:{'|'.join(tails)})?" if tails else f"{head}::")
     return f"(?:{'|'.join(forms)})"
 
 
-_IPV6 = _ipv6()
+IPV6 = _ipv6()
 _LABEL = "(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)"
 _HOST = rf"{_LABEL}(?:\.{_LABEL})*"
 _OTHERS = "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF" + "".join(
@@ -121,7 +121,7 @@ def _email(is_international: bool) -> str:
     atom = f"[A-Za-z0-9!#$%&'*+/=?^_`{{|}}~{more}-]+"
     quoted = f'"(?:[ !#-\\[\\]-~{more}]|\\\\[ -~])*"'
     label = f"[A-Za-z0-9{more}](?:[A-Za-z0-9{more}-]*[A-Za-z0-9{more}])?"
-    literal = rf"\[(?:{_IPV4}|IPv6:{_IPV6})\]"
+    literal = rf"\[(?:{IPV4}|IPv6:{IPV6})\]"
     return rf"(?:{atom}(?:\.{atom})*|{quoted})@(?:{label}(?:\.{label})*|{literal})"
 
 
@@ -132,7 +132,7 @@ def _uri(more: str, private: str, scheme: str) -> str:
     letter = f"(?:[{free}{signs}:@]|{escaped})"
     user = f"(?:(?:[{free}{signs}:]|{escaped})*@)?"
     future = f"[vV][0-9A-Fa-f]+\\.[A-Za-z0-9._~{signs}:-]+"
-    host = rf"(?:\[(?:{_IPV6}|{future})\]|(?:[{free}{signs}]|{escaped})*)"
+    host = rf"(?:\[(?:{IPV6}|{future})\]|(?:[{free}{signs}]|{escaped})*)"
     authority = f"//{user}{host}(?::[0-9]*)?(?:/{letter}*)*"
     absolute = f"/(?:{letter}+(?:/{letter}*)*)?"
     query = rf"(?:\?(?:{letter}|[/?{private}])*)?" if private else rf"(?:\?(?:{letter}|[/?])*)?"
@@ -156,17 +156,17 @@ def _uri_template() -> str:
 
 
 _POINTER = "(?:/(?:[^/~]|~[01])*)*"
-_DATE, _TIME = _date(), _time()
+DATE, _TIME = _date(), _time()
 _PATTERNS = {
-    "date": _DATE,
+    "date": DATE,
     "time": _TIME,
-    "date-time": f"{_DATE}[Tt]{_TIME}",
+    "date-time": f"{DATE}[Tt]{_TIME}",
     "duration": _duration(),
     "email": _email(False),
     "idn-email": _email(True),
     "hostname": _HOST,
-    "ipv4": _IPV4,
-    "ipv6": _IPV6,
+    "ipv4": IPV4,
+    "ipv6": IPV6,
     "uri": _uri("", "", ":"),
     "uri-reference": _uri("", "", ""),
     "iri": _uri(_OTHERS, _PRIVATE, ":"),

@@ -41,6 +41,7 @@ from cdec.core.errors import DataError, Notice
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
+from cdec.core.schemas.own_keywords import UNENFORCED
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -230,14 +231,16 @@ def _note(
                 {"keywords": unknown},
             )
         )
-    if report.unenforced:
-        n = len(report.unenforced)
+    # What a type asks besides has notices of its own.
+    unenforced = [item for item in report.unenforced if item["keyword"] != UNENFORCED]
+    if unenforced:
+        n = len(unenforced)
         report.notices.append(
             Notice(
                 "W_SCHEMA_UNENFORCED",
                 f"{n} keyword{'s are' if n > 1 else ' is'} not enforced: "
-                + ", ".join(item["path"] for item in report.unenforced[:4]),
-                {"unenforced": report.unenforced},
+                + ", ".join(item["path"] for item in unenforced[:4]),
+                {"unenforced": unenforced},
             )
         )
 

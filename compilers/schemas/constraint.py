@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import warnings
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.compilers.schemas.compile import build_schema
+from cdec.compilers.schemas.keywords.scalars import TYPE_NOTICES
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.compilers.schemas.typed.kinds import is_type, schema_text, value_parser
 from cdec.core.artifacts.kinds import bind_arrays
@@ -37,13 +39,18 @@ def schema_constraint(
         options: What it is compiled with.
 
     Returns:
-        The constraint of that vocabulary. ``sample.parsed`` is a value of the type, or JSON.
+        The constraint of that vocabulary. ``sample.parsed`` is a value of the type, or JSON. What
+        the type asks and masks do not see to, such as validators of its own, is named by a
+        ``UserWarning`` and in ``unenforced``.
 
     Raises:
         CdecError: As ``compile_schema``, but for the file.
     """
     options = options or SchemaOptions()
-    arrays, metadata, _ = build_schema(schema_text(source), vocabulary, options, Path(UNNAMED))
+    arrays, metadata, report = build_schema(schema_text(source), vocabulary, options, Path(UNNAMED))
+    for notice in report.notices:
+        if notice.code in TYPE_NOTICES:
+            warnings.warn(notice.message, stacklevel=2)
     bound = bind_arrays("schema", arrays, metadata, vocabulary)
     return typed(bound, source) if is_type(source) else _of_schema(bound)
 

@@ -16,11 +16,16 @@ from cdec.compilers.schemas.sets.shapes import (
     ANY_ARRAY,
     ANY_OBJECT,
     ANYTHING,
+    NOTHING,
     ValueSet,
     union,
 )
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import RegexUnsupportedError
+from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
+
+TYPE_NOTICES = ("W_TYPE_UNENFORCED", "W_TYPE_NOTE")
+"""Codes of what is told of a type: what masks do not enforce, and what else is to be known."""
 
 _OF_TYPE = {
     "null": ValueSet(words=frozenset({"null"})),
@@ -132,6 +137,10 @@ def _below(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
     )
 
 
+def _read_as(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
+    return Numbers.SPELLED_INTEGERS if value == "integers" else Numbers.FINITE
+
+
 def _multiples(expansion: Expansion, schema: Schema, value: Any) -> Numbers:
     return Numbers.multiples(Decimal(value))
 
@@ -170,6 +179,29 @@ def _formatted(expansion: Expansion, schema: Schema, value: Any) -> Strings | No
     return found
 
 
+def _let_pass(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Record what a type asks and masks do not see to."""
+    reasons = ", ".join(value)
+    expansion.unenforced.setdefault((f"{schema.path}/{UNENFORCED}", UNENFORCED), reasons)
+    _tell(expansion, schema, UNENFORCED, f"masks do not enforce {reasons}")
+    return ANYTHING
+
+
+def _told(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    """Pass on what whoever compiles should know."""
+    _tell(expansion, schema, NOTE, value)
+    return ANYTHING
+
+
+def _tell(expansion: Expansion, schema: Schema, keyword: str, said: str) -> None:
+    place = schema.path or "the type"
+    expansion.note(schema.path, keyword, TYPE_NOTICES[keyword == NOTE], f"{place}: {said}")
+
+
+def _refuse_none(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+    return NOTHING
+
+
 def demanded(expansion: Expansion, schema: Schema, keyword: str, value: Any) -> int:
     """Return a number of things that a text must have at least.
 
@@ -196,8 +228,11 @@ HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "exclusiveMinimum": _of_numbers(_above),
     "exclusiveMaximum": _of_numbers(_below),
     "multipleOf": _of_numbers(_multiples),
+    NUMBERS: _of_numbers(_read_as),
     "minLength": _of_strings(_longer),
     "maxLength": _of_strings(_shorter),
     "pattern": _of_strings(_matching),
     "format": _of_strings(_formatted),
+    UNENFORCED: (_let_pass, _refuse_none),
+    NOTE: (_told, _refuse_none),
 }

@@ -7,6 +7,7 @@ from decimal import Decimal
 from typing import Any
 
 from cdec.core.schemas.errors import SchemaInvalidError
+from cdec.core.schemas.own_keywords import NOTE, NUMBER_READERS, NUMBERS, UNENFORCED
 
 TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
 
@@ -100,6 +101,9 @@ KEYWORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "$recursiveRef": _STRING,
     "$defs": _OBJECT,
     "definitions": _OBJECT,
+    NUMBERS: (lambda v: v in NUMBER_READERS, f"one of {', '.join(NUMBER_READERS)}"),
+    UNENFORCED: _NAMES,
+    NOTE: _STRING,
 }
 """Keywords that decide which values are valid, or hold schemas: a check of their value, and what
 is expected in words."""

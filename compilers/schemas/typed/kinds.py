@@ -45,8 +45,10 @@ def schema_of(kind: Any) -> dict[str, Any]:
         return closed
     from pydantic.errors import PydanticInvalidForJsonSchema
 
+    from cdec.compilers.schemas.typed.refined import RefinedSchemas
+
     try:
-        closed = _closed(adapter.json_schema())
+        closed = _closed(adapter.json_schema(schema_generator=RefinedSchemas))
     except PydanticInvalidForJsonSchema as error:
         raise UsageError(f"{type_name(kind)} has no JSON Schema: {error.message}") from error
     return closed

@@ -11,20 +11,22 @@ import uuid
 from collections import abc
 from typing import Any
 
+from cdec.compilers.schemas.typed.texts import TEXTS
 from cdec.core.errors import UsageError
+from cdec.core.schemas.own_keywords import NUMBERS, UNENFORCED
 
 SIMPLE: dict[Any, dict[str, Any]] = {
     type(None): {"type": "null"},
     None: {"type": "null"},
     bool: {"type": "boolean"},
-    int: {"type": "integer"},
-    float: {"type": "number"},
+    int: {"type": "integer", NUMBERS: "integers"},
+    float: {"type": "number", NUMBERS: "doubles"},
     str: {"type": "string"},
     Any: {},
     object: {},
-    datetime.datetime: {"type": "string", "format": "date-time"},
+    datetime.datetime: TEXTS["date-time"],
     datetime.date: {"type": "string", "format": "date"},
-    datetime.time: {"type": "string", "format": "time"},
+    datetime.time: TEXTS["time"],
     uuid.UUID: {"type": "string", "format": "uuid"},
 }
 LISTS = (list, abc.Sequence, abc.MutableSequence, abc.Iterable, abc.Collection)
@@ -52,6 +54,18 @@ def standard_schema(kind: Any) -> dict[str, Any]:
     if made.definitions:
         schema = {**schema, "$defs": made.definitions}
     return schema
+
+
+def distinct(made: dict[str, Any]) -> dict[str, Any]:
+    """Return the schema of a set: equal items are one where it is read, and no reason to refuse.
+
+    Plain strings and listed values are asked to differ all the same; masks see to it.
+    """
+    items = made.get("items", {})
+    is_plain = items.get("type") == "string" and items.keys() <= {"type", "title", "minLength"}
+    if is_plain or items.get("type") == "boolean" or {"enum", "const"} & items.keys():
+        return made
+    return {keyword: value for keyword, value in made.items() if keyword != "uniqueItems"}
 
 
 def fields_of(kind: Any) -> list[tuple[str, Any, bool]] | None:
@@ -120,8 +134,8 @@ class _Schemas:
             return self._tuple(arguments)
         if origin in LISTS or origin in SETS:
             items = {"items": self.of(arguments[0])} if arguments else {}
-            unique = {"uniqueItems": True} if origin in SETS else {}
-            return {"type": "array", **items, **unique}
+            made = {"type": "array", **items}
+            return distinct(made | {"uniqueItems": True}) if origin in SETS else made
         if origin in MAPS:
             if arguments and bare(arguments[0])[0] is not str:
                 raise UsageError(f"names of JSON objects are strings, not {arguments[0]}")
@@ -157,7 +171,8 @@ class _Schemas:
 
     def _object(self, kind: Any) -> dict[str, Any]:
         fields = fields_of(kind) or []
-        return {
+        own = getattr(kind, "__post_init__", None)
+        return ({} if own is None else {UNENFORCED: [own.__qualname__]}) | {
             "type": "object",
             "properties": {name: self.of(hint) for name, hint, _ in fields},
             "required": [name for name, _, is_required in fields if is_required],

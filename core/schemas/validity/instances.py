@@ -11,7 +11,7 @@ from typing import Any
 
 _SURROGATE = re.compile("[\ud800-\udfff]")
 _DIGIT = re.compile("[1-9]")
-_LONG = 1000
+LONG = 1000
 """Digits from which an integer is read as a decimal: Python's own reading is quadratic."""
 _MOST_EXPONENT = 10**17
 
@@ -76,7 +76,7 @@ def _finite(read: Callable[[str], Any]) -> Callable[[str], Any]:
 
 
 def _integer(text: str) -> int | Decimal:
-    return int(text) if len(text) < _LONG else Decimal(text)
+    return int(text) if len(text) < LONG else Decimal(text)
 
 
 def _decimal(text: str) -> Decimal:

@@ -18,8 +18,9 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+from cdec.core.schemas.own_keywords import NUMBERS
 from cdec.core.schemas.validity.formats import format_checker
-from cdec.core.schemas.validity.instances import is_multiple, read_json
+from cdec.core.schemas.validity.instances import LONG, is_finite, is_multiple, read_json
 from cdec.core.validity.language import Language, Parse
 
 _DEPTH = 20_000
@@ -115,7 +116,7 @@ def _exact(kind: Any) -> Any:
     types = kind.TYPE_CHECKER.redefine("integer", _is_spelled_integer if strict else _is_integer)
     # Drafts from 2019-09 on let `dependencies` count for those who know it, and cdec does.
     older = jsonschema.Draft7Validator.VALIDATORS["dependencies"]
-    known = {"multipleOf": _multiple_of}
+    known = {"multipleOf": _multiple_of, NUMBERS: _read_as}
     if "dependencies" not in kind.VALIDATORS:
         known["dependencies"] = older
     return jsonschema.validators.extend(kind, validators=known, type_checker=types)
@@ -124,7 +125,7 @@ def _exact(kind: Any) -> Any:
 def _is_spelled_integer(_checker: object, value: object) -> bool:
     if isinstance(value, Decimal):
         # An integer of a thousand digits and more, or one with a fraction or an exponent.
-        return value.as_tuple().exponent == 0 and not value.is_zero()
+        return value.as_tuple().exponent == 0 and len(value.as_tuple().digits) >= LONG
     return isinstance(value, int) and not isinstance(value, bool)
 
 
@@ -139,6 +140,16 @@ def _multiple_of(validator: Any, of: Any, instance: Any, _schema: Any) -> Iterat
 
     if validator.is_type(instance, "number") and not is_multiple(instance, of):
         yield ValidationError(f"{instance} is not a multiple of {of}")
+
+
+def _read_as(validator: Any, reader: Any, instance: Any, _schema: Any) -> Iterator[Any]:
+    from jsonschema import ValidationError
+
+    if not validator.is_type(instance, "number"):
+        return
+    is_read = _is_spelled_integer(None, instance) if reader == "integers" else None
+    if not (is_finite(str(instance)) if is_read is None else is_read):
+        yield ValidationError(f"{instance} is not read as it is by readers of {reader}")
 
 
 def _floats(value: Any) -> Any:

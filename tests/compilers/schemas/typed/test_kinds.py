@@ -62,6 +62,14 @@ CASES: list[tuple[Any, list[tuple[str, Any]], list[str]]] = [
     (Annotated[int, MultipleOf(5)], [("15", 15)], ["16"]),
     (Annotated[list[int], Len(2, 2)], [("[1, 2]", [1, 2])], ["[1]"]),
     (datetime.date, [('"2024-02-29"', datetime.date(2024, 2, 29))], ['"2023-02-29"']),
+    (
+        datetime.datetime,
+        [('"2024-02-29T12:30:00.5"', datetime.datetime(2024, 2, 29, 12, 30, 0, 500_000))],
+        ['"2024-02-29"', '"2024-02-29T24:00"'],
+    ),
+    (datetime.time, [('"12:30"', datetime.time(12, 30))], ['"12:30:60"', '"12"']),
+    (float, [("1e-5", 1e-5)], ["1e400", "1e-400"]),
+    (int, [("-7", -7)], ["1e3", "1.0"]),
     (uuid.UUID, [(f'"{uuid.UUID(int=7)}"', uuid.UUID(int=7))], ['"7"']),
     (
         Node,
