@@ -12,7 +12,12 @@ from cdec.compilers.grammars.automata.refusals import too_many_states
 from cdec.compilers.grammars.automata.regex import parse_program
 from cdec.compilers.grammars.automata.surroundings import determinise_looking
 from cdec.compilers.grammars.automata.threads import determinise
-from cdec.compilers.grammars.automata.utf8 import byte_tree, expand, partition
+from cdec.compilers.grammars.automata.utf8 import (
+    TooManyStatesError,
+    byte_tree,
+    expand,
+    partition,
+)
 from cdec.compilers.grammars.automata.words import words_automaton
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
 from cdec.compilers.grammars.states.copies import (
@@ -115,9 +120,10 @@ def compile_terminal(
             limits=limits,
             counts=counting.copies(program.counts, len(program.reads)) if counting else None,
         )
-    byte_class, rows = expand(characters.delta, byte_tree(atoms.runs))
-    if len(rows) > limits.max_states:
-        raise too_many_states(terminal, limits)
+    try:
+        byte_class, rows = expand(characters.delta, byte_tree(atoms.runs), limits.max_states)
+    except TooManyStatesError:
+        raise too_many_states(terminal, limits) from None
     accepting = np.zeros(len(rows), np.int32)
     accepting[: len(characters.accepting)] = characters.accepting
     delta, old, numbers = merged_states(rows, accepting, np.zeros(1, np.int32))
