@@ -45,6 +45,7 @@ from cdec.compilers.grammars.trees.build import build_trees
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.files.whole import refuse_existing
+from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
 from cdec.core.tokens.token_trie import TokenTrie
 
@@ -76,8 +77,8 @@ def compile_grammar(
         vocabulary: The tokens; a tokenizer is not needed.
         path: The artifact.
         start: Name of the start rule; None: ``start`` (``root`` in EBNF).
-        lexer: None: ``contextual`` where LALR(1) tables lose no text, else ``dynamic``, with a
-            notice.
+        lexer: None: ``contextual`` where LALR(1) tables lose no text and some is left, else
+            ``dynamic``, with a notice.
         format: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
         limits: What compiling may cost; ``compile_seconds`` and ``compile_megabytes`` hold in a
             ``ChildCompiler`` only.
@@ -162,12 +163,18 @@ def build_grammar(
     Raises:
         GrammarError, EncodingError, UntokenizableError, LimitError: As ``compile_grammar``.
     """
-    try:
+    counts, emptied = True, None
+    while True:
         clock = Clock(GrammarReport(path), PHASES, progress)
-        return _build(source, vocabulary, options, clock, True)
-    except UncountableError:
-        clock = Clock(GrammarReport(path), PHASES, progress)
-        return _build(source, vocabulary, options, clock, False)
+        try:
+            return _build(source, vocabulary, options, clock, counts, emptied)
+        except UncountableError:
+            counts = False
+        except EmptyLanguageError as error:
+            # Only a lexer that nobody asked for is given up, and only once.
+            if emptied is not None or options.lexer or "lexer" not in error.details:
+                raise emptied or error from None
+            counts, emptied = True, error
 
 
 def _build(
@@ -176,11 +183,17 @@ def _build(
     options: GrammarOptions,
     clock: Clock[GrammarReport],
     counts: bool,
+    emptied: EmptyLanguageError | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str], GrammarReport]:
-    """Compile in memory; ``counts``: copies of counted repetitions may be left out for a while.
+    """Compile in memory.
+
+    Args:
+        counts: Copies of counted repetitions may be left out for a while.
+        emptied: What the lexer did to the language that would be chosen.
 
     Raises:
         UncountableError: They cannot be put in afterwards.
+        EmptyLanguageError: ``lexer`` among its details: of which another leaves some text.
     """
     report, limits = clock.report, options.limits
     with clock.phase("read"):
@@ -190,7 +203,7 @@ def _build(
         # subtle: line breaks are cut by their columns, which are counts as well.
         counts = counts and written.indenter is None
         counting = Counting.of(written.terminals, vocabulary) if counts else None
-        parser = choose_parser(written, written.lexer, limits, counting)
+        parser = choose_parser(written, written.lexer, limits, counting, emptied)
         grammar, lexing = parser.grammar, parser.lexer != "dynamic"
         own = parser.automata[: len(parser.written.terminals)]
         require_spellable(parser.written, own, vocabulary)

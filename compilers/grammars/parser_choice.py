@@ -24,12 +24,14 @@ from cdec.compilers.grammars.scanner.halving import with_halves
 from cdec.compilers.grammars.scanner.ignoring import with_ignored_copies, with_keyword_copies
 from cdec.compilers.grammars.scanner.narrowing import compile_narrowed
 from cdec.compilers.grammars.scanner.overlaps import without_overlaps
-from cdec.compilers.grammars.shifting import text_lost_by_shifting
+from cdec.compilers.grammars.shifting import shift_notice, text_lost_by_shifting
 from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
 from cdec.core.errors import LimitError, Notice
 from cdec.core.grammars.errors import (
+    EmptyLanguageError,
     EmptyTerminalError,
     GrammarConflictError,
+    GrammarError,
     RegexUnsupportedError,
 )
 
@@ -80,6 +82,7 @@ def choose_parser(
     lexer: Lexer | None,
     limits: GrammarLimits,
     counting: Counting | None = None,
+    emptied: EmptyLanguageError | None = None,
 ) -> ParserChoice:
     """Build tables and automata for a lexer, or for the first one that the grammar allows.
 
@@ -94,9 +97,11 @@ def choose_parser(
             loses; else ``dynamic``.
         limits: Of tables and automata.
         counting: What may be left out of counted repetitions; None: nothing.
+        emptied: What became of the choice before: a lexer that leaves no text. Then it is
+            ``dynamic``, if that can read the grammar.
 
     Raises:
-        EmptyLanguageError: The start produces no text.
+        EmptyLanguageError: The start produces no text, or it is ``emptied``.
         GrammarConflictError: ``contextual`` or ``basic`` were asked for and it is not LALR(1).
         EmptyTerminalError: A terminal that matches the empty text under a lexer that cannot
             have it, or nothing else.
@@ -106,6 +111,8 @@ def choose_parser(
     analysed, costs = analyse(grammar), Costs(limits, counting, {})
     if grammar.indenter is not None:
         lexer = lexer or "contextual"  # there is no other way to read what it makes
+    if emptied is not None:
+        return _instead(analysed, emptied, costs)
     if lexer == "dynamic":
         is_ebnf = grammar.dialect == "ebnf"
         reason = "::= rules: every way to cut the text counts" if is_ebnf else ASKED_FOR
@@ -172,9 +179,22 @@ def _lalr(
         reason = "the text is one terminal"
     notices: tuple[Notice, ...] = ()
     if tables.resolved:
-        notices = (_shift_notice(grammar, tables, lost),)
+        notices = (shift_notice(grammar, tables, lost),)
         reason = "LALR(1) but for places where shifting wins" if lexer is None else reason
     return ParserChoice(lexer or "contextual", reason, grammar, grammar, tables, automata, notices)
+
+
+def _instead(grammar: Grammar, emptied: EmptyLanguageError, costs: Costs) -> ParserChoice:
+    notice = Notice(
+        "W_DYNAMIC_LEXER",
+        f"{emptied.message}; so every way to cut the text into terminals counts (`lexer` dynamic)",
+        dict(emptied.details),
+    )
+    reason = f"`lexer` {emptied.details['lexer']} leaves no text"
+    try:
+        return _generalised(grammar, reason, costs, (notice,))
+    except GrammarError:
+        raise emptied from None
 
 
 def _not_lalr(grammar: Grammar, why: str, details: dict[str, object], costs: Costs) -> ParserChoice:
@@ -185,25 +205,6 @@ def _not_lalr(grammar: Grammar, why: str, details: dict[str, object], costs: Cos
         dict(details),
     )
     return _generalised(grammar, "the grammar is not LALR(1)", costs, (notice,))
-
-
-def _shift_notice(grammar: Grammar, tables: ParseTables, lost: str | None) -> Notice:
-    """Return the notice about shift/reduce conflicts, the first of them by name."""
-    names = [*(terminal.name for terminal in grammar.terminals), "the end"]
-    first = tables.resolved[0]
-    rule = tables.rules[first.rules[0]]
-    ended, ahead = tables.nonterminals[rule.lhs], names[first.terminals[0]]
-    count = len(tables.resolved)
-    refused = "no text was found that this refuses"
-    if lost is not None:
-        refused = f"this refuses {lost!r}, which `lexer` dynamic takes"
-    details: dict[str, object] = {"count": count, "terminal": ahead, "rule": ended}
-    return Notice(
-        "W_SHIFT_REDUCE",
-        f"in {count} states a rule could end or go on, and going on was chosen, as Lark does "
-        f"(the first: before {ahead}, where {ended} could end); {refused}",
-        details if lost is None else {**details, "text": lost},
-    )
 
 
 def _generalised(
