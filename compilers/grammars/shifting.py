@@ -54,7 +54,7 @@ def text_lost_by_shifting(
 
 
 def shift_notice(grammar: Grammar, tables: ParseTables, lost: str | None) -> Notice:
-    """Return ``W_SHIFT_REDUCE``, the notice about shift/reduce conflicts, the first of them by name."""
+    """Return the notice about shift/reduce conflicts, the first of them by name."""
     names = [*(terminal.name for terminal in grammar.terminals), "the end"]
     first = tables.resolved[0]
     rule = tables.rules[first.rules[0]]
