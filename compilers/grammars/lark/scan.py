@@ -30,7 +30,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_GBNF = re.compile(r"^[ \t]*[A-Za-z][\w.-]*[ \t]*::=", re.MULTILINE)
+_GBNF = re.compile(r"^[ \t]*[\w-][\w.-]*[ \t]*::=", re.MULTILINE)
 GBNF_HINT = "looks like GBNF; use `format` gbnf"
 
 
