@@ -36,7 +36,7 @@ from cdec.compilers.grammars.scanner.build import build_scanner
 from cdec.compilers.grammars.scanner.contexts import find_contexts
 from cdec.compilers.grammars.scanner.loops import put_in
 from cdec.compilers.grammars.scanner.reach import states_with_fallback
-from cdec.compilers.grammars.soundness.coverage import require_spellable
+from cdec.compilers.grammars.soundness.coverage import Alphabet, require_spellable
 from cdec.compilers.grammars.soundness.parts import Parts
 from cdec.compilers.grammars.soundness.prove import prove
 from cdec.compilers.grammars.source import read_grammar
@@ -203,11 +203,14 @@ def _build(
         # subtle: line breaks are cut by their columns, which are counts as well.
         counts = counts and written.indenter is None
         counting = Counting.of(written.terminals, vocabulary) if counts else None
-        parser = choose_parser(written, written.lexer, limits, counting, emptied)
+        alphabet = Alphabet.of(vocabulary)
+        parser = choose_parser(
+            written, written.lexer, limits, counting, alphabet=alphabet, emptied=emptied
+        )
         grammar, lexing = parser.grammar, parser.lexer != "dynamic"
         own = parser.automata[: len(parser.written.terminals)]
         require_spellable(parser.written, own, vocabulary)
-    texts = require_texts(parser.written, own)
+    texts = require_texts(parser.written, own) + (alphabet.notices() if alphabet else ())
     report.describe(grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices, *texts))
     report.bound(blanks, options.max_whitespace)
     report.indenter = options.indenter

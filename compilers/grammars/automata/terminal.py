@@ -135,6 +135,42 @@ def compile_terminal(
     return ByteAutomaton(PackedDelta(byte_class, delta), accepts, is_open, copies)
 
 
+def within(automaton: ByteAutomaton, alphabet: NDArray[np.bool_]) -> ByteAutomaton:
+    """Return the automaton of the texts that have certain bytes alone.
+
+    Args:
+        automaton: As ``compile_terminal`` gives it.
+        alphabet: bool[256] bytes that texts may have.
+
+    Returns:
+        ``automaton`` itself if it reads no others; else the smallest one.
+
+    Raises:
+        UncountableError: Copies that were left out could not be put in afterwards.
+    """
+    delta = packed(automaton)
+    reads = (delta.rows >= 0).any(axis=0)
+    if not reads[delta.byte_class[~alphabet]].any():
+        return automaton
+    rows = np.pad(delta.rows, ((0, 0), (0, 1)), constant_values=-1)
+    byte_class = np.where(alphabet, delta.byte_class, rows.shape[1] - 1).astype(np.int32)
+    labels = np.array(automaton.accepting, np.int32)
+    # Classes of which no byte is left must lead nowhere as well.
+    rows[:, np.setdiff1d(np.arange(rows.shape[1]), byte_class)] = -1
+    smallest, old, numbers = merged_states(rows, labels, np.zeros(1, np.int32))
+    copies = automaton.copies
+    if copies is not None:
+        copies = merged_copies(copies, numbers, len(smallest))
+    packed_delta = PackedDelta(*merge_classes(byte_class, smallest))
+    return ByteAutomaton(packed_delta, (labels[old] != 0).tolist(), automaton.is_open, copies)
+
+
+def has_texts(automaton: ByteAutomaton) -> bool:
+    """Say whether an automaton accepts any text but the empty one."""
+    rows = packed(automaton).rows
+    return bool(np.array(automaton.accepting, np.bool_)[rows[rows >= 0]].any())
+
+
 def without_empty(automaton: ByteAutomaton) -> ByteAutomaton:
     """Return the automaton of the same texts but for the empty one.
 
