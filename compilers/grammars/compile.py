@@ -172,7 +172,8 @@ def build_grammar(
             counts = False
         except EmptyLanguageError as error:
             # Only a lexer that nobody asked for is given up, and only once.
-            if emptied is not None or options.lexer or "lexer" not in error.details:
+            given_up = error.details.get("lexer", "dynamic")
+            if emptied is not None or options.lexer is not None or given_up == "dynamic":
                 raise emptied or error from None
             counts, emptied = True, error
 
@@ -196,24 +197,8 @@ def _build(
         EmptyLanguageError: ``lexer`` among its details: of which another leaves some text.
     """
     report, limits = clock.report, options.limits
-    with clock.phase("read"):
-        written = read_grammar(source, options)
-        written, blanks, unbounded = bound_blanks(written, options.max_whitespace, limits)
-    with clock.phase("tables"):
-        # subtle: line breaks are cut by their columns, which are counts as well.
-        counts = counts and written.indenter is None
-        counting = Counting.of(written.terminals, vocabulary) if counts else None
-        alphabet = Alphabet.of(vocabulary)
-        parser = choose_parser(
-            written, written.lexer, limits, counting, alphabet=alphabet, emptied=emptied
-        )
-        grammar, lexing = parser.grammar, parser.lexer != "dynamic"
-        own = parser.automata[: len(parser.written.terminals)]
-        require_spellable(parser.written, own, vocabulary)
-    texts = require_texts(parser.written, own) + (alphabet.notices() if alphabet else ())
-    report.describe(grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices, *texts))
-    report.bound(blanks, options.max_whitespace)
-    report.indenter = options.indenter
+    parser = _read(source, vocabulary, options, clock, counts, emptied)
+    grammar, lexing = parser.grammar, parser.lexer != "dynamic"
     laid = _parts(parser, vocabulary, limits, report, clock)
     made = laid.parts
     with clock.phase("trie"):
@@ -250,6 +235,38 @@ def _build(
     if options.made_from:
         metadata[MADE_FROM_KEY] = options.made_from
     return arrays, metadata, report
+
+
+def _read(
+    source: str | bytes,
+    vocabulary: Vocabulary,
+    options: GrammarOptions,
+    clock: Clock[GrammarReport],
+    counts: bool,
+    emptied: EmptyLanguageError | None,
+) -> ParserChoice:
+    """Return the grammar with its lexer, tables and automata; note in the report what they are."""
+    report, limits = clock.report, options.limits
+    with clock.phase("read"):
+        written = read_grammar(source, options)
+        written, blanks, unbounded = bound_blanks(written, options.max_whitespace, limits)
+    with clock.phase("tables"):
+        # subtle: line breaks are cut by their columns, which are counts as well.
+        counts = counts and written.indenter is None
+        counting = Counting.of(written.terminals, vocabulary) if counts else None
+        alphabet = Alphabet.of(vocabulary)
+        parser = choose_parser(
+            written, written.lexer, limits, counting, alphabet=alphabet, emptied=emptied
+        )
+        own = parser.automata[: len(parser.written.terminals)]
+        require_spellable(parser.written, own, vocabulary)
+    texts = require_texts(parser.written, own) + (alphabet.notices() if alphabet else ())
+    report.describe(
+        parser.grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices, *texts)
+    )
+    report.bound(blanks, options.max_whitespace)
+    report.indenter = options.indenter
+    return parser
 
 
 def _parts(

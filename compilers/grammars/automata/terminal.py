@@ -149,7 +149,7 @@ def within(automaton: ByteAutomaton, alphabet: NDArray[np.bool_]) -> ByteAutomat
         UncountableError: Copies that were left out could not be put in afterwards.
     """
     delta = packed(automaton)
-    reads = (delta.rows >= 0).any(axis=0)
+    reads: NDArray[np.bool_] = np.any(delta.rows >= 0, axis=0)
     if not reads[delta.byte_class[~alphabet]].any():
         return automaton
     rows = np.pad(delta.rows, ((0, 0), (0, 1)), constant_values=-1)
