@@ -186,15 +186,11 @@ def _build(
     counts: bool,
     emptied: EmptyLanguageError | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str], GrammarReport]:
-    """Compile in memory.
-
-    Args:
-        counts: Copies of counted repetitions may be left out for a while.
-        emptied: What the lexer did to the language that would be chosen.
+    """Compile in memory; ``counts``: copies of counted repetitions may be left out for a while,
+    ``emptied``: what the lexer that would be chosen did to the language.
 
     Raises:
         UncountableError: They cannot be put in afterwards.
-        EmptyLanguageError: ``lexer`` among its details: of which another leaves some text.
     """
     report, limits = clock.report, options.limits
     parser = _read(source, vocabulary, options, clock, counts, emptied)
@@ -260,10 +256,9 @@ def _read(
         )
         own = parser.automata[: len(parser.written.terminals)]
         require_spellable(parser.written, own, vocabulary)
-    texts = require_texts(parser.written, own) + (alphabet.notices() if alphabet else ())
-    report.describe(
-        parser.grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices, *texts)
-    )
+    said = (*unbounded, *parser.notices, *require_texts(parser.written, own))
+    said += alphabet.notices() if alphabet else ()
+    report.describe(parser.grammar, parser.lexer, parser.reason, said)
     report.bound(blanks, options.max_whitespace)
     report.indenter = options.indenter
     return parser
