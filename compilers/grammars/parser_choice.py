@@ -201,7 +201,7 @@ def _instead(grammar: Grammar, emptied: EmptyLanguageError, costs: Costs) -> Par
         f"{emptied.message}; so every way to cut the text into terminals counts (`lexer` dynamic)",
         dict(emptied.details),
     )
-    reason = f"`lexer` {emptied.details['lexer']} leaves no text"
+    reason = f"{emptied.details['lexer']} leaves no text"
     try:
         return _generalised(grammar, reason, costs, (notice,))
     except GrammarError:
