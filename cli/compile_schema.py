@@ -162,6 +162,8 @@ def _recorded(file: ArtifactFile) -> dict[str, Any]:
     return {
         "draft": object_of(file, "cdec.options").get("draft", ""),
         "unenforced": json.loads(file.metadata["cdec.unenforced"]),
+        "sound": file.metadata.get("cdec.sound") == "1",
+        "sound_reason": file.metadata.get("cdec.sound_reason", ""),
         "costs": {},
         **counts_of(file),
     }

@@ -36,7 +36,7 @@ from cdec.compilers.grammars.scanner.build import build_scanner
 from cdec.compilers.grammars.scanner.contexts import find_contexts
 from cdec.compilers.grammars.scanner.loops import put_in
 from cdec.compilers.grammars.scanner.reach import states_with_fallback
-from cdec.compilers.grammars.soundness.coverage import require_spellable
+from cdec.compilers.grammars.soundness.coverage import Alphabet, require_spellable
 from cdec.compilers.grammars.soundness.parts import Parts
 from cdec.compilers.grammars.soundness.prove import prove
 from cdec.compilers.grammars.source import read_grammar
@@ -45,6 +45,7 @@ from cdec.compilers.grammars.trees.build import build_trees
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.files.whole import refuse_existing
+from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
 from cdec.core.tokens.token_trie import TokenTrie
 
@@ -76,8 +77,8 @@ def compile_grammar(
         vocabulary: The tokens; a tokenizer is not needed.
         path: The artifact.
         start: Name of the start rule; None: ``start`` (``root`` in EBNF).
-        lexer: None: ``contextual`` where LALR(1) tables lose no text, else ``dynamic``, with a
-            notice.
+        lexer: None: ``contextual`` where LALR(1) tables lose no text and some is left, else
+            ``dynamic``, with a notice.
         format: ``lark``, ``ebnf`` or ``gbnf`` (read alike); ``auto`` is ``lark``.
         limits: What compiling may cost; ``compile_seconds`` and ``compile_megabytes`` hold in a
             ``ChildCompiler`` only.
@@ -162,12 +163,19 @@ def build_grammar(
     Raises:
         GrammarError, EncodingError, UntokenizableError, LimitError: As ``compile_grammar``.
     """
-    try:
+    counts, emptied = True, None
+    while True:
         clock = Clock(GrammarReport(path), PHASES, progress)
-        return _build(source, vocabulary, options, clock, True)
-    except UncountableError:
-        clock = Clock(GrammarReport(path), PHASES, progress)
-        return _build(source, vocabulary, options, clock, False)
+        try:
+            return _build(source, vocabulary, options, clock, counts, emptied)
+        except UncountableError:
+            counts = False
+        except EmptyLanguageError as error:
+            # Only a lexer that nobody asked for is given up, and only once.
+            given_up = error.details.get("lexer", "dynamic")
+            if emptied is not None or options.lexer is not None or given_up == "dynamic":
+                raise emptied or error from None
+            counts, emptied = True, error
 
 
 def _build(
@@ -176,28 +184,17 @@ def _build(
     options: GrammarOptions,
     clock: Clock[GrammarReport],
     counts: bool,
+    emptied: EmptyLanguageError | None,
 ) -> tuple[dict[str, NDArray[Any]], dict[str, str], GrammarReport]:
-    """Compile in memory; ``counts``: copies of counted repetitions may be left out for a while.
+    """Compile in memory; ``counts``: copies of counted repetitions may be left out for a while,
+    ``emptied``: what the lexer that would be chosen did to the language.
 
     Raises:
         UncountableError: They cannot be put in afterwards.
     """
     report, limits = clock.report, options.limits
-    with clock.phase("read"):
-        written = read_grammar(source, options)
-        written, blanks, unbounded = bound_blanks(written, options.max_whitespace, limits)
-    with clock.phase("tables"):
-        # subtle: line breaks are cut by their columns, which are counts as well.
-        counts = counts and written.indenter is None
-        counting = Counting.of(written.terminals, vocabulary) if counts else None
-        parser = choose_parser(written, written.lexer, limits, counting)
-        grammar, lexing = parser.grammar, parser.lexer != "dynamic"
-        own = parser.automata[: len(parser.written.terminals)]
-        require_spellable(parser.written, own, vocabulary)
-    texts = require_texts(parser.written, own)
-    report.describe(grammar, parser.lexer, parser.reason, (*unbounded, *parser.notices, *texts))
-    report.bound(blanks, options.max_whitespace)
-    report.indenter = options.indenter
+    parser = _read(source, vocabulary, options, clock, counts, emptied)
+    grammar, lexing = parser.grammar, parser.lexer != "dynamic"
     laid = _parts(parser, vocabulary, limits, report, clock)
     made = laid.parts
     with clock.phase("trie"):
@@ -234,6 +231,37 @@ def _build(
     if options.made_from:
         metadata[MADE_FROM_KEY] = options.made_from
     return arrays, metadata, report
+
+
+def _read(
+    source: str | bytes,
+    vocabulary: Vocabulary,
+    options: GrammarOptions,
+    clock: Clock[GrammarReport],
+    counts: bool,
+    emptied: EmptyLanguageError | None,
+) -> ParserChoice:
+    """Return the grammar with its lexer, tables and automata; note in the report what they are."""
+    report, limits = clock.report, options.limits
+    with clock.phase("read"):
+        written = read_grammar(source, options)
+        written, blanks, unbounded = bound_blanks(written, options.max_whitespace, limits)
+    with clock.phase("tables"):
+        # subtle: line breaks are cut by their columns, which are counts as well.
+        counts = counts and written.indenter is None
+        counting = Counting.of(written.terminals, vocabulary) if counts else None
+        alphabet = Alphabet.of(vocabulary)
+        parser = choose_parser(
+            written, written.lexer, limits, counting, alphabet=alphabet, emptied=emptied
+        )
+        own = parser.automata[: len(parser.written.terminals)]
+        require_spellable(parser.written, own, vocabulary)
+    said = (*unbounded, *parser.notices, *require_texts(parser.written, own))
+    said += alphabet.notices() if alphabet else ()
+    report.describe(parser.grammar, parser.lexer, parser.reason, said)
+    report.bound(blanks, options.max_whitespace)
+    report.indenter = options.indenter
+    return parser
 
 
 def _parts(

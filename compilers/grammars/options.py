@@ -24,7 +24,7 @@ MAX_WHITESPACE = 8
 """Longest run of ignored blanks unless another is asked for."""
 PRECOMPUTE = 500_000
 """Steps of the automaton of masks that are made when compiling unless another number is asked."""
-_EBNF_HEAD = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*[A-Za-z_][\w.-]*\s*::=")
+_EBNF_HEAD = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*[\w-][\w.-]*\s*::=")
 """A text whose first rule has such a head is ``::=`` EBNF; Lark's rules have a colon alone."""
 UNNAMED = "<grammar>"
 """Name of a source that has none."""

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from cdec.compilers.grammars.analysis.analyse import analyse
 from cdec.compilers.grammars.automata.counting import Counting
 from cdec.compilers.grammars.automata.pattern_checks import ends_early
+from cdec.compilers.grammars.automata.refusals import empty_terminal
 from cdec.compilers.grammars.automata.surroundings import open_terminal
 from cdec.compilers.grammars.automata.terminal import compile_terminal, without_empty
 from cdec.compilers.grammars.definition import (
@@ -24,12 +25,14 @@ from cdec.compilers.grammars.scanner.halving import with_halves
 from cdec.compilers.grammars.scanner.ignoring import with_ignored_copies, with_keyword_copies
 from cdec.compilers.grammars.scanner.narrowing import compile_narrowed
 from cdec.compilers.grammars.scanner.overlaps import without_overlaps
-from cdec.compilers.grammars.shifting import text_lost_by_shifting
+from cdec.compilers.grammars.shifting import shift_notice, text_lost_by_shifting
+from cdec.compilers.grammars.soundness.coverage import Alphabet
 from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
 from cdec.core.errors import LimitError, Notice
 from cdec.core.grammars.errors import (
-    EmptyTerminalError,
+    EmptyLanguageError,
     GrammarConflictError,
+    GrammarError,
     RegexUnsupportedError,
 )
 
@@ -42,11 +45,17 @@ ASKED_FOR = "asked for"
 
 
 class Costs(NamedTuple):
-    """What tables and automata may cost, what may be left out of them, and what cost too much."""
+    """What tables and automata may cost, what may be left out of them, what cost too much, and
+    the bytes that texts may have."""
 
     limits: GrammarLimits
     counting: Counting | None
     too_large: dict[Terminal, LimitError]
+    alphabet: Alphabet | None = None
+
+    def within(self, terminal: Terminal, automaton: ByteAutomaton) -> ByteAutomaton:
+        """Return the automaton of the texts that tokens have the bytes of."""
+        return automaton if self.alphabet is None else self.alphabet.within(terminal, automaton)
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,6 +89,9 @@ def choose_parser(
     lexer: Lexer | None,
     limits: GrammarLimits,
     counting: Counting | None = None,
+    *,
+    alphabet: Alphabet | None = None,
+    emptied: EmptyLanguageError | None = None,
 ) -> ParserChoice:
     """Build tables and automata for a lexer, or for the first one that the grammar allows.
 
@@ -94,18 +106,24 @@ def choose_parser(
             loses; else ``dynamic``.
         limits: Of tables and automata.
         counting: What may be left out of counted repetitions; None: nothing.
+        alphabet: Of the tokens; None: every byte.
+        emptied: What became of the choice before: a lexer that leaves no text. Then it is
+            ``dynamic``, if that can read the grammar.
 
     Raises:
-        EmptyLanguageError: The start produces no text.
+        EmptyLanguageError: The start produces no text, or it is ``emptied``.
         GrammarConflictError: ``contextual`` or ``basic`` were asked for and it is not LALR(1).
         EmptyTerminalError: A terminal that matches the empty text under a lexer that cannot
             have it, or nothing else.
+        UntokenizableError: A terminal of which tokens have the bytes of no text.
         LimitError, RegexUnsupportedError, UncountableError: As ``build_tables`` and
             ``compile_terminal``.
     """
-    analysed, costs = analyse(grammar), Costs(limits, counting, {})
+    analysed, costs = analyse(grammar), Costs(limits, counting, {}, alphabet)
     if grammar.indenter is not None:
         lexer = lexer or "contextual"  # there is no other way to read what it makes
+    if emptied is not None:
+        return _instead(analysed, emptied, costs)
     if lexer == "dynamic":
         is_ebnf = grammar.dialect == "ebnf"
         reason = "::= rules: every way to cut the text counts" if is_ebnf else ASKED_FOR
@@ -172,9 +190,22 @@ def _lalr(
         reason = "the text is one terminal"
     notices: tuple[Notice, ...] = ()
     if tables.resolved:
-        notices = (_shift_notice(grammar, tables, lost),)
+        notices = (shift_notice(grammar, tables, lost),)
         reason = "LALR(1) but for places where shifting wins" if lexer is None else reason
     return ParserChoice(lexer or "contextual", reason, grammar, grammar, tables, automata, notices)
+
+
+def _instead(grammar: Grammar, emptied: EmptyLanguageError, costs: Costs) -> ParserChoice:
+    notice = Notice(
+        "W_DYNAMIC_LEXER",
+        f"{emptied.message}; so every way to cut the text into terminals counts (`lexer` dynamic)",
+        dict(emptied.details),
+    )
+    reason = f"{emptied.details['lexer']} leaves no text"
+    try:
+        return _generalised(grammar, reason, costs, (notice,))
+    except GrammarError:
+        raise emptied from None
 
 
 def _not_lalr(grammar: Grammar, why: str, details: dict[str, object], costs: Costs) -> ParserChoice:
@@ -187,25 +218,6 @@ def _not_lalr(grammar: Grammar, why: str, details: dict[str, object], costs: Cos
     return _generalised(grammar, "the grammar is not LALR(1)", costs, (notice,))
 
 
-def _shift_notice(grammar: Grammar, tables: ParseTables, lost: str | None) -> Notice:
-    """Return the notice about shift/reduce conflicts, the first of them by name."""
-    names = [*(terminal.name for terminal in grammar.terminals), "the end"]
-    first = tables.resolved[0]
-    rule = tables.rules[first.rules[0]]
-    ended, ahead = tables.nonterminals[rule.lhs], names[first.terminals[0]]
-    count = len(tables.resolved)
-    refused = "no text was found that this refuses"
-    if lost is not None:
-        refused = f"this refuses {lost!r}, which `lexer` dynamic takes"
-    details: dict[str, object] = {"count": count, "terminal": ahead, "rule": ended}
-    return Notice(
-        "W_SHIFT_REDUCE",
-        f"in {count} states a rule could end or go on, and going on was chosen, as Lark does "
-        f"(the first: before {ahead}, where {ended} could end); {refused}",
-        details if lost is None else {**details, "text": lost},
-    )
-
-
 def _generalised(
     grammar: Grammar, reason: str, costs: Costs, notices: tuple[Notice, ...]
 ) -> ParserChoice:
@@ -216,14 +228,14 @@ def _generalised(
     automata = []
     nullable, barren = set(), set()
     for number, terminal in enumerate(read.terminals):
-        automaton = compiled[number]
+        automaton = costs.within(terminal, compiled[number])
         if automaton.is_open:
             raise open_terminal(terminal)
         if automaton.accepting[0]:
             nullable.add(number)
             automaton = without_empty(automaton)
             if not any(automaton.accepting):
-                raise _empty_terminal(terminal, "nothing but the empty text")
+                raise empty_terminal(terminal, "nothing but the empty text")
         if not any(automaton.accepting):
             barren.add(number)
         automata.append(automaton)
@@ -266,14 +278,16 @@ def _compiled(terminal: Terminal, prioritised: bool, costs: Costs) -> ByteAutoma
         raise costs.too_large[terminal]
     try:
         if terminal.conjoined or terminal.denied:
-            return compile_narrowed(terminal, costs.limits, costs.counting)
-        return compile_terminal(
-            terminal, prioritised=prioritised, limits=costs.limits, counting=costs.counting
-        )
+            made = compile_narrowed(terminal, costs.limits, costs.counting)
+        else:
+            made = compile_terminal(
+                terminal, prioritised=prioritised, limits=costs.limits, counting=costs.counting
+            )
     except LimitError as error:
         if error.details.get("limit") == "max_states":
             costs.too_large[terminal] = error
         raise
+    return costs.within(terminal, made)
 
 
 def _lexed(terminal: Terminal, costs: Costs, competes: bool) -> ByteAutomaton:
@@ -281,17 +295,5 @@ def _lexed(terminal: Terminal, costs: Costs, competes: bool) -> ByteAutomaton:
     if automaton.accepting[0]:
         if terminal.is_whole or not competes:
             return without_empty(automaton)
-        raise _empty_terminal(terminal, "the empty text")
+        raise empty_terminal(terminal, "the empty text")
     return automaton
-
-
-def _empty_terminal(terminal: Terminal, what: str) -> EmptyTerminalError:
-    place = f"line {terminal.line}: " if terminal.line else ""
-    details: dict[str, object] = {"name": terminal.name}
-    if terminal.line:
-        details |= {"line": terminal.line, "column": terminal.column}
-    return EmptyTerminalError(
-        f"{place}terminal {terminal.name} matches {what}, and a lexer would never get past it",
-        hint="make it match at least one character, and optional where it is used: NAME?",
-        **details,
-    )

@@ -11,6 +11,7 @@ from cdec.compilers.grammars.definition import ByteAutomaton, Grammar
 from cdec.compilers.grammars.parser.derivations import Derivations, Stack
 from cdec.compilers.grammars.parser.differences import lost_texts
 from cdec.compilers.grammars.parser.tables import ParseTables
+from cdec.core.errors import Notice
 
 _TRIED = 200
 _PREFERRED = (
@@ -50,6 +51,25 @@ def text_lost_by_shifting(
         if not lexer.accepts(derivations, text):
             return text.decode()
     return None
+
+
+def shift_notice(grammar: Grammar, tables: ParseTables, lost: str | None) -> Notice:
+    """Return the notice about shift/reduce conflicts, the first of them by name."""
+    names = [*(terminal.name for terminal in grammar.terminals), "the end"]
+    first = tables.resolved[0]
+    rule = tables.rules[first.rules[0]]
+    ended, ahead = tables.nonterminals[rule.lhs], names[first.terminals[0]]
+    count = len(tables.resolved)
+    refused = "no text was found that this refuses"
+    if lost is not None:
+        refused = f"this refuses {lost!r}, which `lexer` dynamic takes"
+    details: dict[str, object] = {"count": count, "terminal": ahead, "rule": ended}
+    return Notice(
+        "W_SHIFT_REDUCE",
+        f"in {count} states a rule could end or go on, and going on was chosen, as Lark does "
+        f"(the first: before {ahead}, where {ended} could end); {refused}",
+        details if lost is None else {**details, "text": lost},
+    )
 
 
 class _Lexer:

@@ -134,7 +134,7 @@ def _once(found: Automaton) -> Automaton:
 def everything() -> Automaton:
     """Return the set of all texts; the same value every time."""
     tree = byte_tree(((0, 0x10FFFF, 0),))
-    byte_class, rows = expand(np.zeros((1, 1), np.int32), tree)
+    byte_class, rows = expand(np.zeros((1, 1), np.int32), tree, MAX_STATES)
     labels = np.zeros(len(rows), np.int32)
     labels[0] = 1
     byte_class, rows, labels = smallest_labelled((byte_class, rows, labels))

@@ -18,7 +18,13 @@ from cdec.compilers.grammars.automata.pattern_checks import parse_pattern
 from cdec.compilers.grammars.automata.refusals import too_many_states
 from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program, parse_program
 from cdec.compilers.grammars.automata.threads import Followers, subsets
-from cdec.compilers.grammars.automata.utf8 import Atoms, byte_tree, expand, partition
+from cdec.compilers.grammars.automata.utf8 import (
+    Atoms,
+    TooManyStatesError,
+    byte_tree,
+    expand,
+    partition,
+)
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.compilers.grammars.regex.ecma import python_pattern
 from cdec.compilers.regular.automaton import MAX_STATES, Automaton, smallest
@@ -61,9 +67,10 @@ def pattern_automaton(pattern: str, search: bool = True, *, python: bool = False
         delta, accepting = _determinised(program, atoms, kinds, ends, terminal)
     else:
         delta, accepting = _looking(program, atoms, terminal)
-    byte_class, rows = expand(delta, byte_tree(atoms.runs))
-    if len(rows) > MAX_STATES:
-        raise too_many_states(terminal, _LIMITS)
+    try:
+        byte_class, rows = expand(delta, byte_tree(atoms.runs), MAX_STATES)
+    except TooManyStatesError:
+        raise too_many_states(terminal, _LIMITS) from None
     labels = np.zeros(len(rows), np.int32)
     labels[: len(accepting)] = accepting
     return smallest(byte_class, rows, labels)
@@ -120,10 +127,7 @@ def _determinised(
         terminal=terminal,
         limits=_LIMITS,
     )
-    row_offsets, values = store.content()
-    found = np.concatenate([[0], np.cumsum((values == MATCH) | (values == ends))])
-    accepting = np.diff(found[row_offsets]) > 0
-    return delta[: len(accepting)], accepting
+    return delta[: len(store)], store.holding(MATCH, ends)
 
 
 def _followers(program: Program, kinds: dict[int, int], ends: int) -> Followers:

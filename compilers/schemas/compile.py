@@ -41,6 +41,7 @@ from cdec.core.errors import DataError, Notice
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
+from cdec.core.schemas.constraint import unspelt
 from cdec.core.schemas.own_keywords import UNENFORCED
 
 if TYPE_CHECKING:
@@ -191,6 +192,7 @@ def build_schema(
             indent = _INDENT
         columns = emitter.columns.arrays(blanks, indent, vocabulary)
     _note(report, document, expansion, columns)
+    _note_bytes(report, vocabulary)
     return columns, _metadata(text, vocabulary, options, report), report
 
 
@@ -245,6 +247,24 @@ def _note(
         )
 
 
+def _note_bytes(report: SchemaReport, vocabulary: Vocabulary) -> None:
+    """Note in a report whether the tokens can write every text that is begun."""
+    missing = unspelt(vocabulary)
+    if not missing:
+        return
+    shown = repr(missing[:_SHOWN])[1:] + ("..." if len(missing) > _SHOWN else "")
+    report.is_sound = False
+    report.sound_reason = f"soundness unproved: the bytes {shown} are no tokens of their own"
+    report.notices.append(
+        Notice(
+            "W_MISSING_BYTES",
+            f"the bytes {shown} are no tokens of their own, so a text can come to where no token "
+            "goes on, and samples may end as dead_end",
+            {"bytes": missing.hex()},
+        )
+    )
+
+
 def _metadata(
     text: str, vocabulary: Vocabulary, options: SchemaOptions, report: SchemaReport
 ) -> dict[str, str]:
@@ -268,8 +288,8 @@ def _metadata(
         "cdec.source_hash": hashlib.sha256(text.encode()).hexdigest(),
         "cdec.options": json.dumps(decided, sort_keys=True),
         "cdec.counts": json.dumps(report.counts, sort_keys=True),
-        "cdec.sound": "1",
-        "cdec.sound_reason": "every state that can be reached has a completion by construction",
+        "cdec.sound": "1" if report.is_sound else "0",
+        "cdec.sound_reason": report.sound_reason,
         "cdec.schema": text,
         "cdec.unenforced": json.dumps(report.unenforced),
     }

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from functools import cached_property
 from typing import Any
 
+import numpy as np
+
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
 from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.device_session import on_device
@@ -25,6 +27,13 @@ __all__ = ["SchemaConstraint"]
 
 _SPELLED = frozenset([0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC2, 0xF5)])
 """Bytes with which every text can go on: JSON's ASCII and UTF-8's."""
+
+
+def unspelt(vocabulary: Vocabulary) -> bytes:
+    """Return the bytes of JSON texts that are no tokens of their own."""
+    lengths, offsets = vocabulary.byte_lengths, vocabulary.byte_offsets
+    alone = vocabulary.flat_bytes[offsets[np.flatnonzero(lengths == 1)]]
+    return bytes(sorted(_SPELLED.difference(alone.tolist())))
 
 
 class SchemaConstraint(StoredConstraint):
@@ -88,8 +97,7 @@ class SchemaConstraint(StoredConstraint):
     @cached_property
     def is_sound(self) -> bool:
         """Whether every allowed token is proved to have a completion: any text can be spelled."""
-        single = {token[0] for token in self.vocabulary.token_bytes if len(token) == 1}
-        return self.metadata.get("cdec.sound") == "1" and single >= _SPELLED
+        return self.metadata.get("cdec.sound") == "1" and not unspelt(self.vocabulary)
 
     @cached_property
     def unenforced(self) -> list[dict[str, str]]:

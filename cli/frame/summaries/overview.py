@@ -90,12 +90,15 @@ def _schema(described: Mapping[str, Any]) -> tuple[str, Rows]:
     if whitespace == "any":
         whitespace = f"at most {_count(options, 'max_whitespace')} in a row"
     unenforced = described.get("unenforced")
+    reason = "every allowed token leads to a value of the schema"
+    if not described.get("sound"):
+        reason = str(described.get("sound_reason", ""))
     return f"a JSON Schema of {_count(counts, 'values')} kinds of value", [
         ("draft", str(options.get("draft", "?"))),
         ("properties", f"{options.get('property_order', '?')} order"),
         ("white space", whitespace),
         ("unenforced", shown_unenforced(unenforced if isinstance(unenforced, list) else [])),
-        ("sound", "yes: every allowed token leads to a value of the schema"),
+        ("sound", shown_soundness(is_sound=bool(described.get("sound")), reason=reason)),
     ]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
+from cdec.cli.frame.summaries.grammars import shown_soundness
 from cdec.cli.frame.tables import shown_bytes
 
 if TYPE_CHECKING:
@@ -22,6 +23,7 @@ def schema_rows(report: SchemaReport) -> list[tuple[str, str]]:
         ("artifact", str(report.path)),
         ("draft", report.draft),
         ("unenforced", shown_unenforced(report.unenforced)),
+        ("sound", shown_soundness(is_sound=report.is_sound, reason=report.sound_reason)),
         ("values", f"{counts['values']:,}"),
         ("objects", f"{counts['objects']:,} with {counts['slots']:,} kinds of property"),
         ("arrays", f"{counts['arrays']:,}"),

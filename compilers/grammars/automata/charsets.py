@@ -32,12 +32,13 @@ _CLASS_ESCAPES = {
 def normalised(ranges: Iterable[tuple[int, int]]) -> Ranges:
     """Return ``ranges`` sorted, overlaps and neighbours joined."""
     joined: list[tuple[int, int]] = []
-    for low, high in sorted(ranges):
+    for pair in sorted(ranges):
+        low, high = pair
         if joined and low <= joined[-1][1] + 1:
             if high > joined[-1][1]:
                 joined[-1] = (joined[-1][0], high)
         else:
-            joined.append((low, high))
+            joined.append(pair)  # not a copy: thousands of classes may hold a category's ranges
     return tuple(joined)
 
 

@@ -98,6 +98,15 @@ def examine(pattern: str) -> PatternFacts:
     return facts_of(_parser.parse(pattern))
 
 
+def width_of(pattern: str) -> list[int]:
+    """Return the fewest and most characters of a pattern's texts, as ``re`` counts them.
+
+    Raises:
+        re.error, OverflowError, RecursionError: As ``examine``.
+    """
+    return list(map(int, _parser.parse(pattern).getwidth()))
+
+
 def facts_of(parsed: Any) -> PatternFacts:
     """Return the facts of a pattern that ``re`` has parsed; cost: linear."""
     features: list[str] = []

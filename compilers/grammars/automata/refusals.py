@@ -8,7 +8,7 @@ from typing import Any
 from cdec.compilers.grammars.automata.naming import place, where
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.core.errors import LimitError
-from cdec.core.grammars.errors import RegexUnsupportedError
+from cdec.core.grammars.errors import EmptyTerminalError, RegexUnsupportedError
 
 NESTED_LOOK = "look-around within a look-behind"
 _FEATURES = {
@@ -81,4 +81,17 @@ def class_of_others(terminal: Terminal) -> RegexUnsupportedError:
         "and _, of any script",
         feature=r"\p",
         **place(terminal),
+    )
+
+
+def empty_terminal(terminal: Terminal, what: str) -> EmptyTerminalError:
+    """Return the error of a terminal that matches the empty text."""
+    place = f"line {terminal.line}: " if terminal.line else ""
+    details: dict[str, object] = {"name": terminal.name}
+    if terminal.line:
+        details |= {"line": terminal.line, "column": terminal.column}
+    return EmptyTerminalError(
+        f"{place}terminal {terminal.name} matches {what}, and a lexer would never get past it",
+        hint="make it match at least one character, and optional where it is used: NAME?",
+        **details,
     )

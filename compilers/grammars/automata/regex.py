@@ -28,6 +28,7 @@ from cdec.compilers.grammars.automata.pattern_checks import looks_around, parse_
 from cdec.compilers.grammars.automata.refusals import (
     NESTED_LOOK,
     too_many_copies,
+    too_many_states,
     too_much_written_out,
     unsupported,
 )
@@ -38,6 +39,8 @@ MATCH = 0
 ENTER, LEAVE = 1, 2
 """Marks of nodes: an iteration that must not be repeated if it reads nothing begins, ends."""
 
+_RANGES_ALLOWED = 8
+"""Ranges of all classes of characters for each state that is allowed: a bound on memory."""
 _CHARACTER_OPS = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
 _Build = Generator["tuple[Any, int, int]", int, int]
 
@@ -104,6 +107,7 @@ class _Builder:
         self._counting = counting
         self._program = Program()
         self._charset_numbers: dict[Ranges, int] = {}
+        self._ranges = 0
 
     def run(self, tree: Any, flags: int) -> Program:
         """Drive the builders, which yield what they need built: nesting costs no Python stack."""
@@ -167,6 +171,9 @@ class _Builder:
         number = self._charset_numbers.setdefault(ranges, len(self._charset_numbers))
         if number == len(self._program.charsets):
             self._program.charsets.append(ranges)
+            self._ranges += len(ranges)
+            if self._ranges > _RANGES_ALLOWED * self._limits.max_states:
+                raise too_many_states(self._terminal, self._limits)
         return number
 
     def _look(self, look: Look, after: int) -> int:

@@ -22,6 +22,9 @@ from cdec.compilers.grammars.automata.utf8 import Atoms, partition
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.core.grammars.errors import RegexUnsupportedError
 
+_LISTED_ALLOWED = 8
+"""Threads and transitions of all states for each state that is allowed: a bound on memory."""
+
 
 def determinise_looking(
     program: Program,
@@ -60,7 +63,7 @@ def determinise_looking(
     first = kept(looking.begin(program.start, begun)), begun
     states, todo = {first: 0}, [first]
     rows: list[list[int]] = []
-    accepting = []
+    accepting, listed = [], 0
     for threads, history in todo:  # grows
         ends = [wants for node, wants in threads if node == MATCH]
         if whole:
@@ -79,7 +82,8 @@ def determinise_looking(
                 if row[atom] == len(todo):
                     todo.append((moved, after))
         rows.append(row)
-        if len(states) > limits.max_states:
+        listed += len(threads) + atoms.number
+        if len(states) > limits.max_states or listed > _LISTED_ALLOWED * limits.max_states:
             raise too_many_states(terminal, limits)
     delta = np.array(rows, np.int32).reshape(len(rows), atoms.number)
     return CharacterAutomaton(delta, np.array(accepting, np.bool_)), is_open

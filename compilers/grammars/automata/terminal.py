@@ -12,7 +12,12 @@ from cdec.compilers.grammars.automata.refusals import too_many_states
 from cdec.compilers.grammars.automata.regex import parse_program
 from cdec.compilers.grammars.automata.surroundings import determinise_looking
 from cdec.compilers.grammars.automata.threads import determinise
-from cdec.compilers.grammars.automata.utf8 import byte_tree, expand, partition
+from cdec.compilers.grammars.automata.utf8 import (
+    TooManyStatesError,
+    byte_tree,
+    expand,
+    partition,
+)
 from cdec.compilers.grammars.automata.words import words_automaton
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
 from cdec.compilers.grammars.states.copies import (
@@ -115,9 +120,10 @@ def compile_terminal(
             limits=limits,
             counts=counting.copies(program.counts, len(program.reads)) if counting else None,
         )
-    byte_class, rows = expand(characters.delta, byte_tree(atoms.runs))
-    if len(rows) > limits.max_states:
-        raise too_many_states(terminal, limits)
+    try:
+        byte_class, rows = expand(characters.delta, byte_tree(atoms.runs), limits.max_states)
+    except TooManyStatesError:
+        raise too_many_states(terminal, limits) from None
     accepting = np.zeros(len(rows), np.int32)
     accepting[: len(characters.accepting)] = characters.accepting
     delta, old, numbers = merged_states(rows, accepting, np.zeros(1, np.int32))
@@ -127,6 +133,42 @@ def compile_terminal(
     byte_class, delta = merge_classes(byte_class, delta)
     accepts = (accepting[old] != 0).tolist()
     return ByteAutomaton(PackedDelta(byte_class, delta), accepts, is_open, copies)
+
+
+def within(automaton: ByteAutomaton, alphabet: NDArray[np.bool_]) -> ByteAutomaton:
+    """Return the automaton of the texts that have certain bytes alone.
+
+    Args:
+        automaton: As ``compile_terminal`` gives it.
+        alphabet: bool[256] bytes that texts may have.
+
+    Returns:
+        ``automaton`` itself if it reads no others; else the smallest one.
+
+    Raises:
+        UncountableError: Copies that were left out could not be put in afterwards.
+    """
+    delta = packed(automaton)
+    reads: NDArray[np.bool_] = np.any(delta.rows >= 0, axis=0)
+    if not reads[delta.byte_class[~alphabet]].any():
+        return automaton
+    rows = np.pad(delta.rows, ((0, 0), (0, 1)), constant_values=-1)
+    byte_class = np.where(alphabet, delta.byte_class, rows.shape[1] - 1).astype(np.int32)
+    labels = np.array(automaton.accepting, np.int32)
+    # Classes of which no byte is left must lead nowhere as well.
+    rows[:, np.setdiff1d(np.arange(rows.shape[1]), byte_class)] = -1
+    smallest, old, numbers = merged_states(rows, labels, np.zeros(1, np.int32))
+    copies = automaton.copies
+    if copies is not None:
+        copies = merged_copies(copies, numbers, len(smallest))
+    packed_delta = PackedDelta(*merge_classes(byte_class, smallest))
+    return ByteAutomaton(packed_delta, (labels[old] != 0).tolist(), automaton.is_open, copies)
+
+
+def has_texts(automaton: ByteAutomaton) -> bool:
+    """Say whether an automaton accepts any text but the empty one."""
+    rows = packed(automaton).rows
+    return bool(np.array(automaton.accepting, np.bool_)[rows[rows >= 0]].any())
 
 
 def without_empty(automaton: ByteAutomaton) -> ByteAutomaton:

@@ -18,7 +18,11 @@ from cdec.compilers.grammars.automata.thread_kernels import FULL, Threads, step_
 from cdec.compilers.grammars.automata.utf8 import Atoms
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.compilers.grammars.states.copies import Copies, copies_of_rows
-from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
+from cdec.compilers.grammars.states.row_store import (
+    RowStore,
+    exceeds_cells,
+    grown_rows,
+)
 
 _FOLLOW_LIMIT = 4
 """Entries of all lists of followers for each state that is allowed."""
@@ -78,13 +82,10 @@ def determinise(
     store, delta = subsets(
         program, atoms, followers, first, prioritised=prioritised, terminal=terminal, limits=limits
     )
-    row_offsets, values = store.content()
-    matches_before = np.concatenate([[0], np.cumsum(values == MATCH)])
-    accepting = np.diff(matches_before[row_offsets]) > 0
     copies = None
     if counts is not None:
         copies = copies_of_rows(store.rows, counts, flagged=False, ordered=prioritised)
-    return CharacterAutomaton(delta[: len(accepting)], accepting, copies)
+    return CharacterAutomaton(delta[: len(store)], store.holding(MATCH), copies)
 
 
 def subsets(
@@ -113,14 +114,17 @@ def subsets(
     """
     store = RowStore()
     store.add(first)
-    delta = np.full((64, atoms.number), -1, np.int32)
+    delta = np.empty((0, atoms.number), np.int32)
     reads, progress = np.array(program.reads, np.int32), np.zeros(3, np.int64)
     threads = Threads(reads, *followers, atoms.offsets, atoms.members)
     stamps, row = np.zeros(len(reads), np.int64), np.empty(len(reads) + 1, np.int32)
     status = FULL
     while status == FULL:
+        room = len(store) + atoms.number + 1
+        if exceeds_cells(room, atoms.number, limits.max_states):
+            raise too_many_states(terminal, limits)
         store.reserve(atoms.number + 1, int(progress[2]))
-        delta = grown_rows(delta, len(store) + atoms.number + 1)
+        delta = grown_rows(delta, room, limits.max_states)
         status = step_threads(threads, prioritised, store.rows, delta, stamps, row, progress)
         if store.exceeds(limits.max_states):
             raise too_many_states(terminal, limits)

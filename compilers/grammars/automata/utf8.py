@@ -3,13 +3,15 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.charsets import Ranges
+from cdec.compilers.grammars.states.row_store import exceeds_cells
 
 _NONE = -1
 _SURROGATES = (0xD800, 0xDFFF)
@@ -190,42 +192,77 @@ class _TreeBuilder:
         return ByteTree(children, tuple(atoms))
 
 
-def expand(delta: NDArray[np.int32], tree: ByteTree) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+class TooManyStatesError(Exception):
+    """The automaton over bytes would have more states than are allowed; nothing of it was made."""
+
+
+def expand(
+    delta: NDArray[np.int32], tree: ByteTree, most: int
+) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
     """Return the automaton over bytes of an automaton over atoms.
 
     States 0 <= s < n are those of ``delta`` (between characters); the others are inside one: a node
-    of the tree with the states that its atoms lead to.
+    of the tree with the states that its atoms lead to. They are counted before they are made.
 
     Args:
         delta: int32[n, A] over atoms, -1 dead.
         tree: Of the same atoms.
+        most: States that are allowed.
 
     Returns:
         (byte_class int32[256], rows int32[m, K]), -1 dead.
+
+    Raises:
+        TooManyStatesError: There are more than ``most`` of them, or as much to look up for each.
     """
     byte_class, representatives = _byte_classes(tree.children)
-    n, num_atoms = delta.shape
-    num_nodes = len(tree.children)
-    # Column j of ``lands``: the state that node j, then atom j - nodes, then "nothing" stands for.
-    lands = np.full((n, num_nodes + num_atoms + 1), -1, np.int32)
-    lands[:, num_nodes:-1] = delta
-    groups: dict[tuple[int, ...], tuple[NDArray[np.int32], NDArray[np.int64]]] = {}
-    nodes, states, total = [np.zeros(n, np.int64)], [np.arange(n)], n
-    for node in range(1, num_nodes):
-        key = tree.atoms[node]
-        if key not in groups:
-            groups[key] = _distinct(delta[:, key])
-        numbers, firsts = groups[key]
-        lands[:, node] = np.where(numbers >= 0, numbers + total, -1)
-        nodes.append(np.full(len(firsts), node))
-        states.append(firsts)
-        total += len(firsts)
-    lands[:, 0] = -1
-    columns = tree.children[:, representatives]
-    columns = np.where(columns >= 0, columns, num_nodes - 2 - columns)
-    columns[tree.children[:, representatives] == _NONE] = num_nodes + num_atoms
-    rows = lands[np.concatenate(states)[:, None], columns[np.concatenate(nodes)]]
+    kinds = {key: kind for kind, key in enumerate(dict.fromkeys(tree.atoms[1:]))}
+    kind_of = [kinds[key] for key in tree.atoms[1:]]
+    lands, states_of = _landing(delta, kinds, Counter(kind_of), most)
+    states = [np.arange(len(delta), dtype=np.int32), *(states_of[kind] for kind in kind_of)]
+    begins = np.cumsum([0, *map(len, states)])
+    children = tree.children[:, representatives]
+    is_node = children >= 0
+    # subtle: no character leads to the root, so what stands for its kind is never looked at.
+    columns = np.where(is_node, np.array([0, *kind_of])[np.maximum(children, 0)], -1)
+    columns = np.where(children <= -2, len(kinds) - 2 - children, columns)
+    bases = np.where(is_node, begins[np.maximum(children, 0)], 0).astype(np.int32)
+    rows = np.empty((int(begins[-1]), len(representatives)), np.int32)
+    for node, own in enumerate(states):
+        found = lands[own[:, None], columns[node]]
+        rows[begins[node] : begins[node + 1]] = np.where(found >= 0, found + bases[node], -1)
     return byte_class, rows
+
+
+def _landing(
+    delta: NDArray[np.int32],
+    kinds: Mapping[tuple[int, ...], int],
+    nodes: Mapping[int, int],
+    most: int,
+) -> tuple[NDArray[np.int32], list[NDArray[np.int32]]]:
+    """Number the states within characters, of each kind of node anew.
+
+    Args:
+        kinds: Sets of atoms that lie below a node, numbered.
+        nodes: Number of nodes of each kind.
+
+    Returns:
+        int32[n, kinds + A + 1]: where a state between characters comes to, -1 nowhere: in a node of
+        a kind, by an atom, and by nothing; and of each kind, a state for each that it numbers.
+    """
+    total, width = len(delta), len(kinds) + delta.shape[1] + 1
+    if exceeds_cells(total, width, most):
+        raise TooManyStatesError
+    lands = np.full((total, width), -1, np.int32)
+    lands[:, len(kinds) : -1] = delta
+    states: list[NDArray[np.int32]] = []
+    for key, kind in kinds.items():
+        lands[:, kind], firsts = _distinct(delta[:, key])
+        states.append(firsts.astype(np.int32))
+        total += nodes[kind] * len(firsts)
+        if total > most:
+            raise TooManyStatesError
+    return lands, states
 
 
 def _distinct(targets: NDArray[np.int32]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:

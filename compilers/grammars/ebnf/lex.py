@@ -20,7 +20,7 @@ _TOKEN = re.compile(
     | (?P<literal>"(?:[^"\\\r\n]++|\\[^\r\n])*+" | '(?:[^'\\\r\n]++|\\[^\r\n])*+')
     | (?P<class>\[(?:[^\]\\\r\n]++|\\[^\r\n])*+\])
     | (?P<counts>\{[ \t]*[0-9]*[ \t]*(?:,[ \t]*[0-9]*[ \t]*)?\})
-    | (?P<name>\w(?:[\w.\-]*[\w\-])?)
+    | (?P<name>[\w\-](?:[\w.\-]*[\w\-])?)
     | (?P<mark>[()|*+?.])
     """,
     re.VERBOSE,
@@ -42,7 +42,6 @@ _UNSUPPORTED = (
     (re.compile(r"%\w+"), "a directive", "directives belong to Lark's dialect: `format` lark"),
     (re.compile(r"@\w*"), "an annotation", "leave it out"),
     (re.compile(r"[&!=]"), "look-ahead", "say what is allowed instead of what is not"),
-    (re.compile(r"-"), "an exclusion A - B", "list what is allowed instead"),
 )
 
 _UNFINISHED = {
@@ -123,6 +122,12 @@ def tokens_of(source: Source) -> Iterator[Token]:
     yield Token("end", "", len(text))
 
 
+def unsupported(source: Source, offset: int, what: str, text: str, hint: str) -> CdecError:
+    """Return the error of a construct of another dialect."""
+    message = f"{what} is not supported: {text!r}"
+    return source.error(GrammarUnsupportedError, offset, message, hint, construct=text)
+
+
 def _no_token(source: Source, offset: int) -> CdecError:
     found = source.text[offset]
     if found in _UNFINISHED:
@@ -131,10 +136,7 @@ def _no_token(source: Source, offset: int) -> CdecError:
     for pattern, construct, hint in _UNSUPPORTED:
         match = pattern.match(source.text, offset)
         if match:
-            message = f"{construct} is not supported: {match.group()[:40]!r}"
-            return source.error(
-                GrammarUnsupportedError, offset, message, hint, construct=match.group()[:40]
-            )
+            return unsupported(source, offset, construct, match.group()[:40], hint)
     message = f"{found!r} begins no part of a grammar"
     return source.error(
         GrammarSyntaxError,

@@ -7,7 +7,7 @@ from difflib import get_close_matches
 
 from cdec.compilers.grammars.analysis.analyse import unreachable_notice
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits
-from cdec.compilers.grammars.ebnf.lex import Source
+from cdec.compilers.grammars.ebnf.lex import Source, unsupported
 from cdec.compilers.grammars.ebnf.lower import Lowering
 from cdec.compilers.grammars.ebnf.order import lower_all, reachable, references
 from cdec.compilers.grammars.ebnf.parse import NamedRule, Node, parse_rules
@@ -116,6 +116,9 @@ def _check_defined(
 
 
 def _undefined(source: Source, name: str, offset: int, known: list[str]) -> CdecError:
+    if name.startswith("-"):  # names may, and other dialects have A - B
+        hint = "list what is allowed instead"
+        return unsupported(source, offset, "an exclusion A - B", "-", hint)
     near = get_close_matches(name, known[:10_000], 1)
     return source.error(
         GrammarUndefinedError,

@@ -79,7 +79,8 @@ def assemble(
         GrammarError, LimitError: As ``read_lark``.
         MixedListError: A list cannot be set apart.
     """
-    definitions = terminal_definitions(loaded.terminals)
+    reader = TerminalReader(outline, limits, lists)
+    definitions = terminal_definitions(loaded.terminals, reader.refused)
     _check_lists(lists, definitions)
     expander = Expander(limits)
     productions, written_out = _productions(loaded.rules, definitions, expander, outline, limits)
@@ -90,7 +91,6 @@ def assemble(
     if loaded.indenter is not None:
         names.add(loaded.indenter.NL_type)
         kept_names = loaded.indenter.names
-    reader = TerminalReader(outline, limits, lists)
     terminals = reader.read([d for d in definitions if d.name in names])
     if loaded.indenter is not None:
         terminals += tuple(map(declared_terminal, sorted(loaded.indenter.declared)))

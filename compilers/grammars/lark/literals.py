@@ -23,6 +23,10 @@ from cdec.core.grammars.errors import (
 def check_literals(outline: Outline, limits: GrammarLimits) -> None:
     """Check every literal of a grammar.
 
+    A regular expression within the definition of a terminal may be a piece of one, which only
+    makes sense with its neighbours: ``/(?!/ RESERVED /)/ NAME``. Whether all of it is one is seen
+    where the terminal is read; until then it is noted in ``outline.broken``.
+
     Args:
         outline: The grammar.
         limits: ``max_nesting`` and ``max_repeat`` hold within regular expressions.
@@ -30,22 +34,23 @@ def check_literals(outline: Outline, limits: GrammarLimits) -> None:
     Raises:
         EmptyTerminalError: The empty string.
         GrammarSyntaxError: A string that cannot be read, a bad range.
-        RegexSyntaxError: A regular expression that ``re`` refuses.
+        RegexSyntaxError: A regular expression of a rule that ``re`` refuses.
         LimitError: A limit is passed.
     """
-    seen: set[str] = set()
+    seen: set[tuple[str, bool]] = set()
     for statement in outline.statements:
         body = statement.body
+        is_terminal = statement.is_terminal or statement.directive == "%ignore"
         for i, token in enumerate(body):
             if token.kind == "STRING" and i + 1 < len(body) and body[i + 1].text == "..":
                 _check_range(outline, body[i : i + 3])
-            if token.kind not in ("STRING", "REGEXP") or token.text in seen:
+            if token.kind not in ("STRING", "REGEXP") or (token.text, is_terminal) in seen:
                 continue
-            seen.add(token.text)
+            seen.add((token.text, is_terminal))
             if token.kind == "STRING":
                 _check_string(outline, token)
             else:
-                _check_regex(outline, token, limits)
+                _check_regex(outline, token, limits, is_piece=is_terminal)
 
 
 def read_literal(token: Token) -> Any:
@@ -104,7 +109,7 @@ def _check_range(outline: Outline, tokens: Any) -> None:
         )
 
 
-def _check_regex(outline: Outline, token: Token, limits: GrammarLimits) -> None:
+def _check_regex(outline: Outline, token: Token, limits: GrammarLimits, *, is_piece: bool) -> None:
     place, where = outline.place(token.position), outline.where(token.position)
     if not check_depth(token.text, limits):
         raise too_deep(where, limits, place)
@@ -114,19 +119,23 @@ def _check_regex(outline: Outline, token: Token, limits: GrammarLimits) -> None:
     except RecursionError:
         raise too_deep(where, limits, place) from None
     except OverflowError:
-        raise _too_many(where, limits, place) from None
+        raise too_many(where, limits, place) from None
     except re.error as error:
-        raise RegexSyntaxError(
+        alone = RegexSyntaxError(
             f"{where}: {token.text[:80]} is no regular expression: {error.msg}",
             hint="patterns are those of Python's re; flags come after the pattern: /abc/i",
             **place,
-        ) from None
+        )
+        if not is_piece:
+            raise alone from None
+        outline.broken[token.text] = alone
+        return
     except ValueError as error:
         raise RegexSyntaxError(
             f"{where}: {error}", **place, hint=r"write \n for a line feed"
         ) from None
     if facts.largest_count > limits.max_repeat:
-        raise _too_many(where, limits, place)
+        raise too_many(where, limits, place)
 
 
 def too_deep(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitError:
@@ -139,7 +148,8 @@ def too_deep(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitE
     )
 
 
-def _too_many(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitError:
+def too_many(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitError:
+    """Return the error of a count beyond the limit."""
     return LimitError(
         f"{where}: a repetition counts further than {limits.max_repeat:,}",
         hint="raise `max_repeat`, or repeat without a bound",

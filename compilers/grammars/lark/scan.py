@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from itertools import pairwise
 from typing import NamedTuple
 
-from cdec.core.grammars.errors import GrammarSyntaxError
+from cdec.core.grammars.errors import GrammarError, GrammarSyntaxError
 
 _TOKEN = re.compile(
     r"""
@@ -30,7 +30,7 @@ _TOKEN = re.compile(
     """,
     re.VERBOSE,
 )
-_GBNF = re.compile(r"^[ \t]*[A-Za-z][\w.-]*[ \t]*::=", re.MULTILINE)
+_GBNF = re.compile(r"^[ \t]*[\w-][\w.-]*[ \t]*::=", re.MULTILINE)
 GBNF_HINT = "looks like GBNF; use `format` gbnf"
 
 
@@ -73,6 +73,8 @@ class Outline:
         tokens: All tokens, without white space and comments.
         statements: In the source's order.
         is_well_formed: Every statement begins as one should; otherwise Lark says what is wrong.
+        broken: Regular expressions within terminals that are none without their neighbours, by
+            their text, and those of imported files: the errors that they would be alone.
     """
 
     text: str
@@ -80,6 +82,7 @@ class Outline:
     statements: list[Statement]
     is_well_formed: bool
     line_starts: list[int] = field(default_factory=list)
+    broken: dict[str, GrammarError] = field(default_factory=dict)
 
     def place(self, position: int) -> dict[str, int]:
         """Return line and column of a place in the source, from 1, as details of an error."""

@@ -91,7 +91,7 @@ def _read(
     allow_imports: Path | None,
     indenter: Indenter | None,
 ) -> Grammar:
-    loader = ImportLoader(allow_imports, limits, _importer(limits, allow_imports))
+    loader = ImportLoader(allow_imports, limits, _importer(limits, allow_imports, outline))
     try:
         builder = _loaded(outline, text, loader, allow_imports)
         loaded = loaded_definitions(builder, outline, start, indenter)
@@ -139,16 +139,19 @@ def _checked_outline(
     return outline
 
 
-def _importer(limits: GrammarLimits, allow_imports: Path | None) -> Any:
-    """Return the check of an imported file: the same as of the grammar itself."""
+def _importer(limits: GrammarLimits, allow_imports: Path | None, importing: Outline) -> Any:
+    """Return the check of an imported file: the same as of the grammar that is ``importing``."""
 
     def check(data: bytes, path: str) -> str:
         try:
             text = decode_source(data, limits)
-            _checked_outline(text, limits, allow_imports)
+            outline = _checked_outline(text, limits, allow_imports)
         except GrammarError as error:
             error.details.setdefault("path", path)
             raise
+        for piece, alone in outline.broken.items():
+            alone.details["path"] = path
+            importing.broken[f"{path}\n{piece}"] = alone
         return text
 
     return check

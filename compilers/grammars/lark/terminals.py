@@ -3,38 +3,44 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from operator import itemgetter
 from types import MappingProxyType
 from typing import Any
 
 from lark import Tree
-from lark.lexer import PatternStr, TerminalDef
+from lark.lexer import PatternRE, PatternStr, TerminalDef
 from lark.load_grammar import PrepareLiterals, TerminalTreeToPattern
 
 from cdec.compilers.grammars.automata.pattern_checks import (
     check_depth,
     examine,
+    width_of,
 )
 from cdec.compilers.grammars.definition import NOTHING, GrammarLimits, Terminal
 from cdec.compilers.grammars.lark.imports import imports_of
-from cdec.compilers.grammars.lark.literals import read_literal, too_deep
+from cdec.compilers.grammars.lark.literals import read_literal, too_deep, too_many
 from cdec.compilers.grammars.lark.scan import Outline, Token
 from cdec.compilers.grammars.lark.word_lists import Order, WordList, grouped, pattern_of
 from cdec.core.grammars.errors import (
     EmptyTerminalError,
+    GrammarError,
     RegexSyntaxError,
     RegexUnsupportedError,
 )
 
 
-def terminal_definitions(term_defs: Iterable[tuple[str, tuple[Any, int]]]) -> list[Any]:
+def terminal_definitions(
+    term_defs: Iterable[tuple[str, tuple[Any, int]]],
+    refused: Callable[[str, Exception], GrammarError],
+) -> list[Any]:
     """Return Lark's terminal definitions of the named terminals.
 
     Terminals within terminals are shared trees here, so every tree is turned into a pattern once.
 
     Args:
         term_defs: Names, trees and priorities, as Lark's ``Grammar`` keeps them.
+        refused: Makes the error of a terminal whose pattern ``re`` refuses.
 
     Returns:
         ``TerminalDef`` objects, in order.
@@ -46,7 +52,10 @@ def terminal_definitions(term_defs: Iterable[tuple[str, tuple[Any, int]]]) -> li
     patterns: dict[int, Any] = {}
     definitions = []
     for name, (tree, priority) in term_defs:
-        _convert(tree, patterns)
+        try:
+            _convert(tree, patterns)
+        except (re.error, OverflowError) as error:
+            raise refused(name, error) from None
         pattern = patterns[id(tree)]
         if isinstance(pattern, PatternStr) and not pattern.value:
             raise EmptyTerminalError(
@@ -78,9 +87,18 @@ def _convert(tree: Any, patterns: dict[int, Any]) -> None:
                 pattern = literals.transform(node).children[0]
             else:
                 parts = [patterns[id(c)] if isinstance(c, Tree) else c for c in node.children]
+                if node.data == "expansions" and len(parts) > 1:
+                    _measure(parts)
                 pattern = getattr(converter, node.data)(parts)
             patterns[id(node)] = pattern
             pending.pop()
+
+
+def _measure(alternatives: Iterable[Any]) -> None:
+    """Give Lark the lengths that it sorts alternatives by: it trips over what is no pattern."""
+    for pattern in alternatives:
+        if isinstance(pattern, PatternRE):
+            pattern._width = width_of(pattern.to_regexp())
 
 
 class TerminalReader:
@@ -189,8 +207,9 @@ class TerminalReader:
             column=place.get("column", 0),
         )
 
-    def _place(self, name: str, pattern: Any) -> dict[str, int]:
-        token = self._definitions.get(name, [None])[0] or self._literals.get(pattern.raw or "")
+    def _place(self, name: str, pattern: Any = None) -> dict[str, int]:
+        raw = getattr(pattern, "raw", None) or ""
+        token = self._definitions.get(name, [None])[0] or self._literals.get(raw)
         return {} if token is None else self.outline.place(token.position)
 
     def _checked(self, name: str, pattern: Any, place: dict[str, int]) -> str:
@@ -199,22 +218,38 @@ class TerminalReader:
         if not check_depth(text, self.limits):
             raise too_deep(f"terminal {name}", self.limits, place)
         try:
-            features = examine(f"(?:{text})").features
+            facts = examine(f"(?:{text})")
         except RecursionError:
             raise too_deep(f"terminal {name}", self.limits, place) from None
         except (re.error, OverflowError) as error:
-            raise RegexSyntaxError(
-                f"{_line(place)}terminal {name} is no regular expression: {error}",
-                hint="write flags after the pattern: /abc/i",
-                name=name,
-                **place,
-            ) from None
-        if features:
-            raise self._unsupported(name, features[0], place)
+            raise self.refused(name, error) from None
+        if facts.largest_count > self.limits.max_repeat:
+            raise too_many(f"terminal {name}", self.limits, place)
+        if facts.features:
+            raise self._unsupported(name, facts.features[0], place)
         return text
 
+    def refused(self, name: str, error: Exception) -> GrammarError:
+        """Return the error of a terminal that is no regular expression.
+
+        It is at the first piece that is none, though with others it could be part of one.
+        """
+        broken = self.outline.broken
+        own = (token.text for token in self._pieces(name))
+        imported = (text for text, alone in broken.items() if "path" in alone.details)
+        for text in (*own, *imported):
+            if text in broken:
+                return broken[text]
+        place = self._place(name)
+        return RegexSyntaxError(
+            f"{_line(place)}terminal {name} is no regular expression: {error}",
+            hint="write flags after the pattern: /abc/i",
+            name=name,
+            **place,
+        )
+
     def _unsupported(self, name: str, feature: str, place: dict[str, int]) -> RegexUnsupportedError:
-        token = self._culprit(name, feature)
+        token = next((t for t in self._pieces(name) if feature in self._features(t)), None)
         if token is not None:
             place = self.outline.place(token.position)
         return RegexUnsupportedError(
@@ -225,20 +260,22 @@ class TerminalReader:
             **place,
         )
 
-    def _culprit(self, name: str, feature: str) -> Token | None:
-        """Find the literal with the construct: in the definition, or in what that is built of."""
-        if name not in self._definitions:
-            return None
-        pending, seen = [name], {name}
+    def _pieces(self, name: str) -> Iterator[Token]:
+        """Yield the regular expressions of a definition, and of what that is built of."""
+        pending, seen = [name] if name in self._definitions else [], {name}
         while pending:
             for token in self._definitions[pending.pop()]:
                 if token.kind == "REGEXP":
-                    if feature in examine(read_literal(token).to_regexp()).features:
-                        return token
+                    yield token
                 elif token.text in self._definitions and token.text not in seen:
                     seen.add(token.text)
                     pending.append(token.text)
-        return None
+
+    def _features(self, token: Token) -> tuple[str, ...]:
+        """Return what is not regular in a literal; nothing where it is a piece of a pattern."""
+        if token.text in self.outline.broken:
+            return ()
+        return examine(read_literal(token).to_regexp()).features
 
 
 def _line(place: dict[str, int]) -> str:

@@ -201,7 +201,7 @@ def _construct(
     status = FULL
     while status == FULL:
         store.reserve(num_classes + 1, int(progress[2]))
-        delta = grown_rows(delta, len(store) + num_classes + 1)
+        delta = grown_rows(delta, len(store) + num_classes + 1, limits.max_states)
         status = step_scanner(edges, retyping, competing, store.rows, delta, present, progress)
         if store.exceeds(limits.max_states):
             raise LimitError(

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.compilers.grammars.automata.terminal import has_texts, within
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, Terminal
 from cdec.core.errors import Notice, UntokenizableError
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.scanner.build import Scanner
     from cdec.core.tokens.vocabulary import Vocabulary
+
+_NAMED = 8
+"""Bytes, or terminals, that a message names."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -30,6 +34,67 @@ class Coverage:
     is_whole: bool
     reason: str = ""
     notices: tuple[Notice, ...] = ()
+
+
+@dataclass(frozen=True)
+class Alphabet:
+    """The bytes that tokens have: texts with others are left out of every terminal.
+
+    Attributes:
+        vocabulary: Of the tokens.
+        spelt: bool[256] bytes that stand in some ordinary token.
+        left_out: Bytes that terminals lost, by the name of the terminal.
+    """
+
+    vocabulary: Vocabulary
+    spelt: NDArray[np.bool_]
+    left_out: dict[str, NDArray[np.bool_]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, vocabulary: Vocabulary) -> Alphabet | None:
+        """Return the alphabet of a vocabulary, None where every byte is in it."""
+        spelt = np.zeros(256, np.bool_)
+        spelt[vocabulary.flat_bytes] = True
+        return None if spelt.all() else cls(vocabulary, spelt)
+
+    def within(self, terminal: Terminal, automaton: ByteAutomaton) -> ByteAutomaton:
+        """Return the automaton of the texts of a terminal that the bytes of tokens can write.
+
+        Raises:
+            UntokenizableError: There are none, but for the empty text, which a text as a whole may
+                be.
+            UncountableError: As ``automata.terminal.within``.
+        """
+        kept = within(automaton, self.spelt)
+        if kept is automaton:
+            return automaton
+        delta = np.asarray(automaton.delta)
+        is_empty = terminal.is_whole and automaton.accepting[0]
+        if has_texts(automaton) and not has_texts(kept) and not is_empty:
+            raise _unspellable(terminal, self.vocabulary, self.spelt, delta)
+        self.left_out[terminal.name] = (delta >= 0).any(axis=0) & ~self.spelt
+        return kept
+
+    def notices(self) -> tuple[Notice, ...]:
+        """Return ``W_MISSING_BYTES`` where texts were left out."""
+        if not self.left_out:
+            return ()
+        names = list(self.left_out)
+        missing = bytes(np.flatnonzero(np.any(list(self.left_out.values()), axis=0)).tolist())
+        return (missing_bytes(self.vocabulary, missing, f"of {', '.join(names[:_NAMED])}", names),)
+
+
+def missing_bytes(
+    vocabulary: Vocabulary, missing: bytes, where: str, names: Sequence[str] = ()
+) -> Notice:
+    """Return the notice about bytes that no token has, and where they would stand in texts."""
+    shown = repr(missing[:_NAMED])[1:] + ("..." if len(missing) > _NAMED else "")
+    name = vocabulary.name or "the vocabulary"
+    return Notice(
+        "W_MISSING_BYTES",
+        f"no token of {name} has the bytes {shown}, so texts {where} with them are left out",
+        {"bytes": missing.hex(), "terminals": list(names)},
+    )
 
 
 def single_bytes(vocabulary: Vocabulary) -> NDArray[np.bool_]:

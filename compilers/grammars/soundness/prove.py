@@ -43,6 +43,7 @@ def prove(made: Parts, lexer: Lexer, vocabulary: Vocabulary, report: GrammarRepo
         raise EmptyLanguageError(
             f"no text satisfies the grammar under `lexer` {lexer}: {found.reason}",
             hint="take `lexer` dynamic, or change the terminals that swallow each other",
+            lexer=lexer,
         )
     lexing = lexer != "dynamic"
     is_sound, reason = found.is_sound, found.reason

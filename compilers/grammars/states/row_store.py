@@ -11,6 +11,8 @@ from cdec.core.kernels import inner, kernel
 
 _LENGTH_ALLOWED = 64
 """Numbers in all rows together for each row that is allowed: a bound on memory."""
+_WIDTH_ALLOWED = 256
+"""Cells of a table for each row that is allowed: as many as a table over bytes has."""
 _MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)
 
 
@@ -153,19 +155,40 @@ class RowStore:
         self.reserve(1, len(row))
         return int(intern_row(row, len(row), self.rows))
 
+    def holding(self, *values: int) -> NDArray[np.bool_]:
+        """Say of each row whether one of some numbers is in it."""
+        offsets, content = self.content()
+        found = np.zeros(len(self), np.bool_)
+        for value in values:
+            places = np.flatnonzero(content == value)
+            found[np.searchsorted(offsets, places, "right") - 1] = True
+        return found
+
     def content(self) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return (offsets int64[n + 1], values int32) of all rows."""
         offsets = self.rows.offsets[: len(self) + 1]
         return offsets, self.rows.pool[: int(offsets[-1])]
 
 
-def grown_rows(matrix: NDArray[np.int32], rows: int) -> NDArray[np.int32]:
-    """Return ``matrix`` int32[n, K] with ``rows`` rows or more, new ones -1; amortised constant."""
+def grown_rows(matrix: NDArray[np.int32], rows: int, most: int | None = None) -> NDArray[np.int32]:
+    """Return ``matrix`` int32[n, K] with ``rows`` rows or more, new ones -1; amortised constant.
+
+    ``most``: rows that are allowed; beyond them, and beyond ``exceeds_cells``, no more are made
+    than are asked for.
+    """
     if rows <= len(matrix):
         return matrix
-    larger = np.full((max(rows, 2 * len(matrix)), matrix.shape[1]), -1, np.int32)
+    doubled = 2 * len(matrix)
+    if most is not None:
+        doubled = min(doubled, most, _WIDTH_ALLOWED * most // max(matrix.shape[1], 1))
+    larger = np.full((max(rows, doubled), matrix.shape[1]), -1, np.int32)
     larger[: len(matrix)] = matrix
     return larger
+
+
+def exceeds_cells(rows: int, columns: int, max_rows: int) -> bool:
+    """Say whether a table is larger than one of ``max_rows`` rows may be."""
+    return rows * columns > _WIDTH_ALLOWED * max_rows
 
 
 def _table_size(rows: int) -> int:

@@ -11,7 +11,7 @@ import pytest
 from lark import Lark
 from lark.exceptions import UnexpectedInput
 
-from cdec.compilers import GrammarLimits, GrammarOptions, compile_grammar
+from cdec.compilers import GrammarLimits, GrammarOptions, compile_grammar, verify_artifact
 from cdec.compilers.grammars.analysis.analyse import analyse
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
@@ -33,6 +33,7 @@ from cdec.core.tokens.vocabulary import Vocabulary
 
 LIST = 'start: "[" (X ("," X)*)? "]"\nX: /[a-z]+/\n%ignore " "\n'
 ELSE = 'start: "i" start ("e" start)? | "x"\n'
+SWALLOWED = "start: A B\nA: /a+/\nB: /a/\n"
 HIDDEN = 'start: x start "a" | "b"\nx: \n'
 
 
@@ -208,12 +209,29 @@ def test_terminals_that_can_be_empty_become_optional_or_an_error(
 
 def test_languages_without_texts_are_refused(vocabulary: Vocabulary, tmp_path: Path) -> None:
     path = tmp_path / "x.arrow"
-    text = "start: A B\nA: /a+/\nB: /a/\n"
-    with pytest.raises(EmptyLanguageError) as caught:
-        compile_grammar(text, vocabulary, path)
-    assert "`lexer` dynamic" in str(caught.value.hint)
-    compile_grammar(text, vocabulary, path, lexer="dynamic")
-    assert _accepts(path, b"aa")
+    for lexer in ("contextual", "basic"):
+        with pytest.raises(EmptyLanguageError) as caught:
+            compile_grammar(SWALLOWED, vocabulary, path, lexer=lexer)  # type: ignore[arg-type]
+        assert "`lexer` dynamic" in str(caught.value.hint)
+        assert caught.value.details["lexer"] == lexer
+    with pytest.raises(EmptyLanguageError):
+        compile_grammar('start: "a" x\nx: "b" x\n', vocabulary, path)
+
+
+@pytest.mark.parametrize("counted", ["", "?", "{0,60000}"])
+def test_a_lexer_that_leaves_no_text_gives_way_unless_it_was_asked_for(
+    counted: str, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    path = tmp_path / "x.arrow"
+    report = compile_grammar(f"start: A B C\nA: /a+/\nB: /a/\nC: /b{counted}c/\n", vocabulary, path)
+    assert (report.lexer, report.is_sound) == ("dynamic", True)
+    assert report.lexer_reason == "contextual leaves no text"
+    (notice,) = (n for n in report.notices if n.code == "W_DYNAMIC_LEXER")
+    assert "no text satisfies the grammar under `lexer` contextual" in notice.message
+    options = json.loads(read_artifact(path).metadata["cdec.options"])
+    assert (options["lexer"], options["lexer_reason"]) == ("dynamic", report.lexer_reason)
+    assert _accepts(path, b"aabc") and not _accepts(path, b"abc")
+    assert counted or not verify_artifact(read_artifact(path)).differing
 
 
 def test_a_parser_that_reduces_for_ever_is_refused_its_text(

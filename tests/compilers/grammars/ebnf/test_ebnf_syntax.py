@@ -8,6 +8,7 @@ import pytest
 
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.ebnf.read import read_ebnf
+from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.grammars.errors import (
     GrammarDuplicateError,
@@ -97,6 +98,24 @@ def test_rules_go_on_until_the_next_one_begins() -> None:
 def test_names_may_hold_dashes_dots_and_digits() -> None:
     language('root ::= a.b-c 2nd\na.b-c ::= "x"\n2nd ::= "y"', ["xy"], ["x", "y"])
     language('root ::= a.+\na ::= "x"', ["xy", "xyz"], ["x"])
+
+
+def test_names_may_begin_with_dashes_and_digits() -> None:
+    rules = '-x ::= "x"\n--0- ::= "y"\n9-a ::= "z"\n0 ::= "0"\n- ::= "-"'
+    language("root ::= -x --0- 9-a 0 -\n" + rules, ["xyz0-"], ["xyz0", "x"])
+    language('root ::= (-a|a-a)*-{2}\n-a ::= "a"\na-a ::= "b"\n- ::= "c"', ["cc", "abcc"], ["ab"])
+    source = '-root ::= "r" -1?\n-1 ::= -root\n'
+    assert accepts(read_ebnf(source, start="-root"), "rr")
+    assert GrammarOptions().for_text(source).format == "ebnf"
+    assert GrammarOptions().for_text('0 ::= "a"').format == "ebnf"
+
+
+def test_what_is_no_name_is_an_exclusion_still() -> None:
+    for source in ("root ::= [a-z] -x\n", "root ::= [a-z] - x\nx ::= [b]\n"):
+        with pytest.raises(GrammarUnsupportedError) as caught:
+            read_ebnf(source)
+        assert caught.value.details["construct"] == "-"
+        assert caught.value.details["column"] == 16
 
 
 def test_the_start_is_root_then_start_then_what_is_asked_for() -> None:
