@@ -32,8 +32,8 @@ MASK_WORK = 1 << 26
 """Steps of the parsers for one mask, or for one token that is followed: some ten seconds."""
 _AT_ONCE = 64
 """LR states read from a stack before what is left of it is remembered."""
-_PAUSE_AFTER = 1 << 20
-"""Steps of the parsers in one call of a kernel: some tenths of a second."""
+_PAUSE_AFTER = 1 << 18
+"""Steps of the parsers in one call of a kernel: some hundredths of a second."""
 _MOST_BYTES = 4 << 30
 """Of stacks, masks and memos together: tables that were forged may reduce for ever."""
 

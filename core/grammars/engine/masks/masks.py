@@ -50,7 +50,7 @@ from cdec.core.kernels import inner
 __all__ = ["compute_run", "compute_stepped", "readings_mask"]
 
 _OPEN, _STEPPED = -2, -3
-_WORK = 1 << 18
+_WORK = 1 << 17
 """Work on an automaton for one mask, for every segmentation; a mask that takes more is stepped."""
 
 
@@ -108,7 +108,7 @@ def _mask_or_stepped(e: int, at: int, tree: int, stack: int) -> int:
     stop_at = get(e, f.STOP_AT)
     if get(e, f.STEPPED_KEY) == _key(at, stack):
         return _stepped(e, at, stack)
-    put(e, f.STOP_AT, min(stop_at, get(e, f.WORK) + _WORK))
+    put(e, f.STOP_AT, min(stop_at, get(e, f.WORK) + min(_WORK, stop_at >> 3)))
     mask = _follow(e, first_state(e, at, tree, stack), beneath(e, stack))
     if mask == _OPEN and is_wide(e, get(e, f.RUN_STACK)):
         mask = _STEPPED
