@@ -46,7 +46,7 @@ class GrammarConstraint(StoredConstraint):
             raise ``LimitError`` where it takes more, and stay usable. Some ten seconds.
 
     Raises:
-        UsageError: The vocabulary has no end-of-sequence id, or the lookahead is negative.
+        UsageError: The vocabulary has no end-of-sequence id, or a number is out of bounds.
     """
 
     kind = "grammar"
@@ -78,6 +78,8 @@ class GrammarConstraint(StoredConstraint):
                 f"the lookahead is {lookahead}, expected at least 0",
                 hint="Leave it out for exact masks.",
             )
+        if mask_work < 1:
+            raise UsageError(f"`mask_work` is {mask_work}, expected at least 1")
         self.arrays = arrays
         self.vocabulary = vocabulary
         self.metadata = metadata

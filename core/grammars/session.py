@@ -252,7 +252,7 @@ class GrammarSession(Session):
                 raise LimitError(
                     f"one mask or token takes more than {self._engine.mask_work:,} steps of the "
                     "grammar's parsers",
-                    hint="raise `mask_work`, or write the grammar with fewer ways to read a text",
+                    hint="write the grammar with fewer ways to read a text, or raise `mask_work`",
                     limit="mask_work",
                 )
         elif engine[NEED]:
