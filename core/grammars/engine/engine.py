@@ -24,10 +24,16 @@ from cdec.core.grammars.engine.memory import Memory
 from cdec.core.grammars.engine.pointers import EMPTY, NEED
 from cdec.core.grammars.loops import count_states, loop_states, state_of_tree
 
-__all__ = ["DEFAULT_BUDGET", "Engine"]
+__all__ = ["DEFAULT_BUDGET", "MASK_WORK", "Engine"]
 
 DEFAULT_BUDGET = 256 << 20
 """Bytes of masks and memos of one engine."""
+MASK_WORK = 1 << 26
+"""Steps of the parsers for one mask, or for one token that is followed: some ten seconds."""
+_AT_ONCE = 64
+"""LR states read from a stack before what is left of it is remembered."""
+_PAUSE_AFTER = 1 << 18
+"""Steps of the parsers in one call of a kernel: some hundredths of a second."""
 _MOST_BYTES = 4 << 30
 """Of stacks, masks and memos together: tables that were forged may reduce for ever."""
 
@@ -64,6 +70,12 @@ class Engine:
         end_ids: Ascending end-of-sequence ids.
         budget: Bytes of masks and memos; at least one state's masks are kept in any case.
         lookahead: Terminals that may begin within a token after the first; None for any number.
+        mask_work: Steps of the parsers for one mask, or one token.
+        at_once: LR states read from a stack before what is left of it is remembered.
+        pause_after: Steps of the parsers after which kernels come back, for signals and threads.
+
+    Attributes:
+        lock: Held while a kernel works in the memory, and while the memory grows.
     """
 
     def __init__(
@@ -74,14 +86,21 @@ class Engine:
         end_ids: tuple[int, ...],
         budget: int = DEFAULT_BUDGET,
         lookahead: int | None = None,
+        mask_work: int = MASK_WORK,
+        at_once: int = _AT_ONCE,
+        pause_after: int = _PAUSE_AFTER,
     ) -> None:
         self.memory = Memory(f.ENGINE_FIELDS)
         self.budget = budget
-        self._lock = Lock()
+        self.mask_work = mask_work
+        self.lock = Lock()
         self._chunks: list[NDArray[np.int32]] = []
         self._dropped_for: object = None
         for field, (name, array) in enumerate(zip(GrammarArrays._fields, arrays, strict=True)):
             self.memory.point(field, np.ascontiguousarray(array, COLUMNS[name]))
+        header = self.memory.header
+        header[f.AT_ONCE], header[f.SHIFT_LEVEL], header[f.STEPPED_KEY] = at_once, -1, -1
+        header[f.PAUSE_AT], header[f.STOP_AT] = min(pause_after, mask_work), mask_work
         self._set_scalars(arrays, general, lookahead)
         self._arrays = arrays
         self._stored = _stored_lists(arrays) if lookahead is None else 0
@@ -101,7 +120,8 @@ class Engine:
             done = kernels.automaton_steps(header, states, lr_states, after, done, most_edges)
             if header[f.EDGES] > most_edges:
                 break
-            self.make_room(after)
+            with self.lock:
+                self.make_room(after)
         return after[:done]
 
     @property
@@ -219,6 +239,9 @@ class Engine:
     def make_room(self, call: object) -> None:
         """Make the room that the last kernel asked for: grow an array, or drop masks and memos.
 
+        The caller holds ``lock``. Kernels do nothing until NEED is 0 again, so that what an
+        interrupt leaves half done is done again.
+
         Args:
             call: Identifies the caller's work. Memos are dropped at most once for one ``call``;
                 after that they grow past the budget, so that the work ends.
@@ -226,25 +249,23 @@ class Engine:
         Raises:
             LimitError: All together have grown past the budget and ``_MOST_BYTES``.
         """
-        with self._lock:
-            field = int(self.memory.header[NEED]) - 1
-            if field < 0:
-                return
-            if self.memory.bytes > max(self.budget, _MOST_BYTES):
-                raise LimitError(
-                    f"the grammar's stacks and masks take {self.memory.bytes:,} bytes",
-                    hint="compile the artifact again, should it be damaged; or draw fewer at once",
-                    limit="memo_bytes",
-                )
-            droppable = field in _MEMOS or field in _COUNTED_MEMOS
-            if droppable and self._is_full(field) and self._dropped_for is not call:
-                self._dropped_for = call
-                self._drop()
-            elif field == f.MASK_COUNT:
-                self._add_masks()
-            else:
-                self.memory.grow(f.GROWING)
-            self.memory.header[NEED] = 0
+        memory, field = self.memory, int(self.memory.header[NEED]) - 1
+        if field >= 0 and memory.bytes > max(self.budget, _MOST_BYTES):
+            memory.header[NEED] = 0
+            raise LimitError(
+                f"the grammar's stacks and masks take {memory.bytes:,} bytes",
+                hint="compile the artifact again, should it be damaged; or draw fewer at once",
+                limit="memo_bytes",
+            )
+        droppable = field in _MEMOS or field in _COUNTED_MEMOS
+        if droppable and self._is_full(field) and self._dropped_for is not call:
+            self._drop()
+            self._dropped_for = call
+        elif field == f.MASK_COUNT:
+            self._add_masks()
+        elif field >= 0:
+            memory.grow(f.GROWING)
+        memory.header[NEED] = 0
 
     def _is_full(self, field: int) -> bool:
         """Say whether the room that was asked for would pass the budget."""
@@ -260,7 +281,7 @@ class Engine:
         for field in _COUNTED_MEMOS:
             memory.use(field, 0)
         self._begin_automaton()
-        memory.header[f.JOINS] = 0
+        memory.header[f.JOINS] = memory.header[f.STEPPED_NEXT] = 0
         memory.header[f.EPOCH] += 1
 
     @property

@@ -65,6 +65,8 @@ class Memory:
         self.arrays: dict[int, NDArray[Any]] = {}
         self.bytes = 0
         """Bytes of the arrays that grow."""
+        # What the header points to although an interrupt came before ``arrays`` held it.
+        self._held: list[NDArray[Any]] = []
 
     def point(self, field: int, array: NDArray[Any]) -> None:
         """Point a field at an array that never grows; kept alive here. Must be C-contiguous."""
@@ -76,12 +78,14 @@ class Memory:
     def allocate(self, field: int, length: int, dtype: Any) -> None:
         """Give a field an array of at least one element, longer than before, and what it held."""
         array = np.empty(length, dtype)
+        self._held.append(array)
         adopt(self.header, field, array.view(np.uint8), array.itemsize)
         self._replace(field, array)
 
     def allocate_table(self, table: int, length: int) -> None:
         """Give a table room for ``length / 2`` entries (a power of two), and what it held."""
         keys, values = np.full(length, EMPTY, np.int64), np.empty(length, np.int64)
+        self._held += [keys, values]
         rehash(self.header, table, keys, values)
         self._replace(table, keys)
         self._replace(table + 1, values)
@@ -112,6 +116,7 @@ class Memory:
         else:
             self.allocate_table(field, max(length, 2 * self.size(field)))
         self.header[NEED] = 0
+        self._held.clear()
 
     def used(self, field: int) -> int:
         """Return how many elements of a field are in use."""

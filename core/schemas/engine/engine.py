@@ -41,6 +41,9 @@ class Engine:
         tokens: Of the vocabulary.
         end_ids: Ascending end-of-sequence ids.
         budget: Bytes of masks; some rows are kept in any case.
+
+    Attributes:
+        lock: Held while a kernel works in the memory, and while the memory grows.
     """
 
     def __init__(
@@ -49,7 +52,7 @@ class Engine:
         self.arrays = arrays
         self.memory = memory = Memory(f.FIELDS)
         self.budget = budget
-        self._lock = Lock()
+        self.lock = Lock()
         self._chunks: list[NDArray[np.int32]] = []
         for field, name in enumerate(_PROGRAM):
             memory.point(field, np.ascontiguousarray(getattr(arrays, name), COLUMNS[name]))
@@ -102,28 +105,29 @@ class Engine:
     def make_room(self) -> None:
         """Make the room that the last kernel asked for: grow an array, or drop the masks.
 
+        The caller holds ``lock``.
+
         Raises:
             LimitError: States and their steps have grown past ``_MOST_BYTES``.
         """
-        with self._lock:
-            memory, field = self.memory, int(self.memory.header[NEED]) - 1
-            if field < 0:
-                return
-            if memory.bytes > _MOST_BYTES:
-                raise LimitError(
-                    f"the states of the schema's texts take {memory.bytes:,} bytes",
-                    hint="draw fewer texts at once, or shorter ones",
-                    limit="memo_bytes",
-                )
-            if field in _MASKS and self._may_drop(field):
-                self._drop_masks()
-            elif field == f.MASK_CHUNKS:
-                self._add_rows()
-            elif field == f.NEXT_TABLE and memory.size(field) >= f.NEXT_LIMIT:
-                memory.drop_table(field, 256)
-            else:
-                memory.grow(f.GROWING)
-            memory.header[NEED] = 0
+        memory, field = self.memory, int(self.memory.header[NEED]) - 1
+        if field < 0:
+            return
+        if memory.bytes > _MOST_BYTES:
+            raise LimitError(
+                f"the states of the schema's texts take {memory.bytes:,} bytes",
+                hint="draw fewer texts at once, or shorter ones",
+                limit="memo_bytes",
+            )
+        if field in _MASKS and self._may_drop(field):
+            self._drop_masks()
+        elif field == f.MASK_CHUNKS:
+            self._add_rows()
+        elif field == f.NEXT_TABLE and memory.size(field) >= f.NEXT_LIMIT:
+            memory.drop_table(field, 256)
+        else:
+            memory.grow(f.GROWING)
+        memory.header[NEED] = 0
 
     def _bytes_of(self, field: int) -> int:
         if field == f.MASK_CHUNKS:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
 
 import numpy as np
 import pytest
 
+from cdec.core.grammars.engine.memory import Memory
 from cdec.core.mask import allocate_mask
 from tests.core.grammars.engine.engine_cases import JSON, byte_vocabulary, case, constraint_of, walk
 from tests.core.grammars.engine.test_grammar_masks import uniform_prefixes
@@ -98,3 +100,33 @@ def test_threads_may_share_an_engine():
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_threads_that_share_a_session_take_turns_where_its_memory_grows(monkeypatch):
+    inside, together, grow = [], [], Memory.grow
+
+    def slow(memory, groups):
+        inside.append(memory)
+        together.append(inside.count(memory))
+        time.sleep(0.002)
+        grow(memory, groups)
+        inside.remove(memory)
+
+    constraint = constraint_of(JSON, byte_vocabulary())
+    session, expected = constraint.session(), constraint.session()
+    monkeypatch.setattr(Memory, "grow", slow)
+    text, found = b'[{"a": [1, 22, 333]}, ' * 9, []
+    start = threading.Barrier(3)
+
+    def run():
+        start.wait()
+        found.append(state_masks(session, states_after(session, [list(text)]), 258))
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together and max(together) == 1
+    masks = state_masks(expected, states_after(expected, [list(text)]), 258)
+    assert len(found) == 3 and all((each == masks).all() for each in found)
