@@ -118,6 +118,8 @@ def _follow(e: int, state: int, stack: int) -> int:
         if state < 0:
             return -1
         stack = belows[stack]
+    if stack == f.NONE or is_final(e, state):
+        return mask_of(e, state)
     known = lookup(e, f.RUN_TABLE, (state << 32) | (stack & 0xFFFFFFFF))
     if known != ABSENT:
         return known
