@@ -9,9 +9,12 @@ import weakref
 import numpy as np
 import pytest
 
+from cdec.core.grammars.engine import fields as f
 from cdec.core.mask import allocate_mask
+from tests.benchmarks.grammars.fresh_workloads import fresh_workloads
 from tests.core.grammars.engine.engine_cases import JSON, byte_vocabulary, case, constraint_of, walk
 from tests.core.grammars.engine.test_grammar_masks import uniform_prefixes
+from tests.laws.memory import pieces_of, rubbish_in_memory, with_fewer_steps
 from tests.laws.sessions import state_masks, states_after
 
 
@@ -31,6 +34,26 @@ def test_masks_are_exact_after_everything_was_dropped(lexer, name):
         assert ids.tolist() == expected.nonzero()[1].tolist()
         assert np.diff(offsets).tolist() == expected.sum(1).tolist()
     assert other.statistics()["epochs"] > 3 and session.statistics()["epochs"] == 0
+
+
+def test_masks_do_not_depend_on_what_stood_in_memory_before():
+    """What links the parts of a tree is made when it is first asked for, whoever asks."""
+    load, rng = fresh_workloads()["graphql"], np.random.default_rng(1)
+    vocabulary = pieces_of(load["docs"], 250, rng)
+    whole = constraint_of(load["lark"], vocabulary, "contextual")
+    session = whole.session()
+    prefixes = uniform_prefixes(session, rng, walks=6, steps=60)
+    expected = state_masks(session, states_after(session, prefixes), vocabulary.width)
+    # As an engine leaves it, and the next one takes it over at another place.
+    groups = np.arange(len(whole.arrays.group_dense))
+    before = np.repeat(groups, np.diff(whole.arrays.group_branches))
+    for shift in (-3, -1, 1, 3):
+        for share in (0.2, 0.5):
+            with rubbish_in_memory(shift + 3):
+                fresh = with_fewer_steps(whole, share, rng).session()
+            fresh._engine.memory.arrays[f.BRANCH_GROUP][:] = np.roll(before, shift)
+            states = states_after(fresh, prefixes)
+            np.testing.assert_array_equal(state_masks(fresh, states, vocabulary.width), expected)
 
 
 def test_memory_is_flat_over_many_documents():
