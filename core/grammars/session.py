@@ -190,6 +190,7 @@ class GrammarSession(Session):
         call = object()
         while (result := int(kernels.takes(self._header, stack, terminal))) < 0:
             self._make_room(call)
+        self._engine.keep_within_budget()
         return result == 1
 
     def statistics(self) -> dict[str, int]:
@@ -217,12 +218,14 @@ class GrammarSession(Session):
                 last, call = done, object()
             self._make_room(call)
             done = kernel(self._header, *arguments, done)
+        self._engine.keep_within_budget()
 
     def _make_room(self, call: object) -> None:
         if self._engine.memory.header[NEED]:
             self._engine.make_room(call)
         if self._header[NEED]:
-            full = self._memory.size(f.NEXT_TABLE) >= f.NEXT_LIMIT
+            most = min(f.NEXT_LIMIT, self._engine.budget // 64)
+            full = 2 * self._memory.size(f.NEXT_TABLE) > most
             if self._header[NEED] == f.NEXT_TABLE + 1 and full:
                 self._memory.drop_table(f.NEXT_TABLE, 64)
                 self._header[NEED] = 0
