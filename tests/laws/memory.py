@@ -14,6 +14,7 @@ from cdec.core.constraint import DEAD, Constraint, Session
 from cdec.core.grammars.constraint import GrammarConstraint
 from cdec.core.grammars.engine import engine as grammar_engine
 from cdec.core.grammars.engine import memory as engine_memory
+from cdec.core.grammars.engine import memos
 from cdec.core.schemas.engine import engine as schema_engine
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.sessions import state_masks, to_numpy
@@ -77,6 +78,7 @@ def rubbish_in_memory(seed: int) -> Iterator[None]:
     with (
         patch.object(grammar_engine, "np", rubbish),
         patch.object(engine_memory, "np", rubbish),
+        patch.object(memos, "np", rubbish),
         patch.object(schema_engine, "np", rubbish),
     ):
         yield
@@ -94,8 +96,8 @@ def assert_answers_survive_drops(
     """Ask sessions whose masks and memos are dropped at random moments, and one that keeps all.
 
     They walk side by side; the session of the walk before is asked as well. Masks and memos are
-    dropped between calls, and where a call lacks room and is about to begin again. After each call
-    what is kept must be within the budget.
+    dropped between calls, and where a call lacks room and is about to begin again; what engines
+    allocate holds rubbish. After each call what is kept must be within the budget.
 
     Args:
         roomy: Keeps all.
@@ -108,7 +110,7 @@ def assert_answers_survive_drops(
     Returns:
         How many states were asked for.
     """
-    with _drops_in_calls(engines, rng):
+    with rubbish_in_memory(int(rng.integers(1 << 30))), _drops_in_calls(engines, rng):
         return _walk_both(roomy, tight, engines, rng, walks, steps)
 
 
@@ -157,6 +159,7 @@ def _walk_both(
                     assert engine.memo_bytes <= engine.budget, f"after {name}"
                     if rng.random() < 0.15:
                         engine.drop()
+            np.testing.assert_array_equal(expected["mask"][0], ~expected["advance"])
             asked += 1
             if before is not None:
                 mask = state_masks(before[0], before[1], vocabulary.width)
