@@ -56,6 +56,30 @@ def test_masks_do_not_depend_on_what_stood_in_memory_before():
             np.testing.assert_array_equal(state_masks(fresh, states, vocabulary.width), expected)
 
 
+@pytest.mark.parametrize("held", [0, 1 << 14, 1 << 18])
+def test_what_is_kept_after_each_call_is_within_memo_bytes(held):
+    """The session's own table of steps as well: a quarter, or the least it can be."""
+    load, rng = fresh_workloads()["sql"], np.random.default_rng(3)
+    vocabulary = pieces_of(load["docs"], 150, rng)
+    whole = constraint_of(load["lark"], vocabulary, "contextual")
+    constraint = with_fewer_steps(whole, 0.2, rng, memo_bytes=held)
+    session, most = constraint.session(), 0
+    begins_with = session.statistics()["bytes"]
+    for _ in range(3):
+        states = session.start(1)
+        for _ in range(40):
+            _, ids = session.allowed(states)
+            if ids[-1] in vocabulary.eos_token_ids:
+                break
+            states = session.advance(states, rng.choice(ids, 1).astype(np.int64))
+            found = session.statistics()
+            assert found["memo_bytes"] <= held
+            most = max(most, found["bytes"] - begins_with)
+            assert session._memory.arrays[f.NEXT_TABLE].nbytes * 2 <= max(held // 4, 1024)
+    index = 16 * 4 * 2 * len(whole.arrays.automaton_offsets)
+    assert most <= held + index + (1 << 17)
+
+
 def test_memory_is_flat_over_many_documents():
     constraint = constraint_of(JSON, byte_vocabulary(), memo_bytes=1 << 20)
     mask, sizes = allocate_mask(1, 258), []
