@@ -187,9 +187,9 @@ class Engine:
                     limit="memo_bytes",
                 )
             self._made_room = True
-            is_full = self._memos.bytes + self._memos.more(field) > self.budget
             is_stack = field in STACKS or field in STACK_TABLES
-            if is_full and not is_stack and self._dropped_for is not call:
+            may_drop = not is_stack and self._dropped_for is not call
+            if may_drop and self._passes(self._memos.more(field)):
                 self._dropped_for = call
                 self._memos.drop()
             elif field == f.MASK_COUNT:
@@ -202,8 +202,14 @@ class Engine:
         """Drop masks and memos if they have grown past the budget, as the last call needed them."""
         if self._made_room:
             self._made_room = False
-            if self._memos.bytes > self.budget:
+            if self._passes(0):
                 self.drop()
+
+    def _passes(self, more: int) -> bool:
+        """Say whether masks and memos would pass the budget with some more bytes."""
+        # subtle: all bytes are told at once, and hardly ever pass it.
+        most = self.memory.bytes + self._memos.rows_bytes + more
+        return most > self.budget and self._memos.bytes + more > self.budget
 
     def drop(self) -> None:
         """Forget all masks and memos; what sessions ask for is computed again."""
