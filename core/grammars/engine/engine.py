@@ -188,7 +188,7 @@ class Engine:
                 )
             self._made_room = True
             is_stack = field in STACKS or field in STACK_TABLES
-            may_drop = not is_stack and self._dropped_for is not call
+            may_drop = not is_stack and self._dropped_for is not call and self._memos.bytes > 0
             if may_drop and self._passes(self._memos.more(field)):
                 self._dropped_for = call
                 self._memos.drop()

@@ -46,6 +46,8 @@ _TABLES = {
 _LENGTHS = {f.LIST_OFFSETS: 512, f.LIST_ITEMS: 4096}
 """Elements beyond those of the artifact's automaton; of other arrays 64."""
 _CHUNK_BYTES = 1 << 20
+_LEAST_ROWS = 8
+"""Of masks: what one call needs for the most part, so that less is dropped at its end."""
 
 
 class Memos:
@@ -65,7 +67,7 @@ class Memos:
         self._lists = self._trees + stored
         self._items = len(arrays.automaton_items) if stored else 0
         stride = 4 * int(memory.header[f.MASK_STRIDE])
-        rows = max(min(_CHUNK_BYTES, budget // 8) // stride, 1)
+        rows = max(min(_CHUNK_BYTES, budget // 8) // stride, _LEAST_ROWS)
         shift = rows.bit_length() - 1
         memory.header[f.CHUNK_SHIFT], memory.header[f.EPOCH] = shift, -1
         memory.header[f.STORED] = self._lists if stored else 0
