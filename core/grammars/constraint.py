@@ -41,7 +41,11 @@ class GrammarConstraint(StoredConstraint):
             ``cdec.grammar`` and what ``accepts`` needs.
         lookahead: Terminals that may begin within a token after the first; None for any number
             (minimally invasive), 0 for one terminal at a time (DOMINO's naive masks).
-        memo_bytes: Bytes of masks and memos of the sessions together.
+        memo_bytes: Most bytes of masks, memos and working space that the sessions together keep
+            from call to call, beyond what they begin with (small tables, the artifact's automaton
+            and its index). Not counted: the parser's stacks, of which a new session begins anew
+            where they fill a quarter of it and 256 KiB; and what a session has for itself, in which
+            remembered steps take a quarter of it (1 KiB at least, 4 MiB at most).
         mask_work: Steps of the parsers for one mask, or for one token that is followed; sessions
             raise ``LimitError`` where it takes more, and stay usable. Some ten seconds.
 

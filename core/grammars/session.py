@@ -198,7 +198,9 @@ class GrammarSession(Session):
 
     def can_shift(self, stack: int, terminal: int) -> bool:
         """Say whether the parser takes a terminal on a stack of a state's reading."""
-        return self._until_done(kernels.takes, stack, terminal) == 1
+        result = self._until_done(kernels.takes, stack, terminal)
+        self._engine.keep_within_budget()
+        return result == 1
 
     def statistics(self) -> dict[str, int]:
         """Return counts and bytes of the session's states, and of the engine's memos."""
@@ -240,6 +242,7 @@ class GrammarSession(Session):
                 while done == row:
                     self._make_room(turn)
                     done = kernel(self._header, *arguments, done)
+        self._engine.keep_within_budget()
 
     def _make_room(self, turn: _Turn) -> None:
         engine, header = self._engine.memory.header, self._header
@@ -258,7 +261,8 @@ class GrammarSession(Session):
         elif engine[NEED]:
             self._engine.make_room(turn)
         if header[NEED]:
-            full = self._memory.size(f.NEXT_TABLE) >= f.NEXT_LIMIT
+            most = min(f.NEXT_LIMIT, self._engine.budget // 64)
+            full = 2 * self._memory.size(f.NEXT_TABLE) > most
             if header[NEED] == f.NEXT_TABLE + 1 and full:
                 self._memory.drop_table(f.NEXT_TABLE, 64)
                 header[NEED] = 0

@@ -50,7 +50,7 @@ class SchemaSession(Session):
         with self._lock:
             while self._start < 0:
                 self._start = kernels.start(self._header)
-                self._make_room()
+                self._make_room(self)
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the first byte, int64[n]."""
@@ -187,11 +187,15 @@ class SchemaSession(Session):
         if done < 0:
             require_rows(len(arguments[0]), len(arguments[1]), "rows of token ids")
             done = 0
+        last, call = done, object()
         while done != n:
+            if done != last:
+                last, call = done, object()
             with self._lock:
-                self._make_room()
+                self._make_room(call)
                 done = kernel(self._header, *arguments, done)
+        self._engine.keep_within_budget()
 
-    def _make_room(self) -> None:
+    def _make_room(self, call: object) -> None:
         if self._header[NEED]:
-            self._engine.make_room()
+            self._engine.make_room(call)
