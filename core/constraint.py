@@ -24,7 +24,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.constraint_facts import ConstraintFacts
-from cdec.core.errors import FieldError, UsageError, needs_grammar
+from cdec.core.errors import FieldError, LimitError, UsageError, needs_grammar
 from cdec.core.session import DEAD, DONE, Session, States
 from cdec.core.verdicts import TokenRefusal, first_refused_token, first_rejected_byte
 
@@ -176,12 +176,17 @@ class Constraint(ConstraintFacts, ABC):
         Yields:
             JSON-ready: ``text`` and ``valid``, with what is ``carried`` by a member; else ``byte``
             (the first at which no member goes on, from 0), ``allowed`` (what could have stood
-            there), ``allowed_count`` and ``may_end``. Kinds may add to it.
+            there), ``allowed_count`` and ``may_end``. Kinds may add to it. Where a limit was
+            passed, ``valid`` is None, and ``error`` says which.
         """
         for session, text in self._with_sessions(texts):
-            refusal = self._refusal(session, text, shown)
-            said = self.carried(text, is_member=True) if refusal is None else refusal
-            yield {"text": text.decode("utf-8", "replace"), "valid": refusal is None, **said}
+            said = _within_limits(self._text_verdict, session, text, shown)
+            yield {"text": text.decode("utf-8", "replace"), **said}
+
+    def _text_verdict(self, session: Session, text: bytes, shown: int) -> dict[str, Any]:
+        refusal = self._refusal(session, text, shown)
+        said = self.carried(text, is_member=True) if refusal is None else refusal
+        return {"valid": refusal is None, **said}
 
     def token_verdicts(
         self, rows: Iterable[Sequence[int]], *, shown: int = 10
@@ -193,14 +198,16 @@ class Constraint(ConstraintFacts, ABC):
             ``position`` (of the first token that is not allowed), ``byte`` and ``allowed_ids``.
         """
         for session, row in self._with_sessions(rows):
-            refusal = first_refused_token(session, self.vocabulary, row)
-            if refusal is None:
-                text = self.member_text(row)
-                shown_text = text.decode("utf-8", "replace")
-                said = {"text": shown_text, **self.carried(text, is_member=True)}
-            else:
-                said = self._token_refusal(session, refusal, shown)
-            yield {"token_ids": list(row), "valid": refusal is None, **said}
+            said = _within_limits(self._row_verdict, session, row, shown)
+            yield {"token_ids": list(row), **said}
+
+    def _row_verdict(self, session: Session, row: Sequence[int], shown: int) -> dict[str, Any]:
+        refusal = first_refused_token(session, self.vocabulary, row)
+        if refusal is not None:
+            return {"valid": False, **self._token_refusal(session, refusal, shown)}
+        text = self.member_text(row)
+        said = self.carried(text, is_member=True)
+        return {"valid": True, "text": text.decode("utf-8", "replace"), **said}
 
     @property
     def terminal_patterns(self) -> Mapping[str, str]:
@@ -240,3 +247,11 @@ class Constraint(ConstraintFacts, ABC):
     def needs_grammar(self, parameter: str) -> UsageError:
         """Return the error of a parameter that this constraint has no use for."""
         return needs_grammar(parameter, f"the record's constraint is a {self.kind}", self.reasons)
+
+
+def _within_limits(judge: Callable[..., dict[str, Any]], *asked: Any) -> dict[str, Any]:
+    """Return a verdict, or the limit that was passed on the way to it."""
+    try:
+        return judge(*asked)
+    except LimitError as error:
+        return {"valid": None, "error": error.to_json()}

@@ -18,7 +18,9 @@ class ConstraintFacts:
     Attributes:
         kind: What messages call it. Nothing is decided by it.
         vocabulary: Of the model that draws; samplers and combinations refuse another.
-        memo_bytes: Most bytes that its sessions keep for each other, if any; set before the first.
+        memo_bytes: Most bytes of masks and memos that its sessions keep for each other from call to
+            call, if any; set before the first. What they need in any case is not counted.
+        mask_work: Most steps of a parser for one mask or token, if there is one; set likewise.
         begun: What stands in the prompt already of the texts; tokens come after it.
         prefill: What all texts begin with because it was written before; samples carry it.
     """
@@ -26,6 +28,7 @@ class ConstraintFacts:
     kind: str
     vocabulary: Vocabulary
     memo_bytes: int = 0
+    mask_work: int = 0
     begun: bytes = b""
     prefill: str | None = None
 

@@ -52,8 +52,9 @@ def check(options: Options, run: Run) -> int:
 
 
 def _counted(tally: Tally, task: Task, verdict: dict[str, Any]) -> list[dict[str, Any]]:
-    """Count a verdict, and return it."""
+    """Count a verdict, and return it; one that a limit kept from being made is an error."""
     tally.judge(verdict["valid"])
+    tally.errors += "error" in verdict
     return [verdict]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from threading import Lock
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -47,6 +48,7 @@ class DeniedTexts:
         self.texts = sorted(set(texts))
         self.token_bytes: Sequence[bytes] = vocabulary.token_bytes
         self._tokens = SortedTokens(vocabulary)
+        self._lock = Lock()
         self._numbers: dict[bytes, int] = {b"": ROOT}
         # Per node: its beginning, and the range of texts that have it.
         self._nodes: list[tuple[bytes, int, int]] = [(b"", 0, len(self.texts))]
@@ -66,8 +68,10 @@ class DeniedTexts:
         high = bisect_right(self.texts, text, low, high, key=lambda denied: denied[:size])
         if low == high:
             return OFF
-        self._numbers[text] = len(self._nodes)
-        self._nodes.append((text, low, high))
+        with self._lock:
+            if text not in self._numbers:
+                self._nodes.append((text, low, high))
+                self._numbers[text] = len(self._nodes) - 1
         return self._numbers[text]
 
     def is_denied(self, node: int) -> bool:

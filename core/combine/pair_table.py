@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -60,10 +61,12 @@ def _fill(table: Any, lefts: Any, rights: Any, used: int) -> None:
 class PairTable:
     """Numbers 0, 1, 2, ... for pairs of int64, in the order in which they are first seen.
 
-    Cost: 16 bytes a pair and 16 to 64 bytes of table; some 20 nanoseconds a look-up.
+    Cost: 16 bytes a pair and 16 to 64 bytes of table; some 20 nanoseconds a look-up. Threads take
+    turns.
     """
 
     def __init__(self) -> None:
+        self._lock = Lock()
         self._used = 0
         self._table = np.full(_FIRST_SIZE, -1, np.int64)
         self._lefts = np.empty(_FIRST_SIZE, np.int64)
@@ -74,9 +77,11 @@ class PairTable:
 
     def intern(self, left: NDArray[np.int64], right: NDArray[np.int64]) -> NDArray[np.int64]:
         """Return the numbers of pairs, int64[n] each; new pairs get new numbers."""
-        self._make_room(len(left))
         out = np.empty(len(left), np.int64)
-        self._used = _intern(left, right, self._table, self._lefts, self._rights, self._used, out)
+        with self._lock:
+            self._make_room(len(left))
+            table, used = self._table, self._used
+            self._used = _intern(left, right, table, self._lefts, self._rights, used, out)
         return out
 
     def pairs(self, numbers: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int64]]:

@@ -15,7 +15,7 @@ from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.grammars.artifact import check_grammar, check_grammar_shape
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays, arrays_from
-from cdec.core.grammars.engine.engine import DEFAULT_BUDGET, Engine
+from cdec.core.grammars.engine.engine import DEFAULT_BUDGET, MASK_WORK, Engine
 from cdec.core.grammars.explain import explain
 from cdec.core.grammars.names import Names
 from cdec.core.grammars.session import GrammarSession
@@ -41,10 +41,16 @@ class GrammarConstraint(StoredConstraint):
             ``cdec.grammar`` and what ``accepts`` needs.
         lookahead: Terminals that may begin within a token after the first; None for any number
             (minimally invasive), 0 for one terminal at a time (DOMINO's naive masks).
-        memo_bytes: Bytes of masks and memos of the sessions together.
+        memo_bytes: Most bytes of masks, memos and working space that the sessions together keep
+            from call to call, beyond what they begin with (small tables, the artifact's automaton
+            and its index). Not counted: the parser's stacks, of which a new session begins anew
+            where they fill a quarter of it and 256 KiB; and what a session has for itself, in which
+            remembered steps take a quarter of it (1 KiB at least, 4 MiB at most).
+        mask_work: Steps of the parsers for one mask, or for one token that is followed; sessions
+            raise ``LimitError`` where it takes more, and stay usable. Some ten seconds.
 
     Raises:
-        UsageError: The vocabulary has no end-of-sequence id, or the lookahead is negative.
+        UsageError: The vocabulary has no end-of-sequence id, or a number is out of bounds.
     """
 
     kind = "grammar"
@@ -64,6 +70,7 @@ class GrammarConstraint(StoredConstraint):
         *,
         lookahead: int | None = None,
         memo_bytes: int = DEFAULT_BUDGET,
+        mask_work: int = MASK_WORK,
     ) -> None:
         if not vocabulary.eos_token_ids:
             raise UsageError(
@@ -75,11 +82,14 @@ class GrammarConstraint(StoredConstraint):
                 f"the lookahead is {lookahead}, expected at least 0",
                 hint="Leave it out for exact masks.",
             )
+        if mask_work < 1:
+            raise UsageError(f"`mask_work` is {mask_work}, expected at least 1")
         self.arrays = arrays
         self.vocabulary = vocabulary
         self.metadata = metadata
         self.lookahead = lookahead
         self.memo_bytes = memo_bytes
+        self.mask_work = mask_work
         self.lexer = str(json.loads(metadata.get("cdec.options", "{}")).get("lexer", "contextual"))
         self._engine: Engine | None = None
 
@@ -132,6 +142,7 @@ class GrammarConstraint(StoredConstraint):
                 end_ids=self.vocabulary.eos_token_ids,
                 budget=self.memo_bytes,
                 lookahead=self.lookahead,
+                mask_work=self.mask_work,
             )
         return GrammarSession(self._engine, self.vocabulary.width)
 
@@ -143,6 +154,7 @@ class GrammarConstraint(StoredConstraint):
             self.metadata,
             lookahead=lookahead,
             memo_bytes=self.memo_bytes,
+            mask_work=self.mask_work,
         )
 
     @cached_property

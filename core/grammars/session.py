@@ -8,10 +8,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.errors import LimitError
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine import kernels
 from cdec.core.grammars.engine.memory import Memory
-from cdec.core.grammars.engine.pointers import NEED
+from cdec.core.grammars.engine.pointers import NEED, PAUSED, STOPPED
 from cdec.core.mask import mask_words
 from cdec.core.session import Session
 from cdec.core.session_arguments import integers, require_mask, require_rows
@@ -23,13 +24,16 @@ __all__ = ["GrammarSession"]
 
 _empty = np.empty
 _INT64 = np.dtype(np.int64)
+_BYTES_A_TURN = 1 << 14
+"""Bytes of a text for which, if they are followed at once, a kernel may pause once more."""
 
 
 class GrammarSession(Session):
     """A decoding run: states are numbers in a table that the session owns and frees.
 
-    Stacks, masks and memos lie in the engine and are shared with other sessions. Sessions of one
-    engine may be used from several threads; the kernels hold the interpreter lock.
+    Stacks, masks and memos lie in the engine and are shared with other sessions. The engine's lock
+    is held while a row is worked on, so that threads take turns; a kernel that has worked for some
+    tenths of a second comes back, for signals and other threads of Python, and goes on.
 
     Args:
         engine: Of the grammar and its lookahead.
@@ -40,6 +44,7 @@ class GrammarSession(Session):
 
     def __init__(self, engine: Engine, width: int) -> None:
         self._engine = engine
+        self._lock = engine.lock
         self.words = mask_words(width)
         self._memory = memory = Memory(f.SESSION_FIELDS)
         self._header = memory.header
@@ -51,11 +56,7 @@ class GrammarSession(Session):
         memory.use(f.STATE_OFFSETS, 1)
         memory.allocate_table(f.STATE_TABLE, 64)
         memory.allocate_table(f.NEXT_TABLE, 64)
-        self._start = -1
-        call = object()
-        while self._start < 0:
-            self._start = kernels.start(self._header)
-            self._make_room(call)
+        self._start = self._until_done(kernels.start)
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the first byte, int64[n]."""
@@ -75,7 +76,8 @@ class GrammarSession(Session):
             out: NDArray[np.int64] = _empty(len(states), _INT64)
             if token_ids.dtype is not _INT64:
                 token_ids = token_ids.astype(_INT64, casting="safe")
-            done = kernels.advance(self._header, states, token_ids, out, 0)
+            with self._lock:
+                done = kernels.advance(self._header, states, token_ids, out, 0)
         except (TypeError, AttributeError):
             states, token_ids = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
             out, done = np.empty(len(states), np.int64), 0
@@ -92,7 +94,10 @@ class GrammarSession(Session):
         """
         try:
             rows, words = mask.shape
-            done = kernels.fill_mask(self._header, states, mask, 0) if words == self.words else -1
+            with self._lock:
+                done = -1
+                if words == self.words:
+                    done = kernels.fill_mask(self._header, states, mask, 0)
         except (TypeError, ValueError, AttributeError):
             rows, done = -1, -1
         if done != rows or rows < 0:
@@ -118,12 +123,13 @@ class GrammarSession(Session):
             out: NDArray[np.bool_] = _empty(token_ids.shape, np.bool_)
             if token_ids.dtype is not _INT64:
                 token_ids = token_ids.astype(_INT64, casting="safe")
-            done = kernels.check(self._header, states, token_ids, out, 0)
+            with self._lock:
+                done = kernels.check(self._header, states, token_ids, out, 0)
         except (TypeError, AttributeError):
             states, token_ids = integers(states, 1, "states"), integers(token_ids, 2, "token ids")
             out, done = np.empty(token_ids.shape, np.bool_), 0
-        if done != len(out):
-            self._finish(done, len(out), kernels.check, states, token_ids, out)
+        if done != out.size:
+            self._finish(done, out.size, kernels.check, states, token_ids, out)
         return out
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -171,7 +177,11 @@ class GrammarSession(Session):
         np.cumsum([len(text) for text in texts], out=offsets[1:])
         flat = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
         out = np.empty(len(at), np.int64)
-        self._finish(0, len(at), kernels.advance_bytes, at, flat, offsets, out)
+        longest = int(np.diff(offsets).max(initial=0))
+        self._finish(
+            *(0, len(at), kernels.advance_bytes, at, flat, offsets, out),
+            turns=longest // _BYTES_A_TURN,
+        )
         return out
 
     def speculation_keys(self, states: Any) -> NDArray[np.int64]:
@@ -182,14 +192,14 @@ class GrammarSession(Session):
         """
         at = integers(states, 1, "states")
         out = np.empty(len(at), np.int64)
-        kernels.speculation_keys(self._header, at, out)
+        with self._lock:
+            kernels.speculation_keys(self._header, at, out)
         return out
 
     def can_shift(self, stack: int, terminal: int) -> bool:
         """Say whether the parser takes a terminal on a stack of a state's reading."""
-        call = object()
-        while (result := int(kernels.takes(self._header, stack, terminal))) < 0:
-            self._make_room(call)
+        result = self._until_done(kernels.takes, stack, terminal)
+        self._engine.keep_within_budget()
         return result == 1
 
     def statistics(self) -> dict[str, int]:
@@ -206,25 +216,70 @@ class GrammarSession(Session):
         self._finish(0, len(at), kernels.count_allowed, at, counts, only)
         return counts, only
 
-    def _finish(self, done: int, n: int, kernel: Callable[..., int], *arguments: Any) -> None:
-        """Call a kernel until all n rows are done; what it lacks is made in between."""
+    def _until_done(self, kernel: Callable[..., int], *arguments: Any) -> int:
+        """Call a kernel that does one thing until it gives no -1."""
+        turn, result = _Turn(), -1
+        with self._lock:
+            while result < 0:
+                self._make_room(turn)
+                result = int(kernel(self._header, *arguments))
+        return result
+
+    def _finish(
+        self, done: int, n: int, kernel: Callable[..., int], *arguments: Any, turns: int = 0
+    ) -> None:
+        """Call a kernel until all n rows are done; what it lacks is made in between.
+
+        ``turns``: calls that a row may take besides those that ``mask_work`` allows.
+        """
         if done < 0:
             require_rows(len(arguments[0]), len(arguments[1]), "rows of token ids")
             done = 0
-        last, call = done, object()
         while done != n:
-            if done != last:
-                last, call = done, object()
-            self._make_room(call)
-            done = kernel(self._header, *arguments, done)
+            row, turn = done, _Turn(turns)
+            # subtle: kept until a row is done; another thread's would undo what a pause has left.
+            with self._lock:
+                while done == row:
+                    self._make_room(turn)
+                    done = kernel(self._header, *arguments, done)
+        self._engine.keep_within_budget()
 
-    def _make_room(self, call: object) -> None:
-        if self._engine.memory.header[NEED]:
-            self._engine.make_room(call)
-        if self._header[NEED]:
-            full = self._memory.size(f.NEXT_TABLE) >= f.NEXT_LIMIT
-            if self._header[NEED] == f.NEXT_TABLE + 1 and full:
+    def _make_room(self, turn: _Turn) -> None:
+        engine, header = self._engine.memory.header, self._header
+        if engine[NEED] == PAUSED or engine[NEED] == STOPPED:
+            turn.pauses += 1
+            most = self._engine.mask_work // int(engine[f.PAUSE_AT]) + turn.more
+            is_over = engine[NEED] == STOPPED or turn.pauses > most
+            engine[NEED] = 0
+            if is_over:
+                raise LimitError(
+                    f"one mask or token takes more than {self._engine.mask_work:,} steps of the "
+                    "grammar's parsers",
+                    hint="write the grammar with fewer ways to read a text, or raise `mask_work`",
+                    limit="mask_work",
+                )
+        elif engine[NEED]:
+            self._engine.make_room(turn)
+        if header[NEED]:
+            most = min(f.NEXT_LIMIT, self._engine.budget // 64)
+            full = 2 * self._memory.size(f.NEXT_TABLE) > most
+            if header[NEED] == f.NEXT_TABLE + 1 and full:
                 self._memory.drop_table(f.NEXT_TABLE, 64)
-                self._header[NEED] = 0
+                header[NEED] = 0
             else:
                 self._memory.grow(f.SESSION_GROWING)
+
+
+class _Turn:
+    """What was done for one row so far.
+
+    Attributes:
+        pauses: Calls that ended because they were long.
+        more: How many more there may be than ``mask_work`` says.
+    """
+
+    __slots__ = ("more", "pauses")
+
+    def __init__(self, more: int = 0) -> None:
+        self.more = more
+        self.pauses = 0

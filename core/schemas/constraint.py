@@ -44,7 +44,10 @@ class SchemaConstraint(StoredConstraint):
         vocabulary: Of the model that draws; its end ids end members.
         metadata: Of the artifact: ``cdec.schema``, ``cdec.options``, ``cdec.unenforced`` and
             ``cdec.sound``.
-        memo_bytes: Bytes of masks of the sessions together.
+        memo_bytes: Most bytes of masks that the sessions together keep from call to call, beyond
+            16 KiB. Not counted: states, of which a new session begins anew where they fill a
+            quarter of it and 1 MiB, with the steps between them that are remembered, a quarter of
+            it (4 KiB at least, 4 MiB at most).
         reader: What makes a value of a member; JSON is read as it is.
 
     Raises:

@@ -28,8 +28,8 @@ _INT64 = np.dtype(np.int64)
 class SchemaSession(Session):
     """A decoding run: states are numbers in a table of the engine.
 
-    States, steps and masks are shared with other sessions of the engine. They may be used from
-    several threads; the kernels hold the interpreter lock.
+    States, steps and masks are shared with other sessions of the engine, whose lock is held while a
+    kernel works, so that threads take turns.
 
     Args:
         engine: Of the schema and the vocabulary.
@@ -41,14 +41,16 @@ class SchemaSession(Session):
 
     def __init__(self, engine: Engine, end_ids: Sequence[int], width: int) -> None:
         self._engine = engine
+        self._lock = engine.lock
         self._header = engine.memory.header
         self._ends = np.array(end_ids, np.int64)
         self.words = mask_words(width)
         self._before = engine.statistics()["states"]
         self._start = -1
-        while self._start < 0:
-            self._start = kernels.start(self._header)
-            self._make_room()
+        with self._lock:
+            while self._start < 0:
+                self._start = kernels.start(self._header)
+                self._make_room(self)
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the first byte, int64[n]."""
@@ -68,7 +70,8 @@ class SchemaSession(Session):
             out: NDArray[np.int64] = _empty(len(states), _INT64)
             if token_ids.dtype is not _INT64:
                 token_ids = token_ids.astype(_INT64, casting="safe")
-            done = kernels.advance(self._header, states, token_ids, out, 0)
+            with self._lock:
+                done = kernels.advance(self._header, states, token_ids, out, 0)
         except (TypeError, AttributeError):
             states, token_ids = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
             out, done = np.empty(len(states), np.int64), 0
@@ -85,7 +88,10 @@ class SchemaSession(Session):
         """
         try:
             rows, words = mask.shape
-            done = kernels.fill_mask(self._header, states, mask, 0) if words == self.words else -1
+            with self._lock:
+                done = -1
+                if words == self.words:
+                    done = kernels.fill_mask(self._header, states, mask, 0)
         except (TypeError, ValueError, AttributeError):
             rows, done = -1, -1
         if done != rows or rows < 0:
@@ -121,7 +127,8 @@ class SchemaSession(Session):
         """Say where the text so far is in the language (or DONE), bool[n]."""
         at = integers(states, 1, "states")
         out = np.empty(len(at), np.bool_)
-        kernels.is_complete(self._header, at, out)
+        with self._lock:
+            kernels.is_complete(self._header, at, out)
         return out
 
     def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -158,12 +165,14 @@ class SchemaSession(Session):
         """
         at = integers(states, 1, "states")
         out = np.empty(len(at), np.int64)
-        kernels.speculation_keys(self._header, at, out)
+        with self._lock:
+            kernels.speculation_keys(self._header, at, out)
         return out
 
     def level(self, state: int) -> Level:
         """Return the level of nesting that a state, neither DEAD nor DONE, stands for."""
-        return Level.of(self._engine.memory, self._engine.arrays, state)
+        with self._lock:
+            return Level.of(self._engine.memory, self._engine.arrays, state)
 
     def statistics(self) -> dict[str, int]:
         """Return counts and bytes of states, steps and masks.
@@ -178,10 +187,15 @@ class SchemaSession(Session):
         if done < 0:
             require_rows(len(arguments[0]), len(arguments[1]), "rows of token ids")
             done = 0
+        last, call = done, object()
         while done != n:
-            self._make_room()
-            done = kernel(self._header, *arguments, done)
+            if done != last:
+                last, call = done, object()
+            with self._lock:
+                self._make_room(call)
+                done = kernel(self._header, *arguments, done)
+        self._engine.keep_within_budget()
 
-    def _make_room(self) -> None:
+    def _make_room(self, call: object) -> None:
         if self._header[NEED]:
-            self._engine.make_room()
+            self._engine.make_room(call)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+import threading
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
@@ -12,6 +14,8 @@ from cdec.core.constraint import DEAD, DONE, Constraint, Session
 from cdec.core.mask import allocate_mask, mask_words, unpack_mask
 from tests.laws.constraints import assert_constraint_laws
 
+_SHARED = 40
+"""Prefixes that several threads follow at once."""
 Allowed = Callable[[tuple[int, ...]], set[int]]
 """Plain reference: the allowed token ids after a prefix of tokens."""
 
@@ -149,6 +153,42 @@ def assert_batch_is_rows(session: Session, states: Any, vocabulary: Any) -> None
         assert to_numpy(offsets).tolist() == [0] and len(ids) == 0
 
 
+def assert_threads_agree(
+    constraint: Constraint, prefixes: Sequence[Sequence[int]], expected: NDArray[np.bool_]
+) -> None:
+    """Check law 10: three threads that share a session get what one gets alone.
+
+    Args:
+        constraint: Any kind.
+        prefixes: Token sequences that are allowed; each thread follows them in its own order.
+        expected: bool[n, width], the masks after them.
+    """
+    session, width = constraint.session("cpu"), constraint.vocabulary.width
+    found: dict[int, NDArray[np.bool_]] = {}
+
+    def follow(thread: int) -> None:
+        order = np.random.default_rng(thread).permutation(len(prefixes))
+        masks = np.zeros_like(expected)
+        for part in np.array_split(order, 1 + len(order) // 8):
+            states = states_after(session, [prefixes[i] for i in part.tolist()])
+            masks[part] = state_masks(session, states, width)
+        found[thread] = masks
+
+    usual = sys.getswitchinterval()
+    sys.setswitchinterval(1e-5)
+    try:
+        threads = [threading.Thread(target=follow, args=(number,)) for number in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(usual)
+    for thread in range(3):
+        assert thread in found, "a thread that shares a session failed"
+        np.testing.assert_array_equal(found[thread], expected, "a thread's masks differ")
+
+
 def assert_members(session: Session, members: Sequence[Sequence[int]]) -> None:
     """Check law 3: each member is accepted token by token and may end, or has, after its last."""
     for member in members:
@@ -203,6 +243,9 @@ def assert_session_laws(
             np.testing.assert_array_equal(masks, reference, f"{device} differs from {devices[0]}")
         assert_batch_is_rows(session, states[-16:], vocabulary)
         reference = masks
+    if reference is not None:
+        shared = slice(-_SHARED, None)
+        assert_threads_agree(constraint, prefixes[shared], reference[:-2][shared])
     assert_constraint_laws(constraint, members, prefixes[:16])
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from threading import Lock
 from typing import Any
 
 import numpy as np
@@ -69,6 +70,7 @@ class TaggedSession(Session):
         self._takes_bytes = takes_bytes
         self._ends = np.array(vocabulary.eos_token_ids, np.int64)
         self.words = mask_words(vocabulary.width)
+        self._lock = Lock()
         self._numbers: dict[_Reading, int] = {}
         self._readings: list[_Reading] = []
         self._places: dict[int, _Place] = {}
@@ -138,9 +140,10 @@ class TaggedSession(Session):
     def _number(self, reading: _Reading) -> int:
         if reading[0] == DEAD and not reading[1]:
             return DEAD
-        number = self._numbers.setdefault(reading, len(self._readings))
-        if number == len(self._readings):
-            self._readings.append(reading)
+        with self._lock:
+            number = self._numbers.setdefault(reading, len(self._readings))
+            if number == len(self._readings):
+                self._readings.append(reading)
         return number
 
     def _step(self, state: int, token: int) -> int:

@@ -15,7 +15,7 @@ from cdec.core.grammars.engine.masks.indented import compute_first
 from cdec.core.grammars.engine.masks.masks import compute_run, compute_stepped
 from cdec.core.grammars.engine.masks.partial import compute_partial, compute_partial_any
 from cdec.core.grammars.engine.masks.store import compute_join
-from cdec.core.grammars.engine.readings import compute_read
+from cdec.core.grammars.engine.readings import compute_allowed, compute_over, compute_read
 from cdec.core.grammars.engine.shifts import compute_shift, compute_shift_any
 from cdec.core.grammars.engine.stacks import compute_union
 from cdec.core.kernels import by_address
@@ -41,6 +41,16 @@ def _union(e: Any, a: Any, b: Any) -> Any:
 @by_address("int64(int64, int64, int64, int64)")
 def _read(e: Any, text: Any, length: Any, n: Any) -> Any:
     return compute_read(e, text, length, n)
+
+
+@by_address("int64(int64, int64, int64, int64)")
+def _over(e: Any, text: Any, length: Any, n: Any) -> Any:
+    return compute_over(e, text, length, n)
+
+
+@by_address("int64(int64, int64, int64, int64)")
+def _allowed(e: Any, text: Any, length: Any, n: Any) -> Any:
+    return compute_allowed(e, text, length, n)
 
 
 @by_address("int64(int64, int64, int64, int64)")
@@ -88,6 +98,8 @@ ADDRESSES = {
     f.CALL_SHIFT_ANY: _shift_any.address,
     f.CALL_UNION: _union.address,
     f.CALL_READ: _read.address,
+    f.CALL_OVER: _over.address,
+    f.CALL_ALLOWED: _allowed.address,
     f.CALL_PARTIAL: _partial.address,
     f.CALL_PARTIAL_ANY: _partial_any.address,
     f.CALL_EVALUATE: _evaluate.address,

@@ -1,7 +1,8 @@
 """Engine: what the sessions of a grammar share: parser stacks, token masks and memos of results.
 
 What was computed for one document serves the next. Masks and memos are bounded by a byte budget:
-when it is reached all of them are dropped (a new *epoch* begins) and computed again as needed.
+when it is reached all of them are dropped (a new *epoch* begins) and computed again as needed. One
+call may pass it, so that its work ends, and what it made is dropped at its end (``memos``).
 Stacks stay as long as decoding states refer to them; when they fill much of the budget, new
 sessions get a new engine (``should_be_replaced``).
 """
@@ -21,38 +22,24 @@ from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine import kernels
 from cdec.core.grammars.engine.addresses import ADDRESSES
 from cdec.core.grammars.engine.memory import Memory
+from cdec.core.grammars.engine.memos import STACK_TABLES, STACKS, Memos
 from cdec.core.grammars.engine.pointers import EMPTY, NEED
 from cdec.core.grammars.loops import count_states, loop_states, state_of_tree
 
-__all__ = ["DEFAULT_BUDGET", "Engine"]
+__all__ = ["DEFAULT_BUDGET", "MASK_WORK", "Engine"]
 
 DEFAULT_BUDGET = 256 << 20
 """Bytes of masks and memos of one engine."""
+MASK_WORK = 1 << 26
+"""Steps of the parsers for one mask, or for one token that is followed: some ten seconds."""
+_AT_ONCE = 64
+"""LR states read from a stack before what is left of it is remembered."""
+_PAUSE_AFTER = 1 << 18
+"""Steps of the parsers in one call of a kernel: some hundredths of a second."""
 _MOST_BYTES = 4 << 30
 """Of stacks, masks and memos together: tables that were forged may reduce for ever."""
-
-_CHUNK_BYTES = 1 << 20
-_TABLES = {
-    f.VERTEX_TABLE: 1024,
-    f.SET_TABLE: 64,
-    f.SHIFT_TABLE: 1024,
-    f.UNION_TABLE: 64,
-    f.PARTIAL_TABLE: 1024,
-    f.LIST_TABLE: 64,
-    f.PAIR_TABLE: 64,
-    f.EVALUATE_TABLE: 64,
-    f.STEP_TABLE: 256,
-    f.RUN_TABLE: 64,
-    f.STEPPED_TABLE: 64,
-    f.JOIN_TABLE: 64,
-    f.JOINED_TABLE: 64,
-    f.MASK_TABLE: 256,
-    f.EDGE_TABLE: 256,
-    f.INDENT_TABLE: 64,
-}
-_MEMOS = tuple(t for t in _TABLES if t not in (f.VERTEX_TABLE, f.SET_TABLE, f.EDGE_TABLE))
-_COUNTED_MEMOS = (f.MASK_COUNT, f.LIST_OFFSETS, f.LIST_ITEMS)
-_STACKS = (f.VERTEX_STATE, f.VERTEX_TABLE, f.SET_OFFSETS, f.SET_ITEMS, f.SET_TABLE)
+_LEAST_STACKS = 1 << 18
+"""Bytes of stacks for which an engine is kept, whatever the budget."""
 
 
 class Engine:
@@ -62,8 +49,15 @@ class Engine:
         arrays: The compiled grammar.
         general: Whether the parser is the generalised one (lexer ``dynamic``).
         end_ids: Ascending end-of-sequence ids.
-        budget: Bytes of masks and memos; at least one state's masks are kept in any case.
+        budget: Bytes of masks, memos and working space that are kept from call to call, beyond
+            what an engine begins with (``Memos.bytes``).
         lookahead: Terminals that may begin within a token after the first; None for any number.
+        mask_work: Steps of the parsers for one mask, or one token.
+        at_once: LR states read from a stack before what is left of it is remembered.
+        pause_after: Steps of the parsers after which kernels come back, for signals and threads.
+
+    Attributes:
+        lock: Held while a kernel works in the memory, and while the memory grows.
     """
 
     def __init__(
@@ -74,18 +68,26 @@ class Engine:
         end_ids: tuple[int, ...],
         budget: int = DEFAULT_BUDGET,
         lookahead: int | None = None,
+        mask_work: int = MASK_WORK,
+        at_once: int = _AT_ONCE,
+        pause_after: int = _PAUSE_AFTER,
     ) -> None:
         self.memory = Memory(f.ENGINE_FIELDS)
         self.budget = budget
-        self._lock = Lock()
-        self._chunks: list[NDArray[np.int32]] = []
+        self.mask_work = mask_work
+        self.lock = Lock()
         self._dropped_for: object = None
+        self._made_room = False
         for field, (name, array) in enumerate(zip(GrammarArrays._fields, arrays, strict=True)):
             self.memory.point(field, np.ascontiguousarray(array, COLUMNS[name]))
+        header = self.memory.header
+        header[f.AT_ONCE], header[f.SHIFT_LEVEL], header[f.STEPPED_KEY] = at_once, -1, -1
+        header[f.PAUSE_AT], header[f.STOP_AT] = min(pause_after, mask_work), mask_work
         self._set_scalars(arrays, general, lookahead)
         self._arrays = arrays
         self._stored = _stored_lists(arrays) if lookahead is None else 0
         self._allocate(arrays, end_ids)
+        self._memos = Memos(self.memory, arrays, self._stored, budget)
 
     def automaton_steps(
         self, states: NDArray[np.int64], lr_states: NDArray[np.int64], most_edges: int
@@ -101,7 +103,8 @@ class Engine:
             done = kernels.automaton_steps(header, states, lr_states, after, done, most_edges)
             if header[f.EDGES] > most_edges:
                 break
-            self.make_room(after)
+            with self.lock:
+                self.make_room(after)
         return after[:done]
 
     @property
@@ -140,15 +143,13 @@ class Engine:
         header[f.CONTEXTS] = len(arrays.context_start)
         header[f.VOCABULARY] = vocabulary
         header[f.DENSE_WORDS] = words
-        header[f.MASK_STRIDE] = self._stride = (words + 15) // 16 * 16
+        header[f.MASK_STRIDE] = (words + 15) // 16 * 16
         header[f.GENERAL] = general
         header[f.LOOKAHEAD] = f.UNLIMITED if lookahead is None else lookahead
         header[f.TREES] = len(arrays.tree_taken)
         header[f.INDENTED] = len(arrays.indent_symbols) == 4 and not general
         for slot, address in ADDRESSES.items():
             header[slot] = address
-        rows = max(min(_CHUNK_BYTES, self.budget // 8) // (4 * self._stride), 1)
-        header[f.CHUNK_SHIFT] = rows.bit_length() - 1
 
     def _allocate(self, arrays: GrammarArrays, end_ids: tuple[int, ...]) -> None:
         memory = self.memory
@@ -162,21 +163,13 @@ class Engine:
         memory.point(f.CHECKPOINTS, np.empty(1024, np.int32))
         memory.point(f.END_IDS, np.array(end_ids, np.int64))
         self._allocate_links(arrays)
-        lists = int(memory.header[f.TREES]) + self._stored
-        lengths = {
-            f.VERTEX_STATE: 512,
-            f.LIST_OFFSETS: 64 + lists,
-            f.LIST_ITEMS: 64 + len(arrays.automaton_items),
-        }
-        for field, group in f.GROWING.items():
-            for other, dtype in group:
-                memory.allocate(other, lengths.get(field, 64), dtype)
+        for first, stacks in STACKS.items():
+            for field, dtype in f.GROWING[first]:
+                memory.allocate(field, stacks, dtype)
         memory.arrays[f.SET_OFFSETS][0] = 0
         memory.use(f.SET_OFFSETS, 1)
-        for table, length in _TABLES.items():
+        for table, length in STACK_TABLES.items():
             memory.allocate_table(table, length)
-        self._begin_automaton()
-        self._add_masks()
 
     def _allocate_links(self, arrays: GrammarArrays) -> None:
         """Make the arrays of links within trees, which are written at a tree's first use."""
@@ -192,32 +185,11 @@ class Engine:
         words = min(int(numbers.max(initial=0)), most) // 64 + 1
         self.memory.point(f.FOUND_ALLOWED, np.zeros(words, np.int64))
 
-    def _begin_automaton(self) -> None:
-        """Make the automaton's first states, one a tree (empty), and take over the artifact's."""
-        memory, trees, arrays = self.memory, int(self.memory.header[f.TREES]), self._arrays
-        lists, items = trees + self._stored, arrays.automaton_items if self._stored else ()
-        memory.arrays[f.LIST_OFFSETS][: trees + 1] = 0
-        if self._stored:
-            memory.arrays[f.LIST_OFFSETS][trees : lists + 1] = arrays.automaton_offsets
-        memory.arrays[f.LIST_ITEMS][: len(items)] = items
-        memory.arrays[f.LIST_MASK][:lists] = -1
-        memory.use(f.LIST_OFFSETS, lists + 1)
-        memory.use(f.LIST_ITEMS, len(items))
-        memory.header[f.STORED] = lists if self._stored else 0
-        memory.header[f.INDEXED] = trees
-
-    def _add_masks(self) -> None:
-        """Add a chunk of rows. The old chunks stay where they are."""
-        memory, rows = self.memory, 1 << int(self.memory.header[f.CHUNK_SHIFT])
-        self._chunks.append(np.empty(rows * self._stride, np.int32))
-        memory.bytes += self._chunks[-1].nbytes
-        addresses = [chunk.__array_interface__["data"][0] for chunk in self._chunks]
-        memory.point(f.MASK_CHUNKS, np.array(addresses, np.int64))
-        for field in (f.MASK_ONLY, f.MASK_COUNT):
-            memory.allocate(field, rows * len(self._chunks), np.int32)
-
     def make_room(self, call: object) -> None:
         """Make the room that the last kernel asked for: grow an array, or drop masks and memos.
+
+        The caller holds ``lock``. Kernels do nothing until NEED is 0 again, so that what an
+        interrupt leaves half done is done again.
 
         Args:
             call: Identifies the caller's work. Memos are dropped at most once for one ``call``;
@@ -226,48 +198,54 @@ class Engine:
         Raises:
             LimitError: All together have grown past the budget and ``_MOST_BYTES``.
         """
-        with self._lock:
-            field = int(self.memory.header[NEED]) - 1
-            if field < 0:
-                return
-            if self.memory.bytes > max(self.budget, _MOST_BYTES):
-                raise LimitError(
-                    f"the grammar's stacks and masks take {self.memory.bytes:,} bytes",
-                    hint="compile the artifact again, should it be damaged; or draw fewer at once",
-                    limit="memo_bytes",
-                )
-            droppable = field in _MEMOS or field in _COUNTED_MEMOS
-            if droppable and self._is_full(field) and self._dropped_for is not call:
-                self._dropped_for = call
-                self._drop()
-            elif field == f.MASK_COUNT:
-                self._add_masks()
-            else:
-                self.memory.grow(f.GROWING)
-            self.memory.header[NEED] = 0
+        memory, field = self.memory, int(self.memory.header[NEED]) - 1
+        held = memory.bytes + self._memos.rows_bytes
+        if field >= 0 and held > max(self.budget, _MOST_BYTES):
+            memory.header[NEED] = 0
+            raise LimitError(
+                f"the grammar's stacks and masks take {held:,} bytes",
+                hint="compile the artifact again, should it be damaged; or draw fewer at once",
+                limit="memo_bytes",
+            )
+        self._made_room = True
+        is_stack = field < 0 or field in STACKS or field in STACK_TABLES
+        may_drop = not is_stack and self._dropped_for is not call and self._memos.bytes > 0
+        if may_drop and self._passes(self._memos.more(field)):
+            self._memos.drop()
+            self._dropped_for = call
+        elif field == f.MASK_COUNT:
+            self._memos.add_rows()
+        elif field >= 0:
+            memory.grow(f.GROWING, self._memos.lists)
+        memory.header[NEED] = 0
 
-    def _is_full(self, field: int) -> bool:
-        """Say whether the room that was asked for would pass the budget."""
-        memory = self.memory
-        more = self._chunks[-1].nbytes if field == f.MASK_COUNT else 16 * memory.size(field)
-        return memory.bytes + more > self.budget
+    def keep_within_budget(self) -> None:
+        """Drop masks and memos if they have grown past the budget, as the last call needed them."""
+        if self._made_room:
+            self._made_room = False
+            if self._passes(0):
+                self.drop()
 
-    def _drop(self) -> None:
-        """Begin an epoch: drop all masks and memos."""
-        memory = self.memory
-        for table in _MEMOS:
-            memory.drop_table(table, _TABLES[table])
-        for field in _COUNTED_MEMOS:
-            memory.use(field, 0)
-        self._begin_automaton()
-        memory.header[f.JOINS] = 0
-        memory.header[f.EPOCH] += 1
+    def _passes(self, more: int) -> bool:
+        """Say whether masks and memos would pass the budget with some more bytes."""
+        # subtle: all bytes are told at once, and hardly ever pass it.
+        most = self.memory.bytes + self._memos.rows_bytes + more
+        return most > self.budget and self._memos.bytes + more > self.budget
+
+    def drop(self) -> None:
+        """Forget all masks and memos; what sessions ask for is computed again."""
+        with self.lock:
+            self._memos.drop()
+
+    @property
+    def memo_bytes(self) -> int:
+        """Bytes of masks, memos and working space beyond what an engine begins with."""
+        return self._memos.bytes
 
     @property
     def should_be_replaced(self) -> bool:
         """Whether new sessions should have a new engine: stacks fill much of the budget."""
-        held = sum(self.memory.arrays[field].nbytes for field in _STACKS)
-        return self.memory.bytes > self.budget or 4 * held > self.budget
+        return self._memos.stacks_bytes > max(self.budget // 4, _LEAST_STACKS)
 
     def statistics(self) -> dict[str, int]:
         """Return counts and bytes of stacks, masks and memos."""
@@ -281,7 +259,8 @@ class Engine:
             "stack_sets": memory.used(f.SET_OFFSETS) - 1,
             "shifts": memory.used(f.SHIFT_TABLE),
             "epochs": int(header[f.EPOCH]),
-            "bytes": memory.bytes,
+            "memo_bytes": self.memo_bytes,
+            "bytes": memory.bytes + self._memos.rows_bytes,
         }
 
 

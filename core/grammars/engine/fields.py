@@ -166,6 +166,8 @@ ENGINE_FIELDS = NODE_BLOCKS + 2
     CALL_RUN,
     CALL_STEPPED,
     CALL_INDENTED,
+    CALL_OVER,
+    CALL_ALLOWED,
     INDENTED,
     ROOT,
     LIST_END,
@@ -174,7 +176,16 @@ ENGINE_FIELDS = NODE_BLOCKS + 2
     RUN_STATE,
     RUN_STACK,
     EDGES,
-) = range(3, 47)
+    AT_ONCE,
+    WORK,
+    PAUSE_AT,
+    STOP_AT,
+    SHIFT_KEY,
+    SHIFT_LEVEL,
+    SHIFT_NEXT,
+    STEPPED_KEY,
+    STEPPED_NEXT,
+) = range(3, 58)
 
 # Fields and scalars of a session.
 (STATE_OFFSETS, STATE_ITEMS, STATE_MASK, STATE_COMPLETE) = range(4)

@@ -1,8 +1,9 @@
 """What sessions call: compiled functions that step decoding states and fill their masks.
 
 All take a session's header (``pointers``), arrays, and the first row to work on. They return the
-number of rows that are done: fewer than given means that an array must grow first (the scalar
-NEED), -1 that the arrays' lengths do not match.
+number of rows that are done: fewer than given means that the scalar NEED says why (an array must
+grow first, or it was enough work for one call), -1 that the arrays' lengths do not match. While
+NEED says so, they do nothing: what is about to be replaced is not read.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ from cdec.core.grammars.engine.pointers import (
     int64s,
     lack,
     mixed,
+    put,
     size,
     used,
 )
@@ -29,6 +31,7 @@ from cdec.core.grammars.engine.readings import read_text
 from cdec.core.grammars.engine.shifts import can_shift
 from cdec.core.grammars.engine.stacks import begin_trial, end_trial, member, members, vertex
 from cdec.core.grammars.engine.states import (
+    allows_token,
     intern_state,
     is_end,
     is_state,
@@ -36,7 +39,6 @@ from cdec.core.grammars.engine.states import (
     may_end,
     next_state,
     state_mask,
-    step_token,
 )
 from cdec.core.kernels import inner, kernel
 
@@ -46,11 +48,20 @@ def _lacks(s: int, e: int) -> bool:
     return get(s, NEED) != 0 or get(e, NEED) != 0
 
 
+@inner
+def _begin(s: int, e: int) -> bool:
+    """Begin a call; False where something must be made first."""
+    put(e, f.WORK, 0)
+    return not _lacks(s, e)
+
+
 @kernel(signature="int64(int64[::1])", nogil=False)
 def start(header: Any) -> Any:
     """Return the state before the first byte, -1 after a lack of room."""
     s = header.ctypes.data
     e = get(s, f.ENGINE)
+    if not _begin(s, e):
+        return -1
     if used(e, f.VERTEX_STATE) == 0:
         vertex(e, 0, f.NONE)
     if size(e, f.READINGS) < 3:
@@ -71,6 +82,8 @@ def advance(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
     e = get(s, f.ENGINE)
     if len(states) != len(tokens):
         return -1
+    if not _begin(s, e):
+        return first
     for i in range(first, len(states)):
         out[i] = next_state(s, e, states[i], tokens[i])
         if _lacks(s, e):
@@ -82,26 +95,30 @@ def advance(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
     signature="int64(int64[::1], int64[::1], int64[:, ::1], boolean[:, ::1], int64)", nogil=False
 )
 def check(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
-    """Say in ``out`` bool[n, M] which of ``tokens`` int64[n, M] are allowed; no state is made."""
+    """Say in ``out`` bool[n, M] which of ``tokens`` int64[n, M] are allowed; no state is made.
+
+    ``first`` and what is returned count tokens, row by row.
+    """
     s = header.ctypes.data
     e = get(s, f.ENGINE)
     if len(states) != tokens.shape[0]:
         return -1
-    for i in range(first, len(states)):
-        state, known = states[i], is_state(s, states[i])
-        for j in range(tokens.shape[1]):
-            token = tokens[i, j]
-            if not known:
-                out[i, j] = False
-            elif is_end(e, token):
-                out[i, j] = may_end(s, e, state)
-            else:
-                before = begin_trial(e)
-                out[i, j] = step_token(s, e, state, token) > 0
-                end_trial(e, before)
-            if _lacks(s, e):
-                return i
-    return len(states)
+    if not _begin(s, e):
+        return first
+    many = tokens.shape[1]
+    for at in range(first, len(states) * many):
+        i, j = at // many, at % many
+        if not is_state(s, states[i]):
+            out[i, j] = False
+        elif is_end(e, tokens[i, j]):
+            out[i, j] = may_end(s, e, states[i])
+        else:
+            before = begin_trial(e)
+            out[i, j] = allows_token(s, e, states[i], tokens[i, j])
+            end_trial(e, before)
+        if _lacks(s, e):
+            return at
+    return len(states) * many
 
 
 @kernel(signature="int64(int64[::1], int64[::1], int32[:, ::1], int64)", nogil=False)
@@ -111,6 +128,8 @@ def fill_mask(header: Any, states: Any, mask: Any, first: Any) -> Any:
     e = get(s, f.ENGINE)
     if len(states) != mask.shape[0]:
         return -1
+    if not _begin(s, e):
+        return first
     ends, width = int64s(e, f.END_IDS), mask.shape[1]
     for i in range(first, len(states)):
         out = int32s_at(mask.ctypes.data, 4 * width * i)
@@ -118,9 +137,8 @@ def fill_mask(header: Any, states: Any, mask: Any, first: Any) -> Any:
             for word in range(width):
                 out[word] = 0
             continue
-        number = state_mask(s, e, states[i])
-        complete = may_end(s, e, states[i])
-        if _lacks(s, e):
+        number, complete = state_mask(s, e, states[i]), may_end(s, e, states[i])
+        if number < 0 or _lacks(s, e):
             return i
         words = min(get(e, f.DENSE_WORDS), width)
         source = int32s_at(mask_row(e, number), 0)
@@ -140,6 +158,8 @@ def is_complete(header: Any, states: Any, out: Any, first: Any) -> Any:
     """Say in ``out`` bool[n] where the text may end (or has)."""
     s = header.ctypes.data
     e = get(s, f.ENGINE)
+    if not _begin(s, e):
+        return first
     for i in range(first, len(states)):
         out[i] = states[i] == DONE
         if is_state(s, states[i]):
@@ -155,12 +175,14 @@ def count_allowed(header: Any, states: Any, counts: Any, only: Any, first: Any) 
     s = header.ctypes.data
     e = get(s, f.ENGINE)
     ends = int64s(e, f.END_IDS)
+    if not _begin(s, e):
+        return first
     for i in range(first, len(states)):
         counts[i], only[i] = 0, -1
         if not is_state(s, states[i]):
             continue
         mask, complete = state_mask(s, e, states[i]), may_end(s, e, states[i])
-        if _lacks(s, e):
+        if mask < 0 or _lacks(s, e):
             return i
         count = count_tokens(e, mask)
         counts[i] = count
@@ -182,11 +204,13 @@ def fill_allowed(header: Any, states: Any, offsets: Any, ids: Any, first: Any) -
     s = header.ctypes.data
     e = get(s, f.ENGINE)
     ends = int64s(e, f.END_IDS)
+    if not _begin(s, e):
+        return first
     for i in range(first, len(states)):
         if offsets[i] == offsets[i + 1]:
             continue
         mask, complete = state_mask(s, e, states[i]), may_end(s, e, states[i])
-        if _lacks(s, e):
+        if mask < 0 or _lacks(s, e):
             return i
         at, stop, end = offsets[i], offsets[i + 1], 0
         last = size(e, f.END_IDS) if complete else 0
@@ -218,6 +242,8 @@ def advance_bytes(header: Any, states: Any, text: Any, offsets: Any, out: Any, f
     e = get(s, f.ENGINE)
     if len(states) != len(offsets) - 1 or len(states) != len(out):
         return -1
+    if not _begin(s, e):
+        return first
     for i in range(first, len(states)):
         if not is_state(s, states[i]):
             ended = states[i] == DONE and offsets[i] == offsets[i + 1]
@@ -258,7 +284,10 @@ def speculation_keys(header: Any, states: Any, out: Any) -> Any:
 @kernel(signature="int64(int64[::1], int64, int64)", nogil=False)
 def takes(header: Any, stack: Any, terminal: Any) -> Any:
     """Say whether a stack can shift a terminal (1 or 0); -1 after a lack of room."""
-    e = get(header.ctypes.data, f.ENGINE)
+    s = header.ctypes.data
+    e = get(s, f.ENGINE)
+    if not _begin(s, e):
+        return -1
     result = can_shift(e, stack, terminal)
     return -1 if get(e, NEED) != 0 else int(result)
 
@@ -275,6 +304,8 @@ def automaton_steps(
     has met more than ``most`` edges (``stacks_general``), all calls together.
     """
     e = header.ctypes.data
+    if not _begin(e, e):
+        return first
     for i in range(first, len(states)):
         if get(e, f.EDGES) > most:
             return i

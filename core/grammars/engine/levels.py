@@ -10,6 +10,7 @@ from cdec.core.grammars.engine.stacks import (
     make_set,
     member,
     members,
+    spend,
     union,
     vertex,
 )
@@ -22,6 +23,7 @@ __all__ = ["shift_level", "united"]
 def shift_level(e: int, terminal: int) -> int:
     """Shift the terminal from every LR state of the level that can; return the stacks."""
     n, room = used(e, f.EDGE_STATE), 0
+    spend(e, n)
     for i in range(n):
         room += members(e, int32s(e, f.EDGE_BASE)[i])
     if not has_room(e, f.SORTED, 2 * n + room):

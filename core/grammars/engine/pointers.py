@@ -3,7 +3,8 @@
 A *header* is int64[64 + 3 * fields]: 64 scalars, then for every *field*, which is one array, its
 address, length and elements in use. Why not a named tuple of arrays, as everywhere else: see
 ``cdec.core.kernels``. Python owns the arrays (``Memory``) and replaces them when they grow. A
-function that lacks room says so in the scalars NEED and NEED_LENGTH, gives up, and is called again.
+function that lacks room says so in the scalars NEED and NEED_LENGTH, gives up, and is called again;
+so does one that has worked for long enough (PAUSED), for signals and other threads.
 
 subtle: after a lack of room values may be wrong until the entry point returns; ``insert`` then
 stores nothing, so no memo keeps them.
@@ -29,6 +30,8 @@ SCALARS = 64
 NEED = 0
 NEED_LENGTH = 1
 JOURNAL = 2
+PAUSED, STOPPED = -1, -2
+"""In NEED: no room is lacking, but the call was long enough, or too long."""
 EMPTY = -1
 ABSENT = -(1 << 62)
 _WORD = ir.IntType(64)

@@ -39,6 +39,8 @@ from cdec.core.grammars.engine.stacks import (
     goto_state,
     member,
     members,
+    pause,
+    spend,
     suspend,
     union,
     vertex,
@@ -119,6 +121,8 @@ def compute_shift(e: int, stack: int, terminal: int, build: int) -> int:
     else:
         outcome = _shift_set(e, stack, terminal, build != 0)
     insert(e, f.SHIFT_TABLE, (stack << 32) | terminal, outcome)
+    spend(e, 1)
+    pause(e)
     return outcome
 
 
@@ -151,7 +155,7 @@ def _shift_symbol(e: int, stack: int, terminal: int) -> int:
 def shift_partial(e: int, stack: int, terminal: int, build: bool) -> int:
     """Shift a terminal on a partial stack; what pops past the hole is SUSPENDED, nothing noted."""
     if members(e, stack) > _MANY:
-        return shift_general(e, stack, terminal, build)
+        return shift_general(e, stack, terminal, build, True)
     result = f.FAIL
     for i in range(members(e, stack)):
         after = _shift_top(e, member(e, stack, i), terminal, build, True)
@@ -172,7 +176,7 @@ def _shift_top(e: int, top: int, terminal: int, build: bool, partial: bool) -> i
     outcome = _shift_single(e, top, terminal, build, partial)
     if outcome == f.UNDECIDED:
         use(e, f.SUSPENDED, before)
-        outcome = shift_general(e, top, terminal, build)
+        outcome = shift_general(e, top, terminal, build, partial)
     return outcome
 
 
@@ -180,7 +184,7 @@ def _shift_top(e: int, top: int, terminal: int, build: bool, partial: bool) -> i
 def _shift_set(e: int, stack: int, terminal: int, build: bool) -> int:
     """Shift a terminal from every stack of a set that can."""
     if members(e, stack) > _MANY:
-        return shift_general(e, stack, terminal, build)
+        return shift_general(e, stack, terminal, build, False)
     result = f.FAIL
     for i in range(members(e, stack)):
         top = member(e, stack, i)
@@ -234,6 +238,7 @@ def _shift_single(e: int, top: int, terminal: int, build: bool, partial: bool) -
             if known != ABSENT and not (build and known == f.SHIFTABLE):
                 outcome = known
                 break
+    spend(e, steps)
     return outcome if partial else _conclude(e, terminal, outcome, steps)
 
 

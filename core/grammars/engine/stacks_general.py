@@ -12,6 +12,7 @@ from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.levels import shift_level, united
 from cdec.core.grammars.engine.pointers import (
     EMPTY,
+    NEED,
     Pointer,
     get,
     has_room,
@@ -30,12 +31,17 @@ from cdec.core.grammars.engine.stacks import (
     goto_state,
     member,
     members,
+    pause,
+    spend,
+    stop,
     suspend,
 )
 from cdec.core.kernels import inner
 
 __all__ = ["shift_general"]
 
+_KEPT_AFTER = 128
+"""Edges of a level; with more, what a trial has made is kept when the call must end."""
 _SETS = 8
 """Sets of stacks below one LR state of a level, and of one reduction; then vertex by vertex.
 
@@ -44,52 +50,93 @@ subtle: so there are at most so many edges as LR states and vertices allow, not 
 
 
 @inner
-def shift_general(e: int, stack: int, terminal: int, build: bool) -> int:
+def shift_general(e: int, stack: int, terminal: int, build: bool, partial: bool) -> int:
     """Return the stacks after all ways to reduce and shift; FAIL if there is none.
 
-    Reductions that pop past the hole of a partial stack are SUSPENDED.
+    Reductions that pop past the hole of a partial stack are SUSPENDED. On a whole stack a call that
+    had to end goes on with the edge that comes next, unless another level was begun meanwhile.
 
     Args:
         e: Engine.
         stack: A stack value.
         terminal: To shift.
         build: Else SHIFTABLE stands for any stack.
+        partial: Whether the stack ends in the hole.
     """
-    values, terminals = int32s(e, f.ACTION_VALUES), int32s(e, f.ACTION_TERMINALS)
-    _begin_level(e)
+    if failed(e):
+        return f.FAIL
+    key = (stack << 32) | (terminal << 1) | (1 if build else 0)
+    at, shifts = _begin_or_go_on(e, stack, key)
+    while at < used(e, f.EDGE_STATE) and not failed(e):
+        if partial:
+            stop(e)
+        else:
+            pause(e)
+        own = 0 if failed(e) else _reduce_edge(e, at, terminal, build)
+        if own > 0 and not build:
+            return f.SHIFTABLE
+        if not failed(e):
+            at, shifts = at + 1, shifts + own
+    result = f.FAIL if shifts == 0 or failed(e) else shift_level(e, terminal)
+    if failed(e) and not partial:
+        _remember(e, key, at, shifts)
+    return f.FAIL if failed(e) else result
+
+
+@inner
+def _remember(e: int, key: int, at: int, shifts: int) -> None:
+    """Note how far a level has come when the call had to end.
+
+    Not where the table of edges lacks room: moved, it would not be right for this level's probing.
+    """
+    if get(e, NEED) == f.EDGE_TABLE + 1:
+        return
+    put(e, f.SHIFT_KEY, key)
+    put(e, f.SHIFT_LEVEL, get(e, f.LEVEL))
+    put(e, f.SHIFT_NEXT, 2 * at + (1 if shifts > 0 else 0))
+    if at >= _KEPT_AFTER:
+        put(e, f.KEEP, 1)
+
+
+@inner
+def _begin_or_go_on(e: int, stack: int, key: int) -> tuple[int, int]:
+    """Return the first edge to look at, and whether some before it could be shifted."""
+    if get(e, f.SHIFT_KEY) == key and get(e, f.SHIFT_LEVEL) == get(e, f.LEVEL):
+        put(e, f.SHIFT_LEVEL, -1)
+        return get(e, f.SHIFT_NEXT) >> 1, get(e, f.SHIFT_NEXT) & 1
+    put(e, f.LEVEL, get(e, f.LEVEL) + 1)
+    use(e, f.EDGE_STATE, 0)
     for i in range(members(e, stack)):
         top = member(e, stack, i)
         _add_edge(e, int32s(e, f.VERTEX_STATE)[top], int32s(e, f.VERTEX_BELOW)[top])
-    at, shifts = 0, 0
-    while at < used(e, f.EDGE_STATE) and not failed(e):
-        state, below = int32s(e, f.EDGE_STATE)[at], int32s(e, f.EDGE_BASE)[at]
-        at += 1
-        row = action_row(e, state, terminal)
-        stop = size(e, f.ACTION_TERMINALS)
-        while 0 <= row < stop and terminals[row] == terminal and _in_state(e, state, row):
-            value = values[row]
-            row += 1
-            if value >= 0:
-                if not build:
-                    return f.SHIFTABLE
-                shifts += 1
-            elif below != f.NONE:
-                _reduce(e, ~value, below)
-    if shifts == 0 or failed(e):
-        return f.FAIL
-    return shift_level(e, terminal)
+    return 0, 0
+
+
+@inner
+def _reduce_edge(e: int, at: int, terminal: int, build: bool) -> int:
+    """Add the edges of all reductions of an edge; return how many shifts it has.
+
+    Without ``build`` the first shift is enough.
+    """
+    values, terminals = int32s(e, f.ACTION_VALUES), int32s(e, f.ACTION_TERMINALS)
+    state, below = int32s(e, f.EDGE_STATE)[at], int32s(e, f.EDGE_BASE)[at]
+    row, shifts = action_row(e, state, terminal), 0
+    last = size(e, f.ACTION_TERMINALS)
+    while 0 <= row < last and terminals[row] == terminal and _in_state(e, state, row):
+        value = values[row]
+        row += 1
+        if value >= 0:
+            shifts += 1
+            if not build:
+                break
+        elif below != f.NONE:
+            _reduce(e, ~value, below)
+    return shifts
 
 
 @inner
 def _in_state(e: int, state: int, row: int) -> bool:
     return row < int32s(e, f.ACTION_OFFSETS)[state + 1]
-
-
-@inner
-def _begin_level(e: int) -> None:
-    """Forget the edges of the last level."""
-    put(e, f.LEVEL, get(e, f.LEVEL) + 1)
-    use(e, f.EDGE_STATE, 0)
 
 
 @inner
@@ -126,7 +173,7 @@ def _add_one(e: int, state: int, below: int) -> int:
     if not has_room(e, f.EDGE_STATE, 1):
         return 0
     if 2 * (n + 1) > mask:
-        lack(e, f.EDGE_TABLE, 2 * (mask + 1))
+        lack(e, f.EDGE_TABLE, 4 * (mask + 1))
         return 0
     keys[at], stamps[at] = key, stamp
     int32s(e, f.EDGE_STATE)[n] = state
@@ -163,6 +210,7 @@ def _reduce(e: int, rule: int, below: int) -> None:
                     there[m] = found
                     m += 1
         here, there, n = there, here, m
+        spend(e, m)
     _go_on(e, here, there, n, lhs)
 
 
@@ -174,6 +222,7 @@ def _go_on(e: int, bases: Pointer, targets: Pointer, n: int, lhs: int) -> None:
     """
     states, groups = int32s(e, f.VERTEX_STATE), 0
     put(e, f.EDGES, get(e, f.EDGES) + n)
+    spend(e, 1 + n)
     if not has_room(e, f.SORTED, n):
         return
     for i in range(n):
@@ -194,6 +243,7 @@ def _go_on(e: int, bases: Pointer, targets: Pointer, n: int, lhs: int) -> None:
                 targets[i] = -1
                 int64s(e, f.SORTED)[count] = bases[i]
                 count += 1
-        _add_edge(e, target, united(e, 0, count))
+        below = united(e, 0, count)
         if failed(e):
             return
+        _add_edge(e, target, below)

@@ -20,12 +20,20 @@ from cdec.core.grammars.engine.pointers import (
     use,
     used,
 )
-from cdec.core.grammars.engine.readings import read_text
+from cdec.core.grammars.engine.readings import is_allowed, read_text
 from cdec.core.grammars.engine.shifts import can_shift
 from cdec.core.grammars.engine.stacks import failed
 from cdec.core.kernels import inner
 
-__all__ = ["intern_state", "is_state", "load_state", "may_end", "state_mask", "step_token"]
+__all__ = [
+    "allows_token",
+    "intern_state",
+    "is_state",
+    "load_state",
+    "may_end",
+    "state_mask",
+    "step_token",
+]
 
 
 @inner
@@ -86,19 +94,32 @@ def load_state(s: int, e: int, state: int) -> int:
 
 
 @inner
+def _token_text(e: int, token: int) -> tuple[int, int]:
+    """Return the address of a token's bytes, and how many; 0 of them for what is no token."""
+    if token < 0 or token >= get(e, f.VOCABULARY):
+        return 0, 0
+    offsets = int64s(e, f.VOCABULARY_OFFSETS)
+    start, stop = offsets[token], offsets[token + 1]
+    if start < 0 or start >= stop or stop > size(e, f.VOCABULARY_BYTES):
+        return 0, 0
+    return address(e, f.VOCABULARY_BYTES) + start, stop - start
+
+
+@inner
 def step_token(s: int, e: int, state: int, token: int) -> int:
     """Move a state's readings over a token; return how many are left in READINGS, 0: not allowed.
 
     Ends and ids without bytes are not allowed here.
     """
-    if token < 0 or token >= get(e, f.VOCABULARY):
-        return 0
-    offsets = int64s(e, f.VOCABULARY_OFFSETS)
-    start, stop = offsets[token], offsets[token + 1]
-    if start < 0 or start >= stop or stop > size(e, f.VOCABULARY_BYTES):
-        return 0
-    n = load_state(s, e, state)
-    return read_text(e, address(e, f.VOCABULARY_BYTES) + start, stop - start, n)
+    text, length = _token_text(e, token)
+    return 0 if length == 0 else read_text(e, text, length, load_state(s, e, state))
+
+
+@inner
+def allows_token(s: int, e: int, state: int, token: int) -> bool:
+    """Say whether a state allows a token; ends and ids without bytes are not allowed here."""
+    text, length = _token_text(e, token)
+    return length > 0 and is_allowed(e, text, length, load_state(s, e, state))
 
 
 @inner
@@ -136,7 +157,7 @@ def state_mask(s: int, e: int, state: int) -> int:
     offsets = int64s(s, f.STATE_OFFSETS)
     start, stop = offsets[state], offsets[state + 1]
     mask = readings_mask(e, int32s(s, f.STATE_ITEMS), start, (stop - start) >> 1)
-    if mask >= 0:
+    if mask >= 0 and not failed(e):
         int64s(s, f.STATE_MASK)[state] = (epoch << 32) | mask
     return mask
 

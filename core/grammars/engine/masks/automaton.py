@@ -32,7 +32,7 @@ from cdec.core.grammars.engine.pointers import (
     use,
     used,
 )
-from cdec.core.grammars.engine.stacks import failed, goto_state
+from cdec.core.grammars.engine.stacks import failed, goto_state, pause, spend
 from cdec.core.kernels import inner
 
 __all__ = ["compute_step", "is_final", "step"]
@@ -84,7 +84,11 @@ def compute_step(e: int, state: int, lr_state: int) -> int:
     else:
         following = _compute_later(e, state, lr_state)
     put(e, f.MISSES, get(e, f.MISSES) + 1)
-    return following if insert(e, f.STEP_TABLE, (state << 32) | lr_state, following) else -1
+    if not insert(e, f.STEP_TABLE, (state << 32) | lr_state, following):
+        return -1
+    spend(e, 1 + length(e, state))
+    pause(e)
+    return following
 
 
 @inner

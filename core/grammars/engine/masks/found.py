@@ -21,11 +21,16 @@ from cdec.core.grammars.engine.lists import (
 )
 from cdec.core.grammars.engine.masks.partial import low_half, partial_any
 from cdec.core.grammars.engine.masks.roots import ALLOWED, STATE, WAITING, root_of, tree_of
-from cdec.core.grammars.engine.masks.trees import branches_of, groups_of, nodes_of, tokens_of
+from cdec.core.grammars.engine.masks.trees import (
+    branches_of,
+    group_of,
+    groups_of,
+    nodes_of,
+    tokens_of,
+)
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
     insert,
-    int32s,
     int64s,
     lookup,
     size,
@@ -180,7 +185,7 @@ def _without(e: int, waiting: int, allowed: int) -> int:
         place = (packed >> 32) - (stop - nodes)
         number = -1
         if 0 <= place < last - branches:
-            number = int32s(e, f.BRANCH_GROUP)[branches + place] - groups
+            number = group_of(e, tree, branches + place) - groups
         elif place >= 0:
             number = end - groups + place - (last - branches)
         known = 0 <= number < 64 * length(e, allowed)

@@ -51,7 +51,7 @@ from cdec.core.grammars.engine.pointers import (
     used,
 )
 from cdec.core.grammars.engine.readings import next_state
-from cdec.core.grammars.engine.stacks import failed, push_pair, vertex
+from cdec.core.grammars.engine.stacks import failed, pause, push_pair, spend, vertex
 from cdec.core.kernels import inner
 
 __all__ = ["compute_evaluate", "evaluate", "steps_partially"]
@@ -93,7 +93,11 @@ def compute_evaluate(e: int, waiting: int, lr_state: int) -> int:
         use(e, f.NODE_WORK, top)
         _visit(e, tree, int32s(e, f.NODE_BRANCH)[node], int32s(e, f.NODE_CHILD)[node], above)
     result = found_state(e, root)
-    return result if insert(e, f.EVALUATE_TABLE, (waiting << 32) | lr_state, result) else 0
+    if not insert(e, f.EVALUATE_TABLE, (waiting << 32) | lr_state, result):
+        return 0
+    spend(e, 1 + used(e, f.FOUND))
+    pause(e)
+    return result
 
 
 @inner

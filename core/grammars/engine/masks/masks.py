@@ -14,10 +14,13 @@ from cdec.core.grammars.engine.masks.automaton import is_final, step
 from cdec.core.grammars.engine.masks.going_on import steps_partially
 from cdec.core.grammars.engine.masks.roots import first_state
 from cdec.core.grammars.engine.masks.stepping import verify_tokens
-from cdec.core.grammars.engine.masks.store import join, keep_row, new_row
+from cdec.core.grammars.engine.masks.store import join, keep_row, mask_row, new_row
+from cdec.core.grammars.engine.masks.trees import groups_of
 from cdec.core.grammars.engine.masks.wide import add_groups, is_wide
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
+    NEED,
+    STOPPED,
     Pointer,
     call3,
     get,
@@ -38,15 +41,17 @@ from cdec.core.grammars.engine.stacks import (
     failed,
     member,
     members,
+    pause,
     push_pair,
+    spend,
 )
 from cdec.core.kernels import inner
 
 __all__ = ["compute_run", "compute_stepped", "readings_mask"]
 
-_AT_ONCE = 64
-"""LR states read from a stack before what is left of it is remembered."""
-_OPEN = -2
+_OPEN, _STEPPED = -2, -3
+_WORK = 1 << 17
+"""Work on an automaton for one mask, for every segmentation; a mask that takes more is stepped."""
 
 
 @inner
@@ -82,21 +87,49 @@ def _tree(e: int, at: int) -> int:
 def _mask_of_reading(e: int, at: int, stack: int) -> int:
     """Return the mask of one reading; -1 after a lack of room."""
     tree = _tree(e, at)
+    if steps_partially(e):
+        return _mask_or_stepped(e, at, tree, stack)
     mask = _follow(e, first_state(e, at, tree, stack), beneath(e, stack))
-    if mask == _OPEN and steps_partially(e) and is_wide(e, get(e, f.RUN_STACK)):
-        return _stepped(e, at, stack)
     if mask == _OPEN:
         mask = call3(get(e, f.CALL_RUN), e, get(e, f.RUN_STATE), get(e, f.RUN_STACK))
     low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
-    if mask < 0 or low == high or steps_partially(e):
+    if mask < 0 or low == high:
         return mask
     return join(e, mask, -1, _stepped(e, at, stack))
 
 
 @inner
+def _mask_or_stepped(e: int, at: int, tree: int, stack: int) -> int:
+    """Return the mask of one reading for every segmentation; -1 after a lack of room.
+
+    It is stepped where the stack forks into very many, and where the automaton needs too much work:
+    what all stacks have in common can be far more than what this one needs.
+    """
+    stop_at = get(e, f.STOP_AT)
+    if get(e, f.STEPPED_KEY) == _key(at, stack):
+        return _stepped(e, at, stack)
+    put(e, f.STOP_AT, min(stop_at, get(e, f.WORK) + min(_WORK, stop_at >> 3)))
+    mask = _follow(e, first_state(e, at, tree, stack), beneath(e, stack))
+    if mask == _OPEN and is_wide(e, get(e, f.RUN_STACK)):
+        mask = _STEPPED
+    elif mask == _OPEN:
+        mask = call3(get(e, f.CALL_RUN), e, get(e, f.RUN_STATE), get(e, f.RUN_STACK))
+    put(e, f.STOP_AT, stop_at)
+    if get(e, NEED) == STOPPED and get(e, f.WORK) <= stop_at:
+        put(e, NEED, 0)
+        mask = _STEPPED
+    return _stepped(e, at, stack) if mask == _STEPPED else mask
+
+
+@inner
+def _key(at: int, stack: int) -> int:
+    return (at << 32) | (stack & 0xFFFFFFFF)
+
+
+@inner
 def _stepped(e: int, at: int, stack: int) -> int:
     """Return the mask of the tokens that are stepped; -1 after a lack of room."""
-    known = lookup(e, f.STEPPED_TABLE, (at << 32) | (stack & 0xFFFFFFFF))
+    known = lookup(e, f.STEPPED_TABLE, _key(at, stack))
     return known if known != ABSENT else call3(get(e, f.CALL_STEPPED), e, at, stack)
 
 
@@ -104,20 +137,25 @@ def _stepped(e: int, at: int, stack: int) -> int:
 def _follow(e: int, state: int, stack: int) -> int:
     """Read a stack; return the mask, -1 after a lack of room, or _OPEN.
 
-    _OPEN: the stack forks or is deep; what is left stands in RUN_STATE and RUN_STACK.
+    _OPEN: the stack forks, or has more than AT_ONCE LR states that matter; what is left of it
+    stands in RUN_STATE and RUN_STACK.
     """
-    states, belows = int32s(e, f.VERTEX_STATE), int32s(e, f.VERTEX_BELOW)
+    states, belows, left = int32s(e, f.VERTEX_STATE), int32s(e, f.VERTEX_BELOW), get(e, f.AT_ONCE)
     if state < 0:
         return -1
-    for _ in range(_AT_ONCE):
-        if stack == f.NONE or is_final(e, state):
-            return mask_of(e, state)
-        if stack < 0:
-            break
+    while stack != f.NONE and not is_final(e, state):
+        if stack < 0 or left == 0:
+            return _left_open(e, state, stack)
         state = step(e, state, states[stack])
         if state < 0:
             return -1
-        stack = belows[stack]
+        stack, left = belows[stack], left - 1
+    return mask_of(e, state)
+
+
+@inner
+def _left_open(e: int, state: int, stack: int) -> int:
+    """Return the mask of a state and what is left of a stack if it is known, else _OPEN."""
     known = lookup(e, f.RUN_TABLE, (state << 32) | (stack & 0xFFFFFFFF))
     if known != ABSENT:
         return known
@@ -143,6 +181,8 @@ def compute_run(e: int, state: int, stack: int) -> int:
         if mask >= 0:
             insert(e, f.RUN_TABLE, (here << 32) | (left & 0xFFFFFFFF), mask)
             use(e, f.RUN_WORK, top)
+            spend(e, 1 + members(e, left))
+            pause(e)
         elif mask != _OPEN:
             return -1
     return -1 if failed(e) else mask
@@ -173,15 +213,25 @@ def compute_stepped(e: int, at: int, stack: int) -> int:
     """Return the mask of the tokens that are stepped, and note it; -1: a lack of room.
 
     For every segmentation the automaton reads long tokens as well, and it asks here for all of the
-    tokens of a stack that is very wide.
+    tokens of a stack that is very wide. What was done when the call had to end is not done again,
+    unless another row was written meanwhile.
     """
-    row = new_row(e)
+    key, tree = _key(at, stack), _tree(e, at)
+    done = get(e, f.STEPPED_NEXT) if get(e, f.STEPPED_KEY) == key else 0
+    row = mask_row(e, used(e, f.MASK_COUNT)) if done > 0 else new_row(e)
     if row == 0:
         return -1
+    put(e, f.STEPPED_NEXT, 0)
+    groups = groups_of(e, tree)[1] - groups_of(e, tree)[0] if steps_partially(e) else 0
     before = begin_trial(e)
-    if steps_partially(e):
-        add_groups(e, row, _tree(e, at), at, stack)
-    verify_tokens(e, row, _tree(e, at), at, stack)
+    if done < groups:
+        done = add_groups(e, row, tree, at, stack, done)
+    if done >= groups:
+        done = groups + verify_tokens(e, row, tree, at, stack, done - groups)
     end_trial(e, before)
-    mask = -1 if failed(e) else keep_row(e)
-    return mask if insert(e, f.STEPPED_TABLE, (at << 32) | (stack & 0xFFFFFFFF), mask) else -1
+    if failed(e):
+        put(e, f.STEPPED_KEY, key)
+        put(e, f.STEPPED_NEXT, done)
+        return -1
+    mask = keep_row(e)
+    return mask if insert(e, f.STEPPED_TABLE, key, mask) else -1

@@ -43,7 +43,7 @@ from cdec.core.grammars.engine.pointers import (
     used,
 )
 from cdec.core.grammars.engine.shifts import shift_partial
-from cdec.core.grammars.engine.stacks import failed, vertex
+from cdec.core.grammars.engine.stacks import failed, pause, spend, vertex
 from cdec.core.kernels import inner
 
 __all__ = [
@@ -88,6 +88,8 @@ def compute_partial(e: int, stack: int, terminal: int, build: int) -> int:
     result = shift_partial(e, stack, terminal, build != 0)
     outcome = (result << 32) | _noted(e)
     insert(e, f.PARTIAL_TABLE, (stack << 32) | terminal, outcome)
+    spend(e, 1)
+    pause(e)
     return outcome
 
 
@@ -161,6 +163,8 @@ def compute_partial_any(e: int, stack: int, row: int) -> int:
     if result == f.FAIL and waiting > 0:
         outcome |= _questions(e, waiting)
     insert(e, f.PARTIAL_TABLE, (stack << 32) | (get(e, f.TERMINALS) + row), outcome)
+    spend(e, 1)
+    pause(e)
     return outcome
 
 

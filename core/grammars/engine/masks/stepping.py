@@ -23,14 +23,15 @@ from cdec.core.grammars.engine.pointers import (
     uint8s,
 )
 from cdec.core.grammars.engine.readings import (
+    is_allowed,
     is_live,
     next_state,
-    read_text,
     row_of,
     start_of,
+    step_over,
     unite,
 )
-from cdec.core.grammars.engine.stacks import failed
+from cdec.core.grammars.engine.stacks import failed, pause, spend
 from cdec.core.kernels import inner
 
 __all__ = ["WITHIN", "is_token_allowed", "is_token_allowed_from", "verify_tokens"]
@@ -124,34 +125,49 @@ def _step(e: int, byte_class: int, number: int, position: int, n: int) -> int:
 
 
 @inner
-def verify_tokens(e: int, row: int, tree: int, at: int, stack: int) -> bool:
+def verify_tokens(e: int, row: int, tree: int, at: int, stack: int, first: int) -> int:
     """Add the tokens with too many branches to be listed, by stepping their bytes.
 
     A token that continues the one before it, as rows of dashes do, continues its readings.
+
+    Args:
+        e: The engine's header.
+        row: Address of the row.
+        tree: Of the scanner state.
+        at: The scanner state.
+        stack: Before the tokens.
+        first: Tokens that were added before.
+
+    Returns:
+        How many tokens were looked at by now; not all where the call must end.
     """
-    offsets, tokens = int64s(e, f.TREE_VERIFY), int32s(e, f.VERIFY_TOKENS)
-    readings, starts, done, left = int32s(e, f.READINGS), int64s(e, f.VOCABULARY_OFFSETS), 0, 1
+    tokens, starts = int32s(e, f.VERIFY_TOKENS), int64s(e, f.VOCABULARY_OFFSETS)
+    readings, done, left = int32s(e, f.READINGS), 0, 1
     text, begin = address(e, f.VOCABULARY_BYTES), 0
-    low, high = span(offsets, tree, size(e, f.VERIFY_TOKENS))
-    for i in range(low, high):
-        token = tokens[i]
-        if token < 0 or token >= get(e, f.VOCABULARY):
-            continue
-        length = starts[token + 1] - starts[token]
-        if length < 0 or starts[token] < 0 or starts[token + 1] > size(e, f.VOCABULARY_BYTES):
+    low, high = span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
+    for i in range(low + first, high):
+        token, length = tokens[i], 0
+        if failed(e):
+            return i - low
+        if 0 <= token < get(e, f.VOCABULARY):
+            length = starts[token + 1] - starts[token]
+        if length < 1 or starts[token] < 0 or starts[token + 1] > size(e, f.VOCABULARY_BYTES):
             continue
         if not _continues(e, begin, done, starts[token], length):
             readings[0], readings[1], readings[2] = at, stack, 0
             done, left = 0, 1
+        begin = starts[token]
         if left > 0:
-            begin = starts[token]
-            left = read_text(e, text + begin + done, length - done, left)
-            done = length
-        if left > 0:
-            add_token(e, row, token)
+            left = step_over(e, text + begin + done, length - 1 - done, left)
+            done = length - 1
+        allowed = left > 0 and is_allowed(e, text + begin + done, length - done, left)
         if failed(e):
-            return False
-    return not failed(e)
+            return i - low
+        if allowed:
+            add_token(e, row, token)
+        spend(e, length)
+        pause(e)
+    return high - low
 
 
 @inner
@@ -160,7 +176,7 @@ def _continues(e: int, begin: int, done: int, start: int, length: int) -> bool:
 
     Not with a lookahead: what a token has ended so far is not kept between tokens.
     """
-    if done == 0 or done > length or get(e, f.LOOKAHEAD) != f.UNLIMITED:
+    if done == 0 or done >= length or get(e, f.LOOKAHEAD) != f.UNLIMITED:
         return False
     text = uint8s(e, f.VOCABULARY_BYTES)
     same = 0

@@ -54,6 +54,7 @@ def new_row(e: int) -> int:
     """Return the address of a cleared row behind the masks in use; 0 after a lack of room."""
     if not has_room(e, f.MASK_COUNT, 1):
         return 0
+    put(e, f.STEPPED_NEXT, 0)
     row = mask_row(e, used(e, f.MASK_COUNT))
     words = int64s_at(row, 0)
     for i in range(get(e, f.MASK_STRIDE) >> 1):

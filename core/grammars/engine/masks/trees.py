@@ -11,7 +11,7 @@ from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.pointers import int32s, int64s, size, span
 from cdec.core.kernels import inner
 
-__all__ = ["branches_of", "groups_of", "link", "nodes_of", "tokens_of"]
+__all__ = ["branches_of", "group_of", "groups_of", "link", "nodes_of", "tokens_of"]
 
 
 @inner
@@ -39,6 +39,13 @@ def branches_of(e: int, tree: int) -> tuple[int, int]:
 def tokens_of(e: int, tree: int) -> tuple[int, int]:
     """Return where a tree's tokens that are read byte by byte begin and end."""
     return span(int64s(e, f.TREE_VERIFY), tree, size(e, f.VERIFY_TOKENS))
+
+
+@inner
+def group_of(e: int, tree: int, branch: int) -> int:
+    """Return the group of a tree's branch."""
+    link(e, tree)
+    return int32s(e, f.BRANCH_GROUP)[branch]
 
 
 @inner

@@ -10,8 +10,8 @@ from __future__ import annotations
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.masks.store import add_group
 from cdec.core.grammars.engine.pointers import address, get, int32s, int64s, size, span
-from cdec.core.grammars.engine.readings import read_text
-from cdec.core.grammars.engine.stacks import failed, members
+from cdec.core.grammars.engine.readings import is_allowed
+from cdec.core.grammars.engine.stacks import failed, members, pause, spend
 from cdec.core.kernels import inner
 
 __all__ = ["add_groups", "is_wide"]
@@ -27,23 +27,40 @@ def is_wide(e: int, stack: int) -> bool:
 
 
 @inner
-def add_groups(e: int, row: int, tree: int, at: int, stack: int) -> None:
-    """Add the groups of a tree to a row, by stepping a token of each: all of it fare alike."""
+def add_groups(e: int, row: int, tree: int, at: int, stack: int, first: int) -> int:
+    """Add the groups of a tree to a row, by stepping a token of each: all of it fare alike.
+
+    Args:
+        e: The engine's header.
+        row: Address of the row.
+        tree: Of the scanner state.
+        at: The scanner state.
+        stack: Before the tokens.
+        first: Groups that were added before.
+
+    Returns:
+        How many groups were looked at by now; not all where the call must end.
+    """
     starts, readings = int64s(e, f.VOCABULARY_OFFSETS), int32s(e, f.READINGS)
     text = address(e, f.VOCABULARY_BYTES)
     low, high = span(int64s(e, f.TREE_GROUPS), tree, size(e, f.GROUP_DENSE))
-    for group in range(low, high):
-        token = _one_of(e, group)
-        if token < 0 or token >= get(e, f.VOCABULARY):
-            continue
-        begin, stop = starts[token], starts[token + 1]
+    for group in range(low + first, high):
+        if failed(e):
+            return group - low
+        token, begin, stop = _one_of(e, group), 0, -1
+        if 0 <= token < get(e, f.VOCABULARY):
+            begin, stop = starts[token], starts[token + 1]
         if begin < 0 or stop < begin or stop > size(e, f.VOCABULARY_BYTES):
             continue
         readings[0], readings[1], readings[2] = at, stack, 0
-        if read_text(e, text + begin, stop - begin, 1) > 0:
-            add_group(e, row, group)
+        allowed = is_allowed(e, text + begin, stop - begin, 1)
         if failed(e):
-            return
+            return group - low
+        if allowed:
+            add_group(e, row, group)
+        spend(e, stop - begin)
+        pause(e)
+    return high - low
 
 
 @inner

@@ -9,9 +9,11 @@ from typing import Any
 import numpy as np
 
 from cdec.compilers.grammars.compile import build_grammar
-from cdec.compilers.grammars.options import GrammarOptions
+from cdec.compilers.grammars.options import PRECOMPUTE, GrammarOptions
 from cdec.core.grammars.columns import arrays_from
 from cdec.core.grammars.constraint import GrammarConstraint
+from cdec.core.grammars.engine.engine import Engine
+from cdec.core.grammars.session import GrammarSession
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.grammars.engine.plain_engine import PlainEngine
 
@@ -75,13 +77,18 @@ def byte_vocabulary(extra: tuple[str, ...] = (), width: int | None = None) -> Vo
 
 
 def constraint_of(
-    grammar: str, vocabulary: Vocabulary, lexer: str | None = None, **options: Any
+    grammar: str,
+    vocabulary: Vocabulary,
+    lexer: str | None = None,
+    *,
+    precompute: int = PRECOMPUTE,
+    **options: Any,
 ) -> GrammarConstraint:
     """Compile a grammar in memory."""
     arrays, metadata, _ = build_grammar(
         grammar,
         vocabulary,
-        GrammarOptions(lexer=lexer),  # type: ignore[arg-type]
+        GrammarOptions(lexer=lexer, precompute=precompute),  # type: ignore[arg-type]
         Path("unwritten.arrow"),
     )
     return GrammarConstraint(arrays_from(arrays), vocabulary, metadata, **options)
@@ -110,3 +117,15 @@ def walk(session: Any, text: bytes) -> int:
         state = session.advance(state, np.array([byte]))
         assert state[0] >= 0, f"byte {i} of {text[:80]!r} is refused"
     return int(state[0])
+
+
+def session_with(constraint: GrammarConstraint, **engine_options: Any) -> GrammarSession:
+    """Return a session over an engine of its own, made with other numbers than usual."""
+    engine = Engine(
+        constraint.arrays,
+        general=constraint.lexer == "dynamic",
+        end_ids=constraint.vocabulary.eos_token_ids,
+        lookahead=constraint.lookahead,
+        **engine_options,
+    )
+    return GrammarSession(engine, constraint.vocabulary.width)

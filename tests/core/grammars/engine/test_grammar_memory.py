@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import gc
 import threading
+import time
 import weakref
 
 import numpy as np
 import pytest
 
+from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.memory import Memory
 from cdec.core.mask import allocate_mask
+from tests.benchmarks.grammars.fresh_workloads import fresh_workloads
 from tests.core.grammars.engine.engine_cases import JSON, byte_vocabulary, case, constraint_of, walk
 from tests.core.grammars.engine.test_grammar_masks import uniform_prefixes
+from tests.laws.memory import pieces_of, rubbish_in_memory, with_fewer_steps
 from tests.laws.sessions import state_masks, states_after
 
 
@@ -31,6 +36,50 @@ def test_masks_are_exact_after_everything_was_dropped(lexer, name):
         assert ids.tolist() == expected.nonzero()[1].tolist()
         assert np.diff(offsets).tolist() == expected.sum(1).tolist()
     assert other.statistics()["epochs"] > 3 and session.statistics()["epochs"] == 0
+
+
+def test_masks_do_not_depend_on_what_stood_in_memory_before():
+    """What links the parts of a tree is made when it is first asked for, whoever asks."""
+    load, rng = fresh_workloads()["graphql"], np.random.default_rng(1)
+    vocabulary = pieces_of(load["docs"], 250, rng)
+    whole = constraint_of(load["lark"], vocabulary, "contextual")
+    session = whole.session()
+    prefixes = uniform_prefixes(session, rng, walks=6, steps=60)
+    expected = state_masks(session, states_after(session, prefixes), vocabulary.width)
+    # As an engine leaves it, and the next one takes it over at another place.
+    groups = np.arange(len(whole.arrays.group_dense))
+    before = np.repeat(groups, np.diff(whole.arrays.group_branches))
+    for shift in (-3, -1, 1, 3):
+        for share in (0.2, 0.5):
+            with rubbish_in_memory(shift + 3):
+                fresh = with_fewer_steps(whole, share, rng).session()
+            fresh._engine.memory.arrays[f.BRANCH_GROUP][:] = np.roll(before, shift)
+            states = states_after(fresh, prefixes)
+            np.testing.assert_array_equal(state_masks(fresh, states, vocabulary.width), expected)
+
+
+@pytest.mark.parametrize("held", [0, 1 << 14, 1 << 18])
+def test_what_is_kept_after_each_call_is_within_memo_bytes(held):
+    """The session's own table of steps as well: a quarter, or the least it can be."""
+    load, rng = fresh_workloads()["sql"], np.random.default_rng(3)
+    vocabulary = pieces_of(load["docs"], 150, rng)
+    whole = constraint_of(load["lark"], vocabulary, "contextual")
+    constraint = with_fewer_steps(whole, 0.2, rng, memo_bytes=held)
+    session, most = constraint.session(), 0
+    begins_with = session.statistics()["bytes"]
+    for _ in range(3):
+        states = session.start(1)
+        for _ in range(40):
+            _, ids = session.allowed(states)
+            if ids[-1] in vocabulary.eos_token_ids:
+                break
+            states = session.advance(states, rng.choice(ids, 1).astype(np.int64))
+            found = session.statistics()
+            assert found["memo_bytes"] <= held
+            most = max(most, found["bytes"] - begins_with)
+            assert session._memory.arrays[f.NEXT_TABLE].nbytes * 2 <= max(held // 4, 1024)
+    index = 16 * 4 * 2 * len(whole.arrays.automaton_offsets)
+    assert most <= held + index + (1 << 17)
 
 
 def test_memory_is_flat_over_many_documents():
@@ -98,3 +147,33 @@ def test_threads_may_share_an_engine():
     for thread in threads:
         thread.join()
     assert failures == []
+
+
+def test_threads_that_share_a_session_take_turns_where_its_memory_grows(monkeypatch):
+    inside, together, grow = [], [], Memory.grow
+
+    def slow(memory, groups):
+        inside.append(memory)
+        together.append(inside.count(memory))
+        time.sleep(0.002)
+        grow(memory, groups)
+        inside.remove(memory)
+
+    constraint = constraint_of(JSON, byte_vocabulary())
+    session, expected = constraint.session(), constraint.session()
+    monkeypatch.setattr(Memory, "grow", slow)
+    text, found = b'[{"a": [1, 22, 333]}, ' * 9, []
+    start = threading.Barrier(3)
+
+    def run():
+        start.wait()
+        found.append(state_masks(session, states_after(session, [list(text)]), 258))
+
+    threads = [threading.Thread(target=run) for _ in range(3)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert together and max(together) == 1
+    masks = state_masks(expected, states_after(expected, [list(text)]), 258)
+    assert len(found) == 3 and all((each == masks).all() for each in found)
