@@ -102,6 +102,8 @@ def accept_contains(expansion: Expansion, schema: Schema, value: Any) -> ValueSe
         return ANYTHING
     if goal == FALSE:
         return arrays() if low else ANYTHING
+    if high is not None and high < low:
+        return arrays()
     return arrays(ArrayShape(contains=(Contains(goal, low, high, path),)))
 
 

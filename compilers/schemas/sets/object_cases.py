@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from cdec.compilers.regular.partition import partition
 from cdec.compilers.regular.strings import Strings
-from cdec.compilers.schemas.sets.goals import Goal, conjunction
+from cdec.compilers.schemas.sets.goals import FALSE, Goal, conjunction
 from cdec.compilers.schemas.sets.shapes import Block, Exists, ObjectShape
 from cdec.core.errors import LimitError
 
@@ -59,8 +59,14 @@ class ObjectCases:
         self._cells: dict[ObjectShape, tuple[list[str], list[Cell]]] = {}
 
     def of(self, shape: ObjectShape) -> Iterator[ObjectCase]:
-        """Yield the cases of a shape that have an object; together they are the shape."""
-        for divided in self._divided(shape):
+        """Yield the cases of a shape that have an object; together they are the shape.
+
+        Raises:
+            LimitError: More than ``max_alternatives``.
+        """
+        for number, divided in enumerate(self._divided(shape)):
+            if number == self._most:
+                raise too_many(shape.exists[0].path, self._most)
             names, cells = self._parted(divided)
             if self._is_possible(divided, names, cells):
                 yield ObjectCase(divided, names, cells)
@@ -68,27 +74,62 @@ class ObjectCases:
     def _divided(self, shape: ObjectShape) -> Iterator[ObjectShape]:
         """Yield shapes whose ``exists`` a name that is not mentioned can always satisfy.
 
-        Where only mentioned names can, one case for each of them requires it.
+        A property may be several of them at once. Where the number of properties is bounded, each
+        way of sharing them is a case, whose ``exists`` are met by a property each.
         """
         if not shape.exists:
             yield shape
+        elif shape.high is None:
+            yield from self._placed(shape, 0)
+        else:
+            for exists in self._shared(_without_implied(shape.exists), shape.high):
+                yield from self._placed(replace(shape, exists=exists), 0)
+
+    def _shared(self, demands: tuple[Exists, ...], most: int) -> Iterator[tuple[Exists, ...]]:
+        """Yield the ways to join demands into ``most`` at most, such as one property can meet."""
+        if not demands:
+            yield ()
             return
+        for others in self._shared(demands[:-1], most):
+            if len(others) < most:
+                yield (*others, demands[-1])
+            for i, other in enumerate(others):
+                goal = conjunction((other.goal, demands[-1].goal))
+                names = other.names & demands[-1].names
+                if goal != FALSE and not names.is_empty:
+                    yield (*others[:i], Exists(names, goal, other.path), *others[i + 1 :])
+
+    def _placed(self, shape: ObjectShape, number: int) -> Iterator[ObjectShape]:
+        """Yield shapes whose ``exists`` from a number on are open, or required of a name.
+
+        Where only mentioned names can satisfy one, a case for each of them requires it; a name that
+        is required anyway can do so without adding to the number of properties.
+        """
+        if shape.high is not None and len(shape.required) + number > shape.high:
+            return
+        if number == len(shape.exists):
+            yield shape
+            return
+        exists = shape.exists[number]
         names, cells = self._parted(shape)
-        for number, exists in enumerate(shape.exists):
-            is_open = any(
-                number in cell.exists and self._has_value(conjunction((cell.goal, exists.goal)))
-                for cell in cells
-            )
-            if is_open and shape.high is None:
-                continue
-            rest = (*shape.exists[:number], *shape.exists[number + 1 :])
-            for name in names:
-                if name in exists.names:
-                    yield from self._divided(_requiring(replace(shape, exists=rest), name, exists))
-            if is_open:
-                break
-            return
-        yield shape
+        is_open = any(
+            number in cell.exists and self._has_value(conjunction((cell.goal, exists.goal)))
+            for cell in cells
+        )
+        if is_open:
+            yield from self._placed(shape, number + 1)
+            if shape.high is None:
+                return
+        rest = replace(shape, exists=(*shape.exists[:number], *shape.exists[number + 1 :]))
+        for name in sorted(shape.required) if is_open else names:
+            if self._is_met(rest, name, exists):
+                yield from self._placed(_requiring(rest, name, exists), number)
+
+    def _is_met(self, shape: ObjectShape, name: str, exists: Exists) -> bool:
+        """Whether a property of a name can be what must exist."""
+        if name not in exists.names:
+            return False
+        return self._has_value(conjunction((shape.goal(name), exists.goal)))
 
     def _parted(self, shape: ObjectShape) -> tuple[list[str], list[Cell]]:
         """Return the mentioned names, and all others in cells."""
@@ -137,6 +178,23 @@ def _requiring(shape: ObjectShape, name: str, exists: Exists) -> ObjectShape:
         blocks=tuple(dict.fromkeys((*shape.blocks, block))),
         required=shape.required | {name},
     )
+
+
+def _without_implied(demands: tuple[Exists, ...]) -> tuple[Exists, ...]:
+    """Return demands without those that another one meets whatever it is met by."""
+    kept: list[Exists] = []
+    for one in sorted(demands, key=lambda exists: -len(exists.goal)):
+        if not any(
+            set(one.goal) <= set(other.goal) and (other.names - one.names).is_empty
+            for other in kept
+        ):
+            kept = [
+                other
+                for other in kept
+                if other.goal != one.goal or not (one.names - other.names).is_empty
+            ]
+            kept.append(one)
+    return tuple(kept)
 
 
 def _cell_goal(shape: ObjectShape, inside: frozenset[Strings]) -> Goal:
