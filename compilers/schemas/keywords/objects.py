@@ -183,7 +183,7 @@ def refuse_max(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
 def accept_needed(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return the objects that have what their other properties need."""
     return expansion.meet(
-        objects(without(name), ObjectShape(required=frozenset({name, *names})))
+        objects(without(name), ObjectShape(required=frozenset(names)))
         for name, names in _needs(schema, value)
     )
 
@@ -210,8 +210,8 @@ def accept_dependent(keyword: str) -> Handler:
     def accept(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
         sets = []
         for name, below in schema.named(keyword).items():
-            there = only(ObjectShape(required=frozenset({name})))
-            held = expansion.meet((there, expansion.expand(expansion.goals.of(below))))
+            held = expansion.expand(expansion.goals.of(below))
+            # That the name is there need not be said: alternatives may overlap, and so stay few.
             sets.append(union((objects(without(name)), held)))
         sets.append(accept_needed(expansion, schema, value))
         return expansion.meet(sets)

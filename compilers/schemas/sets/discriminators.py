@@ -10,11 +10,12 @@ from typing import Any
 
 from cdec.compilers.schemas.reading.document import Document, Schema
 from cdec.compilers.schemas.sets.goals import FALSE, Constant, Goal, Goals, canonical
+from cdec.compilers.schemas.sets.meanings import COMMENTS, Meanings
 from cdec.compilers.schemas.sets.shapes import ObjectShape
 from cdec.core.schemas.errors import SchemaRefError
 
 _MOST_REFERENCES = 20
-_ONLY_COMMENTS = frozenset({"type", "title", "description", "$comment", "default", "examples"})
+_ONLY_COMMENTS = COMMENTS | {"type"}
 
 
 class Discriminators:
@@ -28,6 +29,7 @@ class Discriminators:
     def __init__(self, document: Document, goals: Goals) -> None:
         self._document = document
         self._goals = goals
+        self._meanings = Meanings(goals)
         self._known: dict[int, tuple[frozenset[object] | None, bool]] = {}
         self._conflicts: dict[Goal, bool] = {}
 
@@ -38,7 +40,7 @@ class Discriminators:
         return any(self.conflict(shape.goal(name)) for name in shape.required)
 
     def conflict(self, goal: Goal) -> bool:
-        """Whether the constants of a goal contradict each other."""
+        """Whether what a goal says outright contradicts itself: constants, types, contraries."""
         if goal == FALSE:
             return True
         if len(goal) < 2:
@@ -48,7 +50,38 @@ class Discriminators:
             known = self._conflicts[goal] = self._contradicts(goal)
         return known
 
+    def implies(self, inner: Goal, outer: Goal) -> bool:
+        """Whether what a goal says outright implies all that another says."""
+        if self.conflict(inner):
+            return True
+        meaning = self._meanings.literal
+        held = set(map(meaning, inner))
+        further = [literal for literal in outer if meaning(literal) not in held]
+        types, left = self._meanings.types(inner), self._left(inner)
+        return all(
+            self._meanings.of_types(literal, types)
+            or (left is not None and self._holds(literal, left))
+            for literal in further
+        )
+
+    def _holds(self, literal: int, values: frozenset[object]) -> bool:
+        """Whether all of some values belong to a literal for sure."""
+        if literal < 0:
+            return False
+        constants, is_all = self._constants(literal >> 1)
+        if constants is None:
+            return False
+        return not values & constants if literal & 1 else is_all and values <= constants
+
     def _contradicts(self, goal: Goal) -> bool:
+        held = set(map(self._meanings.literal, goal))
+        if any(literal ^ 1 in held for literal in held) or not self._meanings.types(goal):
+            return True
+        left = self._left(goal)
+        return left is not None and not left
+
+    def _left(self, goal: Goal) -> frozenset[object] | None:
+        """Return constants among which the values of a goal are; None where it names none."""
         left: frozenset[object] | None = None
         without: set[object] = set()
         for literal in goal:
@@ -59,7 +92,7 @@ class Discriminators:
                 left = constants if left is None else left & constants
             elif is_all:
                 without |= constants
-        return left is not None and not left - without
+        return None if left is None else left - without
 
     def _constants(self, number: int) -> tuple[frozenset[object] | None, bool]:
         """Return constants among which the values of an atom are, and whether all of them are."""
