@@ -145,5 +145,6 @@ HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "anyOf": (accept_any, refuse_any),
     "not": (accept_not, refuse_not),
     "if": (accept_if, refuse_if),
-    "oneOf": (accept_one, refuse_one),
 }
+LAST: dict[str, tuple[Handler, Handler]] = {"oneOf": (accept_one, refuse_one)}
+"""What is met behind all others, since these tell its branches apart."""

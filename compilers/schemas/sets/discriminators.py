@@ -6,7 +6,7 @@ schema, so that products of alternatives stay small while they are multiplied ou
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdec.compilers.schemas.reading.document import Document, Schema
 from cdec.compilers.schemas.sets.goals import FALSE, Constant, Goal, Goals, canonical
@@ -16,6 +16,21 @@ from cdec.core.schemas.errors import SchemaRefError
 
 _MOST_REFERENCES = 20
 _ONLY_COMMENTS = COMMENTS | {"type"}
+
+
+class _Said(NamedTuple):
+    """What a goal says outright.
+
+    Attributes:
+        meanings: Of its literals. types: That its values may have.
+        constants: Among which its values are; None where it names none.
+        is_nothing: Whether that contradicts itself.
+    """
+
+    meanings: frozenset[int]
+    types: frozenset[str]
+    constants: frozenset[object] | None
+    is_nothing: bool
 
 
 class Discriminators:
@@ -31,7 +46,7 @@ class Discriminators:
         self._goals = goals
         self._meanings = Meanings(goals)
         self._known: dict[int, tuple[frozenset[object] | None, bool]] = {}
-        self._conflicts: dict[Goal, bool] = {}
+        self._goals_said: dict[Goal, _Said] = {}
 
     def exclude(self, shape: ObjectShape) -> bool:
         """Whether a required property of a shape has no value for sure."""
@@ -43,25 +58,18 @@ class Discriminators:
         """Whether what a goal says outright contradicts itself: constants, types, contraries."""
         if goal == FALSE:
             return True
-        if len(goal) < 2:
-            return False
-        known = self._conflicts.get(goal)
-        if known is None:
-            known = self._conflicts[goal] = self._contradicts(goal)
-        return known
+        return len(goal) > 1 and self._said(goal).is_nothing
 
     def implies(self, inner: Goal, outer: Goal) -> bool:
         """Whether what a goal says outright implies all that another says."""
         if self.conflict(inner):
             return True
-        meaning = self._meanings.literal
-        held = set(map(meaning, inner))
-        further = [literal for literal in outer if meaning(literal) not in held]
-        types, left = self._meanings.types(inner), self._left(inner)
+        said = self._said(inner)
         return all(
-            self._meanings.of_types(literal, types)
-            or (left is not None and self._holds(literal, left))
-            for literal in further
+            self._meanings.literal(literal) in said.meanings
+            or self._meanings.of_types(literal, said.types)
+            or (said.constants is not None and self._holds(literal, said.constants))
+            for literal in outer
         )
 
     def _holds(self, literal: int, values: frozenset[object]) -> bool:
@@ -73,12 +81,16 @@ class Discriminators:
             return False
         return not values & constants if literal & 1 else is_all and values <= constants
 
-    def _contradicts(self, goal: Goal) -> bool:
-        held = set(map(self._meanings.literal, goal))
-        if any(literal ^ 1 in held for literal in held) or not self._meanings.types(goal):
-            return True
-        left = self._left(goal)
-        return left is not None and not left
+    def _said(self, goal: Goal) -> _Said:
+        """Return what a goal says outright."""
+        known = self._goals_said.get(goal)
+        if known is None:
+            meanings = frozenset(map(self._meanings.literal, goal))
+            types, left = self._meanings.types(goal), self._left(goal)
+            is_nothing = not types or (left is not None and not left)
+            is_nothing = is_nothing or any(meaning ^ 1 in meanings for meaning in meanings)
+            known = self._goals_said[goal] = _Said(meanings, types, left, is_nothing)
+        return known
 
     def _left(self, goal: Goal) -> frozenset[object] | None:
         """Return constants among which the values of a goal are; None where it names none."""

@@ -270,13 +270,14 @@ class Expansion:
     ) -> list[Any]:
         """Return the shapes of every pair, without those that are nothing or part of others."""
         most = self.options.limits.max_alternatives
-        found = Alternatives(is_part)
         if len(left) * len(right) > 20 * most:
             raise self._too_many(most)
+        # What is part of one of the alternatives is not divided by them.
+        whole = {a for a in left if len(right) > 1 and any(is_part(a, b) for b in right)}
+        found = Alternatives(is_part, [a for a in left if a in whole])
         for a in left:
-            # What is part of one of the alternatives is not divided by them.
-            whole = len(right) > 1 and any(is_part(a, b) for b in right)
-            for shape in (a,) if whole else (join(a, b) for b in right):
+            for b in () if a in whole else right:
+                shape = join(a, b)
                 if shape is None or (
                     isinstance(shape, ObjectShape) and self._discriminators.exclude(shape)
                 ):
@@ -284,7 +285,7 @@ class Expansion:
                 found.add(shape)
                 if len(found.shapes) > most:
                     raise self._too_many(most)
-        return list(found.shapes)
+        return found.all()
 
     def _too_many(self, most: int) -> LimitError:
         return LimitError(

@@ -86,9 +86,10 @@ class Goals:
 
 def conjunction(goals: Iterable[Goal]) -> Goal:
     """Return the values of all goals; FALSE where one contradicts another outright."""
-    literals: set[int] = set()
-    for goal in goals:
-        literals.update(goal)
+    found = [goal for goal in goals if goal]
+    if len(found) < 2:
+        return found[0] if found else TRUE
+    literals = set[int]().union(*found)
     if -1 in literals or any(literal ^ 1 in literals for literal in literals):
         return FALSE
     return tuple(sorted(literals))

@@ -7,14 +7,14 @@ found costs a look at names and constants; not all that is included is found.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from cdec.compilers.schemas.sets.discriminators import Discriminators
 from cdec.compilers.schemas.sets.goals import TRUE, Goal
 from cdec.compilers.schemas.sets.shapes import ArrayShape, Block, ObjectShape
 
-_FEW = 300
+_FEW = 60
 """Alternatives that are compared with each other."""
 
 
@@ -49,7 +49,7 @@ class Inclusion:
             return False
         if not set(outer.exists) <= set(inner.exists):
             return False
-        return all(self._block(inner, block) for block in outer.blocks if block not in inner.blocks)
+        return all(self._block(inner, block) for block in outer.held - inner.held)
 
     def _block(self, inner: ObjectShape, block: Block) -> bool:
         if block.patterns or block.rest != TRUE:
@@ -70,19 +70,26 @@ class Inclusion:
 
 
 class Alternatives:
-    """A union that is being made: those that are part of others are left out, if they are few.
+    """A union that is being made; what is part of others is left out.
 
     Args:
         is_part: Whether the first shape is part of the second.
+        first: Shapes that are there already, none part of another. Further ones are compared with
+            these, and with each other as long as they are few.
     """
 
-    def __init__(self, is_part: Callable[[Any, Any], bool]) -> None:
+    def __init__(self, is_part: Callable[[Any, Any], bool], first: Sequence[Any]) -> None:
         self.shapes: dict[Any, None] = {}
+        self._first = first
         self._is_part = is_part
+
+    def all(self) -> list[Any]:
+        """Return all shapes."""
+        return [*dict.fromkeys((*self._first, *self.shapes))]
 
     def add(self, shape: Any) -> None:
         """Add an alternative."""
-        if shape in self.shapes:
+        if shape in self.shapes or any(self._is_part(shape, other) for other in self._first):
             return
         if len(self.shapes) <= _FEW:
             if any(self._is_part(shape, other) for other in self.shapes):

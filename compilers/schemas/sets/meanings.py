@@ -31,6 +31,7 @@ class Meanings:
         self._of_schema: dict[Schema, int] = {}
         self._numbers: dict[object, int] = {}
         self._of_atom: dict[int, int] = {}
+        self._types_of: dict[int, tuple[frozenset[str], bool]] = {}
 
     def literal(self, literal: int) -> int:
         """Return a literal's meaning: equal where two say the same, and one more for the contrary.
@@ -69,7 +70,13 @@ class Meanings:
         """Return the types of an atom's values, and whether all values of these are."""
         if literal < 0:
             return _EVERY, False
-        atom = self._goals.atoms[literal >> 1]
+        known = self._types_of.get(literal >> 1)
+        if known is None:
+            known = self._types_of[literal >> 1] = self._of_keyword(literal >> 1)
+        return known
+
+    def _of_keyword(self, number: int) -> tuple[frozenset[str], bool]:
+        atom = self._goals.atoms[number]
         if isinstance(atom, Constant) or "type" not in atom.keywords:
             return _EVERY, False
         given = atom.keywords["type"]

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -65,6 +66,10 @@ class Block:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", dict(self.names))
+        object.__setattr__(self, "_hash", hash((self.names, self.patterns, self.rest)))
+
+    def __hash__(self) -> int:
+        return int(self.__dict__["_hash"])
 
     def goal(self, name: str) -> Goal:
         """Return the goal of a property."""
@@ -82,7 +87,7 @@ class Exists(NamedTuple):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ObjectShape:
     """Objects.
 
@@ -99,9 +104,28 @@ class ObjectShape:
     high: int | None = None
     exists: tuple[Exists, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_goals", {})
+
+    @cached_property
+    def held(self) -> frozenset[Block]:
+        """Its blocks as a set."""
+        return frozenset(self.blocks)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.held, self.required, self.low, self.high, self.exists))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def goal(self, name: str) -> Goal:
         """Return the goal of a property."""
-        return conjunction(block.goal(name) for block in self.blocks)
+        known: dict[str, Goal] = self.__dict__["_goals"]
+        found = known.get(name)
+        if found is None:
+            found = known[name] = conjunction(block.goal(name) for block in self.blocks)
+        return found
 
     @property
     def names(self) -> list[str]:
