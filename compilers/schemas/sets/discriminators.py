@@ -60,6 +60,15 @@ class Discriminators:
             return True
         return len(goal) > 1 and self._said(goal).is_nothing
 
+    def reduced(self, goal: Goal) -> Goal:
+        """Return a goal of the same values, without contraries that its constants imply."""
+        if self.conflict(goal):
+            return FALSE
+        named = self._left(tuple(literal for literal in goal if not literal & 1))
+        if named is None:
+            return goal
+        return tuple(x for x in goal if not x & 1 or not self._holds(x, named))
+
     def implies(self, inner: Goal, outer: Goal) -> bool:
         """Whether what a goal says outright implies all that another says."""
         if self.conflict(inner):

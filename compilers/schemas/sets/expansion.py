@@ -95,6 +95,9 @@ class Expansion:
             return known
         if goal == FALSE:
             return NOTHING
+        reduced = self._discriminators.reduced(goal) if len(goal) > 2 else goal
+        if reduced != goal:
+            return self.expand(reduced)
         depth = len(self._under_way)
         if goal in self._under_way:
             if self._under_way[goal] < self._base:

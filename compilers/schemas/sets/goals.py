@@ -67,8 +67,11 @@ class Goals:
         return goal
 
     def in_order(self, goal: Goal) -> list[int]:
-        """Return the literals of a goal in the order in which they are looked at."""
-        return sorted(goal, key=lambda literal: literal not in self._firsts)
+        """Return the literals of a goal in the order in which they are looked at.
+
+        Contraries come last: what they are contraries of is often told apart by then.
+        """
+        return sorted(goal, key=lambda literal: (literal not in self._firsts, literal & 1))
 
     def constant(self, value: Any, path: str, *, positive: bool = True) -> Goal:
         """Return one value, or all others."""

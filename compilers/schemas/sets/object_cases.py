@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
@@ -77,13 +78,31 @@ class ObjectCases:
         A property may be several of them at once. Where the number of properties is bounded, each
         way of sharing them is a case, whose ``exists`` are met by a property each.
         """
-        if not shape.exists:
-            yield shape
-        elif shape.high is None:
-            yield from self._placed(shape, 0)
-        else:
-            for exists in self._shared(_without_implied(shape.exists), shape.high):
-                yield from self._placed(replace(shape, exists=exists), 0)
+        exists = self._narrowed(shape) if shape.exists else ()
+        if exists is None:
+            return
+        if shape.high is None or not exists:
+            yield from self._placed(replace(shape, exists=exists), 0)
+            return
+        for joined in self._shared(exists, shape.high):
+            yield from self._placed(replace(shape, exists=joined), 0)
+
+    def _narrowed(self, shape: ObjectShape) -> tuple[Exists, ...] | None:
+        """Return what must exist, with the names that it can have where these are mentioned ones.
+
+        None where it can have none. Of two such that one property meets whenever it meets the
+        other, one is left.
+        """
+        names, cells = self._parted(shape)
+        found = []
+        for number, exists in enumerate(shape.exists):
+            if not self._is_open(cells, number, exists):
+                words = [name for name in names if self._is_met(shape, name, exists)]
+                if not words:
+                    return None
+                exists = exists._replace(names=Strings.words(words))
+            found.append(exists)
+        return _without_implied(found)
 
     def _shared(self, demands: tuple[Exists, ...], most: int) -> Iterator[tuple[Exists, ...]]:
         """Yield the ways to join demands into ``most`` at most, such as one property can meet."""
@@ -111,19 +130,26 @@ class ObjectCases:
             yield shape
             return
         exists = shape.exists[number]
+        rest = replace(shape, exists=(*shape.exists[:number], *shape.exists[number + 1 :]))
+        if any(_is_met_anyway(shape, name, exists) for name in shape.required):
+            yield from self._placed(rest, number)
+            return
         names, cells = self._parted(shape)
-        is_open = any(
-            number in cell.exists and self._has_value(conjunction((cell.goal, exists.goal)))
-            for cell in cells
-        )
+        is_open = self._is_open(cells, number, exists)
         if is_open:
             yield from self._placed(shape, number + 1)
             if shape.high is None:
                 return
-        rest = replace(shape, exists=(*shape.exists[:number], *shape.exists[number + 1 :]))
         for name in sorted(shape.required) if is_open else names:
             if self._is_met(rest, name, exists):
                 yield from self._placed(_requiring(rest, name, exists), number)
+
+    def _is_open(self, cells: list[Cell], number: int, exists: Exists) -> bool:
+        """Whether a name that is not mentioned can be what must exist."""
+        return any(
+            number in cell.exists and self._has_value(conjunction((cell.goal, exists.goal)))
+            for cell in cells
+        )
 
     def _is_met(self, shape: ObjectShape, name: str, exists: Exists) -> bool:
         """Whether a property of a name can be what must exist."""
@@ -180,21 +206,29 @@ def _requiring(shape: ObjectShape, name: str, exists: Exists) -> ObjectShape:
     )
 
 
-def _without_implied(demands: tuple[Exists, ...]) -> tuple[Exists, ...]:
-    """Return demands without those that another one meets whatever it is met by."""
+def _without_implied(demands: list[Exists]) -> tuple[Exists, ...]:
+    """Return demands without those that another one meets whatever it is met by.
+
+    Those that few names can meet come first.
+    """
     kept: list[Exists] = []
-    for one in sorted(demands, key=lambda exists: -len(exists.goal)):
+    for one in sorted(demands, key=_width):
         if not any(
             set(one.goal) <= set(other.goal) and (other.names - one.names).is_empty
             for other in kept
         ):
-            kept = [
-                other
-                for other in kept
-                if other.goal != one.goal or not (one.names - other.names).is_empty
-            ]
             kept.append(one)
     return tuple(kept)
+
+
+def _width(exists: Exists) -> tuple[float, int]:
+    listed = exists.names.listed
+    return (math.inf if listed is None else len(listed), -len(exists.goal))
+
+
+def _is_met_anyway(shape: ObjectShape, name: str, exists: Exists) -> bool:
+    """Whether a required property is what must exist, whatever it is."""
+    return name in exists.names and set(exists.goal) <= set(shape.goal(name))
 
 
 def _cell_goal(shape: ObjectShape, inside: frozenset[Strings]) -> Goal:
