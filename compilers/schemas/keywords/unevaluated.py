@@ -178,7 +178,8 @@ class _Cases:
 
     def _dependent(self, schema: Schema, name: str, below: Schema) -> list[Evaluated]:
         """Return the cases of a schema that holds where a property is there."""
-        there = Schema(f"{schema.path}/dependentSchemas", {"required": [name]}, "", schema.draft)
+        keywords = {"type": "object", "required": [name]}
+        there = Schema(f"{schema.path}/dependentSchemas", keywords, "", schema.draft)
         goals = self._expansion.goals
         held = self._product([Evaluated(goals.of(there))], self.of(below, is_inner=True))
         return [*held, Evaluated(goals.of(there, positive=False))]
