@@ -19,6 +19,7 @@ from cdec.compilers.schemas.sets.shapes import (
     ObjectShape,
     ValueSet,
     union,
+    without,
 )
 from cdec.core.grammars.errors import RegexUnsupportedError
 
@@ -152,11 +153,6 @@ def accept_required(expansion: Expansion, schema: Schema, value: Any) -> ValueSe
 def refuse_required(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return the objects that lack one of them."""
     return only(*map(without, dict.fromkeys(value)))
-
-
-def without(name: str) -> ObjectShape:
-    """Return the objects that lack a property."""
-    return ObjectShape((Block(((name, FALSE),)),))
 
 
 def accept_min(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:

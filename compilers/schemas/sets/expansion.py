@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from cdec.compilers.schemas.options import SchemaOptions
@@ -24,6 +25,7 @@ from cdec.compilers.schemas.sets.shapes import (
     both,
     both_arrays,
     both_objects,
+    joined,
     union,
 )
 from cdec.core.errors import CdecError, LimitError, Notice
@@ -237,7 +239,10 @@ class Expansion:
         keywords = atom.keywords
         known = [keyword for keyword in self._handlers if keyword in keywords]
         sets = (self._handled(atom, keyword, keywords[keyword], positive) for keyword in known)
-        return self.meet(sets) if positive else union(sets)
+        if positive:
+            return self.meet(sets)
+        refused = union(sets)
+        return replace(refused, objects=joined(refused.objects))
 
     def _handled(self, schema: Schema, keyword: str, value: Any, positive: bool) -> ValueSet:
         """Return what one keyword accepts, or refuses; errors say where it stands."""

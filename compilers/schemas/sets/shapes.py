@@ -235,9 +235,29 @@ def both_objects(a: ObjectShape, b: ObjectShape) -> ObjectShape | None:
     return ObjectShape(blocks, required, low, high, exists)
 
 
-def excludes(shape: ObjectShape) -> bool:
-    """Whether a required property is forbidden outright."""
-    return any(shape.goal(name) == FALSE for name in shape.required)
+def without(name: str) -> ObjectShape:
+    """Return the objects that lack a property."""
+    return ObjectShape((Block(((name, FALSE),)),))
+
+
+def joined(shapes: Sequence[ObjectShape]) -> tuple[ObjectShape, ...]:
+    """Return alternatives, of which those that lack a name are joined with those that have it.
+
+    Objects that lack a name, and those where it has a value of a goal, together are those in which
+    it has no other value.
+    """
+    known, joint = set(shapes), set[str]()
+    found: dict[ObjectShape, None] = {}
+    for shape in shapes:
+        name = next(iter(shape.required)) if len(shape.required) == 1 else None
+        if name is not None and without(name) in known:
+            valued = ObjectShape((Block(((name, shape.goal(name)),)),))
+            if shape == replace(valued, required=shape.required):
+                joint.add(name)
+                shape = valued
+        found[shape] = None
+    lacking = {without(name) for name in joint}
+    return tuple(shape for shape in found if shape not in lacking)
 
 
 def _least(a: int | None, b: int | None) -> int | None:
