@@ -104,11 +104,14 @@ class ArrayCases:
         """Whether counting alone says if the items to come can be what must be contained."""
         if all(c.high is None and self._is_open(shape, c) for c in shape.contains):
             return shape.high is None or len(shape.contains) + bool(shape.prefix) <= 1
-        if shape.prefix or len(shape.contains) > 1:
-            return False
         one = shape.contains[0]
-        others = conjunction((shape.rest, contrary(one.goal)))
-        return self._is_open(shape, one) and (one.high is None or self._has_value(others))
+        if len(shape.contains) > 1 or (one.low and shape.prefix and shape.high is not None):
+            return False
+        items = (*shape.prefix[one.first :], shape.rest)
+        return (not one.low or self._is_open(shape, one)) and all(
+            one.high is None or self._has_value(conjunction((item, contrary(one.goal))))
+            for item in items
+        )
 
     def _is_open(self, shape: ArrayShape, contains: Contains) -> bool:
         """Whether items behind the prefix can be what must be contained."""

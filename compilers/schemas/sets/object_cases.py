@@ -16,6 +16,8 @@ from cdec.core.errors import LimitError
 _FEW_NAMES = 1000
 """A language of property names with at most as many is written out, name by name."""
 _MOST_CELLS = 256
+_STEPS = 4
+"""Ways of meeting demands that are looked at, for each alternative that there may be."""
 
 
 class Cell(NamedTuple):
@@ -81,11 +83,12 @@ class ObjectCases:
         exists = self._narrowed(shape) if shape.exists else ()
         if exists is None:
             return
+        steps = iter(range(_STEPS * self._most))
         if shape.high is None or not exists:
-            yield from self._placed(replace(shape, exists=exists), 0)
+            yield from self._placed(replace(shape, exists=exists), 0, steps)
             return
         for joined in self._shared(exists, shape.high):
-            yield from self._placed(replace(shape, exists=joined), 0)
+            yield from self._placed(replace(shape, exists=joined), 0, steps)
 
     def _narrowed(self, shape: ObjectShape) -> tuple[Exists, ...] | None:
         """Return what must exist, with the names that it can have where these are mentioned ones.
@@ -118,7 +121,9 @@ class ObjectCases:
                 if goal != FALSE and not names.is_empty:
                     yield (*others[:i], Exists(names, goal, other.path), *others[i + 1 :])
 
-    def _placed(self, shape: ObjectShape, number: int) -> Iterator[ObjectShape]:
+    def _placed(
+        self, shape: ObjectShape, number: int, steps: Iterator[int]
+    ) -> Iterator[ObjectShape]:
         """Yield shapes whose ``exists`` from a number on are open, or required of a name.
 
         Where only mentioned names can satisfy one, a case for each of them requires it; a name that
@@ -130,19 +135,21 @@ class ObjectCases:
             yield shape
             return
         exists = shape.exists[number]
+        if next(steps, None) is None:
+            raise too_many(exists.path, self._most)
         rest = replace(shape, exists=(*shape.exists[:number], *shape.exists[number + 1 :]))
         if any(_is_met_anyway(shape, name, exists) for name in shape.required):
-            yield from self._placed(rest, number)
+            yield from self._placed(rest, number, steps)
             return
         names, cells = self._parted(shape)
         is_open = self._is_open(cells, number, exists)
         if is_open:
-            yield from self._placed(shape, number + 1)
+            yield from self._placed(shape, number + 1, steps)
             if shape.high is None:
                 return
         for name in sorted(shape.required) if is_open else names:
             if self._is_met(rest, name, exists):
-                yield from self._placed(_requiring(rest, name, exists), number)
+                yield from self._placed(_requiring(rest, name, exists), number, steps)
 
     def _is_open(self, cells: list[Cell], number: int, exists: Exists) -> bool:
         """Whether a name that is not mentioned can be what must exist."""

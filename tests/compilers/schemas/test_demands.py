@@ -82,6 +82,7 @@ def _with(name: str) -> dict[str, Any]:
     return {"contains": {"type": "object", "required": [name]}}
 
 
+MIXED = {"type": ["number", "string"]}
 A_B = [_named("a"), _named("b")]
 EIGHT = [_named(pattern) for pattern in ("a", "b", "c", "x", "aa", "bb", "cc", "xx")]
 SHARED: list[tuple[Any, list[Any], list[Any]]] = [
@@ -160,6 +161,18 @@ SHARED: list[tuple[Any, list[Any], list[Any]]] = [
         },
         [[1, "a", "b"], [1, "a", "b", "c"]],
         [[1, 2, "a"], [1, "a"], ["a", "b", "c"]],
+    ),
+    (
+        {
+            "type": "array",
+            "prefixItems": [MIXED] * 12,
+            "items": MIXED,
+            "contains": {"type": "number"},
+            "minContains": 2,
+            "maxContains": 3,
+        },
+        [["a"] * 12 + [1, 2], [1, "a", 2, 3], [1, 2] + ["a"] * 13],
+        [["a"] * 13, ["a"] * 12 + [1], [1] * 4, [None, 1, 2]],
     ),
     (
         {
