@@ -225,8 +225,10 @@ def labelled_union(automata: Sequence[Automaton]) -> Labelled:
 
 
 @lru_cache(maxsize=64)
-def cells_of(automata: tuple[Automaton, ...]) -> tuple[tuple[frozenset[int], Automaton], ...]:
-    """Split all texts by which automata accept them.
+def cells_of(
+    automata: tuple[Automaton, ...], most: int
+) -> tuple[tuple[frozenset[int], Automaton], ...] | None:
+    """Split all texts by which automata accept them; None where these are more than ``most`` kinds.
 
     Returns:
         (numbers of the automata, the texts that just these accept). Cost: one product an automaton,
@@ -236,6 +238,8 @@ def cells_of(automata: tuple[Automaton, ...]) -> tuple[tuple[frozenset[int], Aut
         LimitError: More than MAX_STATES states.
     """
     (byte_class, rows, labels), held = _joined(automata)
+    if len(held) > most:
+        return None
     return tuple(
         (members, smallest(byte_class, rows, (labels == k).astype(np.int32)))
         for k, members in enumerate(held, 1)

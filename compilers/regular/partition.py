@@ -59,7 +59,9 @@ def _cells(languages: list[Strings], limit: int) -> list[tuple[frozenset[int], S
     """Split all strings by which of some sets without lists of words hold them."""
     plain = [(i, s.whole) for i, s in enumerate(languages)]
     alike = [(i, automaton) for i, automaton in plain if automaton is not None]
-    joint = cells_of(tuple(automaton for _, automaton in alike))
+    joint = cells_of(tuple(automaton for _, automaton in alike), limit)
+    if joint is None:
+        raise _too_many(limit)
     cells = [
         (frozenset(alike[at][0] for at in held), Strings.of_automaton(automaton))
         for held, automaton in joint

@@ -53,6 +53,7 @@ HANDLERS = {
     **objects.HANDLERS,
     **logic.HANDLERS,
     **unevaluated.HANDLERS,
+    **logic.LAST,
 }
 """Keywords that decide which values are valid, in the order in which they are met: ``oneOf`` learns
 from those before it which of its branches are disjoint."""

@@ -39,7 +39,7 @@ def refuse_items(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     if isinstance(value, list):
         return _refuse_prefix(_prefix(expansion, schema, "items", False))
     goal = expansion.goals.of(schema.child("items"), positive=False)
-    return _some_item(goal, _tuple_length(schema), f"{schema.path}/items")
+    return some_item(goal, _tuple_length(schema), f"{schema.path}/items")
 
 
 def accept_prefix_items(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
@@ -67,7 +67,7 @@ def refuse_additional(expansion: Expansion, schema: Schema, value: Any) -> Value
     if not isinstance(given, list):
         return NOTHING
     goal = expansion.goals.of(schema.child("additionalItems"), positive=False)
-    return _some_item(goal, len(given), f"{schema.path}/additionalItems")
+    return some_item(goal, len(given), f"{schema.path}/additionalItems")
 
 
 def _tuple_length(schema: Schema) -> int:
@@ -83,7 +83,8 @@ def _refuse_prefix(refused: list[Goal]) -> ValueSet:
     return only(*shapes)
 
 
-def _some_item(goal: Goal, first: int, path: str) -> ValueSet:
+def some_item(goal: Goal, first: int, path: str) -> ValueSet:
+    """Return the arrays with an item of a goal, from an index on."""
     if goal == FALSE:
         return NOTHING
     if goal == TRUE:
@@ -102,6 +103,8 @@ def accept_contains(expansion: Expansion, schema: Schema, value: Any) -> ValueSe
         return ANYTHING
     if goal == FALSE:
         return arrays() if low else ANYTHING
+    if high is not None and high < low:
+        return arrays()
     return arrays(ArrayShape(contains=(Contains(goal, low, high, path),)))
 
 

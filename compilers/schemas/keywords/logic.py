@@ -6,7 +6,7 @@ from typing import Any
 
 from cdec.compilers.schemas.reading.document import Schema
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler
-from cdec.compilers.schemas.sets.goals import Goal, conjunction
+from cdec.compilers.schemas.sets.goals import TRUE, Goal, conjunction
 from cdec.compilers.schemas.sets.shapes import ANYTHING, NOTHING, ValueSet, union
 
 
@@ -43,21 +43,37 @@ def refuse_any(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
 
 
 def accept_one(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the values of exactly one schema.
+    """Return the values of exactly one schema that satisfy the keywords beside it as well.
 
-    A branch leaves out what the others accept, but for those that are disjoint from it anyway.
+    A branch leaves out what the others accept, but for those that are disjoint from it beside these
+    keywords. That is decided type by type: branches that say nothing of other types than one have
+    all of these in common.
     """
     branches = _all(expansion, schema, "oneOf", True)
     others = _all(expansion, schema, "oneOf", False)
+    beside = expansion.beside(schema, "oneOf")
     sets = []
     for i, branch in enumerate(branches):
-        refused = [
-            other
-            for j, other in enumerate(others)
-            if j != i and not expansion.are_disjoint(branch, branches[j])
-        ]
-        sets.append(expansion.expand(conjunction((branch, *refused))))
+        own = conjunction((branch, beside))
+        met = _met_by(expansion, own, branches, [j for j in range(len(branches)) if j != i])
+        for kind in _kinds(expansion, schema) if met else [TRUE]:
+            typed = conjunction((own, kind))
+            refused = [others[j] for j in _met_by(expansion, typed, branches, met)]
+            sets.append(expansion.expand(conjunction((typed, *refused))))
     return union(sets)
+
+
+def _met_by(
+    expansion: Expansion, goal: Goal, branches: list[Goal], numbers: list[int]
+) -> list[int]:
+    """Return which branches may have a value in common with a goal."""
+    return [i for i in numbers if not expansion.are_disjoint(goal, branches[i])]
+
+
+def _kinds(expansion: Expansion, schema: Schema) -> list[Goal]:
+    """Return the goals of objects, of arrays and of all other values."""
+    names = (("object",), ("array",), ("null", "boolean", "number", "string"))
+    return [expansion.goals.of_types(some, schema.draft) for some in names]
 
 
 def refuse_one(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
@@ -129,5 +145,6 @@ HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "anyOf": (accept_any, refuse_any),
     "not": (accept_not, refuse_not),
     "if": (accept_if, refuse_if),
-    "oneOf": (accept_one, refuse_one),
 }
+LAST: dict[str, tuple[Handler, Handler]] = {"oneOf": (accept_one, refuse_one)}
+"""What is met behind all others, since these tell its branches apart."""

@@ -19,6 +19,7 @@ from cdec.compilers.schemas.sets.shapes import (
     ObjectShape,
     ValueSet,
     union,
+    without,
 )
 from cdec.core.grammars.errors import RegexUnsupportedError
 
@@ -154,11 +155,6 @@ def refuse_required(expansion: Expansion, schema: Schema, value: Any) -> ValueSe
     return only(*map(without, dict.fromkeys(value)))
 
 
-def without(name: str) -> ObjectShape:
-    """Return the objects that lack a property."""
-    return ObjectShape((Block(((name, FALSE),)),))
-
-
 def accept_min(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return the objects that have enough properties."""
     return objects(ObjectShape(low=demanded(expansion, schema, "minProperties", value)))
@@ -183,7 +179,7 @@ def refuse_max(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
 def accept_needed(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return the objects that have what their other properties need."""
     return expansion.meet(
-        objects(without(name), ObjectShape(required=frozenset({name, *names})))
+        objects(without(name), ObjectShape(required=frozenset(names)))
         for name, names in _needs(schema, value)
     )
 
@@ -210,8 +206,8 @@ def accept_dependent(keyword: str) -> Handler:
     def accept(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
         sets = []
         for name, below in schema.named(keyword).items():
-            there = only(ObjectShape(required=frozenset({name})))
-            held = expansion.meet((there, expansion.expand(expansion.goals.of(below))))
+            held = expansion.expand(expansion.goals.of(below))
+            # That the name is there need not be said: alternatives may overlap, and so stay few.
             sets.append(union((objects(without(name)), held)))
         sets.append(accept_needed(expansion, schema, value))
         return expansion.meet(sets)

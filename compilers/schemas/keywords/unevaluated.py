@@ -13,14 +13,15 @@ from itertools import product
 from typing import Any
 
 from cdec.compilers.regular.strings import Strings
-from cdec.compilers.schemas.keywords.arrays import arrays
-from cdec.compilers.schemas.keywords.objects import objects, patterns_of
+from cdec.compilers.schemas.keywords.arrays import arrays, some_item
+from cdec.compilers.schemas.keywords.objects import objects, patterns_of, some_property
 from cdec.compilers.schemas.reading.document import Schema
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler
 from cdec.compilers.schemas.sets.goals import FALSE, TRUE, Goal, conjunction
 from cdec.compilers.schemas.sets.object_cases import too_many
 from cdec.compilers.schemas.sets.shapes import (
     ANYTHING,
+    NOTHING,
     ArrayShape,
     Block,
     ObjectShape,
@@ -77,7 +78,7 @@ class _UnsureError(Exception):
 
 
 _Own = Callable[[Expansion, Schema, bool], Evaluated]
-_Make = Callable[[Expansion, Schema, Evaluated], ValueSet]
+_Make = Callable[[Expansion, Schema, Evaluated, bool], ValueSet]
 
 
 def _own_properties(expansion: Expansion, schema: Schema, is_inner: bool) -> Evaluated:
@@ -146,7 +147,13 @@ class _Cases:
             for below in schema.listed(keyword):
                 cases = self._product(cases, self.of(below, is_inner=True))
             yield from cases
-        elif keyword in ("anyOf", "oneOf"):
+        elif keyword == "oneOf":
+            # Exactly one holds: that the others do not need not be said again.
+            goals = self._expansion.goals
+            for below in schema.listed(keyword):
+                held = Evaluated(goals.of(below))
+                yield from (held.also(case) for case in self.of(below, is_inner=True))
+        elif keyword == "anyOf":
             cases = [Evaluated()]
             for below in schema.listed(keyword):
                 cases = self._product(cases, self._either(below))
@@ -171,7 +178,8 @@ class _Cases:
 
     def _dependent(self, schema: Schema, name: str, below: Schema) -> list[Evaluated]:
         """Return the cases of a schema that holds where a property is there."""
-        there = Schema(f"{schema.path}/dependentSchemas", {"required": [name]}, "", schema.draft)
+        keywords = {"type": "object", "required": [name]}
+        there = Schema(f"{schema.path}/dependentSchemas", keywords, "", schema.draft)
         goals = self._expansion.goals
         held = self._product([Evaluated(goals.of(there))], self.of(below, is_inner=True))
         return [*held, Evaluated(goals.of(there, positive=False))]
@@ -189,37 +197,55 @@ class _Cases:
 
 
 def _handlers(keyword: str, own: _Own, make: _Make) -> tuple[Handler, Handler]:
-    def accept(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-        if expansion.goals.of(schema.child(keyword)) == TRUE:
-            return ANYTHING
+    def divided(expansion: Expansion, schema: Schema, positive: bool) -> ValueSet:
         try:
             cases = _Cases(expansion, own).of(schema, is_inner=False)
         except _UnsureError as unsure:
             return expansion.unsupported(schema, keyword, str(unsure))
-        sets = (
-            expansion.meet((expansion.expand(c.goal), make(expansion, schema, c))) for c in cases
+        return union(
+            expansion.meet((expansion.expand(c.goal), make(expansion, schema, c, positive)))
+            for c in cases
         )
-        return union(sets)
+
+    def accept(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        if expansion.goals.of(schema.child(keyword)) == TRUE:
+            return ANYTHING
+        return divided(expansion, schema, True)
 
     def refuse(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-        return expansion.unsupported(schema, keyword, "its contrary is not regular to say")
+        # Where what stands beside it does not hold, the schema is refused for that.
+        return divided(expansion, schema, False)
 
     return accept, refuse
 
 
-def _properties_left(expansion: Expansion, schema: Schema, case: Evaluated) -> ValueSet:
-    goal = expansion.goals.of(schema.child("unevaluatedProperties"))
-    names = tuple((name, TRUE) for name in sorted(case.names))
-    patterns = tuple((pattern, TRUE) for pattern in case.patterns)
-    return objects(ObjectShape((Block(names, patterns, TRUE if case.is_all else goal),)))
+def _properties_left(
+    expansion: Expansion, schema: Schema, case: Evaluated, positive: bool
+) -> ValueSet:
+    goal = expansion.goals.of(schema.child("unevaluatedProperties"), positive=positive)
+    if positive:
+        names = tuple((name, TRUE) for name in sorted(case.names))
+        patterns = tuple((pattern, TRUE) for pattern in case.patterns)
+        return objects(ObjectShape((Block(names, patterns, TRUE if case.is_all else goal),)))
+    others = ~Strings.words(case.names)
+    for pattern in case.patterns:
+        others = others - pattern
+    if case.is_all or goal == FALSE or others.is_empty:
+        return NOTHING
+    path = f"{schema.path}/unevaluatedProperties"
+    return ValueSet(objects=(some_property(others, goal, path),))
 
 
-def _items_left(expansion: Expansion, schema: Schema, case: Evaluated) -> ValueSet:
+def _items_left(expansion: Expansion, schema: Schema, case: Evaluated, positive: bool) -> ValueSet:
     left = schema.child("unevaluatedItems")
     if case.contained:
         left = _any_of(left, case.contained)
-    goal = expansion.goals.of(left)
-    return arrays(ArrayShape((TRUE,) * case.items, TRUE if case.is_all else goal))
+    goal = expansion.goals.of(left, positive=positive)
+    if positive:
+        return arrays(ArrayShape((TRUE,) * case.items, TRUE if case.is_all else goal))
+    if case.is_all:
+        return NOTHING
+    return some_item(goal, case.items, f"{schema.path}/unevaluatedItems")
 
 
 def _any_of(schema: Schema, others: tuple[Schema, ...]) -> Schema:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
-from itertools import combinations
+from collections.abc import Sequence
 
 from cdec.compilers.regular.edges import Edges
 from cdec.compilers.regular.numbers import Numbers, union_raw
@@ -14,13 +13,11 @@ from cdec.compilers.schemas.sets.array_cases import ArrayCase
 from cdec.compilers.schemas.sets.endless import is_endless
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.goals import Goal, conjunction
-from cdec.compilers.schemas.sets.object_cases import ObjectCase
+from cdec.compilers.schemas.sets.object_cases import ObjectCase, too_many
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
 from cdec.compilers.schemas.sets.shapes import ArrayShape, ObjectShape
+from cdec.compilers.schemas.sets.sharing import contrary
 from cdec.core.errors import LimitError
-
-_MOST_COUNTED = 6
-"""Demands that one item or property may satisfy together."""
 
 
 class Emitter:
@@ -120,14 +117,18 @@ class Emitter:
         return known
 
     def _array_case(self, case: ArrayCase) -> int:
-        shape, constants, strings = case
-        if constants is not None:
-            return self._distinct_items(shape, constants, strings)
+        shape = case.shape
+        if case.constants is not None:
+            return self._distinct_items(shape, case.constants, case.strings)
         high = -1 if shape.high is None else shape.high
         positions = [self._item_choices(shape, i) for i in range(len(shape.prefix))]
         is_closed = shape.high is not None and shape.high <= len(shape.prefix)
-        positions.append([] if is_closed else self._item_choices(shape, len(shape.prefix)))
+        rest = [] if is_closed else self._item_choices(shape, len(shape.prefix))
         counters = [(c.low, -1 if c.high is None else c.high) for c in shape.contains]
+        for goal, number in case.groups:
+            rest.append(Choice(self._value(goal), (len(counters),)))
+            counters.append((number, number))
+        positions.append(rest)
         return self.columns.add_array(shape.low, high, positions, counters, distinct=False)
 
     def _distinct_items(
@@ -158,7 +159,7 @@ class Emitter:
                     following.append((held, (*counted, number)))
                 if contains.high is not None:
                     # An item that counts must be counted where there is a maximum.
-                    goal = conjunction((goal, (contains.goal[0] ^ 1,)))
+                    goal = conjunction((goal, contrary(contains.goal)))
                 if held != goal and self._has_value(goal):
                     following.append((goal, counted))
             options = following
@@ -211,14 +212,19 @@ class Emitter:
         self, shape: ObjectShape, goal: Goal, held: Sequence[int]
     ) -> list[Choice]:
         """Return what a property may be: with each set of what must exist, or without."""
-        found = []
-        for counted in _subsets(held[:_MOST_COUNTED]):
-            met = conjunction((goal, *(shape.exists[i].goal for i in counted)))
-            if self._has_value(met):
-                found.append(Choice(self._value(met), counted))
-        return found
-
-
-def _subsets(numbers: Sequence[int]) -> Iterator[tuple[int, ...]]:
-    for size in range(len(numbers), -1, -1):
-        yield from combinations(numbers, size)
+        options: list[tuple[Goal, tuple[int, ...]]] = [(goal, ())]
+        for number in held:
+            following = []
+            for one, counted in options:
+                met = conjunction((one, shape.exists[number].goal))
+                if self._has_value(met):
+                    following.append((met, (*counted, number)))
+                # What is met in any case need not be left uncounted.
+                if met != one:
+                    following.append((one, counted))
+            options = following
+            if len(options) > self._options.limits.max_alternatives:
+                raise too_many(shape.exists[number].path, self._options.limits.max_alternatives)
+        return [
+            Choice(self._value(met), counted) for met, counted in options if self._has_value(met)
+        ]

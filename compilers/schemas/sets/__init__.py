@@ -1,4 +1,5 @@
 """Sets of JSON values: ``goals`` (conjunctions of subschemas and of negated ones), ``shapes`` (what
-a goal is, one level deep), ``expansion`` (the way from one to the other, with ``discriminators``),
-``array_cases`` and ``object_cases`` (shapes that can be followed by counting), ``satisfiable``.
+a goal is, one level deep), ``expansion`` (the way from one to the other; ``discriminators``,
+``meanings`` and ``inclusion`` keep its alternatives few), ``array_cases`` with ``sharing``, and
+``object_cases`` (shapes that can be followed by counting), ``satisfiable``.
 """

@@ -4,16 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import replace
-from itertools import combinations
-from math import comb
 from typing import NamedTuple
 
-from cdec.compilers.schemas.sets.goals import Goal, conjunction
+from cdec.compilers.schemas.sets.goals import TRUE, Goal, conjunction
 from cdec.compilers.schemas.sets.shapes import ArrayShape, Contains
+from cdec.compilers.schemas.sets.sharing import Groups, Plan, Sharing, contrary
 
 _TOO_MANY = "too many items could be the ones to contain"
-_WRITTEN_OUT = 64
-"""Items that are told apart where demands on single ones must be decided."""
 
 
 class UndecidedError(Exception):
@@ -35,11 +32,14 @@ class ArrayCase(NamedTuple):
     Attributes:
         shape: Every item up to ``low`` has a value, and those between up to ``high``; the rest has
             one unless ``high`` ends before it.
+        groups: Goals that items behind the prefix must have, so many each; such an item counts for
+            its group and for nothing else.
         constants: Where no two items may be equal: the goals of all values that an item can have.
         strings: Beside these, the goal of strings, where they are not few.
     """
 
     shape: ArrayShape
+    groups: Groups = ()
     constants: tuple[Goal, ...] | None = None
     strings: Goal | None = None
 
@@ -70,62 +70,74 @@ class ArrayCases:
         Raises:
             UndecidedError: Counting does not decide what it demands.
         """
-        for divided in self._divided(shape):
-            cut = self._cut(divided)
-            if cut is None:
-                continue
+        for number, case in enumerate(self._divided(shape)):
+            if number == self._most:
+                raise UndecidedError(shape.contains[0].path, _TOO_MANY)
+            cut = case.shape
             if not cut.unique or (cut.high is not None and cut.high <= 1):
-                yield ArrayCase(replace(cut, unique=()))
+                yield case._replace(shape=replace(cut, unique=()))
                 continue
-            constants, strings = self._distinct(cut)
+            constants, strings = self._distinct(case)
             if strings is not None or len(constants) >= cut.low:
-                yield ArrayCase(cut, constants, strings)
+                yield ArrayCase(cut, (), constants, strings)
 
-    def _divided(self, shape: ArrayShape) -> Iterator[ArrayShape]:
-        """Yield shapes whose ``contains`` every further item can satisfy."""
+    def _divided(self, shape: ArrayShape) -> Iterator[ArrayCase]:
+        """Yield cases whose ``contains`` and groups the items to come can always satisfy."""
         first = max((c.first for c in shape.contains), default=0)
         if first > len(shape.prefix):
             padding = (shape.rest,) * (first - len(shape.prefix))
             shape = replace(shape, prefix=shape.prefix + padding)
-        for number, contains in enumerate(shape.contains):
-            if not contains.low or self._is_open(shape, contains):
-                continue
-            rest = (*shape.contains[:number], *shape.contains[number + 1 :])
-            if contains.high is not None:
-                upper = contains._replace(low=0)
-                rest = (upper, *rest)
-            yield from self._chosen(replace(shape, contains=rest), contains)
+        cut = self._cut(replace(shape, contains=_without_implied(shape.contains)))
+        if cut is None:
             return
-        yield shape
+        if self._is_counted(cut):
+            yield ArrayCase(cut)
+            return
+        for plan in self._plans(cut):
+            low = max(cut.low, plan.least)
+            if plan.high is None or low <= plan.high:
+                prefix, counted = plan.prefix, plan.counted
+                made = replace(cut, prefix=prefix, low=low, high=plan.high, contains=counted)
+                yield ArrayCase(made, plan.groups)
+
+    def _is_counted(self, shape: ArrayShape) -> bool:
+        """Whether counting alone says if the items to come can be what must be contained."""
+        if all(c.high is None and self._is_open(shape, c) for c in shape.contains):
+            return shape.high is None or len(shape.contains) + bool(shape.prefix) <= 1
+        one = shape.contains[0]
+        if len(shape.contains) > 1 or (one.low and shape.prefix and shape.high is not None):
+            return False
+        items = (*shape.prefix[one.first :], shape.rest)
+        return (not one.low or self._is_open(shape, one)) and all(
+            one.high is None or self._has_value(conjunction((item, contrary(one.goal))))
+            for item in items
+        )
 
     def _is_open(self, shape: ArrayShape, contains: Contains) -> bool:
-        """Whether items behind the prefix can always be what must be contained."""
-        if not self._has_value(conjunction((shape.rest, contains.goal))):
-            return False
-        return shape.high is None or not shape.prefix
+        """Whether items behind the prefix can be what must be contained."""
+        return self._has_value(conjunction((shape.rest, contains.goal)))
 
-    def _chosen(self, shape: ArrayShape, contains: Contains) -> Iterator[ArrayShape]:
-        """Yield a shape for each choice of the items that are what must be contained."""
-        places = len(shape.prefix)
-        if shape.high is not None:
-            if self._has_value(conjunction((shape.rest, contains.goal))):
-                if shape.high > _WRITTEN_OUT:
-                    raise UndecidedError(contains.path, _TOO_MANY)
-                places = shape.high
-            places = min(places, shape.high)
-        indices = range(contains.first, places)
-        if contains.low > len(indices):
-            return
-        if comb(len(indices), contains.low) > self._most:
-            raise UndecidedError(contains.path, _TOO_MANY)
-        for chosen in combinations(indices, contains.low):
-            last = max(len(shape.prefix), chosen[-1] + 1)
-            prefix = tuple(
-                conjunction((shape.item(i), contains.goal)) if i in chosen else shape.item(i)
-                for i in range(last)
+    def _plans(self, shape: ArrayShape) -> Iterator[Plan]:
+        """Yield the ways in which items meet the demands of a shape."""
+        sharing = Sharing(self._has_value, shape.rest)
+        limits = [c for c in shape.contains if c.high is not None]
+        is_bounded = limits or shape.high is not None
+        demands = [
+            c for c in shape.contains if c.low and (is_bounded or not self._is_open(shape, c))
+        ]
+        counted = () if is_bounded else tuple(c for c in shape.contains if c not in demands)
+        plans = iter((Plan(shape.prefix, 0, (), counted, shape.high),))
+        for demand in demands:
+            plans = sharing.placed(plans, demand)
+        if limits:
+            # What there must be at least may have to spare what there may be at most.
+            least = Contains(
+                TRUE, max(shape.low - len(shape.prefix), 0), None, "", len(shape.prefix)
             )
-            low = max(shape.low, chosen[-1] + 1)
-            yield from self._divided(replace(shape, prefix=prefix, low=low))
+            plans = sharing.placed(plans, least)
+        for limit in limits:
+            plans = sharing.limited(plans, limit)
+        return plans
 
     def _cut(self, shape: ArrayShape) -> ArrayShape | None:
         """Return a shape up to its first impossible item; None where it needs that."""
@@ -142,12 +154,13 @@ class ArrayCases:
             shape = replace(shape, prefix=shape.prefix[:high])
         return replace(shape, low=low, high=high)
 
-    def _distinct(self, shape: ArrayShape) -> tuple[tuple[Goal, ...], Goal | None]:
+    def _distinct(self, case: ArrayCase) -> tuple[tuple[Goal, ...], Goal | None]:
         """Return the values of which no two items may be equal."""
+        shape = case.shape
         path = shape.unique[0]
         if shape.prefix:
             raise UndecidedError(path, "items with schemas of their own must all differ")
-        if shape.contains:
+        if shape.contains or case.groups:
             raise UndecidedError(path, "items must all differ, and some be contained")
         constants = self._constants(shape.rest, path)
         if constants is None:
@@ -156,3 +169,19 @@ class ArrayCases:
                 "items that must all differ are enforced where they are strings or few values",
             )
         return constants
+
+
+def _without_implied(contains: tuple[Contains, ...]) -> tuple[Contains, ...]:
+    """Return demands without those that another one meets whatever it is met by."""
+
+    def implied(number: int, one: Contains) -> bool:
+        return any(
+            set(one.goal) <= set(other.goal)
+            and one.low <= other.low
+            and one.first <= other.first
+            and (one[:3] != other[:3] or one.first < other.first or at < number)
+            for at, other in enumerate(contains)
+            if at != number
+        )
+
+    return tuple(c for i, c in enumerate(contains) if c.high is not None or not implied(i, c))

@@ -6,15 +6,31 @@ schema, so that products of alternatives stay small while they are multiplied ou
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 from cdec.compilers.schemas.reading.document import Document, Schema
 from cdec.compilers.schemas.sets.goals import FALSE, Constant, Goal, Goals, canonical
+from cdec.compilers.schemas.sets.meanings import COMMENTS, Meanings
 from cdec.compilers.schemas.sets.shapes import ObjectShape
 from cdec.core.schemas.errors import SchemaRefError
 
 _MOST_REFERENCES = 20
-_ONLY_COMMENTS = frozenset({"type", "title", "description", "$comment", "default", "examples"})
+_ONLY_COMMENTS = COMMENTS | {"type"}
+
+
+class _Said(NamedTuple):
+    """What a goal says outright.
+
+    Attributes:
+        meanings: Of its literals. types: That its values may have.
+        constants: Among which its values are; None where it names none.
+        is_nothing: Whether that contradicts itself.
+    """
+
+    meanings: frozenset[int]
+    types: frozenset[str]
+    constants: frozenset[object] | None
+    is_nothing: bool
 
 
 class Discriminators:
@@ -28,8 +44,9 @@ class Discriminators:
     def __init__(self, document: Document, goals: Goals) -> None:
         self._document = document
         self._goals = goals
+        self._meanings = Meanings(goals)
         self._known: dict[int, tuple[frozenset[object] | None, bool]] = {}
-        self._conflicts: dict[Goal, bool] = {}
+        self._goals_said: dict[Goal, _Said] = {}
 
     def exclude(self, shape: ObjectShape) -> bool:
         """Whether a required property of a shape has no value for sure."""
@@ -38,17 +55,54 @@ class Discriminators:
         return any(self.conflict(shape.goal(name)) for name in shape.required)
 
     def conflict(self, goal: Goal) -> bool:
-        """Whether the constants of a goal contradict each other."""
+        """Whether what a goal says outright contradicts itself: constants, types, contraries."""
         if goal == FALSE:
             return True
-        if len(goal) < 2:
+        return len(goal) > 1 and self._said(goal).is_nothing
+
+    def reduced(self, goal: Goal) -> Goal:
+        """Return a goal of the same values, without contraries that its constants imply."""
+        if self.conflict(goal):
+            return FALSE
+        named = self._left(tuple(literal for literal in goal if not literal & 1))
+        if named is None:
+            return goal
+        return tuple(x for x in goal if not x & 1 or not self._holds(x, named))
+
+    def implies(self, inner: Goal, outer: Goal) -> bool:
+        """Whether what a goal says outright implies all that another says."""
+        if self.conflict(inner):
+            return True
+        said = self._said(inner)
+        return all(
+            self._meanings.literal(literal) in said.meanings
+            or self._meanings.of_types(literal, said.types)
+            or (said.constants is not None and self._holds(literal, said.constants))
+            for literal in outer
+        )
+
+    def _holds(self, literal: int, values: frozenset[object]) -> bool:
+        """Whether all of some values belong to a literal for sure."""
+        if literal < 0:
             return False
-        known = self._conflicts.get(goal)
+        constants, is_all = self._constants(literal >> 1)
+        if constants is None:
+            return False
+        return not values & constants if literal & 1 else is_all and values <= constants
+
+    def _said(self, goal: Goal) -> _Said:
+        """Return what a goal says outright."""
+        known = self._goals_said.get(goal)
         if known is None:
-            known = self._conflicts[goal] = self._contradicts(goal)
+            meanings = frozenset(map(self._meanings.literal, goal))
+            types, left = self._meanings.types(goal), self._left(goal)
+            is_nothing = not types or (left is not None and not left)
+            is_nothing = is_nothing or any(meaning ^ 1 in meanings for meaning in meanings)
+            known = self._goals_said[goal] = _Said(meanings, types, left, is_nothing)
         return known
 
-    def _contradicts(self, goal: Goal) -> bool:
+    def _left(self, goal: Goal) -> frozenset[object] | None:
+        """Return constants among which the values of a goal are; None where it names none."""
         left: frozenset[object] | None = None
         without: set[object] = set()
         for literal in goal:
@@ -59,7 +113,7 @@ class Discriminators:
                 left = constants if left is None else left & constants
             elif is_all:
                 without |= constants
-        return left is not None and not left - without
+        return None if left is None else left - without
 
     def _constants(self, number: int) -> tuple[frozenset[object] | None, bool]:
         """Return constants among which the values of an atom are, and whether all of them are."""

@@ -9,6 +9,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from dataclasses import replace
 from typing import Any, TypeAlias
 
 from cdec.compilers.regular.numbers import Numbers
@@ -16,6 +17,7 @@ from cdec.compilers.schemas.options import SchemaOptions
 from cdec.compilers.schemas.reading.document import Document, Schema
 from cdec.compilers.schemas.sets.discriminators import Discriminators
 from cdec.compilers.schemas.sets.goals import FALSE, Constant, Goal, Goals, conjunction
+from cdec.compilers.schemas.sets.inclusion import Alternatives, Inclusion
 from cdec.compilers.schemas.sets.shapes import (
     ANYTHING,
     NOTHING,
@@ -24,12 +26,17 @@ from cdec.compilers.schemas.sets.shapes import (
     both,
     both_arrays,
     both_objects,
+    joined,
     union,
 )
 from cdec.core.errors import CdecError, LimitError, Notice
 from cdec.core.schemas.errors import SchemaUnsupportedError
 
 Handler: TypeAlias = "Callable[[Expansion, Schema, Any], ValueSet]"
+
+
+_OF_ALL = frozenset({"unevaluatedProperties", "unevaluatedItems"})
+"""Keywords that look at all that stands beside them."""
 
 
 class UnderWayError(Exception):
@@ -71,7 +78,9 @@ class Expansion:
         self._handlers = handlers
         self._constants = constants
         self._discriminators = Discriminators(document, self.goals)
+        self._inclusion = Inclusion(self._discriminators)
         self._known: dict[Goal, ValueSet] = {}
+        self._beside: dict[Schema, Goal] = {}
         self._under_way: dict[Goal, int] = {}
         self._lowest = 0
         """Depth of the goal furthest out that a result under way stands on."""
@@ -91,6 +100,9 @@ class Expansion:
             return known
         if goal == FALSE:
             return NOTHING
+        reduced = self._discriminators.reduced(goal) if len(goal) > 2 else goal
+        if reduced != goal:
+            return self.expand(reduced)
         depth = len(self._under_way)
         if goal in self._under_way:
             if self._under_way[goal] < self._base:
@@ -103,7 +115,8 @@ class Expansion:
             if len(goal) == 1:
                 result = self._literal(goal[0])
             else:
-                result = self.meet(self.expand((literal,)) for literal in goal)
+                literals = self.goals.in_order(goal)
+                result = self.meet(self.expand((literal,)) for literal in literals)
         finally:
             del self._under_way[goal]
             is_whole = self._lowest >= depth
@@ -147,9 +160,22 @@ class Expansion:
             return NOTHING
         if a is ANYTHING or b is ANYTHING:
             return b if a is ANYTHING else a
-        arrays = self._pairs(a.arrays, b.arrays, both_arrays)
-        objects = self._pairs(a.objects, b.objects, both_objects)
+        arrays = self._pairs(a.arrays, b.arrays, both_arrays, self._inclusion.arrays)
+        objects = self._pairs(a.objects, b.objects, both_objects, self._inclusion.objects)
         return both(a, b, arrays, objects)
+
+    def beside(self, schema: Schema, keyword: str) -> Goal:
+        """Return the values that satisfy the keywords beside one; TRUE where there are none."""
+        if schema not in self._beside:
+            kept = {
+                name: value
+                for name, value in schema.keywords.items()
+                if name != keyword and name in self._handlers and name not in _OF_ALL
+            }
+            other = Schema(schema.path, kept, schema.base, schema.draft)
+            other.children = schema.children
+            self._beside[schema] = self.goals.first(other)
+        return self._beside[schema]
 
     def are_disjoint(self, a: Goal, b: Goal) -> bool:
         """Whether two goals are known to have no value in common, where they are asked about.
@@ -216,7 +242,10 @@ class Expansion:
         keywords = atom.keywords
         known = [keyword for keyword in self._handlers if keyword in keywords]
         sets = (self._handled(atom, keyword, keywords[keyword], positive) for keyword in known)
-        return self.meet(sets) if positive else union(sets)
+        if positive:
+            return self.meet(sets)
+        refused = union(sets)
+        return replace(refused, objects=joined(refused.objects))
 
     def _handled(self, schema: Schema, keyword: str, value: Any, positive: bool) -> ValueSet:
         """Return what one keyword accepts, or refuses; errors say where it stands."""
@@ -244,24 +273,30 @@ class Expansion:
         return found
 
     def _pairs(
-        self, left: Sequence[Any], right: Sequence[Any], join: Callable[[Any, Any], Any]
+        self,
+        left: Sequence[Any],
+        right: Sequence[Any],
+        join: Callable[[Any, Any], Any],
+        is_part: Callable[[Any, Any], bool],
     ) -> list[Any]:
-        """Return the shapes of every pair, without those that are nothing and repetitions."""
+        """Return the shapes of every pair, without those that are nothing or part of others."""
         most = self.options.limits.max_alternatives
-        found: dict[Any, None] = {}
         if len(left) * len(right) > 20 * most:
             raise self._too_many(most)
+        # What is part of one of the alternatives is not divided by them.
+        whole = {a for a in left if len(right) > 1 and any(is_part(a, b) for b in right)}
+        found = Alternatives(is_part, [a for a in left if a in whole])
         for a in left:
-            for b in right:
+            for b in () if a in whole else right:
                 shape = join(a, b)
                 if shape is None or (
                     isinstance(shape, ObjectShape) and self._discriminators.exclude(shape)
                 ):
                     continue
-                found[shape] = None
-                if len(found) > most:
+                found.add(shape)
+                if len(found.shapes) > most:
                     raise self._too_many(most)
-        return list(found)
+        return found.all()
 
     def _too_many(self, most: int) -> LimitError:
         return LimitError(

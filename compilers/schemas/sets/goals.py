@@ -40,6 +40,8 @@ class Goals:
         self.atoms: list[Schema | Constant] = []
         self._schemas: dict[Schema, int] = {}
         self._constants: dict[object, int] = {}
+        self._types: dict[tuple[str, ...], Schema] = {}
+        self._firsts: set[int] = set()
 
     def of(self, schema: Schema, *, positive: bool = True) -> Goal:
         """Return the values that a schema accepts, or those that it refuses."""
@@ -51,6 +53,25 @@ class Goals:
             number = self._schemas[schema] = len(self.atoms)
             self.atoms.append(schema)
         return (2 * number + (not positive),)
+
+    def of_types(self, names: tuple[str, ...], draft: int) -> Goal:
+        """Return the values of some types; as a part of a goal, it is looked at first."""
+        if names not in self._types:
+            self._types[names] = Schema("", {"type": list(names)}, "", draft)
+        return self.first(self._types[names])
+
+    def first(self, schema: Schema) -> Goal:
+        """Return the values that a schema accepts; as a part of a goal, it is looked at first."""
+        goal = self.of(schema)
+        self._firsts.update(goal)
+        return goal
+
+    def in_order(self, goal: Goal) -> list[int]:
+        """Return the literals of a goal in the order in which they are looked at.
+
+        Contraries come last: what they are contraries of is often told apart by then.
+        """
+        return sorted(goal, key=lambda literal: (literal not in self._firsts, literal & 1))
 
     def constant(self, value: Any, path: str, *, positive: bool = True) -> Goal:
         """Return one value, or all others."""
@@ -68,9 +89,10 @@ class Goals:
 
 def conjunction(goals: Iterable[Goal]) -> Goal:
     """Return the values of all goals; FALSE where one contradicts another outright."""
-    literals: set[int] = set()
-    for goal in goals:
-        literals.update(goal)
+    found = [goal for goal in goals if goal]
+    if len(found) < 2:
+        return found[0] if found else TRUE
+    literals = set[int]().union(*found)
     if -1 in literals or any(literal ^ 1 in literals for literal in literals):
         return FALSE
     return tuple(sorted(literals))

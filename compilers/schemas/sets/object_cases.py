@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
 from cdec.compilers.regular.partition import partition
 from cdec.compilers.regular.strings import Strings
-from cdec.compilers.schemas.sets.goals import Goal, conjunction
+from cdec.compilers.schemas.sets.goals import FALSE, Goal, conjunction
 from cdec.compilers.schemas.sets.shapes import Block, Exists, ObjectShape
 from cdec.core.errors import LimitError
 
 _FEW_NAMES = 1000
 """A language of property names with at most as many is written out, name by name."""
 _MOST_CELLS = 256
+_STEPS = 4
+"""Ways of meeting demands that are looked at, for each alternative that there may be."""
 
 
 class Cell(NamedTuple):
@@ -59,8 +62,14 @@ class ObjectCases:
         self._cells: dict[ObjectShape, tuple[list[str], list[Cell]]] = {}
 
     def of(self, shape: ObjectShape) -> Iterator[ObjectCase]:
-        """Yield the cases of a shape that have an object; together they are the shape."""
-        for divided in self._divided(shape):
+        """Yield the cases of a shape that have an object; together they are the shape.
+
+        Raises:
+            LimitError: More than ``max_alternatives``.
+        """
+        for number, divided in enumerate(self._divided(shape)):
+            if number == self._most:
+                raise too_many(shape.exists[0].path, self._most)
             names, cells = self._parted(divided)
             if self._is_possible(divided, names, cells):
                 yield ObjectCase(divided, names, cells)
@@ -68,27 +77,92 @@ class ObjectCases:
     def _divided(self, shape: ObjectShape) -> Iterator[ObjectShape]:
         """Yield shapes whose ``exists`` a name that is not mentioned can always satisfy.
 
-        Where only mentioned names can, one case for each of them requires it.
+        A property may be several of them at once. Where the number of properties is bounded, each
+        way of sharing them is a case, whose ``exists`` are met by a property each.
         """
-        if not shape.exists:
+        exists = self._narrowed(shape) if shape.exists else ()
+        if exists is None:
+            return
+        steps = iter(range(_STEPS * self._most))
+        if shape.high is None or not exists:
+            yield from self._placed(replace(shape, exists=exists), 0, steps)
+            return
+        for joined in self._shared(exists, shape.high):
+            yield from self._placed(replace(shape, exists=joined), 0, steps)
+
+    def _narrowed(self, shape: ObjectShape) -> tuple[Exists, ...] | None:
+        """Return what must exist, with the names that it can have where these are mentioned ones.
+
+        None where it can have none. Of two such that one property meets whenever it meets the
+        other, one is left.
+        """
+        names, cells = self._parted(shape)
+        found = []
+        for number, exists in enumerate(shape.exists):
+            if not self._is_open(cells, number, exists):
+                words = [name for name in names if self._is_met(shape, name, exists)]
+                if not words:
+                    return None
+                exists = exists._replace(names=Strings.words(words))
+            found.append(exists)
+        return _without_implied(found)
+
+    def _shared(self, demands: tuple[Exists, ...], most: int) -> Iterator[tuple[Exists, ...]]:
+        """Yield the ways to join demands into ``most`` at most, such as one property can meet."""
+        if not demands:
+            yield ()
+            return
+        for others in self._shared(demands[:-1], most):
+            if len(others) < most:
+                yield (*others, demands[-1])
+            for i, other in enumerate(others):
+                goal = conjunction((other.goal, demands[-1].goal))
+                names = other.names & demands[-1].names
+                if goal != FALSE and not names.is_empty:
+                    yield (*others[:i], Exists(names, goal, other.path), *others[i + 1 :])
+
+    def _placed(
+        self, shape: ObjectShape, number: int, steps: Iterator[int]
+    ) -> Iterator[ObjectShape]:
+        """Yield shapes whose ``exists`` from a number on are open, or required of a name.
+
+        Where only mentioned names can satisfy one, a case for each of them requires it; a name that
+        is required anyway can do so without adding to the number of properties.
+        """
+        if shape.high is not None and len(shape.required) + number > shape.high:
+            return
+        if number == len(shape.exists):
             yield shape
             return
-        names, cells = self._parted(shape)
-        for number, exists in enumerate(shape.exists):
-            is_open = any(
-                number in cell.exists and self._has_value(conjunction((cell.goal, exists.goal)))
-                for cell in cells
-            )
-            if is_open and shape.high is None:
-                continue
-            rest = (*shape.exists[:number], *shape.exists[number + 1 :])
-            for name in names:
-                if name in exists.names:
-                    yield from self._divided(_requiring(replace(shape, exists=rest), name, exists))
-            if is_open:
-                break
+        exists = shape.exists[number]
+        if next(steps, None) is None:
+            raise too_many(exists.path, self._most)
+        rest = replace(shape, exists=(*shape.exists[:number], *shape.exists[number + 1 :]))
+        if any(_is_met_anyway(shape, name, exists) for name in shape.required):
+            yield from self._placed(rest, number, steps)
             return
-        yield shape
+        names, cells = self._parted(shape)
+        is_open = self._is_open(cells, number, exists)
+        if is_open:
+            yield from self._placed(shape, number + 1, steps)
+            if shape.high is None:
+                return
+        for name in sorted(shape.required) if is_open else names:
+            if self._is_met(rest, name, exists):
+                yield from self._placed(_requiring(rest, name, exists), number, steps)
+
+    def _is_open(self, cells: list[Cell], number: int, exists: Exists) -> bool:
+        """Whether a name that is not mentioned can be what must exist."""
+        return any(
+            number in cell.exists and self._has_value(conjunction((cell.goal, exists.goal)))
+            for cell in cells
+        )
+
+    def _is_met(self, shape: ObjectShape, name: str, exists: Exists) -> bool:
+        """Whether a property of a name can be what must exist."""
+        if name not in exists.names:
+            return False
+        return self._has_value(conjunction((shape.goal(name), exists.goal)))
 
     def _parted(self, shape: ObjectShape) -> tuple[list[str], list[Cell]]:
         """Return the mentioned names, and all others in cells."""
@@ -137,6 +211,31 @@ def _requiring(shape: ObjectShape, name: str, exists: Exists) -> ObjectShape:
         blocks=tuple(dict.fromkeys((*shape.blocks, block))),
         required=shape.required | {name},
     )
+
+
+def _without_implied(demands: list[Exists]) -> tuple[Exists, ...]:
+    """Return demands without those that another one meets whatever it is met by.
+
+    Those that few names can meet come first.
+    """
+    kept: list[Exists] = []
+    for one in sorted(demands, key=_width):
+        if not any(
+            set(one.goal) <= set(other.goal) and (other.names - one.names).is_empty
+            for other in kept
+        ):
+            kept.append(one)
+    return tuple(kept)
+
+
+def _width(exists: Exists) -> tuple[float, int]:
+    listed = exists.names.listed
+    return (math.inf if listed is None else len(listed), -len(exists.goal))
+
+
+def _is_met_anyway(shape: ObjectShape, name: str, exists: Exists) -> bool:
+    """Whether a required property is what must exist, whatever it is."""
+    return name in exists.names and set(exists.goal) <= set(shape.goal(name))
 
 
 def _cell_goal(shape: ObjectShape, inside: frozenset[Strings]) -> Goal:

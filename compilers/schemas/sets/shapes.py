@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import cached_property
 from itertools import zip_longest
 from typing import NamedTuple
 
@@ -65,6 +66,10 @@ class Block:
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "_by_name", dict(self.names))
+        object.__setattr__(self, "_hash", hash((self.names, self.patterns, self.rest)))
+
+    def __hash__(self) -> int:
+        return int(self.__dict__["_hash"])
 
     def goal(self, name: str) -> Goal:
         """Return the goal of a property."""
@@ -82,7 +87,7 @@ class Exists(NamedTuple):
     path: str
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class ObjectShape:
     """Objects.
 
@@ -99,9 +104,28 @@ class ObjectShape:
     high: int | None = None
     exists: tuple[Exists, ...] = ()
 
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "_goals", {})
+
+    @cached_property
+    def held(self) -> frozenset[Block]:
+        """Its blocks as a set."""
+        return frozenset(self.blocks)
+
+    @cached_property
+    def _hash(self) -> int:
+        return hash((self.held, self.required, self.low, self.high, self.exists))
+
+    def __hash__(self) -> int:
+        return self._hash
+
     def goal(self, name: str) -> Goal:
         """Return the goal of a property."""
-        return conjunction(block.goal(name) for block in self.blocks)
+        known: dict[str, Goal] = self.__dict__["_goals"]
+        found = known.get(name)
+        if found is None:
+            found = known[name] = conjunction(block.goal(name) for block in self.blocks)
+        return found
 
     @property
     def names(self) -> list[str]:
@@ -211,9 +235,29 @@ def both_objects(a: ObjectShape, b: ObjectShape) -> ObjectShape | None:
     return ObjectShape(blocks, required, low, high, exists)
 
 
-def excludes(shape: ObjectShape) -> bool:
-    """Whether a required property is forbidden outright."""
-    return any(shape.goal(name) == FALSE for name in shape.required)
+def without(name: str) -> ObjectShape:
+    """Return the objects that lack a property."""
+    return ObjectShape((Block(((name, FALSE),)),))
+
+
+def joined(shapes: Sequence[ObjectShape]) -> tuple[ObjectShape, ...]:
+    """Return alternatives, of which those that lack a name are joined with those that have it.
+
+    Objects that lack a name, and those where it has a value of a goal, together are those in which
+    it has no other value.
+    """
+    known, joint = set(shapes), set[str]()
+    found: dict[ObjectShape, None] = {}
+    for shape in shapes:
+        name = next(iter(shape.required)) if len(shape.required) == 1 else None
+        if name is not None and without(name) in known:
+            valued = ObjectShape((Block(((name, shape.goal(name)),)),))
+            if shape == replace(valued, required=shape.required):
+                joint.add(name)
+                shape = valued
+        found[shape] = None
+    lacking = {without(name) for name in joint}
+    return tuple(shape for shape in found if shape not in lacking)
 
 
 def _least(a: int | None, b: int | None) -> int | None:

@@ -1,6 +1,6 @@
-"""Schemas with instances that are known to be valid or not: the official cases, and a benchmark's.
+"""Schemas with instances known to be valid or not: the official cases, a benchmark's, a store's.
 
-Both come with the shared data. An instance is judged in several spellings of the same value.
+All come with the shared data. An instance is judged in several spellings of the same value.
 """
 
 from __future__ import annotations
@@ -85,6 +85,20 @@ def benchmark() -> Iterator[Case]:
             source=json.dumps(row["schema"]),
             instances=_instances(row["tests"]),
         )
+
+
+def found_wrong() -> Iterator[Case]:
+    """Yield the schemas of JSONSchemaBench, none of them among the 452, that were once wrong."""
+    for row in _rows("jsonschemabench/found_wrong.jsonl.xz"):
+        yield Case(row["id"], "found", json.dumps(row["schema"]), _instances(row["tests"]))
+
+
+def store() -> Iterator[Case]:
+    """Yield the shared half of SchemaStore with its own tests, which do not assert formats."""
+    for row in _rows("schemastore/cases.jsonl.xz"):
+        instances = [Instance(data, True) for data in row["valid"]]
+        instances += [Instance(data, False) for data in row["invalid"]]
+        yield Case(row["name"], "store", json.dumps(row["schema"]), instances, "annotate")
 
 
 def has_cases() -> bool:
