@@ -8,8 +8,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.artifacts.checks import Columns, require, require_ends, require_length, require_range
+from cdec.core.grammars.columns import GrammarArrays
 
-__all__ = ["check_automaton", "check_automaton_shape", "compacted"]
+__all__ = ["check_automaton", "check_automaton_shape", "compacted", "stored_lists"]
 
 _ALLOWED, _WAITING, _STATE, _PART = 0, 1, 2, -3
 """Kinds of lists, as ``engine.masks.roots`` and ``engine.lists`` name them."""
@@ -175,3 +176,12 @@ def compacted(
         "automaton_read": (steps & 0xFFFFFFFF).astype(np.int32),
         "automaton_after": (first + number[np.maximum(after - first, 0)]).astype(np.int32),
     }
+
+
+def stored_lists(arrays: GrammarArrays) -> int:
+    """Return how many lists of the automaton an artifact holds; 0 if their ends are damaged."""
+    offsets, steps = arrays.automaton_offsets, arrays.automaton_step_offsets
+    lists = len(offsets) - 1
+    good = lists >= 0 and len(steps) == len(arrays.tree_taken) + lists + 1
+    good = good and offsets[0] == 0 and offsets[-1] == len(arrays.automaton_items)
+    return lists if good and bool((np.diff(offsets) > 0).all()) else 0

@@ -9,13 +9,14 @@ from __future__ import annotations
 from typing import Any
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.allowing import compute_allowed
 from cdec.core.grammars.engine.masks.automaton import compute_step
 from cdec.core.grammars.engine.masks.going_on import compute_evaluate
 from cdec.core.grammars.engine.masks.indented import compute_first
 from cdec.core.grammars.engine.masks.masks import compute_run, compute_stepped
 from cdec.core.grammars.engine.masks.partial import compute_partial, compute_partial_any
 from cdec.core.grammars.engine.masks.store import compute_join
-from cdec.core.grammars.engine.readings import compute_allowed, compute_over, compute_read
+from cdec.core.grammars.engine.readings import compute_over, compute_read
 from cdec.core.grammars.engine.shifts import compute_shift, compute_shift_any
 from cdec.core.grammars.engine.stacks import compute_union
 from cdec.core.kernels import by_address

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import LimitError
-from cdec.core.grammars.automaton_columns import compacted
+from cdec.core.grammars.automaton_columns import compacted, stored_lists
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine import kernels
@@ -85,7 +85,7 @@ class Engine:
         header[f.PAUSE_AT], header[f.STOP_AT] = min(pause_after, mask_work), mask_work
         self._set_scalars(arrays, general, lookahead)
         self._arrays = arrays
-        self._stored = _stored_lists(arrays) if lookahead is None else 0
+        self._stored = stored_lists(arrays) if lookahead is None else 0
         self._allocate(arrays, end_ids)
         self._memos = Memos(self.memory, arrays, self._stored, budget)
 
@@ -262,12 +262,3 @@ class Engine:
             "memo_bytes": self.memo_bytes,
             "bytes": memory.bytes + self._memos.rows_bytes,
         }
-
-
-def _stored_lists(arrays: GrammarArrays) -> int:
-    """Return how many lists of the automaton an artifact holds; 0 if their ends are damaged."""
-    offsets, steps = arrays.automaton_offsets, arrays.automaton_step_offsets
-    lists = len(offsets) - 1
-    good = lists >= 0 and len(steps) == len(arrays.tree_taken) + lists + 1
-    good = good and offsets[0] == 0 and offsets[-1] == len(arrays.automaton_items)
-    return lists if good and bool((np.diff(offsets) > 0).all()) else 0

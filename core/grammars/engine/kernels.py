@@ -23,36 +23,26 @@ from cdec.core.grammars.engine.pointers import (
     int64s,
     lack,
     mixed,
-    put,
     size,
     used,
 )
 from cdec.core.grammars.engine.readings import read_text
 from cdec.core.grammars.engine.shifts import can_shift
-from cdec.core.grammars.engine.stacks import begin_trial, end_trial, member, members, vertex
+from cdec.core.grammars.engine.stacks import member, members, vertex
 from cdec.core.grammars.engine.states import (
     allows_token,
+    begin,
     intern_state,
     is_end,
     is_state,
+    lacks,
     load_state,
     may_end,
     next_state,
     state_mask,
 )
-from cdec.core.kernels import inner, kernel
-
-
-@inner
-def _lacks(s: int, e: int) -> bool:
-    return get(s, NEED) != 0 or get(e, NEED) != 0
-
-
-@inner
-def _begin(s: int, e: int) -> bool:
-    """Begin a call; False where something must be made first."""
-    put(e, f.WORK, 0)
-    return not _lacks(s, e)
+from cdec.core.grammars.engine.work import begin_trial, end_trial
+from cdec.core.kernels import kernel
 
 
 @kernel(signature="int64(int64[::1])", nogil=False)
@@ -60,7 +50,7 @@ def start(header: Any) -> Any:
     """Return the state before the first byte, -1 after a lack of room."""
     s = header.ctypes.data
     e = get(s, f.ENGINE)
-    if not _begin(s, e):
+    if not begin(s, e):
         return -1
     if used(e, f.VERTEX_STATE) == 0:
         vertex(e, 0, f.NONE)
@@ -82,11 +72,11 @@ def advance(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
     e = get(s, f.ENGINE)
     if len(states) != len(tokens):
         return -1
-    if not _begin(s, e):
+    if not begin(s, e):
         return first
     for i in range(first, len(states)):
         out[i] = next_state(s, e, states[i], tokens[i])
-        if _lacks(s, e):
+        if lacks(s, e):
             return i
     return len(states)
 
@@ -103,7 +93,7 @@ def check(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
     e = get(s, f.ENGINE)
     if len(states) != tokens.shape[0]:
         return -1
-    if not _begin(s, e):
+    if not begin(s, e):
         return first
     many = tokens.shape[1]
     for at in range(first, len(states) * many):
@@ -116,7 +106,7 @@ def check(header: Any, states: Any, tokens: Any, out: Any, first: Any) -> Any:
             before = begin_trial(e)
             out[i, j] = allows_token(s, e, states[i], tokens[i, j])
             end_trial(e, before)
-        if _lacks(s, e):
+        if lacks(s, e):
             return at
     return len(states) * many
 
@@ -128,7 +118,7 @@ def fill_mask(header: Any, states: Any, mask: Any, first: Any) -> Any:
     e = get(s, f.ENGINE)
     if len(states) != mask.shape[0]:
         return -1
-    if not _begin(s, e):
+    if not begin(s, e):
         return first
     ends, width = int64s(e, f.END_IDS), mask.shape[1]
     for i in range(first, len(states)):
@@ -138,7 +128,7 @@ def fill_mask(header: Any, states: Any, mask: Any, first: Any) -> Any:
                 out[word] = 0
             continue
         number, complete = state_mask(s, e, states[i]), may_end(s, e, states[i])
-        if number < 0 or _lacks(s, e):
+        if number < 0 or lacks(s, e):
             return i
         words = min(get(e, f.DENSE_WORDS), width)
         source = int32s_at(mask_row(e, number), 0)
@@ -158,13 +148,13 @@ def is_complete(header: Any, states: Any, out: Any, first: Any) -> Any:
     """Say in ``out`` bool[n] where the text may end (or has)."""
     s = header.ctypes.data
     e = get(s, f.ENGINE)
-    if not _begin(s, e):
+    if not begin(s, e):
         return first
     for i in range(first, len(states)):
         out[i] = states[i] == DONE
         if is_state(s, states[i]):
             out[i] = may_end(s, e, states[i])
-            if _lacks(s, e):
+            if lacks(s, e):
                 return i
     return len(states)
 
@@ -175,14 +165,14 @@ def count_allowed(header: Any, states: Any, counts: Any, only: Any, first: Any) 
     s = header.ctypes.data
     e = get(s, f.ENGINE)
     ends = int64s(e, f.END_IDS)
-    if not _begin(s, e):
+    if not begin(s, e):
         return first
     for i in range(first, len(states)):
         counts[i], only[i] = 0, -1
         if not is_state(s, states[i]):
             continue
         mask, complete = state_mask(s, e, states[i]), may_end(s, e, states[i])
-        if mask < 0 or _lacks(s, e):
+        if mask < 0 or lacks(s, e):
             return i
         count = count_tokens(e, mask)
         counts[i] = count
@@ -204,13 +194,13 @@ def fill_allowed(header: Any, states: Any, offsets: Any, ids: Any, first: Any) -
     s = header.ctypes.data
     e = get(s, f.ENGINE)
     ends = int64s(e, f.END_IDS)
-    if not _begin(s, e):
+    if not begin(s, e):
         return first
     for i in range(first, len(states)):
         if offsets[i] == offsets[i + 1]:
             continue
         mask, complete = state_mask(s, e, states[i]), may_end(s, e, states[i])
-        if mask < 0 or _lacks(s, e):
+        if mask < 0 or lacks(s, e):
             return i
         at, stop, end = offsets[i], offsets[i + 1], 0
         last = size(e, f.END_IDS) if complete else 0
@@ -242,7 +232,7 @@ def advance_bytes(header: Any, states: Any, text: Any, offsets: Any, out: Any, f
     e = get(s, f.ENGINE)
     if len(states) != len(offsets) - 1 or len(states) != len(out):
         return -1
-    if not _begin(s, e):
+    if not begin(s, e):
         return first
     for i in range(first, len(states)):
         if not is_state(s, states[i]):
@@ -252,7 +242,7 @@ def advance_bytes(header: Any, states: Any, text: Any, offsets: Any, out: Any, f
         n = load_state(s, e, states[i])
         n = read_text(e, text.ctypes.data + offsets[i], offsets[i + 1] - offsets[i], -n)
         out[i] = intern_state(s, e, n)
-        if _lacks(s, e):
+        if lacks(s, e):
             return i
     return len(states)
 
@@ -286,7 +276,7 @@ def takes(header: Any, stack: Any, terminal: Any) -> Any:
     """Say whether a stack can shift a terminal (1 or 0); -1 after a lack of room."""
     s = header.ctypes.data
     e = get(s, f.ENGINE)
-    if not _begin(s, e):
+    if not begin(s, e):
         return -1
     result = can_shift(e, stack, terminal)
     return -1 if get(e, NEED) != 0 else int(result)
@@ -304,7 +294,7 @@ def automaton_steps(
     has met more than ``most`` edges (``stacks_general``), all calls together.
     """
     e = header.ctypes.data
-    if not _begin(e, e):
+    if not begin(e, e):
         return first
     for i in range(first, len(states)):
         if get(e, f.EDGES) > most:

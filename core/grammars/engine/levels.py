@@ -10,10 +10,10 @@ from cdec.core.grammars.engine.stacks import (
     make_set,
     member,
     members,
-    spend,
     union,
     vertex,
 )
+from cdec.core.grammars.engine.work import spend
 from cdec.core.kernels import inner
 
 __all__ = ["shift_level", "united"]

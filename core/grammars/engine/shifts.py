@@ -39,13 +39,12 @@ from cdec.core.grammars.engine.stacks import (
     goto_state,
     member,
     members,
-    pause,
-    spend,
     suspend,
     union,
     vertex,
 )
 from cdec.core.grammars.engine.stacks_general import shift_general
+from cdec.core.grammars.engine.work import pause, spend
 from cdec.core.kernels import inner
 
 __all__ = [

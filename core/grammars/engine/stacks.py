@@ -1,4 +1,4 @@
-"""Stacks of LR states, each stored once, their unions, and trials that are undone.
+"""Stacks of LR states, each stored once, and their unions.
 
 A *stack value* is an int32: a vertex (>= 0), a set of vertices with distinct LR states (<= -2), or
 NONE below the root. A vertex is (LR state, stack value below). As equal ones are stored once and a
@@ -13,11 +13,7 @@ from __future__ import annotations
 from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
-    JOURNAL,
     NEED,
-    PAUSED,
-    STOPPED,
-    begin_journal,
     call3,
     get,
     has_room,
@@ -26,27 +22,21 @@ from cdec.core.grammars.engine.pointers import (
     int64s,
     lookup,
     mixed,
-    put,
     size,
-    undo,
     use,
     used,
 )
+from cdec.core.grammars.engine.work import spend
 from cdec.core.kernels import inner
 
 __all__ = [
     "action_row",
-    "begin_trial",
     "compute_union",
-    "end_trial",
     "goto_state",
     "make_set",
     "member",
     "members",
-    "pause",
     "push_pair",
-    "spend",
-    "stop",
     "suspend",
     "union",
     "vertex",
@@ -176,58 +166,6 @@ def suspend(e: int, nonterminal: int, left: int) -> None:
 def failed(e: int) -> bool:
     """Say whether something lacked room in this call."""
     return get(e, NEED) != 0
-
-
-@inner
-def spend(e: int, steps: int) -> None:
-    """Count work that is not done again once it is noted."""
-    put(e, f.WORK, get(e, f.WORK) + steps)
-
-
-@inner
-def pause(e: int) -> None:
-    """End the call if it has been long. To be asked where something was noted that it may go on by.
-
-    So every call gets further, and the kernels come back to Python for signals and other threads.
-    """
-    spent = get(e, f.WORK)
-    if get(e, NEED) == 0 and spent > get(e, f.PAUSE_AT):
-        put(e, NEED, PAUSED)
-    stop(e)
-
-
-@inner
-def stop(e: int) -> None:
-    """End the call if it has been too long, whether something was noted or not."""
-    if get(e, f.WORK) > get(e, f.STOP_AT) and (get(e, NEED) == 0 or get(e, NEED) == PAUSED):
-        put(e, NEED, STOPPED)
-
-
-@inner
-def begin_trial(e: int) -> tuple[int, int, int]:
-    """Begin work whose stacks and memos are not to be kept; return what ``end_trial`` takes."""
-    begin_journal(e, f.JOURNAL_ENTRIES)
-    put(e, f.KEEP, 0)
-    return used(e, f.VERTEX_STATE), used(e, f.SET_OFFSETS), used(e, f.SET_ITEMS)
-
-
-@inner
-def end_trial(e: int, before: tuple[int, int, int]) -> None:
-    """Forget the stacks and memos made since ``begin_trial``.
-
-    Masks try hundreds of tokens' terminals on every stack that comes along; kept, they would be
-    most of an engine's memory, and its growth most of the time that a new mask takes. What took
-    long is kept after all (KEEP, or a pause), so that it is not done again at every position of a
-    text, or at every call.
-    """
-    if get(e, f.KEEP) != 0 or get(e, NEED) == PAUSED:
-        put(e, JOURNAL, 0)
-        return
-    undo(e)
-    put(e, f.SHIFT_LEVEL, f.NONE)
-    use(e, f.VERTEX_STATE, before[0])
-    use(e, f.SET_OFFSETS, before[1])
-    use(e, f.SET_ITEMS, before[2])
 
 
 @inner

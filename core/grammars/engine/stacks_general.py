@@ -31,11 +31,9 @@ from cdec.core.grammars.engine.stacks import (
     goto_state,
     member,
     members,
-    pause,
-    spend,
-    stop,
     suspend,
 )
+from cdec.core.grammars.engine.work import pause, spend, stop
 from cdec.core.kernels import inner
 
 __all__ = ["shift_general"]

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.allowing import is_allowed
 from cdec.core.grammars.engine.masks.masks import readings_mask
 from cdec.core.grammars.engine.pointers import (
     ABSENT,
+    NEED,
     address,
     get,
     has_room,
@@ -20,20 +22,36 @@ from cdec.core.grammars.engine.pointers import (
     use,
     used,
 )
-from cdec.core.grammars.engine.readings import is_allowed, read_text
+from cdec.core.grammars.engine.readings import read_text
 from cdec.core.grammars.engine.shifts import can_shift
 from cdec.core.grammars.engine.stacks import failed
 from cdec.core.kernels import inner
 
 __all__ = [
     "allows_token",
+    "begin",
     "intern_state",
+    "is_end",
     "is_state",
+    "lacks",
     "load_state",
     "may_end",
     "state_mask",
     "step_token",
 ]
+
+
+@inner
+def lacks(s: int, e: int) -> bool:
+    """Say whether the call must end."""
+    return get(s, NEED) != 0 or get(e, NEED) != 0
+
+
+@inner
+def begin(s: int, e: int) -> bool:
+    """Begin a call; False where something must be made first."""
+    put(e, f.WORK, 0)
+    return not lacks(s, e)
 
 
 @inner

@@ -32,7 +32,8 @@ from cdec.core.grammars.engine.pointers import (
     use,
     used,
 )
-from cdec.core.grammars.engine.stacks import failed, goto_state, pause, spend
+from cdec.core.grammars.engine.stacks import failed, goto_state
+from cdec.core.grammars.engine.work import pause, spend
 from cdec.core.kernels import inner
 
 __all__ = ["compute_step", "is_final", "step"]

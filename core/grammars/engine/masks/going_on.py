@@ -51,7 +51,8 @@ from cdec.core.grammars.engine.pointers import (
     used,
 )
 from cdec.core.grammars.engine.readings import next_state
-from cdec.core.grammars.engine.stacks import failed, pause, push_pair, spend, vertex
+from cdec.core.grammars.engine.stacks import failed, push_pair, vertex
+from cdec.core.grammars.engine.work import pause, spend
 from cdec.core.kernels import inner
 
 __all__ = ["compute_evaluate", "evaluate", "steps_partially"]

@@ -35,16 +35,8 @@ from cdec.core.grammars.engine.pointers import (
     used,
 )
 from cdec.core.grammars.engine.readings import row_of
-from cdec.core.grammars.engine.stacks import (
-    begin_trial,
-    end_trial,
-    failed,
-    member,
-    members,
-    pause,
-    push_pair,
-    spend,
-)
+from cdec.core.grammars.engine.stacks import failed, member, members, push_pair
+from cdec.core.grammars.engine.work import begin_trial, end_trial, pause, spend
 from cdec.core.kernels import inner
 
 __all__ = ["compute_run", "compute_stepped", "readings_mask"]

@@ -43,7 +43,8 @@ from cdec.core.grammars.engine.pointers import (
     used,
 )
 from cdec.core.grammars.engine.shifts import shift_partial
-from cdec.core.grammars.engine.stacks import failed, pause, spend, vertex
+from cdec.core.grammars.engine.stacks import failed, vertex
+from cdec.core.grammars.engine.work import pause, spend
 from cdec.core.kernels import inner
 
 __all__ = [

@@ -8,6 +8,7 @@ then ``WITHIN`` + byte x terminals + terminal.
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.allowing import is_allowed
 from cdec.core.grammars.engine.lists import item, length
 from cdec.core.grammars.engine.masks.found import add_waiting, takes_row
 from cdec.core.grammars.engine.masks.partial import low_half, partial_shift
@@ -23,7 +24,6 @@ from cdec.core.grammars.engine.pointers import (
     uint8s,
 )
 from cdec.core.grammars.engine.readings import (
-    is_allowed,
     is_live,
     next_state,
     row_of,
@@ -31,7 +31,8 @@ from cdec.core.grammars.engine.readings import (
     step_over,
     unite,
 )
-from cdec.core.grammars.engine.stacks import failed, pause, spend
+from cdec.core.grammars.engine.stacks import failed
+from cdec.core.grammars.engine.work import pause, spend
 from cdec.core.kernels import inner
 
 __all__ = ["WITHIN", "is_token_allowed", "is_token_allowed_from", "verify_tokens"]

@@ -8,10 +8,11 @@ is ambiguous in all of its rules, that is far more than this one stack needs.
 from __future__ import annotations
 
 from cdec.core.grammars.engine import fields as f
+from cdec.core.grammars.engine.allowing import is_allowed
 from cdec.core.grammars.engine.masks.store import add_group
 from cdec.core.grammars.engine.pointers import address, get, int32s, int64s, size, span
-from cdec.core.grammars.engine.readings import is_allowed
-from cdec.core.grammars.engine.stacks import failed, members, pause, spend
+from cdec.core.grammars.engine.stacks import failed, members
+from cdec.core.grammars.engine.work import pause, spend
 from cdec.core.kernels import inner
 
 __all__ = ["add_groups", "is_wide"]
