@@ -18,7 +18,8 @@ TEXTS: tuple[RecordField, ...] = (
     RecordField(
         "id",
         "string or number",
-        "The input record's `id`; without one, 16 hex digits of a hash of its content.",
+        "The input record's `id`; without one, 16 hex digits of a hash of its content: of the "
+        "prompt's text where it holds nothing else.",
         (SAMPLE, SCORE, MASS, CLASSIFY, CHECK, RETOKENIZE),
     ),
     RecordField(
