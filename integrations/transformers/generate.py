@@ -124,13 +124,8 @@ def generate(
         ids=ids,
         **chosen,
     )
-    rows = sequences_of(
-        call.begins,
-        samples,
-        end_id=call.end_ids[0],
-        pad_id=call.pad_id,
-        most=call.max_new_tokens,
-    )
+    ends = {"end_id": call.end_ids[0], "pad_id": call.pad_id}
+    rows = sequences_of(call.begins, samples, **ends, most=call.max_new_tokens)
     return output_of(rows, call.first_tokens is not None) if call.returns_dict else rows
 
 
