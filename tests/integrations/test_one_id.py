@@ -7,8 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from cdec.compilers import set_constraint
+from cdec.compilers import compile_token_set, set_constraint
 from cdec.core import Constraint, LanguageModel, Sample, load_model
 from cdec.core.errors import DuplicateIdError, UsageError
 from cdec.core.seeds import content_id
@@ -19,6 +21,10 @@ from cdec.integrations.transformers import generate, model_vocabulary
 from cdec.samplers import sample
 from tests.cli.conftest import Runner
 from tests.cli.conftest import cdec as cdec
+from tests.laws.gtest import g_test
+from tests.laws.sizes import heavy_or
+from tests.laws.toys import toy_b
+from tests.samplers import enumeration
 
 CITIES = ["Berlin", "Lyon", "Oslo", "Paris", "Rome"]
 PROMPTS = ["Question: Which city is it?\nAnswer:", "A city:", "Une ville, l'\u00e9t\u00e9 :"]
@@ -28,6 +34,12 @@ ASKED: Mapping[str, Any] = {"n": 4, "seed": 7}
 @pytest.fixture(scope="module")
 def model() -> LanguageModel:
     return load_model(embedded_model_path())
+
+
+@pytest.fixture(scope="module")
+def plain() -> LanguageModel:
+    """The same model, which puts no text into its form."""
+    return load_model(embedded_model_path(), chat=False)
 
 
 @pytest.fixture(scope="module")
@@ -106,6 +118,39 @@ def test_records_and_generate_draw_what_sample_draws(
     assert drawn_of([drawn.samples]) == expected
     named = module.generate(**options, max_new_tokens=10, ids=["a", "b", 3])
     assert [each.id for each in named.samples[::4]] == ["a", "b", 3]
+
+
+@settings(max_examples=heavy_or(60, 2_000), deadline=None)
+@given(st.text(max_size=40))
+@example("</s> <|endoftext|>")
+@example("  two spaces, a\ttab and a line\n\n")
+@example(" \u00e9e\u0301 \ufeff")
+def test_any_text_is_found_from_its_ids(plain: LanguageModel, text: str) -> None:
+    if text:
+        assert plain.vocabulary.prompt_text(plain.encode_prompt(text)) == text
+
+
+@pytest.mark.parametrize("method", ["exact", "masked"])
+@pytest.mark.parametrize("form", ["texts", "ids", "records"])
+def test_draws_follow_the_law_in_whatever_form_prompts_come(
+    form: str, method: str, tmp_path: Any
+) -> None:
+    toy, draws = toy_b(), 40
+    law = enumeration.target(toy) if method == "exact" else enumeration.masked(toy).law
+    if form == "records":
+        compile_token_set(toy.members, toy.vocabulary, tmp_path / "b.arrow")
+        asked = [{"prompt": f"prompt {i}"} for i in range(50)]
+        how = {"artifact": tmp_path / "b.arrow", "method": method, "n": draws, "batch_size": 50}
+        records = sample_records(asked, toy.model(), **how)
+        rows = [tuple(record["token_ids"]) for record in records]
+    else:
+        prompts: list[Any] = [f"prompt {i}" for i in range(50)]
+        if form == "ids":
+            prompts = [[i % 3, i // 3 % 3, i // 9 % 3, i // 27] for i in range(50)]
+        found = sample(toy.model(), toy.constraint, prompts, method, n=draws, batch_size=50)
+        rows = [tuple(each.token_ids) for samples in found for each in samples]
+    # Once in 10,000 runs, and seeds are fixed. Equal prompts are other records, with other draws.
+    assert len(rows) == 50 * draws and g_test(rows, law) >= 1e-4
 
 
 def test_prompts_may_be_named(model: LanguageModel, cities: Constraint) -> None:
