@@ -8,7 +8,7 @@ FOLDERS := core compilers samplers data integrations cli
 BENCH_ARGS ?=
 CAMPAIGN_ARGS ?=
 
-.PHONY: demo test lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
+.PHONY: demo test test-processor lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
 	bench-free bench-schema bench-vllm links clean
 
@@ -16,11 +16,29 @@ demo: $(STAMP)
 	$(BIN)/cdec demo
 
 # One worker a core, and one thread a worker: they would only wait for each other. Tests that send
-# signals, draw on terminals or hold time limits run alone.
+# signals, draw on terminals or hold time limits run alone, whatever became of the others.
 ALONE := tests/cli/test_processes.py tests/cli/test_terminal.py tests/cli/frame tests/cli/corpus
+PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
 test: $(STAMP)
-	OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile $(ALONE:%=--ignore=%)
-	$(BIN)/python -m pytest $(ALONE)
+	status=0; \
+	$(PARALLEL) $(ALONE:%=--ignore=%) || status=$$?; \
+	$(BIN)/python -m pytest $(ALONE) || status=$$?; \
+	exit $$status
+
+# The tests that compare batches of real models, on another processor as far as torch is concerned:
+# one without the instructions that it takes by default.
+OTHER_PROCESSOR := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE
+BATCHES := tests/cli/test_prompt_forms.py tests/cli/test_sample_drafts.py \
+	tests/cli/test_classify_cli.py tests/cli/test_retokenize_cli.py tests/cli/test_score_cli.py \
+	tests/cli/test_prefill_cli.py tests/cli/test_sample_grammar.py tests/cli/test_sample_python.py \
+	tests/cli/test_sample_lookahead.py tests/cli/test_sample_aligned.py \
+	tests/core/models/test_model_causal.py tests/core/models/test_model_kinds.py \
+	tests/integrations/test_one_id.py tests/integrations/test_generate.py \
+	tests/samplers/test_sampling.py tests/samplers/drafts/test_drafts_models.py \
+	tests/samplers/learning/test_processors.py tests/samplers/scoring/test_classify_model.py \
+	tests/samplers/walks/test_models.py
+test-processor: $(STAMP)
+	$(OTHER_PROCESSOR) $(PARALLEL) $(BATCHES)
 
 .PHONY: campaign bounds test-integrations test-lowest
 # The tests of other libraries' ways of decoding, those among them whose packages `make test` does

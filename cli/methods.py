@@ -40,8 +40,9 @@ EXAMPLES = {
 
 _NAMES = 13
 """Columns of the longest name."""
-_TERMS = """P is the model's law, S the texts that satisfy the constraint, Q = P given S,
-Z the model's mass on what is allowed at a step. A pass: one call for one token."""
+_TERMS = """P is the model's law over sequences of tokens, S those that are allowed (of a
+set one a member, else all tokenisations), Q = P given S, Z the model's mass on
+what is allowed at a step. A pass: one call for one token."""
 
 
 @dataclass(frozen=True, kw_only=True)

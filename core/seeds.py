@@ -18,11 +18,15 @@ def content_id(content: object) -> str:
     """Return the id of a record that names none: 16 hex digits of its content's SHA-256.
 
     The order of keys and the spaces between them do not count, so a record has the same id in
-    whatever piece of a split file it stands.
+    whatever piece of a split file it stands. A record that holds nothing but a prompt is the
+    prompt's text, so that one prompt has one id in whatever form it comes.
 
     Args:
         content: The parsed JSON object, a text line, or the bytes of a line that is neither.
     """
+    if isinstance(content, dict) and content.keys() == {"prompt"}:
+        only = content["prompt"]
+        content = only if isinstance(only, str) else content
     if isinstance(content, str):
         content = content.encode()
     if not isinstance(content, bytes):

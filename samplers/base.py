@@ -136,7 +136,6 @@ class Sampler(ABC):
         """Open the draft for ``batch``, if there is one, run, and account for it."""
         if self.drafting is None:
             return self.run(batch, None)
-        batch.expect_noise()
         with self.drafting.on(batch) as draft:
             return draft.account(self.run(batch, draft))
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any, overload
 
-from cdec.core.errors import CdecError, UsageError
+from cdec.core.errors import CdecError, DuplicateIdError, UsageError
+from cdec.core.models.tabular import checked_token_ids
 from cdec.core.seeds import content_id
 from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS, SAMPLERS
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample
+    from cdec.core.tokens.vocabulary import Vocabulary
 
 BATCH_SIZE = 16
 """Prompts that are decoded together."""
@@ -55,6 +57,7 @@ def sample(
     free: FreeText | None = None,
     batch_size: int = BATCH_SIZE,
     records: Sequence[Mapping[str, object]] | None = None,
+    ids: Sequence[str | int] | None = None,
     **options: Any,
 ) -> list[Sample]: ...
 
@@ -75,6 +78,7 @@ def sample(
     free: FreeText | None = None,
     batch_size: int = BATCH_SIZE,
     records: Sequence[Mapping[str, object]] | None = None,
+    ids: Sequence[str | int] | None = None,
     **options: Any,
 ) -> list[list[Sample]]: ...
 
@@ -94,13 +98,16 @@ def sample(
     free: FreeText | None = None,
     batch_size: int = BATCH_SIZE,
     records: Sequence[Mapping[str, object]] | None = None,
+    ids: Sequence[str | int] | None = None,
     **options: Any,
 ) -> list[Sample] | list[list[Sample]]:
     """Draw texts for one prompt or for many.
 
     The draws are those of ``cdec sample`` with the same model, prompts, seed and options: the seeds
-    of a prompt derive from ``seed``, from the prompt and from the number of the draw, so they do
-    not depend on the batch or on the other prompts.
+    of a prompt derive from ``seed``, from the prompt's id and from the number of the draw, so they
+    do not depend on the batch or on the other prompts. Without ``ids`` the id is a hash of the
+    prompt's text, of the text that token ids spell where they are the tokenizer's own for it, and
+    else of the ids or messages.
 
     Args:
         model: As ``load_model`` returns it; its vocabulary must be the constraint's.
@@ -118,6 +125,7 @@ def sample(
             nothing.
         batch_size: Prompts decoded together; changes no result.
         records: Other fields of each prompt's record, which rewards read and samples bring back.
+        ids: Names of the prompts, a text or an integer each, as a record's ``id``.
         options: Of the method, by the names of the command line: ``K=4``, ``top_m=50``, ... Where
             that takes the name of a model, a reward or a file, an object is given here.
 
@@ -125,8 +133,9 @@ def sample(
         For a text a list of its ``n`` samples, for a sequence such a list a prompt.
 
     Raises:
-        UsageError: No such method, a value out of range, or not as many constraints or records as
-            prompts.
+        UsageError: No such method, a value out of range, or not as many constraints, records or
+            ids as prompts.
+        DuplicateIdError: Two prompts have one of ``ids``.
         TypeError: The method has no such option.
         CdecError: What went wrong with the first prompt that failed.
     """
@@ -135,6 +144,7 @@ def sample(
     alone = isinstance(prompts, str)
     many: Sequence[Prompt] = [prompts] if isinstance(prompts, str) else prompts
     constraints = _one_each(constraint, len(many))
+    names = _ids(many, model.vocabulary) if ids is None else _checked_ids(ids, len(many))
     view = model.with_warping(temperature, top_k, top_p)
     requests = [
         Request.numbered(
@@ -148,7 +158,7 @@ def sample(
             free=free,
         )
         for prompt, own, name, fields in zip(
-            many, constraints, _ids(many), _fields(records, len(many)), strict=True
+            many, constraints, names, _fields(records, len(many)), strict=True
         )
     ]
     drawn: list[list[Sample]] = []
@@ -188,13 +198,46 @@ def _fields(
     return records
 
 
-def _ids(prompts: Sequence[Prompt]) -> list[str]:
+def _ids(prompts: Sequence[Prompt], vocabulary: Vocabulary) -> list[str]:
     """Return the ids of records that hold these prompts alone, ``-1``, ``-2`` added on repeats."""
     seen: Counter[str] = Counter()
     ids = []
     for prompt in prompts:
-        is_chat = not isinstance(prompt, str) and any(isinstance(part, Mapping) for part in prompt)
-        base = content_id({"messages": list(prompt)} if is_chat else prompt)
+        base = content_id(_content(prompt, vocabulary))
         ids.append(f"{base}-{seen[base]}" if seen[base] else base)
         seen[base] += 1
+    return ids
+
+
+def _content(prompt: Prompt, vocabulary: Vocabulary) -> object:
+    """Return what a prompt is known by: its text, where it has one; else messages or token ids."""
+    if isinstance(prompt, str):
+        return prompt
+    if any(isinstance(part, Mapping) for part in prompt):
+        return {"messages": list(prompt)}
+    token_ids = checked_token_ids(prompt, vocabulary.width)
+    text = vocabulary.prompt_text(token_ids)
+    return token_ids if text is None else text
+
+
+def _checked_ids(ids: Sequence[str | int], prompts: int) -> Sequence[str | int]:
+    """Return the ids that were given, each a good one and no two alike."""
+    if isinstance(ids, str) or len(ids) != prompts:
+        given = "one text" if isinstance(ids, str) else f"{len(ids)} ids"
+        raise UsageError(
+            f"there are {given} for {prompts} prompts", hint="give a list of one id for each prompt"
+        )
+    places: dict[str | int, int] = {}
+    for place, each in enumerate(ids):
+        if each == "" or isinstance(each, bool) or not isinstance(each, str | int):
+            raise UsageError(
+                f"prompt {place} has the id {each!r}; an id is a text or an integer",
+                hint="leave `ids` out, and a prompt is named by a hash of its text",
+            )
+        if places.setdefault(each, place) != place:
+            raise DuplicateIdError(
+                f"prompts {places[each]} and {place} have the id {each!r}",
+                hint="give each prompt an id of its own: its draws derive from it",
+                id=each,
+            )
     return ids

@@ -19,6 +19,7 @@ from cdec.core.errors import UsageError
 from cdec.core.models.context_tree import NONE, ContextTree
 from cdec.core.models.distribution_cache import BlockRows, DistributionCache, Distributions
 from cdec.core.models.prompt_table import PromptTable, Usage
+from cdec.core.models.rounding import EVENT_ROUNDING
 from cdec.core.models.warping import IDENTITY, Warping, normalizers
 from cdec.core.models.watching import Watch, unwatched
 
@@ -49,11 +50,14 @@ class LanguageModel(ABC):
         context_length: Tokens of prompt and text together; None where unbounded.
         warping: What ``prefill`` applies to new prompts by default.
         rounding: Bound of the relative error of a sum of probabilities, such as the whole of them.
+        event_rounding: Nats by which log P of one event may differ between batches, devices and
+            processors, at temperature 1 (see ``rounding``): what is certified is widened by it.
         continues_prompt: Whether a text goes on where its prompt ends, rather than beginning anew.
         prompt_form: What becomes of prompts that are texts.
     """
 
     rounding: float = 1e-6
+    event_rounding: float = EVENT_ROUNDING["float32"]
     prompt_form: PromptForm = "text"
     continues_prompt: bool = True
 
@@ -174,10 +178,7 @@ class LanguageModel(ABC):
         return self._distributions.collect(nodes)
 
     def scores_of(self, contexts: ArrayLike) -> list[BlockRows]:
-        """Return the next-token distributions of ``contexts`` block by block; no score is copied.
-
-        A batch of contexts that were evaluated at different times lies in several blocks, whose
-        rows ``evaluate`` copies together; with 131k tokens that is half a megabyte a context.
+        """Return what ``evaluate`` does block by block: no score is copied.
 
         Args:
             contexts: int64[n], in any order, repetitions welcome.

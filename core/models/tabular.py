@@ -36,6 +36,7 @@ class TabularModel(LanguageModel):
     """
 
     rounding = 1e-14
+    event_rounding = 1e-14
 
     def __init__(
         self,

@@ -132,7 +132,8 @@ COSTS: tuple[RecordField, ...] = (
     RecordField(
         "converged",
         "boolean",
-        "Whether the bounds came as near to each other as `until_converged` asks.",
+        "Whether the bounds came as near to each other as `until_converged` asks, before they were "
+        "widened by rounding.",
         (MASS,),
     ),
     RecordField("candidates", "integer", "Candidates drawn.", (MASS,)),

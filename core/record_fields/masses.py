@@ -25,14 +25,15 @@ MASSES: tuple[RecordField, ...] = (
     RecordField(
         "probability_lower",
         "number",
-        "Certified: it is not below this, P(w) / exp(log_mass_upper).",
+        "Certified: it is not below this: P(w) / exp(log_mass_upper), rounding of P(w) taken off.",
         (SAMPLE, SCORE),
         NORMALISED,
     ),
     RecordField(
         "probability_upper",
         "number",
-        "Certified: it is not above this, P(w) / exp(log_mass_lower), at most 1.",
+        "Certified: it is not above this: P(w) / exp(log_mass_lower), rounding of P(w) put on, at "
+        "most 1.",
         (SAMPLE, SCORE),
         NORMALISED,
     ),
@@ -54,10 +55,11 @@ MASSES: tuple[RecordField, ...] = (
     RecordField(
         "log_mass",
         LOG,
-        "Estimate of log P(S), the log of the model's mass on the constraint: the mean of the "
-        "candidates' weights (disc: of each sample's first `mass_draws`), or the end of the "
-        "certified bracket that it lies beyond. Null where weights are not known or no mass was "
-        "met. Of labels the mass itself, up to rounding.",
+        "Estimate of log P(S), the log of the model's mass on the constraint's sequences of tokens "
+        "(of a set each member in the tokenizer's own tokens, else every tokenisation): the mean "
+        "of the candidates' weights (disc: of each sample's first `mass_draws`), or the end of the "
+        "certified bracket that it lies beyond, so that it is too high on average. Null where "
+        "weights are not known or no mass was met. Of labels the mass itself, up to rounding.",
         (SAMPLE, MASS, CLASSIFY),
         WITH_MASS,
     ),
@@ -80,11 +82,22 @@ MASSES: tuple[RecordField, ...] = (
         WITH_MASS,
     ),
     RecordField(
+        "log_mass_unclipped",
+        LOG,
+        "The mean of the candidates' weights as it is, wherever its bracket lies: its exponential "
+        "has mean P(S), so this is what to average over records, exp of it, 0 where it is null "
+        "and `log_mass_reliable` is not (no candidate found a text).",
+        (SAMPLE, MASS),
+        "masked, disc, asap, exact, smc",
+    ),
+    RecordField(
         "log_mass_lower",
         LOG,
         "Certified: log P(S) is not below this. The mass of the members found so far, by all "
-        "candidates. Where a device or a draft is used, both bounds are widened by what sums of "
-        "float32 differ by from pass to pass, 2e-6 nats an event.",
+        "candidates. Both bounds are widened by what the model's arithmetic may round otherwise in "
+        "another batch, on another device or processor: the rounding of one event (5e-5 nats for "
+        "float32, 0.06 for float16, 0.4 for bfloat16, 1e-14 for tables) times the events of the "
+        "longest text.",
         (SAMPLE, SCORE, MASS),
         WITH_MASS,
     ),
@@ -138,7 +151,8 @@ MASSES: tuple[RecordField, ...] = (
     RecordField(
         "proved",
         "boolean",
-        "Whether no text that was not found can be more probable than this one.",
+        "Whether no text that was not found can be more probable than this one, by the scores of "
+        "this run: texts as near as rounding may change places in another.",
         methods="topn",
     ),
     RecordField(

@@ -18,7 +18,8 @@ TEXTS: tuple[RecordField, ...] = (
     RecordField(
         "id",
         "string or number",
-        "The input record's `id`; without one, 16 hex digits of a hash of its content.",
+        "The input record's `id`; without one, 16 hex digits of a hash of its content: of the "
+        "prompt's text where it holds nothing else.",
         (SAMPLE, SCORE, MASS, CLASSIFY, CHECK, RETOKENIZE),
     ),
     RecordField(
@@ -112,8 +113,9 @@ TEXTS: tuple[RecordField, ...] = (
     RecordField(
         "logprob",
         LOG,
-        "Log P: the model's own log probability of the tokens and of ending there, without any "
-        "mask. Null for a text that was cut before its end.",
+        "Log P: the model's own log probability of these tokens and of ending there, without any "
+        "mask; of this one tokenisation, where others may spell the same text. Null for a text "
+        "that was cut before its end.",
         (SAMPLE, SCORE, RETOKENIZE),
     ),
     RecordField("perplexity", "number", "exp(-logprob / events).", (SCORE, RETOKENIZE)),
@@ -176,9 +178,9 @@ TEXTS: tuple[RecordField, ...] = (
     RecordField(
         "exactness",
         "string",
-        "How the law of this record relates to Q: `exact`, `asymptotic` (approaches it with more "
-        "work), `divergence` (within a stated distance of masked decoding), `biased`, or "
-        "`heuristic` (a search; no law).",
+        "How the law of this record's tokens relates to Q, a law over sequences of tokens: "
+        "`exact`, `asymptotic` (approaches it with more work), `divergence` (within a stated "
+        "distance of masked decoding), `biased`, or `heuristic` (a search; no law).",
     ),
     RecordField("seed", "integer", "Seed of this draw's random numbers."),
 )

@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from cdec.core.errors import ModelError
-from cdec.core.tokens.spec import Spec, continuation_spec, flagged_special_ids
+from cdec.core.tokens.spec import FRAMING, Spec, continuation_spec, flagged_special_ids
 from cdec.core.tokens.token_bytes import MAX_TOKENS, refuse_unfaithful, token_bytes
 from cdec.core.tokens.tokenization import Tokenization
 
@@ -88,7 +88,8 @@ def _assemble(given: UncheckedTokenizer) -> TokenizerParts:
             f"{given.name}: the tokenizer has no token that is text",
             hint="Check that the tokenizer's files lie beside the model, or name another one.",
         )
-    tokenization = Tokenization(spec, hidden)
+    framing = {name: given.spec.get(name) for name in FRAMING}
+    tokenization = Tokenization(spec, hidden, framing)
     return TokenizerParts(table, sorted(eos), special, bos, tokenization, given.name)
 
 

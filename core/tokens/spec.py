@@ -85,6 +85,10 @@ def continuation_spec(spec: Spec, special_ids: Collection[int]) -> Spec:
     }
 
 
+FRAMING = ("normalizer", "pre_tokenizer", "post_processor")
+"""What makes the text of a prompt of a continuation: spaces and special tokens around it."""
+
+
 def _unreachable(token_id: int) -> str:
     # subtle: encode_special_tokens alone is not enough. A Unigram model, or a BPE model with
     # ignore_merges, finds "</s>" in its own vocabulary. A name with a space is out of reach: spaces

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from functools import cached_property
 from itertools import chain
 from typing import Any
 
@@ -26,13 +27,17 @@ class Tokenization:
     Args:
         spec: As ``continuation_spec`` returns it.
         special_ids: As given to it.
+        framing: The parts of the tokenizer's own spec that ``FRAMING`` names; None for none.
 
     Raises:
         ModelError: The library refuses the spec, or gives its tokens other ids.
     """
 
-    def __init__(self, spec: Spec, special_ids: Collection[int]) -> None:
+    def __init__(
+        self, spec: Spec, special_ids: Collection[int], framing: Spec | None = None
+    ) -> None:
         self._backend = _build(spec)
+        self._framing = framing or {}
         self.hash = spec_hash(spec, special_ids)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
@@ -63,6 +68,24 @@ class Tokenization:
             pieces.append(np.fromiter(chain.from_iterable(rows), np.int32, count=total))
         np.cumsum(offsets, out=offsets)
         return np.concatenate(pieces), offsets
+
+    def encode_prompt(self, text: str) -> list[int]:
+        """Return the token ids of a prompt: framed by special tokens and spaces, as texts are.
+
+        Cost: the tokenizer is built once more, at the first call.
+
+        Raises:
+            UntokenizableError: As ``encode``.
+        """
+        try:
+            return list(self._prompts.encode(text).ids)
+        except Exception as error:
+            raise _encoding_error([text], 0, error) from error
+
+    @cached_property
+    def _prompts(self) -> Any:
+        """The tokenizer with its own framing; special tokens that are spelled out stay text."""
+        return _build(orjson.loads(self._backend.to_str()) | self._framing)
 
     def _encode(self, texts: Sequence[str], start: int = 0) -> list[Any]:
         # subtle: the library takes a tuple for a pair of texts, and refuses a surrogate with a

@@ -138,6 +138,24 @@ class Vocabulary:
         """
         return self._require_tokenization().encode(texts)
 
+    def prompt_text(self, token_ids: Sequence[int]) -> str | None:
+        """Return the text whose prompt the tokenizer spells with these ids; None for none.
+
+        The ids of a text that the tokenizer changes (to lower case, say) are those of the changed
+        one.
+        """
+        if self.tokenization is None:
+            return None
+        try:
+            text = self.decode(token_ids).decode()
+        except UnicodeDecodeError:
+            return None
+        # A tokenizer may put a space before a text, some before those alone that have none.
+        for each in dict.fromkeys((text.removeprefix(" "), text)):
+            if self.tokenization.encode_prompt(each) == list(token_ids):
+                return each
+        return None
+
     def encode_flat(self, texts: Sequence[str]) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
         """Encode as ``encode`` does, into two arrays.
 

@@ -15,6 +15,7 @@ from cdec.core.errors import (
     UsageError,
 )
 from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
+from cdec.core.models.rounding import event_rounding
 from cdec.core.models.tabular import checked_token_ids
 from cdec.integrations.llama_cpp.vocabulary import gguf_vocabulary
 
@@ -44,6 +45,8 @@ class LlamaCppModel(LanguageModel):
         vocabulary = gguf_vocabulary(llama)
         super().__init__(vocabulary, context_length=llama.n_ctx(), cache_bytes=cache_bytes)
         self._llama = llama
+        # Whatever its weights are packed in, keys and values are float16.
+        self.event_rounding = event_rounding("float16")
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Return a prompt's token ids; what a text spells of special tokens stays text.

@@ -47,6 +47,7 @@ def generate(
     top_p: float | None = None,
     free: FreeText | None = None,
     records: Sequence[Mapping[str, object]] | None = None,
+    ids: Sequence[str | int] | None = None,
     inputs_tensor: Tensor | None = None,
     **options: Any,
 ) -> Tensor | ConstrainedOutput | ConstrainedPairOutput:
@@ -73,6 +74,7 @@ def generate(
         temperature, top_k, top_p: Of the model, with ``do_sample`` or without.
         free: What the model writes freely before the constraint begins, or around it.
         records: Other fields of each prompt's record, which rewards read.
+        ids: Names of the prompts, from which their seeds derive; None as in ``sample``.
         options: Of the method, as ``cdec.samplers.sample`` takes them; ``draft`` may be a module.
 
     Returns:
@@ -119,15 +121,11 @@ def generate(
         free=free,
         batch_size=len(call.prompts),
         records=records,
+        ids=ids,
         **chosen,
     )
-    rows = sequences_of(
-        call.begins,
-        samples,
-        end_id=call.end_ids[0],
-        pad_id=call.pad_id,
-        most=call.max_new_tokens,
-    )
+    ends = {"end_id": call.end_ids[0], "pad_id": call.pad_id}
+    rows = sequences_of(call.begins, samples, **ends, most=call.max_new_tokens)
     return output_of(rows, call.first_tokens is not None) if call.returns_dict else rows
 
 

@@ -11,6 +11,7 @@ from vllm import SamplingParams
 from cdec.core.errors import UsageError
 from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
 from cdec.core.models.prompts import PromptEncoder
+from cdec.core.models.rounding import event_rounding
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.vllm.engine import ROW, LogitsRecorder
 
@@ -48,6 +49,7 @@ class VllmModel(LanguageModel):
             vocabulary, device=str(device), context_length=length, cache_bytes=cache_bytes
         )
         self._llm = llm
+        self.event_rounding = event_rounding(str(model.dtype).removeprefix("torch."))
         self._prompts = PromptEncoder(llm.get_tokenizer(), vocabulary, context_length=length)
         self.prompt_form = self._prompts.form
 

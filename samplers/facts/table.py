@@ -6,8 +6,8 @@ from cdec.samplers.facts.about import About
 
 _NO_WEIGHT = "null: the law of the texts is not known."
 _MASKED_LAW = (
-    "Biased: a text has probability P(text) / prod Z, where Q has P(text) / P(S). Where few "
-    "continuations are allowed, masks favour what the model would seldom have written."
+    "Biased: a sequence of tokens w has probability P(w) / prod Z, where Q has P(w) / P(S). Where "
+    "few continuations are allowed, masks favour what the model would seldom have written."
 )
 _SUM_LOG_Z = "Sum of log Z over the steps: records weighted by its exponential target Q."
 _LOOKAHEAD = "Lu et al. 2022, NeuroLogic A*esque decoding; Nakshatri et al. 2025, Algorithm 2"
@@ -90,8 +90,8 @@ ABOUT: dict[str, About] = {
     "exact": About(
         summary="Independent draws of exactly Q, until a budget is spent.",
         law="exactly Q",
-        law_in_full="Exactly Q = P(. | S), every draw independent: adaptive rejection sampling, "
-        "whose proposal learns from what was refused.",
+        law_in_full="Exactly Q = P(. | S), a law over sequences of tokens, every draw independent: "
+        "adaptive rejection sampling, whose proposal learns from what was refused.",
         weight="0",
         weight_in_full='0; past the budget (finish_reason "budget") that of `fallback`.',
         cost="until accepted",
@@ -116,7 +116,8 @@ ABOUT: dict[str, About] = {
         summary="The n most probable members found, best first, with bounds.",
         law="n best of Q",
         law_in_full="The n most probable members found, each with certified bounds of its Q and "
-        "of its rank; the field proved says whether anything more probable may have been missed.",
+        "of its rank; the field proved says whether anything more probable may have been missed. "
+        "Members are sequences of tokens; with `by` text those of one text are summed.",
         weight="null",
         weight_in_full="null: nothing is drawn.",
         cost="300 calls at most",

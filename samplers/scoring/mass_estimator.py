@@ -61,6 +61,7 @@ class Mass:
         log_mass: Its log; None also where it is 0.
         log_mass_se, log_mass_reliable: Standard error of ``log_mass``, widened by what was not
             seen, and whether both may be relied on, as in ``walks.mass.estimate``.
+        log_mass_unclipped: Log of the mean of x as it is; None where it is 0.
         log_mass_lower, log_mass_upper: Certified bounds; None stands for no mass.
         converged: Whether the bounds came as near to each other as was asked for; None if it was
             not.
@@ -76,6 +77,7 @@ class Mass:
     log_mass: float | None
     log_mass_se: float | None
     log_mass_reliable: bool | None
+    log_mass_unclipped: float | None
     log_mass_lower: float | None
     log_mass_upper: float | None
     converged: bool | None
@@ -260,6 +262,7 @@ class _Run:
             log_mass=found.log_mass if is_whole else None,
             log_mass_se=found.log_mass_se if is_whole else None,
             log_mass_reliable=found.log_mass_reliable if is_whole else None,
+            log_mass_unclipped=found.log_mass_unclipped if is_whole else None,
             log_mass_lower=bounds["log_mass_lower"],
             log_mass_upper=bounds["log_mass_upper"],
             converged=self._converged(request),

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from cdec.samplers.learning.tree.bracket import ROUNDING
+from cdec.samplers.learning.tree.bracket import Bracket
 from cdec.samplers.search.found import Entry, Found
 from cdec.samplers.search.queue import Queue
 from cdec.samplers.walks.batch import FREE, Batch
@@ -23,38 +23,31 @@ class Known:
     """What a finished search knows of one record, natural logs, -inf for nothing.
 
     Attributes:
-        log_lower, log_upper: Bounds of P(S); 0 for the model alone.
+        bracket: Of P(S); of the model alone 1.
         log_open: Upper bound of the mass of all token sequences that were not found.
-        log_bound: Upper bound of P of each single one of them.
+        log_bound: Upper bound of P of each single one of them, by the scores at hand.
         is_constrained: Whether S is less than all texts.
         most_above: Gives an upper bound of how many of them have more than a log P.
-        noise: Nats by which the bounds of P(S) were widened, as in ``Bracket``.
     """
 
-    log_lower: float
-    log_upper: float
+    bracket: Bracket
     log_open: float
     log_bound: float
     is_constrained: bool
     most_above: Callable[[float], float]
-    noise: float = 0.0
 
     @classmethod
     def of(cls, batch: Batch, request: int, queue: Queue) -> Known:
         """Read the tree of a request and what is left in its queue."""
-        bracket = batch.tree.bracket(request, int(batch.roots[request]))
-        lower, upper = bracket["log_mass_lower"], bracket["log_mass_upper"]
-        log_found = -math.inf if lower is None else lower
+        bracket = batch.tree.bounds(request, int(batch.roots[request]))
         is_constrained = bool(batch.session_of[request] != FREE)
-        log_all = 0.0 if not is_constrained else -math.inf if upper is None else upper
+        log_all = bracket.log_upper if is_constrained else 0.0
         return cls(
-            log_lower=log_found if is_constrained else 0.0,
-            log_upper=log_all,
-            log_open=_log_difference(log_all, log_found),
+            bracket=bracket if is_constrained else Bracket(0.0, 0.0, noise=bracket.noise),
+            log_open=_log_difference(log_all, bracket.log_lower),
             log_bound=queue.bound,
             is_constrained=is_constrained,
             most_above=queue.most_above,
-            noise=batch.tree.noise_of(request),
         )
 
     def fields(self, batch: Batch, request: int) -> dict[str, object]:
@@ -62,8 +55,8 @@ class Known:
 
         ``length_mass_upper`` is the share of cut prefixes in what was found and what was cut.
         """
-        bound = self.log_bound if self.log_bound > -math.inf else None
-        unfound: dict[str, object] = {"log_unfound_upper": bound}
+        bound = min(0.0, self.log_bound + self.bracket.noise)
+        unfound: dict[str, object] = {"log_unfound_upper": bound if bound > -math.inf else None}
         if not self.is_constrained:
             return unfound
         log_found, log_beyond = (
@@ -72,7 +65,7 @@ class Known:
         )
         return {
             **unfound,
-            **batch.tree.bracket(request, int(batch.roots[request])),
+            **self.bracket.fields(),
             "length_mass_upper": length_mass_upper(log_found, log_beyond),
         }
 
@@ -87,8 +80,7 @@ class Member:
         rank_upper: Upper bound of its true rank; None where none is known.
         proved: Whether no single token sequence that was not found has more than ``log_text``.
         is_certain: Whether nothing that was not found can change the member's rank.
-        log_q_lower, log_q_upper: Bounds of log Q(member); None without one.
-        noise: Nats by which those of P(S) were widened.
+        q: What is known of Q of the member, or of its text where texts are ranked.
     """
 
     entry: Entry | None
@@ -96,9 +88,7 @@ class Member:
     rank_upper: int | None
     proved: bool
     is_certain: bool
-    log_q_lower: float | None = None
-    log_q_upper: float | None = None
-    noise: float = 0.0
+    q: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def is_unknown(self) -> bool:
@@ -106,22 +96,19 @@ class Member:
         return self.entry is None and not self.proved
 
     @property
+    def probability(self) -> float | None:
+        """Q where its bounds have met, else None."""
+        return self.q.get("probability")
+
+    @property
     def probability_lower(self) -> float | None:
-        """Certified lower bound of Q of the member, or of its text where texts are ranked."""
-        return None if self.log_q_lower is None else math.exp(self.log_q_lower)
+        """Certified lower bound of Q."""
+        return self.q.get("probability_lower")
 
     @property
     def probability_upper(self) -> float | None:
-        """Certified upper bound of the same."""
-        return None if self.log_q_upper is None else math.exp(self.log_q_upper)
-
-    @property
-    def probability(self) -> float | None:
-        """The same where the bounds have met, else None."""
-        if self.log_q_lower is None or self.log_q_upper is None:
-            return None
-        is_known = self.log_q_upper - self.log_q_lower <= ROUNDING + 2 * self.noise
-        return self.probability_lower if is_known else None
+        """Certified upper bound of Q."""
+        return self.q.get("probability_upper")
 
     @property
     def log_text(self) -> float | None:
@@ -147,11 +134,11 @@ def ranked(found: Found, known: Known, *, by_text: bool) -> list[Member]:
         gap = _log_difference(entry.log_text, log_next)
         is_clear = is_complete or gap >= known.log_open
         proved = entry.log_text >= known.log_bound
-        lower, upper = _bounds(entry, known, by_text)
+        log_unseen = known.log_open if by_text else -math.inf
         is_certain = was_clear and is_clear if by_text else proved
         last = i + 1 if is_certain else None if by_text else _last_rank(i + 1, entry, known)
-        bounds = lower, upper, known.noise
-        members.append(Member(entry, i + 1, last, proved, is_certain, *bounds))
+        q = known.bracket.probability_of(entry.log_text, log_unseen)
+        members.append(Member(entry, i + 1, last, proved, is_certain, q))
         was_clear = is_clear
     missing = range(n, found.wanted)
     return members + [Member(None, i + 1, None, is_complete, is_complete) for i in missing]
@@ -161,20 +148,6 @@ def _last_rank(rank: int, entry: Entry, known: Known) -> int | None:
     """Return the worst rank that a member can have: all that may be better comes before it."""
     last = rank + known.most_above(entry.log_text)
     return int(last) if last < _LARGEST_RANK else None
-
-
-def _bounds(entry: Entry, known: Known, by_text: bool) -> tuple[float, float]:
-    """Return bounds of log Q of a member.
-
-    P(S) lies between what was found and that plus what is left. Of a text, all that is left could
-    be further tokenisations, which then count in P(S) as well.
-    """
-    lower = min(0.0, entry.log_text - known.log_upper)
-    if by_text:
-        upper = float(np.logaddexp(entry.log_text, known.log_open)) - known.log_upper
-    else:
-        upper = entry.log_text - known.log_lower
-    return lower, max(lower, min(0.0, upper))
 
 
 def _log_difference(log_a: float, log_b: float) -> float:

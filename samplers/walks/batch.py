@@ -13,6 +13,7 @@ from numpy.typing import NDArray
 
 from cdec.core.constraint import DONE
 from cdec.core.errors import CdecError, TokenizerMismatchError
+from cdec.core.models.rounding import warped_rounding
 from cdec.samplers.learning.tree.prefix_tree import PrefixTree
 from cdec.samplers.request import MAX_NEW_TOKENS
 
@@ -70,9 +71,8 @@ class Batch:
         self.limits = np.zeros(count, np.int64)
         self.sessions: list[Session] = []
         self.session_of = np.full(count, FREE, np.int64)
-        self.tree = PrefixTree(count, model.tree, model.rounding)
-        if not self.on_host:
-            self.expect_noise()
+        noise = warped_rounding(model.event_rounding, model.warping.temperature)
+        self.tree = PrefixTree(count, model.tree, model.rounding, noise)
         self.is_end = np.zeros(model.vocabulary.width, np.bool_)
         self.end_ids = np.array(model.vocabulary.eos_token_ids, np.int64)
         self.is_end[self.end_ids] = True
@@ -88,14 +88,6 @@ class Batch:
 
     def __exit__(self, *_: object) -> None:
         self.model.release(self.roots[self.roots >= 0])
-
-    def expect_noise(self) -> None:
-        """Widen the certified bounds by what scores differ by from pass to pass.
-
-        On a device, and where a draft decides what goes through the model together, a prefix is not
-        always computed alike: sums of float32 depend on their order.
-        """
-        self.tree.noise = 2 * self.model.rounding
 
     @property
     def on_host(self) -> bool:

@@ -37,6 +37,8 @@ class Estimate:
         log_mass: The same, or the end of the bracket that it lies beyond; None for no mass.
         log_mass_se: Standard error of ``log_mass`` in nats; None where ``log_mass`` is.
         log_mass_reliable: Whether ``log_mass`` within 1.96 standard errors may be relied on.
+        log_mass_unclipped: ``log_mean``, None for 0: what may be averaged over records, where
+            ``log_mass``, which its bracket holds back on one side mostly, may not.
     """
 
     log_mean: float
@@ -45,13 +47,18 @@ class Estimate:
     log_mass_se: float | None
     log_mass_reliable: bool
 
+    @property
+    def log_mass_unclipped(self) -> float | None:
+        """The log of the mean of x as it is; None for 0."""
+        return self.log_mean if self.log_mean > -math.inf else None
+
     def fields(self) -> dict[str, object]:
         """Return what records show of it."""
-        names = ("log_mass", "log_mass_se", "log_mass_reliable")
-        return {name: getattr(self, name) for name in names}
+        return {name: getattr(self, name) for name in FIELDS}
 
 
-UNKNOWN: dict[str, object] = dict.fromkeys(("log_mass", "log_mass_se", "log_mass_reliable"))
+FIELDS = ("log_mass", "log_mass_se", "log_mass_reliable", "log_mass_unclipped")
+UNKNOWN: dict[str, object] = dict.fromkeys(FIELDS)
 """The fields of an estimate where weights are not known."""
 
 
@@ -92,12 +99,12 @@ def estimate(
         spread = float((shares**2) @ (x - mean) ** 2)
         log_mean = peak + math.log(mean)
         sampling = math.sqrt(spread * n / (n - 1)) / mean if n > 1 else math.inf
-    log_mass = min(max(log_mean, bracket.log_lower), bracket.log_upper)
+    log_mass = min(max(log_mean, bracket.lowest), bracket.highest)
     if log_mass == -math.inf:
         return Estimate(log_mean, sampling, None, None, bracket.log_upper == -math.inf)
     log_most = max(bracket.log_most, peak) + math.log(float(shares @ shares)) if n else 0.0
     width = _exp(bracket.log_unseen - log_mass)
-    farthest = max(bracket.log_upper - log_mass, log_mass - bracket.log_lower)
+    farthest = max(bracket.highest - log_mass, log_mass - bracket.lowest)
     if not bracket.width or farthest == math.inf:
         farthest = width
     # Of the mean, hence relative to it: where the bracket moved it, to where it was moved.

@@ -112,7 +112,9 @@ def _record_samples(
     prefill = None if request.constraint is None else request.constraint.prefill
     tightened |= {} if prefill is None else {"prefill": prefill}
     indices = request.indices if request.indices is not None else range(len(rows))
-    exactness, noise = outcome.exactness, batch.tree.noise_of(number)
+    exactness = outcome.exactness
+    known = "log_mass_upper" in shared
+    bracket = batch.tree.bounds(number, int(batch.roots[number])) if known else Bracket()
     seeds = batch.seeds if outcome.seeds is None else outcome.seeds
     samples = []
     for position, (row, index) in enumerate(zip(rows.tolist(), indices, strict=True)):
@@ -121,8 +123,7 @@ def _record_samples(
         is_complete = outcome.chosen.finish[row] == COMPLETE
         logprob = float(outcome.chosen.log_p[row]) if is_complete else None
         # Without a normaliser nothing is said of Q; a draw may know more than its record.
-        known = "log_mass_upper" in shared
-        q = Bracket.of(shared, noise).probability_of(logprob) if known else {}
+        q = bracket.probability_of(logprob) if known else {}
         samples.append(
             Sample(
                 id=request.id,

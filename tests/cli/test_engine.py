@@ -17,6 +17,7 @@ from pyarrow.parquet import read_table
 from cdec.integrations.ray import cluster, library, run, worker
 from cdec.integrations.ray.pool import Pool
 from cdec.integrations.records import sampling
+from tests.laws.rounding import near_records, read_lines
 
 from .conftest import MEMBERS, Runner
 
@@ -114,20 +115,10 @@ _WORK = ("target_calls", "target_tokens", "draft_calls", "distinct_evaluations")
 
 def _said(lines: bytes) -> list[Any]:
     """Return records without the work done for several at a time; other batches round otherwise."""
-    found = [json.loads(line) for line in lines.splitlines()]
-    return [
-        {name: _near(value) for name, value in record.items() if name not in _WORK}
-        for record in found
-    ]
-
-
-def _near(value: Any) -> Any:
-    """Return a value whose numbers may be a little different, those of warnings too."""
-    if isinstance(value, list):
-        return [_near(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _near(item) for name, item in value.items()}
-    return pytest.approx(value, rel=1e-4, abs=1e-4) if isinstance(value, float) else value
+    return near_records(
+        {name: value for name, value in record.items() if name not in _WORK}
+        for record in read_lines(lines)
+    )
 
 
 @pytest.mark.usefixtures("in_turn")

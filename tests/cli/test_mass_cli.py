@@ -26,9 +26,9 @@ def test_mass_of_the_letters(cdec: Runner, letters: Path) -> None:
     result = cdec("mass", "-a", letters, "--prompt", "x")
     assert (result.status, result.stderr) == (0, "")
     (record,) = result.records
-    assert list(record)[:9] == [
+    assert list(record)[:10] == [
         *("id", "mass", "mass_lower", "mass_upper"),
-        *("log_mass", "log_mass_se", "log_mass_reliable"),
+        *("log_mass", "log_mass_se", "log_mass_reliable", "log_mass_unclipped"),
         *("log_mass_lower", "log_mass_upper"),
     ]
     assert record["mass_lower"] == pytest.approx(TRUTH) == pytest.approx(record["mass_upper"])

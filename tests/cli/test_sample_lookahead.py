@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from cdec.samplers.rewards import build_reward
+from tests.laws.rounding import near_lines, read_lines
 
 from .conftest import MEMBERS, Result, Runner
 
@@ -296,7 +297,7 @@ def test_a_run_is_resumed_with_the_same_reward_only(cdec: Runner) -> None:
     whole = Path("out.jsonl").read_bytes()
     Path("out.jsonl").write_bytes(whole.splitlines(keepends=True)[0])
     assert cdec(*words, "coverage", "--resume").status == 0
-    assert Path("out.jsonl").read_bytes() == whole
+    assert read_lines(Path("out.jsonl").read_bytes()) == near_lines(whole)
     for other in (
         ("coverage:past",),
         ("coverage", "--branch", "2"),

@@ -16,8 +16,15 @@ def test_content_id_ignores_order_of_keys() -> None:
 
 
 def test_content_id_is_stable_across_versions() -> None:
-    # The hash of {"prompt":"a"}: another value would break the resuming of old outputs.
-    assert content_id({"prompt": "a"}) == "732acbb3e402e912"
+    # Other values would break the resuming of old outputs.
+    assert content_id("a") == "ca978112ca1bbdca"
+    assert content_id({"prompt": "a", "n": 1}) == "0e3abf3afd259232"
+
+
+def test_a_record_of_a_prompt_alone_is_known_by_its_text() -> None:
+    assert content_id({"prompt": "a"}) == content_id("a")
+    assert content_id({"prompt": "a", "n": 1}) != content_id("a")
+    assert content_id({"prompt": ["a"]}) != content_id({"prompt": "a"})
 
 
 def test_number_and_text_are_different_ids() -> None:

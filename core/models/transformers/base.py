@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
+from cdec.core.models.rounding import event_rounding
 
 if TYPE_CHECKING:
     from cdec.core.models.prompts import PromptEncoder
@@ -48,10 +49,12 @@ class TransformersModel(LanguageModel):
         max_batch_rows: int = DEFAULT_BATCH_ROWS,
         cache_bytes: int = DEFAULT_CACHE_BYTES,
     ) -> None:
-        device = module.get_input_embeddings().weight.device
+        weights = module.get_input_embeddings().weight
+        device = weights.device
         super().__init__(
             vocabulary, device=str(device), context_length=context_length, cache_bytes=cache_bytes
         )
+        self.event_rounding = event_rounding(str(weights.dtype).removeprefix("torch."))
         self.max_batch_rows = max_batch_rows
         self._module = module
         self._prompts = prompts

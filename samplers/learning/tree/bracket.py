@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
 from dataclasses import dataclass
+
+import numpy as np
 
 ROUNDING = 1e-9
 """Nats: logs nearer to each other are one number."""
@@ -12,14 +13,17 @@ ROUNDING = 1e-9
 
 @dataclass(frozen=True, slots=True)
 class Bracket:
-    """Certified bounds of P(S) of one record; natural logs, -inf for no mass.
+    """Bounds of P(S) of one record; natural logs, -inf for no mass.
+
+    What a model says of a prefix differs a little from one batch, device or processor to the next,
+    so what is certified is ``lowest`` and ``highest``: the bounds by the scores at hand, widened by
+    the rounding of all events.
 
     Attributes:
-        log_lower: The texts seen.
-        log_upper: What is not excluded.
+        log_lower: The texts seen, by the scores at hand.
+        log_upper: What is not excluded, by the same.
         log_most: No masked candidate weighs more than this: log Z at the prompt.
-        noise: Nats by which both bounds were widened, for what a model says of a prefix differs a
-            little from one pass to the next.
+        noise: Nats by which log P of a text may be off: an event's rounding times the events.
     """
 
     log_lower: float = -math.inf
@@ -27,15 +31,15 @@ class Bracket:
     log_most: float = 0.0
     noise: float = 0.0
 
-    @classmethod
-    def of(cls, fields: Mapping[str, object], noise: float = 0.0) -> Bracket:
-        """Read the bounds back from what a record shows of them."""
-        lower, upper = fields["log_mass_lower"], fields["log_mass_upper"]
-        return cls(
-            lower if isinstance(lower, float) else -math.inf,
-            upper if isinstance(upper, float) else -math.inf,
-            noise=noise,
-        )
+    @property
+    def lowest(self) -> float:
+        """Certified: log P(S) is not below this."""
+        return self.log_lower - self.noise
+
+    @property
+    def highest(self) -> float:
+        """Certified: log P(S) is not above this."""
+        return min(0.0, self.log_upper + self.noise)
 
     @property
     def log_unseen(self) -> float:
@@ -48,38 +52,42 @@ class Bracket:
     def width(self) -> float:
         """How far the bounds are apart, in nats: 0 where there is no mass, inf for no lower one.
 
-        What they were widened by does not count: nothing that was not seen is there.
+        What they are widened by does not count: nothing that was not seen is there.
         """
-        if self.log_lower >= self.log_upper:
-            return 0.0
-        return max(0.0, self.log_upper - self.log_lower - 2 * self.noise)
+        return 0.0 if self.log_lower >= self.log_upper else self.log_upper - self.log_lower
 
     def fields(self) -> dict[str, float | None]:
         """Return ``log_mass_lower`` and ``log_mass_upper``; None stands for no mass."""
-        bounds = {"log_mass_lower": self.log_lower, "log_mass_upper": self.log_upper}
+        bounds = {"log_mass_lower": self.lowest, "log_mass_upper": self.highest}
+        if self.log_upper == -math.inf:
+            return dict.fromkeys(bounds)
         return {name: log if log > -math.inf else None for name, log in bounds.items()}
 
-    def probability_of(self, log_p: float | None) -> dict[str, float | None]:
+    def probability_of(
+        self, log_p: float | None, log_unseen: float = -math.inf
+    ) -> dict[str, float | None]:
         """Return Q(w) = P(w) / P(S) of a member, as far as it is known, and what bounds it.
 
         Args:
             log_p: log P(w), natural; None where the text is no member, and nothing is returned of
                 its probability.
+            log_unseen: log of the mass that may belong to the member and was not seen: of a text,
+                all that may be further tokenisations, which then count in P(S) as well.
 
         Returns:
-            ``probability``, None unless the bounds of P(S) are one number (``ROUNDING``);
-            ``probability_lower`` = P(w) / upper and ``probability_upper`` = P(w) / lower, at most
-            1. All between 0 and 1; too small for a number is 0.
+            ``probability``, None unless its bounds by the scores at hand are one number
+            (``ROUNDING``); ``probability_lower`` and ``probability_upper``, certified: P(w) and
+            P(S) may both be off. All between 0 and 1; too small for a number is 0.
         """
         if log_p is None or self.log_upper == -math.inf:
             return dict.fromkeys(("probability", "probability_lower", "probability_upper"))
-        lower = math.exp(min(0.0, log_p - self.log_upper))
         # P(w) is part of P(S), so P(S) is no less.
-        upper = max(lower, math.exp(log_p - max(log_p, self.log_lower)))
+        whole = float(np.logaddexp(max(log_p, self.log_lower), log_unseen))
+        least = min(0.0, log_p - self.log_upper)
+        most = max(least, min(0.0, float(np.logaddexp(log_p, log_unseen)) - whole))
+        lower = log_p - self.noise - self.highest
         return {
-            "probability": min(lower * math.exp(self.noise), 1.0)
-            if self.width <= ROUNDING
-            else None,
-            "probability_lower": lower,
-            "probability_upper": upper,
+            "probability": math.exp(most) if most - least <= ROUNDING else None,
+            "probability_lower": math.exp(min(0.0, lower)),
+            "probability_upper": math.exp(min(0.0, most + 2 * self.noise)),
         }

@@ -117,24 +117,26 @@ class PrefixTree:
         requests: Number of records.
         contexts: The model's tree, which knows each node's parent, token and depth.
         rounding: The model's bound of the relative error of a sum of probabilities.
+        noise: Nats by which log P of one event may be off, its rounding at its temperature.
 
     Attributes:
         columns: Arrays by name; of unvisited contexts they mean nothing.
         log_found: float64[R] log of the summed probability of the texts seen, a lower bound of the
             mass: every visited prefix that may end counts with its end event.
         log_beyond: float64[R] log of the summed mass of what the length limit cut off.
-        noise: Nats by which log P of one event may differ from one pass of the model to the next;
-            0 unless told.
     """
 
-    def __init__(self, requests: int, contexts: ContextTree, rounding: float = 0.0) -> None:
+    def __init__(
+        self, requests: int, contexts: ContextTree, rounding: float = 0.0, noise: float = 0.0
+    ) -> None:
         self._rounding = rounding
+        self._noise = noise
+        self._deepest = np.zeros(requests, np.int64)
         self._contexts = contexts
         self.columns: dict[str, NDArray[Any]] = {}
         self._grow(1024)
         self.log_found = np.full(requests, -np.inf)
         self.log_beyond = np.full(requests, -np.inf)
-        self.noise = 0.0
         self._stale: list[NDArray[np.int64]] = []
 
     def __getitem__(self, name: str) -> NDArray[Any]:
@@ -170,7 +172,7 @@ class PrefixTree:
         where = nodes.context, nodes.parent, nodes.request, nodes.draw
         arrivals = kernels.Arrivals(*where, nodes.log_edge, seen.log_mass, flags)
         kernels.visit(arrivals, self.nodes, is_new)
-        self._stale.append(nodes.context)
+        self.touch(nodes.context)
         if "state" in self.columns:
             self["state"][nodes.context] = nodes.host_states()
         ends = np.zeros(n) if seen.terminal else seen.log_end
@@ -183,6 +185,7 @@ class PrefixTree:
     def touch(self, nodes: NDArray[np.int64]) -> None:
         """Say that the masses of ``nodes`` (int64[n]) changed."""
         self._stale.append(nodes)
+        np.maximum.at(self._deepest, self["request"][nodes], self["depth"][nodes])
 
     def update(self) -> None:
         """Carry what changed since the last call upwards, to the bounds of all ancestors."""
@@ -205,21 +208,11 @@ class PrefixTree:
         lower, upper = float(self.log_found[request]), self.log_upper(root)
         # Rounding may carry the sum of what was found past the bound, by 1e-15 or so.
         upper = min(0.0, max(lower, upper))
-        noise = self.noise_of(request)
-        widest = min(lower, upper) - noise, min(0.0, upper + noise)
-        return Bracket(*widest, self._log_allowed(root), noise)
+        return Bracket(min(lower, upper), upper, self._log_allowed(root), self.noise_of(request))
 
     def noise_of(self, request: int) -> float:
-        """Return the nats by which the noise of the model may shift log P of a record's texts."""
-        if not self.noise:
-            return 0.0
-        nodes = self.visited()
-        depths = self["depth"][nodes[self["request"][nodes] == request]]
-        return self.noise * (1 + int(depths.max(initial=0)))
-
-    def bracket(self, request: int, root: int) -> dict[str, float | None]:
-        """Return ``bounds`` as the fields of a record."""
-        return self.bounds(request, root).fields()
+        """Return the nats by which log P of a record's texts may be off, by all their events."""
+        return self._noise * (1 + int(self._deepest[request]))
 
     def _log_allowed(self, root: int) -> float:
         """Return the log of the mass that was allowed at ``root`` when nothing was known below."""

@@ -14,6 +14,7 @@ from cdec.core.models.transformers import slot_table
 from cdec.core.models.transformers.causal import CausalModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.models.tiny_models import VOCABULARY, plain_encoder, plain_logprobs, tiny_module
+from tests.laws.rounding import tolerance
 
 WIDTH = 7
 _LETTERS = Vocabulary(
@@ -153,5 +154,5 @@ def test_slots_stay_right_when_the_count_of_passes_begins_anew(
         for row, context in zip(got, contexts.tolist(), strict=True):
             prompt = model._prompt_ids[int(model.tree.roots(np.array([context]))[0])]
             plain = plain_logprobs(module, prompt + model.tokens(context))[-1]
-            torch.testing.assert_close(row, plain, atol=1e-4, rtol=0)
+            torch.testing.assert_close(row, plain, atol=tolerance(1), rtol=0)
     assert model.tree.columns["pass"].max() <= 5

@@ -111,7 +111,7 @@ def test_rwkv_gives_the_recorded_logits(shared: Path) -> None:
     assert isinstance(model, FullForwardModel)
     expected = np.fromfile(folder / "expected_logits_prompt_quote_in.f32", np.float32)
     got = model.evaluate(model.prefill([list(b'"in')])).scores[0].numpy()
-    np.testing.assert_allclose(got, expected, atol=1e-5)
+    np.testing.assert_allclose(got, expected, atol=TOLERANCE)
 
 
 def test_stories_model_equals_its_plain_forward_pass(shared: Path) -> None:

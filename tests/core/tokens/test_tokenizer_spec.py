@@ -90,6 +90,29 @@ def test_dummy_prefix_is_dropped_and_byte_tokens_are_bytes(metaspace: bool) -> N
     assert vocabulary.eos_token_ids == (259,)
 
 
+@pytest.mark.parametrize("metaspace", [True, False])
+def test_a_prompts_text_is_found_from_its_ids(metaspace: bool) -> None:
+    tokenizer = sentencepiece_like(metaspace=metaspace)
+    begin = tokenizer.token_to_id("</s>")
+    tokenizer.post_processor = processors.TemplateProcessing(
+        single="</s> $A", special_tokens=[("</s>", begin)]
+    )
+    tokenizer.encode_special_tokens = True
+    vocabulary = Vocabulary.from_tokenizer(tokenizer)
+    for text in ("a", " a", "a a", "", "</s>", "\u00e9", "  "):
+        ids = tokenizer.encode(text).ids
+        assert ids[0] == begin
+        # subtle: one of the two spellings adds no space where there is one, so both texts are one.
+        same = text == " a" and metaspace
+        assert vocabulary.prompt_text(ids) == ("a" if same else text)
+        # Without the token that begins texts it is another prompt.
+        assert vocabulary.prompt_text(ids[1:]) is None
+    # No text is spelt so: its first letter stands without the space before it.
+    assert vocabulary.prompt_text([begin, 257]) is None
+    # Half a character is no text.
+    assert vocabulary.prompt_text([begin, 256, 0xC3]) is None
+
+
 def test_two_spellings_of_space_escaping_hash_alike() -> None:
     one, other = (
         Vocabulary.from_tokenizer(sentencepiece_like(metaspace=metaspace))

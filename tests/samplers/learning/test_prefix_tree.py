@@ -83,7 +83,7 @@ def test_each_text_is_found_once() -> None:
     visit(tree, 5, -1, 1.0, 0.8)
     for draw in range(3):
         visit(tree, 7, 5, 0.5, 0.4, end=0.2, draw=draw)
-    found = tree.bracket(0, 5)
+    found = tree.bounds(0, 5).fields()
     assert found["log_mass_lower"] == pytest.approx(math.log(0.1))
     assert found["log_mass_upper"] == pytest.approx(math.log(0.5))
 

@@ -22,11 +22,11 @@ def grown(toy: Toy, path: Path, candidates: int, *, size: int = 4) -> dict[str, 
             for _ in rounds.draw(np.array([0]), np.array([count])):
                 pass
         rounds.save()
-        return batch.tree.bracket(0, int(batch.roots[0]))
+        return batch.tree.bounds(0, int(batch.roots[0])).fields()
 
 
 def reloaded(toy: Toy, path: Path) -> tuple[dict[str, float | None], int]:
     """Return the bracket of a file's tree before anything is drawn, and its candidates."""
     with Batch(toy.model(), [Request([1], toy.constraint, [8])]) as batch:
         rounds = Rounds(batch, size=4, max_walks=100, tree_cache=1 << 20, file=TreeFile(path))
-        return batch.tree.bracket(0, int(batch.roots[0])), int(rounds.before[0])
+        return batch.tree.bounds(0, int(batch.roots[0])).fields(), int(rounds.before[0])

@@ -100,7 +100,8 @@ def check(p: Law, q: Law, limit: float) -> None:
     if not within or whole > limit:
         assert (pi != p).any()
     # Only where the budget is no more than what is left for rounding may nothing be spent.
-    assert alpha < 1 or limit <= 2e-13
+    # Nor can 1 - alpha be told from 0 where the two laws are one to the last digit.
+    assert alpha < 1 or limit <= 2e-13 or np.abs(p - q).max() <= np.finfo(np.float64).eps
     if alpha < 1:
         # What is left for rounding, 1e-13 (1 + limit), costs sqrt(1e-13 / 2) at most.
         assert acceptance(p, pi) >= upper_bound(p, q, limit, alpha, beta) - 1e-6

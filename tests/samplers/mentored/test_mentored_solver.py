@@ -162,6 +162,7 @@ weights = st.one_of(
 @example([(1.0, 1.0), (5e-324, 1.0), (1.0, 5e-324)], 1.0)
 @example([(1.0, 1e-300), (1e-300, 1.0)], 300.0)
 @example([(1.0, 1.0), (1.0, 0.5)], 5e-324)
+@example([(0.0, 1e-16), (1.0, 1.0)], 1.0)
 def test_hostile_weights_keep_every_promise(pairs: list[tuple[float, float]], limit: float) -> None:
     p, q = np.array(pairs).T
     if p.max() > 0 and q.max() > 0:

@@ -13,6 +13,7 @@ from cdec.core import load_model
 from cdec.core.models.base import LanguageModel
 from cdec.data.assets import embedded_model_path
 from cdec.samplers import classify
+from tests.laws.rounding import near
 
 LABELS = ["Paris", "Parma", "Berlin", "New York", "New Delhi", "ein Haus", "été", "1,234"]
 PROMPTS = [
@@ -20,6 +21,8 @@ PROMPTS = [
     'Question: Name the German word for "flower".\nAnswer:',
     "A",
 ]
+EVENTS = 8
+"""Most tokens of a label here, its end counted."""
 
 
 @pytest.fixture(scope="module")
@@ -54,11 +57,10 @@ def test_labels_are_scored_as_by_plain_forward_passes(model: LanguageModel, modu
         expected = plainly(module, model, prompt, [f" {label}" for label in LABELS])
         mine = {label.text: label for label in found.labels}
         log_p = [mine[label].logprob for label in LABELS]
-        # float32 logits: rows of another batch shape differ in their last bits.
-        np.testing.assert_allclose(log_p, expected, atol=2e-4)
+        assert log_p == near(expected.tolist(), EVENTS)
         law = np.exp(expected - np.logaddexp.reduce(expected))
-        np.testing.assert_allclose([mine[text].probability for text in LABELS], law, atol=1e-4)
-        assert found.log_mass == pytest.approx(np.logaddexp.reduce(expected), abs=2e-4)
+        assert [mine[text].probability for text in LABELS] == near(law.tolist(), 2 * EVENTS)
+        assert found.log_mass == near(float(np.logaddexp.reduce(expected)), EVENTS)
         assert sum(label.probability or 0.0 for label in found.labels) == pytest.approx(
             1.0, abs=1e-12
         )
@@ -71,7 +73,7 @@ def test_batches_of_any_size_agree(model: LanguageModel) -> None:
         (alone,) = classify(model, labels, [prompt])
         mine = {label.text: label.logprob for label in found.labels}
         theirs = {label.text: label.logprob for label in alone.labels}
-        assert mine == pytest.approx(theirs, abs=2e-4)
+        assert mine == near(theirs, EVENTS)
 
 
 def test_a_prompts_caches_are_released(model: LanguageModel) -> None:

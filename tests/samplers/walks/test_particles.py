@@ -22,7 +22,7 @@ def test_texts_that_resampling_dropped_stay_in_the_lower_bound() -> None:
     for seed in range(40):
         with Batch(model, [Request("", toy.constraint, [seed])]) as batch:
             left = Populations(batch, np.array([0]), 6, 0.95).walk()
-            lower = batch.tree.bracket(0, int(batch.roots[0]))["log_mass_lower"]
+            lower = batch.tree.bounds(0, int(batch.roots[0])).fields()["log_mass_lower"]
         assert isinstance(lower, float)
         rows = {tuple(t[:n]) for t, n in zip(left.tokens.tolist(), left.lengths, strict=True)}
         known = math.log(sum(math.exp(log_prob(toy, row)) for row in rows))

@@ -1,0 +1,62 @@
+"""What ``make test`` and continuous integration run, whatever fails on the way."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+
+
+def program(path: Path, script: str) -> Path:
+    """Write a program that notes its words in ``log`` beside it, then goes on with a script."""
+    path.parent.mkdir()
+    path.write_text(f'#!/bin/sh\necho "$@" >> {path.parent}/log\n{script}\n')
+    path.chmod(0o755)
+    return path.parent
+
+
+def noted(folder: Path) -> list[list[str]]:
+    return [line.split() for line in (folder / "log").read_text().splitlines()]
+
+
+@pytest.mark.parametrize("failing", ["neither", "first", "second"])
+def test_both_halves_of_the_tests_run_whatever_the_first_gives(
+    tmp_path: Path, failing: str
+) -> None:
+    half = 'case "$*" in *auto*) half=first;; *) half=second;; esac'
+    folder = program(tmp_path / "bin" / "python", f'{half}\n[ "$half" != "{failing}" ]')
+    (tmp_path / "stamp").touch()
+    words = ["make", "-C", ROOT, "test", f"BIN={folder}", f"STAMP={tmp_path / 'stamp'}"]
+    done = subprocess.run(words, capture_output=True)
+    assert (done.returncode == 0) == (failing == "neither"), done.stderr
+    first, second = noted(folder)
+    alone = second[2:]
+    assert alone and {f"--ignore={each}" for each in alone} <= {*first}
+    assert all((ROOT / each).exists() for each in alone)
+
+
+def test_the_share_for_another_processor_is_there_and_sets_one(tmp_path: Path) -> None:
+    folder = program(tmp_path / "bin" / "python", 'test "$ATEN_CPU_CAPABILITY" = default')
+    (tmp_path / "stamp").touch()
+    words = ["make", "-C", ROOT, "test-processor", f"BIN={folder}", f"STAMP={tmp_path / 'stamp'}"]
+    done = subprocess.run(words, capture_output=True)
+    assert done.returncode == 0, done.stderr
+    (words_of_pytest,) = noted(folder)
+    files = [each for each in words_of_pytest if each.startswith("tests/")]
+    assert files and all((ROOT / each).is_file() for each in files)
+
+
+@pytest.mark.parametrize("failing", ["nothing", "lint", "test-processor", "test"])
+def test_continuous_integration_fails_with_any_part_and_ends_with_the_tests(
+    tmp_path: Path, failing: str
+) -> None:
+    folder = program(tmp_path / "bin" / "make", f'[ "$1" != "{failing}" ]')
+    path = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    done = subprocess.run([ROOT / ".ci" / "run"], env=os.environ | {"PATH": path})
+    assert (done.returncode == 0) == (failing == "nothing")
+    ran = [first for first, *_ in noted(folder)]
+    assert ran == (["lint"] if failing == "lint" else ["lint", "test-processor", "test"])
