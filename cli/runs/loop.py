@@ -132,9 +132,9 @@ def arriving(
         records: Of the input, read from now on.
         sources: Where they come from; none for no stream.
         idle_ms: Milliseconds without a record after which none comes for now.
-        size: Of a full batch; one record is never waited for.
+        size: Of a full batch. subtle: of one record, too: those that failed wait for the next.
     """
-    if size == 1 or not any(map(_is_awaited, sources)):
+    if not any(map(_is_awaited, sources)):
         return records, never
     arrivals = Arrivals(records, idle_ms / 1000, ahead=size)
     return arrivals, arrivals.is_idle
