@@ -155,7 +155,8 @@ class Plan:
             paths = ArtifactPaths.of(artifact, options)
         denied = read_denied(options.deny)
         refuse_output(options)
-        held = replace(read_held(paths, denied, options, progress), free=options.free_text)
+        free = {"free": options.free_text, "marker_limits": options.marker_limits}
+        held = replace(read_held(paths, denied, options, progress), **free)
         require_members(options, held)
         require_grammars(options, held, guessing=self.draft.guessing)
         has_file = self.draft.keeps_counts and self.method.values["counts"] is not None
