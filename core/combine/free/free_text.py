@@ -170,9 +170,9 @@ class FreeText:
         ):
             if found > most:
                 raise LimitError(
-                    f"the markers of `{name}` are {found} {unit}; the limit is {most:g}",
+                    f"the markers of `{name}` are {found} {unit}; the limit is {most}",
                     hint=f"give fewer and shorter ones, or raise `{parameter}`",
-                    limit=f"{parameter} {most:g}",
+                    limit=f"{parameter} {most}",
                 )
 
     def _require_owed(self) -> None:
