@@ -88,6 +88,7 @@ def sample(options: Options, run: Run) -> int:
             write=writer.write,
             # With a tree there is one record: its error is the run's.
             strict=options.strict or plan.tree is not None,
+            max_bad=options.max_bad,
             phase="sampling",
             total=files.prompts.total,
             model=loaded.model,
