@@ -132,7 +132,10 @@ class ChildCompiler:
         with self._lock, needing_system("compiling"):
             for tries in range(1, _TRIES + 1):
                 try:
-                    report = self._tried(Message(body, data), vocabulary, options, progress)
+                    server = self._prepared(options.source, vocabulary, progress)
+                    server.forget_printed()
+                    server.send(Message(body, data))
+                    report = self._answer(server, options, progress)
                     break
                 except LostServerError:
                     if tries == _TRIES:
@@ -160,18 +163,6 @@ class ChildCompiler:
         """Let the server get ready for a kind of source, in the background."""
         server.send(Message({"kind": "load", "source": source}))
         self._asked.add(source)
-
-    def _tried(
-        self,
-        message: Message,
-        vocabulary: Vocabulary,
-        options: SourceOptions[ReportT],
-        progress: Progress,
-    ) -> ReportT:
-        server = self._prepared(options.source, vocabulary, progress)
-        server.forget_printed()
-        server.send(message)
-        return self._answer(server, options, progress)
 
     def _prepared(self, source: str, vocabulary: Vocabulary, progress: Progress) -> ServerProcess:
         """Return a server that is ready for a kind of source and knows the vocabulary."""
