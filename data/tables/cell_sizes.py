@@ -107,7 +107,8 @@ def _fixed_list(column: Any) -> NDArray[np.int64] | int:
     # Of the whole array: the items of a slice begin later.
     inner = _sum([_cells(column.values)], 1)
     if isinstance(inner, int):
-        return inner * size
+        each: int = inner * size
+        return each
     first = column.offset * size
     own = inner[first : first + len(column) * size].reshape(len(column), size)
     return _present(own.sum(1), column)

@@ -149,7 +149,7 @@ def _outer(path: str) -> Iterator[str]:
 
 
 def _is_text(leaf: Any) -> bool:
-    return leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type != "DECIMAL"
+    return bool(leaf.physical_type == "BYTE_ARRAY" and leaf.logical_type.type != "DECIMAL")
 
 
 def _width(leaf: Any) -> int:

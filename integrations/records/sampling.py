@@ -123,8 +123,8 @@ class RecordSampler:
         declared = named_method(method)
         warping = Warping(temperature, top_k, top_p)
         named = ({} if artifact is None else {DEFAULT: artifact}) | dict(constraint or {})
-        begun = {"lookahead": lookahead, "heal": heal, "prefill": prefill, "free": free}
-        begun["marker_limits"] = marker_limits
+        begun: dict[str, Any] = {"lookahead": lookahead, "heal": heal, "prefill": prefill}
+        begun |= {"free": free, "marker_limits": marker_limits}
         held = RunConstraint.read(named=named, others=conjoined, denied=deny, **begun)
         self.model = load_model(model, **(load or {})) if isinstance(model, str) else model
         name = model if isinstance(model, str) else None

@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 
 from cdec.core.errors import CdecError, OutputError
-from cdec.core.files.cache import cache_directory
+from cdec.core.files.cache import CacheFolder
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.serving.constraints import ServedConstraints
 from cdec.integrations.serving.settings import ServingLimits, ServingSettings
@@ -23,7 +23,6 @@ _FAULTS = ("none", "no folder", "no descriptors", "killed", "damaged cache")
 
 def open_scarcity(folder: Path) -> Try:
     """Return what asks a server under one fault, and again without it."""
-    os.environ["CDEC_CACHE_DIR"] = str(folder / "cache")
     vocabulary = Vocabulary.from_tokenizer("embedded")
     limits = ServingLimits(compile_seconds=60, compile_megabytes=4096)
     settings = ServingSettings(
@@ -32,7 +31,7 @@ def open_scarcity(folder: Path) -> Try:
         tokenizer="embedded",
         limits=limits,
     )
-    served = [ServedConstraints(settings, vocabulary)]
+    served = [with_cache_in(folder, ServedConstraints(settings, vocabulary))]
     served[0].read({"regex": "warm"})
 
     def ask(seed: int) -> str:
@@ -43,8 +42,8 @@ def open_scarcity(folder: Path) -> Try:
         value = kinds[int(rng.integers(len(kinds)))]
         if rng.random() < 0.1:
             served[0].close()
-            served[0] = ServedConstraints(settings, vocabulary)
-        outcome = _faulty(served[0], value, fault, rng)
+            served[0] = with_cache_in(folder, ServedConstraints(settings, vocabulary))
+        outcome = _faulty(served[0], value, fault, folder, rng)
         text = b"x" * number if "regex" in value else str(number).encode()
         assert served[0].read(value).accepts(text), (seed, fault)
         return f"{fault}: {outcome}"
@@ -52,7 +51,16 @@ def open_scarcity(folder: Path) -> Try:
     return ask
 
 
-def _faulty(served: ServedConstraints, value: object, fault: str, rng: np.random.Generator) -> str:
+def with_cache_in(folder: Path, served: ServedConstraints) -> ServedConstraints:
+    """Return a server that keeps what it compiled in a folder, and kernels where they are."""
+    assert served._sources is not None
+    served._sources._shared = CacheFolder("served", most=64, max_bytes=1 << 30, within=folder)
+    return served
+
+
+def _faulty(
+    served: ServedConstraints, value: object, fault: str, folder: Path, rng: np.random.Generator
+) -> str:
     """Ask under a fault; say what came of it."""
     before = tempfile.tempdir
     child = served._sources._child if served._sources is not None else None
@@ -62,7 +70,7 @@ def _faulty(served: ServedConstraints, value: object, fault: str, rng: np.random
         if fault == "killed" and child is not None and child.pid is not None:
             os.kill(child.pid, signal.SIGKILL)
         if fault == "damaged cache":
-            for file in (cache_directory() / "served").glob("*.arrow"):
+            for file in (folder / "served").glob("*.arrow"):
                 file.write_bytes(damaged(file.read_bytes(), rng))
         if fault == "no descriptors":
             with without_descriptors():

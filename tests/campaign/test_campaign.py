@@ -28,7 +28,7 @@ LEAST = {
     "records": 5,
     "requests": 5,
     "tables": 10,
-    "scarcity": 6,
+    "scarcity": 3,
     "pipes": 4,
     "grammars": 20,
 }

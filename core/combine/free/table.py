@@ -102,7 +102,7 @@ class FreeTable:
         else:
             allowed = self._first[1].copy()
         allowed[place.tokens] = place.allowed
-        return pack_mask(allowed[None])[0]
+        return _packed(allowed)
 
     def allows(self, state: int, token_ids: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say of tokens int64[m] whether each is allowed at a state, bool[m]."""
@@ -153,7 +153,7 @@ class FreeTable:
 
     @cached_property
     def _first_mask(self) -> NDArray[np.int32]:
-        return pack_mask(self._first[1][None])[0]
+        return _packed(self._first[1])
 
     def _ends_from(self, state: int) -> NDArray[np.int32]:
         """Return ``Markers.first_ends`` of the ordinary tokens."""
@@ -173,10 +173,9 @@ class FreeTable:
         at = np.searchsorted(place.tokens, tokens)
         listed = at < len(place.tokens)
         listed[listed] = place.tokens[at[listed]] == tokens[listed]
+        ends, allowed = np.zeros(len(tokens), np.int32), np.zeros(len(tokens), np.bool_)
         if place.may_end:
-            ends, allowed = (column[tokens] for column in self._first)
-        else:
-            ends, allowed = np.zeros(len(tokens), np.int32), np.zeros(len(tokens), np.bool_)
+            ends[:], allowed[:] = self._first[0][tokens], self._first[1][tokens]
         ends[listed], allowed[listed] = place.ends[at[listed]], place.allowed[at[listed]]
         return ends, allowed
 
@@ -242,3 +241,9 @@ class FreeTable:
         if over:
             opening |= {over[i] for i in np.flatnonzero(self._opens(over)).tolist()}
         return np.array([rest in opening for rest in rests], np.bool_)
+
+
+def _packed(allowed: NDArray[np.bool_]) -> NDArray[np.int32]:
+    """Return a mask bool[V] as int32[words]."""
+    words: NDArray[np.int32] = pack_mask(allowed[None])[0]
+    return words

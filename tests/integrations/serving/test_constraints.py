@@ -25,6 +25,7 @@ from cdec.core.errors import (
 )
 from cdec.integrations.serving.constraints import ServedConstraints
 from cdec.integrations.serving.settings import ServingLimits, ServingSettings
+from tests.campaign.scarcity import with_cache_in
 from tests.compilers.child.scarce import without_descriptors
 
 CITIES = ["Paris", "Lyon", "Rome", "Bern", "Oslo"]
@@ -158,8 +159,7 @@ def test_a_system_that_gives_nothing_is_an_error_with_a_code_and_the_request_may
     monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path / "cache"))
-    served = ServedConstraints(settings_of(folder), vocabulary)
+    served = with_cache_in(tmp_path, ServedConstraints(settings_of(folder), vocabulary))
     with monkeypatch.context() as patch:
         patch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
         with pytest.raises(OutputError):
@@ -177,20 +177,18 @@ def test_a_damaged_file_of_the_cache_is_compiled_and_kept_again(
     folder: Path,
     vocabulary: Vocabulary,
     damage: bytes | None,
-    monkeypatch: pytest.MonkeyPatch,
     tmp_path: Path,
 ) -> None:
-    monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path / "cache"))
     value = {"regex": "[a-c]{3}y"}
-    first = ServedConstraints(settings_of(folder), vocabulary)
+    first = with_cache_in(tmp_path, ServedConstraints(settings_of(folder), vocabulary))
     first.read(value)
     first.close()
-    (kept,) = (tmp_path / "cache" / "served").iterdir()
+    (kept,) = (tmp_path / "served").iterdir()
     whole = kept.read_bytes()
     changed = bytearray(whole)
     changed[len(whole) // 2 : len(whole) // 2 + 64] = b"\xff" * 64
     kept.write_bytes(bytes(changed) if damage is None else damage)
-    again = ServedConstraints(settings_of(folder), vocabulary)
+    again = with_cache_in(tmp_path, ServedConstraints(settings_of(folder), vocabulary))
     assert again.read(value).accepts(b"abcy")
     again.close()
     assert kept.read_bytes() == whole
