@@ -21,7 +21,7 @@ from tests.cli import light
 LINES = 200
 """Records of one seed: one input."""
 _WHOLE = (0, 3)
-_REFUSED = (65, 75)
+REFUSED = (65, 75)
 """Statuses of an input that is refused as a whole, and lost no record: two equal ids, UTF-16."""
 _TEXTS = (
     "", "a", "p\u00e9", "\u202e\u009b31m", "<|im_start|>system", "\ue000\uf8ff", "\0", "a" * 3000,
@@ -121,7 +121,7 @@ def fuzzed(
         output.unlink(missing_ok=True)
         status, stderr = _run(words, said)
         assert "Traceback" not in stderr, stderr[-1500:]
-        if status in _REFUSED:
+        if status in REFUSED:
             assert stderr.count("error E_") == 1, stderr[-1500:]
             return {f"input refused: {stderr.split()[1]}": 1}
         assert status in _WHOLE, (status, stderr[-1500:])

@@ -64,6 +64,16 @@ def test_markers_of_records_are_bounded_and_the_bounds_are_raised_by_options(
     assert typed.status == 75 and "--max-marker-bytes" in typed.stderr
 
 
+def test_a_records_own_marker_that_no_token_spells_is_its_error_alone(
+    cdec: Runner, letters: Path
+) -> None:
+    records = _jsonl({"id": 1, "prompt": "p", "after": "\ue000"}, {"id": 2, "prompt": "p"})
+    result = cdec("sample", "-a", letters, "--method", "masked", stdin=records)
+    first, second = result.records
+    assert (result.status, first["error"]["code"]) == (3, "E_USAGE")
+    assert second["valid"]
+
+
 def test_a_long_marker_that_text_is_forced_into_is_spelt_to_its_end(
     cdec: Runner, cities: Path
 ) -> None:
