@@ -7,6 +7,7 @@ import os
 import sys
 import threading
 import time
+from contextlib import suppress
 from pathlib import Path
 
 import numpy as np
@@ -52,7 +53,8 @@ def _run(words: list[str], lines: list[bytes], out: Path) -> tuple[int, list[str
     out.write_bytes(b"")
 
     def write() -> None:
-        with os.fdopen(writing, "wb", buffering=0) as pipe:
+        # A run that refuses its input reads no more of it.
+        with suppress(BrokenPipeError), os.fdopen(writing, "wb", buffering=0) as pipe:
             for number, line in enumerate(lines, 1):
                 pipe.write(line + b"\n")
                 deadline = time.monotonic() + _PATIENCE_S
