@@ -49,6 +49,7 @@ class Options(TextRecordOptions, ModelOptions):
         ),
     ] = 16
     strict: shared.StrictOption = False
+    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
     progress: shared.ProgressOption = None
 
 
@@ -108,6 +109,7 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
         records=lambda task, result: [{**task.head, **result.to_json()}],
         write=partial(print_json, run.console),
         strict=options.strict,
+        max_bad=options.max_bad,
         phase="retokenizing",
         total=count_records(options.input),
         model=model,

@@ -6,7 +6,8 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
-from cdec.core.errors import CdecError
+from cdec.core.child.process import LostServerError
+from cdec.core.errors import CdecError, OutputError
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
@@ -46,11 +47,14 @@ class KeptConstraints:
             make: Compiles it, where it is not there; returns its bytes too.
 
         Raises:
-            CdecError: What ``make`` raised; the same again for the same request.
+            CdecError: What ``make`` raised; the same again for the same request, but where the
+                system failed.
         """
         if asked not in self._entries:
             try:
                 entry = _Entry(*make())
+            except (OutputError, LostServerError):
+                raise  # of the system at that moment, not of what was asked for
             except CdecError as error:
                 entry = _Entry(error, 0)
             self._entries[asked] = entry

@@ -97,4 +97,5 @@ class ClassifyOptions(
     ] = "jsonl"
     fields: shared.FieldsOption = None
     strict: shared.StrictOption = False
+    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
     progress: shared.ProgressOption = None

@@ -92,7 +92,7 @@ class EngineOptions(CommonOptions):
     ] = "jsonl"
 
 
-_OF_ONE_PROCESS = ("tree", "save_counts", "copy", "trace", "idle")
+_OF_ONE_PROCESS = ("tree", "save_counts", "copy", "trace", "idle", "max_bad")
 
 
 def check_engine(options: EngineOptions, typed: frozenset[str]) -> None:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Annotated
 
-from cdec.cli.frame.declaration import CommonOptions, Declared
-from cdec.cli.options.shared import CONSTRAINT, require_utf8
-from cdec.core.combine.free.free_text import BUDGET, REGIONS, FreeText
+from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
+from cdec.cli.options.shared import CONSTRAINT, LIMITS, require_utf8
+from cdec.core.combine.free.free_text import BUDGET, REGIONS, FreeText, MarkerLimits
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,23 +55,27 @@ class FreeTextOptions(CommonOptions):
         ),
     ] = None
 
+    marker_limits: Annotated[MarkerLimits, Limits(LIMITS)] = field(default_factory=MarkerLimits)
+
     @property
     def free_text(self) -> FreeText | None:
         """What was typed; None for nothing.
 
         Raises:
             UsageError: It makes no sense, or is no UTF-8.
+            LimitError: Its markers are too many, or too long.
         """
         after = tuple(require_utf8(text, "--after") for text in self.after)
         between = self.between
         if between is not None:
             between = (require_utf8(between[0], "--between"), require_utf8(between[1], "--between"))
         if after and between is not None:
-            return FreeText(after, between)
+            return FreeText(after, between, limits=self.marker_limits)
         return FreeText.joined(
             None,
             after=after or None,
             between=between,
             budget=self.budget,
             regions=self.regions,
+            limits=self.marker_limits,
         )

@@ -63,6 +63,7 @@ class DrawnOptions(FreeTextOptions, MethodOptions, ModelOptions, DrawingOptions)
         ),
     ] = None
     strict: shared.StrictOption = False
+    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
     require_complete: Annotated[
         bool,
         Declared(

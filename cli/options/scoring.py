@@ -66,6 +66,7 @@ class MassOptions(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOpt
         ),
     ] = None
     strict: shared.StrictOption = False
+    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
     json: Annotated[
         bool,
         Declared("Print JSON lines on a terminal too, not a table.", shared.OUTPUT, common=True),
@@ -140,3 +141,4 @@ class ScoreOptions(
     fields: shared.FieldsOption = None
     progress: shared.ProgressOption = None
     strict: shared.StrictOption = False
+    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD

@@ -96,6 +96,15 @@ StrictOption = Annotated[
     bool,
     Declared("Stop at the first bad record.", OUTPUT),
 ]
+DEFAULT_MAX_BAD = 10_000
+MaxBadOption = Annotated[
+    int,
+    Declared(
+        "Bad records that a run takes: with one more it ends, and what is written stays.",
+        LIMITS,
+        at_least=0,
+    ),
+]
 FieldsOption = Annotated[
     str | None,
     Declared(

@@ -18,6 +18,8 @@ from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.frames import plural
 from cdec.cli.frame.typed import record_error
+from cdec.cli.options.shared import DEFAULT_MAX_BAD
+from cdec.core.errors import LimitError
 from cdec.core.progress import Stage
 from cdec.data.input.arrivals import Arrivals, never
 from cdec.data.input.source import is_awaited
@@ -46,6 +48,7 @@ class Loop:
         write: Takes each record, and each error object.
         failed: Returns the error object of a task.
         strict: Stop at the first bad record.
+        max_bad: Bad records that are taken.
         phase: What progress calls the work.
         total: Records there are; None where that is not known.
         model: That works; its calls are shown. None for none.
@@ -60,6 +63,7 @@ class Loop:
     write: Callable[[Mapping[str, object]], None]
     failed: Callable[[Task, CdecError], Mapping[str, object]] = named_error
     strict: bool
+    max_bad: int = DEFAULT_MAX_BAD
     phase: str = "working"
     total: int | None = None
     model: LanguageModel | None = None
@@ -81,6 +85,7 @@ class Loop:
             CdecError: With ``strict`` the first bad record's own error, after what stands before
                 it; in any case a usage error that is the run's, and a missing chat template, which
                 all records would miss.
+            LimitError: More than ``max_bad`` records are bad.
         """
         tally = self.tally
         run.kept = lambda: self.kept(count(tally.records + self.skipped(), self.total))
@@ -96,6 +101,7 @@ class Loop:
                     if done.error is not None:
                         if self.strict or done.ends_run:
                             raise done.error
+                        self._require_few(tally.errors)
                         tally.errors += 1
                         # Said once a run: how an error came about that other code raised.
                         if done.error.__cause__ is not None and not is_traced:
@@ -112,6 +118,14 @@ class Loop:
                 run.signals.checkpoint()
         run.console.warn(JUDGE.take_notices())
         return SOME_RECORDS_FAILED if tally.errors else 0
+
+    def _require_few(self, bad: int) -> None:
+        if bad >= self.max_bad:
+            raise LimitError(
+                f"more than {self.max_bad} records are bad; what was written stays",
+                hint="look at the first of them; raise `max_bad` if the input is meant",
+                limit=f"max_bad {self.max_bad}",
+            )
 
     def _calls(self) -> int | None:
         """Return the calls of the model so far."""
@@ -132,9 +146,9 @@ def arriving(
         records: Of the input, read from now on.
         sources: Where they come from; none for no stream.
         idle_ms: Milliseconds without a record after which none comes for now.
-        size: Of a full batch; one record is never waited for.
+        size: Of a full batch. subtle: of one record, too: those that failed wait for the next.
     """
-    if size == 1 or not any(map(_is_awaited, sources)):
+    if not any(map(_is_awaited, sources)):
         return records, never
     arrivals = Arrivals(records, idle_ms / 1000, ahead=size)
     return arrivals, arrivals.is_idle

@@ -60,6 +60,7 @@ def measure(options: Options, run: Run) -> int:
             records=partial(_records, estimates),
             write=shown.write,
             strict=options.strict or tree is not None,
+            max_bad=options.max_bad,
             phase="measuring",
             total=prompts.total,
             model=model,

@@ -153,9 +153,9 @@ class Plan:
             )
             options = replace(options, artifact=artifact)
             paths = ArtifactPaths.of(artifact, options)
-        denied = read_denied(options.deny)
         refuse_output(options)
-        held = replace(read_held(paths, denied, options, progress), free=options.free_text)
+        held = read_held(paths, read_denied(options.deny), options, progress)
+        held = replace(held, free=options.free_text, marker_limits=options.marker_limits)
         require_members(options, held)
         require_grammars(options, held, guessing=self.draft.guessing)
         has_file = self.draft.keeps_counts and self.method.values["counts"] is not None

@@ -88,6 +88,7 @@ def sample(options: Options, run: Run) -> int:
             write=writer.write,
             # With a tree there is one record: its error is the run's.
             strict=options.strict or plan.tree is not None,
+            max_bad=options.max_bad,
             phase="sampling",
             total=files.prompts.total,
             model=loaded.model,
@@ -105,8 +106,7 @@ def sample(options: Options, run: Run) -> int:
         run.console.warn(noted.tally.notices(required=options.require_complete))
     is_short = options.require_complete and noted.tally.incomplete
     # Those that the output to resume holds count too.
-    has_errors = writer.finished.errors > 0
-    return status or (SOME_RECORDS_FAILED if is_short or has_errors else 0)
+    return status or (SOME_RECORDS_FAILED if is_short or writer.finished.errors > 0 else 0)
 
 
 def _kept(options: Options, run: Run, count: str) -> str:

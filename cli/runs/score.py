@@ -134,6 +134,7 @@ def score(options: Options, run: Run) -> int:
             records=partial(_written, tally, fields),
             write=partial(print_json, run.console),
             strict=options.strict,
+            max_bad=options.max_bad,
             phase="scoring",
             total=count_records(options.input),
             model=model,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import mmap
+from contextlib import suppress
 from dataclasses import dataclass
 from hashlib import sha256
 from importlib.metadata import version
@@ -13,7 +14,8 @@ from typing import TYPE_CHECKING, Any
 from cdec.compilers.child.compiler import ChildCompiler
 from cdec.compilers.kept import KeptConstraints
 from cdec.core.artifacts.kinds import open_bytes
-from cdec.core.errors import Notice
+from cdec.core.child.process import needing_system
+from cdec.core.errors import ArtifactError, Notice
 from cdec.core.files.scratch import scratch_folder
 from cdec.core.notices import FirstOfEach
 
@@ -68,6 +70,7 @@ class SourceCache:
         limits = limits or CacheLimits()
         self._notices = FirstOfEach("texts")
         self._vocabulary = vocabulary
+        self._version = version("cdec")
         self._kept = kept or KeptConstraints(limits.count, limits.size)
         self._shared = shared
         self._child: ChildCompiler | None = None
@@ -102,12 +105,20 @@ class SourceCache:
             self._child = None
 
     def _compiled(self, text: str, options: SourceOptions[Any]) -> tuple[Constraint, int]:
-        name = _name(text, options, self._vocabulary)
+        name = _name(text, options, self._vocabulary, self._version)
         found = None if self._shared is None else self._shared.read(name)
         if found is not None:
-            constraint: Constraint = open_bytes(found, self._vocabulary)
-            constraint.memo_bytes = _MEMO_BYTES
-            return constraint, len(found)
+            # One that is damaged is compiled, and kept, again.
+            with suppress(ArtifactError):
+                constraint: Constraint = open_bytes(found, self._vocabulary)
+                constraint.memo_bytes = _MEMO_BYTES
+                return constraint, len(found)
+        with needing_system("compiling"):
+            return self._newly_compiled(text, options, name)
+
+    def _newly_compiled(
+        self, text: str, options: SourceOptions[Any], name: str
+    ) -> tuple[Constraint, int]:
         if self._child is None:
             self._child = ChildCompiler(options.source)
         # subtle: the file goes once it is mapped.
@@ -121,10 +132,10 @@ class SourceCache:
             return _open(path, self._vocabulary), report.bytes
 
 
-def _name(text: str, options: SourceOptions[Any], vocabulary: Vocabulary) -> str:
+def _name(text: str, options: SourceOptions[Any], vocabulary: Vocabulary, release: str) -> str:
     """Return the name of a file that holds what would be compiled, and nothing else."""
     decides = {
-        "version": version("cdec"),
+        "version": release,
         "source": options.source,
         "text": text,
         "options": options.deciding(),

@@ -13,7 +13,12 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from cdec.compilers.child.protocol import error_from_json, told_stage
 from cdec.compilers.child.report import ReportT
 from cdec.compilers.child.source import SourceOptions, source_kind
-from cdec.core.child.process import ServerFaultError, ServerProcess
+from cdec.core.child.process import (
+    LostServerError,
+    ServerFaultError,
+    ServerProcess,
+    needing_system,
+)
 from cdec.core.child.protocol import Message
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.files.whole import refuse_existing
@@ -24,6 +29,10 @@ if TYPE_CHECKING:
 
 
 _NO_MEMORY = re.compile("allocat|bad_alloc|memory", re.IGNORECASE)
+
+
+_TRIES = 2
+"""A server that ended without reason, such as by somebody's ``kill``, is asked once more."""
 
 
 class ChildUsage(NamedTuple):
@@ -47,6 +56,9 @@ class ChildCompiler:
     Args:
         source: Kind of source to be ready for, of ``SOURCES``; others are loaded with their first.
 
+    Raises:
+        OutputError: The system gives no process.
+
     Attributes:
         usage: What the last source took; None before the first, and where its fork was killed.
     """
@@ -58,8 +70,10 @@ class ChildCompiler:
         self._ready: set[str] = set()
         self._is_idle = True
         self._vocabulary: Vocabulary | None = None
-        self._server: ServerProcess | None = _started()
-        self._load(self._server, source)
+        self._server: ServerProcess | None = None
+        with needing_system("compiling"):
+            self._server = _started()
+            self._load(self._server, source)
 
     def __enter__(self) -> ChildCompiler:
         return self
@@ -103,6 +117,7 @@ class ChildCompiler:
 
         Raises:
             LimitError: Past ``compile_seconds`` or ``compile_megabytes``, too.
+            OutputError: The system gives no process; or as without a child.
             CdecError: As without a child; or the child broke down.
         """
         refuse_existing(path, force=force)
@@ -114,16 +129,23 @@ class ChildCompiler:
             "path": str(Path(path).absolute()),
             "force": force,
         }
-        with self._lock:
-            try:
-                server = self._prepared(options.source, vocabulary, progress)
-                server.forget_printed()
-                server.send(Message(body, data))
-                report = self._answer(server, options, progress)
-            finally:
-                # An interrupt among other things: no fork outlives the wish for its result.
-                if not self._is_idle:
-                    self._stop()
+        with self._lock, needing_system("compiling"):
+            for tries in range(1, _TRIES + 1):
+                try:
+                    server = self._prepared(options.source, vocabulary, progress)
+                    server.forget_printed()
+                    server.send(Message(body, data))
+                    report = self._answer(server, options, progress)
+                    break
+                except LostServerError:
+                    if tries == _TRIES:
+                        raise
+                    # What may stand there by now is of its fork.
+                    body["force"] = True
+                finally:
+                    # An interrupt among other things: no fork outlives the wish for its result.
+                    if not self._is_idle:
+                        self._stop()
         report.path = Path(path)
         return report
 

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from cdec.compilers.clock import Clock
+from cdec.compilers.deep_calls import deep_calls
 from cdec.compilers.schemas.keywords import arrays, logic, objects, scalars, unevaluated
 from cdec.compilers.schemas.keywords.constants import constant
 from cdec.compilers.schemas.options import (
@@ -37,7 +38,7 @@ from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
 from cdec.compilers.schemas.typed.kinds import schema_text
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
-from cdec.core.errors import DataError, Notice
+from cdec.core.errors import DataError, LimitError, Notice
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
@@ -59,6 +60,8 @@ HANDLERS = {
 from those before it which of its branches are disjoint."""
 _SHOWN = 8
 """Unknown keywords that a warning lists."""
+_FRAMES_A_LEVEL = 16
+"""Calls that a level of brackets takes, in values as in schemas."""
 _INDENT = 2
 """Blanks of a level where white space is pretty."""
 
@@ -168,6 +171,24 @@ def build_schema(
     Raises:
         SchemaError, EmptyLanguageError, LimitError: As ``compile_schema``.
     """
+    try:
+        with deep_calls(2 * options.limits.max_nesting, _FRAMES_A_LEVEL):
+            return _built(source, vocabulary, options, path, progress)
+    except RecursionError:
+        raise LimitError(
+            "values or references of the schema lead deeper than `max_nesting` lets them",
+            hint="raise `max_nesting`, or nest less",
+            limit="max_nesting",
+        ) from None
+
+
+def _built(
+    source: str | bytes,
+    vocabulary: Vocabulary,
+    options: SchemaOptions,
+    path: Path,
+    progress: Progress,
+) -> tuple[dict[str, NDArray[Any]], dict[str, str], SchemaReport]:
     report = SchemaReport(path)
     clock = Clock(report, PHASES, progress)
     with clock.phase("read"):

@@ -11,9 +11,10 @@ import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
 
 from cdec.core.child.protocol import PIECE, Inbox, Message, pack
-from cdec.core.errors import CdecError
+from cdec.core.errors import CdecError, OutputError
 
 _SHOWN_STDERR = 2000
 # subtle: the server finds modules where this process does, and never in the working directory,
@@ -23,6 +24,7 @@ _CODE = (
     "sys.path[:] = json.loads(sys.argv[1]); "
     "from {module} import main; main()"
 )
+_FAULT = "this is a fault of cdec: report what it was given and the traceback"
 _ENVIRONMENT = {
     # Each thread's arena would reserve address space that the memory limit counts.
     "MALLOC_ARENA_MAX": "2",
@@ -34,6 +36,29 @@ _ENVIRONMENT = {
 
 class ServerFaultError(Exception):
     """What the server printed of a fault of its own: the cause of the error that is raised."""
+
+
+class LostServerError(CdecError):
+    """The server ended, and nobody knows why: somebody, or the system, may have killed it."""
+
+
+@contextlib.contextmanager
+def needing_system(task: str) -> Iterator[None]:
+    """Turn an error of the system in the block into one with a code.
+
+    Args:
+        task: What is done there, for the message: ``compiling``.
+
+    Raises:
+        OutputError: There is no descriptor, process or folder of temporary files left.
+    """
+    try:
+        yield
+    except OSError as error:
+        raise OutputError(
+            f"{task} failed, as the system gave none of what it takes: {error.strerror or error}",
+            hint="see that descriptors, processes and temporary files are to be had, and ask again",
+        ) from error
 
 
 class ServerProcess:
@@ -115,7 +140,8 @@ class ServerProcess:
         """Send one message; False once the deadline (``time.monotonic()``) has passed.
 
         Raises:
-            CdecError: The server has ended.
+            LostServerError: The server has ended.
+            OSError: The system fails.
         """
         view = memoryview(pack(message))
         while view:
@@ -125,21 +151,22 @@ class ServerProcess:
                 if not _is_ready(self._writing, select.POLLOUT, deadline):
                     return False
             except BrokenPipeError:
-                raise self.broken("ended too soon") from self.printed()
+                raise self._lost() from self.printed()
         return True
 
     def receive(self, deadline: float | None = None) -> Message | None:
         """Return the next message; None once the deadline (``time.monotonic()``) has passed.
 
         Raises:
-            CdecError: The server has ended.
+            LostServerError: The server has ended.
+            OSError: The system fails.
         """
         while not self._pending:
             if not _is_ready(self._reading, select.POLLIN, deadline):
                 return None
             data = os.read(self._reading, PIECE)
             if not data:
-                raise self.broken("ended too soon") from self.printed()
+                raise self._lost() from self.printed()
             self._pending += self._inbox.feed(data)
         return self._pending.pop(0)
 
@@ -155,11 +182,11 @@ class ServerProcess:
         self._shown_from = self._stderr.seek(0, os.SEEK_END)
 
     def broken(self, what: str) -> CdecError:
-        """Return the error for a server or a fork that failed by its own fault."""
-        return CdecError(
-            f"the process that {self._task} {what}",
-            hint="this is a fault of cdec: report what it was given and the traceback",
-        )
+        """Return the error for a fork that failed by its own fault."""
+        return CdecError(f"the process that {self._task} {what}", hint=_FAULT)
+
+    def _lost(self) -> LostServerError:
+        return LostServerError(f"the process that {self._task} ended too soon", hint=_FAULT)
 
 
 def _is_ready(descriptor: int, events: int, deadline: float | None) -> bool:

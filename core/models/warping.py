@@ -75,8 +75,7 @@ class Warping:
         if self.temperature < _COLD:
             # subtle: quotients may overflow, and a row whose best score is infinite would be NaN.
             scores -= _best(scores)[..., None]
-            with np.errstate(over="ignore"):
-                scores /= self.temperature
+            _divide(scores, self.temperature)
         elif self.temperature != 1:
             scores /= self.temperature
         if isinstance(scores, np.ndarray):
@@ -113,6 +112,15 @@ class Warping:
 
 IDENTITY = Warping()
 """The model's own distribution."""
+
+
+def _divide(scores: Any, by: float) -> None:
+    """Divide in place by a number that may be too small for the scores' own precision."""
+    if isinstance(scores, np.ndarray):
+        with np.errstate(over="ignore"):
+            scores[...] = scores.astype(np.float64) / by
+    else:
+        scores.copy_(scores.double() / by)
 
 
 def _best(scores: Any) -> Any:

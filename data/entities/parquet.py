@@ -8,9 +8,9 @@ from pathlib import Path
 from cdec.core.files.remote import is_url
 from cdec.core.sets.entities import EntityBatch
 from cdec.data.entities.request import EntityRequest
-from cdec.data.entities.table_cells import chosen_columns, entities_of, require_texts
+from cdec.data.entities.table_cells import chosen_columns, entities_in, require_texts
 from cdec.data.input.source import hash_whole
-from cdec.data.tables.parquet import open_parquet, require_modest_columns
+from cdec.data.tables.parquet import open_parquet
 
 _BATCH_ROWS = 1 << 16
 
@@ -25,13 +25,12 @@ def read_parquet(request: EntityRequest) -> Iterator[EntityBatch]:
         DataError: A damaged file.
     """
     with open_parquet(request.source) as file:
-        columns = chosen_columns(file.schema_arrow.names, request)
-        require_texts(file.schema_arrow, columns, request)
-        require_modest_columns(request.source, columns, request.name, request.limits)
+        columns = chosen_columns(file.schema.names, request)
+        require_texts(file.schema, columns, request)
         row = 1
-        for batch in file.iter_batches(_BATCH_ROWS, columns=list(columns)):
-            lines, row = range(row, row + batch.num_rows), row + batch.num_rows
-            yield entities_of(batch, columns, lines, request)
+        for batch in file.batches(columns, request.name, request.limits, _BATCH_ROWS):
+            yield from entities_in(batch, columns, row, request)
+            row += batch.num_rows
     if request.stats.digest is not None:
         hash_whole(request.source, limits=request.limits, stats=request.stats)
     if isinstance(request.source, str | Path) and not is_url(request.source):

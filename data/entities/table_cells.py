@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -11,6 +12,8 @@ from cdec.core.errors import CdecError, EncodingError, FieldError, LineTooLongEr
 from cdec.core.sets.entities import EntityBatch
 from cdec.data.entities.jsonl import DEFAULT_FIELD
 from cdec.data.entities.request import EntityRequest
+from cdec.data.tables.cell_sizes import row_bytes, slices
+from cdec.data.tables.cells import checked_columns
 
 
 def chosen_columns(names: Sequence[str], request: EntityRequest) -> tuple[str, ...]:
@@ -53,6 +56,29 @@ def require_texts(schema: Any, columns: tuple[str, ...], request: EntityRequest)
                 hint="name a column of strings",
                 field=name,
             )
+
+
+def entities_in(
+    batch: Any, columns: tuple[str, ...], row: int, request: EntityRequest
+) -> Iterator[EntityBatch]:
+    """Yield the entities of a batch from anywhere, of which rows may share texts.
+
+    Args:
+        batch: With these columns alone.
+        columns: As ``chosen_columns`` gave them.
+        row: Number of its first row, from 1.
+        request: What is read.
+
+    Raises:
+        DataError: Lengths or offsets of the batch contradict each other.
+        LineTooLongError, FieldError, EncodingError: A bad row that is not to be skipped.
+    """
+    names, checked = checked_columns(batch, request.name, row)
+    whole = pa.RecordBatch.from_arrays(checked, names=names)
+    sizes = row_bytes(checked, batch.num_rows)
+    for start, stop, _ in slices(sizes, math.inf, batch.num_rows):
+        lines = range(row + start, row + stop)
+        yield entities_of(whole.slice(start, stop - start), columns, lines, request)
 
 
 def entities_of(

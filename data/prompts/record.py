@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from cdec.core.combine.free.free_text import FreeText
+from cdec.core.combine.free.free_text import FreeText, MarkerLimits
 from cdec.core.errors import CdecError, FieldError, UsageError
 from cdec.data.ids import RecordId
 
@@ -88,19 +88,23 @@ class PromptRecord:
         texts = {"grammar": self.grammar, "regex": self.regex, "schema": self.schema}
         return {field: text for field, text in texts.items() if text is not None}
 
-    def free_text(self, default: FreeText | None) -> FreeText | None:
+    def free_text(
+        self, default: FreeText | None, limits: MarkerLimits | None = None
+    ) -> FreeText | None:
         """Return what the model writes freely for this record; None for nothing.
 
         Args:
             default: The run's, of which the record's fields replace what they say.
+            limits: Of the record's markers; None takes those of ``default``, or the defaults.
 
         Raises:
             FieldError: What they say together makes no sense.
+            LimitError: Markers beyond the limits.
         """
         own = {n: getattr(self, n) for n in ("after", "between", "budget", "regions")}
         given = [name for name, value in own.items() if value is not None]
         try:
-            return FreeText.joined(default, **own)
+            return FreeText.joined(default, **own, limits=limits)
         except UsageError as error:
             if not given:
                 raise

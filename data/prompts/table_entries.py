@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, cast
 
 import orjson
 
-from cdec.core.errors import CdecError, DataError, FieldError, LineTooLongError
+from cdec.core.errors import CdecError, DataError, FieldError
 from cdec.data.input.source import (
     InputLimits,
     Source,
@@ -19,14 +19,9 @@ from cdec.data.input.source import (
 )
 from cdec.data.prompts.entry import Entry
 from cdec.data.tables.arrow import is_arrow, open_arrow
-from cdec.data.tables.cells import check_columns, rows_of
+from cdec.data.tables.cells import check_columns, row_too_long, rows_of
 from cdec.data.tables.dataset import read_dataset
-from cdec.data.tables.parquet import (
-    is_parquet,
-    open_parquet,
-    require_modest_columns,
-    require_seekable,
-)
+from cdec.data.tables.parquet import is_parquet, open_parquet, require_seekable
 
 _PARQUET_ROWS = 1024
 _WHOLE_NUMBERS = {"n", "seed", "max_tokens", "index"}
@@ -70,12 +65,10 @@ def table_entries(
             hint="decompress it first: its columns are compressed already",
         )
     rows = _Rows(name, limits, stats, only)
-    with open_parquet(source, texts_by_index=True) as file:
-        columns = rows.columns(file.schema_arrow)
-        require_modest_columns(source, columns, name, limits)
-        if columns:
-            for batch in file.iter_batches(_PARQUET_ROWS, columns=columns, use_threads=False):
-                yield from rows.of_batch(batch)
+    with open_parquet(source) as file:
+        columns = rows.columns(file.schema)
+        for batch in file.batches(columns, name, limits, _PARQUET_ROWS):
+            yield from rows.of_batch(batch)
 
 
 def dataset_entries(
@@ -141,7 +134,8 @@ class _Rows:
 
     def of_batch(self, batch: Any) -> Iterator[Entry]:
         """Yield the rows of one record batch."""
-        for row, found in rows_of(batch, self._name, self._row):
+        most = self._limits.max_line_bytes
+        for row, found in rows_of(batch, self._name, self._row, most):
             self._stats.lines += 1
             yield self._entry(row, found)
         self._row += batch.num_rows
@@ -164,11 +158,6 @@ class _Rows:
             return Entry(row, f"row {row} {error.code}", error=error, unit="row")
         limit = self._limits.max_line_bytes
         if size > limit:
-            error = LineTooLongError(
-                f"{self._name}, row {row} is {size} bytes long; a row may have {limit} bytes",
-                hint="raise `max_line_bytes`, or leave columns out",
-                line=row,
-                limit=f"max_line_bytes {limit}",
-            )
+            error = row_too_long(self._name, row, size, limit)
             return Entry(row, f"row {row} {error.code}", error=error, unit="row")
         return Entry(row, found, fields=found, unit="row")

@@ -5,21 +5,17 @@ from __future__ import annotations
 import datetime
 import decimal
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from cdec.core.errors import CdecError, DataError, EncodingError, FieldError
-
-_ROWS = 256
-_SLICE_BYTES = 64 << 20
-"""What the texts of so many rows may take at once, where rows share texts of a dictionary."""
+from cdec.core.errors import CdecError, DataError, EncodingError, FieldError, LineTooLongError
+from cdec.data.tables.cell_sizes import row_bytes, slices
 
 
 def rows_of(
-    batch: Any, name: str, first_row: int
+    batch: Any, name: str, first_row: int, most: float
 ) -> Iterator[tuple[int, dict[str, object] | CdecError]]:
     """Yield the rows of a batch as JSON objects; nulls are left out, as JSON lines leave them out.
 
@@ -29,6 +25,7 @@ def rows_of(
         batch: A record batch from anywhere: its offsets and lengths are checked.
         name: Of the input, for messages.
         first_row: Number of its first row, from 1.
+        most: Bytes that a row may have; the cells of one that has more are never made.
 
     Returns:
         Numbers of rows, with the row or what is wrong with it.
@@ -37,9 +34,13 @@ def rows_of(
         DataError: Lengths or offsets of the batch contradict each other.
     """
     names, columns = checked_columns(batch, name, first_row)
-    step = rows_at_once(columns)
-    for start in range(0, batch.num_rows, step):
-        cells = [_cells(column.slice(start, step)) for column in columns]
+    sizes = row_bytes(columns, batch.num_rows)
+    for start, stop, is_long in slices(sizes, most):
+        if is_long:
+            row = first_row + start
+            yield row, row_too_long(name, row, int(sizes[start]), most)
+            continue
+        cells = [_cells(column.slice(start, stop - start)) for column in columns]
         for row, values in enumerate(zip(*cells, strict=True), first_row + start):
             try:
                 yield row, _object(names, values, name, row)
@@ -72,6 +73,16 @@ def checked_columns(batch: Any, name: str, first_row: int) -> tuple[list[str], l
     return names, columns
 
 
+def row_too_long(name: str, row: int, size: int, most: float) -> LineTooLongError:
+    """Return the error of a row that has more bytes than a row may have."""
+    return LineTooLongError(
+        f"{name}, row {row} is {size} bytes long; a row may have {most} bytes",
+        hint="raise `max_line_bytes`, or leave columns out",
+        line=row,
+        limit=f"max_line_bytes {most}",
+    )
+
+
 def _cells(column: Any) -> list[Any]:
     if "map<" in str(column.type):
         found: list[Any] = column.to_pylist(maps_as_pydicts="strict")
@@ -97,7 +108,7 @@ def check_columns(schema: Any, name: str, columns: Sequence[str]) -> None:
             )
         kind = schema.field(column).type
         try:
-            is_read = _is_read(kind.value_type if pa.types.is_dictionary(kind) else kind)
+            is_read = _is_read(kind)
         except UnicodeDecodeError as error:
             raise DataError(
                 f"{name}: a name within column {column!r} is not UTF-8",
@@ -113,14 +124,18 @@ def check_columns(schema: Any, name: str, columns: Sequence[str]) -> None:
 
 
 def _is_read(kind: Any) -> bool:
-    """Whether cells of a type become JSON values, at no more cost than they take in the file."""
+    """Whether cells of a type become JSON values."""
     types = pa.types
+    if types.is_dictionary(kind):
+        return _is_read(kind.value_type)
     if types.is_struct(kind):
         # Names are looked at as well: one that is not UTF-8 is an error here.
         fields = [kind.field(i) for i in range(kind.num_fields)]
         return all(field.name is not None and _is_read(field.type) for field in fields)
     if types.is_map(kind):
-        return _is_text(kind.key_type) and _is_read(kind.item_type)
+        keys = kind.key_type
+        is_text = _is_text(keys.value_type if types.is_dictionary(keys) else keys)
+        return is_text and _is_read(kind.item_type)
     if _is_list(kind):
         return _is_read(kind.value_type)
     if _is_text(kind) or types.is_null(kind) or types.is_primitive(kind):
@@ -151,8 +166,48 @@ def _plain(column: Any) -> Any:
         # As a text: Python's times have no nanoseconds.
         column.validate(full=True)
         return column.cast(pa.string()).view(pa.binary())
+    if any(pa.types.is_dictionary(part) for part in _parts(kind)):
+        return _rebuilt(column)
     bare = _bare(kind)
     return column if bare.equals(kind) else column.view(bare)
+
+
+def _parts(kind: Any) -> Iterator[Any]:
+    """Yield the types within a type, at every depth."""
+    for number in range(kind.num_fields):
+        part = kind.field(number).type
+        yield part
+        yield from _parts(part)
+
+
+def _rebuilt(column: Any) -> Any:
+    """Return a column of lists or structs of whose parts some are dictionaries, each part plain."""
+    column.validate()
+    if column.offset:
+        column = column.take(pa.array(range(len(column))))  # parts begin where it does
+    types, kind = pa.types, column.type
+    if types.is_struct(kind):
+        parts = [_plain(column.field(i)) for i in range(kind.num_fields)]
+        fields = [kind.field(i).with_type(part.type) for i, part in enumerate(parts)]
+        bare: Any = pa.struct(fields)
+    elif types.is_map(kind):
+        keys, items = _plain(column.keys), _plain(column.items)
+        bare = pa.map_(keys.type, items.type)
+        fields = [bare.key_field, bare.item_field]
+        parts = [pa.StructArray.from_arrays([keys, items], fields=fields)]
+    else:
+        parts = [_plain(column.values)]
+        field = kind.value_field.with_type(parts[0].type)
+        bare = _list_of(kind, field)
+    own = 1 if types.is_struct(kind) or types.is_fixed_size_list(kind) else 2
+    return pa.Array.from_buffers(bare, len(column), column.buffers()[:own], children=parts)
+
+
+def _list_of(kind: Any, field: Any) -> Any:
+    """Return a type of lists as another one, of other items."""
+    if pa.types.is_fixed_size_list(kind):
+        return pa.list_(field, kind.list_size)
+    return (pa.large_list if pa.types.is_large_list(kind) else pa.list_)(field)
 
 
 def _bare(kind: Any) -> Any:
@@ -170,23 +225,9 @@ def _bare(kind: Any) -> Any:
         return pa.struct([field.with_type(_bare(field.type)) for field in fields])
     if types.is_map(kind):
         return pa.map_(_bare(kind.key_type), _bare(kind.item_type))
-    if types.is_fixed_size_list(kind):
-        return pa.list_(kind.value_field.with_type(_bare(kind.value_type)), kind.list_size)
     if _is_list(kind):
-        make: Callable[[Any], Any] = pa.large_list if types.is_large_list(kind) else pa.list_
-        return make(kind.value_field.with_type(_bare(kind.value_type)))
+        return _list_of(kind, kind.value_field.with_type(_bare(kind.value_type)))
     return kind
-
-
-def rows_at_once(columns: Sequence[Any]) -> int:
-    """Return how many rows may be taken apart at once, so that shared texts stay few."""
-    longest = 1
-    for column in columns:
-        if pa.types.is_dictionary(column.type) and _is_text(column.type.value_type):
-            texts = column.dictionary.cast(pa.large_binary())
-            length = pc.max(pc.binary_length(texts)).as_py()
-            longest = max(longest, length or 0)
-    return max(1, min(_ROWS, _SLICE_BYTES // longest))
 
 
 def _object(names: Sequence[str], values: Sequence[Any], name: str, row: int) -> dict[str, object]:

@@ -58,7 +58,8 @@ class SampleTasks:
             request = self.request(record, n)
         except Exception as error:
             return Task(record.id, own_error(error))
-        own = (record.n, record.max_tokens, record.temperature)
+        free = (record.after, record.between, record.budget, record.regions)
+        own = (record.n, record.max_tokens, record.temperature, *free)
         ends_run = all(value is None for value in own)
         return Task(record.id, request, record.temperature, missing=missing, ends_run=ends_run)
 

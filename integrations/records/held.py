@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from cdec.core.artifacts.read import ArtifactFile
-    from cdec.core.combine.free.free_text import FreeText
+    from cdec.core.combine.free.free_text import FreeText, MarkerLimits
     from cdec.core.files.remote import FilePath
     from cdec.data.prompts.record import PromptRecord
 
@@ -29,6 +29,7 @@ class RunConstraint:
         heal: Whether the cut end of prompts is healed.
         prefill: What texts of records that bring none begin with; None for nothing.
         free: What the model writes freely for records that do not say; None for nothing.
+        marker_limits: Of the markers of records; None takes those of ``free``, or the defaults.
     """
 
     named: Mapping[str, ArtifactFile] = field(default_factory=dict)
@@ -38,6 +39,7 @@ class RunConstraint:
     heal: bool = False
     prefill: str | None = None
     free: FreeText | None = None
+    marker_limits: MarkerLimits | None = None
 
     @classmethod
     def read(

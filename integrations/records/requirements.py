@@ -153,8 +153,9 @@ class Requirements:
 
         Raises:
             FieldError: It makes no sense, or stands beside a begun answer or a healed prompt.
+            LimitError: Its markers are too many, or too long.
         """
-        free = record.free_text(self._held.free)
+        free = record.free_text(self._held.free, self._held.marker_limits)
         if free is None:
             return None
         field = "between" if free.after == () else "after"

@@ -23,7 +23,7 @@ from cdec.samplers.sampling import BATCH_SIZE, named_method
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from cdec.core.combine.free.free_text import FreeText
+    from cdec.core.combine.free.free_text import FreeText, MarkerLimits
     from cdec.core.files.remote import FilePath
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
@@ -56,6 +56,7 @@ class RecordSampler:
         heal: Whether the cut end of prompts is healed; needs grammars.
         prefill: What texts of records that bring none begin with.
         free: What the model writes freely for records that do not say; None for nothing.
+        marker_limits: Of the markers of records; None takes those of ``free``, or the defaults.
         sources: How the grammars, regexes and schemas of records are compiled; None: the defaults.
         template: Fills a prompt from the fields of a record.
         n: Draws of records that ask for no number.
@@ -100,6 +101,7 @@ class RecordSampler:
         heal: bool = False,
         prefill: str | None = None,
         free: FreeText | None = None,
+        marker_limits: MarkerLimits | None = None,
         sources: RecordSources | None = None,
         template: PromptTemplate | None = None,
         n: int = 1,
@@ -121,7 +123,8 @@ class RecordSampler:
         declared = named_method(method)
         warping = Warping(temperature, top_k, top_p)
         named = ({} if artifact is None else {DEFAULT: artifact}) | dict(constraint or {})
-        begun = {"lookahead": lookahead, "heal": heal, "prefill": prefill, "free": free}
+        begun: dict[str, Any] = {"lookahead": lookahead, "heal": heal, "prefill": prefill}
+        begun |= {"free": free, "marker_limits": marker_limits}
         held = RunConstraint.read(named=named, others=conjoined, denied=deny, **begun)
         self.model = load_model(model, **(load or {})) if isinstance(model, str) else model
         name = model if isinstance(model, str) else None

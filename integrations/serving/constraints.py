@@ -14,6 +14,7 @@ from cdec.compilers.kept import KeptConstraints, Recent
 from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
 from cdec.compilers.sets.cache import SetCache
 from cdec.core.artifacts.kinds import bind_artifact, read_artifact
+from cdec.core.child.process import needing_system
 from cdec.core.combine.denial import deny
 from cdec.core.files.cache import CacheFolder
 from cdec.core.tokens.vocabulary import Vocabulary
@@ -72,12 +73,13 @@ class ServedConstraints:
             FieldError, LimitError: As ``Asked.of``; candidates that are no members.
             EmptySetError: Everything is denied.
             CdecError: What the request brings cannot be compiled within the limits.
+            OutputError: The system gives no descriptor or process; asked again, it may.
         """
         return self.of(Asked.of(value, self.settings))
 
     def of(self, asked: Asked) -> Constraint:
         """Return the constraint of what was asked; raises as ``read``."""
-        with self._lock:
+        with self._lock, needing_system("serving the request"):
             if not asked.deny:
                 return self._before_denial(asked)
             denied = [text.encode() for text in asked.deny]

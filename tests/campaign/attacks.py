@@ -16,9 +16,12 @@ from tests.campaign.commands import COMMANDS, prepare
 from tests.campaign.faults import aim, faults_of, kills_of, strike
 from tests.campaign.grammars import open_grammars
 from tests.campaign.kills import open_kills
+from tests.campaign.pipes import open_pipes
 from tests.campaign.records import LINES, open_records
 from tests.campaign.repositories import open_repositories
 from tests.campaign.requests import open_requests
+from tests.campaign.scarcity import open_scarcity
+from tests.campaign.tables import open_tables
 from tests.campaign.targets import TARGETS
 from tests.campaign.workshop import Workshop
 
@@ -71,6 +74,9 @@ ATTACKS: dict[str, Attack] = {
     "records": Attack(open_records, 1_000_000 // LINES, 300),
     "requests": Attack(open_requests, 1_000_000 // LINES, 300),
     "repositories": Attack(open_repositories, 100_000),
+    "tables": Attack(open_tables, 100_000),
+    "scarcity": Attack(open_scarcity, 10_000, 120),
+    "pipes": Attack(open_pipes, 10_000, 300),
     "grammars": Attack(open_grammars, 100_000, 60),
     **{
         f"faults: {command}": Attack(partial(_open_faults, command), 10_000, 900)

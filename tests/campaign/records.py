@@ -21,7 +21,7 @@ from tests.cli import light
 LINES = 200
 """Records of one seed: one input."""
 _WHOLE = (0, 3)
-_REFUSED = (65, 75)
+REFUSED = (65, 75)
 """Statuses of an input that is refused as a whole, and lost no record: two equal ids, UTF-16."""
 _TEXTS = (
     "", "a", "p\u00e9", "\u202e\u009b31m", "<|im_start|>system", "\ue000\uf8ff", "\0", "a" * 3000,
@@ -30,11 +30,18 @@ _TEXTS = (
 _SOURCES = {
     "grammar": ('start: "a"+', "start: A\nA: /(a|b)+/", "start: ", 'start: "a" start', 'r ::= "a"'),
     "regex": ("a+", "(", "a{3}"),
-    "schema": ("{}",),
+    "schema": ("{}", '{"const":' + "[" * 150 + "]" * 150 + "}"),
 }
 """Constraints that records bring; odd ones among them."""
+_MARKERS: tuple[Any, ...] = (
+    "a", "ab", "aab", ["a", "b"], "a" * 600, "ab" * 2_000, "z" * 100_000,
+    [f"m{i}" for i in range(300)], [f"m{i}" for i in range(200)], ["aa", "aab", "abaab"],
+    "", [], 5, "\ue000", [""], ["a"] * 3_000,
+)  # fmt: skip
+"""Of free text: good, long and many, and such as are none."""
 _VALUES: tuple[Any, ...] = (
-    None, True, -1, 0, 1, 2, 10**4, 10**30, 0.5, -0.0, 1e308, 1e-320, [], {}, [[]], "1", [1, "a"],
+    None, True, -1, 0, 1, 2, 10**4, 10**30, 0.5, -0.0, 1e308, 1e-320, 1e-300, [], {},
+    [[]], "1", [1, "a"],
 )  # fmt: skip
 
 
@@ -52,6 +59,13 @@ def record(rng: np.random.Generator, number: int, *, compiled: bool) -> bytes:
             body[name] = value(rng)
     if rng.random() < 0.1:
         body["candidates"] = [str(rng.choice(["a", "ab", "ba", "x"])), text(rng)]
+    if rng.random() < 0.1:
+        body["after"] = _MARKERS[int(rng.integers(len(_MARKERS)))]
+    elif rng.random() < 0.05:
+        body["between"] = [_MARKERS[int(i)] for i in rng.integers(len(_MARKERS), size=2)]
+        body["regions"] = int(rng.integers(3))
+    if rng.random() < 0.1:
+        body["budget"] = int(rng.integers(4))
     for name, texts in _SOURCES.items() if compiled else ():
         if rng.random() < 0.02:
             body[name] = str(rng.choice(texts))
@@ -107,7 +121,7 @@ def fuzzed(
         output.unlink(missing_ok=True)
         status, stderr = _run(words, said)
         assert "Traceback" not in stderr, stderr[-1500:]
-        if status in _REFUSED:
+        if status in REFUSED:
             assert stderr.count("error E_") == 1, stderr[-1500:]
             return {f"input refused: {stderr.split()[1]}": 1}
         assert status in _WHOLE, (status, stderr[-1500:])
@@ -128,7 +142,9 @@ def judge(output: Path, status: int, records: int) -> dict[str, int]:
             assert code != "E_INTERNAL" and body["error"]["message"], body
             found[code] += 1
         elif body["index"] == 0:
-            assert isinstance(body["text"], str), body
+            # Behind free text that never came to its marker there is none.
+            is_cut = body["finish_reason"] in ("no_marker", "length")
+            assert isinstance(body["text"], str) or is_cut, body
             found["sampled"] += 1
     assert sum(found.values()) == records == len(ids), (found, records, len(ids))
     assert (status == 3) is (found["sampled"] < records), (status, found)

@@ -43,6 +43,45 @@ def test_tagged_regions_stand_in_the_whole_text(cdec: Runner, cities: Path) -> N
     assert "<a>" in record["text"] and region["valid"] is True
 
 
+def test_markers_of_records_are_bounded_and_the_bounds_are_raised_by_options(
+    cdec: Runner, cities: Path
+) -> None:
+    words = ("sample", "-a", cities, "--method", "masked", "--max-new-tokens", "30")
+    strangers = _jsonl(
+        {"id": 1, "prompt": ASKED, "after": ":" * 4_097},
+        {"id": 2, "prompt": ASKED, "after": [f":{n}" for n in range(257)]},
+        {"id": 3, "prompt": ASKED, "between": ["<" * 3_000, ">" * 3_000]},
+        {"id": 4, "prompt": ASKED, "after": ":", "budget": 1},
+    )
+    refused = cdec(*words, stdin=strangers)
+    errors = [record["error"] for record in refused.records[:3]]
+    assert [error["code"] for error in errors] == ["E_LIMIT"] * 3
+    assert refused.status == 3 and refused.records[3]["valid"]
+    assert "--max-marker-bytes" in errors[0]["hint"] and "--max-markers" in errors[1]["hint"]
+    raised = ("--max-markers", "300", "--max-marker-bytes", "1000000")
+    assert not any("error" in record for record in cdec(*words, *raised, stdin=strangers).records)
+    typed = cdec(*words, "--prompt", ASKED, "--after", ":" * 4_097)
+    assert typed.status == 75 and "--max-marker-bytes" in typed.stderr
+
+
+def test_a_records_own_marker_that_no_token_spells_is_its_error_alone(
+    cdec: Runner, letters: Path
+) -> None:
+    records = _jsonl({"id": 1, "prompt": "p", "after": "\ue000"}, {"id": 2, "prompt": "p"})
+    result = cdec("sample", "-a", letters, "--method", "masked", stdin=records)
+    first, second = result.records
+    assert (result.status, first["error"]["code"]) == (3, "E_USAGE")
+    assert second["valid"]
+
+
+def test_a_long_marker_that_text_is_forced_into_is_spelt_to_its_end(
+    cdec: Runner, cities: Path
+) -> None:
+    record = {"id": 1, "prompt": ASKED, "after": "z" * 600, "budget": 2}
+    (drawn,) = cdec("sample", "-a", cities, "--method", "masked", stdin=_jsonl(record)).records
+    assert drawn["valid"] and drawn["free_text"].endswith("z" * 600)
+
+
 @pytest.mark.parametrize(
     ("words", "said"),
     [

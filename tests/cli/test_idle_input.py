@@ -132,6 +132,27 @@ def _ignore(_: object) -> None:
     """Return nothing."""
 
 
+@pytest.mark.parametrize("size", ["1", "2", "7"])
+@pytest.mark.parametrize("command", ["sample", "classify", "mass", "score"])
+def test_a_bad_record_is_answered_when_the_pipe_is_idle_at_every_batch_size(
+    cdec: Runner, converse: Converse, command: str, size: str
+) -> None:
+    bad = {"score": b'{"text": 5}\n'}.get(command, b'{"id": "a", "prompt": 5}\n')
+    good = LINES.get(command, PROMPTS)[0]
+    each = 2 if command == "sample" else 1
+
+    def talk(answers: Answers, pipe: IO[bytes]) -> None:
+        pipe.write(bad)
+        answers.wait_for(1)
+        pipe.write(good)
+        answers.wait_for(1 + each)
+
+    words = [*WAITING[command], "--batch-size", size]
+    status, answered = converse(words, talk)
+    assert status == 3 and "error" in json.loads(answered.splitlines()[0])
+    assert cdec(*words, stdin=bad + good).stdout == answered, "a file, in full batches"
+
+
 def test_texts_to_retokenize_are_answered_too(
     cdec: Runner, converse: Converse, loaded: None
 ) -> None:

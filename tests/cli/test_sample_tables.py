@@ -182,3 +182,31 @@ def test_a_pattern_that_the_shell_has_spelled_out_is_answered_with_quotes(
     found = cdec("sample", "-a", letters, "-i", "a.csv", "b.csv", "c.csv")
     assert found.status == 2
     assert "-i 'a/*.csv'" in found.stderr
+
+
+def test_a_run_ends_after_as_many_bad_records_as_it_takes(cdec: Runner, letters: Path) -> None:
+    bad = [{"id": f"b{i}", "prompt": 5} for i in range(5)]
+    data = b"".join(json.dumps(row).encode() + b"\n" for row in [*bad, {"id": "g", "prompt": "p"}])
+    for command in (
+        ("sample", "-a", letters),
+        ("mass", "-a", letters),
+        ("classify", "-a", letters),
+    ):
+        short = cdec(*command, "--max-bad", "3", stdin=data)
+        assert (short.status, short.error_code) == (75, "E_LIMIT"), command
+        assert "--max-bad" in short.stderr
+        assert [record["id"] for record in short.records] == ["b0", "b1", "b2"]
+        whole = cdec(*command, "--max-bad", "5", stdin=data)
+        assert (whole.status, len(whole.records)) == (3, 6), command
+    Path("in.jsonl").write_bytes(data)
+    words = ("sample", "-a", letters, "-i", "in.jsonl", "-o", "out.jsonl", "--max-bad", "3")
+    assert [cdec(*words, *more).status for more in ((), ("--resume",))] == [75, 3]
+    found = [json.loads(line)["id"] for line in Path("out.jsonl").read_bytes().splitlines()]
+    assert found == [*(f"b{i}" for i in range(5)), "g"]
+
+
+def test_rows_of_nothing_end_a_run_at_the_documented_number(cdec: Runner, letters: Path) -> None:
+    table = pa.table({"prompt": pa.nulls(20_000, pa.string())})
+    pa.parquet.write_table(table, "nulls.parquet")
+    result = cdec("sample", "-a", letters, "-i", "nulls.parquet")
+    assert (result.status, len(result.records)) == (75, 10_000)

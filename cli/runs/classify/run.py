@@ -58,6 +58,7 @@ def classify(options: Options, run: Run) -> int:
             records=_records,
             write=shown.write,
             strict=options.strict,
+            max_bad=options.max_bad,
             phase="classifying",
             total=prompts.total,
             model=model,

@@ -157,6 +157,7 @@ def sampler_of(plan: Plan, files: Files, typed: frozenset[str]) -> dict[str, Any
         "heal": held.heal,
         "prefill": held.prefill,
         "free": held.free,
+        "marker_limits": held.marker_limits,
         "sources": plan.sources,
         "template": files.prompts.template,
         **({} if options.max_n is None else {"max_n": options.max_n}),

@@ -7,7 +7,7 @@ import warnings
 from re import _constants, _parser
 from typing import Any, NamedTuple
 
-from cdec.compilers.grammars.automata.deep_calls import deep_calls
+from cdec.compilers.deep_calls import deep_calls
 from cdec.compilers.grammars.automata.naming import place, where
 from cdec.compilers.grammars.automata.refusals import class_of_others, nesting_error
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import NamedTuple
 
-from cdec.compilers.grammars.automata.deep_calls import deep_calls
+from cdec.compilers.deep_calls import deep_calls
 from cdec.compilers.grammars.automata.naming import place, where
 from cdec.compilers.grammars.automata.pattern_checks import (
     facts_of,

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.combine.free.free_text import shown
 from cdec.core.combine.free.markers import Markers
 from cdec.core.combine.free.session import FreeSession
 from cdec.core.combine.free.table import FreeTable, Reached
@@ -77,10 +78,10 @@ class FreePart(Constraint):
         Raises:
             UsageError: No tokens spell the marker from its beginning on.
         """
-        if not self.table.at(self.table.forced).allowed.any():
-            marker = self.table.markers.texts[0].decode()
+        if not self.table.at(self.table.forced).tokens.size:
+            marker = shown(self.table.markers.texts[0].decode())
             raise UsageError(
-                f"no tokens of the model's vocabulary spell the marker {marker!r}, into which free "
+                f"no tokens of the model's vocabulary spell the marker {marker}, into which free "
                 "text is to be forced",
                 hint="give another marker, or leave `budget` and `regions` out",
             )

@@ -2,15 +2,32 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
-from cdec.core.errors import UsageError
-from cdec.core.options import Option
+from cdec.core.errors import LimitError, UsageError
+from cdec.core.options import Option, check_limits, limit
 
 BUDGET = Option(name="budget", type=int, unit="tokens", at_least=0)
 """Most tokens of free text before a marker that is owed; then the model is forced into it."""
 REGIONS = Option(name="regions", type=int, default=0, unit="regions", at_least=0)
 """Fewest tagged regions of a text."""
+
+
+@dataclass(frozen=True, slots=True)
+class MarkerLimits:
+    """What the markers of one text may take; they may come from strangers, as records' fields do.
+
+    Raises:
+        UsageError: One is out of bounds.
+    """
+
+    max_markers: int = limit(256, "Most texts at which free text of one record may end.")
+    max_marker_bytes: int = limit(
+        4096, "Longest texts at which free text of one record ends, bytes of all.", unit="bytes"
+    )
+
+    def __post_init__(self) -> None:
+        check_limits(self)
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,16 +51,19 @@ class FreeText:
             may end without a marker, and nothing is forced but regions that are owed.
         regions: Fewest tagged regions. Where the model ends its text before, it is forced into the
             next one.
+        limits: Of the markers; no part of what is asked for.
 
     Raises:
         UsageError: No marker or an empty one, both kinds, a number out of range, or a budget or a
             number of regions where nothing is owed.
+        LimitError: Markers beyond the limits.
     """
 
     after: tuple[str, ...] = ()
     between: tuple[str, str] | None = None
     budget: int | None = None
     regions: int = 0
+    limits: MarkerLimits = field(default_factory=MarkerLimits, compare=False, repr=False)
 
     def __post_init__(self) -> None:
         after = (self.after,) if isinstance(self.after, str) else tuple(self.after)
@@ -78,6 +98,7 @@ class FreeText:
         between: tuple[str, str] | None = None,
         budget: int | None = None,
         regions: int | None = None,
+        limits: MarkerLimits | None = None,
     ) -> FreeText | None:
         """Return what a record asks for, of which ``default`` says what it leaves open.
 
@@ -85,8 +106,10 @@ class FreeText:
             default: What holds where the record says nothing; None for no free text.
             after, between: The record's own markers; they replace those of ``default``.
             budget, regions: Replace those of ``default``.
+            limits: Of the record's own markers; None takes those of ``default``.
 
         Raises:
+            LimitError: As the constructor.
             UsageError: As the constructor; or a budget or regions, and no marker.
         """
         if after is not None or between is not None:
@@ -95,7 +118,8 @@ class FreeText:
             if kept is not None:
                 budget = kept.budget if budget is None else budget
                 regions = kept.regions if regions is None else regions
-            return cls(after or (), between, budget, regions or 0)
+            limits = limits or (MarkerLimits() if default is None else default.limits)
+            return cls(after or (), between, budget, regions or 0, limits)
         if default is None:
             if budget is None and not regions:
                 return None
@@ -125,7 +149,7 @@ class FreeText:
         for marker in self.after or self.between or ():
             if not isinstance(marker, str) or not marker:
                 raise UsageError(
-                    f"a marker of `{name}` is {marker!r}, expected a text that is not empty",
+                    f"a marker of `{name}` is {shown(marker)}, expected a text that is not empty",
                     hint="give the text at which the constraint begins, or leave it out",
                 )
             try:
@@ -135,6 +159,21 @@ class FreeText:
                     f"a marker of `{name}` has a lone surrogate at character {error.start}",
                     hint="write it as valid Unicode",
                 ) from error
+        self._require_few(name)
+
+    def _require_few(self, name: str) -> None:
+        markers, limits = self.after or self.between or (), self.limits
+        size = sum(len(marker.encode()) for marker in markers)
+        for found, unit, most, parameter in (
+            (len(markers), "texts", limits.max_markers, "max_markers"),
+            (size, "bytes", limits.max_marker_bytes, "max_marker_bytes"),
+        ):
+            if found > most:
+                raise LimitError(
+                    f"the markers of `{name}` are {found} {unit}; the limit is {most}",
+                    hint=f"give fewer and shorter ones, or raise `{parameter}`",
+                    limit=f"{parameter} {most}",
+                )
 
     def _require_owed(self) -> None:
         if self.regions and self.between is None:
@@ -148,3 +187,8 @@ class FreeText:
                 "into",
                 hint="give `regions` a number of 1 or more too, or leave `budget` out",
             )
+
+
+def shown(text: object) -> str:
+    """Return a marker for a message, cut to 40 characters."""
+    return repr(text[:40] + "..." if isinstance(text, str) and len(text) > 40 else text)

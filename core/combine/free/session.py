@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.combine.free.table import FreePlace, FreeTable
+from cdec.core.combine.free.table import FreeTable
 from cdec.core.mask import mask_words
 from cdec.core.mask_kernels import allowed_of_masks, forced_of_masks
 from cdec.core.session import DEAD, DONE, Session
@@ -52,8 +52,7 @@ class FreeSession(Session):
         at = integers(states, 1, "states")
         require_mask(mask, len(at), self.words)
         for row, state in enumerate(at.tolist()):
-            place = self._place(state)
-            mask[row] = 0 if place is None else place.mask
+            mask[row] = self._table.mask(state % self._count) if self._is_open(state) else 0
 
     def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
         """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M]."""
@@ -61,10 +60,8 @@ class FreeSession(Session):
         require_rows(len(at), len(tokens), "rows of token ids")
         result = np.zeros(tokens.shape, np.bool_)
         for row, state in enumerate(at.tolist()):
-            place = self._place(state)
-            if place is not None:
-                known = (tokens[row] >= 0) & (tokens[row] < len(place.allowed))
-                result[row, known] = place.allowed[tokens[row, known]]
+            if self._is_open(state):
+                result[row] = self._table.allows(state % self._count, tokens[row])
         return result
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -74,8 +71,7 @@ class FreeSession(Session):
     def is_complete(self, states: Any) -> NDArray[np.bool_]:
         """Say where the text may end (or has), bool[n]."""
         at = integers(states, 1, "states")
-        places = [self._place(state) for state in at.tolist()]
-        may_end = [place is not None and place.may_end for place in places]
+        may_end = [self._is_open(s) and s % self._count < self._table.forced for s in at.tolist()]
         complete: NDArray[np.bool_] = np.array(may_end, np.bool_) | (at == DONE)
         return complete
 
@@ -84,12 +80,12 @@ class FreeSession(Session):
         at = integers(states, 1, "states")
         return forced_of_masks(self.fill_mask, at, self.words, self._ends)
 
-    def _place(self, state: int) -> FreePlace | None:
-        """Return what may follow at a state; None where nothing may."""
-        return self._table.at(state % self._count) if 0 <= state < self._open else None
+    def _is_open(self, state: int) -> bool:
+        """Say whether anything may follow at a state."""
+        return 0 <= state < self._open
 
     def _step(self, state: int, token: int) -> int:
-        if not 0 <= state < self._open:
+        if not self._is_open(state):
             return DEAD
         written, at = divmod(state, self._count)
         after = self._table.advance(at, token)

@@ -66,6 +66,10 @@ class TaggedConstraint(WrappedConstraint):
         """What stands around a member: what is forced within, and the text that ends the region."""
         return [(head, tail + self.end) for head, tail in self.inner.frames]
 
+    @cached_property
+    def _begins(self) -> Markers:
+        return Markers([self.begin])
+
     def started(self, begun: bytes) -> TaggedConstraint:
         """Return this constraint behind the bytes of a token that began the region."""
         return TaggedConstraint(self.inner, self.end, self.begin, self._tokens, begun=begun)
@@ -140,7 +144,7 @@ class TaggedConstraint(WrappedConstraint):
             self.inner.session("cpu"),
             self.vocabulary,
             self.end,
-            Markers([self.begin]),
+            self._begins,
             self._tokens,
             begun=self.begun,
             takes_bytes=self.takes_bytes,

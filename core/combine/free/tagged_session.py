@@ -205,8 +205,8 @@ class TaggedSession(Session):
         within, begun = reading
         starts = [*begun, 0] if self._is_member(within) else [*begun]
         tokens: set[int] = set()
-        for start in starts:
-            left = self._end[start:]
+        # No token is longer than the longest: many places of a long text go on alike.
+        for left in {self._end[start : start + self._tokens.longest + 1] for start in starts}:
             tokens.update(token for _, ids in self._tokens.beginnings(left) for token in ids)
             tokens.update(self._tokens.longer(left)[0])
         if self._takes_bytes and within not in (DEAD, DONE):
@@ -250,22 +250,23 @@ class TaggedSession(Session):
         rests: list[bytes] = []
         if self._is_member(within):
             found[0] = piece
-        parts = [(self._end[start:], part) for start, part in found.items()]
+        parts = [*found.items()]
         if within not in (DEAD, DONE) and self._takes_bytes:
             splits = [at for at in range(1, len(piece)) if self._begins_end(piece[at:])]
             texts = [piece[:at] for at in splits]
             if splits:
                 states = self._inner.advance_bytes(np.full(len(splits), within, np.int64), texts)
                 parts += [
-                    (self._end, piece[at:])
+                    (0, piece[at:])
                     for at, state in zip(splits, np.asarray(states).tolist(), strict=True)
                     if self._is_member(state)
                 ]
-        for left, part in parts:
-            if part.startswith(left):
-                rests.append(part[len(left) :])
-            elif left.startswith(part):
-                reached.append(len(self._end) - len(left) + len(part))
+        for start, part in parts:
+            left = len(self._end) - start
+            if len(part) < left and self._end.startswith(part, start):
+                reached.append(start + len(part))
+            elif part[:left] == self._end[start : start + len(part)]:
+                rests.append(part[left:])
         if after is None:
             after = DEAD
             if within not in (DEAD, DONE):

@@ -6,6 +6,7 @@ import os
 import signal
 import subprocess
 import sys
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -14,12 +15,15 @@ from pathlib import Path
 import pytest
 
 from cdec.compilers import ChildCompiler, GrammarLimits, GrammarOptions, compile_grammar
+from cdec.compilers.child.cache import SourceCache
 from cdec.compilers.grammars.report import PHASES
 from cdec.core.artifacts.kinds import read_artifact
-from cdec.core.errors import CdecError, LimitError, OutputExistsError, UsageError
+from cdec.core.child.process import ServerProcess
+from cdec.core.errors import CdecError, LimitError, OutputError, OutputExistsError, UsageError
 from cdec.core.grammars.errors import GrammarUndefinedError
 from cdec.core.progress import COMPILING, Stage
 from cdec.core.tokens.vocabulary import Vocabulary
+from tests.compilers.child.scarce import without_descriptors
 
 pytestmark = pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
 
@@ -174,6 +178,36 @@ def test_a_server_that_was_killed_is_started_again(vocabulary: Vocabulary, tmp_p
         os.kill(child.pid, signal.SIGKILL)
         os.waitid(os.P_PID, child.pid, os.WEXITED | os.WNOWAIT)
         child.compile(LIST, vocabulary, tmp_path / "y.arrow", GRAMMAR)
+
+
+def test_a_server_that_is_killed_when_it_is_asked_is_asked_again(
+    vocabulary: Vocabulary, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with ChildCompiler() as child:
+        child.compile(LIST, vocabulary, tmp_path / "x.arrow", GRAMMAR)
+        assert child.pid is not None
+        killed = child.pid
+        os.kill(killed, signal.SIGKILL)
+        os.waitid(os.P_PID, killed, os.WEXITED | os.WNOWAIT)
+        # As if it had been looked at the moment before.
+        monkeypatch.setattr(ServerProcess, "is_running", True)
+        child.compile(LIST, vocabulary, tmp_path / "y.arrow", GRAMMAR)
+        assert child.pid not in (None, killed)
+    assert (tmp_path / "x.arrow").read_bytes() == (tmp_path / "y.arrow").read_bytes()
+
+
+def test_a_system_without_descriptors_is_an_error_with_a_code_and_not_remembered(
+    vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    with SourceCache(vocabulary) as cache:
+        with monkeypatch.context() as patch:
+            patch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+            with pytest.raises(OutputError):
+                cache.of("a+", GRAMMAR)
+        assert cache.of(LIST, GRAMMAR) is cache.of(LIST, GRAMMAR)
+        with without_descriptors(), pytest.raises(OutputError, match=r"descriptors|open files"):
+            cache.of('start: "b"', GRAMMAR)
+        assert cache.of('start: "b"', GRAMMAR).accepts(b"b")
 
 
 def test_an_interrupt_leaves_no_process_behind(vocabulary: Vocabulary, tmp_path: Path) -> None:

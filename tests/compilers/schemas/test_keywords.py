@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from cdec.compilers.deep_calls import deep_calls
 from cdec.compilers.schemas.compile import build_schema
 from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
 from cdec.core.errors import CdecError, LimitError
@@ -207,6 +208,27 @@ def test_bombs_end_in_a_limit(schema: Any, limit: str | None) -> None:
         report_of(schema)
     assert caught.value.details.get("limit") == limit
     assert time.monotonic() - started < 60
+
+
+@pytest.mark.parametrize("levels", [150, 190])
+@pytest.mark.parametrize("schema", ['{"const":%s}', '{"enum":[1,%s]}', '{"items":{"const":%s}}'])
+@pytest.mark.parametrize("begin, end", [("[", "]"), ('{"a":', "}")])
+def test_constants_may_be_nested_as_deep_as_a_schema(
+    schema: str, begin: str, end: str, levels: int
+) -> None:
+    value = begin * levels + "1" + end * levels
+    member = json.loads(value)
+    member = [member] if "items" in schema else member
+    program = program_of(json.loads(schema % value))
+    with deep_calls(levels, 16):
+        assert program(member)
+        assert not program(json.loads(json.dumps(member).replace("1", "2")))
+
+
+def test_what_needs_deeper_calls_than_there_are_is_a_limit(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("cdec.compilers.schemas.compile._FRAMES_A_LEVEL", 0)
+    with pytest.raises(LimitError, match="deeper than `max_nesting`"):
+        program_of({"const": json.loads("[" * 190 + "]" * 190)})
 
 
 def test_deep_nesting_is_refused_before_it_is_read() -> None:

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 
 from cdec.core.combine.free.constraint import FreePart
-from cdec.core.combine.free.free_text import FreeText
+from cdec.core.combine.free.free_text import FreeText, MarkerLimits
 from cdec.core.combine.free.markers import Found, Markers
 from cdec.core.combine.free.started import StartedConstraint
+from cdec.core.combine.free.table import Reached
 from cdec.core.combine.free.tagged import TaggedConstraint
+from cdec.core.errors import LimitError, UsageError
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.grammars.finite_language import FiniteLanguage
 from tests.laws.sessions import assert_allowed_is, assert_session_laws, random_prefixes
@@ -33,7 +37,7 @@ def test_the_first_marker_is_found_as_by_looking_at_every_end(texts: list[bytes]
             assert found == Found(first, ends[0])
         else:
             longest = max(n for n in range(11) if any(m.startswith(text[10 - n :]) for m in texts))
-            assert markers.beginnings[found] == text[10 - longest :]  # type: ignore[index]
+            assert markers.beginning(found) == text[10 - longest :]  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize("markers", [["bc"], ["aab", "cc"], ["ca", "a"]])
@@ -43,19 +47,27 @@ def test_free_text_obeys_the_laws_of_sessions(markers: list[str]) -> None:
         assert_session_laws(each, [], np.random.default_rng(0), max_states=20)
 
 
-@pytest.mark.parametrize("marker", ["bc", "aab", "c"])
-def test_free_text_lacks_exactly_the_tokens_that_overrun(marker: str) -> None:
-    session = FreePart(LANGUAGE, [marker]).session()
-    end = marker.encode()
+def _behind(text: bytes, markers: list[bytes]) -> bytes | None:
+    """Return what stands behind the first marker to end; None where none does."""
+    ends = [n for n in range(1, len(text) + 1) if any(text[:n].endswith(m) for m in markers)]
+    return text[ends[0] :] if ends else None
+
+
+MARKERS = [["bc"], ["aab"], ["c"], ["abab", "bab", "cc"], ["aabaab", "abb"], ["a" * 40, "ca"]]
+
+
+@pytest.mark.parametrize("markers", MARKERS)
+def test_free_text_lacks_exactly_the_tokens_that_overrun(markers: list[str]) -> None:
+    session = FreePart(LANGUAGE, markers).session()
+    ends = [marker.encode() for marker in markers]
 
     def allowed(prefix: tuple[int, ...]) -> set[int]:
         text = VOCABULARY.decode(prefix)
-        if end in text:
+        if _behind(text, ends) is not None:
             return set()
         every = set()
         for token in range(VOCABULARY.size):
-            whole = text + BYTES[token]
-            behind = whole[whole.find(end) + len(end) :] if end in whole else b""
+            behind = _behind(text + BYTES[token], ends)
             if not behind or any(t.startswith(behind) for t in TEXTS):
                 every.add(token)
         return every
@@ -64,6 +76,79 @@ def test_free_text_lacks_exactly_the_tokens_that_overrun(marker: str) -> None:
     assert_allowed_is(
         session, [p for p in prefixes if not {9, 10} & set(p)], allowed, VOCABULARY.width
     )
+
+
+@pytest.mark.parametrize("markers", [*MARKERS, ["abcabcabcabcab"], ["cabd", "ab"], ["dab", "ba"]])
+def test_a_forced_marker_is_spelt_by_exactly_the_tokens_that_lead_to_its_end(
+    markers: list[str],
+) -> None:
+    part = FreePart(LANGUAGE, markers)
+    first = markers[0].encode()
+    whole = next(
+        (
+            first[:n]
+            for n in range(1, len(first))
+            if _behind(first[:n], [m.encode() for m in markers]) == b""
+        ),
+        first,
+    )
+
+    def leads(text: bytes) -> bool:
+        if len(text) >= len(whole):
+            behind = text[len(whole) :]
+            is_open = not behind or any(t.startswith(behind) for t in TEXTS)
+            return text.startswith(whole) and is_open
+        return whole.startswith(text) and any(leads(text + piece) for piece in BYTES if piece)
+
+    def allowed(prefix: tuple[int, ...]) -> set[int]:
+        text = VOCABULARY.decode(prefix)
+        if len(text) >= len(whole):
+            return set()
+        return {t for t, piece in enumerate(BYTES) if piece and leads(text + piece)}
+
+    if not leads(b""):
+        with pytest.raises(UsageError, match="spell the marker"):
+            part.forced_at(0, 99)
+        return
+    session = part.forced_at(0, 99).session()
+    prefixes = random_prefixes(session, np.random.default_rng(1), 30, 45)
+    assert_allowed_is(session, prefixes, allowed, VOCABULARY.width)
+
+
+def test_long_and_many_markers_take_memory_in_proportion_and_no_recursion() -> None:
+    many = [b"m%d;" % number for number in range(5_000)]
+    tracemalloc.start()
+    try:
+        long = Markers([b"z" * 100_000])
+        found = Markers(many).follow(0, b"m49m4999;")
+        assert tracemalloc.get_traced_memory()[1] < 100 << 20
+    finally:
+        tracemalloc.stop()
+    assert found == Found(4_999, 9)
+    assert long.follow(0, b"z" * 99_999 + b"y") == 0
+    part = FreePart(LANGUAGE, ["ab" * 2_000])
+    forced = part.forced_at(0, 4_000)
+    session = forced.session()
+    states = session.start(1)
+    for token in [3] * 2_000:
+        assert bool(session.check(states, [[token]])[0, 0])
+        states = session.advance(states, [token])
+    assert session.is_complete(states).all() and forced.read([3] * 2_000) == Reached(0, b"")
+
+
+def test_markers_beyond_their_limits_are_refused_until_the_limits_are_raised() -> None:
+    raised = MarkerLimits(max_markers=3_000, max_marker_bytes=100_000)
+    for markers, named in (
+        (("z" * 100_000,), "max_marker_bytes"),
+        (tuple(map(str, range(3_000))), "max_markers"),
+    ):
+        with pytest.raises(LimitError, match="the limit is") as error:
+            FreeText(markers)
+        assert f"`{named}`" in str(error.value.hint)
+        assert FreeText(markers, limits=raised).after == markers
+        assert FreeText.joined(None, after=markers, limits=raised) is not None
+    with pytest.raises(LimitError):
+        FreeText.joined(FreeText(("a",)), between=("z" * 4_000, "y" * 4_000))
 
 
 def test_members_that_a_token_began_obey_the_laws() -> None:

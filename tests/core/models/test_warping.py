@@ -34,6 +34,17 @@ def test_temperature_is_a_power_of_the_probabilities(kind: str) -> None:
     np.testing.assert_allclose(warped(Warping(temperature=0.5), kind), expected)
 
 
+@pytest.mark.parametrize("temperature", [1e-7, 1e-30, 1e-38, 1e-45, 1e-300, 5e-324])
+@pytest.mark.parametrize("kept", [np.float32, np.float64])
+def test_a_temperature_near_0_leaves_the_best_tokens_whatever_the_precision(
+    kind: str, kept: type, temperature: float
+) -> None:
+    scores = np.log(np.vstack([PROBABILITIES, [[0.4, 0.05, 0.4, 0.1, 0.05]]])).astype(kept)
+    scores[0, 4] = -np.inf
+    expected = [[1, 0, 0, 0, 0], [0, 0, 0, 0, 1], [0.5, 0, 0.5, 0, 0]]
+    np.testing.assert_allclose(warped(Warping(temperature=temperature), kind, scores), expected)
+
+
 def test_top_k_keeps_the_best_and_renormalises(kind: str) -> None:
     expected = [[0.5 / 0.7, 0.2 / 0.7, 0, 0, 0], [0, 0, 0, 0.2 / 0.7, 0.5 / 0.7]]
     np.testing.assert_allclose(warped(Warping(top_k=2), kind), expected)

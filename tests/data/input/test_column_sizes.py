@@ -1,4 +1,4 @@
-"""column_sizes: what a Parquet file's footer says of columns, whole or damaged, without pyarrow."""
+"""column_sizes: what a Parquet file's pages say of columns, whole or damaged, without pyarrow."""
 
 from __future__ import annotations
 
@@ -47,9 +47,19 @@ def test_sizes_are_those_that_pyarrow_reads(options: dict[str, Any]) -> None:
         for group in range(metadata.num_row_groups)
         for index in range(metadata.num_columns)
     ]
-    assert list(column_sizes(io.BytesIO(data), "x")) == [
-        (each.path_in_schema, each.total_uncompressed_size, each.total_compressed_size)
+    found = list(column_sizes(io.BytesIO(data), "x"))
+    assert [(each.path, each.unpacked, each.packed, each.values) for each in found] == [
+        (
+            each.path_in_schema,
+            each.total_uncompressed_size,
+            each.total_compressed_size,
+            each.num_values,
+        )
         for each in columns
+    ]
+    places = [(each.group, each.column) for each in found]
+    assert places == [
+        (g, c) for g in range(metadata.num_row_groups) for c in range(metadata.num_columns)
     ]
 
 
@@ -71,7 +81,7 @@ def test_a_damaged_footer_is_read_or_refused() -> None:
             assert error.hint
             outcomes["refused"] += 1
         else:
-            assert all(min(unpacked, packed) >= 0 for _, unpacked, packed in found)
+            assert all(min(each.unpacked, each.packed, each.values) >= 0 for each in found)
             outcomes["read"] += 1
     assert min(outcomes.values()) > 0
 

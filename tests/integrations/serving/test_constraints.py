@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import tempfile
 import threading
 import time
 from collections.abc import Iterator
@@ -19,10 +20,13 @@ from cdec.core.errors import (
     FieldError,
     InputMissingError,
     LimitError,
+    OutputError,
     TokenizerMismatchError,
 )
 from cdec.integrations.serving.constraints import ServedConstraints
 from cdec.integrations.serving.settings import ServingLimits, ServingSettings
+from tests.campaign.scarcity import with_cache_in
+from tests.compilers.child.scarce import without_descriptors
 
 CITIES = ["Paris", "Lyon", "Rome", "Bern", "Oslo"]
 
@@ -145,6 +149,49 @@ def test_what_one_process_compiled_another_finds(folder: Path, vocabulary: Vocab
     session.fill_mask(session.start(1), masks[0])
     again.fill_mask(again.start(1), masks[1])
     assert (masks[0] == masks[1]).all()
+
+
+@pytest.mark.parametrize("value", [{"regex": "[d-f]{4}"}, {"grammar": 'start: "q"+'}])
+def test_a_system_that_gives_nothing_is_an_error_with_a_code_and_the_request_may_come_again(
+    folder: Path,
+    vocabulary: Vocabulary,
+    value: dict[str, str],
+    monkeypatch: pytest.MonkeyPatch,
+    tmp_path: Path,
+) -> None:
+    served = with_cache_in(tmp_path, ServedConstraints(settings_of(folder), vocabulary))
+    with monkeypatch.context() as patch:
+        patch.setattr(tempfile, "tempdir", str(tmp_path / "gone"))
+        with pytest.raises(OutputError):
+            served.read(value)
+    with without_descriptors(), pytest.raises(OutputError):
+        served.read(value)
+    with without_descriptors():
+        assert accepts(served.read({"artifact": "cities"}), "Oslo") == [True]
+    assert served.read(value).session().words > 0
+    served.close()
+
+
+@pytest.mark.parametrize("damage", [b"", b"ARROW1", None])
+def test_a_damaged_file_of_the_cache_is_compiled_and_kept_again(
+    folder: Path,
+    vocabulary: Vocabulary,
+    damage: bytes | None,
+    tmp_path: Path,
+) -> None:
+    value = {"regex": "[a-c]{3}y"}
+    first = with_cache_in(tmp_path, ServedConstraints(settings_of(folder), vocabulary))
+    first.read(value)
+    first.close()
+    (kept,) = (tmp_path / "served").iterdir()
+    whole = kept.read_bytes()
+    changed = bytearray(whole)
+    changed[len(whole) // 2 : len(whole) // 2 + 64] = b"\xff" * 64
+    kept.write_bytes(bytes(changed) if damage is None else damage)
+    again = with_cache_in(tmp_path, ServedConstraints(settings_of(folder), vocabulary))
+    assert again.read(value).accepts(b"abcy")
+    again.close()
+    assert kept.read_bytes() == whole
 
 
 def test_requests_of_many_threads_are_answered_alike(served: ServedConstraints) -> None:
