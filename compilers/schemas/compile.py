@@ -8,7 +8,6 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -18,6 +17,7 @@ from cdec.compilers.clock import Clock
 from cdec.compilers.deep_calls import deep_calls
 from cdec.compilers.schemas.keywords import arrays, logic, objects, scalars, unevaluated
 from cdec.compilers.schemas.keywords.constants import constant
+from cdec.compilers.schemas.noted import note_bytes, note_keywords
 from cdec.compilers.schemas.options import (
     MAX_WHITESPACE,
     UNNAMED,
@@ -38,12 +38,10 @@ from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
 from cdec.compilers.schemas.typed.kinds import schema_text
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
-from cdec.core.errors import DataError, LimitError, Notice
+from cdec.core.errors import DataError, LimitError
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
-from cdec.core.schemas.constraint import unspelt
-from cdec.core.schemas.own_keywords import UNENFORCED
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -58,8 +56,6 @@ HANDLERS = {
 }
 """Keywords that decide which values are valid, in the order in which they are met: ``oneOf`` learns
 from those before it which of its branches are disjoint."""
-_SHOWN = 8
-"""Unknown keywords that a warning lists."""
 _FRAMES_A_LEVEL = 16
 """Calls that a level of brackets takes, in values as in schemas."""
 _INDENT = 2
@@ -213,78 +209,9 @@ def _built(
         elif options.whitespace == "pretty":
             indent = _INDENT
         columns = emitter.columns.arrays(blanks, indent, vocabulary)
-    _note(report, document, expansion, columns)
-    _note_bytes(report, vocabulary)
+    note_keywords(report, document, expansion, columns)
+    note_bytes(report, vocabulary)
     return columns, _metadata(text, vocabulary, options, report), report
-
-
-def _note(
-    report: SchemaReport,
-    document: Document,
-    expansion: Expansion,
-    columns: Mapping[str, NDArray[Any]],
-) -> None:
-    """Note in a report what was compiled, and what was not."""
-    report.unenforced = [
-        {"path": path, "keyword": keyword, "reason": reason}
-        for (path, keyword), reason in sorted(expansion.unenforced.items())
-    ]
-    report.costs = {
-        keyword: {**cost, "seconds": round(cost["seconds"], 6)}
-        for keyword, cost in sorted(expansion.costs.items())
-    }
-    report.counts = {
-        "values": len(columns["raw_start"]),
-        "arrays": len(columns["array_min"]),
-        "objects": len(columns["object_min"]),
-        "slots": len(columns["slot_single"]),
-        "states": len(columns["state_label"]),
-        "edges": len(columns["edge_low"]),
-    }
-    report.notices += expansion.notices.values()
-    unknown = sorted({keyword for _, keyword in document.annotations})
-    if unknown:
-        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-        shown = ", ".join(unknown[:_SHOWN]) + more
-        if "nullable" in unknown:
-            shown += "; what nullable means to OpenAPI is said by a null among the types"
-        report.notices.append(
-            Notice(
-                "W_SCHEMA_ANNOTATION",
-                f"keywords that JSON Schema {report.draft} does not know are comments: {shown}",
-                {"keywords": unknown},
-            )
-        )
-    # What a type asks besides has notices of its own.
-    unenforced = [item for item in report.unenforced if item["keyword"] != UNENFORCED]
-    if unenforced:
-        n = len(unenforced)
-        report.notices.append(
-            Notice(
-                "W_SCHEMA_UNENFORCED",
-                f"{n} keyword{'s are' if n > 1 else ' is'} not enforced: "
-                + ", ".join(item["path"] for item in unenforced[:4]),
-                {"unenforced": unenforced},
-            )
-        )
-
-
-def _note_bytes(report: SchemaReport, vocabulary: Vocabulary) -> None:
-    """Note in a report whether the tokens can write every text that is begun."""
-    missing = unspelt(vocabulary)
-    if not missing:
-        return
-    shown = repr(missing[:_SHOWN])[1:] + ("..." if len(missing) > _SHOWN else "")
-    report.is_sound = False
-    report.sound_reason = f"soundness unproved: the bytes {shown} are no tokens of their own"
-    report.notices.append(
-        Notice(
-            "W_MISSING_BYTES",
-            f"the bytes {shown} are no tokens of their own, so a text can come to where no token "
-            "goes on, and samples may end as dead_end",
-            {"bytes": missing.hex()},
-        )
-    )
 
 
 def _metadata(

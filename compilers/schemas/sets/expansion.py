@@ -239,9 +239,8 @@ class Expansion:
         positive = literal & 1 == 0
         if isinstance(atom, Constant):
             return self._constants(self, atom, positive)
-        keywords = atom.keywords
-        known = [keyword for keyword in self._handlers if keyword in keywords]
-        sets = (self._handled(atom, keyword, keywords[keyword], positive) for keyword in known)
+        said = [(name, atom.keywords[name]) for name in self._handlers if name in atom.keywords]
+        sets = (self._handled(atom, keyword, value, positive) for keyword, value in said)
         if positive:
             return self.meet(sets)
         refused = union(sets)

@@ -1,0 +1,90 @@
+"""Notes of a schema's report: what was compiled and what not, and what the tokens cannot write."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, Any
+
+from numpy.typing import NDArray
+
+from cdec.compilers.schemas.reading.document import Document
+from cdec.compilers.schemas.report import SchemaReport
+from cdec.compilers.schemas.sets.expansion import Expansion
+from cdec.core.errors import Notice
+from cdec.core.schemas.constraint import unspelt
+from cdec.core.schemas.own_keywords import UNENFORCED
+
+if TYPE_CHECKING:
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+_SHOWN = 8
+"""Most names and bytes that one notice lists."""
+
+
+def note_keywords(
+    report: SchemaReport,
+    document: Document,
+    expansion: Expansion,
+    columns: Mapping[str, NDArray[Any]],
+) -> None:
+    """Note in a report what was compiled, and what was not."""
+    report.unenforced = [
+        {"path": path, "keyword": keyword, "reason": reason}
+        for (path, keyword), reason in sorted(expansion.unenforced.items())
+    ]
+    report.costs = {
+        keyword: {**cost, "seconds": round(cost["seconds"], 6)}
+        for keyword, cost in sorted(expansion.costs.items())
+    }
+    report.counts = {
+        "values": len(columns["raw_start"]),
+        "arrays": len(columns["array_min"]),
+        "objects": len(columns["object_min"]),
+        "slots": len(columns["slot_single"]),
+        "states": len(columns["state_label"]),
+        "edges": len(columns["edge_low"]),
+    }
+    report.notices += expansion.notices.values()
+    unknown = sorted({keyword for _, keyword in document.annotations})
+    if unknown:
+        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+        shown = ", ".join(unknown[:_SHOWN]) + more
+        if "nullable" in unknown:
+            shown += "; what nullable means to OpenAPI is said by a null among the types"
+        report.notices.append(
+            Notice(
+                "W_SCHEMA_ANNOTATION",
+                f"keywords that JSON Schema {report.draft} does not know are comments: {shown}",
+                {"keywords": unknown},
+            )
+        )
+    # What a type asks besides has notices of its own.
+    unenforced = [item for item in report.unenforced if item["keyword"] != UNENFORCED]
+    if unenforced:
+        n = len(unenforced)
+        report.notices.append(
+            Notice(
+                "W_SCHEMA_UNENFORCED",
+                f"{n} keyword{'s are' if n > 1 else ' is'} not enforced: "
+                + ", ".join(item["path"] for item in unenforced[:4]),
+                {"unenforced": unenforced},
+            )
+        )
+
+
+def note_bytes(report: SchemaReport, vocabulary: Vocabulary) -> None:
+    """Note in a report whether the tokens can write every text that is begun."""
+    missing = unspelt(vocabulary)
+    if not missing:
+        return
+    shown = repr(missing[:_SHOWN])[1:] + ("..." if len(missing) > _SHOWN else "")
+    report.is_sound = False
+    report.sound_reason = f"soundness unproved: the bytes {shown} are no tokens of their own"
+    report.notices.append(
+        Notice(
+            "W_MISSING_BYTES",
+            f"the bytes {shown} are no tokens of their own, so a text can come to where no token "
+            "goes on, and samples may end as dead_end",
+            {"bytes": missing.hex()},
+        )
+    )
