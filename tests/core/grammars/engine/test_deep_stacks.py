@@ -19,19 +19,19 @@ _HEIGHT = 400
 _LEXERS = ("contextual", "basic", "dynamic")
 
 SHAPES = {
-    "power": 'start: e ";"\ne: "x" "^" e | "x"\n',
-    "list": 'start: l\nl: /[a-z]+/ "," l | /[a-z]+/\n',
-    "prefix": 'start: e\ne: "!" e | "x"\n',
-    "groups": 'start: t\nt: a ">" t | a\na: "x" | "(" t ")"\n',
-    "statements": 'start: s\ns: "a" ";" s | "a" ";"\n',
-    "left": 'start: n\nn: n "," "x" | "x"\n',
-    "sums": 'start: s\ns: s "+" p | p\np: "x" | "[" s "]"\n',
-    "ambiguous": 'start: e\ne: "-" e | e "+" e | "(" e ")" | "a"\n',
+    "power": 'start: e "."\ne: "x" "^" e | "x"\n',
+    "list": 'start: l "."\nl: /[a-z]+/ "," l | /[a-z]+/\n',
+    "prefix": 'start: e "."\ne: "!" e | "x"\n',
+    "groups": 'start: t "."\nt: a ">" t | a\na: "x" | "(" t ")"\n',
+    "statements": 'start: s "."\ns: "a" ";" s | "a" ";"\n',
+    "left": 'start: n "."\nn: n "," "x" | "x"\n',
+    "sums": 'start: s "."\ns: s "+" p | p\np: "x" | "[" s "]"\n',
+    "ambiguous": 'start: e "."\ne: "-" e | e "+" e | "(" e ")" | "a"\n',
 }
 """Name -> grammar; the last one for ``dynamic`` alone."""
 
 TEXTS = {
-    "power": ["x^" * _HEIGHT + "x;"],
+    "power": ["x^" * _HEIGHT + "x"],
     "list": ["a," * _HEIGHT + "ab", "abc," * (_HEIGHT // 2)],
     "prefix": ["!" * _HEIGHT + "x"],
     "groups": [
@@ -60,21 +60,23 @@ TEXTS = {
 def expected(shape: str, text: str) -> set[str]:
     """Return what may follow a text, by the last letter and the open brackets."""
     last, is_open = text[-1:], sum(map(text.count, "([")) > sum(map(text.count, ")]"))
+    if last == ".":
+        return {_END}
     if shape == "power":
-        return {"": {"x"}, "x": {"^", ";"}, "^": {"x"}, ";": {_END}}[last]
+        return {"": {"x"}, "x": {"^", "."}, "^": {"x"}}[last]
     if shape == "list":
-        return {*_LETTERS, ",", _END} if last in _LETTERS else _LETTERS
+        return {*_LETTERS, ",", "."} if last in _LETTERS else _LETTERS
     if shape == "prefix":
-        return {_END} if last == "x" else {"!", "x"}
+        return {"."} if last == "x" else {"!", "x"}
     if shape == "statements":
-        return {"": {"a"}, "a": {";"}, ";": {"a", _END}}[last]
+        return {"": {"a"}, "a": {";"}, ";": {"a", "."}}[last]
     if shape == "left":
-        return {",", _END} if last == "x" else {"x"}
+        return {",", "."} if last == "x" else {"x"}
     begins = {"groups": {"x", "("}, "sums": {"x", "["}, "ambiguous": {"-", "(", "a"}}[shape]
     if last not in ("x", "a", ")", "]"):
         return begins
     onward, closing = {"groups": ">)", "sums": "+]", "ambiguous": "+)"}[shape]
-    return {onward, closing if is_open else _END}
+    return {onward, closing if is_open else "."}
 
 
 @lru_cache(maxsize=32)
@@ -84,8 +86,9 @@ def compiled_shape(shape: str, lexer: str) -> GrammarConstraint:
 
 
 def walks(shape: str) -> Iterator[tuple[str, int, set[str]]]:
-    """Yield a text, a position in it and what may follow there."""
+    """Yield a text, a position in it and what may follow there; a dot ends what may end."""
     for text in TEXTS[shape]:
+        text += "." if "." in expected(shape, text) else ""
         for position in range(len(text) + 1):
             yield text, position, expected(shape, text[:position])
 
