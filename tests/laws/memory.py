@@ -158,7 +158,8 @@ def _walk_both(
                 for engine in engines():
                     assert engine.memo_bytes <= engine.budget, f"after {name}"
                     if rng.random() < 0.15:
-                        engine.drop()
+                        with engine.lock:
+                            engine.drop()
             np.testing.assert_array_equal(expected["mask"][0], ~expected["advance"])
             asked += 1
             if before is not None:

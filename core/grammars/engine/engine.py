@@ -224,7 +224,8 @@ class Engine:
         if self._made_room:
             self._made_room = False
             if self._passes(0):
-                self.drop()
+                with self.lock:
+                    self.drop()
 
     def _passes(self, more: int) -> bool:
         """Say whether masks and memos would pass the budget with some more bytes."""
@@ -233,9 +234,11 @@ class Engine:
         return most > self.budget and self._memos.bytes + more > self.budget
 
     def drop(self) -> None:
-        """Forget all masks and memos; what sessions ask for is computed again."""
-        with self.lock:
-            self._memos.drop()
+        """Forget all masks and memos; what sessions ask for is computed again.
+
+        The caller holds ``lock``.
+        """
+        self._memos.drop()
 
     @property
     def memo_bytes(self) -> int:

@@ -151,12 +151,12 @@ class Engine:
         if self._made_room:
             self._made_room = False
             if self.memo_bytes > self.budget:
-                self.drop()
+                with self.lock:
+                    self.drop()
 
     def drop(self) -> None:
-        """Forget all masks; what sessions ask for is computed again."""
-        with self.lock:
-            self._drop_masks()
+        """Forget all masks; what sessions ask for is computed again. The caller holds ``lock``."""
+        self._drop_masks()
 
     def _bytes_of(self, field: int) -> int:
         """Return the bytes by which room for masks grows."""
