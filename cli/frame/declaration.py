@@ -179,7 +179,9 @@ def _limits(field: str, kind: Any, default: Any, panel: str) -> Iterator[Paramet
 
 
 def _shown(limit: float, unit: str) -> str:
-    """Return a limit for people: ``4 MiB``, ``20 million``, ``500``."""
+    """Return a limit for people: ``4 MiB``, ``4 KiB``, ``20 million``, ``500``."""
+    if unit == "bytes" and limit < 1 << 20:
+        return f"{limit / (1 << 10):g} KiB"
     if unit == "bytes":
         return f"{limit / (1 << 20):g} MiB"
     return f"{limit / 1e6:g} million" if limit % 1e6 == 0 else f"{limit:.0f}"
