@@ -34,8 +34,8 @@ class Options(CommonOptions):
     html: Annotated[
         Path | None,
         Declared(
-            "Write one page for a browser to this file: text coloured by Z, alternatives on "
-            "hovering.",
+            "Write one page for a browser to this file: text coloured by Z, and the "
+            "alternatives of each token.",
             shared.OUTPUT,
             metavar="OUT.html",
             common=True,

@@ -1,4 +1,4 @@
-"""One HTML page of a trace: text coloured by Z, what else was there on hovering; no script."""
+"""One HTML page of a trace: text coloured by Z, and what else was at each token; no script."""
 
 from __future__ import annotations
 
@@ -17,17 +17,26 @@ _COLOURS = ("#ffffff", "#fff7d6", "#ffe9a8", "#ffc98a", "#f79a7a", "#e0607e")
 _HEAD = """<!DOCTYPE html>
 <html lang="en"><head><meta charset="utf-8">
 <meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'">
+<meta name="viewport" content="width=device-width, initial-scale=1">
 <title>cdec trace</title><style>
-body {{ font: 16px/1.6 system-ui, sans-serif; margin: 2em auto; max-width: 60em; color: #222; }}
+body {{ font: 16px/1.6 system-ui, sans-serif; margin: 2em auto; max-width: 60em; color: #222;
+padding: 0 1rem 12rem; overflow-wrap: anywhere; }}
 pre {{ font: 15px/1.7 ui-monospace, monospace; white-space: pre-wrap; overflow-wrap: anywhere; }}
 h2 {{ font-size: 1em; margin: 2em 0 0; }} .n {{ color: #666; }}
 .f {{ border-bottom: 1px dotted #777; }} .e {{ color: #777; }} .w {{ font-style: italic; }}
 .b {{ outline: 2px solid #b00020; }} .m {{ color: #b00020; margin: 0; }}
+.q {{ margin: 0; padding-left: 1em; border-left: 3px solid #ccc; white-space: pre-wrap; }}
+.t {{ cursor: pointer; }} .t:focus {{ outline: 2px solid #1a4fb4; }}
+.o {{ display: none; position: fixed; left: 1rem; right: 1rem; bottom: 1rem; max-width: 58em;
+max-height: 10.5rem; overflow: auto; margin: auto; padding: 0.5em 1em; color: #222;
+background: #fff; border: 1px solid #777; border-radius: 4px; font-style: normal; z-index: 1; }}
+.t:hover > .o, .t:focus > .o {{ display: block; }} .t:hover > .o {{ z-index: 2; }}
 {colours}
 </style></head><body><h1>What the constraint did</h1>
 <p>Z is the share of the model's mass that the constraint left at a token:
 {legend}. A dotted line marks what was forced, a frame what a warning is about,
-italics what the model wrote freely. Hover for what else was there.</p>
+italics what the model wrote freely. What else was there: point at a token, tap it, or go to it
+with the tab key.</p>
 """
 
 
@@ -41,7 +50,11 @@ def page(samples: Iterable[TracedSample]) -> Iterator[str]:
         summary = sample.summary()
         title = f"{sample.id} / {sample.index}"
         sums = f"log P {_number(summary['logprob'])}, sum of log Z {_number(summary['log_z_sum'])}"
-        yield f'<h2>{_safe(title)} <span class="n">{sums}</span></h2>\n<pre>'
+        method = "" if sample.method is None else f"{sample.method}, "
+        yield f'<h2>{_safe(title)} <span class="n">{_safe(method)}{sums}</span></h2>\n'
+        if sample.prompt is not None:
+            yield f'<p class="q">{_lines(sample.prompt)}</p>\n'
+        yield "<pre>"
         yield from map(_span, sample.lines)
         yield "</pre>\n"
         for warning in sample.warnings:
@@ -56,9 +69,8 @@ def _span(line: Mapping[str, Any]) -> str:
     classes += "" if line["event"] == "token" else " e"
     classes += " b" if line["warnings"] else ""
     shown = line["text"] if line["event"] == "token" else f"[{shown_event(line)}]"
-    # New lines stay new lines; every other control character is written out.
-    text = "\n".join(map(_safe, shown.split("\n")))
-    return f'<span class="{classes}" title="{_hover(line)}">{text}</span>'
+    told = f'<span class="o">{_others(line)}</span>'
+    return f'<span class="t {classes}" tabindex="0">{_lines(shown)}{told}</span>'
 
 
 def level(log_z: float | None) -> int:
@@ -67,14 +79,15 @@ def level(log_z: float | None) -> int:
     return sum(z < bound for bound in LEVELS)
 
 
-def _hover(line: Mapping[str, Any]) -> str:
+def _others(line: Mapping[str, Any]) -> str:
+    """Return what else was there, a line each."""
     rows = [f"{shown_event(line)}: {_probability(line['logprob'])}"]
     rows.append(f"log Z {_number(line['log_z'])}; taken away {line['taken']:.3g}")
     rows.append(f"the model's own: {_told(line['choice'])}")
     for name, events in (("allowed", line["alternatives"]), ("struck out", line["struck"])):
         rows += [f"{name}: {_told(event)}" for event in events]
     rows += [f"warning: {described(warning)}" for warning in line["warnings"]]
-    return "&#10;".join(map(_safe, rows))
+    return "\n".join(map(_safe, rows))
 
 
 def _told(event: Mapping[str, Any]) -> str:
@@ -94,6 +107,11 @@ def _probability(log_p: float | None) -> str:
 
 def _number(value: object) -> str:
     return f"{value:.4g}" if isinstance(value, float | int) else "-"
+
+
+def _lines(text: str) -> str:
+    """Return text whose new lines stay new lines; all other control characters are written out."""
+    return "\n".join(map(_safe, text.split("\n")))
 
 
 def _safe(text: str) -> str:

@@ -32,8 +32,12 @@ _TYPES: dict[str, tuple[type, ...]] = {
     "seconds": _NUMBER,
 }
 """Fields of every line."""
-_OPTIONAL: dict[str, tuple[type, ...]] = {"free": (bool,)}
-"""Of texts that begin with free text, too."""
+_OPTIONAL: dict[str, tuple[type, ...]] = {
+    "free": (bool,),
+    "method": (str,),
+    "prompt": (str, list),
+}
+"""Of texts that begin with free text, and of a sample's first line."""
 _WARNING_TYPES: dict[str, tuple[type, ...]] = {"code": (str,), "token": (int,), "byte": (int,)}
 _MORE_TYPES: dict[str, dict[str, tuple[type, ...]]] = {
     LOW_Z: {"log_z": _NUMBER},
@@ -51,6 +55,20 @@ class TracedSample:
     id: object
     index: int
     lines: tuple[Mapping[str, Any], ...]
+
+    @property
+    def method(self) -> str | None:
+        """The method that drew it; None in older traces."""
+        return self.lines[0].get("method") if self.lines else None
+
+    @property
+    def prompt(self) -> str | None:
+        """The text that was asked, messages as ``role: content``; None in older traces."""
+        prompt = self.lines[0].get("prompt") if self.lines else None
+        if not isinstance(prompt, list):
+            return prompt
+        said = [each if isinstance(each, dict) else {} for each in prompt]
+        return "\n".join(f"{each.get('role')}: {each.get('content')}" for each in said)
 
     @property
     def warnings(self) -> list[Mapping[str, Any]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
@@ -140,7 +140,13 @@ def _trace(draw: FreeDraw, id: object, index: int) -> list[dict[str, object]] | 
     if draw.trace is None:
         return None
     whose = {"id": id, "index": index}
-    return [{**line, **whose, "position": at} for at, line in enumerate(draw.trace)]
+    lines = [{**line, **whose, "position": at} for at, line in enumerate(draw.trace)]
+    # Of the parts' first lines that of the text alone says what it is.
+    return lines[:1] + [_without(line, ("method", "prompt")) for line in lines[1:]]
+
+
+def _without(line: Mapping[str, object], names: Collection[str]) -> dict[str, object]:
+    return {name: value for name, value in line.items() if name not in names}
 
 
 def _region(region: Region, whole: bytes) -> dict[str, object]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError
 from cdec.core.models.watching import clock, watched
+from cdec.samplers.rewards.samples import asked_of
 from cdec.samplers.scoring.paths import CHUNK_BYTES
 from cdec.samplers.scoring.walk import Nodes, walk
 from cdec.samplers.walks.allowed import allowed_ids, host_scores
@@ -35,6 +36,8 @@ TOKEN, ENDING, NOTHING = "token", "end", "none"
 
 class Tracer:
     """An observer that writes ``Sample.trace``: one line a token, and one for the end event.
+
+    The first line of a sample names its method and its prompt, or messages, as they were asked.
 
     Args:
         shown: Most alternatives listed with each token.
@@ -70,6 +73,7 @@ class Tracer:
         nodes = walk(batch, batch.draw_request[rows], tokens)
         steps = _Steps(batch, nodes, self._shown)
         places = {row: place for place, row in enumerate(rows)}
+        prompts = [asked_of(request, batch.model.vocabulary) for request in batch.requests]
         for number, found in enumerate(results):
             if isinstance(found, CdecError):
                 continue
@@ -78,8 +82,15 @@ class Tracer:
                 if row in places:
                     path = nodes.paths[places[row], : chosen.lengths[row] + 1]
                     lines = steps.of(path, tokens[places[row]], int(chosen.finish[row]))
+                    about = {"method": sample.method, "prompt": prompts[number]}
                     sample.trace = [
-                        {"id": sample.id, "index": sample.index, "position": position, **line}
+                        {
+                            "id": sample.id,
+                            "index": sample.index,
+                            "position": position,
+                            **({} if position else about),
+                            **line,
+                        }
                         for position, line in enumerate(_timed(lines, nodes, path, evaluated))
                     ]
 

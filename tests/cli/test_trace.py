@@ -108,7 +108,8 @@ class _Tags(HTMLParser):
 
 def test_the_page_stands_alone_and_holds_no_script(cdec: Runner) -> None:
     evil = '"><script>alert(1)</script><img src=x onerror=y>&amp;'
-    line = {**LINE, "id": evil, "text": evil, "struck": [{**LINE["choice"], "text": evil}]}
+    line = {**LINE, "id": evil, "prompt": evil, "method": evil}
+    line |= {"text": evil, "struck": [{**LINE["choice"], "text": evil}]}
     Path("t.jsonl").write_text(json.dumps(line) + "\n" + json.dumps(LINE) + "\n")
     assert cdec("trace", "t.jsonl", "--html", "t.html").status == 0
     page = _Tags()
@@ -116,10 +117,9 @@ def test_the_page_stands_alone_and_holds_no_script(cdec: Runner) -> None:
     known = {"html", "head", "meta", "title", "style", "body", "h1", "h2", "p", "pre", "span"}
     assert set(page.tags) <= known
     names = {name for name, _ in page.attributes}
-    assert names <= {"lang", "charset", "http-equiv", "content", "class", "title"}
-    assert evil in page.text, "the text is there, as text"
-    titles = [value for name, value in page.attributes if name == "title"]
-    assert any(evil in (value or "") for value in titles)
+    assert names <= {"lang", "charset", "http-equiv", "name", "content", "class", "tabindex"}
+    assert page.text.count(evil) == 6, "id, method, prompt and tokens are there, as text"
+    assert f'struck out: "{evil}"' in page.text
     assert "z3" in Path("t.html").read_text(), "log Z of -2.5 is a Z between 0.01 and 0.1"
     assert cdec("trace", "t.jsonl", "--html", "t.html").status == 73
     assert cdec("trace", "t.jsonl", "--html", "t.html", "--force").status == 0
@@ -149,10 +149,42 @@ def test_warnings_stand_in_the_table_the_page_and_the_sums(cdec: Runner) -> None
     assert cdec("trace", "t.jsonl", "--html", "t.html").status == 0
     page = _Tags()
     page.feed(Path("t.html").read_text())
-    assert all(line.removeprefix("warning: ") in page.text for line in words)
-    assert ("class", "z3 b") in page.attributes, "the token is marked"
-    titles = [value or "" for name, value in page.attributes if name == "title"]
-    assert all(line in titles[-1] for line in words)
+    assert all(page.text.count(line.removeprefix("warning: ")) == 2 for line in words)
+    assert all(line in page.text for line in words), "with the token, too"
+    assert ("class", "t z3 b") in page.attributes, "the token is marked"
+
+
+def test_the_page_names_method_and_prompt(cdec: Runner, letters: Path) -> None:
+    messages = [{"role": "user", "content": "Which <b>?"}, {"role": "user", "content": "x\ny"}]
+    asked = json.dumps({"id": "m", "prompt": "A letter:\n<i>"})
+    words = ("sample", "-a", letters, "--method", "masked", "-n", 2)
+    assert cdec(*words, "--trace", "t.jsonl", stdin=asked.encode()).status == 0
+    lines = lines_of(Path("t.jsonl"))
+    named = [line for line in lines if "prompt" in line]
+    assert [(line["position"], line["method"], line["prompt"]) for line in named] == [
+        (0, "masked", "A letter:\n<i>")
+    ] * 2
+    Path("m.jsonl").write_text(json.dumps({**LINE, "method": "exact", "prompt": messages}) + "\n")
+    for trace, said in (
+        ("t.jsonl", ("masked, log P", "A letter:\n<i>")),
+        ("m.jsonl", ("exact, log P", "user: Which <b>?\nuser: x\ny")),
+    ):
+        assert cdec("trace", trace, "--html", f"{trace}.html").status == 0
+        page = _Tags()
+        page.feed(Path(f"{trace}.html").read_text())
+        assert all(text in page.text for text in said)
+
+
+def test_the_page_can_be_read_without_a_mouse_and_on_a_narrow_screen(cdec: Runner) -> None:
+    Path("t.jsonl").write_text(json.dumps(LINE) + "\n" + json.dumps({**LINE, "position": 1}) + "\n")
+    assert cdec("trace", "t.jsonl", "--html", "t.html").status == 0
+    page = _Tags()
+    page.feed(Path("t.html").read_text())
+    assert page.attributes.count(("tabindex", "0")) == 2, "each token is reached and tapped"
+    assert ("content", "width=device-width, initial-scale=1") in page.attributes
+    style = Path("t.html").read_text().split("<style>")[1].split("</style>")[0]
+    assert ".t:focus > .o" in style and "padding: 0 1rem" in style
+    assert "left: 1rem; right: 1rem;" in style, "what opens keeps margins, too"
 
 
 def test_the_warnings_of_records_are_those_of_their_traces(cdec: Runner, letters: Path) -> None:
