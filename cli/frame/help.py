@@ -1,4 +1,4 @@
-"""Help that fits a screen: which options a command's help shows, and in which sections."""
+"""Short help: which options a command's help shows, and in which sections."""
 
 from __future__ import annotations
 

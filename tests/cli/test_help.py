@@ -1,4 +1,4 @@
-"""Help that fits a screen, and what is said of a word that nothing is called by."""
+"""Short help, and what is said of a word that nothing is called by."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def shown(cdec: Runner, *words: str) -> str:
     return result.stdout.decode()
 
 
-def test_the_commands_fit_a_screen_with_whole_summaries(cdec: Runner) -> None:
+def test_the_commands_are_listed_with_whole_summaries(cdec: Runner) -> None:
     text = shown(cdec, "--help")
     assert len(text.splitlines()) <= 40
     for name, command in COMMANDS.items():

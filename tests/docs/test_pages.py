@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
+from cdec.samplers.registry import METHODS
 from tests.docs.blocks import blocks_of
 from tests.docs.pages import ENGINES, INSTALLS, SHOWN_ONLY, differences
 from tests.docs.shell import ROOT, Shell
@@ -47,6 +49,13 @@ def test_no_block_escapes_being_run(page: Path) -> None:
         assert block.language in _KNOWN, f"line {block.first}: {block.language!r}"
         if block.language in SHOWN_ONLY:
             assert all(line.startswith(INSTALLS) for line in block.lines if line), block.lines
+
+
+def test_pages_count_the_methods_that_there_are() -> None:
+    words = {12: "twelve", 13: "thirteen", 14: "fourteen", 15: "fifteen", 16: "sixteen"}
+    counted = re.compile(rf"\b({'|'.join(words.values())}|\d+) methods\b")
+    found = [number for page in PAGES for number in counted.findall(page.read_text())]
+    assert found and set(found) <= {words[len(METHODS)], str(len(METHODS))}
 
 
 def test_readme_is_read_in_a_few_minutes() -> None:
