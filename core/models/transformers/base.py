@@ -25,6 +25,21 @@ DEFAULT_BATCH_ROWS = 256
 """Sequences a forward pass."""
 
 
+def arithmetic_of(weights: Tensor) -> str:
+    """Return the dtype in whose digits weights are multiplied, ``float32`` say."""
+    dtype, device = weights.dtype, weights.device.type
+    if torch.is_autocast_enabled(device):
+        dtype = torch.get_autocast_dtype(device)
+    if dtype != torch.float32:
+        return str(dtype).removeprefix("torch.")
+    try:
+        asked = torch.get_float32_matmul_precision()
+    except RuntimeError:  # Backends were told one by one; what they may do then is not asked.
+        asked = "medium"
+    # TF32 has as many digits as float16.
+    return {"highest": "float32", "high": "float16"}.get(asked, "bfloat16")
+
+
 class TransformersModel(LanguageModel):
     """Base of the models that run a transformers module.
 
@@ -54,13 +69,27 @@ class TransformersModel(LanguageModel):
         super().__init__(
             vocabulary, device=str(device), context_length=context_length, cache_bytes=cache_bytes
         )
-        self.event_rounding = event_rounding(str(weights.dtype).removeprefix("torch."))
+        self._weights: Tensor = weights
+        self._own_rounding: float | None = None
         self.max_batch_rows = max_batch_rows
         self._module = module
         self._prompts = prompts
         self.prompt_form = prompts.form
         self._device = device
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
+
+    @property
+    def event_rounding(self) -> float:  # type: ignore[override]
+        """Nats by which log P of an event may differ: of the arithmetic in use, unless it was set.
+
+        The weights' own, or what torch was told to multiply them in: autocast, TF32.
+        """
+        own = self._own_rounding
+        return event_rounding(arithmetic_of(self._weights)) if own is None else own
+
+    @event_rounding.setter
+    def event_rounding(self, nats: float) -> None:
+        self._own_rounding = nats
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Return a prompt's token ids; see ``PromptEncoder.encode``."""

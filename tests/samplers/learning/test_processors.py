@@ -6,14 +6,20 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
 from itertools import permutations
 from typing import Any
 
 import pytest
+import torch
 
 from cdec.compilers import set_constraint
 from cdec.core import load_model
+from cdec.core.models.rounding import EVENT_ROUNDING
+from cdec.core.models.wrapping import wrap_module
 from cdec.samplers import sample
+from tests.core.models.tiny_models import VOCABULARY, tiny_module
+from tests.laws.toys import toy_set
 
 MEMBERS = ["Berlin", "New York", "New York City", "Oslo", "Paris", "Rome"]
 PROMPTS = ["A city:", "Question: Which city is it?\nAnswer:", "Paris, Rome,", "x", "The end of"]
@@ -79,6 +85,38 @@ def test_bounds_hold_what_another_processor_gave(model: Any) -> None:
         for each in samples:
             q = known.get(each["text"], each["probability"])
             assert each["probability_lower"] <= q <= each["probability_upper"]
+
+
+@pytest.fixture
+def usual_products() -> Iterator[None]:
+    yield
+    torch.set_float32_matmul_precision("highest")
+
+
+@pytest.mark.usefixtures("usual_products")
+def test_bounds_are_widened_by_the_arithmetic_in_use() -> None:
+    model = wrap_module(tiny_module("llama"), VOCABULARY)
+    constraint = toy_set([(3,), (3, 4)], VOCABULARY)
+
+    def width() -> float:
+        (found,) = sample(model, constraint, [[5, 6]], "topn", n=2)
+        return float(found[0].log_mass_upper - found[0].log_mass_lower)
+
+    def expected(dtype: str) -> Any:
+        # Two ways, three events; the upper end of P(S) is at most 1.
+        return pytest.approx(2 * 3 * EVENT_ROUNDING[dtype], rel=0.1)
+
+    assert width() == expected("float32")
+    torch.set_float32_matmul_precision("high")
+    assert width() == expected("float16")
+    torch.set_float32_matmul_precision("medium")
+    assert model.event_rounding == EVENT_ROUNDING["bfloat16"]
+    torch.set_float32_matmul_precision("highest")
+    with torch.autocast("cpu", torch.bfloat16):
+        assert model.event_rounding == EVENT_ROUNDING["bfloat16"]
+    assert model.event_rounding == EVENT_ROUNDING["float32"]
+    model.event_rounding = 0.01
+    assert model.with_warping(0.5, None, None).event_rounding == 0.01
 
 
 @pytest.mark.heavy
