@@ -28,15 +28,10 @@ test: $(STAMP)
 # The tests that compare batches of real models, on another processor as far as torch is concerned:
 # one without the instructions that it takes by default.
 OTHER_PROCESSOR := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR=COMPATIBLE
-BATCHES := tests/cli/test_prompt_forms.py tests/cli/test_sample_drafts.py \
-	tests/cli/test_classify_cli.py tests/cli/test_retokenize_cli.py tests/cli/test_score_cli.py \
-	tests/cli/test_prefill_cli.py tests/cli/test_sample_grammar.py tests/cli/test_sample_python.py \
-	tests/cli/test_sample_lookahead.py tests/cli/test_sample_aligned.py \
-	tests/core/models/test_model_causal.py tests/core/models/test_model_kinds.py \
-	tests/integrations/test_one_id.py tests/integrations/test_generate.py \
-	tests/samplers/test_sampling.py tests/samplers/drafts/test_drafts_models.py \
-	tests/samplers/learning/test_processors.py tests/samplers/scoring/test_classify_model.py \
-	tests/samplers/walks/test_models.py
+# Whatever compares by the documented rounding, and what compares texts of other batches.
+BATCHES := $(sort $(shell grep -rl --include='test_*.py' laws.rounding tests) \
+	tests/integrations/test_one_id.py tests/samplers/test_sampling.py \
+	tests/samplers/learning/test_processors.py)
 test-processor: $(STAMP)
 	$(OTHER_PROCESSOR) $(PARALLEL) $(BATCHES)
 

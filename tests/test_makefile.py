@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 from pathlib import Path
 
@@ -46,8 +47,14 @@ def test_the_share_for_another_processor_is_there_and_sets_one(tmp_path: Path) -
     done = subprocess.run(words, capture_output=True)
     assert done.returncode == 0, done.stderr
     (words_of_pytest,) = noted(folder)
-    files = [each for each in words_of_pytest if each.startswith("tests/")]
-    assert files and all((ROOT / each).is_file() for each in files)
+    files = {each for each in words_of_pytest if each.startswith("tests/")}
+    assert all((ROOT / each).is_file() for each in files)
+    comparing = {
+        str(path.relative_to(ROOT))
+        for path in (ROOT / "tests").rglob("test_*.py")
+        if re.search(r"^from tests\.laws\.rounding import", path.read_text(), re.MULTILINE)
+    }
+    assert comparing and comparing <= files
 
 
 @pytest.mark.parametrize("failing", ["nothing", "lint", "test-processor", "test"])

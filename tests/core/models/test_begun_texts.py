@@ -10,11 +10,12 @@ import torch
 
 from cdec.core.models.wrapping import wrap_module
 from tests.core.models.tiny_models import VOCABULARY, tiny_module
+from tests.laws.rounding import tolerance
 
 PROMPTS = [[5, 6, 7], [9], [5, 6, 8, 4]]
 BEGUN = [[11, 12, 13, 14], [], [20, 3]]
 NEXT = [[30, 31], [32, 33], [30, 40]]
-TOLERANCE = 2e-5
+TOLERANCE = tolerance(1)
 
 
 def after(model: Any, prompts: list[list[int]], begun: list[list[int]], texts: Any) -> Any:

@@ -21,8 +21,9 @@ from tests.core.models.tiny_models import (
     plain_pair_logprobs,
     tiny_module,
 )
+from tests.laws.rounding import tolerance
 
-TOLERANCE = 1e-4
+TOLERANCE = tolerance(1)
 
 
 def pair(name: str, **options: Any) -> EncoderDecoderModel:
