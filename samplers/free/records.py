@@ -58,7 +58,7 @@ def record(
         exactness=max([region.exactness for region in regions] or [exactness], key=_distance),
         seed=draw.seed,
         input=request.input,
-        trace=_trace(draw, request.id, index),
+        trace=_trace(draw, request.id, index, method),
         warnings=_warnings(draw, vocabulary),
     )
     assert request.free is not None  # opened
@@ -135,14 +135,15 @@ def _free_text(draw: FreeDraw, vocabulary: Vocabulary) -> dict[str, object]:
     return {"free_text": text[: len(text) - len(onward)].decode("utf-8", "replace")}
 
 
-def _trace(draw: FreeDraw, id: object, index: int) -> list[dict[str, object]] | None:
+def _trace(draw: FreeDraw, id: object, index: int, method: str) -> list[dict[str, object]] | None:
     """Return what an observer wrote of all parts, as the trace of one text."""
     if draw.trace is None:
         return None
     whose = {"id": id, "index": index}
     lines = [{**line, **whose, "position": at} for at, line in enumerate(draw.trace)]
     # Of the parts' first lines that of the text alone says what it is.
-    return lines[:1] + [_without(line, ("method", "prompt")) for line in lines[1:]]
+    first = [{**line, "method": method} for line in lines[:1]]
+    return first + [_without(line, ("method", "prompt")) for line in lines[1:]]
 
 
 def _without(line: Mapping[str, object], names: Collection[str]) -> dict[str, object]:
