@@ -79,7 +79,7 @@ class TransformersModel(LanguageModel):
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
 
     @property
-    def event_rounding(self) -> float:  # type: ignore[override]
+    def event_rounding(self) -> float:
         """Nats by which log P of an event may differ: of the arithmetic in use, unless it was set.
 
         The weights' own, or what torch was told to multiply them in: autocast, TF32.
