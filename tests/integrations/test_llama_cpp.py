@@ -307,7 +307,7 @@ def test_free_text_stands_before_what_follows_it(
             (context,) = model.advance([context], [token])
         ends = model.next_logprobs([context])[0][list(model.vocabulary.eos_token_ids)]
         log_p += float(np.logaddexp.reduce(np.asarray(ends, np.float64)))
-        assert each.logprob - each.free_logprob == near(log_p, len(each.token_ids) + 1)
+        assert each.logprob - each.free_logprob == near(log_p, 2 * (len(each.token_ids) + 1))
 
 
 def test_prompts_that_cannot_be_read_are_refused(llama: Llama, bpe: Path) -> None:
