@@ -56,6 +56,22 @@ BESIDE = {
     ],
     "type": "object",
 }
+OVERLAPPING = {
+    "required": ["type"],
+    "oneOf": [
+        {"properties": {"type": {"not": {"enum": [str(i) for i in range(16)]}}}},
+        {
+            "oneOf": [
+                *(
+                    {"properties": {"type": kind} | {f"{p}{i}": {"type": "null"} for p in "pqrs"}}
+                    for i, kind in enumerate(_TYPE[:16])
+                ),
+                {"properties": {"any": {"type": "string"}}},
+            ]
+        },
+    ],
+    "type": "object",
+}
 NAMED = {
     "oneOf": [
         {
@@ -100,6 +116,17 @@ CASES: list[tuple[Any, int, list[Any], list[Any]]] = [
         3 * _MANY,
         [{"type": "x", "value": 2}, {"type": "7", "value": 1}, {"type": "7"}],
         [{"type": "7", "value": 2}, {"value": 1}],
+    ),
+    (
+        OVERLAPPING,
+        300,
+        [
+            {"type": "x", "any": 1},
+            {"type": "7", "any": 1},
+            {"type": "7", "q7": 1},
+            {"type": "7", "p8": 1, "any": 1},
+        ],
+        [{"type": "x"}, {"type": "7", "any": "a"}, {"type": "7", "q7": 1, "any": 1}, {"any": 1}],
     ),
     (
         NAMED,
