@@ -57,6 +57,12 @@ $(LOWEST): $(STAMP)
 		huggingface-hub==1.3.0
 	$(BIN)/pip install -q --target $@ httpx
 
+# All tests at their full size, those that `make test` leaves out because they need gigabytes or
+# minutes among them: the shared half of SchemaStore, thousands of walks along the masks of types.
+.PHONY: nightly
+nightly: $(STAMP)
+	OMP_NUM_THREADS=1 nice $(BIN)/python -m pytest --heavy
+
 # The campaign of attacks that `make test` runs a share of: mutated files, kills, broken calls, fuzzed
 # records and grammars. Hours; CAMPAIGN_ARGS="--minutes 30 --output counts.json" bounds it.
 campaign: $(STAMP)

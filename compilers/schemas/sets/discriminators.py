@@ -6,11 +6,20 @@ schema, so that products of alternatives stay small while they are multiplied ou
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any, NamedTuple
 
 from cdec.compilers.schemas.reading.document import Document, Schema
-from cdec.compilers.schemas.sets.goals import FALSE, Constant, Goal, Goals, canonical
-from cdec.compilers.schemas.sets.meanings import COMMENTS, Meanings
+from cdec.compilers.schemas.sets.goals import (
+    COMMENTS,
+    FALSE,
+    Constant,
+    Goal,
+    Goals,
+    canonical,
+    conjunction,
+)
+from cdec.compilers.schemas.sets.meanings import Meanings
 from cdec.compilers.schemas.sets.shapes import ObjectShape
 from cdec.core.schemas.errors import SchemaRefError
 
@@ -24,12 +33,14 @@ class _Said(NamedTuple):
     Attributes:
         meanings: Of its literals. types: That its values may have.
         constants: Among which its values are; None where it names none.
+        excluded: Constants that are none of its values.
         is_nothing: Whether that contradicts itself.
     """
 
     meanings: frozenset[int]
     types: frozenset[str]
     constants: frozenset[object] | None
+    excluded: frozenset[object]
     is_nothing: bool
 
 
@@ -47,6 +58,8 @@ class Discriminators:
         self._meanings = Meanings(goals)
         self._known: dict[int, tuple[frozenset[object] | None, bool]] = {}
         self._goals_said: dict[Goal, _Said] = {}
+        self._raw: dict[object, tuple[Any, str]] = {}
+        """All constants, as they are first written, and where."""
 
     def exclude(self, shape: ObjectShape) -> bool:
         """Whether a required property of a shape has no value for sure."""
@@ -64,7 +77,7 @@ class Discriminators:
         """Return a goal of the same values, without contraries that its constants imply."""
         if self.conflict(goal):
             return FALSE
-        named = self._left(tuple(literal for literal in goal if not literal & 1))
+        named, _ = self._left(tuple(literal for literal in goal if not literal & 1))
         if named is None:
             return goal
         return tuple(x for x in goal if not x & 1 or not self._holds(x, named))
@@ -78,8 +91,34 @@ class Discriminators:
             self._meanings.literal(literal) in said.meanings
             or self._meanings.of_types(literal, said.types)
             or (said.constants is not None and self._holds(literal, said.constants))
+            or self._is_contrary(literal, said.excluded)
             for literal in outer
         )
+
+    def _is_contrary(self, literal: int, values: frozenset[object]) -> bool:
+        """Whether a literal refuses some of these values alone."""
+        if literal < 0 or not literal & 1:
+            return False
+        constants, _ = self._constants(literal >> 1)
+        return constants is not None and constants <= values
+
+    def divided(self, goal: Goal, others: Iterable[Goal]) -> list[Goal]:
+        """Return goals that together are all values of one.
+
+        A constant each, of those that others name, and one of all other values.
+        """
+        literals = frozenset[int]().union(*others)
+        found = (self._constants(literal >> 1)[0] for literal in literals if literal >= 0)
+        named = frozenset[object]().union(*(keys for keys in found if keys is not None))
+        said = self._said(goal)
+        named = named - said.excluded if said.constants is None else named & said.constants
+        # In the order in which they were met, which is the same in every run.
+        constants = [self._raw[key] for key in self._raw if key in named]
+        goals = [self._goals.constant(value, path) for value, path in constants]
+        if said.constants is None or said.constants - named:
+            contraries = (self._goals.constant(*one, positive=False) for one in constants)
+            goals.append(conjunction(contraries))
+        return goals
 
     def _holds(self, literal: int, values: frozenset[object]) -> bool:
         """Whether all of some values belong to a literal for sure."""
@@ -95,14 +134,18 @@ class Discriminators:
         known = self._goals_said.get(goal)
         if known is None:
             meanings = frozenset(map(self._meanings.literal, goal))
-            types, left = self._meanings.types(goal), self._left(goal)
+            types = self._meanings.types(goal)
+            left, excluded = self._left(goal)
             is_nothing = not types or (left is not None and not left)
             is_nothing = is_nothing or any(meaning ^ 1 in meanings for meaning in meanings)
-            known = self._goals_said[goal] = _Said(meanings, types, left, is_nothing)
+            known = self._goals_said[goal] = _Said(meanings, types, left, excluded, is_nothing)
         return known
 
-    def _left(self, goal: Goal) -> frozenset[object] | None:
-        """Return constants among which the values of a goal are; None where it names none."""
+    def _left(self, goal: Goal) -> tuple[frozenset[object] | None, frozenset[object]]:
+        """Return constants among which the values of a goal are, and constants that are none.
+
+        The former are None where it names none.
+        """
         left: frozenset[object] | None = None
         without: set[object] = set()
         for literal in goal:
@@ -113,7 +156,7 @@ class Discriminators:
                 left = constants if left is None else left & constants
             elif is_all:
                 without |= constants
-        return None if left is None else left - without
+        return None if left is None else left - without, frozenset(without)
 
     def _constants(self, number: int) -> tuple[frozenset[object] | None, bool]:
         """Return constants among which the values of an atom are, and whether all of them are."""
@@ -121,7 +164,9 @@ class Discriminators:
         if found is None:
             atom = self._goals.atoms[number]
             if isinstance(atom, Constant):
-                found = (frozenset({canonical(atom.value)}), True)
+                key = canonical(atom.value)
+                self._raw.setdefault(key, (atom.value, atom.path))
+                found = (frozenset({key}), True)
             else:
                 found = self._listed(atom)
             self._known[number] = found
@@ -140,7 +185,10 @@ class Discriminators:
                 is_all = len(others) == 1 and not (
                     keywords.keys() - others - (_ONLY_COMMENTS - {"type"})
                 )
-                return frozenset(map(canonical, values)), is_all
+                keys = list(map(canonical, values))
+                for key, value in zip(keys, values, strict=True):
+                    self._raw.setdefault(key, (value, schema.path))
+                return frozenset(keys), is_all
             if set(keywords) - _ONLY_COMMENTS != {"$ref"} or "type" in keywords:
                 break
             try:

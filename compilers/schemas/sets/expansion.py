@@ -17,15 +17,11 @@ from cdec.compilers.schemas.options import SchemaOptions
 from cdec.compilers.schemas.reading.document import Document, Schema
 from cdec.compilers.schemas.sets.discriminators import Discriminators
 from cdec.compilers.schemas.sets.goals import FALSE, Constant, Goal, Goals, conjunction
-from cdec.compilers.schemas.sets.inclusion import Alternatives, Inclusion
+from cdec.compilers.schemas.sets.products import FEW, Products, width
 from cdec.compilers.schemas.sets.shapes import (
     ANYTHING,
     NOTHING,
-    ObjectShape,
     ValueSet,
-    both,
-    both_arrays,
-    both_objects,
     joined,
     union,
 )
@@ -78,7 +74,7 @@ class Expansion:
         self._handlers = handlers
         self._constants = constants
         self._discriminators = Discriminators(document, self.goals)
-        self._inclusion = Inclusion(self._discriminators)
+        self._products = Products(self._discriminators, options.limits.max_alternatives)
         self._known: dict[Goal, ValueSet] = {}
         self._beside: dict[Schema, Goal] = {}
         self._under_way: dict[Goal, int] = {}
@@ -141,12 +137,17 @@ class Expansion:
         Raises:
             LimitError: More alternatives than ``max_alternatives``.
         """
-        result = ANYTHING
+        result, made = ANYTHING, list[ValueSet]()
+        many = FEW
         depth = len(self._under_way) - 1
         self._contexts.append((depth, result))
         try:
             for one in sets:
-                result = self._both(result, one)
+                made.append(one)
+                result = self._products.both(result, one)
+                if width(result) > many:
+                    result = self._in_context(result, made)
+                    many = max(FEW, 2 * width(result))
                 if result is NOTHING:
                     break
                 self._contexts[-1] = (depth, result)
@@ -154,15 +155,20 @@ class Expansion:
             self._contexts.pop()
         return result
 
-    def _both(self, a: ValueSet, b: ValueSet) -> ValueSet:
-        """Return the values of two sets."""
-        if a is NOTHING or b is NOTHING:
-            return NOTHING
-        if a is ANYTHING or b is ANYTHING:
-            return b if a is ANYTHING else a
-        arrays = self._pairs(a.arrays, b.arrays, both_arrays, self._inclusion.arrays)
-        objects = self._pairs(a.objects, b.objects, both_objects, self._inclusion.objects)
-        return both(a, b, arrays, objects)
+    def _in_context(self, result: ValueSet, made: Sequence[ValueSet]) -> ValueSet:
+        """Return the conjunction of some sets, or what the sets that it is met with leave of it.
+
+        The latter stands on the goals that say so.
+        """
+        contexts = [context for context in self._contexts[:-1] if context[1] is not ANYTHING]
+        try:
+            found = self._products.all([*(context for _, context in contexts), *made])
+        except LimitError:
+            return result
+        if width(found) >= width(result):
+            return result
+        self._lowest = min([self._lowest, *(depth for depth, _ in contexts)])
+        return found
 
     def beside(self, schema: Schema, keyword: str) -> Goal:
         """Return the values that satisfy the keywords beside one; TRUE where there are none."""
@@ -195,7 +201,7 @@ class Expansion:
             with self.from_outside():
                 left = self.expand(joint)
                 for depth, context in reversed(contexts):
-                    left = self._both(left, context)
+                    left = self._products.both(left, context)
                     if left.is_nothing:
                         self._lowest = min(self._lowest, depth)
                         return True
@@ -270,36 +276,3 @@ class Expansion:
         cost["seconds"] += time.perf_counter() - started
         cost["alternatives"] += len(found.arrays) + len(found.objects)
         return found
-
-    def _pairs(
-        self,
-        left: Sequence[Any],
-        right: Sequence[Any],
-        join: Callable[[Any, Any], Any],
-        is_part: Callable[[Any, Any], bool],
-    ) -> list[Any]:
-        """Return the shapes of every pair, without those that are nothing or part of others."""
-        most = self.options.limits.max_alternatives
-        if len(left) * len(right) > 20 * most:
-            raise self._too_many(most)
-        # What is part of one of the alternatives is not divided by them.
-        whole = {a for a in left if len(right) > 1 and any(is_part(a, b) for b in right)}
-        found = Alternatives(is_part, [a for a in left if a in whole])
-        for a in left:
-            for b in () if a in whole else right:
-                shape = join(a, b)
-                if shape is None or (
-                    isinstance(shape, ObjectShape) and self._discriminators.exclude(shape)
-                ):
-                    continue
-                found.add(shape)
-                if len(found.shapes) > most:
-                    raise self._too_many(most)
-        return found.all()
-
-    def _too_many(self, most: int) -> LimitError:
-        return LimitError(
-            f"anyOf, oneOf and allOf multiply out to more than {most:,} alternatives",
-            hint="raise `max_alternatives`, or tell the branches apart by a required constant",
-            limit="max_alternatives",
-        )

@@ -19,6 +19,11 @@ FALSE: Goal = (-1,)
 """No value."""
 
 
+COMMENTS = frozenset({"title", "description", "$comment", "default", "examples"})
+"""Keywords that say nothing of values."""
+_CONTRARY = COMMENTS | {"not"}
+
+
 class Constant:
     """One JSON value, compared as JSON Schema does: 1 is 1.0, and the order of keys means nothing.
 
@@ -48,6 +53,8 @@ class Goals:
         if isinstance(schema.value, bool) or not schema.keywords:
             accepts = schema.value is not False
             return TRUE if accepts is positive else FALSE
+        if "not" in schema.keywords and schema.keywords.keys() <= _CONTRARY:
+            return self.of(schema.child("not"), positive=not positive)
         number = self._schemas.get(schema)
         if number is None:
             number = self._schemas[schema] = len(self.atoms)

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from cdec.compilers.schemas.reading.document import Schema
-from cdec.compilers.schemas.sets.goals import Constant, Goal, Goals, canonical
+from cdec.compilers.schemas.sets.goals import COMMENTS, Constant, Goal, Goals, canonical
 
-COMMENTS = frozenset({"title", "description", "$comment", "default", "examples"})
 _NOT_SAID = COMMENTS | {"definitions", "$defs", "$schema", "deprecated", "readOnly", "writeOnly"}
 _TYPES = {
     "null": frozenset({"null"}),

@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import json
+import random
 from typing import Any
 
 import jsonschema
 import pytest
 
+from cdec.compilers.schemas.sets import expansion, products
+from cdec.core.grammars.errors import EmptyLanguageError
 from tests.compilers.schemas.test_compile_schema import program_of
 from tests.compilers.schemas.test_keywords import report_of
+from tests.laws.sizes import heavy_or
 
 _MANY = 40
 _TYPE = [{"const": str(i)} for i in range(_MANY)]
@@ -53,6 +57,22 @@ BESIDE = {
     "oneOf": [
         {"not": {"properties": {"type": {"enum": [str(i) for i in range(_MANY)]}}}},
         {"oneOf": [{"properties": {"type": kind, "value": {"const": 1}}} for kind in _TYPE]},
+    ],
+    "type": "object",
+}
+OVERLAPPING = {
+    "required": ["type"],
+    "oneOf": [
+        {"properties": {"type": {"not": {"enum": [str(i) for i in range(16)]}}}},
+        {
+            "oneOf": [
+                *(
+                    {"properties": {"type": kind} | {f"{p}{i}": {"type": "null"} for p in "pqrs"}}
+                    for i, kind in enumerate(_TYPE[:16])
+                ),
+                {"properties": {"any": {"type": "string"}}},
+            ]
+        },
     ],
     "type": "object",
 }
@@ -100,6 +120,17 @@ CASES: list[tuple[Any, int, list[Any], list[Any]]] = [
         3 * _MANY,
         [{"type": "x", "value": 2}, {"type": "7", "value": 1}, {"type": "7"}],
         [{"type": "7", "value": 2}, {"value": 1}],
+    ),
+    (
+        OVERLAPPING,
+        300,
+        [
+            {"type": "x", "any": 1},
+            {"type": "7", "any": 1},
+            {"type": "7", "q7": 1},
+            {"type": "7", "p8": 1, "any": 1},
+        ],
+        [{"type": "x"}, {"type": "7", "any": "a"}, {"type": "7", "q7": 1, "any": 1}, {"any": 1}],
     ),
     (
         NAMED,
@@ -161,3 +192,54 @@ def test_alternatives_stay_few_and_are_exactly_the_valid_values(
     assert [value for value in valid if not program(value)] == []
     assert [value for value in invalid if program(value)] == []
     assert report_of(schema).counts["objects"] <= most
+
+
+def _branch(rng: random.Random, depth: int) -> Any:
+    """Return a schema that says something of the tag, of other properties, or of other branches."""
+    tag = rng.choice(
+        (
+            {"enum": rng.sample(range(4), 2)},
+            {"enum": rng.sample(range(5), 3)},
+            {"const": rng.randrange(4)},
+            {"type": "integer"},
+        )
+    )
+    said: dict[str, Any] = {"properties": {"tag": rng.choice((tag, {"not": tag}))}}
+    for name in rng.sample("abc", rng.randrange(3)):
+        said["properties"][name] = rng.choice(({"type": "null"}, {"const": 1}, {"type": "integer"}))
+    if rng.random() < 0.3:
+        said["required"] = [rng.choice(("tag", "a"))]
+    if depth and rng.random() < 0.4:
+        keyword = rng.choice(("oneOf", "anyOf", "not", "allOf"))
+        below = [_branch(rng, depth - 1) for _ in range(rng.randint(2, 4))]
+        said[keyword] = below[0] if keyword == "not" else below
+    return said
+
+
+@pytest.mark.parametrize("seed", range(heavy_or(60, 3000)))
+def test_alternatives_that_are_divided_are_the_valid_values(
+    monkeypatch: pytest.MonkeyPatch, seed: int
+) -> None:
+    for module in (expansion, products):
+        monkeypatch.setattr(module, "FEW", 2)
+    rng = random.Random(seed)
+    schema = {
+        "type": "object",
+        rng.choice(("oneOf", "anyOf", "allOf")): [_branch(rng, 2) for _ in range(4)],
+        **({"required": ["tag"]} if rng.random() < 0.8 else {}),
+    }
+    values = [
+        {
+            name: rng.choice((None, 0, 1, 2, 3, 4, "x", []))
+            for name in ("tag", *rng.sample("abc", 2))
+        }
+        for _ in range(60)
+    ]
+    values += [{"tag": tag, "a": a} for tag in (0, 1, 2, 3, 4) for a in (None, 1, 2)] + [{}]
+    expected = [jsonschema.Draft202012Validator(schema).is_valid(value) for value in values]
+    try:
+        program = program_of(schema)
+    except EmptyLanguageError:
+        assert not any(expected)
+        return
+    assert [program(value) for value in values] == expected
