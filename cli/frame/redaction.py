@@ -11,7 +11,8 @@ _SECRET_NAME = re.compile(
 )
 _SECRET_SHAPES = (
     re.compile(r"\bhf_[A-Za-z0-9]{8,}"),
-    # User information of URLs.
+    # User information of URLs, and of those that became a path, which has one slash.
+    re.compile(r"(?<=:/)[^/\s?#]+(?=@)"),
     re.compile(r"(?<=://)[^/\s?#]+(?=@)"),
     re.compile(r"(?i)(?<=bearer )[A-Za-z0-9._~+/-]{8,}=*"),
     re.compile(r"(?i)(?<=signature=)[^&\s]+"),

@@ -55,6 +55,7 @@ def test_secrets_are_redacted_by_name_and_by_shape() -> None:
     [
         ("http://user:p:w@h/t.txt", "http://{}@h/t.txt"),
         ("s3://ghp_alone@h/t", "s3://{}@h/t"),
+        ("no such file: http:/user:p:w@h/t.txt", "no such file: http:/{}@h/t.txt"),
         ("h/t?sig=a%2Bb&v=1", "h/t?sig={}&v=1"),
         ("h/t?v=1&api_key=x&X-Amz-Signature=y", "h/t?v=1&api_key={}&X-Amz-Signature={}"),
         ("h/t?token=abc' of", "h/t?token={}' of"),

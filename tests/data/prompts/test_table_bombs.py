@@ -63,15 +63,25 @@ def views(count: int) -> Any:
 
 
 def with_footer_of(data: bytes, size: int) -> bytes:
-    """Return a Parquet file whose footer says that its last column expands to so many bytes."""
+    """Return a Parquet file whose footer says that its last column expands to so many bytes.
+
+    Where another size stands in the same bytes, that would be another file: an AssertionError.
+    """
     metadata = arrow_parquet.ParquetFile(io.BytesIO(data)).metadata
-    last = metadata.num_columns - 1
+    last, packed = metadata.num_columns - 1, _packed_sizes(data)
     told = _varint(metadata.row_group(0).column(last).total_uncompressed_size << 1, 0)
     start = len(data) - 8 - int.from_bytes(data[-8:-4], "little")
     data = data[:start] + data[start:].replace(told, _varint(size << 1, len(told)))
     found = arrow_parquet.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
     assert found.column(last).total_uncompressed_size == size
+    assert _packed_sizes(data) == packed
     return data
+
+
+def _packed_sizes(data: bytes) -> list[int]:
+    """Return the bytes that each column takes in the file, as its footer says."""
+    group = arrow_parquet.ParquetFile(io.BytesIO(data)).metadata.row_group(0)
+    return [group.column(i).total_compressed_size for i in range(group.num_columns)]
 
 
 def _varint(value: int, length: int) -> bytes:
