@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.options.shared import (
@@ -13,6 +13,7 @@ from cdec.cli.options.shared import (
     LIMITS,
     PROMPTS,
     IdleOption,
+    InputFormatOption,
     TemplateOption,
     refuse_unused,
 )
@@ -32,21 +33,14 @@ class PromptOptions(CommonOptions):
     input: Annotated[
         list[str],
         Declared(
-            "Prompts: text, JSONL, CSV, Parquet, Arrow; a file, folder, URL or '*.csv'; `-` is "
+            "Prompts: text, JSON, CSV, Parquet, Arrow; a file, folder, URL or '*.csv'; `-` is "
             "stdin; repeatable.",
             PROMPTS,
             metavar="FILE",
             common=True,
         ),
     ] = field(default_factory=lambda: ["-"])
-    input_format: Annotated[
-        Literal["auto", "lines", "csv", "tsv"],
-        Declared(
-            "How the input is read: auto tells Parquet and Arrow by content and CSV by the name, "
-            "and reads all else as lines.",
-            PROMPTS,
-        ),
-    ] = "auto"
+    input_format: InputFormatOption = "auto"
     shard: Annotated[
         str | None,
         Declared(

@@ -13,12 +13,12 @@ from cdec.data.input.decompress import SUFFIXES
 from cdec.data.input.source import ENTITY_LIMITS, InputLimits, Source, SourceStats, source_name
 from cdec.data.tables.dataset import is_dataset
 
-Format = Literal["auto", "text", "jsonl", "csv", "parquet", "arrow"]
+Format = Literal["auto", "text", "json", "jsonl", "csv", "parquet", "arrow"]
 
 _EXTENSIONS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
-    ".json": "jsonl",
+    ".json": "json",
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
@@ -127,6 +127,10 @@ def _reader(format: Format) -> Callable[[EntityRequest], Iterator[EntityBatch]]:
         from cdec.data.entities.jsonl import read_jsonl
 
         return read_jsonl
+    if format == "json":
+        from cdec.data.entities.jsonl import read_json
+
+        return read_json
     if format == "csv":
         from cdec.data.entities.csv import read_csv
 

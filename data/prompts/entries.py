@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Literal
 
-from cdec.core.errors import CdecError, DataError
+from cdec.core.errors import DataError
 from cdec.core.files.remote import is_url
 from cdec.data.input.decompress import SUFFIXES
-from cdec.data.input.json_text import parse_json
-from cdec.data.input.lines import LineBlocks, LongLine, decode_line, numbered_lines
+from cdec.data.input.lines import LineBlocks, LongLine, numbered_lines
 from cdec.data.input.source import (
     InputLimits,
     Source,
@@ -25,10 +24,27 @@ from cdec.data.input.source import (
     source_name,
 )
 from cdec.data.prompts.entry import Entry
+from cdec.data.prompts.json_entries import (
+    ReadEntry,
+    json_entries,
+    json_entry,
+    notice_array,
+    text_entry,
+)
 from cdec.data.suffixes import TABLES
 
-Format = Literal["auto", "lines", "csv", "tsv"]
-"""``auto``: Parquet, Arrow and saved datasets by content, CSV by the name, all else as lines."""
+Format = Literal["auto", "lines", "json", "jsonl", "csv", "tsv"]
+"""``auto``: Parquet, Arrow, saved datasets by content, JSON and CSV by the name, else as lines.
+
+``lines`` are texts, or objects where they begin with a brace; those of ``jsonl`` are objects or
+quoted texts; ``json`` is an array of such, or one after the other."""
+_BY_NAME: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
 
 _TABLE_MAGICS = (b"PAR1\x15", b"ARROW1\x00\x00", b"\xff\xff\xff\xff")
 
@@ -71,7 +87,8 @@ class Entries:
         self._source = source
         self._stream = stream
         self._limits = limits
-        self._format = _format_of(source) if format == "auto" else format
+        self._is_auto = format == "auto"
+        self._format = _format_of(source) if self._is_auto else format
         self.can_repeat = stream is None or _is_regular(stream.fileno)
         self._start = stream.tell() if stream is not None and self.can_repeat else 0
 
@@ -107,10 +124,10 @@ class Entries:
                 break
             head += more
         chunks = chain([head], chunks) if head else iter(())
-        is_table = head.startswith(_TABLE_MAGICS)
+        is_table = self._is_auto and head.startswith(_TABLE_MAGICS)
         if self._format == "auto" and not is_table:
             self._refuse_table_name(head)
-        if self._format == "auto" and is_table:
+        if is_table:
             from cdec.data.prompts.table_entries import table_entries
 
             source = self._stream if str(self._source) == "-" else self._source
@@ -120,8 +137,13 @@ class Entries:
 
             separator = "\t" if self._format == "tsv" else ","
             yield from csv_entries(chunks, self.name, separator, self._limits, stats)
+        elif self._format == "json":
+            yield from json_entries(chunks, self.name, self._limits, stats)
         else:
-            yield from _line_entries(chunks, self.name, self._limits, stats)
+            read = text_entry if self._format in ("auto", "lines") else json_entry
+            if self._is_auto and read is text_entry:
+                notice_array(head, self.name, stats)
+            yield from _line_entries(chunks, self.name, self._limits, stats, read)
 
     def _refuse_table_name(self, head: bytes) -> None:
         """Refuse what is a table by its name and none by its content: a copy that broke off.
@@ -152,11 +174,11 @@ def _format_of(source: Source) -> Format:
         return "auto"
     name = str(source).lower()
     name = next((name.removesuffix(end) for end in SUFFIXES if name.endswith(end)), name)
-    return "csv" if name.endswith(".csv") else "tsv" if name.endswith(".tsv") else "auto"
+    return next((form for end, form in _BY_NAME.items() if name.endswith(end)), "auto")
 
 
 def _line_entries(
-    chunks: Iterator[bytes], name: str, limits: InputLimits, stats: SourceStats
+    chunks: Iterator[bytes], name: str, limits: InputLimits, stats: SourceStats, read: ReadEntry
 ) -> Iterator[Entry]:
     for event in LineBlocks(chunks, name, limits, keep_going=True):
         if isinstance(event, LongLine):
@@ -166,22 +188,9 @@ def _line_entries(
         for line, offset, data in numbered_lines(event):
             stats.lines += 1
             if data.strip():
-                yield _line_entry(data, name, line, offset)
+                yield read(data, name, line, offset)
             else:
                 stats.blank += 1
-
-
-def _line_entry(data: bytes, name: str, line: int, offset: int) -> Entry:
-    """Read a line: an object where it begins with a brace, else a text."""
-    try:
-        if not data.lstrip().startswith(b"{"):
-            text = decode_line(data, name, line, offset)
-            return Entry(line, text, text=text)
-        # What begins with a brace and parses is an object.
-        fields = cast(dict[str, object], parse_json(data, name, line, offset))
-        return Entry(line, fields, fields=fields, data=data)
-    except CdecError as error:
-        return Entry(line, data, error=error)
 
 
 def _is_regular(descriptor: Callable[[], int]) -> bool:

@@ -50,8 +50,9 @@ def read_prompts(
     """Yield the records of an input in its order, as their lines arrive.
 
     A line that begins with ``{`` is a JSON object, any other the text of a prompt; blank lines are
-    skipped. A row of a table is an object of the cells that are not null. Compressions, Parquet and
-    Arrow are recognised by content, CSV and TSV by the name. A regular file is read twice, first
+    skipped. An element of a JSON array is an object, or a text in quotes. A row of a table is an
+    object of the cells that are not null. Compressions, Parquet and Arrow are recognised by
+    content, JSON, CSV and TSV by the name. A regular file is read twice, first
     for its ids. Several sources are read one after the other, as one input.
 
     Args:

@@ -10,6 +10,7 @@ from cdec.core.errors import CdecError, FieldError
 from cdec.core.record_fields import RECORD_FIELDS
 from cdec.data.ids import RecordId
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
+from cdec.data.prompts.entries import Format
 from cdec.data.prompts.entry import Entry
 from cdec.data.prompts.fields import RecordFields, shown
 from cdec.data.prompts.record import BadRecord
@@ -49,25 +50,30 @@ def read_scored(
     source: Source,
     *,
     field: str = "text",
+    format: Format = "auto",
     limits: InputLimits = PROMPT_LIMITS,
     stats: SourceStats | None = None,
 ) -> Iterator[ScoreRecord | BadRecord]:
     """Yield the records of an input in its order, as their lines arrive.
 
-    A line that begins with ``{`` is a JSON object with the text in ``field``, or ``token_ids``, or
-    both, and perhaps ``id``, ``index``, and ``prompt`` or ``messages``; so is a row of a table; any
-    other line is the text itself. Blank lines are skipped, other fields are not looked at.
+    A line that begins with ``{`` (or an element of a JSON array) is an object with the text in
+    ``field``, or ``token_ids``, or both, and perhaps ``id``, ``index``, and ``prompt`` or
+    ``messages``; so is a row of a table; any other line is the text itself. Blank lines are
+    skipped, other fields are not looked at.
 
     Args:
         source: As ``cdec.data.read_prompts``.
         field: Name of the text's field.
+        format: As there.
         limits: As in ``read_texts``.
         stats: As in ``read_texts``.
 
     Raises:
         As ``cdec.data.prompts.text_records.read_texts``.
     """
-    return read_each(source, partial(_record, field=field), limits=limits, stats=stats)
+    return read_each(
+        source, partial(_record, field=field), format=format, limits=limits, stats=stats
+    )
 
 
 def _record(entry: Entry, name: str, *, field: str) -> ScoreRecord | BadRecord:

@@ -11,7 +11,7 @@ from cdec.core.errors import CdecError, FieldError
 from cdec.core.record_fields import RECORD_FIELDS
 from cdec.data.ids import RecordId
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
-from cdec.data.prompts.entries import open_entries
+from cdec.data.prompts.entries import Format, open_entries
 from cdec.data.prompts.entry import Entry
 from cdec.data.prompts.fields import RecordFields
 from cdec.data.prompts.record import BadRecord
@@ -41,18 +41,20 @@ def read_texts(
     source: Source,
     *,
     field: str = "text",
+    format: Format = "auto",
     limits: InputLimits = PROMPT_LIMITS,
     stats: SourceStats | None = None,
 ) -> Iterator[TextRecord | BadRecord]:
     """Yield the records of an input in its order, as their lines arrive.
 
-    A line that begins with ``{`` is a JSON object with the text in ``field``, and perhaps ``id``
-    and ``prompt``; so is a row of a table; any other line is the text itself. Blank lines are
-    skipped.
+    A line that begins with ``{`` (or an element of a JSON array) is an object with the text in
+    ``field``, and perhaps ``id`` and ``prompt``; so is a row of a table; any other line is the text
+    itself. Blank lines are skipped.
 
     Args:
         source: As ``cdec.data.read_prompts``.
         field: Name of the text's field.
+        format: As there.
         limits: A longer line becomes a ``BadRecord``; a longer input is an error.
         stats: Counts and notices; pass one to see them.
 
@@ -61,13 +63,16 @@ def read_texts(
         EncodingError: It is UTF-16 or UTF-32 (a line that is not UTF-8 is a ``BadRecord``).
         LimitError: It is too long, or a decompression bomb.
     """
-    return read_each(source, partial(_record, field=field), limits=limits, stats=stats)
+    return read_each(
+        source, partial(_record, field=field), format=format, limits=limits, stats=stats
+    )
 
 
 def read_each(
     source: Source,
     parse: Callable[[Entry, str], RecordT],
     *,
+    format: Format,
     limits: InputLimits,
     stats: SourceStats | None,
 ) -> Iterator[RecordT | BadRecord]:
@@ -76,6 +81,7 @@ def read_each(
     Args:
         source: As ``read_texts``.
         parse: Takes an entry that has no error, and the input's name.
+        format: As there.
         limits: A longer line or row becomes a ``BadRecord``; a longer input is an error.
         stats: Counts and notices; pass one to see them.
 
@@ -83,7 +89,7 @@ def read_each(
         As ``read_texts``.
     """
     stats = stats if stats is not None else SourceStats()
-    with open_entries(source, "auto", limits) as entries:
+    with open_entries(source, format, limits) as entries:
         name = entries.name
         for entry in entries.read(stats):
             if entry.error is None:
