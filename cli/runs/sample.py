@@ -65,6 +65,7 @@ def sample(options: Options, run: Run) -> int:
             force=options.force,
             resume=options.resume,
             fields=plan.fields,
+            is_part=options.shard is not None,
         ) as writer,
         tracing(options) as trace,
     ):

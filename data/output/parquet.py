@@ -32,7 +32,7 @@ from cdec.core.errors import CdecError, Notice, OutputError
 from cdec.core.files.whole import whole_file
 from cdec.data.output.lines import RecordWriter, line_of
 from cdec.data.output.lock import Folder
-from cdec.data.output.parquet_rows import read_rows
+from cdec.data.output.parquet_rows import KEY, filled_columns, read_rows
 from cdec.data.output.resume import FinishedRecords, read_finished, torn_line
 from cdec.data.output.table import (
     aligned,
@@ -52,7 +52,8 @@ class ParquetRecordWriter:
     Args:
         path: The file.
         held: The folder of its parts, locked.
-        fields: Of samples; None for all.
+        fields: Of samples; None for those that some record has.
+        is_part: Whether it is read together with others: then it has all columns, as they have.
 
     Attributes:
         name: The output's name in messages.
@@ -60,7 +61,9 @@ class ParquetRecordWriter:
         notices: What opening found worth a warning.
     """
 
-    def __init__(self, path: Path, held: Folder, fields: Sequence[str] | None) -> None:
+    def __init__(
+        self, path: Path, held: Folder, fields: Sequence[str] | None, *, is_part: bool = False
+    ) -> None:
         self.name = str(path)
         self.finished = FinishedRecords()
         self.notices: list[Notice] = []
@@ -69,6 +72,7 @@ class ParquetRecordWriter:
         self._held = held
         self._schema = sample_schema(fields)
         self._names = frozenset(self._schema.names)
+        self._used = set(self._names if is_part or fields is not None else KEY)
         self._rows: list[dict[str, object]] = []
         self._bytes = 0
         self._number = 0
@@ -83,10 +87,11 @@ class ParquetRecordWriter:
         """
         if self._path.exists():
             self.clear_parts()
-            read_rows(self._path, self._schema, self.finished)
+            read_rows(self._path, self._schema, self.finished, self._used)
+            self._used |= {*arrow_parquet.read_schema(self._path).names}
             return
         for part in _parts(self._folder):
-            read_rows(part, self._schema, self.finished)
+            read_rows(part, self._schema, self.finished, self._used)
             self._number = int(part.stem) + 1
         for lines in _numbered(self._folder, ".jsonl"):
             if lines.with_suffix(".parquet").exists():
@@ -187,6 +192,7 @@ class ParquetRecordWriter:
         path = self._folder / f"{self._number:06}.parquet"
         with whole_file(path, force=True) as file:
             table = table_of(self._rows, self._schema)
+            self._used |= filled_columns(table)
             arrow_parquet.write_table(
                 table, pa.PythonFile(file, mode="w"), compression="zstd", row_group_size=1 << 30
             )
@@ -213,23 +219,29 @@ class ParquetRecordWriter:
             os.truncate(path, good_bytes)
 
     def _join(self) -> None:
-        """Give the only part the output's name, or copy the row groups of all into one file."""
+        """Give the only part the output's name, or copy the row groups of all into one file.
+
+        Columns in which no record has anything are left out, where they were not asked for.
+        """
         parts = _parts(self._folder)
-        if len(parts) == 1:
+        schema = self._schema
+        if parts:
+            schema = pa.schema([field for field in schema if field.name in self._used])
+        if len(parts) == 1 and arrow_parquet.read_schema(parts[0]).equals(schema):
             parts[0].replace(self._path)
             _sync(self._path.parent)
             return
         with (
             whole_file(self._path, force=True) as file,
             arrow_parquet.ParquetWriter(
-                pa.PythonFile(file, mode="w"), self._schema, compression="zstd"
+                pa.PythonFile(file, mode="w"), schema, compression="zstd"
             ) as joined,
         ):
             for part in parts:
                 with arrow_parquet.ParquetFile(part) as parquet:
                     for group in range(parquet.num_row_groups):
                         table = parquet.read_row_group(group, use_threads=False)
-                        joined.write_table(aligned(table, self._schema), row_group_size=1 << 30)
+                        joined.write_table(aligned(table, schema), row_group_size=1 << 30)
 
     def _release(self) -> None:
         self._is_closed = True

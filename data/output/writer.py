@@ -36,6 +36,7 @@ def open_writer(
     force: bool = False,
     resume: bool = False,
     fields: Sequence[str] | None = None,
+    is_part: bool = False,
 ) -> RecordWriter | ParquetRecordWriter:
     """Open an output for records: locked, with its manifest written, ready for the first record.
 
@@ -49,7 +50,9 @@ def open_writer(
         force: Replace what is there.
         resume: Continue what is there: a torn last line is cut off, and ``finished`` tells which
             draws need not be written again.
-        fields: Those that samples have, for the columns of Parquet; None for all.
+        fields: Those that samples have, for the columns of Parquet; None for those in which some
+            record has something.
+        is_part: Whether it is read together with others, so that Parquet has all columns.
 
     Raises:
         UsageError: The output is an input or a URL; ``resume`` without a file or without
@@ -68,7 +71,7 @@ def open_writer(
     if resume and config is None:
         raise UsageError("resuming needs the configuration of the run", hint="give `config`")
     if path.suffix.lower() in PARQUET:
-        return _open_parquet(path, config, force=force, resume=resume, fields=fields)
+        return _open_parquet(path, config, fields, force=force, resume=resume, is_part=is_part)
     if force:
         _unlink_link(path)
     existed = path.exists()
@@ -99,10 +102,11 @@ def open_writer(
 def _open_parquet(
     path: Path,
     config: Mapping[str, object] | None,
+    fields: Sequence[str] | None,
     *,
     force: bool,
     resume: bool,
-    fields: Sequence[str] | None,
+    is_part: bool,
 ) -> ParquetRecordWriter:
     from cdec.data.output.parquet import ParquetRecordWriter
 
@@ -117,7 +121,7 @@ def _open_parquet(
         held = locked_folder(meanwhile, path)
     except OSError as error:
         raise _unwritable(path, error) from error
-    writer = ParquetRecordWriter(path, held, fields)
+    writer = ParquetRecordWriter(path, held, fields, is_part=is_part)
     try:
         if resume and (path.exists() or any(meanwhile.iterdir())) and config is not None:
             writer.notices += check_manifest(path, config)

@@ -81,7 +81,7 @@ class FarPartFolder(PartFolder):
         """
         with scratch_folder() as folder:
             path = folder / self._file_name(part.name)
-            with open_writer(path, fields=self.fields) as writer:
+            with open_writer(path, fields=self.fields, is_part=True) as writer:
                 yield writer
             done = {**counts.to_json(), _BYTES: path.stat().st_size}
             write_manifest(path, self._config(part), done=done)

@@ -165,7 +165,7 @@ class PartFolder:
             f".{path.stem}.{secrets.token_hex(_RANDOM_BYTES)}.partial{path.suffix}"
         )
         try:
-            with open_writer(hidden, fields=self.fields) as writer:
+            with open_writer(hidden, fields=self.fields, is_part=True) as writer:
                 yield writer
             write_manifest(path, self._config(part), done=counts.to_json())
             # From here on the part is done: its manifest is there already.

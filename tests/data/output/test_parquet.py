@@ -96,7 +96,8 @@ def test_parquet_holds_the_records(tmp_path: Path, small_groups: None) -> None:
     }
     file = pq.ParquetFile(path)
     assert file.num_row_groups == 4
-    assert file.schema_arrow.equals(sample_schema())
+    filled = {*RECORDS[0], *RECORDS[1], "id_is_number", "error"}
+    assert file.schema_arrow.names == [name for name in sample_schema().names if name in filled]
     assert names(tmp_path) == ["o.parquet", "o.parquet.manifest.json"]
 
 
@@ -115,6 +116,28 @@ def test_columns_are_the_fields_of_samples(tmp_path: Path) -> None:
     table = table_of([{"id": "1"}, {"id": 1}], sample_schema(["id"]))
     assert table["id"].to_pylist() == ["1", "1"]
     assert table["id_is_number"].to_pylist() == [False, True]
+
+
+def test_columns_without_a_value_are_left_out_where_they_were_not_asked_for(
+    tmp_path: Path, small_groups: None
+) -> None:
+    def columns(name: str, *records: dict[str, Any], **options: Any) -> list[str]:
+        write(tmp_path / name, *records, **options)
+        return pq.read_table(tmp_path / name).column_names
+
+    few, key = RECORDS[:1], ["id", "id_is_number", "index"]
+    assert columns("few.parquet", *few) == [*key, *columns_of(few[0]), "error"]
+    later = [*RECORDS[:9], RECORDS[9] | {"prefill": "x"}]
+    assert "prefill" in columns("later.parquet", *later), "of the second row group alone"
+    more = columns("few.parquet", {"id": 1, "index": 0, "prefill": "x"}, resume=True)
+    assert {*more} == {*key, *columns_of(few[0]), "prefill", "error"}
+    assert columns("asked.parquet", *few, fields=[*few[0], "prefill"])[-2:] == ["prefill", "error"]
+    assert columns("part.parquet", *few, is_part=True) == sample_schema().names
+
+
+def columns_of(record: dict[str, Any]) -> list[str]:
+    filled = {name for name, value in record.items() if value is not None}
+    return [name for name in fields_of("sample") if name in filled - {"id", "index"}]
 
 
 def test_an_empty_output_is_an_empty_table(tmp_path: Path) -> None:
