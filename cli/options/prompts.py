@@ -19,7 +19,7 @@ from cdec.cli.options.shared import (
 )
 from cdec.core.errors import UsageError
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
-from cdec.data.suffixes import PARQUET
+from cdec.data.output.forms import LINES, form_of
 from cdec.integrations.serving.settings import AskedLimits
 
 if TYPE_CHECKING:
@@ -135,7 +135,10 @@ class BatchFileOptions(PromptOptions):
 
 
 _OF_REQUESTS = ("allow", "served_name", "max_candidates", "max_text_bytes")
-_OF_RECORDS = ("prompt", "prompt_file", "input_format", "template", "strict_fields", "tree")
+_OF_RECORDS = (
+    *("prompt", "prompt_file", "input_format", "template", "strict_fields", "tree"),
+    "keep_input",
+)
 
 
 def check_batch_file(
@@ -150,7 +153,7 @@ def check_batch_file(
         engine: Where they are drawn.
 
     Raises:
-        UsageError: One was typed; the output is Parquet; or workers would draw them.
+        UsageError: One was typed; the output is a table; or workers would draw them.
     """
     if not options.openai_batch:
         refuse_unused(_OF_REQUESTS, typed, "without --openai-batch")
@@ -160,8 +163,8 @@ def check_batch_file(
     for name, is_set in beside.items():
         if is_set:
             raise UsageError(f"{name} means nothing with --openai-batch", hint="leave it out")
-    if output is not None and output.suffix.lower() in PARQUET:
+    if output is not None and form_of(output).kind != LINES:
         raise UsageError(
-            f"{output} would be Parquet, and responses are lines of JSON",
+            f"{output} would be a table by its name, and responses are lines of JSON",
             hint="name a file that ends in .jsonl",
         )

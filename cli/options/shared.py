@@ -92,6 +92,15 @@ IdleOption = Annotated[
     ),
 ]
 DEFAULT_IDLE_MS = 50
+KeepInputOption = Annotated[
+    bool,
+    Declared(
+        "CSV and TSV: begin each row with the columns of the input; one that has a result's name "
+        "is called input.NAME.",
+        OUTPUT,
+        decides=True,
+    ),
+]
 InputFormatOption = Annotated[
     Literal["auto", "lines", "json", "jsonl", "csv", "tsv"],
     Declared(

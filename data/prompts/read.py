@@ -101,7 +101,11 @@ def read_prompts(
 
 
 def prompts_from_texts(
-    texts: Iterable[str], *, template: PromptTemplate | None = None, name: str = "prompts"
+    texts: Iterable[str],
+    *,
+    template: PromptTemplate | None = None,
+    name: str = "prompts",
+    others: OtherFields | None = None,
 ) -> Iterator[PromptRecord | BadRecord]:
     """Yield one record a text, which is never read as JSON.
 
@@ -109,8 +113,9 @@ def prompts_from_texts(
         texts: Prompts; newlines in them are part of the prompt.
         template: Makes the prompt from the field ``prompt``.
         name: For messages.
+        others: Whether results carry the text.
     """
-    reader = _Reader(name, template, DEFAULT_MAX_N, OtherFields(), None)
+    reader = _Reader(name, template, DEFAULT_MAX_N, others or OtherFields(), None)
     for number, text in enumerate(texts, 1):
         yield reader.text_record(reader.ids.generated(text, number), text, number)
 
@@ -178,13 +183,15 @@ class _Reader:
         if self.shard is not None and not self.shard.has(record_id):
             return None
         if error is not None:
-            return BadRecord(record_id, entry.line, error)
+            brought = self._passed_through(entry.fields)
+            return BadRecord(record_id, entry.line, error, input=brought)
         if checked is None:
             return self.text_record(record_id, entry.text or "", entry.line)
         try:
             return self._checked(checked, record_id, entry.data)
         except CdecError as found:
-            return BadRecord(record_id, entry.line, found)
+            brought = self._passed_through(entry.fields)
+            return BadRecord(record_id, entry.line, found, input=brought)
 
     def _id(self, entry: Entry, given: RecordId | None, *, is_bad: bool) -> RecordId:
         if given is None:
@@ -199,7 +206,8 @@ class _Reader:
             prompt = text if self.template is None else self.template.fill({"prompt": text}, line)
         except FieldError as error:
             return BadRecord(record_id, line, error)
-        return PromptRecord(record_id, line, prompt)
+        kept: dict[str, object] | None = {"prompt": text} if self.others.keeps_all else None
+        return PromptRecord(record_id, line, prompt, input=kept)
 
     def _checked(
         self, record: RecordFields, record_id: RecordId, data: bytes | None
@@ -259,7 +267,11 @@ class _Reader:
             )
         return prompt, messages
 
-    def _passed_through(self, fields: dict[str, object]) -> dict[str, object] | None:
+    def _passed_through(self, fields: dict[str, object] | None) -> dict[str, object] | None:
+        if fields is None:
+            return None
+        if self.others.keeps_all:
+            return {name: value for name, value in fields.items() if name != "id"} or None
         # A template may leave the record's prompt unused: then it must not get lost.
         own = OWN_FIELDS if self.template is None else OWN_FIELDS - {"prompt"}
         return {name: value for name, value in fields.items() if name not in own} or None
