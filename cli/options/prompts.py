@@ -14,6 +14,7 @@ from cdec.cli.options.shared import (
     PROMPTS,
     IdleOption,
     InputFormatOption,
+    NoHeaderOption,
     TemplateOption,
     refuse_unused,
 )
@@ -41,6 +42,7 @@ class PromptOptions(CommonOptions):
         ),
     ] = field(default_factory=lambda: ["-"])
     input_format: InputFormatOption = "auto"
+    no_header: NoHeaderOption = False
     shard: Annotated[
         str | None,
         Declared(
@@ -137,7 +139,7 @@ class BatchFileOptions(PromptOptions):
 _OF_REQUESTS = ("allow", "served_name", "max_candidates", "max_text_bytes")
 _OF_RECORDS = (
     *("prompt", "prompt_file", "input_format", "template", "strict_fields", "tree"),
-    "keep_input",
+    *("keep_input", "no_header"),
 )
 
 

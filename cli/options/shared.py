@@ -101,6 +101,12 @@ KeepInputOption = Annotated[
         decides=True,
     ),
 ]
+NoHeaderOption = Annotated[
+    bool,
+    Declared(
+        "CSV and TSV have no header: their columns are called 1, 2, ... in their order.", INPUT
+    ),
+]
 InputFormatOption = Annotated[
     Literal["auto", "lines", "json", "jsonl", "csv", "tsv"],
     Declared(

@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
-from cdec.cli.options.shared import DEFAULT_IDLE_MS, INPUT, IdleOption, InputFormatOption
+from cdec.cli.options.shared import (
+    DEFAULT_IDLE_MS,
+    INPUT,
+    IdleOption,
+    InputFormatOption,
+    NoHeaderOption,
+)
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 
 
@@ -24,6 +30,7 @@ class TextRecordOptions(CommonOptions):
         ),
     ] = "-"
     input_format: InputFormatOption = "auto"
+    no_header: NoHeaderOption = False
     field: Annotated[str, Declared("Field with the text (JSONL).", INPUT, common=True)] = "text"
     idle: IdleOption = DEFAULT_IDLE_MS
     input_limits: Annotated[InputLimits, Limits(INPUT)] = PROMPT_LIMITS
@@ -43,3 +50,4 @@ class TextFormatOptions(CommonOptions):
             "Field or column with the texts (JSON, JSONL, CSV, Parquet, Arrow).", INPUT, common=True
         ),
     ] = None
+    no_header: NoHeaderOption = False

@@ -139,6 +139,7 @@ class Prompts:
         yield from read_prompts(
             self.sources,
             format=self.options.input_format,
+            no_header=self.options.no_header,
             shard=shard,
             template=self.template,
             max_n=DEFAULT_MAX_N if self.max_n is None else self.max_n,

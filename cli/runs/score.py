@@ -290,6 +290,7 @@ def _records(
         options.input,
         field=options.field,
         format=options.input_format,
+        no_header=options.no_header,
         limits=limits,
         stats=stats,
     )

@@ -12,6 +12,7 @@ from cdec.data.input.json_text import parse_json
 from cdec.data.input.json_values import UNIT, JsonValues, Value
 from cdec.data.input.lines import LineBlock, LongLine, numbered_lines
 from cdec.data.input.source import open_source, read_chunks
+from cdec.data.near import near_hint
 
 DEFAULT_FIELD = "text"
 _BATCH = 1 << 14
@@ -151,7 +152,7 @@ def _present(record: dict[str, object], name: str, place: str, line: int, option
         fields = ", ".join(map(repr, record)) or "none"
         raise FieldError(
             f"{place} has no field {name!r}; its fields are {fields}",
-            hint=f"name the field with {option}",
+            hint=near_hint(name, record, f"name the field with {option}"),
             line=line,
             field=name,
         )

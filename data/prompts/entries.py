@@ -11,7 +11,7 @@ from itertools import chain
 from pathlib import Path
 from typing import BinaryIO, Literal
 
-from cdec.core.errors import DataError
+from cdec.core.errors import DataError, UsageError
 from cdec.core.files.remote import is_url
 from cdec.data.input.decompress import SUFFIXES
 from cdec.data.input.lines import LineBlocks, LongLine, numbered_lines
@@ -50,13 +50,16 @@ _TABLE_MAGICS = (b"PAR1\x15", b"ARROW1\x00\x00", b"\xff\xff\xff\xff")
 
 
 @contextmanager
-def open_entries(source: Source, format: Format, limits: InputLimits) -> Iterator[Entries]:
+def open_entries(
+    source: Source, format: Format, limits: InputLimits, *, no_header: bool = False
+) -> Iterator[Entries]:
     """Open an input.
 
     Args:
         source: Path or URL, ``"-"`` for stdin, a binary stream, or the folder of a saved dataset.
         format: How it is read.
         limits: A longer line or row becomes an error; a longer input is one.
+        no_header: Whether the first row of a CSV is one of data.
 
     Raises:
         InputMissingError: It cannot be read.
@@ -66,10 +69,10 @@ def open_entries(source: Source, format: Format, limits: InputLimits) -> Iterato
         from cdec.data.tables.dataset import is_dataset
 
         if is_dataset(source):
-            yield Entries(source, None, format, limits)
+            yield Entries(source, None, format, limits, no_header=no_header)
             return
     with open_source(source) as stream:
-        yield Entries(source, stream, format, limits)
+        yield Entries(source, stream, format, limits, no_header=no_header)
 
 
 class Entries:
@@ -81,12 +84,19 @@ class Entries:
     """
 
     def __init__(
-        self, source: Source, stream: BinaryIO | None, format: Format, limits: InputLimits
+        self,
+        source: Source,
+        stream: BinaryIO | None,
+        format: Format,
+        limits: InputLimits,
+        *,
+        no_header: bool = False,
     ) -> None:
         self.name = source_name(source)
         self._source = source
         self._stream = stream
         self._limits = limits
+        self._no_header = no_header
         self._is_auto = format == "auto"
         self._format = _format_of(source) if self._is_auto else format
         self.can_repeat = stream is None or _is_regular(stream.fileno)
@@ -105,10 +115,16 @@ class Entries:
             only: Of a table in columns read this column alone; nothing where there is none.
 
         Raises:
+            UsageError: ``no_header`` of what is no CSV.
             EncodingError: It is UTF-16 or UTF-32 (what is not UTF-8 is an error of its entry).
             LimitError: It is too long, or a decompression bomb.
             DataError: It is damaged, ends early, or its header is no header.
         """
+        if self._no_header and self._format not in ("csv", "tsv"):
+            raise UsageError(
+                f"{self.name} is no CSV by its name, and `no_header` is about CSV and TSV",
+                hint="leave it out, or say with `input_format` csv what it is",
+            )
         if self._stream is None:
             from cdec.data.prompts.table_entries import dataset_entries
 
@@ -136,7 +152,9 @@ class Entries:
             from cdec.data.prompts.csv_entries import csv_entries
 
             separator = "\t" if self._format == "tsv" else ","
-            yield from csv_entries(chunks, self.name, separator, self._limits, stats)
+            yield from csv_entries(
+                chunks, self.name, separator, self._limits, stats, no_header=self._no_header
+            )
         elif self._format == "json":
             yield from json_entries(chunks, self.name, self._limits, stats)
         else:

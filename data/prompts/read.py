@@ -40,6 +40,7 @@ def read_prompts(
     source: Source | Sequence[Source],
     *,
     format: Format = "auto",
+    no_header: bool = False,
     template: PromptTemplate | None = None,
     max_n: int = DEFAULT_MAX_N,
     limits: InputLimits = PROMPT_LIMITS,
@@ -59,6 +60,8 @@ def read_prompts(
         source: Path or URL (``s3://...``), ``"-"`` for stdin, a binary stream, or the folder of a
             saved dataset; or several of these, such as the ``source`` of ``input_files``.
         format: How it is read.
+        no_header: Whether a CSV has no header: its columns are called 1, 2, ..., and where there is
+            one alone, it is the prompt.
         template: Makes the prompt from a record's fields; a text line is its field ``prompt``.
         max_n: Most draws one record may ask for.
         limits: A longer line or row becomes a ``BadRecord``; a longer input is an error.
@@ -83,10 +86,11 @@ def read_prompts(
     others = others if others is not None else OtherFields()
     several = isinstance(source, Sequence) and not isinstance(source, str)
     sources = cast(Sequence[Source], source) if several else [cast(Source, source)]
-    _check_ids(filter(can_repeat, sources), format, limits)
+    if not no_header:
+        _check_ids(filter(can_repeat, sources), format, limits)
     ids = IdRegistry()
     for each in sources:
-        with open_entries(each, format, limits) as entries:
+        with open_entries(each, format, limits, no_header=no_header) as entries:
             ids.begin(entries.name)
             reader = _Reader(entries.name, template, max_n, others, shard, ids)
             for entry in entries.read(stats):

@@ -10,6 +10,7 @@ from cdec.core.errors import CdecError, FieldError
 from cdec.core.record_fields import RECORD_FIELDS
 from cdec.data.ids import RecordId
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
+from cdec.data.near import near_hint
 from cdec.data.prompts.entries import Format
 from cdec.data.prompts.entry import Entry
 from cdec.data.prompts.fields import RecordFields, shown
@@ -51,6 +52,7 @@ def read_scored(
     *,
     field: str = "text",
     format: Format = "auto",
+    no_header: bool = False,
     limits: InputLimits = PROMPT_LIMITS,
     stats: SourceStats | None = None,
 ) -> Iterator[ScoreRecord | BadRecord]:
@@ -64,7 +66,7 @@ def read_scored(
     Args:
         source: As ``cdec.data.read_prompts``.
         field: Name of the text's field.
-        format: As there.
+        format: As there, like ``no_header``.
         limits: As in ``read_texts``.
         stats: As in ``read_texts``.
 
@@ -72,7 +74,12 @@ def read_scored(
         As ``cdec.data.prompts.text_records.read_texts``.
     """
     return read_each(
-        source, partial(_record, field=field), format=format, limits=limits, stats=stats
+        source,
+        partial(_record, field=field),
+        format=format,
+        no_header=no_header,
+        limits=limits,
+        stats=stats,
     )
 
 
@@ -92,7 +99,9 @@ def _record(entry: Entry, name: str, *, field: str) -> ScoreRecord | BadRecord:
 
 
 def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> ScoreRecord:
-    record.refuse_slips({field, *_READ}, but=_SAMPLE_FIELDS)
+    # A field that was asked for by name is missing where it is not there, and no slip.
+    known = {*_READ} | ({field} if field == "text" else set())
+    record.refuse_slips(known, but={field, *_SAMPLE_FIELDS})
     if field not in record.fields and "token_ids" not in record.fields:
         raise _nothing(record, field)
     if record.fields.get("free_tokens"):
@@ -125,7 +134,7 @@ def _nothing(record: RecordFields, field: str) -> FieldError:
         field,
         "is missing, and so is 'token_ids'; the record has "
         f"{', '.join(map(repr, record.fields)) or 'no fields'}",
-        "give one of them, or name the text's field with `field`",
+        near_hint(field, record.fields, "give one of them, or name the text's field with `field`"),
     )
 
 

@@ -79,6 +79,7 @@ def sample_parts(options: Options, run: Run) -> int:
     read = {
         "limits": options.input_limits,
         "format": options.input_format,
+        "no_header": options.no_header,
         "shard": options.chosen_shard,
     }
     told = _Told(run, plan, folder, PartRun())
