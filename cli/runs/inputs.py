@@ -90,12 +90,7 @@ class Prompts:
         for file in files[:_OPENED]:
             require_input(file.source)
         sources = [file.source for file in files]
-        others = OtherFields(
-            read,
-            passed_on=passed_on,
-            keeps_all=keeps_all,
-            strict_fields=options.strict_fields,
-        )
+        others = OtherFields(read, passed_on, keeps_all, options.strict_fields)
         # subtle: counted now, since what is read of a redirected file is no longer there.
         whole = options.chosen_shard is None
         total = (len(texts) or count_all(sources)) if whole else None

@@ -272,13 +272,10 @@ class _Reader:
         return prompt, messages
 
     def _passed_through(self, fields: dict[str, object] | None) -> dict[str, object] | None:
-        if fields is None:
-            return None
-        if self.others.keeps_all:
-            return {name: value for name, value in fields.items() if name != "id"} or None
         # A template may leave the record's prompt unused: then it must not get lost.
         own = OWN_FIELDS if self.template is None else OWN_FIELDS - {"prompt"}
-        return {name: value for name, value in fields.items() if name not in own} or None
+        own = frozenset({"id"}) if self.others.keeps_all else own
+        return {name: value for name, value in (fields or {}).items() if name not in own} or None
 
 
 def _check_ids(sources: Iterable[Source], format: Format, limits: InputLimits) -> None:
