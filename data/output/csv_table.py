@@ -65,7 +65,10 @@ class TableWriter(StagedWriter):
             )
         for cells in rows:
             row = dict(zip(header, cells, strict=False))
-            finished.add_cells(row["id"], row["index"], str(path), is_error=bool(row.get("error")))
+            is_error, is_last = bool(row.get("error")), row.get("exhausted") == "true"
+            finished.add_cells(
+                row["id"], row["index"], str(path), is_error=is_error, is_last=is_last
+            )
         self.finished = finished
 
     def _finish(self) -> None:
@@ -146,7 +149,9 @@ class FinishedCells(FinishedRecords):
             )
         return key
 
-    def add_cells(self, record_id: str, index: str, name: str, *, is_error: bool) -> None:
+    def add_cells(
+        self, record_id: str, index: str, name: str, *, is_error: bool, is_last: bool = False
+    ) -> None:
         """Note a row.
 
         Raises:
@@ -161,7 +166,7 @@ class FinishedCells(FinishedRecords):
                 hint=_OVER,
                 field="id",
             )
-        self.note(key, None if is_error else number, is_error=is_error)
+        self.note(key, None if is_error else number, is_error=is_error, is_last=is_last)
 
 
 def _records(lines: list[Path]) -> Iterator[dict[str, Any]]:

@@ -38,13 +38,18 @@ class FinishedRecords:
         """Return what stands for an id."""
         return id_key(record_id)
 
-    def add(self, record_id: object, index: int | None, *, is_error: bool) -> None:
-        """Note a record; an ``index`` of None is an error or a whole answer, which end their id."""
-        self.note(self.key(record_id), index, is_error=is_error)
+    def add(
+        self, record_id: object, index: int | None, *, is_error: bool, is_last: bool = False
+    ) -> None:
+        """Note a record; an ``index`` of None is an error or a whole answer, which end their id.
 
-    def note(self, key: bytes, index: int | None, *, is_error: bool) -> None:
+        After one that ``is_last`` its id has no further draws.
+        """
+        self.note(self.key(record_id), index, is_error=is_error, is_last=is_last)
+
+    def note(self, key: bytes, index: int | None, *, is_error: bool, is_last: bool = False) -> None:
         """Note a record by the key of its id."""
-        bits = -1 if index is None else 1 << index
+        bits = -1 if index is None else -1 << index if is_last else 1 << index
         self.errors += is_error
         self._indices[key] = self._indices.get(key, 0) | bits
         self.records += 1
