@@ -28,9 +28,11 @@ def execute(options: Options, run: Run) -> int:
     from cdec.cli.runs.check import check, explanation
 
     if options.token_ids:
-        refuse_unused(("format", "field", "whole", "tokenizer"), run.typed, "with --token-ids")
+        refuse_unused(
+            ("format", "field", "no_header", "whole", "tokenizer"), run.typed, "with --token-ids"
+        )
     if options.whole:
-        refuse_unused(("format", "field"), run.typed, "with --whole")
+        refuse_unused(("format", "field", "no_header"), run.typed, "with --whole")
     if not options.explain:
         refuse_unused(("tokenizer", "json"), run.typed, "without --explain")
     if options.input == "-":

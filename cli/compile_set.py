@@ -33,7 +33,7 @@ if TYPE_CHECKING:
 
 
 _TEXT_ONLY = frozenset(
-    {"format", "field", "id_field", "prefix", "suffix", "leading_space", "normalize"}
+    {"format", "field", "id_field", "no_header", "prefix", "suffix", "leading_space", "normalize"}
 )
 """Options about texts, which token rows have no use for."""
 
@@ -107,6 +107,8 @@ def _made_from(options: Options, deny: list[str]) -> MadeFrom:
     """Return what decides the artifact; denied texts count, not the file that lists them."""
     names = ("format", "field", "id_field", "token_ids", "bad_lines", "keep_empty")
     values = {name: getattr(options, name) for name in (*names, "leading_space", "normalize")}
+    # Left out where it is not on, as by versions that did not have it.
+    values |= {"no_header": True} if options.no_header else {}
     values["prefix"] = require_utf8(options.prefix, "--prefix")
     values["suffix"] = require_utf8(options.suffix, "--suffix")
     values["deny"] = hash_of(sorted(set(deny))) if deny else None
@@ -183,6 +185,7 @@ def _source(options: Options, limits: InputLimits, stats: SourceStats) -> Any:
         format=options.format,
         field=options.field,
         id_field=options.id_field,
+        no_header=options.no_header,
         **reading,
     )
 

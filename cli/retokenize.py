@@ -100,6 +100,8 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
     stats = SourceStats()
     records = read_texts(
         options.input,
+        format=options.input_format,
+        no_header=options.no_header,
         field=options.field,
         limits=options.input_limits,
         stats=stats,

@@ -4,3 +4,4 @@ from __future__ import annotations
 
 PARQUET = (".parquet", ".pq")
 TABLES = (*PARQUET, ".arrow", ".feather")
+JSON = ".json"

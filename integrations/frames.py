@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 import math
 import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, TypeVar
 
 import numpy as np
 
 from cdec.core.errors import UsageError
+from cdec.core.record_fields import fields_of
 from cdec.core.tokens.shipped import EMBEDDED
 from cdec.data.ids import IdRegistry
 from cdec.integrations.records.sampling import RecordSampler
@@ -30,7 +34,8 @@ def sample(frame: FrameT, model: str | LanguageModel = EMBEDDED, **settings: Any
         samples = sample(prompts, artifact="cities.arrow", method="masked", n=2)
 
     The samples are those of ``cdec sample`` for a file of the same records. An empty cell (None,
-    NaN, NA) is a field that the record does not have.
+    NaN, NA) is a field that the record does not have; times, decimals and bytes are texts, as those
+    of Parquet are.
 
     Args:
         frame: A ``pandas.DataFrame`` or a ``polars.DataFrame``.
@@ -40,7 +45,8 @@ def sample(frame: FrameT, model: str | LanguageModel = EMBEDDED, **settings: Any
     Returns:
         A frame of the same library: a row a sample, in the order of the rows and of their draws, a
         column a field. A record that failed is one row with its ``id`` and ``error``, an object of
-        code and message; the column is there only where one failed.
+        code and message; the column is there only where one failed. A frame without rows gives one
+        with the columns of samples.
 
     Raises:
         UsageError: It is no such frame, or two of its columns have one name.
@@ -59,7 +65,7 @@ def sample(frame: FrameT, model: str | LanguageModel = EMBEDDED, **settings: Any
     with RecordSampler(model, **settings) as sampler:
         found = list(sampler.sample(records))
     make = _pandas if library == "pandas" else _polars
-    made: FrameT = make(found)
+    made: FrameT = make(_columns(found) or _no_rows(settings.get("fields")))
     return made
 
 
@@ -102,6 +108,8 @@ def _refuse_equal_ids(records: Sequence[Mapping[str, Any]]) -> None:
 
 def _cell(name: str, value: Any) -> Any:
     """Return a cell as JSON has it; None where it is empty."""
+    if isinstance(value, np.datetime64 | np.timedelta64):
+        return None if np.isnat(value) else str(value)
     if isinstance(value, np.ndarray | np.generic):
         value = value.tolist()
     if isinstance(value, float):
@@ -113,7 +121,21 @@ def _cell(name: str, value: Any) -> Any:
     if isinstance(value, list | tuple):
         return [_within(item) for item in value]
     # pandas.NA and NaT are equal to nothing, themselves included.
-    return None if type(value).__name__ in ("NAType", "NaTType") else value
+    return None if type(value).__name__ in ("NAType", "NaTType") else _text_of(value)
+
+
+def _text_of(value: Any) -> Any:
+    """Return what JSON has no value for as the text that it is in Parquet; all else as it is."""
+    if isinstance(value, bytes):
+        # Others stay, and the row's error says what they are.
+        with suppress(UnicodeDecodeError):
+            return value.decode()
+    if isinstance(value, datetime.date | datetime.time):
+        return value.isoformat()
+    if isinstance(value, decimal.Decimal):
+        return None if value.is_nan() else str(value)
+    is_text = isinstance(value, datetime.timedelta) or type(value).__module__.startswith("pandas.")
+    return str(value) if is_text else value
 
 
 def _within(value: Any) -> Any:
@@ -127,10 +149,13 @@ def _columns(rows: Sequence[Mapping[str, Any]]) -> dict[str, list[Any]]:
     return {name: [row.get(name) for row in rows] for name in names}
 
 
-def _pandas(rows: Sequence[Mapping[str, Any]]) -> Any:
+def _no_rows(fields: Sequence[str] | None) -> dict[str, list[Any]]:
+    return {name: [] for name in (fields_of("sample") if fields is None else fields)}
+
+
+def _pandas(found: Mapping[str, list[Any]]) -> Any:
     import pandas
 
-    found = _columns(rows)
     return pandas.DataFrame(
         {name: pandas.Series(cells, dtype=_dtype(cells)) for name, cells in found.items()}
     )
@@ -146,9 +171,9 @@ def _dtype(cells: Iterable[Any]) -> str | None:
     return "object" if len(kind) > 1 and kind != {int, float} else None
 
 
-def _polars(rows: Sequence[Mapping[str, Any]]) -> Any:
+def _polars(found: Mapping[str, list[Any]]) -> Any:
     import polars
 
     return polars.DataFrame(
-        {name: polars.Series(name, cells, strict=False) for name, cells in _columns(rows).items()}
+        {name: polars.Series(name, cells, strict=False) for name, cells in found.items()}
     )

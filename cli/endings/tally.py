@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 from cdec.cli.frame.frames import duration, plural
-from cdec.core.errors import Notice
+from cdec.core.errors import CdecError, Notice
 from cdec.core.sample import (
     FINISH_BUDGET,
     FINISH_COMPLETE,
@@ -35,6 +35,8 @@ class Tally:
     Attributes:
         records: Of the input, done in this run.
         errors: Those of them that became error objects.
+        codes: Of these errors.
+        first: The first of them.
         verdicts: Texts by verdict: members, others, and those of which nothing is known.
         ends: Samples by ``finish_reason``.
         cut: Samples under a constraint that the length limit cut off.
@@ -43,6 +45,8 @@ class Tally:
 
     records: int = 0
     errors: int = 0
+    codes: Counter[str] = field(default_factory=Counter)
+    first: CdecError | None = None
     verdicts: Counter[bool | None] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     cut: int = 0
@@ -51,6 +55,20 @@ class Tally:
     def judge(self, is_valid: bool | None) -> None:
         """Count a text by its verdict."""
         self.verdicts[is_valid] += 1
+
+    def fail(self, error: CdecError) -> None:
+        """Count a record that became an error object."""
+        self.errors += 1
+        self.codes[error.code] += 1
+        self.first = self.first or error
+
+    @property
+    def failure(self) -> tuple[CdecError, str] | None:
+        """The first error and the counts by code, where every record failed; else None."""
+        if self.first is None or self.errors < self.records:
+            return None
+        counts = ", ".join(f"{count:,} {code}" for code, count in self.codes.most_common())
+        return self.first, f"all {plural(self.records, 'records')} failed: {counts}"
 
     def add(self, sample: Sample) -> None:
         """Count a sample."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Annotated, Literal
 
 from cdec.cli.frame.declaration import Declared
@@ -95,6 +96,19 @@ class ClassifyOptions(
         Literal["jsonl", "csv", "table"],
         Declared("A record a prompt, or a row a label.", shared.OUTPUT, common=True),
     ] = "jsonl"
+    output: Annotated[
+        Path | None,
+        Declared(
+            "Write to this file, as its name says: .jsonl, or .csv and .tsv with a row a label; "
+            "stdout if not given.",
+            shared.OUTPUT,
+            metavar="FILE",
+            common=True,
+            typed_only=True,
+        ),
+    ] = None
+    force: shared.ForceOption = False
+    keep_input: shared.KeepInputOption = False
     fields: shared.FieldsOption = None
     strict: shared.StrictOption = False
     max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD

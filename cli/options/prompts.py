@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Literal
+from typing import TYPE_CHECKING, Annotated
 
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.options.shared import (
@@ -13,12 +13,14 @@ from cdec.cli.options.shared import (
     LIMITS,
     PROMPTS,
     IdleOption,
+    InputFormatOption,
+    NoHeaderOption,
     TemplateOption,
     refuse_unused,
 )
 from cdec.core.errors import UsageError
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
-from cdec.data.suffixes import PARQUET
+from cdec.data.output.forms import LINES, form_of
 from cdec.integrations.serving.settings import AskedLimits
 
 if TYPE_CHECKING:
@@ -32,21 +34,15 @@ class PromptOptions(CommonOptions):
     input: Annotated[
         list[str],
         Declared(
-            "Prompts: text, JSONL, CSV, Parquet, Arrow; a file, folder, URL or '*.csv'; `-` is "
+            "Prompts: text, JSON, CSV, Parquet, Arrow; a file, folder, URL or '*.csv'; `-` is "
             "stdin; repeatable.",
             PROMPTS,
             metavar="FILE",
             common=True,
         ),
     ] = field(default_factory=lambda: ["-"])
-    input_format: Annotated[
-        Literal["auto", "lines", "csv", "tsv"],
-        Declared(
-            "How the input is read: auto tells Parquet and Arrow by content and CSV by the name, "
-            "and reads all else as lines.",
-            PROMPTS,
-        ),
-    ] = "auto"
+    input_format: InputFormatOption = "auto"
+    no_header: NoHeaderOption = False
     shard: Annotated[
         str | None,
         Declared(
@@ -141,7 +137,10 @@ class BatchFileOptions(PromptOptions):
 
 
 _OF_REQUESTS = ("allow", "served_name", "max_candidates", "max_text_bytes")
-_OF_RECORDS = ("prompt", "prompt_file", "input_format", "template", "strict_fields", "tree")
+_OF_RECORDS = (
+    *("prompt", "prompt_file", "input_format", "template", "strict_fields", "tree"),
+    *("keep_input", "no_header"),
+)
 
 
 def check_batch_file(
@@ -156,7 +155,7 @@ def check_batch_file(
         engine: Where they are drawn.
 
     Raises:
-        UsageError: One was typed; the output is Parquet; or workers would draw them.
+        UsageError: One was typed; the output is a table; or workers would draw them.
     """
     if not options.openai_batch:
         refuse_unused(_OF_REQUESTS, typed, "without --openai-batch")
@@ -166,8 +165,8 @@ def check_batch_file(
     for name, is_set in beside.items():
         if is_set:
             raise UsageError(f"{name} means nothing with --openai-batch", hint="leave it out")
-    if output is not None and output.suffix.lower() in PARQUET:
+    if output is not None and form_of(output).kind != LINES:
         raise UsageError(
-            f"{output} would be Parquet, and responses are lines of JSON",
+            f"{output} would be a table by its name, and responses are lines of JSON",
             hint="name a file that ends in .jsonl",
         )

@@ -38,13 +38,15 @@ class DrawnOptions(FreeTextOptions, MethodOptions, ModelOptions, DrawingOptions)
     output: Annotated[
         Place | None,
         Declared(
-            "Append samples to this file, as Parquet to NAME.parquet; stdout if not given.",
+            "Write samples to this file, as its name says: .jsonl, .csv, .tsv, .parquet, .gz, ...; "
+            "stdout if not given.",
             shared.OUTPUT,
             metavar="FILE",
             common=True,
             typed_only=True,
         ),
     ] = None
+    keep_input: shared.KeepInputOption = False
     force: shared.ForceOption = False
     resume: Annotated[
         bool,

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from difflib import get_close_matches
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 from cdec.cli.frame.declaration import Declared
 from cdec.core.errors import UsageError
@@ -92,6 +92,29 @@ IdleOption = Annotated[
     ),
 ]
 DEFAULT_IDLE_MS = 50
+KeepInputOption = Annotated[
+    bool,
+    Declared(
+        "CSV and TSV: begin each row with the columns of the input; one that has a result's name "
+        "is called input.NAME.",
+        OUTPUT,
+        decides=True,
+    ),
+]
+NoHeaderOption = Annotated[
+    bool,
+    Declared(
+        "CSV and TSV have no header: their columns are called 1, 2, ... in their order.", INPUT
+    ),
+]
+InputFormatOption = Annotated[
+    Literal["auto", "lines", "json", "jsonl", "csv", "tsv"],
+    Declared(
+        "How the input is read: auto tells Parquet and Arrow by content, JSON and CSV by the name, "
+        "and reads all else as lines.",
+        PROMPTS,
+    ),
+]
 StrictOption = Annotated[
     bool,
     Declared("Stop at the first bad record.", OUTPUT),

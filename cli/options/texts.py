@@ -6,7 +6,13 @@ from dataclasses import dataclass
 from typing import Annotated, Literal
 
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
-from cdec.cli.options.shared import DEFAULT_IDLE_MS, INPUT, IdleOption
+from cdec.cli.options.shared import (
+    DEFAULT_IDLE_MS,
+    INPUT,
+    IdleOption,
+    InputFormatOption,
+    NoHeaderOption,
+)
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 
 
@@ -17,9 +23,14 @@ class TextRecordOptions(CommonOptions):
     input: Annotated[
         str,
         Declared(
-            "Texts or samples: lines or JSONL; `-` is stdin.", INPUT, metavar="FILE", common=True
+            "Texts or samples: lines, JSON, JSONL, tables; `-` is stdin.",
+            INPUT,
+            metavar="FILE",
+            common=True,
         ),
     ] = "-"
+    input_format: InputFormatOption = "auto"
+    no_header: NoHeaderOption = False
     field: Annotated[str, Declared("Field with the text (JSONL).", INPUT, common=True)] = "text"
     idle: IdleOption = DEFAULT_IDLE_MS
     input_limits: Annotated[InputLimits, Limits(INPUT)] = PROMPT_LIMITS
@@ -30,12 +41,13 @@ class TextFormatOptions(CommonOptions):
     """How texts stand in a file that artifacts are made of, or checked against."""
 
     format: Annotated[
-        Literal["auto", "text", "jsonl", "csv", "parquet", "arrow"],
+        Literal["auto", "text", "json", "jsonl", "csv", "parquet", "arrow"],
         Declared("Format of the texts.", INPUT, common=True),
     ] = "auto"
     field: Annotated[
         str | None,
         Declared(
-            "Field or column with the texts (JSONL, CSV, Parquet, Arrow).", INPUT, common=True
+            "Field or column with the texts (JSON, JSONL, CSV, Parquet, Arrow).", INPUT, common=True
         ),
     ] = None
+    no_header: NoHeaderOption = False

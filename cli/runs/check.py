@@ -152,7 +152,9 @@ def _texts(options: Options, constraint: Constraint) -> Iterator[bytes]:
     from cdec.data.entities.source import read_entities
 
     try:
-        for batch in read_entities(options.input, format=options.format, field=options.field):
+        for batch in read_entities(
+            options.input, format=options.format, field=options.field, no_header=options.no_header
+        ):
             yield from (text.encode() for text in batch.texts)
     except (JsonError, FieldError) as error:
         if options.format == "auto" and not constraint.lists_members:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import os
-import stat
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -60,6 +58,7 @@ class Prompts:
         max_n: int | None = None,
         read: frozenset[str] | None = frozenset(),
         passed_on: bool = False,
+        keeps_all: bool = False,
         asking: Asking | None = None,
     ) -> Prompts:
         """Read the template, and see whether the input can be opened.
@@ -69,6 +68,7 @@ class Prompts:
             max_n: Most draws that a record may ask for; None for the default.
             read: Names of further fields that a reward reads; None where it may read any.
             passed_on: Whether results carry the fields that are not cdec's.
+            keeps_all: Whether they carry all fields.
             asking: As in the attributes.
 
         Raises:
@@ -90,7 +90,7 @@ class Prompts:
         for file in files[:_OPENED]:
             require_input(file.source)
         sources = [file.source for file in files]
-        others = OtherFields(read, passed_on=passed_on, strict_fields=options.strict_fields)
+        others = OtherFields(read, passed_on, keeps_all, options.strict_fields)
         # subtle: counted now, since what is read of a redirected file is no longer there.
         whole = options.chosen_shard is None
         total = (len(texts) or count_all(sources)) if whole else None
@@ -106,8 +106,10 @@ class Prompts:
             DuplicateIdError: Two records of a file name one id.
             CdecError: The file cannot be read.
         """
+        from cdec.data.prompts.entries import can_repeat
+
         records = self._read()
-        if self.texts or not all(map(_is_file, self.sources)):
+        if self.texts or not all(map(can_repeat, self.sources)):
             return records
         return itertools.chain(list(itertools.islice(records, 1)), records)
 
@@ -116,7 +118,9 @@ class Prompts:
 
         shard = self.options.chosen_shard
         if self.texts:
-            texts = prompts_from_texts(self.texts, template=self.template, name="--prompt")
+            texts = prompts_from_texts(
+                self.texts, template=self.template, name="--prompt", others=self.others
+            )
             yield from (text for text in texts if shard is None or shard.has(text.id))
             return
         limits, stats = self.options.input_limits, self.stats
@@ -130,6 +134,7 @@ class Prompts:
         yield from read_prompts(
             self.sources,
             format=self.options.input_format,
+            no_header=self.options.no_header,
             shard=shard,
             template=self.template,
             max_n=DEFAULT_MAX_N if self.max_n is None else self.max_n,
@@ -137,15 +142,6 @@ class Prompts:
             stats=stats,
             others=self.others,
         )
-
-
-def _is_file(source: str) -> bool:
-    """Whether reading the input cannot wait for whoever writes it; ``-`` is stdin."""
-    try:
-        status = os.fstat(0) if source == "-" else Path(source).stat()
-    except OSError:
-        return False
-    return stat.S_ISREG(status.st_mode) or stat.S_ISDIR(status.st_mode)
 
 
 @dataclass(frozen=True)

@@ -38,6 +38,11 @@ def named_error(task: Task, error: CdecError) -> dict[str, object]:
     return record_error(error, task.name)
 
 
+def headed_error(task: Task, error: CdecError) -> dict[str, object]:
+    """Return such an object with the fields that a result would begin with."""
+    return {**record_error(error, task.name), **task.head}
+
+
 @dataclass(frozen=True, kw_only=True)
 class Loop:
     """What a command does with its tasks.
@@ -102,7 +107,7 @@ class Loop:
                         if self.strict or done.ends_run:
                             raise done.error
                         self._require_few(tally.errors)
-                        tally.errors += 1
+                        tally.fail(done.error)
                         # Said once a run: how an error came about that other code raised.
                         if done.error.__cause__ is not None and not is_traced:
                             run.console.traceback(done.error)
@@ -117,6 +122,10 @@ class Loop:
                     tell(Stage(self.phase, tally.records, total, "records"))
                 run.signals.checkpoint()
         run.console.warn(JUDGE.take_notices())
+        if (failure := tally.failure) is not None:
+            # Said where nothing else is worth reading: the records may lie in a file.
+            run.console.error(failure[0])
+            run.console.tell(failure[1])
         return SOME_RECORDS_FAILED if tally.errors else 0
 
     def _require_few(self, bad: int) -> None:

@@ -4,22 +4,22 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.prompts import check_batch_file
 from cdec.cli.options.record_sources import record_sources
-from cdec.cli.options.shared import parse_fields, refuse_among
+from cdec.cli.options.shared import parse_fields
 from cdec.cli.runs.artifacts import ArtifactPaths, read_held, require_grammars
 from cdec.cli.runs.draft import Draft
 from cdec.cli.runs.found import artifact_for_records
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.method import ChosenMethod
 from cdec.cli.runs.models import check_warping, named_model, refuse_revision
+from cdec.cli.runs.outputs.checks import check_form, refuse_output
 from cdec.cli.runs.reward import fields_of_reward, refuse_code
 from cdec.cli.runs.tracing import check_trace
 from cdec.cli.runs.tree import checked_tree, for_tree
-from cdec.core.errors import OutputExistsError, UsageError
+from cdec.core.errors import UsageError
 from cdec.core.progress import Progress, silent
 from cdec.core.record_fields import fields_of
 from cdec.data.output.writer import refuse_url
@@ -105,6 +105,13 @@ class Plan:
         )
 
     @property
+    def written(self) -> Sequence[str] | None:
+        """Fields of the records that are written, from which rows are made; None for all."""
+        if self.fields is None or not self.options.keep_input:
+            return self.fields
+        return tuple(dict.fromkeys((*self.fields, "input")))
+
+    @property
     def asking(self) -> Asking | None:
         """What the lines of the input may ask, where they are requests of a batch file.
 
@@ -142,7 +149,8 @@ class Plan:
             options,
             max_n=options.max_n,
             read=fields_of_reward(self.method),
-            passed_on=self.fields is None or "input" in self.fields,
+            passed_on=options.keep_input or self.fields is None or "input" in self.fields,
+            keeps_all=options.keep_input,
             asking=self.asking,
         )
         records = prompts.records()
@@ -177,6 +185,8 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
         raise UsageError("--resume needs an output file", hint="name it with -o FILE")
     if options.engine == "local" and options.output is not None:
         refuse_url(options.output)
+    local = options.output_file if options.engine == "local" else None
+    check_form(local, keep_input=options.keep_input)
     check_prompts(options, typed)
     check_batch_file(options, typed, output=options.output_file, engine=options.engine)
     check_trace(options)
@@ -242,60 +252,3 @@ def kept_fields(options: Options) -> Sequence[str] | None:
             hint="name these two as well",
         )
     return names
-
-
-def refuse_output(options: Options) -> None:
-    """Refuse an output that is an input, or that exists, before the model is loaded.
-
-    Raises:
-        UsageError: The output is one of the files the run reads, or will be.
-        OutputExistsError: It is there, and neither ``--force`` nor ``--resume`` was given.
-    """
-    from cdec.data.output.writer import existing_output
-
-    output, read = options.output_file, inputs(options)
-    if options.trace is not None:
-        refuse_among(options.trace, read, "trace", "--trace")
-    if options.save_counts is not None:
-        others = [path for path in read if path != str(options.given.get("counts"))]
-        refuse_among(options.save_counts, others, "file of counts", "--save-counts")
-    if output is None:
-        return
-    refuse_among_inputs(options, output)
-    if (there := existing_output(output)) is None:
-        return
-    refuse_among(there, read, "output", "-o")
-    if not (options.force or options.resume):
-        raise OutputExistsError(
-            f"{there} exists",
-            hint="continue it with --resume, replace it with --force, or name another file",
-            path=str(output),
-        )
-
-
-def refuse_among_inputs(options: Options, output: Path) -> None:
-    """Refuse an output that the input's folder or pattern names: the next run would read it.
-
-    Raises:
-        UsageError: It does.
-    """
-    from cdec.data.prompts.places import would_hold
-
-    for place in options.streams:
-        if would_hold(place, output):
-            raise UsageError(
-                f"{output} would be the output and among the inputs {place}",
-                hint="name a file in another folder with -o",
-            )
-
-
-def inputs(options: Options) -> list[str]:
-    """Return the files that a run reads."""
-    named = [pair.partition("=")[2] for pair in options.constraint]
-    optional = (options.artifact, options.template, options.deny, options.given.get("counts"))
-    return [
-        *(options.prompt_file if options.has_texts else options.input),
-        *named,
-        *map(str, options.conjoined),
-        *(str(path) for path in optional if path is not None),
-    ]

@@ -17,9 +17,11 @@ from cdec.cli.frame.declaration import deciding
 from cdec.cli.frame.typed import typed_error
 from cdec.cli.runs import models
 from cdec.cli.runs.draft import nothing_guessed
-from cdec.cli.runs.loop import Loop, arriving, named_error
+from cdec.cli.runs.loop import Loop, arriving, headed_error, named_error
 from cdec.cli.runs.models import named_model, warping_of
-from cdec.cli.runs.plan import Plan, inputs
+from cdec.cli.runs.outputs.checks import inputs
+from cdec.cli.runs.outputs.complete import finished_status
+from cdec.cli.runs.plan import Plan
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.reward import build_reward
 from cdec.cli.runs.tracing import tracing
@@ -36,6 +38,8 @@ if TYPE_CHECKING:
     from cdec.core.errors import CdecError
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
+    from cdec.data.output.lines import RecordWriter
+    from cdec.data.output.staged import StagedWriter
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.samplers.base import Sampler
     from cdec.samplers.observer import Observer
@@ -48,24 +52,18 @@ def sample(options: Options, run: Run) -> int:
     What can be refused is refused in the order of its cost: the command line, the input, the
     output, then the models; an existing output is emptied only when all else is open.
     """
-    from cdec.data.output.writer import open_writer
-
     run.kept = lambda: NOTHING
     plan = Plan.of(options, run.typed)
     options = plan.options
     with run.console.stage("opening artifacts") as progress:
         files = plan.open_files(run, progress)
+    status = finished_status(plan, files, decided(plan, files), run)
+    if status is not None:
+        return status
     loaded = _load(plan, files, run.console)
     with (
         loaded.requirements,
-        open_writer(
-            options.output,
-            config=manifest(plan, files, loaded.model),
-            inputs=inputs(files.options),
-            force=options.force,
-            resume=options.resume,
-            fields=plan.fields,
-        ) as writer,
+        _opened(plan, files, loaded.model) as writer,
         tracing(options) as trace,
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
@@ -76,10 +74,11 @@ def sample(options: Options, run: Run) -> int:
             max_new_tokens=options.max_new_tokens,
             finished=writer.finished,
             reward=loaded.reward,
+            keeps_input=options.keep_input,
         )
         streams = plan.method.declared.streams and "batch_size" not in run.typed
         size = 1 if streams else options.batch_size
-        noted = Noted(estimates_of(plan), Tally(), trace, plan.fields)
+        noted = Noted(estimates_of(plan), Tally(), trace, plan.written)
         steps = (_of_requests if options.openai_batch else _of_records)(plan, loaded, noted, size)
         loop = Loop(
             work=steps.work,
@@ -101,12 +100,33 @@ def sample(options: Options, run: Run) -> int:
         plan.draft.save_counts(plan.counts)
         run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
-        told = () if loaded.reward is None else loaded.reward.notices
-        run.console.warn([*told, *noted.estimates.take_notices()])
-        run.console.warn(noted.tally.notices(required=options.require_complete))
+        _warn_at_the_end(loaded, noted, options, run.console)
     is_short = options.require_complete and noted.tally.incomplete
     # Those that the output to resume holds count too.
     return status or (SOME_RECORDS_FAILED if is_short or writer.finished.errors > 0 else 0)
+
+
+def _opened(plan: Plan, files: Files, model: LanguageModel) -> RecordWriter | StagedWriter:
+    """Open the output; what is there is read, or replaced."""
+    from cdec.data.output.writer import open_writer
+
+    options = plan.options
+    return open_writer(
+        options.output,
+        config=manifest(plan, files, model),
+        inputs=inputs(files.options),
+        force=options.force,
+        resume=options.resume,
+        fields=plan.fields,
+        is_part=options.shard is not None,
+        keep_input=options.keep_input,
+    )
+
+
+def _warn_at_the_end(loaded: _Loaded, noted: Noted, options: Options, console: Console) -> None:
+    told = () if loaded.reward is None else loaded.reward.notices
+    console.warn([*told, *noted.estimates.take_notices()])
+    console.warn(noted.tally.notices(required=options.require_complete))
 
 
 def _kept(options: Options, run: Run, count: str) -> str:
@@ -202,6 +222,7 @@ def _of_records(plan: Plan, loaded: _Loaded, noted: Noted, size: int) -> _Steps:
         SampleTasks.of,
         _drawing(plan, loaded, noted)(None),
         lambda task, found: (s.to_json(noted.fields) for s in noted.written(task, found)),
+        headed_error if plan.options.keep_input else named_error,
     )
 
 

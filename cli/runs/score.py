@@ -286,4 +286,11 @@ def _records(
 ) -> Iterator[ScoreRecord | BadRecord]:
     from cdec.data.prompts.score_records import read_scored
 
-    return read_scored(options.input, field=options.field, limits=limits, stats=stats)
+    return read_scored(
+        options.input,
+        field=options.field,
+        format=options.input_format,
+        no_header=options.no_header,
+        limits=limits,
+        stats=stats,
+    )

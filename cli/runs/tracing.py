@@ -7,7 +7,7 @@ from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 from cdec.core.errors import UsageError
-from cdec.data.suffixes import PARQUET
+from cdec.data.output.forms import LINES, Form, form_of
 from cdec.integrations.records.tracing import Trace
 
 if TYPE_CHECKING:
@@ -25,7 +25,7 @@ def check_trace(options: Options) -> None:
         return
     if str(path) == "-":
         raise UsageError("--trace is a file, and was given as -", hint="name a file")
-    if path.suffix in PARQUET:
+    if form_of(path) != Form(LINES):
         raise UsageError("--trace writes JSON lines", hint="name a file that ends in .jsonl")
     if options.resume:
         raise UsageError(

@@ -22,9 +22,9 @@ _HEAD_BYTES = 1 << 18
 
 
 def read_csv(request: EntityRequest) -> Iterator[EntityBatch]:
-    """Yield the text column (and id column) of a CSV with a header; quoted newlines are data.
+    """Yield the text column (and id column) of a CSV; quoted newlines are data.
 
-    Line numbers are row numbers, the header being row 1.
+    Line numbers are row numbers, a header being row 1.
 
     Raises:
         FieldError: No such column, or two of that name.
@@ -38,10 +38,14 @@ def read_csv(request: EntityRequest) -> Iterator[EntityBatch]:
             head += chunk
         if not head:
             return
-        columns = chosen_columns(_header(head, request), request)
+        names = _header(head, request)
+        if request.no_header:
+            names = [str(number) for number in range(1, len(names) + 1)]
+        columns = chosen_columns(names, request)
         uneven = _UnevenRows(request)
-        row = 2
-        for batch in _batches(chain([head], chunks), columns, uneven, request):
+        row = 1 if request.no_header else 2
+        own_names = names if request.no_header else None
+        for batch in _batches(chain([head], chunks), columns, own_names, uneven, request):
             lines, row = uneven.number_rows(row, batch.num_rows)
             yield entities_of(batch, columns, lines, request)
 
@@ -58,7 +62,7 @@ class _UnevenRows:
         request = self._request
         request.stats.lines += 1
         error = DataError(
-            f"{request.name}, row {row.number} has {row.actual_columns} cells, the header has"
+            f"{request.name}, row {row.number} has {row.actual_columns} cells, the first row has"
             f" {row.expected_columns}",
             hint="correct the row, or leave such rows out with `bad_lines` skip",
             line=row.number,
@@ -107,10 +111,14 @@ def _dialect(request: EntityRequest) -> dict[str, Any]:
 
 
 def _batches(
-    chunks: Iterator[bytes], columns: tuple[str, ...], uneven: _UnevenRows, request: EntityRequest
+    chunks: Iterator[bytes],
+    columns: tuple[str, ...],
+    names: list[str] | None,
+    uneven: _UnevenRows,
+    request: EntityRequest,
 ) -> Iterator[Any]:
     try:
-        with _open_csv(chunks, columns, uneven, request) as reader:
+        with _open_csv(chunks, columns, names, uneven, request) as reader:
             yield from reader
     except pa.ArrowInvalid as error:
         if uneven.error is not None:
@@ -124,13 +132,19 @@ def _batches(
 
 
 def _open_csv(
-    chunks: Iterator[bytes], columns: tuple[str, ...], uneven: _UnevenRows, request: EntityRequest
+    chunks: Iterator[bytes],
+    columns: tuple[str, ...],
+    names: list[str] | None,
+    uneven: _UnevenRows,
+    request: EntityRequest,
 ) -> Any:
     return arrow_csv.open_csv(
         io.BufferedReader(ChunkFile(chunks), 1 << 20),
         # One thread: otherwise rows have no numbers.
         read_options=arrow_csv.ReadOptions(
-            use_threads=False, block_size=max(request.limits.max_line_bytes, 1 << 20)
+            column_names=names,
+            use_threads=False,
+            block_size=max(request.limits.max_line_bytes, 1 << 20),
         ),
         parse_options=arrow_csv.ParseOptions(
             newlines_in_values=True, invalid_row_handler=uneven, **_dialect(request)

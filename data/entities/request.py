@@ -26,6 +26,8 @@ class EntityRequest:
         limits: Limits of lines and input.
         stats: Kept up to date by the reader.
         tabs: Columns of a CSV are separated by tabs.
+        no_header: The first row of a CSV is one of texts; its columns are called 1, 2, ...
+        is_csv: It is read as CSV.
     """
 
     source: Source
@@ -36,6 +38,8 @@ class EntityRequest:
     limits: InputLimits
     stats: SourceStats
     tabs: bool = False
+    no_header: bool = False
+    is_csv: bool = False
 
     @property
     def skips(self) -> bool:

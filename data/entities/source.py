@@ -13,12 +13,12 @@ from cdec.data.input.decompress import SUFFIXES
 from cdec.data.input.source import ENTITY_LIMITS, InputLimits, Source, SourceStats, source_name
 from cdec.data.tables.dataset import is_dataset
 
-Format = Literal["auto", "text", "jsonl", "csv", "parquet", "arrow"]
+Format = Literal["auto", "text", "json", "jsonl", "csv", "parquet", "arrow"]
 
 _EXTENSIONS: dict[str, Format] = {
     ".jsonl": "jsonl",
     ".ndjson": "jsonl",
-    ".json": "jsonl",
+    ".json": "json",
     ".csv": "csv",
     ".tsv": "csv",
     ".parquet": "parquet",
@@ -38,6 +38,7 @@ def read_entities(
     format: Format = "auto",
     field: str | None = None,
     id_field: str | None = None,
+    no_header: bool = False,
     bad_lines: BadLines = "error",
     limits: InputLimits = ENTITY_LIMITS,
     stats: SourceStats | None = None,
@@ -52,8 +53,10 @@ def read_entities(
         source: Path or URL, ``"-"`` for stdin, a binary stream, or the folder of a saved dataset.
         format: ``auto`` goes by the extension, that of a compression after it left out of account;
             if the extension says nothing, text, or JSONL where ``field`` is given.
-        field: Field or column with the texts; ``text`` if not given.
+        field: Field or column with the texts, a column by its number too; ``text`` if not given.
         id_field: Field or column with the entity ids; without it the batches have no ids.
+        no_header: Whether the first row of a CSV is one of texts, whose columns are called 1, 2,
+            ...; the first is read if ``field`` is not given.
         bad_lines: ``skip`` counts lines that cannot be read in ``stats.skipped``.
         limits: Longest line and input.
         stats: Counts and notices; pass one to see them.
@@ -63,7 +66,8 @@ def read_entities(
         millions a second, in memory of a few MiB.
 
     Raises:
-        UsageError: ``field`` with a text source, a Parquet file that is no file.
+        UsageError: ``field`` with a text source, ``no_header`` with what is no CSV, a Parquet file
+            that is no file.
         InputMissingError, EncodingError, LineTooLongError, JsonError, FieldError, LimitError,
         DataError: What the source holds, at its first step or later.
     """
@@ -74,14 +78,21 @@ def read_entities(
             f" {field or id_field!r}",
             hint="say `format` jsonl, csv, parquet or arrow",
         )
+    if no_header and chosen != "csv":
+        raise UsageError(
+            f"{source_name(source)} is read as {chosen}; `no_header` is about CSV and TSV",
+            hint="leave it out, or say `format` csv",
+        )
     request = EntityRequest(
         source=source,
         name=source_name(source),
-        field=field,
+        field=field or ("1" if no_header else None),
         id_field=id_field,
         bad_lines=bad_lines,
         limits=limits,
         stats=stats if stats is not None else SourceStats(),
+        no_header=no_header,
+        is_csv=chosen == "csv",
         tabs=isinstance(source, str | Path) and _extension(source) == ".tsv",
     )
     return _finishing(_reader(chosen)(request), request)
@@ -127,6 +138,10 @@ def _reader(format: Format) -> Callable[[EntityRequest], Iterator[EntityBatch]]:
         from cdec.data.entities.jsonl import read_jsonl
 
         return read_jsonl
+    if format == "json":
+        from cdec.data.entities.jsonl import read_json
+
+        return read_json
     if format == "csv":
         from cdec.data.entities.csv import read_csv
 

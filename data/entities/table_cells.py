@@ -12,6 +12,7 @@ from cdec.core.errors import CdecError, EncodingError, FieldError, LineTooLongEr
 from cdec.core.sets.entities import EntityBatch
 from cdec.data.entities.jsonl import DEFAULT_FIELD
 from cdec.data.entities.request import EntityRequest
+from cdec.data.near import near_hint
 from cdec.data.tables.cell_sizes import row_bytes, slices
 from cdec.data.tables.cells import checked_columns
 
@@ -19,23 +20,40 @@ from cdec.data.tables.cells import checked_columns
 def chosen_columns(names: Sequence[str], request: EntityRequest) -> tuple[str, ...]:
     """Return the columns to read: the texts', then the ids' if there is one.
 
+    A number is that of a column, where none has it as its name.
+
     Raises:
         FieldError: No such column, or several.
     """
-    wanted = [request.field or DEFAULT_FIELD]
-    if request.id_field is not None and request.id_field != wanted[0]:
-        wanted.append(request.id_field)
+    wanted = [_numbered(request.field or DEFAULT_FIELD, names)]
+    ids = None if request.id_field is None else _numbered(request.id_field, names)
+    if ids is not None and ids != wanted[0]:
+        wanted.append(ids)
     for name, option in zip(wanted, ("`field`", "`id_field`"), strict=False):
         found = list(names).count(name)
         if found != 1:
             problem = f"has no column {name!r}" if found == 0 else f"has {found} columns {name!r}"
             raise FieldError(
                 f"{request.name} {problem}; its columns are {', '.join(map(repr, names))}",
-                hint=f"name the column with {option}",
+                hint=near_hint(name, names if found == 0 else (), _ways(option, request)),
                 line=1,
                 field=name,
             )
     return tuple(wanted)
+
+
+def _numbered(name: str, names: Sequence[str]) -> str:
+    """Return the column of that name, or of that number."""
+    is_number = name not in names and name.isascii() and name.isdecimal()
+    return names[int(name) - 1] if is_number and 0 < int(name) <= len(names) else name
+
+
+def _ways(option: str, request: EntityRequest) -> str:
+    """Return how a column is named, and what to do where there are no names."""
+    named = f"name the column with {option}, or give its number"
+    if request.no_header or not request.is_csv:
+        return named
+    return f"{named}; where the first row is one of texts, give `no_header` too"
 
 
 def require_texts(schema: Any, columns: tuple[str, ...], request: EntityRequest) -> None:

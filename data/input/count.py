@@ -9,7 +9,7 @@ from pathlib import Path
 
 from cdec.data.input.decompress import compression_of
 from cdec.data.input.source import CHUNK_BYTES, Source
-from cdec.data.suffixes import PARQUET
+from cdec.data.suffixes import JSON, PARQUET
 
 MOST_BYTES = 256 << 20
 """Longer files are not counted: a tenth of a second is the price of this much."""
@@ -45,9 +45,9 @@ def count_records(source: Source) -> int | None:
         source: A path, or ``"-"`` for stdin, which is read from where it stands and left there.
 
     Returns:
-        The rows of a Parquet file. None where it cannot be told cheaply: a pipe, a URL, a stream, a
-        compressed or an Arrow file, more than ``MOST_BYTES``. Where lines are not records (the
-        header of a CSV, newlines in its cells) the number is a guess.
+        The rows of a Parquet file. None where it cannot be told cheaply: a pipe, a URL, a stream,
+        JSON that is no lines, a compressed or an Arrow file, more than ``MOST_BYTES``. Where lines
+        are not records (the header of a CSV, newlines in its cells) the number is a guess.
     """
     if not isinstance(source, str | Path):
         return None
@@ -59,6 +59,8 @@ def count_records(source: Source) -> int | None:
             return None
         with Path(source).open("rb", buffering=0) as file:
             head = os.pread(file.fileno(), _HEAD_BYTES, 0)
+            if Path(source).suffix.lower() == JSON and head.lstrip()[:1] != b"{":
+                return None
             return _rows(source) if head.startswith(_TABLE) else _count(file.fileno(), 0)
     except (OSError, ValueError):
         return None

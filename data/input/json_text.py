@@ -16,7 +16,7 @@ MAX_DEPTH = 128
 _SHOWN_BYTES = 40
 
 
-def parse_json(data: bytes, name: str, line: int, byte_offset: int) -> object:
+def parse_json(data: bytes, name: str, line: int, byte_offset: int, unit: str = "line") -> object:
     """Parse one line of JSON, refusing what two readers could take differently.
 
     Args:
@@ -24,6 +24,7 @@ def parse_json(data: bytes, name: str, line: int, byte_offset: int) -> object:
         name: Name of the source, for messages.
         line: 1-based line number.
         byte_offset: 0-based offset of the line in the input.
+        unit: What ``line`` counts.
 
     Returns:
         dict, list, str, int, float, bool or None. Cost: 1-2 us a short flat object, more
@@ -37,16 +38,17 @@ def parse_json(data: bytes, name: str, line: int, byte_offset: int) -> object:
     try:
         value = orjson.loads(data)
     except orjson.JSONDecodeError as error:
-        decode_line(data, name, line, byte_offset)  # invalid UTF-8 is an error of its own
-        raise _json_error(name, line, error.msg, data, error.pos) from error
+        decode_line(data, name, line, byte_offset, unit)  # invalid UTF-8 is an error of its own
+        raise _json_error(name, line, error.msg, data, error.pos, unit) from error
     if type(value) is dict and data.count(b'"') == 2 * _flat_strings(value):
         return value  # every string of the text is in the value: no key was there twice
     strings, depth = _measure(value)
     if depth > MAX_DEPTH:
-        raise _json_error(name, line, f"{depth} levels of nesting, at most {MAX_DEPTH} are read")
+        problem = f"{depth} levels of nesting, at most {MAX_DEPTH} are read"
+        raise _json_error(name, line, problem, unit=unit)
     if data.count(b'"') != 2 * strings:
         # Escaped quotes, or a key that stood twice: only the slow parser can tell.
-        _refuse_duplicate_keys(data, name, line)
+        _refuse_duplicate_keys(data, name, line, unit)
     return value
 
 
@@ -115,26 +117,34 @@ def _measure(value: object) -> tuple[int, int]:
     return strings, depth
 
 
-def _refuse_duplicate_keys(data: bytes, name: str, line: int) -> None:
+def _refuse_duplicate_keys(data: bytes, name: str, line: int, unit: str) -> None:
     def pairs(items: list[tuple[str, object]]) -> None:
         seen: set[str] = set()
         for key, _ in items:
             if key in seen:
-                raise _json_error(name, line, f"the key {key!r} stands twice in one object")
+                problem = f"the key {key!r} stands twice in one object"
+                raise _json_error(name, line, problem, unit=unit)
             seen.add(key)
 
     json.loads(data, object_pairs_hook=pairs)
 
 
 def _json_error(
-    name: str, line: int, problem: str, data: bytes | None = None, position: int = 0
+    name: str,
+    line: int,
+    problem: str,
+    data: bytes | None = None,
+    position: int = 0,
+    unit: str = "line",
 ) -> JsonError:
     near = ""
     if data is not None and position < len(data):
         text = data.decode(errors="replace")[position : position + _SHOWN_BYTES]
         near = f" at character {position + 1}, near {text!r}"
     return JsonError(
-        f"{name}, line {line} is not valid JSON: {problem}{near}",
-        hint="give one JSON object a line; jq -c . FILE rewrites it so",
+        f"{name}, {unit} {line} is not valid JSON: {problem}{near}",
+        hint="give one JSON object a line; jq -c . FILE rewrites it so"
+        if unit == "line"
+        else "correct it, or leave it out",
         line=line,
     )

@@ -38,16 +38,19 @@ class LongLine:
         byte_offset: 0-based offset of its first byte in the (decompressed) input.
         length: Bytes, newline not counted.
         digest: SHA-256 of its bytes, newline not counted.
+        unit: What ``line`` counts.
     """
 
     line: int
     byte_offset: int
     length: int
     digest: bytes
+    unit: str = "line"
 
     def error(self, name: str, limits: InputLimits) -> LineTooLongError:
         """Return what is wrong, as an error."""
-        return _too_long(name, self.line, limits, f"is {self.length} bytes long")
+        found = f"is {self.length} bytes long"
+        return _too_long(name, self.line, limits, found, self.unit)
 
 
 class LineBlocks:
@@ -79,7 +82,7 @@ class LineBlocks:
         """
         pending: list[bytes] = []  # the beginning of a line whose end is not read yet
         size = 0
-        skipping: _Skipped | None = None
+        skipping: Skipped | None = None
         for chunk in self._without_bom():
             if skipping is not None:
                 newline = chunk.find(b"\n")
@@ -121,22 +124,22 @@ class LineBlocks:
             self._line += part.count(b"\n")
             self._offset += len(part)
 
-    def _skip(self, parts: list[bytes]) -> _Skipped:
+    def _skip(self, parts: list[bytes]) -> Skipped:
         if not self._keep_going:
             raise _too_long(self._name, self._line, self._limits, "goes on past the limit")
-        skipped = _Skipped()
+        skipped = Skipped()
         for part in parts:
             skipped.add(part)
         return skipped
 
-    def _pass_long_line(self, skipped: _Skipped) -> LongLine:
+    def _pass_long_line(self, skipped: Skipped) -> LongLine:
         long_line = LongLine(self._line, self._offset, skipped.length, skipped.hash.digest())
         self._line += 1
         self._offset += skipped.length + 1
         return long_line
 
 
-class _Skipped:
+class Skipped:
     """What is kept of an overlong line: its length and its hash."""
 
     def __init__(self) -> None:
@@ -179,7 +182,7 @@ def numbered_lines(block: LineBlock) -> Iterator[tuple[int, int, bytes]]:
         offset += len(line) + 1
 
 
-def decode_line(data: bytes, name: str, line: int, byte_offset: int) -> str:
+def decode_line(data: bytes, name: str, line: int, byte_offset: int, unit: str = "line") -> str:
     """Decode one line strictly.
 
     Args:
@@ -187,6 +190,7 @@ def decode_line(data: bytes, name: str, line: int, byte_offset: int) -> str:
         name: Name of the source, for messages.
         line: 1-based number.
         byte_offset: 0-based offset of its first byte.
+        unit: What ``line`` counts.
 
     Raises:
         EncodingError: Invalid UTF-8. ``byte_offset`` of the error is the position of the first bad
@@ -197,17 +201,19 @@ def decode_line(data: bytes, name: str, line: int, byte_offset: int) -> str:
     except UnicodeDecodeError as error:
         position = byte_offset + error.start + 1
         raise EncodingError(
-            f"{name}, line {line}: byte {position} of the input (0x{data[error.start]:02x}) is not"
-            f" UTF-8: {error.reason}",
+            f"{name}, {unit} {line}: byte {position} of the input (0x{data[error.start]:02x}) is"
+            f" not UTF-8: {error.reason}",
             hint="convert the input to UTF-8 with iconv, or leave the line out",
             line=line,
             byte_offset=position,
         ) from error
 
 
-def _too_long(name: str, line: int, limits: InputLimits, found: str) -> LineTooLongError:
+def _too_long(
+    name: str, line: int, limits: InputLimits, found: str, unit: str = "line"
+) -> LineTooLongError:
     return LineTooLongError(
-        f"{name}, line {line} {found}; a line may have {limits.max_line_bytes} bytes",
+        f"{name}, {unit} {line} {found}; a {unit} may have {limits.max_line_bytes} bytes",
         hint="raise `max_line_bytes`, or check that the file is text with one record a line",
         line=line,
         limit=f"max_line_bytes {limits.max_line_bytes}",

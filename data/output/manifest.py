@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -58,8 +58,15 @@ def write_manifest(
         raise
 
 
-def check_manifest(output: Path, config: Mapping[str, object]) -> list[Notice]:
+def check_manifest(
+    output: Path, config: Mapping[str, object], *, unknown: Collection[str] = ()
+) -> list[Notice]:
     """Compare the manifest of an output with the configuration that would continue it.
+
+    Args:
+        output: The output.
+        config: As of ``write_manifest``.
+        unknown: Keys that ``config`` does not have yet, which are not compared.
 
     Returns:
         A notice where another version of cdec wrote it; usually nothing.
@@ -70,6 +77,9 @@ def check_manifest(output: Path, config: Mapping[str, object]) -> list[Notice]:
         OutputError: The system does not let it be read.
     """
     hash_then, version_then, then = _read(output)
+    if unknown:
+        then = {key: value for key, value in then.items() if key not in unknown}
+        hash_then = config_hash(then)
     if hash_then != config_hash(config):
         now = orjson.loads(orjson.dumps(dict(config)))
         differing = [key for key in sorted({*then, *now}) if then.get(key) != now.get(key)]
@@ -131,6 +141,15 @@ def _version() -> str:
         return version("cdec")
     except PackageNotFoundError:
         return "unknown"
+
+
+def manifest_config(output: Path) -> dict[str, object]:
+    """Return the configuration that wrote an output.
+
+    Raises:
+        ResumeMismatchError, OutputError: As ``check_manifest``.
+    """
+    return _read(output)[2]
 
 
 def manifest_done(output: Path) -> dict[str, object]:

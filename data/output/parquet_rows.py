@@ -13,19 +13,21 @@ from cdec.core.errors import DataError, FieldError
 from cdec.data.output.resume import MAX_INDEX, FinishedRecords
 from cdec.data.output.table import IS_NUMBER
 
-_KEY = ("id", IS_NUMBER, "index", "error")
+KEY = ("id", IS_NUMBER, "index", "error")
+"""Columns by which a run is resumed."""
 _DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, MemoryError)
 """What pyarrow raises of bytes that are not what they say."""
 _OVER = "start over with `force`"
 
 
-def read_rows(path: Path, schema: Any, finished: FinishedRecords) -> None:
+def read_rows(path: Path, schema: Any, finished: FinishedRecords, filled: set[str]) -> None:
     """Note the draws of a Parquet file, and see that all of it can be read.
 
     Args:
         path: The file.
         schema: That its columns must have; some may be missing, as of an older version.
         finished: What they are added to.
+        filled: What the columns are added to in which some row has something.
 
     Raises:
         FieldError: It lacks a column by which a run is resumed, or has others than samples have.
@@ -39,15 +41,22 @@ def read_rows(path: Path, schema: Any, finished: FinishedRecords) -> None:
             for number in range(parquet.num_row_groups):
                 group = parquet.read_row_group(number, use_threads=False)
                 group.validate(full=True)
-                for row in group.select(list(_KEY)).to_pylist():
+                filled |= filled_columns(group)
+                for row in group.select(list(KEY)).to_pylist():
                     is_error = row["error"] is not None
                     finished.add(*_key(row, is_error, path), is_error=is_error)
     except _DAMAGE as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}", hint=_OVER) from error
 
 
+def filled_columns(table: Any) -> set[str]:
+    """Return the columns of a table in which some row has something."""
+    columns = zip(table.column_names, table.columns, strict=True)
+    return {name for name, column in columns if column.null_count < len(column)}
+
+
 def _require_columns(path: Path, found: Any, schema: Any) -> None:
-    lacking = [name for name in _KEY if name not in found.names]
+    lacking = [name for name in KEY if name not in found.names]
     if lacking:
         raise FieldError(
             f"{path} has no column {lacking[0]!r}, by which a run is resumed",

@@ -34,17 +34,34 @@ class FinishedRecords:
         self.errors = 0
         self._indices: dict[bytes, int] = {}  # bit i: index i is there; -1: all of them
 
-    def add(self, record_id: object, index: int | None, *, is_error: bool) -> None:
-        """Note a record; an ``index`` of None is an error or a whole answer, which end their id."""
-        key = id_key(record_id)
-        bits = -1 if index is None else 1 << index
+    def key(self, record_id: object) -> bytes:
+        """Return what stands for an id."""
+        return id_key(record_id)
+
+    def add(
+        self, record_id: object, index: int | None, *, is_error: bool, is_last: bool = False
+    ) -> None:
+        """Note a record; an ``index`` of None is an error or a whole answer, which end their id.
+
+        After one that ``is_last`` its id has no further draws.
+        """
+        self.note(self.key(record_id), index, is_error=is_error, is_last=is_last)
+
+    def note(self, key: bytes, index: int | None, *, is_error: bool, is_last: bool = False) -> None:
+        """Note a record by the key of its id."""
+        bits = -1 if index is None else -1 << index if is_last else 1 << index
         self.errors += is_error
         self._indices[key] = self._indices.get(key, 0) | bits
         self.records += 1
 
+    def has(self, key: bytes, index: int | None) -> bool:
+        """Whether a draw is there; for an ``index`` of None, whether any is."""
+        bits = self._indices.get(key, 0)
+        return bits != 0 if index is None else bool(bits >> index & 1)
+
     def missing(self, record_id: object, n: int) -> list[int]:
         """Return the indices below ``n`` that are not there yet, ascending."""
-        bits = self._indices.get(id_key(record_id), 0)
+        bits = self._indices.get(self.key(record_id), 0)
         return [index for index in range(n) if not bits >> index & 1]
 
 

@@ -1,31 +1,32 @@
-"""Opens outputs: lines of JSON or Parquet, by the name; one writer a file."""
+"""Opens outputs in the form that their names say; one writer a file."""
 
 from __future__ import annotations
 
 import io
 import os
-import re
 import stat
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.core.errors import (
-    CdecError,
     OutputError,
     OutputExistsError,
     UsageError,
 )
+from cdec.data.output.forms import COLUMNS, Form, form_of
+from cdec.data.output.input_paths import input_error, is_same, refuse_input
+from cdec.data.output.input_paths import refuse_url as refuse_url
 from cdec.data.output.lines import RecordWriter as RecordWriter
 from cdec.data.output.lock import lock, locked_folder
 from cdec.data.output.manifest import check_manifest, manifest_path, write_manifest
 from cdec.data.output.resume import read_finished, torn_line
-from cdec.data.suffixes import PARQUET
 
 if TYPE_CHECKING:
-    from cdec.data.output.parquet import ParquetRecordWriter
+    from cdec.data.output.lock import Folder
+    from cdec.data.output.staged import StagedWriter
 
 
 def open_writer(
@@ -36,24 +37,30 @@ def open_writer(
     force: bool = False,
     resume: bool = False,
     fields: Sequence[str] | None = None,
-) -> RecordWriter | ParquetRecordWriter:
+    is_part: bool = False,
+    keep_input: bool = False,
+) -> RecordWriter | StagedWriter:
     """Open an output for records: locked, with its manifest written, ready for the first record.
 
     Args:
         path: A file, or None or ``"-"`` for stdout. Devices and pipes are written as they are. One
-            that ends in ``.parquet`` or ``.pq`` takes samples, and is there when the writer is
-            closed; until then they stand in ``PATH.parts``.
+            that ends in ``.parquet`` or ``.pq`` takes samples, ``.csv`` and ``.tsv`` records as
+            rows, and a compression's ending compresses; such a file is there when the writer is
+            closed, and until then its records stand in ``PATH.parts``.
         config: All that decides what the records are; goes into the manifest beside the file.
             Without it there is no manifest.
         inputs: Files the run reads (``"-"`` is stdin): the output may be none of them.
         force: Replace what is there.
         resume: Continue what is there: a torn last line is cut off, and ``finished`` tells which
             draws need not be written again.
-        fields: Those that samples have, for the columns of Parquet; None for all.
+        fields: Those that samples have, for the columns of tables; None for those in which some
+            record has something.
+        is_part: Whether it is read together with others, so that Parquet has all columns.
+        keep_input: Whether rows of CSV begin with the columns of their records' ``input``.
 
     Raises:
-        UsageError: The output is an input or a URL; ``resume`` without a file or without
-            ``config``.
+        UsageError: The output is an input or a URL, or of a form that is not written; ``resume``
+            without a file or without ``config``.
         OutputExistsError: The file is there, and neither ``force`` nor ``resume`` is on.
         LockedError: Another process writes it.
         ResumeMismatchError: Another configuration wrote it, or the manifest is missing.
@@ -64,11 +71,16 @@ def open_writer(
         return _open_stdout(inputs, resume=resume)
     refuse_url(path)
     path = Path(path)
-    _refuse_input(path, inputs)
+    refuse_input(path, inputs)
     if resume and config is None:
         raise UsageError("resuming needs the configuration of the run", hint="give `config`")
-    if path.suffix.lower() in PARQUET:
-        return _open_parquet(path, config, force=force, resume=resume, fields=fields)
+    form = form_of(path)
+    if form.is_staged:
+
+        def begin(held: Folder) -> StagedWriter:
+            return _staged(form, path, held, fields, is_part=is_part, keep_input=keep_input)
+
+        return _open_staged(path, config, begin, force=force, resume=resume)
     if force:
         _unlink_link(path)
     existed = path.exists()
@@ -96,18 +108,42 @@ def open_writer(
         raise
 
 
-def _open_parquet(
+def _staged(
+    form: Form,
+    path: Path,
+    held: Folder,
+    fields: Sequence[str] | None,
+    *,
+    is_part: bool,
+    keep_input: bool,
+) -> StagedWriter:
+    """Return the writer of a form that cannot be added to in place."""
+    if form.kind == COLUMNS:
+        from cdec.data.output.parquet import ParquetRecordWriter
+
+        return ParquetRecordWriter(path, held, fields, is_part=is_part)
+    if form.separator is not None:
+        from cdec.data.output.csv_table import TableWriter
+
+        return TableWriter(path, held, form, fields, keep_input=keep_input)
+    from cdec.data.output.compress import CompressedWriter
+
+    assert form.compression is not None
+    return CompressedWriter(path, held, form.compression)
+
+
+def _open_staged(
     path: Path,
     config: Mapping[str, object] | None,
+    begin: Callable[[Folder], StagedWriter],
     *,
     force: bool,
     resume: bool,
-    fields: Sequence[str] | None,
-) -> ParquetRecordWriter:
-    from cdec.data.output.parquet import ParquetRecordWriter
-
+) -> StagedWriter:
     if path.exists() and not path.is_file():
-        raise UsageError(f"{path} is no regular file", hint="Parquet is written to a file")
+        raise UsageError(
+            f"{path} is no regular file", hint="what is not lines of JSON is written to a file"
+        )
     meanwhile, there = records_path(path), existing_output(path)
     if there is not None and not (force or resume):
         raise _existing(there)
@@ -117,7 +153,7 @@ def _open_parquet(
         held = locked_folder(meanwhile, path)
     except OSError as error:
         raise _unwritable(path, error) from error
-    writer = ParquetRecordWriter(path, held, fields)
+    writer = begin(held)
     try:
         if resume and (path.exists() or any(meanwhile.iterdir())) and config is not None:
             writer.notices += check_manifest(path, config)
@@ -167,7 +203,7 @@ def existing_output(path: Path) -> Path | None:
 
 def records_path(path: Path) -> Path:
     """Return where the records of an unfinished output stand: the file, or its parts' folder."""
-    return path.with_name(path.name + ".parts") if path.suffix.lower() in PARQUET else path
+    return path.with_name(path.name + ".parts") if form_of(path).is_staged else path
 
 
 def _prepare(
@@ -203,8 +239,8 @@ def _open_stdout(inputs: Iterable[str | Path], *, resume: bool) -> RecordWriter:
         status = None  # a stream in memory
     if status is not None and stat.S_ISREG(status.st_mode):
         for name in inputs:
-            if _is_same(status, name):
-                raise _input_error("stdout", name)
+            if is_same(status, name):
+                raise input_error("stdout", name)
     return RecordWriter(getattr(stdout, "raw", stdout), "stdout")
 
 
@@ -245,46 +281,4 @@ def _unwritable(path: Path, error: OSError) -> OutputError:
         f"cannot write {path}: {error.strerror}",
         hint="check that its folder exists and may be written",
         path=str(path),
-    )
-
-
-def refuse_url(path: str | Path) -> None:
-    """Refuse an output that is a URL.
-
-    Raises:
-        UsageError: It is one.
-    """
-    # A path has lost one of the slashes.
-    if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:/", str(path)) and not Path(path).parent.exists():
-        raise UsageError(
-            f"{path} is a URL; records are written to a file, which can be continued",
-            hint="write to a file and copy it when it is finished; workers write part files there "
-            "(`engine` ray)",
-        )
-
-
-def _refuse_input(path: Path, inputs: Iterable[str | Path]) -> None:
-    try:
-        status = path.stat()
-    except OSError:
-        return  # not there, so no input; what else is wrong shows when it is opened
-    if stat.S_ISREG(status.st_mode):
-        for name in inputs:
-            if _is_same(status, name):
-                raise _input_error(str(path), name)
-
-
-def _is_same(output: os.stat_result, name: str | Path) -> bool:
-    try:
-        status = os.fstat(sys.stdin.fileno()) if str(name) == "-" else Path(name).stat()
-    except (OSError, ValueError):
-        return False
-    return os.path.samestat(output, status)
-
-
-def _input_error(output: str, name: str | Path) -> CdecError:
-    shown = "stdin" if str(name) == "-" else name
-    return UsageError(
-        f"{output} would be the output and is the input {shown}",
-        hint="name another file with `path`",
     )

@@ -35,9 +35,17 @@ _NOT_EMPTY = _JSON_CELLS | {"id", "prefill", "constraint", "grammar", "regex", "
 
 
 def csv_entries(
-    chunks: Iterator[bytes], name: str, separator: str, limits: InputLimits, stats: SourceStats
+    chunks: Iterator[bytes],
+    name: str,
+    separator: str,
+    limits: InputLimits,
+    stats: SourceStats,
+    *,
+    no_header: bool = False,
 ) -> Iterator[Entry]:
     """Yield the rows after the header, numbered by their first line.
+
+    Without a header the columns are called 1, 2, ...; rows of one column are texts.
 
     Cells are texts; those of ``n``, ``seed`` and other fields that are no texts are JSON.
 
@@ -47,6 +55,7 @@ def csv_entries(
         separator: Between cells.
         limits: ``max_line_bytes`` applies to a row.
         stats: Counts are kept up to date.
+        no_header: Whether the first row is one of data.
 
     Raises:
         FieldError: The header names a column twice.
@@ -78,13 +87,16 @@ def csv_entries(
         if header is None:
             if error is not None:
                 raise error
-            header = _checked_header(cells, name)
-            continue
+            header = _numbers(cells) if no_header else _checked_header(cells, name)
+            if not no_header:
+                continue
         stats.lines += 1
         if error is not None:
             if lines.is_lost:
                 raise error
             yield Entry(lines.first, b"".join(lines.row), error=error)
+        elif cells and no_header and len(cells) == 1:
+            yield Entry(lines.first, cells[0], text=cells[0])
         elif cells:
             fields = _fields(header, cells)
             yield Entry(lines.first, fields, fields=fields)
@@ -166,7 +178,7 @@ class _Lines:
         """
         if header is not None and cells and len(cells) != len(header):
             raise DataError(
-                f"{self._name}, line {self.first} has {len(cells)} cells, the header has"
+                f"{self._name}, line {self.first} has {len(cells)} cells, the first row has"
                 f" {len(header)}",
                 hint="correct the row; cells with separators or new lines stand in quotes",
                 line=self.first,
@@ -191,6 +203,10 @@ class _Lines:
             line=self.first,
             limit=f"max_line_bytes {limit}",
         )
+
+
+def _numbers(cells: list[str]) -> list[str]:
+    return [str(number) for number in range(1, len(cells) + 1)]
 
 
 def _checked_header(cells: list[str], name: str) -> list[str]:

@@ -9,13 +9,12 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from itertools import chain
 from pathlib import Path
-from typing import BinaryIO, Literal, cast
+from typing import BinaryIO, Literal
 
-from cdec.core.errors import CdecError, DataError
+from cdec.core.errors import DataError, UsageError
 from cdec.core.files.remote import is_url
 from cdec.data.input.decompress import SUFFIXES
-from cdec.data.input.json_text import parse_json
-from cdec.data.input.lines import LineBlocks, LongLine, decode_line, numbered_lines
+from cdec.data.input.lines import LineBlocks, LongLine, numbered_lines
 from cdec.data.input.source import (
     InputLimits,
     Source,
@@ -25,22 +24,42 @@ from cdec.data.input.source import (
     source_name,
 )
 from cdec.data.prompts.entry import Entry
+from cdec.data.prompts.json_entries import (
+    ReadEntry,
+    json_entries,
+    json_entry,
+    notice_array,
+    text_entry,
+)
 from cdec.data.suffixes import TABLES
 
-Format = Literal["auto", "lines", "csv", "tsv"]
-"""``auto``: Parquet, Arrow and saved datasets by content, CSV by the name, all else as lines."""
+Format = Literal["auto", "lines", "json", "jsonl", "csv", "tsv"]
+"""``auto``: Parquet, Arrow, saved datasets by content, JSON and CSV by the name, else as lines.
+
+``lines`` are texts, or objects where they begin with a brace; those of ``jsonl`` are objects or
+quoted texts; ``json`` is an array of such, or one after the other."""
+_BY_NAME: dict[str, Format] = {
+    ".csv": "csv",
+    ".tsv": "tsv",
+    ".json": "json",
+    ".jsonl": "jsonl",
+    ".ndjson": "jsonl",
+}
 
 _TABLE_MAGICS = (b"PAR1\x15", b"ARROW1\x00\x00", b"\xff\xff\xff\xff")
 
 
 @contextmanager
-def open_entries(source: Source, format: Format, limits: InputLimits) -> Iterator[Entries]:
+def open_entries(
+    source: Source, format: Format, limits: InputLimits, *, no_header: bool = False
+) -> Iterator[Entries]:
     """Open an input.
 
     Args:
         source: Path or URL, ``"-"`` for stdin, a binary stream, or the folder of a saved dataset.
         format: How it is read.
         limits: A longer line or row becomes an error; a longer input is one.
+        no_header: Whether the first row of a CSV is one of data.
 
     Raises:
         InputMissingError: It cannot be read.
@@ -50,10 +69,10 @@ def open_entries(source: Source, format: Format, limits: InputLimits) -> Iterato
         from cdec.data.tables.dataset import is_dataset
 
         if is_dataset(source):
-            yield Entries(source, None, format, limits)
+            yield Entries(source, None, format, limits, no_header=no_header)
             return
     with open_source(source) as stream:
-        yield Entries(source, stream, format, limits)
+        yield Entries(source, stream, format, limits, no_header=no_header)
 
 
 class Entries:
@@ -65,13 +84,21 @@ class Entries:
     """
 
     def __init__(
-        self, source: Source, stream: BinaryIO | None, format: Format, limits: InputLimits
+        self,
+        source: Source,
+        stream: BinaryIO | None,
+        format: Format,
+        limits: InputLimits,
+        *,
+        no_header: bool = False,
     ) -> None:
         self.name = source_name(source)
         self._source = source
         self._stream = stream
         self._limits = limits
-        self._format = _format_of(source) if format == "auto" else format
+        self._no_header = no_header
+        self._is_auto = format == "auto"
+        self._format = _format_of(source) if self._is_auto else format
         self.can_repeat = stream is None or _is_regular(stream.fileno)
         self._start = stream.tell() if stream is not None and self.can_repeat else 0
 
@@ -88,10 +115,16 @@ class Entries:
             only: Of a table in columns read this column alone; nothing where there is none.
 
         Raises:
+            UsageError: ``no_header`` of what is no CSV.
             EncodingError: It is UTF-16 or UTF-32 (what is not UTF-8 is an error of its entry).
             LimitError: It is too long, or a decompression bomb.
             DataError: It is damaged, ends early, or its header is no header.
         """
+        if self._no_header and self._format not in ("csv", "tsv"):
+            raise UsageError(
+                f"{self.name} is no CSV by its name, and `no_header` is about CSV and TSV",
+                hint="leave it out, or say with `input_format` csv what it is",
+            )
         if self._stream is None:
             from cdec.data.prompts.table_entries import dataset_entries
 
@@ -107,10 +140,10 @@ class Entries:
                 break
             head += more
         chunks = chain([head], chunks) if head else iter(())
-        is_table = head.startswith(_TABLE_MAGICS)
+        is_table = self._is_auto and head.startswith(_TABLE_MAGICS)
         if self._format == "auto" and not is_table:
             self._refuse_table_name(head)
-        if self._format == "auto" and is_table:
+        if is_table:
             from cdec.data.prompts.table_entries import table_entries
 
             source = self._stream if str(self._source) == "-" else self._source
@@ -119,9 +152,16 @@ class Entries:
             from cdec.data.prompts.csv_entries import csv_entries
 
             separator = "\t" if self._format == "tsv" else ","
-            yield from csv_entries(chunks, self.name, separator, self._limits, stats)
+            yield from csv_entries(
+                chunks, self.name, separator, self._limits, stats, no_header=self._no_header
+            )
+        elif self._format == "json":
+            yield from json_entries(chunks, self.name, self._limits, stats)
         else:
-            yield from _line_entries(chunks, self.name, self._limits, stats)
+            read = text_entry if self._format in ("auto", "lines") else json_entry
+            if self._is_auto and read is text_entry:
+                notice_array(head, self.name, stats)
+            yield from _line_entries(chunks, self.name, self._limits, stats, read)
 
     def _refuse_table_name(self, head: bytes) -> None:
         """Refuse what is a table by its name and none by its content: a copy that broke off.
@@ -152,11 +192,11 @@ def _format_of(source: Source) -> Format:
         return "auto"
     name = str(source).lower()
     name = next((name.removesuffix(end) for end in SUFFIXES if name.endswith(end)), name)
-    return "csv" if name.endswith(".csv") else "tsv" if name.endswith(".tsv") else "auto"
+    return next((form for end, form in _BY_NAME.items() if name.endswith(end)), "auto")
 
 
 def _line_entries(
-    chunks: Iterator[bytes], name: str, limits: InputLimits, stats: SourceStats
+    chunks: Iterator[bytes], name: str, limits: InputLimits, stats: SourceStats, read: ReadEntry
 ) -> Iterator[Entry]:
     for event in LineBlocks(chunks, name, limits, keep_going=True):
         if isinstance(event, LongLine):
@@ -166,22 +206,9 @@ def _line_entries(
         for line, offset, data in numbered_lines(event):
             stats.lines += 1
             if data.strip():
-                yield _line_entry(data, name, line, offset)
+                yield read(data, name, line, offset)
             else:
                 stats.blank += 1
-
-
-def _line_entry(data: bytes, name: str, line: int, offset: int) -> Entry:
-    """Read a line: an object where it begins with a brace, else a text."""
-    try:
-        if not data.lstrip().startswith(b"{"):
-            text = decode_line(data, name, line, offset)
-            return Entry(line, text, text=text)
-        # What begins with a brace and parses is an object.
-        fields = cast(dict[str, object], parse_json(data, name, line, offset))
-        return Entry(line, fields, fields=fields, data=data)
-    except CdecError as error:
-        return Entry(line, data, error=error)
 
 
 def _is_regular(descriptor: Callable[[], int]) -> bool:

@@ -38,12 +38,14 @@ class OtherFields:
         read: Names that a reward reads; None where code of somebody's own may read any. Those of
             a template are added where it is known.
         passed_on: Whether results carry them, for whoever reads those.
+        keeps_all: Whether they carry a record's own fields as well, all but the id.
         strict_fields: Whether a field that nothing reads is refused.
         unread: Names that were met and that nothing reads, the first of them; filled on the way.
     """
 
     read: frozenset[str] | None = frozenset()
     passed_on: bool = True
+    keeps_all: bool = False
     strict_fields: bool = False
     unread: dict[str, None] = field(default_factory=dict)
 

@@ -40,6 +40,7 @@ def read_prompts(
     source: Source | Sequence[Source],
     *,
     format: Format = "auto",
+    no_header: bool = False,
     template: PromptTemplate | None = None,
     max_n: int = DEFAULT_MAX_N,
     limits: InputLimits = PROMPT_LIMITS,
@@ -50,14 +51,17 @@ def read_prompts(
     """Yield the records of an input in its order, as their lines arrive.
 
     A line that begins with ``{`` is a JSON object, any other the text of a prompt; blank lines are
-    skipped. A row of a table is an object of the cells that are not null. Compressions, Parquet and
-    Arrow are recognised by content, CSV and TSV by the name. A regular file is read twice, first
+    skipped. An element of a JSON array is an object, or a text in quotes. A row of a table is an
+    object of the cells that are not null. Compressions, Parquet and Arrow are recognised by
+    content, JSON, CSV and TSV by the name. A regular file is read twice, first
     for its ids. Several sources are read one after the other, as one input.
 
     Args:
         source: Path or URL (``s3://...``), ``"-"`` for stdin, a binary stream, or the folder of a
             saved dataset; or several of these, such as the ``source`` of ``input_files``.
         format: How it is read.
+        no_header: Whether a CSV has no header: its columns are called 1, 2, ..., and where there is
+            one alone, it is the prompt.
         template: Makes the prompt from a record's fields; a text line is its field ``prompt``.
         max_n: Most draws one record may ask for.
         limits: A longer line or row becomes a ``BadRecord``; a longer input is an error.
@@ -82,10 +86,11 @@ def read_prompts(
     others = others if others is not None else OtherFields()
     several = isinstance(source, Sequence) and not isinstance(source, str)
     sources = cast(Sequence[Source], source) if several else [cast(Source, source)]
-    _check_ids(filter(can_repeat, sources), format, limits)
+    if not no_header:
+        _check_ids(filter(can_repeat, sources), format, limits)
     ids = IdRegistry()
     for each in sources:
-        with open_entries(each, format, limits) as entries:
+        with open_entries(each, format, limits, no_header=no_header) as entries:
             ids.begin(entries.name)
             reader = _Reader(entries.name, template, max_n, others, shard, ids)
             for entry in entries.read(stats):
@@ -100,7 +105,11 @@ def read_prompts(
 
 
 def prompts_from_texts(
-    texts: Iterable[str], *, template: PromptTemplate | None = None, name: str = "prompts"
+    texts: Iterable[str],
+    *,
+    template: PromptTemplate | None = None,
+    name: str = "prompts",
+    others: OtherFields | None = None,
 ) -> Iterator[PromptRecord | BadRecord]:
     """Yield one record a text, which is never read as JSON.
 
@@ -108,8 +117,9 @@ def prompts_from_texts(
         texts: Prompts; newlines in them are part of the prompt.
         template: Makes the prompt from the field ``prompt``.
         name: For messages.
+        others: Whether results carry the text.
     """
-    reader = _Reader(name, template, DEFAULT_MAX_N, OtherFields(), None)
+    reader = _Reader(name, template, DEFAULT_MAX_N, others or OtherFields(), None)
     for number, text in enumerate(texts, 1):
         yield reader.text_record(reader.ids.generated(text, number), text, number)
 
@@ -177,13 +187,15 @@ class _Reader:
         if self.shard is not None and not self.shard.has(record_id):
             return None
         if error is not None:
-            return BadRecord(record_id, entry.line, error)
+            brought = self._passed_through(entry.fields)
+            return BadRecord(record_id, entry.line, error, input=brought)
         if checked is None:
             return self.text_record(record_id, entry.text or "", entry.line)
         try:
             return self._checked(checked, record_id, entry.data)
         except CdecError as found:
-            return BadRecord(record_id, entry.line, found)
+            brought = self._passed_through(entry.fields)
+            return BadRecord(record_id, entry.line, found, input=brought)
 
     def _id(self, entry: Entry, given: RecordId | None, *, is_bad: bool) -> RecordId:
         if given is None:
@@ -198,7 +210,8 @@ class _Reader:
             prompt = text if self.template is None else self.template.fill({"prompt": text}, line)
         except FieldError as error:
             return BadRecord(record_id, line, error)
-        return PromptRecord(record_id, line, prompt)
+        kept: dict[str, object] | None = {"prompt": text} if self.others.keeps_all else None
+        return PromptRecord(record_id, line, prompt, input=kept)
 
     def _checked(
         self, record: RecordFields, record_id: RecordId, data: bytes | None
@@ -258,10 +271,11 @@ class _Reader:
             )
         return prompt, messages
 
-    def _passed_through(self, fields: dict[str, object]) -> dict[str, object] | None:
+    def _passed_through(self, fields: dict[str, object] | None) -> dict[str, object] | None:
         # A template may leave the record's prompt unused: then it must not get lost.
         own = OWN_FIELDS if self.template is None else OWN_FIELDS - {"prompt"}
-        return {name: value for name, value in fields.items() if name not in own} or None
+        own = frozenset({"id"}) if self.others.keeps_all else own
+        return {name: value for name, value in (fields or {}).items() if name not in own} or None
 
 
 def _check_ids(sources: Iterable[Source], format: Format, limits: InputLimits) -> None:

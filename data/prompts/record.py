@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from cdec.core.combine.free.free_text import FreeText, MarkerLimits
 from cdec.core.errors import CdecError, FieldError, UsageError
@@ -57,7 +57,7 @@ class PromptRecord:
         regions: Fewest regions.
         deny: Texts that are left out; requests of batch files alone say so, as of ``top_p``.
         top_p: Mass kept at each step.
-        input: The other fields, to be passed through; None where there are none.
+        input: The other fields, to be passed through, or all but the id; None where there are none.
     """
 
     id: RecordId
@@ -134,8 +134,10 @@ class BadRecord:
             run knows it again.
         line: 1-based line in the input.
         error: What is wrong.
+        input: What it brought, where that is kept and could be read.
     """
 
     id: RecordId
     line: int
     error: CdecError
+    input: dict[str, object] | None = field(default=None, kw_only=True)

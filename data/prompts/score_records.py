@@ -10,6 +10,8 @@ from cdec.core.errors import CdecError, FieldError
 from cdec.core.record_fields import RECORD_FIELDS
 from cdec.data.ids import RecordId
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats
+from cdec.data.near import near_hint
+from cdec.data.prompts.entries import Format
 from cdec.data.prompts.entry import Entry
 from cdec.data.prompts.fields import RecordFields, shown
 from cdec.data.prompts.record import BadRecord
@@ -49,25 +51,36 @@ def read_scored(
     source: Source,
     *,
     field: str = "text",
+    format: Format = "auto",
+    no_header: bool = False,
     limits: InputLimits = PROMPT_LIMITS,
     stats: SourceStats | None = None,
 ) -> Iterator[ScoreRecord | BadRecord]:
     """Yield the records of an input in its order, as their lines arrive.
 
-    A line that begins with ``{`` is a JSON object with the text in ``field``, or ``token_ids``, or
-    both, and perhaps ``id``, ``index``, and ``prompt`` or ``messages``; so is a row of a table; any
-    other line is the text itself. Blank lines are skipped, other fields are not looked at.
+    A line that begins with ``{`` (or an element of a JSON array) is an object with the text in
+    ``field``, or ``token_ids``, or both, and perhaps ``id``, ``index``, and ``prompt`` or
+    ``messages``; so is a row of a table; any other line is the text itself. Blank lines are
+    skipped, other fields are not looked at.
 
     Args:
         source: As ``cdec.data.read_prompts``.
         field: Name of the text's field.
+        format: As there, like ``no_header``.
         limits: As in ``read_texts``.
         stats: As in ``read_texts``.
 
     Raises:
         As ``cdec.data.prompts.text_records.read_texts``.
     """
-    return read_each(source, partial(_record, field=field), limits=limits, stats=stats)
+    return read_each(
+        source,
+        partial(_record, field=field),
+        format=format,
+        no_header=no_header,
+        limits=limits,
+        stats=stats,
+    )
 
 
 def _record(entry: Entry, name: str, *, field: str) -> ScoreRecord | BadRecord:
@@ -86,7 +99,9 @@ def _record(entry: Entry, name: str, *, field: str) -> ScoreRecord | BadRecord:
 
 
 def _checked(record: RecordFields, record_id: RecordId | None, field: str) -> ScoreRecord:
-    record.refuse_slips({field, *_READ}, but=_SAMPLE_FIELDS)
+    # A field that was asked for by name is missing where it is not there, and no slip.
+    known = {*_READ} | ({field} if field == "text" else set())
+    record.refuse_slips(known, but={field, *_SAMPLE_FIELDS})
     if field not in record.fields and "token_ids" not in record.fields:
         raise _nothing(record, field)
     if record.fields.get("free_tokens"):
@@ -119,7 +134,7 @@ def _nothing(record: RecordFields, field: str) -> FieldError:
         field,
         "is missing, and so is 'token_ids'; the record has "
         f"{', '.join(map(repr, record.fields)) or 'no fields'}",
-        "give one of them, or name the text's field with `field`",
+        near_hint(field, record.fields, "give one of them, or name the text's field with `field`"),
     )
 
 

@@ -10,10 +10,11 @@ from pathlib import Path
 import orjson
 
 from cdec.core.errors import FieldError, UsageError
+from cdec.data.near import near_hint
 from cdec.data.prompts.text_file import read_text_file
 
 _MAX_BYTES = 16 << 20
-_PLACE = re.compile(r"[^\W\d][\w .-]*")
+_PLACE = re.compile(r"[^\W\d][\w .-]*|[1-9][0-9]*")
 _PIECES = re.compile(r"\{\{|\}\}|\{([^{}]*)\}|[{}]")
 
 
@@ -81,12 +82,18 @@ class PromptTemplate:
                 found = "is null" if field in fields else "is missing"
                 raise FieldError(
                     f"{unit} {line}: field {field!r}, which the template uses, {found}",
-                    hint=f"the record has {', '.join(map(repr, fields)) or 'no fields'}",
+                    hint=near_hint(
+                        field, [name for name in fields if name != field], _listed(fields)
+                    ),
                     line=line,
                     field=field,
                 )
             parts += (value if isinstance(value, str) else orjson.dumps(value).decode(), text)
         return "".join(parts)
+
+
+def _listed(fields: Mapping[str, object]) -> str:
+    return f"the record has {', '.join(map(repr, fields)) or 'no fields'}"
 
 
 def read_template(path: str | Path) -> PromptTemplate:

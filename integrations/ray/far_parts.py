@@ -22,7 +22,7 @@ from cdec.integrations.ray.parts import Part, PartFolder, PartFormat
 
 if TYPE_CHECKING:
     from cdec.data.output.lines import RecordWriter
-    from cdec.data.output.parquet import ParquetRecordWriter
+    from cdec.data.output.staged import StagedWriter
 
 _PROBE = ".writable"
 _BYTES = "bytes"
@@ -73,7 +73,7 @@ class FarPartFolder(PartFolder):
             return Counts.from_json(manifest_done(path))
 
     @contextmanager
-    def writing(self, part: Part, counts: Counts) -> Iterator[RecordWriter | ParquetRecordWriter]:
+    def writing(self, part: Part, counts: Counts) -> Iterator[RecordWriter | StagedWriter]:
         """Give a writer of the records of a part, which go to the store when the block has ended.
 
         Raises:
@@ -81,7 +81,7 @@ class FarPartFolder(PartFolder):
         """
         with scratch_folder() as folder:
             path = folder / self._file_name(part.name)
-            with open_writer(path, fields=self.fields) as writer:
+            with open_writer(path, fields=self.fields, is_part=True) as writer:
                 yield writer
             done = {**counts.to_json(), _BYTES: path.stat().st_size}
             write_manifest(path, self._config(part), done=done)

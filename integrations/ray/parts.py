@@ -37,7 +37,7 @@ from cdec.integrations.ray.counts import Counts
 
 if TYPE_CHECKING:
     from cdec.data.output.lines import RecordWriter
-    from cdec.data.output.parquet import ParquetRecordWriter
+    from cdec.data.output.staged import StagedWriter
     from cdec.data.prompts.places import InputFile
     from cdec.data.prompts.record import BadRecord, PromptRecord
 
@@ -149,7 +149,7 @@ class PartFolder:
         return Counts.from_json(manifest_done(path))
 
     @contextmanager
-    def writing(self, part: Part, counts: Counts) -> Iterator[RecordWriter | ParquetRecordWriter]:
+    def writing(self, part: Part, counts: Counts) -> Iterator[RecordWriter | StagedWriter]:
         """Give a writer of the records of a part; they have their name when the block has ended.
 
         Args:
@@ -165,7 +165,7 @@ class PartFolder:
             f".{path.stem}.{secrets.token_hex(_RANDOM_BYTES)}.partial{path.suffix}"
         )
         try:
-            with open_writer(hidden, fields=self.fields) as writer:
+            with open_writer(hidden, fields=self.fields, is_part=True) as writer:
                 yield writer
             write_manifest(path, self._config(part), done=counts.to_json())
             # From here on the part is done: its manifest is there already.

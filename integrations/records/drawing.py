@@ -27,6 +27,7 @@ class SampleTasks:
         max_new_tokens: Of records that bring no ``max_tokens``; None as in ``Request``.
         finished: What is done already.
         reward: Looks at the fields of each record; None for no reward.
+        keeps_input: Whether error objects say what their records brought, as samples do.
         skipped: Records left out so far.
         has_keys: Whether the constraints of tasks so far have what tokens are guessed by.
     """
@@ -37,19 +38,20 @@ class SampleTasks:
     max_new_tokens: int | None = None
     finished: FinishedRecords = field(default_factory=FinishedRecords)
     reward: Reward | None = None
+    keeps_input: bool = False
     skipped: int = 0
     has_keys: set[bool] = field(default_factory=set)
 
     def of(self, records: Iterable[PromptRecord | BadRecord]) -> Iterator[Task | None]:
         """Yield a task for each record that is not finished, None in the place of one that is."""
         for record in records:
-            n = 1 if isinstance(record, BadRecord) else record.n or self.n
+            n = draws_of(record, self.n)
             missing = self.finished.missing(record.id, n)
             if not missing:
                 self.skipped += 1
                 yield None
             elif isinstance(record, BadRecord):
-                yield Task(record.id, record.error, ends_run=True)
+                yield Task(record.id, record.error, head=self._head(record), ends_run=True)
             else:
                 yield self._task(record, n, frozenset(missing))
 
@@ -57,11 +59,22 @@ class SampleTasks:
         try:
             request = self.request(record, n)
         except Exception as error:
-            return Task(record.id, own_error(error))
+            return Task(record.id, own_error(error), head=self._head(record))
         free = (record.after, record.between, record.budget, record.regions)
         own = (record.n, record.max_tokens, record.temperature, *free)
         ends_run = all(value is None for value in own)
-        return Task(record.id, request, record.temperature, missing=missing, ends_run=ends_run)
+        return Task(
+            record.id,
+            request,
+            record.temperature,
+            head=self._head(record),
+            missing=missing,
+            ends_run=ends_run,
+        )
+
+    def _head(self, record: PromptRecord | BadRecord) -> dict[str, object]:
+        has_input = self.keeps_input and record.input is not None
+        return {"input": record.input} if has_input else {}
 
     def request(self, record: PromptRecord, n: int, first: int = 0) -> Request:
         """Return what is drawn for a record: ``n`` texts, of which the first is number ``first``.
@@ -87,3 +100,8 @@ class SampleTasks:
             asked=record.messages if record.prompt is None else record.prompt,
             free=free,
         )
+
+
+def draws_of(record: PromptRecord | BadRecord, n: int) -> int:
+    """Return how many records of an output a record asks for; ``n`` where it says nothing."""
+    return 1 if isinstance(record, BadRecord) else record.n or n

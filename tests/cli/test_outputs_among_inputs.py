@@ -28,9 +28,11 @@ def test_a_trace_does_not_replace_what_the_run_reads(cdec: Runner, artifact: Pat
     Path("link.jsonl").symlink_to(artifact)
     before = artifact.read_bytes()
     words = ("sample", "-a", artifact, "--template", "t.txt", "-i", "i.jsonl", "--method", "masked")
-    for name in (artifact, "t.txt", "i.jsonl", "link.jsonl"):
+    for name in ("t.txt", "i.jsonl", "link.jsonl"):
         refused(cdec(*words, "--trace", name, "--force"), "trace")
         refused(cdec(*words, "-o", name, "--force"), "output")
+    for flag in ("--trace", "-o"):
+        assert cdec(*words, flag, artifact, "--force").status == 2, "no output is named so"
     assert artifact.read_bytes() == before
 
 

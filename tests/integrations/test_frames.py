@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import datetime
+import decimal
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import pytest
 
 from cdec.core import load_model
 from cdec.core.errors import DuplicateIdError, UsageError
+from cdec.core.record_fields import fields_of
 from cdec.integrations.frames import sample
 from cdec.integrations.records import sample_records
 
@@ -89,7 +92,36 @@ def test_numbers_stay_whole_beside_empty_cells(settings: dict[str, Any], library
 
 @pytest.mark.parametrize("library", LIBRARIES)
 def test_a_frame_without_rows_gives_one(settings: dict[str, Any], library: str) -> None:
-    assert len(sample(frame_of(library, {"prompt": []}), **settings)) == 0
+    found = sample(frame_of(library, {"prompt": []}), **settings)
+    assert len(found) == 0
+    assert tuple(found.columns) == fields_of("sample")
+    some = sample(frame_of(library, {"prompt": []}), **settings, fields=["id", "text"])
+    assert list(some.columns) == ["id", "text"]
+
+
+@pytest.mark.parametrize("library", LIBRARIES)
+def test_times_decimals_and_bytes_are_the_texts_that_a_table_gives(
+    settings: dict[str, Any], library: str
+) -> None:
+    when = datetime.datetime(2024, 5, 6, 7, 8, 9)
+    columns: dict[str, list[Any]] = {
+        "id": ["a", "b", "c"],
+        "prompt": ["x", b"y", "z"] if library == "pandas" else ["x", "y", "z"],
+        "when": [when, None, when],
+        "day": [when.date(), None, None],
+        "took": [datetime.timedelta(days=1), None, None],
+        "price": [decimal.Decimal("1.50"), decimal.Decimal("NaN"), None]
+        if library == "pandas"
+        else [decimal.Decimal("1.50"), None, None],
+        "raw": ["é".encode(), None, b"\xff"],
+    }
+    rows = rows_of(sample(frame_of(library, columns), **settings))
+    assert [row["id"] for row in rows[:2]] == ["a", "b"]
+    told = {"when": "2024-05-06T07:08:09", "day": "2024-05-06", "price": "1.50", "raw": "é"}
+    assert {name: rows[0]["input"][name] for name in told} == told
+    assert rows[0]["input"]["took"].startswith("1 day")
+    assert [name for name, cell in (rows[1].get("input") or {}).items() if is_there(cell)] == []
+    assert rows[2]["error"]["code"] == "E_FIELD", "bytes that are no text"
 
 
 @pytest.mark.parametrize("library", LIBRARIES)

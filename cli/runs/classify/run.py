@@ -2,18 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import replace
 from functools import partial
-from typing import TYPE_CHECKING
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
+from cdec.cli.frame.declaration import deciding
 from cdec.cli.options.shared import parse_fields, refuse_unused, require_utf8
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import read_held
 from cdec.cli.runs.classify.labels import Labels
-from cdec.cli.runs.classify.shown import Shown
+from cdec.cli.runs.classify.shown import COLUMNS, Shown
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
-from cdec.cli.runs.loop import Loop, arriving
+from cdec.cli.runs.loop import Loop, arriving, headed_error, named_error
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
+from cdec.cli.runs.outputs.checks import check_form, require_output
 from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import UsageError
 from cdec.core.record_fields import fields_of
@@ -39,24 +44,33 @@ def classify(options: Options, run: Run) -> int:
         CdecError: What every record would meet; with ``--strict`` the first bad record's own error.
     """
     fields = check_options(options, run.typed)
+    form = format_of(options)
     labels = Labels.of(options, run)
-    passed_on = options.format == "jsonl" and (fields is None or "input" in fields)
-    prompts = Prompts.open(options, max_n=_ANY_N, passed_on=passed_on)
+    passed_on = form == "jsonl" and (fields is None or "input" in fields)
+    keeps_all = options.keep_input
+    prompts = Prompts.open(
+        options, max_n=_ANY_N, passed_on=passed_on or keeps_all, keeps_all=keeps_all
+    )
     classifier = _classifier(options, prompts.template)
     records, paths = labels.paths(prompts.records(), run)
+    refuse_output(options, labels.options)
     with run.console.stage("opening artifacts") as progress:
         held = read_held(paths, read_denied(options.deny), options, progress)
     with run.console.stage(loading(options.model)):
         model = models.open_model(options)
     default, notices = labels.compiled(model.vocabulary)
     run.console.warn(notices)
-    shown = Shown(run.console, options.format, fields)
-    with Requirements(held, model, required=True, default=default, bind=bind_for) as requirements:
+    with (
+        Requirements(held, model, required=True, default=default, bind=bind_for) as requirements,
+        _opened(options, form, fields) as write,
+    ):
         run.console.warn(requirements.take_notices())
+        shown = Shown(run.console, form, fields, write)
         loop = Loop(
             work=at_temperatures(model, warping_of(options), classifier.run),
             records=_records,
             write=shown.write,
+            failed=headed_error if options.keep_input else named_error,
             strict=options.strict,
             max_bad=options.max_bad,
             phase="classifying",
@@ -65,11 +79,59 @@ def classify(options: Options, run: Run) -> int:
         )
         shown.begin()
         records, is_idle = arriving(records, options.streams, options.idle, options.batch_size)
-        tasks = (prepared(record.id, partial(_task, record, requirements)) for record in records)
+        tasks = (_prepared(record, requirements) for record in records)
         status = loop.over(batches(tasks, options.batch_size, is_idle), run)
         shown.finish()
         run.console.warn([*requirements.take_notices(), *prompts.stats.notices])
     return status
+
+
+def format_of(options: Options) -> str:
+    """Return how results are written: as --format says, or the name of the output."""
+    from cdec.data.output.forms import form_of
+
+    if options.output is None:
+        return options.format
+    return "jsonl" if form_of(options.output).separator is None else "csv"
+
+
+def refuse_output(options: Options, labels: Options) -> None:
+    """Refuse an output that is an input, exists or cannot be, before the model is loaded.
+
+    Args:
+        options: As typed.
+        labels: With where labels come from.
+
+    Raises:
+        UsageError, OutputExistsError, OutputError: It is so.
+    """
+    if options.output is None:
+        return
+    files = (labels.label_file, labels.artifact, options.template, options.deny)
+    read = [*options.streams, *(str(file) for file in files if file is not None)]
+    ways = "replace it with --force, or name another file"
+    require_output(options.output, read, options.streams, may_exist=options.force, ways=ways)
+
+
+@contextmanager
+def _opened(
+    options: Options, form: str, fields: Sequence[str] | None
+) -> Iterator[Callable[[Mapping[str, Any]], None] | None]:
+    """Give what writes to the output; None for stdout."""
+    if options.output is None:
+        yield None
+        return
+    from cdec.data.output.writer import open_writer
+
+    columns = (COLUMNS if fields is None else fields) if form == "csv" else None
+    with open_writer(
+        options.output,
+        config=deciding(options),
+        force=options.force,
+        fields=columns,
+        keep_input=options.keep_input,
+    ) as writer:
+        yield writer.write
 
 
 def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | None:
@@ -89,11 +151,35 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
             hint="give the prompts' --template, in whose places N/A will stand, or the whole "
             "prompt: --content-free TEXT",
         )
-    if options.format != "jsonl":
-        refuse_unused(("fields",), typed, f"with --format {options.format}")
-    fields = parse_fields(options.fields, fields_of("classify"), "classification")
+    if options.output is not None:
+        refuse_unused(("format",), typed, "with -o, whose name says how results are written")
+        check_form(options.output, keep_input=options.keep_input)
+        refuse_parquet(options.output)
+    else:
+        refuse_unused(("force",), typed, "without -o")
+        check_form(None, keep_input=options.keep_input)
+    if format_of(options) == "table":
+        refuse_unused(("fields",), typed, "with --format table")
+    known = COLUMNS if format_of(options) == "csv" else fields_of("classify")
+    fields = parse_fields(options.fields, known, "classification")
     check_prompts(options, typed)
     return fields
+
+
+def refuse_parquet(output: Path) -> None:
+    """Refuse Parquet, whose columns are those of samples.
+
+    Raises:
+        UsageError: The output is Parquet by its name.
+    """
+    from cdec.data.output.forms import COLUMNS as PARQUET
+    from cdec.data.output.forms import form_of
+
+    if form_of(output).kind == PARQUET:
+        raise UsageError(
+            f"{output} would be Parquet, which takes samples alone",
+            hint="name it .csv or .tsv for a row a label, or .jsonl",
+        )
 
 
 def _classifier(options: Options, template: PromptTemplate | None) -> Classifier:
@@ -105,6 +191,12 @@ def _classifier(options: Options, template: PromptTemplate | None) -> Classifier
     if template is not None:
         texts = [template.fill(dict.fromkeys(template.fields, text), 0) for text in texts]
     return Classifier(top=options.top, calibrate=options.calibrate, content_free=texts)
+
+
+def _prepared(record: PromptRecord | BadRecord, requirements: Requirements) -> Task:
+    """Return the task of a record; where it cannot be classified, with its error."""
+    task = prepared(record.id, partial(_task, record, requirements))
+    return replace(task, head={} if record.input is None else {"input": record.input})
 
 
 def _task(record: PromptRecord | BadRecord, requirements: Requirements) -> Task:
@@ -119,8 +211,7 @@ def _task(record: PromptRecord | BadRecord, requirements: Requirements) -> Task:
     if isinstance(record, BadRecord):
         return Task(record.id, record.error)
     prompt, constraint = requirements.of(record)
-    head = {} if record.input is None else {"input": record.input}
-    return Task(record.id, ClassifyRequest(prompt, constraint), record.temperature, head)
+    return Task(record.id, ClassifyRequest(prompt, constraint), record.temperature)
 
 
 def _records(task: Task, found: Classification) -> Iterator[Mapping[str, object]]:

@@ -1,22 +1,19 @@
-"""Results on stdout: JSON lines, rows of CSV, or a table for people."""
+"""Results on stdout or in a file: JSON lines, rows of CSV, or a table for people."""
 
 from __future__ import annotations
 
-import csv
-import io
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.console import escape
 from cdec.cli.frame.tables import print_columns, print_json
+from cdec.data.output.rows import cell_of, row_of
 
 if TYPE_CHECKING:
     from cdec.cli.frame.console import Console
 
 COLUMNS = ("id", "rank", "label", "label_id", "probability", "logprob", "log_mass", "error")
 """Of CSV; a bad record is one row, with an error and without a label."""
-_FORMULAS = ("=", "+", "-", "@", "\t", "\r")
-"""With which texts begin that spreadsheets take for formulas."""
 _HEADER = ("id", "label", "probability", "logprob")
 
 
@@ -26,27 +23,41 @@ class Shown:
     Args:
         console: Its stdout is written to.
         format: ``jsonl``, ``csv`` or ``table``.
-        fields: Of JSON records; None keeps all.
+        fields: Of JSON records, or columns of CSV; None keeps all.
+        write: Takes records, or rows of ``format`` csv, in the place of stdout.
     """
 
-    def __init__(self, console: Console, format: str, fields: Sequence[str] | None) -> None:
+    def __init__(
+        self,
+        console: Console,
+        format: str,
+        fields: Sequence[str] | None,
+        write: Callable[[Mapping[str, Any]], None] | None = None,
+    ) -> None:
         self._console = console
         self._format = format
         self._fields = fields
+        self._columns = COLUMNS if fields is None else fields
+        self._write = write
         self._rows: list[list[str]] = []
 
     def begin(self) -> None:
         """Write what stands before all records."""
-        if self._format == "csv":
-            self._csv(COLUMNS)
+        if self._format == "csv" and self._write is None:
+            self._csv(self._columns)
 
     def write(self, record: Mapping[str, Any]) -> None:
         """Write one record, or note it for the table."""
         if self._format == "csv":
-            for row in _rows(record):
-                self._csv(row)
+            for row in rows_of(record):
+                if self._write is not None:
+                    self._write(row)
+                else:
+                    self._csv([cell_of(row.get(name), name) for name in self._columns])
         elif self._format == "table":
             self._rows += _cells(record)
+        elif self._write is not None:
+            self._write(_kept(record, self._fields))
         else:
             print_json(self._console, _kept(record, self._fields))
 
@@ -56,10 +67,7 @@ class Shown:
             print_columns(self._console, _HEADER, self._rows)
 
     def _csv(self, row: Sequence[object]) -> None:
-        line = io.StringIO()
-        # Numbers as Python writes them: all their digits. None is an empty cell.
-        csv.writer(line, lineterminator="").writerow(map(_inert, row))
-        text = line.getvalue()
+        text = row_of(row)
         # A file gets texts as they are; a terminal none of their control characters.
         self._console.data(escape(text) if self._console.stdout.isatty() else text)
 
@@ -70,20 +78,23 @@ def _kept(record: Mapping[str, Any], fields: Sequence[str] | None) -> Mapping[st
     return {name: record[name] for name in fields if name in record}
 
 
-def _inert(cell: object) -> object:
-    """Return a text that a spreadsheet takes for a formula behind an apostrophe, which it drops."""
-    return f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULAS) else cell
-
-
-def _rows(record: Mapping[str, Any]) -> Iterator[Sequence[object]]:
-    """Yield a row of CSV for each label."""
+def rows_of(record: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+    """Yield a row of CSV for each label of a record, by column, and what the record brought."""
+    brought = {"input": record["input"]} if "input" in record else {}
     if "error" in record:
-        found = record["error"]
-        yield [record["id"], *[None] * 6, f"{found['code']}: {found['message']}"]
+        yield {"id": record["id"], "error": record["error"], **brought}
         return
     for rank, label in enumerate(record["labels"], 1):
-        told = [label["text"], label.get("id"), label["probability"], label["logprob"]]
-        yield [record["id"], rank, *told, record["log_mass"], None]
+        yield {
+            "id": record["id"],
+            "rank": rank,
+            "label": label["text"],
+            "label_id": label.get("id"),
+            "probability": label["probability"],
+            "logprob": label["logprob"],
+            "log_mass": record["log_mass"],
+            **brought,
+        }
 
 
 def _cells(record: Mapping[str, Any]) -> Iterator[list[str]]:

@@ -18,7 +18,8 @@ from cdec.cli.frame.frames import plural
 from cdec.cli.options.engine import needs_folder
 from cdec.cli.options.shared import parse_size
 from cdec.cli.runs.models import named_model
-from cdec.cli.runs.plan import Plan, inputs
+from cdec.cli.runs.outputs.checks import inputs
+from cdec.cli.runs.plan import Plan
 from cdec.cli.runs.sample import decided, estimates_of
 from cdec.core.errors import CdecError, Notice, UsageError
 from cdec.core.files.remote import place_of
@@ -78,6 +79,7 @@ def sample_parts(options: Options, run: Run) -> int:
     read = {
         "limits": options.input_limits,
         "format": options.input_format,
+        "no_header": options.no_header,
         "shard": options.chosen_shard,
     }
     told = _Told(run, plan, folder, PartRun())

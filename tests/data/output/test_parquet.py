@@ -3,10 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +26,6 @@ from cdec.data.output.table import sample_schema, table_of
 from cdec.data.output.writer import open_writer, records_path
 from cdec.data.prompts.record import BadRecord
 from cdec.data.prompts.score_records import read_scored
-from tests.campaign.shim import CALLS, Fault, Shim, can_shim
 
 CONFIG = {"seed": 1}
 RECORDS: list[dict[str, Any]] = [
@@ -96,7 +91,8 @@ def test_parquet_holds_the_records(tmp_path: Path, small_groups: None) -> None:
     }
     file = pq.ParquetFile(path)
     assert file.num_row_groups == 4
-    assert file.schema_arrow.equals(sample_schema())
+    filled = {*RECORDS[0], *RECORDS[1], "id_is_number", "error"}
+    assert file.schema_arrow.names == [name for name in sample_schema().names if name in filled]
     assert names(tmp_path) == ["o.parquet", "o.parquet.manifest.json"]
 
 
@@ -115,6 +111,28 @@ def test_columns_are_the_fields_of_samples(tmp_path: Path) -> None:
     table = table_of([{"id": "1"}, {"id": 1}], sample_schema(["id"]))
     assert table["id"].to_pylist() == ["1", "1"]
     assert table["id_is_number"].to_pylist() == [False, True]
+
+
+def test_columns_without_a_value_are_left_out_where_they_were_not_asked_for(
+    tmp_path: Path, small_groups: None
+) -> None:
+    def columns(name: str, *records: dict[str, Any], **options: Any) -> list[str]:
+        write(tmp_path / name, *records, **options)
+        return pq.read_table(tmp_path / name).column_names
+
+    few, key = RECORDS[:1], ["id", "id_is_number", "index"]
+    assert columns("few.parquet", *few) == [*key, *columns_of(few[0]), "error"]
+    later = [*RECORDS[:9], RECORDS[9] | {"prefill": "x"}]
+    assert "prefill" in columns("later.parquet", *later), "of the second row group alone"
+    more = columns("few.parquet", {"id": 1, "index": 0, "prefill": "x"}, resume=True)
+    assert {*more} == {*key, *columns_of(few[0]), "prefill", "error"}
+    assert columns("asked.parquet", *few, fields=[*few[0], "prefill"])[-2:] == ["prefill", "error"]
+    assert columns("part.parquet", *few, is_part=True) == sample_schema().names
+
+
+def columns_of(record: dict[str, Any]) -> list[str]:
+    filled = {name for name, value in record.items() if value is not None}
+    return [name for name in fields_of("sample") if name in filled - {"id", "index"}]
 
 
 def test_an_empty_output_is_an_empty_table(tmp_path: Path) -> None:
@@ -237,89 +255,6 @@ def test_samples_in_parquet_are_read_to_be_scored(tmp_path: Path) -> None:
     ]
     assert isinstance(error, BadRecord)
     assert error.id == 9
-
-
-# Kills
-
-_SERVER = """
-import os, sys, json
-from pathlib import Path
-from cdec.data.output import parquet
-from cdec.data.output.writer import open_writer
-parquet.GROUP_ROWS = 2
-def run(path):
-    fields = ["id", "index", "text"]
-    with open_writer(path, config={"seed": 1}, resume=True, fields=fields) as writer:
-        for record_id in range(5):
-            for index in writer.finished.missing(record_id, 1):
-                writer.write({"id": record_id, "index": index, "text": "x" * 100 * record_id})
-run(sys.argv[1])  # once, so that children need not import what this did
-print(0, flush=True)
-for line in sys.stdin:
-    child = os.fork()
-    if child == 0:
-        run(json.loads(line))
-        os._exit(0)
-    print(os.waitpid(child, 0)[1], flush=True)
-"""
-
-
-@pytest.mark.skipif(not can_shim(), reason="no compiler for the preloaded shim")
-def test_a_kill_at_every_call_loses_nothing_and_repeats_nothing(
-    tmp_path: Path, request: pytest.FixtureRequest
-) -> None:
-    # Every other call, and every one of all kinds with --heavy, there twice.
-    is_heavy = bool(request.config.getoption("--heavy"))
-    (tmp_path / "shop").mkdir()
-    shim = Shim(tmp_path / "shop")
-    server = subprocess.Popen(
-        [sys.executable, "-c", _SERVER, str(tmp_path / "shop" / "warm.parquet")],
-        stdin=subprocess.PIPE,
-        stdout=subprocess.PIPE,
-        env=os.environ | shim.environment,
-        text=True,
-    )
-
-    def run(path: Path, fault: Fault) -> int:
-        assert server.stdin is not None
-        assert server.stdout is not None
-        shim.order(path.parent, fault, logged=False)
-        server.stdin.write(json.dumps(str(path)) + "\n")
-        server.stdin.flush()
-        status = int(server.stdout.readline())
-        shim.stop()
-        return status
-
-    def require_whole(path: Path, place: object) -> None:
-        pairs = Counter((row["id"], row["index"]) for row in rows(path))
-        assert pairs == Counter({(i, 0): 1 for i in range(5)}), place
-        assert not records_path(path).exists(), place
-
-    assert server.stdout is not None
-    server.stdout.readline()
-    kills = 0
-    for call in CALLS:
-        at = 0 if is_heavy else CALLS.index(call) % 2 - 1
-        while True:
-            at += 1 if is_heavy else 2
-            if at == 0:
-                continue
-            folder = tmp_path / f"{call}-{at}"
-            folder.mkdir()
-            path = folder / "o.parquet"
-            if run(path, Fault(call, at, "kill")) == 0:
-                break
-            kills += 1
-            # Killed once more on the way, then to the end.
-            if not is_heavy or run(path, Fault(call, at, "kill")):
-                assert run(path, Fault()) == 0, (call, at)
-            require_whole(path, (call, at))
-            assert not list(folder.glob(".*.partial")), (call, at)
-    assert server.stdin is not None
-    server.stdin.close()
-    server.wait()
-    server.stdout.close()
-    assert kills >= (60 if is_heavy else 30)
 
 
 def test_a_folder_of_parts_that_no_run_left_is_not_emptied(tmp_path: Path) -> None:

@@ -1,0 +1,149 @@
+"""Outputs by the name: CSV and TSV with the input's columns, compressed lines; all else refused."""
+
+from __future__ import annotations
+
+import csv
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from cdec.core.record_fields import fields_of
+from cdec.data.input.decompress import SUFFIXES
+from cdec.data.output.compress import plain_chunks
+from cdec.data.output.writer import records_path
+
+from .conftest import Runner
+
+INPUT = 'id,prompt,n,gold,text\na,one,2,=1+1,x\nb,two,,"q,""z",y\nc,,0,,\n'
+"""The last row asks for no draws, which is an error."""
+
+
+def rows_of(path: str, separator: str = ",") -> list[dict[str, str]]:
+    text = b"".join(plain_chunks(Path(path))).decode()
+    return list(csv.DictReader(text.splitlines(keepends=True), delimiter=separator))
+
+
+@pytest.fixture
+def drawn(cdec: Runner, letters: Path) -> list[Any]:
+    Path("p.csv").write_text(INPUT)
+    found = cdec("sample", "-a", letters, "-i", "p.csv")
+    assert found.status == 3
+    return found.records
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.tsv", "o.csv.gz", "O.CSV"])
+def test_csv_has_the_samples_as_rows(
+    cdec: Runner, letters: Path, drawn: list[Any], name: str
+) -> None:
+    assert cdec("sample", "-a", letters, "-i", "p.csv", "-o", name).status == 3
+    found = rows_of(name, "\t" if "tsv" in name else ",")
+    assert [row["id"] for row in found] == ["a", "a", "b", "c"]
+    for row, record in zip(found, drawn, strict=True):
+        if "error" in record:
+            assert row["error"] == f"E_FIELD: {record['error']['message']}"
+            continue
+        assert row["text"] == record["text"]
+        assert float(row["logprob"]) == record["logprob"]
+        assert row["valid"] == json.dumps(record["valid"])
+        assert json.loads(row["token_ids"]) == record["token_ids"]
+        assert json.loads(row["input"]) == record["input"]
+    filled = {name for record in drawn for name, value in record.items() if value is not None}
+    assert {*found[0]} == filled, "columns without a value are left out"
+    assert not records_path(Path(name)).exists()
+
+
+def test_rows_begin_with_the_columns_of_the_input(
+    cdec: Runner, letters: Path, drawn: list[Any]
+) -> None:
+    words = ("sample", "-a", letters, "-i", "p.csv", "-o", "o.csv", "--keep-input")
+    assert cdec(*words, "--fields", "id,index,text").status == 3
+    header, *_ = Path("o.csv").read_text().splitlines()
+    assert header == "id,prompt,n,gold,input.text,index,text,error"
+    found = rows_of("o.csv")
+    assert [row["prompt"] for row in found] == ["one", "one", "two", ""]
+    assert [row["gold"] for row in found] == ["'=1+1", "'=1+1", 'q,"z', ""], "no formula runs"
+    assert [row["input.text"] for row in found] == ["x", "x", "y", ""]
+    assert [row["text"] for row in found[:3]] == [record["text"] for record in drawn[:3]]
+    assert found[3]["n"] == "0", "of a record that failed, too"
+    Path("p.txt").write_text("one\n")
+    words = ("sample", "-a", letters, "-i", "p.txt", "-o", "t.csv", "--keep-input")
+    assert cdec(*words, "--fields", "text").status == 0
+    assert Path("t.csv").read_text().splitlines()[0] == "prompt,text"
+
+
+@pytest.mark.parametrize("suffix", SUFFIXES)
+def test_compressed_lines_are_those_of_a_plain_file(
+    cdec: Runner, letters: Path, drawn: list[Any], suffix: str
+) -> None:
+    name = f"o.jsonl{suffix}"
+    assert cdec("sample", "-a", letters, "-i", "p.csv", "-o", name).status == 3
+    assert cdec("sample", "-a", letters, "-i", "p.csv", "-o", "o.jsonl").status == 3
+    assert b"".join(plain_chunks(Path(name))) == Path("o.jsonl").read_bytes()
+    assert Path(name).read_bytes() != Path("o.jsonl").read_bytes()
+
+
+@pytest.mark.parametrize("name", ["o.csv", "o.jsonl.zst"])
+def test_resume_goes_on_with_a_finished_file(cdec: Runner, letters: Path, name: str) -> None:
+    lines = ["id,prompt", "=a,one", "2,two", "c,three"]
+    Path("p.csv").write_text("\n".join(lines[:2]))
+    words = ("sample", "-a", letters, "-i", "p.csv", "--resume", "-o")
+    assert cdec(*words, name).status == 0
+    Path("p.csv").write_text("\n".join(lines))
+    assert cdec(*words, name).status == 0
+    found = b"".join(plain_chunks(Path(name)))
+    assert cdec(*words, f"whole-{name}").status == 0
+    assert found == b"".join(plain_chunks(Path(f"whole-{name}")))
+    assert cdec(*words, name).status == 0
+    assert found == b"".join(plain_chunks(Path(name)))
+
+
+@pytest.mark.parametrize("name", ["o.arrow", "o.xlsx", "o.json.zip", "o.parquet.gz", "o.arrow.zst"])
+def test_other_forms_are_refused_with_what_is_possible(cdec: Runner, name: str) -> None:
+    found = cdec("sample", "--model", "no/such/model", "--prompt", "x", "-o", name)
+    assert (found.status, found.error_code) == (2, "E_USAGE")
+    assert ".csv or .tsv" in found.stderr
+    assert not Path(name).exists()
+
+
+def test_keep_input_needs_rows(cdec: Runner, letters: Path) -> None:
+    for output in ((), ("-o", "o.jsonl"), ("-o", "o.parquet")):
+        found = cdec("sample", "-a", letters, "--prompt", "x", "--keep-input", *output)
+        assert (found.status, found.error_code) == (2, "E_USAGE")
+        assert ".csv or .tsv" in found.stderr
+    assert cdec("classify", "-a", letters, "--prompt", "x", "--keep-input").status == 2
+
+
+def test_classify_writes_a_csv_of_a_csv(cdec: Runner, letters: Path) -> None:
+    Path("p.csv").write_text("id,prompt,note\n1,one,@x\n2,two,\n3,,z\n")
+    words = ("classify", "-a", letters, "-i", "p.csv", "--top", "1")
+    assert cdec(*words, "-o", "o.csv", "--keep-input").status == 0
+    found = rows_of("o.csv")
+    assert [*found[0]][:4] == ["id", "prompt", "note", "rank"]
+    assert [row["note"] for row in found] == ["'@x", "", "z"]
+    records = cdec(*words).records
+    assert [row["label"] for row in found] == [record["label"] for record in records]
+    assert cdec(*words, "-o", "o.csv").error_code == "E_EXISTS"
+    few = ("--fields", "id,label")
+    assert cdec(*words, "-o", "o.csv", "--force", *few).status == 0
+    assert Path("o.csv").read_text().splitlines()[0] == "id,label"
+    csv_rows = cdec(*words, "--format", "csv", *few).stdout.decode()
+    assert csv_rows == Path("o.csv").read_text()
+    assert cdec(*words, "-o", "o.jsonl.gz").status == 0
+    lines = b"".join(plain_chunks(Path("o.jsonl.gz")))
+    assert [json.loads(line) for line in lines.splitlines()] == records
+    assert cdec(*words, "-o", "o.parquet").status == 2
+    assert cdec(*words, "-o", "p.csv", "--force").status == 2, "it is the input"
+
+
+def test_batch_files_and_traces_are_lines(cdec: Runner, letters: Path) -> None:
+    assert "are lines of JSON" in cdec("sample", "--openai-batch", "-o", "o.csv").stderr
+    words = ("sample", "-a", letters, "--prompt", "x", "--trace", "t.jsonl.gz")
+    assert "--trace writes JSON lines" in cdec(*words).stderr
+
+
+def test_a_table_without_records_has_all_columns(cdec: Runner, letters: Path) -> None:
+    Path("p.jsonl").write_text("")
+    assert cdec("sample", "-a", letters, "-i", "p.jsonl", "-o", "o.csv").status == 0
+    assert Path("o.csv").read_text() == ",".join(fields_of("sample")) + "\n"
