@@ -6,8 +6,9 @@ from collections import OrderedDict
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Generic, NamedTuple, TypeVar
 
+from cdec.compilers.child.source import PROCESS_LIMITS
 from cdec.core.child.process import LostServerError
-from cdec.core.errors import CdecError, OutputError
+from cdec.core.errors import CdecError, LimitError, OutputError
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
@@ -25,8 +26,9 @@ class _Entry(NamedTuple):
 class KeptConstraints:
     """Constraints by what was asked for; equal requests share one, so that they share sessions.
 
-    What could not be compiled is remembered as well: a thousand records with one mistake cost one
-    compilation.
+    What could not be compiled is remembered as well, as words without the frames that it was raised
+    in: a thousand records with one mistake cost one compilation, and the memory of one. What took
+    too much time or memory is compiled anew: that may have been the machine's.
 
     Args:
         count: Most constraints kept.
@@ -47,23 +49,23 @@ class KeptConstraints:
             make: Compiles it, where it is not there; returns its bytes too.
 
         Raises:
-            CdecError: What ``make`` raised; the same again for the same request, but where the
-                system failed.
+            CdecError: What ``make`` raised; an equal one for the same request, but where the system
+                failed, or a limit of the process was passed.
         """
         if asked not in self._entries:
             try:
                 entry = _Entry(*make())
-            except (OutputError, LostServerError):
-                raise  # of the system at that moment, not of what was asked for
             except CdecError as error:
-                entry = _Entry(error, 0)
+                if _is_of_the_moment(error):
+                    raise
+                entry = _Entry(error.again(), 0)
             self._entries[asked] = entry
             self._total += entry.size
             self._make_room()
         self._entries.move_to_end(asked)
         found = self._entries[asked].constraint
         if isinstance(found, CdecError):
-            raise found
+            raise found.again()
         return found
 
     def _make_room(self) -> None:
@@ -73,6 +75,13 @@ class KeptConstraints:
         ):
             _, oldest = self._entries.popitem(last=False)
             self._total -= oldest.size
+
+
+def _is_of_the_moment(error: CdecError) -> bool:
+    """Say whether an error is the system's at that moment, and not of what was asked for."""
+    if isinstance(error, LimitError):
+        return error.details.get("limit") in PROCESS_LIMITS
+    return isinstance(error, OutputError | LostServerError)
 
 
 class Recent(Generic[ConstraintT]):

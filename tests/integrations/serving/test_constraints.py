@@ -5,6 +5,7 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -122,6 +123,25 @@ def test_known_holes_of_servers_are_errors_within_the_limits(
         served.read(value)
     assert time.monotonic() - began < 150
     assert accepts(served.read({"artifact": "cities"}), "Oslo") == [True]
+
+
+def test_a_refused_source_asked_again_and_again_takes_no_memory(
+    served: ServedConstraints,
+) -> None:
+    def refuse(times: int) -> None:
+        for _ in range(times):
+            with pytest.raises(CdecError, match="unterminated"):
+                served.read({"regex": "(ab" * 40})
+
+    refuse(20)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        refuse(400)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 100_000
 
 
 def test_a_huge_enum_is_compiled_or_refused_and_the_server_goes_on(
