@@ -119,5 +119,7 @@ def _source_options(settings: ServingSettings) -> dict[str, SourceOptions[Any]]:
     return {
         "grammar": GrammarOptions(limits=grammars, precompute=0, name="the request's grammar"),
         "regex": regex_options(limits=grammars, precompute=0, name="the request's regex"),
-        "schema": SchemaOptions(limits=SchemaLimits(**bounds), name="the request's schema"),
+        "schema": SchemaOptions(
+            limits=SchemaLimits(**bounds), name="the request's schema", **settings.schema
+        ),
     }

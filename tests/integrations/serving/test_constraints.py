@@ -144,6 +144,25 @@ def test_a_refused_source_asked_again_and_again_takes_no_memory(
     assert grown < 100_000
 
 
+def test_schemas_of_requests_are_compiled_as_the_settings_say(
+    folder: Path, vocabulary: Vocabulary
+) -> None:
+    value = {"schema": {"type": "object", "properties": {"b": {}, "a": {"const": 1}}}}
+    compact = {"whitespace": "compact", "property_order": "declared"}
+    served = ServedConstraints(settings_of(folder, schema=compact), vocabulary)
+    texts = ('{"b":2,"a":1}', '{"b": 2,"a":1}', '{"a":1,"b":2}')
+    assert accepts(served.read(value), *texts) == [True, False, False]
+    served.close()
+
+
+def test_a_schema_is_compiled_in_a_gibibyte_or_less(folder: Path, vocabulary: Vocabulary) -> None:
+    limits = ServingLimits(compile_seconds=60, compile_megabytes=512)
+    served = ServedConstraints(settings_of(folder, limits=limits), vocabulary)
+    value = {"schema": {"type": "object", "properties": {"of_512": {"type": "integer"}}}}
+    assert accepts(served.read(value), '{"of_512":1}') == [True]
+    served.close()
+
+
 def test_a_huge_enum_is_compiled_or_refused_and_the_server_goes_on(
     served: ServedConstraints,
 ) -> None:
