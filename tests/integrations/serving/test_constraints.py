@@ -7,6 +7,7 @@ import threading
 import time
 import tracemalloc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,7 @@ from cdec.core.errors import (
     OutputError,
     TokenizerMismatchError,
 )
+from cdec.core.files.cache import CacheFolder
 from cdec.integrations.serving.constraints import ServedConstraints
 from cdec.integrations.serving.settings import ServingLimits, ServingSettings
 from tests.campaign.scarcity import with_cache_in
@@ -188,6 +190,60 @@ def test_what_one_process_compiled_another_finds(folder: Path, vocabulary: Vocab
     session.fill_mask(session.start(1), masks[0])
     again.fill_mask(again.start(1), masks[1])
     assert (masks[0] == masks[1]).all()
+
+
+def test_candidates_that_one_process_compiled_another_only_opens(
+    folder: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(
+        "cdec.integrations.serving.constraints.CacheFolder", partial(CacheFolder, within=tmp_path)
+    )
+    value = {"candidates": [f"{word} {n}" for word in ("red", "blue") for n in range(50)]}
+    first = ServedConstraints(settings_of(folder), vocabulary).read(value)
+    other = ServedConstraints(settings_of(folder), vocabulary)
+    with monkeypatch.context() as patch:
+        patch.setattr("cdec.compilers.sets.cache.compile_set", None)
+        found = other.read(value)
+        assert other.read(value) is found
+    texts = ("blue 7", "red 49", "red 50")
+    assert accepts(found, *texts) == accepts(first, *texts) == [True, True, False]
+
+
+def test_what_is_there_is_given_while_another_request_compiles(
+    folder: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = ServedConstraints(settings_of(folder), vocabulary)
+    known: list[dict[str, Any]] = [
+        {"artifact": "cities"},
+        {"artifact": "cities", "candidates": ["Oslo", "Rome"]},
+        {"artifact": "letters", "deny": ["a"]},
+        {"regex": "[0-9]{2}"},
+        {"candidates": ["x", "y"]},
+    ]
+    expected = [served.read(value) for value in known]
+    assert served._sources is not None
+    begun, answered, compiled = threading.Event(), threading.Event(), served._sources.of
+
+    def slow(text: str, options: Any) -> Any:
+        begun.set()
+        assert answered.wait(60)
+        return compiled(text, options)
+
+    monkeypatch.setattr(served._sources, "of", slow)
+    found: list[Any] = []
+    new = {"regex": "[0-9]{3}"}
+    threads = [threading.Thread(target=lambda: found.append(served.read(new))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(60)
+    assert all(map(served.has, known)) and not served.has(new)
+    assert [served.read(value) for value in known] == expected
+    assert accepts(served.read({"artifact": "cities", "deny": ["Oslo"]}), "Oslo") == [False]
+    answered.set()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2 and len(set(found)) == 1
+    served.close()
 
 
 @pytest.mark.parametrize("value", [{"regex": "[d-f]{4}"}, {"grammar": 'start: "q"+'}])
