@@ -10,13 +10,15 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import TYPE_CHECKING, Any, Generic, NamedTuple, TypeVar
 
-from cdec.compilers.child.source import PROCESS_LIMITS
 from cdec.core.child.process import LostServerError
 from cdec.core.errors import CdecError, LimitError, OutputError
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.tokens.vocabulary import Vocabulary
+
+PROCESS_LIMITS = ("compile_seconds", "compile_megabytes")
+"""Limits whose passing says as much of the machine at that moment as of the source."""
 
 ConstraintT = TypeVar("ConstraintT", bound="Constraint")
 

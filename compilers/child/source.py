@@ -26,8 +26,6 @@ SOURCES: dict[str, str] = {
 """Every kind of source that the child compiles: module and ``SourceKind``, imported there."""
 
 
-PROCESS_LIMITS = ("compile_seconds", "compile_megabytes")
-"""Limits whose passing says as much of the machine at that moment as of the source."""
 _NOT_DECIDING = ("limits", "name", "made_from")
 
 

@@ -7,8 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from cdec.compilers.child.source import PROCESS_LIMITS
-from cdec.compilers.kept import KeptConstraints
+from cdec.compilers.kept import PROCESS_LIMITS, KeptConstraints
 from cdec.core.errors import CdecError, LimitError, OutputError
 from cdec.core.grammars.errors import RegexSyntaxError
 
