@@ -157,11 +157,15 @@ def test_schemas_of_requests_are_compiled_as_the_settings_say(
     served.close()
 
 
-def test_a_schema_is_compiled_in_a_gibibyte_or_less(folder: Path, vocabulary: Vocabulary) -> None:
-    limits = ServingLimits(compile_seconds=60, compile_megabytes=512)
-    served = ServedConstraints(settings_of(folder, limits=limits), vocabulary)
-    value = {"schema": {"type": "object", "properties": {"of_512": {"type": "integer"}}}}
-    assert accepts(served.read(value), '{"of_512":1}') == [True]
+def test_sources_are_compiled_in_less_than_what_an_allocator_would_reserve(
+    folder: Path, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    limits = ServingLimits(compile_seconds=60, compile_megabytes=1024)
+    settings = settings_of(folder, limits=limits)
+    served = with_cache_in(tmp_path, ServedConstraints(settings, vocabulary))
+    value = {"schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
+    assert accepts(served.read(value), '{"n":1}') == [True]
+    assert accepts(served.read({"regex": "[0-9]-[a-z]{3}"}), "1-abc") == [True]
     served.close()
 
 
