@@ -66,6 +66,10 @@ class CdecError(Exception):
         self.hint = hint
         self.details = details
 
+    def again(self) -> CdecError:
+        """Return an equal error that was never raised: what is kept of one holds no frame alive."""
+        return type(self)(self.message, hint=self.hint, **self.details)
+
     def to_json(self) -> dict[str, object]:
         """Return the error as one JSON-ready object: code, message, hint and details."""
         body: dict[str, object] = {"code": self.code, "message": self.message}

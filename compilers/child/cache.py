@@ -2,17 +2,14 @@
 
 from __future__ import annotations
 
-import json
 import mmap
 from contextlib import suppress
 from dataclasses import dataclass
-from hashlib import sha256
-from importlib.metadata import version
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.compilers.child.compiler import ChildCompiler
-from cdec.compilers.kept import KeptConstraints
+from cdec.compilers.kept import KeptConstraints, shared_name
 from cdec.core.artifacts.kinds import open_bytes
 from cdec.core.child.process import needing_system
 from cdec.core.errors import ArtifactError, Notice
@@ -70,7 +67,6 @@ class SourceCache:
         limits = limits or CacheLimits()
         self._notices = FirstOfEach("texts")
         self._vocabulary = vocabulary
-        self._version = version("cdec")
         self._kept = kept or KeptConstraints(limits.count, limits.size)
         self._shared = shared
         self._child: ChildCompiler | None = None
@@ -94,6 +90,14 @@ class SourceCache:
         asked = (options.source, text, options)
         return self._kept.get(asked, lambda: self._compiled(text, options.for_text(text)))
 
+    def find(self, text: str, options: SourceOptions[Any]) -> Constraint | None:
+        """Return the constraint of a text that was compiled here; None for another.
+
+        Raises:
+            CdecError: It could not be compiled.
+        """
+        return self._kept.find((options.source, text, options))
+
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call: the first of each code, with their number."""
         return self._notices.take()
@@ -105,7 +109,8 @@ class SourceCache:
             self._child = None
 
     def _compiled(self, text: str, options: SourceOptions[Any]) -> tuple[Constraint, int]:
-        name = _name(text, options, self._vocabulary, self._version)
+        decides = {"source": options.source, "text": text, "options": options.deciding()}
+        name = shared_name(decides, self._vocabulary)
         found = None if self._shared is None else self._shared.read(name)
         if found is not None:
             # One that is damaged is compiled, and kept, again.
@@ -130,21 +135,6 @@ class SourceCache:
             if self._shared is not None:
                 self._shared.keep(name, path.read_bytes())
             return _open(path, self._vocabulary), report.bytes
-
-
-def _name(text: str, options: SourceOptions[Any], vocabulary: Vocabulary, release: str) -> str:
-    """Return the name of a file that holds what would be compiled, and nothing else."""
-    decides = {
-        "version": release,
-        "source": options.source,
-        "text": text,
-        "options": options.deciding(),
-        "vocabulary": vocabulary.vocabulary_hash,
-        "tokenization": vocabulary.tokenization_hash,
-        "eos": list(vocabulary.eos_token_ids),
-    }
-    body = json.dumps(decides, sort_keys=True, default=str)
-    return f"{sha256(body.encode('utf-8', 'surrogatepass')).hexdigest()}.arrow"
 
 
 def _open(path: Path, vocabulary: Vocabulary) -> Constraint:

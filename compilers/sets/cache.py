@@ -2,16 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
+from cdec.compilers.kept import shared_name
+from cdec.compilers.sets.compile import compile_set
 from cdec.compilers.sets.constraint import compiled_set
-from cdec.compilers.sets.report import SetLimits
-from cdec.core.errors import DataError, Notice
+from cdec.compilers.sets.report import SetLimits, SetReport
+from cdec.core.artifacts.kinds import open_bytes
+from cdec.core.errors import ArtifactError, DataError, Notice
+from cdec.core.files.scratch import scratch_folder
 from cdec.core.notices import FirstOfEach
 
 if TYPE_CHECKING:
     from cdec.compilers.kept import KeptConstraints
     from cdec.core.constraint import Constraint
+    from cdec.core.files.cache import CacheFolder
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
@@ -23,6 +30,7 @@ class SetCache:
         kept: Holds what was compiled; may hold other constraints too.
         limits: Of each set.
         name: What errors call a list.
+        shared: Where sets are kept for other processes of this user, too.
     """
 
     def __init__(
@@ -32,11 +40,13 @@ class SetCache:
         limits: SetLimits | None = None,
         *,
         name: str = "texts",
+        shared: CacheFolder | None = None,
     ) -> None:
         self._vocabulary = vocabulary
         self._kept = kept
         self._limits = limits
         self._name = name
+        self._shared = shared
         self._notices = FirstOfEach("lists")
 
     def of(self, texts: tuple[str, ...]) -> Constraint:
@@ -47,18 +57,54 @@ class SetCache:
         """
         return self._kept.get(texts, lambda: self._compiled(texts))
 
+    def find(self, texts: tuple[str, ...]) -> Constraint | None:
+        """Return the constraint of texts that was compiled here; None for others.
+
+        Raises:
+            CdecError: It could not be compiled.
+        """
+        return self._kept.find(texts)
+
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call: the first of each code, with their number."""
         return self._notices.take()
 
     def _compiled(self, texts: tuple[str, ...]) -> tuple[Constraint, int]:
-        try:
+        if self._shared is not None:
+            return self._of_file(texts, self._shared)
+        with self._told():
             constraint, report = compiled_set(texts, self._vocabulary, limits=self._limits)
+        self._note(report)
+        return constraint, report.bytes
+
+    def _of_file(self, texts: tuple[str, ...], shared: CacheFolder) -> tuple[Constraint, int]:
+        """Return a set that is kept, or keep it."""
+        decides = {"source": "set", "texts": texts, "limits": self._limits}
+        name = shared_name(decides, self._vocabulary)
+        found = shared.read(name)
+        if found is not None:
+            # One that is damaged is compiled, and kept, again.
+            with suppress(ArtifactError):
+                return open_bytes(found, self._vocabulary), len(found)
+        with scratch_folder() as folder, self._told():
+            path = folder / "set.arrow"
+            report = compile_set(texts, self._vocabulary, path, limits=self._limits)
+            data = path.read_bytes()
+        self._note(report)
+        shared.keep(name, data)
+        return open_bytes(data, self._vocabulary), len(data)
+
+    @contextmanager
+    def _told(self) -> Iterator[None]:
+        """Say of an error which texts it is about."""
+        try:
+            yield
         except DataError as error:
             error.message = f"{self._name}: {error.message}"
             error.args = (error.message,)
             raise
+
+    def _note(self, report: SetReport) -> None:
         for notice in report.notices:
             named = f"{self._name}: {notice.message}"
             self._notices.add(Notice(notice.code, named, notice.details))
-        return constraint, report.bytes

@@ -28,6 +28,8 @@ _FAULT = "this is a fault of cdec: report what it was given and the traceback"
 _ENVIRONMENT = {
     # Each thread's arena would reserve address space that the memory limit counts.
     "MALLOC_ARENA_MAX": "2",
+    # So would Arrow's own allocator, 1 GiB at its first use.
+    "ARROW_DEFAULT_MEMORY_POOL": "system",
     # Threads of a library do not survive a fork.
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cdec.compilers.child.cache import SourceCache
@@ -16,6 +17,7 @@ from cdec.compilers.sets.cache import SetCache
 from cdec.core.artifacts.kinds import bind_artifact, read_artifact
 from cdec.core.child.process import needing_system
 from cdec.core.combine.denial import deny
+from cdec.core.errors import CdecError
 from cdec.core.files.cache import CacheFolder
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.integrations.serving.asked import Asked
@@ -33,8 +35,9 @@ class ServedConstraints:
     """What requests ask → constraints; those that ask for the same share one.
 
     Every artifact is opened at once, so that a bad one stops the server before it serves. Several
-    threads may ask. What requests bring is compiled in the limited child, one after another, and
-    kept in the user's cache as well, so that of a server's processes only the first compiles it.
+    threads may ask; what is there is given while others compile. What requests bring is compiled in
+    the limited child, one after another, and sets of candidates in this process. Both are kept in
+    the user's cache as well, so that of a server's processes only the first compiles them.
 
     Args:
         settings: The operator's.
@@ -50,7 +53,7 @@ class ServedConstraints:
             vocabulary = Vocabulary.from_tokenizer(settings.tokenizer)
         self.settings = settings
         self.vocabulary = vocabulary
-        self._lock = threading.Lock()
+        self._compiling, self._making = threading.Lock(), threading.Lock()
         self._named: dict[str, Constraint] = {
             name: bind_artifact(read_artifact(path), vocabulary)
             for name, path in settings.artifacts.items()
@@ -62,8 +65,10 @@ class ServedConstraints:
         self._sets: SetCache | None = None
         self._sources: SourceCache | None = None
         if vocabulary is not None:
-            self._sets = SetCache(vocabulary, kept, name="the request's candidates")
             shared = CacheFolder("served", most=4 * limits.max_kept, max_bytes=_KEPT_BYTES)
+            sets = KeptConstraints(limits.max_kept, _KEPT_BYTES)
+            name = "the request's candidates"
+            self._sets = SetCache(vocabulary, sets, name=name, shared=shared)
             self._sources = SourceCache(vocabulary, kept, shared=shared)
 
     def read(self, value: object) -> Constraint:
@@ -79,11 +84,22 @@ class ServedConstraints:
 
     def of(self, asked: Asked) -> Constraint:
         """Return the constraint of what was asked; raises as ``read``."""
-        with self._lock, needing_system("serving the request"):
-            if not asked.deny:
-                return self._before_denial(asked)
-            denied = [text.encode() for text in asked.deny]
-            return self._recent.get(asked, lambda: deny(self._before_denial(asked), denied))
+        found = self._there(asked)
+        if found is not None:
+            return found
+        making = self._making if asked.source is None else self._compiling
+        with making, needing_system("serving the request"):
+            # Somebody else may have made it meanwhile.
+            found = self._there(asked)
+            return self._made(asked) if found is None else found
+
+    def has(self, value: object) -> bool:
+        """Say whether ``read`` makes nothing of a request's argument: it is there, or refused."""
+        try:
+            asked = Asked.of(value, self.settings)
+            return self._there(asked) is not None
+        except CdecError:
+            return True
 
     def all_named(self) -> Sequence[Constraint]:
         """Return the constraints of the registered artifacts."""
@@ -94,17 +110,37 @@ class ServedConstraints:
         if self._sources is not None:
             self._sources.close()
 
-    def _before_denial(self, asked: Asked) -> Constraint:
+    def _there(self, asked: Asked) -> Constraint | None:
+        """Return a constraint that was made; nothing waits here for what others make.
+
+        Raises:
+            CdecError: It could not be made.
+        """
+        if asked.deny:
+            return self._recent.find(asked)
+        if asked.source is not None and self._sources is not None:
+            return self._sources.find(asked.text, self._options[asked.source])
+        if asked.artifact is not None:
+            is_whole = asked.candidates is None
+            return self._named[asked.artifact] if is_whole else self._recent.find(asked)
+        if asked.candidates is None or self._sets is None:
+            # ``Asked.of`` lets candidates through where they are allowed, which takes a tokenizer.
+            raise KeyError(asked)
+        return self._sets.find(asked.candidates)
+
+    def _made(self, asked: Asked) -> Constraint:
+        if asked.deny:
+            denied, whole = [text.encode() for text in asked.deny], replace(asked, deny=())
+            found = self._there(whole)
+            before = self._made(whole) if found is None else found
+            return self._recent.get(asked, lambda: deny(before, denied))
         if asked.source is not None and self._sources is not None:
             return self._sources.of(asked.text, self._options[asked.source])
-        texts = asked.candidates
+        texts = asked.candidates or ()
         if asked.artifact is not None:
             named = self._named[asked.artifact]
-            if texts is None:
-                return named
-            return self._recent.get((asked.artifact, texts), lambda: named.candidates(texts))
-        # ``Asked.of`` lets candidates through where they are allowed, which takes a tokenizer.
-        if texts is None or self._sets is None:
+            return self._recent.get(asked, lambda: named.candidates(texts))
+        if self._sets is None:
             raise KeyError(asked)
         return self._sets.of(texts)
 
@@ -119,5 +155,7 @@ def _source_options(settings: ServingSettings) -> dict[str, SourceOptions[Any]]:
     return {
         "grammar": GrammarOptions(limits=grammars, precompute=0, name="the request's grammar"),
         "regex": regex_options(limits=grammars, precompute=0, name="the request's regex"),
-        "schema": SchemaOptions(limits=SchemaLimits(**bounds), name="the request's schema"),
+        "schema": SchemaOptions(
+            limits=SchemaLimits(**bounds), name="the request's schema", **settings.schema
+        ),
     }

@@ -16,6 +16,8 @@ VARIABLE = "CDEC_SERVING"
 """The environment variable that names the file."""
 SOURCES = ("candidates", "grammar", "regex", "schema")
 """What a request may bring that has to be compiled; nothing of it unless ``allow`` names it."""
+_NO_CHOICES = ("limits", "name", "made_from")
+"""Fields of ``SchemaOptions`` that limits and the server itself fill in."""
 _BYTES = 1 << 24
 """Largest settings file."""
 
@@ -63,12 +65,15 @@ class ServingSettings:
         allow: Of ``SOURCES``, what requests may bring to be compiled.
         tokenizer: Folder, file or name of the served model's; needed where anything is allowed.
         limits: Of each request.
+        schema: How schemas of requests are compiled: fields of ``SchemaOptions`` by name, but for
+            those that are no choice of an operator's.
     """
 
     artifacts: Mapping[str, Path] = field(default_factory=dict)
     allow: frozenset[str] = frozenset()
     tokenizer: str | None = None
     limits: ServingLimits = field(default_factory=ServingLimits)
+    schema: Mapping[str, Any] = field(default_factory=dict)
 
     @classmethod
     def of_requests(
@@ -116,7 +121,8 @@ class ServingSettings:
 
     @classmethod
     def from_file(cls, path: str | Path) -> ServingSettings:
-        """Read a TOML file: ``allow``, ``tokenizer``, limits, and the table ``artifacts``.
+        """Read a TOML file: ``allow``, ``tokenizer``, limits, what ``SchemaOptions`` declares
+        (``whitespace``, ``property_order``, ...), and the table ``artifacts``.
 
         Paths of artifacts are relative to the file's folder.
 
@@ -143,8 +149,11 @@ class ServingSettings:
         limits = {name: values.pop(name) for name in named & values.keys()}
         artifacts, allow = values.pop("artifacts", {}), values.pop("allow", [])
         tokenizer = values.pop("tokenizer", None)
+        choices = _schema_choices()
+        schema = {name: values.pop(name) for name in choices.keys() & values.keys()}
+        _require_choices(schema, choices, path)
         if values:
-            known = ", ".join(sorted(named | {"allow", "artifacts", "tokenizer"}))
+            known = ", ".join(sorted({*named, *choices, "allow", "artifacts", "tokenizer"}))
             raise ConfigError(f"{path}: unknown {sorted(values)}", hint=f"known are {known}")
         is_table = isinstance(artifacts, dict)
         if not is_table or not all(isinstance(name, str) for name in artifacts.values()):
@@ -168,4 +177,33 @@ class ServingSettings:
             allow=frozenset(allow),
             tokenizer=tokenizer,
             limits=ServingLimits(**limits),
+            schema=schema,
         )
+
+
+def _schema_choices() -> dict[str, Any]:
+    """Return what ``SchemaOptions`` declares that an operator may say, with its defaults."""
+    from cdec.compilers.schemas.options import SchemaOptions
+
+    return {
+        each.name: each.default for each in fields(SchemaOptions) if each.name not in _NO_CHOICES
+    }
+
+
+def _require_choices(given: Mapping[str, Any], choices: Mapping[str, Any], path: Path) -> None:
+    """Refuse options of schemas that cannot be.
+
+    Raises:
+        ConfigError: One has another type than its default, or is no value of it.
+    """
+    from cdec.compilers.schemas.options import SchemaOptions
+
+    for name, value in given.items():
+        if type(value) is not type(choices[name]):
+            raise ConfigError(
+                f"{path}: `{name}` is {value!r}", hint=f"the default is {choices[name]!r}"
+            )
+    try:
+        SchemaOptions(**given)
+    except UsageError as error:
+        raise ConfigError(f"{path}: {error.message}", hint=error.hint) from error

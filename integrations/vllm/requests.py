@@ -6,7 +6,6 @@ Compiled kernels are imported where they are used: vLLM's start on a CPU fails o
 from __future__ import annotations
 
 import logging
-from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from vllm.exceptions import VLLMValidationError
@@ -14,6 +13,7 @@ from vllm.exceptions import VLLMValidationError
 from cdec.core.errors import CdecError, FieldError, TokenizerMismatchError
 from cdec.integrations.serving.asked import FIELD
 from cdec.integrations.serving.settings import ServingSettings
+from cdec.integrations.vllm.checking import check
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
@@ -59,19 +59,11 @@ def validate(params: Any) -> None:
                     hint=f"leave {name!r} out",
                     field=name,
                 )
-        _checking().read(value)
+        check(value)
     except CdecError as error:
         raise VLLMValidationError(
             f"{error.code}: {error.message}. {error.hint or ''}".rstrip(), parameter=FIELD
         ) from error
-
-
-@cache
-def _checking() -> ServedConstraints:
-    """Return what this process checks requests against; artifacts are opened once."""
-    from cdec.integrations.serving.constraints import ServedConstraints
-
-    return ServedConstraints(ServingSettings.from_environment())
 
 
 def served_by(config: Any) -> ServedConstraints:

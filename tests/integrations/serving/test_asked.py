@@ -162,6 +162,31 @@ def test_settings_that_say_something_else_are_refused(tmp_path: Path, text: str)
     assert caught.value.hint
 
 
+def test_settings_say_how_schemas_of_requests_are_compiled(tmp_path: Path) -> None:
+    text = 'whitespace = "compact"\nproperty_order = "declared"\nlenient = true\n'
+    settings = ServingSettings.from_file(written(tmp_path, text))
+    assert settings.schema == {
+        "whitespace": "compact",
+        "property_order": "declared",
+        "lenient": True,
+    }
+
+
+@pytest.mark.parametrize(
+    "text", ['whitespace = "none"', "whitespace = 1", 'lenient = "yes"', "max_whitespace = -1"]
+)
+def test_options_of_schemas_that_cannot_be_are_refused_by_name(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match=text.split()[0]) as caught:
+        ServingSettings.from_file(written(tmp_path, text))
+    assert "serving.toml" in caught.value.message
+
+
+@pytest.mark.parametrize("text", ["name = 'x'", "made_from = 'x'", "limits = 3"])
+def test_what_the_server_fills_in_itself_is_no_setting(tmp_path: Path, text: str) -> None:
+    with pytest.raises(ConfigError, match="unknown"):
+        ServingSettings.from_file(written(tmp_path, text))
+
+
 @pytest.mark.parametrize("text", ["max_candidates = 0", "compile_seconds = -1", "max_kept = 'a'"])
 def test_limits_out_of_bounds_are_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(CdecError):

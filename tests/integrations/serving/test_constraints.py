@@ -5,7 +5,9 @@ from __future__ import annotations
 import tempfile
 import threading
 import time
+import tracemalloc
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -23,6 +25,7 @@ from cdec.core.errors import (
     OutputError,
     TokenizerMismatchError,
 )
+from cdec.core.files.cache import CacheFolder
 from cdec.integrations.serving.constraints import ServedConstraints
 from cdec.integrations.serving.settings import ServingLimits, ServingSettings
 from tests.campaign.scarcity import with_cache_in
@@ -124,6 +127,48 @@ def test_known_holes_of_servers_are_errors_within_the_limits(
     assert accepts(served.read({"artifact": "cities"}), "Oslo") == [True]
 
 
+def test_a_refused_source_asked_again_and_again_takes_no_memory(
+    served: ServedConstraints,
+) -> None:
+    def refuse(times: int) -> None:
+        for _ in range(times):
+            with pytest.raises(CdecError, match="unterminated"):
+                served.read({"regex": "(ab" * 40})
+
+    refuse(20)
+    tracemalloc.start()
+    try:
+        before, _ = tracemalloc.get_traced_memory()
+        refuse(400)
+        grown = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert grown < 100_000
+
+
+def test_schemas_of_requests_are_compiled_as_the_settings_say(
+    folder: Path, vocabulary: Vocabulary
+) -> None:
+    value = {"schema": {"type": "object", "properties": {"b": {}, "a": {"const": 1}}}}
+    compact = {"whitespace": "compact", "property_order": "declared"}
+    served = ServedConstraints(settings_of(folder, schema=compact), vocabulary)
+    texts = ('{"b":2,"a":1}', '{"b": 2,"a":1}', '{"a":1,"b":2}')
+    assert accepts(served.read(value), *texts) == [True, False, False]
+    served.close()
+
+
+def test_sources_are_compiled_in_less_than_what_an_allocator_would_reserve(
+    folder: Path, vocabulary: Vocabulary, tmp_path: Path
+) -> None:
+    limits = ServingLimits(compile_seconds=60, compile_megabytes=1024)
+    settings = settings_of(folder, limits=limits)
+    served = with_cache_in(tmp_path, ServedConstraints(settings, vocabulary))
+    value = {"schema": {"type": "object", "properties": {"n": {"type": "integer"}}}}
+    assert accepts(served.read(value), '{"n":1}') == [True]
+    assert accepts(served.read({"regex": "[0-9]-[a-z]{3}"}), "1-abc") == [True]
+    served.close()
+
+
 def test_a_huge_enum_is_compiled_or_refused_and_the_server_goes_on(
     served: ServedConstraints,
 ) -> None:
@@ -149,6 +194,60 @@ def test_what_one_process_compiled_another_finds(folder: Path, vocabulary: Vocab
     session.fill_mask(session.start(1), masks[0])
     again.fill_mask(again.start(1), masks[1])
     assert (masks[0] == masks[1]).all()
+
+
+def test_candidates_that_one_process_compiled_another_only_opens(
+    folder: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setattr(
+        "cdec.integrations.serving.constraints.CacheFolder", partial(CacheFolder, within=tmp_path)
+    )
+    value = {"candidates": [f"{word} {n}" for word in ("red", "blue") for n in range(50)]}
+    first = ServedConstraints(settings_of(folder), vocabulary).read(value)
+    other = ServedConstraints(settings_of(folder), vocabulary)
+    with monkeypatch.context() as patch:
+        patch.setattr("cdec.compilers.sets.cache.compile_set", None)
+        found = other.read(value)
+        assert other.read(value) is found
+    texts = ("blue 7", "red 49", "red 50")
+    assert accepts(found, *texts) == accepts(first, *texts) == [True, True, False]
+
+
+def test_what_is_there_is_given_while_another_request_compiles(
+    folder: Path, vocabulary: Vocabulary, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    served = ServedConstraints(settings_of(folder), vocabulary)
+    known: list[dict[str, Any]] = [
+        {"artifact": "cities"},
+        {"artifact": "cities", "candidates": ["Oslo", "Rome"]},
+        {"artifact": "letters", "deny": ["a"]},
+        {"regex": "[0-9]{2}"},
+        {"candidates": ["x", "y"]},
+    ]
+    expected = [served.read(value) for value in known]
+    assert served._sources is not None
+    begun, answered, compiled = threading.Event(), threading.Event(), served._sources.of
+
+    def slow(text: str, options: Any) -> Any:
+        begun.set()
+        assert answered.wait(60)
+        return compiled(text, options)
+
+    monkeypatch.setattr(served._sources, "of", slow)
+    found: list[Any] = []
+    new = {"regex": "[0-9]{3}"}
+    threads = [threading.Thread(target=lambda: found.append(served.read(new))) for _ in range(2)]
+    for thread in threads:
+        thread.start()
+    assert begun.wait(60)
+    assert all(map(served.has, known)) and not served.has(new)
+    assert [served.read(value) for value in known] == expected
+    assert accepts(served.read({"artifact": "cities", "deny": ["Oslo"]}), "Oslo") == [False]
+    answered.set()
+    for thread in threads:
+        thread.join()
+    assert len(found) == 2 and len(set(found)) == 1
+    served.close()
 
 
 @pytest.mark.parametrize("value", [{"regex": "[d-f]{4}"}, {"grammar": 'start: "q"+'}])

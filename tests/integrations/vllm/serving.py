@@ -22,6 +22,7 @@ import transformers
 from cdec.data import embedded_model_path
 
 PROCESSOR = "cdec.integrations.vllm.v1:ConstraintProcessor"
+MIDDLEWARE = "cdec.integrations.vllm.middleware:ConstraintMiddleware"
 ENGINE = {"dtype": "float32", "enforce_eager": True, "max_model_len": 256, "max_num_seqs": 64}
 """What the engines of the tests have in common."""
 
@@ -73,7 +74,8 @@ def served(model: Path, settings: Path, log: Path, *more: str) -> Iterator[str]:
     command = [sys.executable, "-m", "vllm.entrypoints.openai.api_server", "--model", str(model)]
     command += ["--host", "127.0.0.1", "--port", str(port), "--dtype", "float32"]
     command += ["--enforce-eager", "--max-model-len", "256", "--max-num-seqs", "64"]
-    command += ["--served-model-name", "tiny", "--logits-processors", PROCESSOR, *more]
+    command += ["--served-model-name", "tiny", "--logits-processors", PROCESSOR]
+    command += ["--middleware", MIDDLEWARE, *more]
     address = f"http://127.0.0.1:{port}"
     with log.open("w") as written:
         process = subprocess.Popen(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import urllib.request
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -144,6 +145,25 @@ def test_a_bad_request_is_answered_with_400_and_the_server_goes_on(
     assert code in json.dumps(answer)
     good = {**body, "vllm_xargs": {"cdec": '{"artifact": "cities"}'}, "temperature": 0}
     assert ask(address, good)[0] == 200
+
+
+def test_the_server_answers_others_while_a_request_is_compiled(address: str, folder: Path) -> None:
+    asked = json.dumps({"regex": ".*a.{12}b.{14}"})
+    body = {"prompt": "It is", "max_tokens": 5, "vllm_xargs": {"cdec": asked}}
+    known = {**body, "vllm_xargs": {"cdec": '{"artifact": "cities"}'}}
+    assert ask(address, known)[0] == 200
+    answered = 0
+    with ThreadPoolExecutor(1) as pool:
+        slow = pool.submit(ask, address, body)
+        while not slow.done():
+            with urllib.request.urlopen(f"{address}/health", timeout=60) as health:
+                assert health.status == 200
+            assert ask(address, known)[0] == 200
+            answered += not slow.done()
+    assert slow.result()[0] in (200, 400)
+    # Where it is compiled on the event loop, one answer at most comes before its own.
+    assert answered > 3
+    assert "on the server's event loop" not in (folder / "log").read_text()
 
 
 def test_a_constraint_of_another_tokenizer_stops_the_server_before_it_serves(

@@ -1,0 +1,90 @@
+"""ConstraintMiddleware: what requests ask is compiled on a thread, not on the event loop."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator, MutableMapping
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeAlias
+
+import orjson
+
+from cdec.core.errors import CdecError
+from cdec.integrations.serving.asked import FIELD
+from cdec.integrations.vllm.checking import MADE, checking, outcome
+
+ARGUMENTS = "vllm_xargs"
+"""The field of a request of vLLM's server that holds arguments of processors."""
+_THREADS = 4
+
+Message: TypeAlias = MutableMapping[str, Any]
+Receive: TypeAlias = Callable[[], Awaitable[Message]]
+Send: TypeAlias = Callable[[Message], Awaitable[None]]
+App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
+
+
+class ConstraintMiddleware:
+    """Has constraints of requests made before vLLM sees the requests; all others go on meanwhile.
+
+    For the option ``--middleware`` of vLLM's server. A request that cannot be served is passed on,
+    too: vLLM answers it, as the processor refuses it without looking again. Equal requests that
+    come together cost one compilation.
+
+    Args:
+        app: What answers requests.
+    """
+
+    def __init__(self, app: App) -> None:
+        self._app = app
+        self._threads = ThreadPoolExecutor(_THREADS, "cdec")
+
+    async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
+        """Answer a request."""
+        if scope["type"] == "lifespan":
+            # Artifacts and kernels take seconds to open: before the first request, if they can be.
+            self._threads.submit(checking)
+        if scope["type"] != "http" or scope.get("method") != "POST":
+            await self._app(scope, receive, send)
+            return
+        messages = await _whole(receive)
+        loop = asyncio.get_running_loop()
+        made: dict[str, CdecError | None] = {}
+        for value in _asked(b"".join(message.get("body", b"") for message in messages)):
+            made[value] = await loop.run_in_executor(self._threads, outcome, value)
+        token = MADE.set(made)
+        try:
+            await self._app(scope, _again(messages, receive), send)
+        finally:
+            MADE.reset(token)
+
+
+async def _whole(receive: Receive) -> list[Message]:
+    """Return the messages of a request's body, up to its last or to the client's going."""
+    messages = [await receive()]
+    while messages[-1]["type"] == "http.request" and messages[-1].get("more_body"):
+        messages.append(await receive())
+    return messages
+
+
+def _again(messages: list[Message], receive: Receive) -> Receive:
+    """Return what gives messages that were received once more, and then those that come."""
+    waiting: Iterator[Message] = iter(messages)
+
+    async def received() -> Message:
+        for message in waiting:
+            return message
+        return await receive()
+
+    return received
+
+
+def _asked(body: bytes) -> list[str]:
+    """Return what a request's body asks of its constraint; nothing where it is not to be read."""
+    if ARGUMENTS.encode() not in body:
+        return []
+    try:
+        value = orjson.loads(body)[ARGUMENTS][FIELD]
+    except (ValueError, KeyError, TypeError, IndexError):
+        return []
+    # vLLM lets texts in, and refuses the rest itself.
+    return [value] if isinstance(value, str) else []
