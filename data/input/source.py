@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 from cdec.core.errors import EncodingError, InputMissingError, LimitError, Notice
-from cdec.core.files.remote import is_url, open_url, unreadable
+from cdec.core.files.remote import is_url, open_url, public_name, unreadable
 from cdec.core.options import check_limits, limit
 from cdec.data.input.decompress import MAGICS, compression_of, decompress
 
@@ -83,9 +83,9 @@ class SourceStats:
 
 
 def source_name(source: Source) -> str:
-    """Return how error messages name the source."""
+    """Return how error messages name the source: of a URL nothing that lets its bearer in."""
     if isinstance(source, str | Path):
-        return "stdin" if str(source) == "-" else str(source)
+        return "stdin" if str(source) == "-" else public_name(str(source))
     return str(getattr(source, "name", "stream"))
 
 

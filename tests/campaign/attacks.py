@@ -16,13 +16,17 @@ from tests.campaign.commands import COMMANDS, prepare
 from tests.campaign.faults import aim, faults_of, kills_of, strike
 from tests.campaign.grammars import open_grammars
 from tests.campaign.kills import open_kills
+from tests.campaign.lines import open_lines
+from tests.campaign.outputs import open_outputs
 from tests.campaign.pipes import open_pipes
 from tests.campaign.records import LINES, open_records
 from tests.campaign.repositories import open_repositories
 from tests.campaign.requests import open_requests
 from tests.campaign.scarcity import open_scarcity
+from tests.campaign.starts import open_starts
 from tests.campaign.tables import open_tables
 from tests.campaign.targets import TARGETS
+from tests.campaign.urls import open_urls
 from tests.campaign.workshop import Workshop
 
 WAYS = ("raw", "sealed", "columns", "remembered")
@@ -77,6 +81,10 @@ ATTACKS: dict[str, Attack] = {
     "tables": Attack(open_tables, 100_000),
     "scarcity": Attack(open_scarcity, 10_000, 120),
     "pipes": Attack(open_pipes, 10_000, 300),
+    "urls": Attack(open_urls, 10_000),
+    "outputs": Attack(open_outputs, 10_000),
+    "lines": Attack(open_lines, 100_000),
+    "starts": Attack(open_starts, 2_000, 300),
     "grammars": Attack(open_grammars, 100_000, 60),
     **{
         f"faults: {command}": Attack(partial(_open_faults, command), 10_000, 900)

@@ -30,6 +30,10 @@ LEAST = {
     "tables": 10,
     "scarcity": 3,
     "pipes": 4,
+    "urls": 12,
+    "outputs": 12,
+    "lines": 12,
+    "starts": 3,
     "grammars": 20,
 }
 """Seeds that are tried however slow the machine is; of mutants 400."""

@@ -125,3 +125,14 @@ def test_secrets_of_a_url_are_neither_stored_nor_shown(
     said = [result.stderr + result.stdout.decode() for result in shown]
     assert not [text for text in said if "hush7" in text]
     assert "memory://bucket/t.txt" in said[1]
+
+
+@pytest.mark.usefixtures("loaded")
+def test_secrets_of_a_url_are_not_in_the_errors_of_its_records(
+    cdec: Runner, signed: str, cities: Path, tmp_path: Path
+) -> None:
+    fsspec.filesystem("memory").pipe(signed[8:], b'{"prompt": 5}\n')
+    result = cdec("sample", "-a", cities, "--method", "masked", "-i", signed, "-o", "s.jsonl")
+    assert result.status == 3, result.stderr
+    written = (tmp_path / "work" / "s.jsonl").read_text()
+    assert "memory://bucket/t.txt, line 1" in written and "hush7" not in written
