@@ -106,7 +106,7 @@ def test_samples_go_to_parquet_and_are_gone_on_with(cdec: Runner, letters: Path)
     assert pa.parquet.read_table("o.parquet").select(columns).to_pylist() == expected
     assert cdec(*first).error_code == "E_EXISTS"
     again = cdec(*first, "--resume")
-    assert (again.status, again.stderr) == (0, "")
+    assert (again.status, again.stderr) == (0, "already complete: 8 records are in o.parquet\n")
     assert pa.parquet.read_table("o.parquet").select(columns).to_pylist() == expected
 
 

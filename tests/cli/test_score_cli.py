@@ -55,10 +55,10 @@ def assert_scored_as_drawn(scores: list[Any], samples: list[Any]) -> None:
 @pytest.mark.parametrize("method", ["masked", "disc"])
 def test_samples_of_a_set_score_as_they_were_drawn(cdec: Runner, cities: Path, method: str) -> None:
     prompts = jsonl({"id": "x", "prompt": "A city: "}, {"prompt": "Capital of Italy: ", "n": 2})
-    Path("prompts.jsonl").write_bytes(prompts + b"A plain line\n")
-    words = ("-a", cities, "--method", method, "-n", "4", "-i", "prompts.jsonl")
+    Path("prompts.txt").write_bytes(prompts + b"A plain line\n")
+    words = ("-a", cities, "--method", method, "-n", "4", "-i", "prompts.txt")
     drawn = cdec("sample", *words)
-    result = cdec("score", "-a", cities, "--prompts", "prompts.jsonl", stdin=drawn.stdout)
+    result = cdec("score", "-a", cities, "--prompts", "prompts.txt", stdin=drawn.stdout)
     assert (result.status, result.stderr) == (0, "")
     assert_scored_as_drawn(result.records, drawn.records)
     for score, sample in zip(result.records, drawn.records, strict=True):
@@ -68,7 +68,7 @@ def test_samples_of_a_set_score_as_they_were_drawn(cdec: Runner, cities: Path, m
         assert len(score["tokens"]) == len(score["token_ids"]) == score["events"] - 1
     # Without ids, a member's text is spelt as its row.
     texts = jsonl(*({"id": r["id"], "text": r["text"]} for r in drawn.records))
-    again = cdec("score", "-a", cities, "--prompts", "prompts.jsonl", stdin=texts).records
+    again = cdec("score", "-a", cities, "--prompts", "prompts.txt", stdin=texts).records
     for first, second in zip(again, result.records, strict=True):
         assert (first["token_ids"], first["entity_ids"]) == (
             second["token_ids"],

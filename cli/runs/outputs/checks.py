@@ -11,7 +11,7 @@ from cdec.cli.options.shared import refuse_among
 from cdec.core.errors import OutputError, OutputExistsError, UsageError
 
 if TYPE_CHECKING:
-    from cdec.cli.options.sampling import RunOptions as Options
+    from cdec.cli.options.sampling import SampleOptions as Options
 
 
 def check_form(output: Path | None, *, keep_input: bool) -> None:
