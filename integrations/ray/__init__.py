@@ -2,7 +2,8 @@
 
 ``sample`` of ``dataset`` turns a Ray dataset of prompt records into one of sample records;
 ``sample_parts`` of ``run`` writes part files, which the command line's engine ``ray`` does. Read
-``settings`` (what a worker is told), ``worker`` (what it does), ``pool`` (how many, with what),
+``settings`` (what a worker is told), ``worker`` (what it does), ``journal`` (which records end
+workers), ``pool`` and ``capacity`` (how many, with what, and what the cluster can have),
 ``parts`` (the part files and when one is done) and ``far_parts`` (those in object stores), then
 these two. ``cluster`` begins and ends Ray, ``counts`` adds up what became of records. Ray itself
 (``library``) is imported on first use: ``pip install "cdec[ray]"``.

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.core.tokens.shipped import EMBEDDED
 from cdec.data.output.table import sample_schema, table_of
+from cdec.integrations.ray.journal import Watch, new_journal
 from cdec.integrations.ray.library import ray_library
 from cdec.integrations.ray.pool import Pool
 from cdec.integrations.ray.settings import Settings
@@ -44,7 +45,8 @@ def sample(
     Each worker loads the model once and maps the artifacts once; workers of one machine share the
     artifacts' pages. The samples of a record follow from its own seed and id, whichever worker
     draws them and beside which rows; the order of the result is Ray's. Ray streams: workers are
-    given rows as results are taken, and rows whose worker died are drawn again.
+    given rows as results are taken, and rows whose worker died are drawn again, one by one: a row
+    that ends its worker alone, too, becomes an error record.
 
     Args:
         dataset: A row a record, columns as fields of a prompts file (``prompt`` or ``messages``,
@@ -52,8 +54,9 @@ def sample(
             hold, so that equal rows are one record: give them ids where they are not.
         model: A name or path, or a function that makes the model in each worker; the embedded one
             if not given.
-        workers: How many; None takes what the cluster has processors for. Leave processors to
-            whatever reads the dataset.
+        workers: How many; None takes what the cluster has processors for, but for one that reads
+            the dataset (on a cluster of one processor, the worker asks for none). Where you say how
+            many, leave a processor to whatever reads the dataset: Ray waits for it without end.
         cpus: Processors a worker asks for.
         gpus: Graphics processors a worker asks for; a fraction lets workers share one.
         memory: Bytes of memory that a worker asks for; None asks for none.
@@ -66,15 +69,16 @@ def sample(
 
     Raises:
         ExtraMissingError: Ray is not installed.
-        UsageError: A number out of range, more asked for than the cluster has, or an artifact
-            without a file.
+        UsageError: A number out of range, an option that neither the sampler nor the method has,
+            more asked for than the cluster can ever have, or an artifact without a file.
         CdecError: An artifact is not there. What only a worker can find (a model that cannot be
             loaded) ends the dataset's execution.
     """
     ray_library()
     pool = Pool(workers=workers, cpus=cpus, gpus=gpus, memory=memory, retries=retries)
     told = Settings.of({"model": model, **settings})
-    return pool.mapped(dataset, BatchWorker, {"settings": told}, batch_size=rows)
+    arguments = {"settings": told, "journal": new_journal()}
+    return pool.mapped(dataset, BatchWorker, arguments, batch_size=rows, is_read=True)
 
 
 class BatchWorker:
@@ -82,19 +86,22 @@ class BatchWorker:
 
     Args:
         settings: Of the run.
+        journal: Of the run.
 
     Raises:
         CdecError: Model or artifacts cannot be opened here.
     """
 
-    def __init__(self, settings: Settings) -> None:
-        self._sampler = settings.opened()
+    def __init__(self, settings: Settings, journal: Any) -> None:
+        self._sampler, self._journal = settings.opened(), journal
         self._schema = sample_schema(settings.sampler.get("fields"))
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Return the samples of a batch, and an error record in the place of each bad row."""
-        records = map(_given, batch.to_pylist())
-        return table_of(list(written(self._sampler, self._checked(records))), self._schema)
+        records = self._checked(map(_given, batch.to_pylist()))
+        # The same for the worker that stands in for this one, and is given these rows again.
+        watch = Watch(self._journal, ray_library().get_runtime_context().get_actor_id())
+        return table_of(list(written(self._sampler, records, watch)), self._schema)
 
     def _checked(
         self, records: Iterable[Mapping[str, object]]

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.core.errors import LimitError
 from cdec.integrations.ray.cluster import quiet_data
 from cdec.integrations.ray.counts import Counts
+from cdec.integrations.ray.journal import new_journal
 from cdec.integrations.ray.library import ray_library
 from cdec.integrations.ray.worker import PartWorker, Report, table_of_objects
 
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from cdec.integrations.ray.settings import Settings
 
 _NAMED = 5
-"""Most parts that a message names."""
+"""Most parts, and most records, that a message names."""
 
 
 @dataclass
@@ -57,7 +58,8 @@ def sample_parts(
 
     Parts of given records stand in Ray's object store until they are taken (on its disk where
     there is no room); those that are files are read by the workers. A worker has a part or two at
-    a time. One that dies is started anew and its part done again from the start.
+    a time. One that dies is started anew and its part done again from the start; the records that
+    it was drawing are drawn one by one then, and one that ends a worker alone is not drawn again.
 
     Args:
         parts: In any order; names differ.
@@ -76,7 +78,9 @@ def sample_parts(
     rows = _waiting(parts, folder, run)
     if not rows:
         return
+    journal = new_journal()
     arguments = {"settings": settings, "folder": folder, "read": dict(read or {})}
+    arguments["journal"] = journal
     with quiet_data():
         dataset = ray_library().data.from_arrow_refs(rows)
         reports = pool.mapped(dataset, PartWorker, arguments, batch_size=1, work=len(rows))
@@ -88,7 +92,8 @@ def sample_parts(
             run.waiting.pop(report.name, None)
             yield report
     if run.waiting:
-        raise _lost(list(run.waiting), run.total, pool.retries)
+        last = ray_library().get(journal.all_under_way.remote())
+        raise _lost(list(run.waiting), run.total, pool.retries, last)
 
 
 def _waiting(parts: Iterable[Part], folder: PartFolder, run: PartRun) -> list[Any]:
@@ -112,12 +117,18 @@ def _reports(dataset: Dataset) -> Iterator[Report]:
         yield from map(pickle.loads, batch.column("report").to_pylist())
 
 
-def _lost(names: Sequence[str], total: int, retries: int) -> LimitError:
-    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+def _lost(names: Sequence[str], total: int, retries: int, last: Sequence[str]) -> LimitError:
+    at = f", at last while drawing the records {_listed(last)}" if last else ""
     return LimitError(
-        f"{len(names)} of {total} parts are not done: {', '.join(names[:_NAMED])}{more}; their "
-        f"workers died {retries + 1} times",
+        f"{len(names)} of {total} parts are not done: {_listed(names)}; their "
+        f"workers died {retries + 1} times{at}",
         hint="see in Ray's logs what ended them (memory, most often: fewer workers, or a smaller "
-        "`batch_size`), then continue with `resume`",
+        "`batch_size`), then continue with `resume` and more `retries`",
         parts=list(names),
+        records=list(last),
     )
+
+
+def _listed(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"{', '.join(names[:_NAMED])}{more}"

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +16,7 @@ from cdec.core.errors import (
     UsageError,
 )
 from cdec.core.tokens.shipped import EMBEDDED
+from cdec.samplers.sampling import named_method
 
 if TYPE_CHECKING:
     from cdec.integrations.records.sampling import RecordSampler
@@ -46,7 +49,8 @@ class Settings:
         """Return the settings of a run that begins here; its artifacts are looked at.
 
         Raises:
-            UsageError: A trace is asked for.
+            UsageError: A trace is asked for, or an option that neither the sampler nor the method
+                has, or with a value that it cannot have.
             CdecError: An artifact is not there, or is none.
         """
         if sampler.get("trace") is not None:
@@ -54,6 +58,7 @@ class Settings:
                 "`trace` takes the lines of one process, and workers are many",
                 hint="leave it out, or take `cdec.integrations.records` in one process",
             )
+        _require_known(sampler)
         return cls(dict(sampler), digests_of(sampler), installed_version())
 
     def opened(self) -> RecordSampler:
@@ -90,6 +95,27 @@ class Settings:
         model = self.sampler.get("model", EMBEDDED)
         made = model() if callable(model) else model
         return RecordSampler(**{**self.sampler, "model": made})
+
+
+def _require_known(sampler: Mapping[str, Any]) -> None:
+    """Refuse here what every worker would refuse, after it has loaded its model.
+
+    Raises:
+        UsageError: As ``Settings.of``.
+    """
+    from cdec.integrations.records.sampling import RecordSampler
+
+    own = set(inspect.signature(RecordSampler).parameters) - {"options"}
+    method = named_method(sampler.get("method", "disc"))
+    options = {name: value for name, value in sampler.items() if name not in own}
+    has = {name for option in method.options for name in (option.name, option.also) if name}
+    for name in options.keys() - has:
+        close = get_close_matches(name, own | has, n=1)
+        raise UsageError(
+            f"`{name}` is an option neither of record samplers nor of the method {method.name}",
+            hint=f"did you mean `{close[0]}`?" if close else f"it has {', '.join(sorted(has))}",
+        )
+    method.checked(options)
 
 
 def digests_of(sampler: Mapping[str, Any]) -> dict[str, str]:

@@ -16,6 +16,7 @@ from cdec.core.errors import CdecError, Notice
 from cdec.data.input.source import SourceStats
 from cdec.data.prompts.read import read_prompts
 from cdec.integrations.ray.counts import Counts
+from cdec.integrations.ray.journal import Watch
 from cdec.integrations.ray.library import ray_library
 from cdec.integrations.records.faults import as_cdec_error
 from cdec.integrations.records.tasks import error_object
@@ -30,10 +31,11 @@ if TYPE_CHECKING:
 def written(
     sampler: RecordSampler,
     records: Iterable[PromptRecord | BadRecord],
+    watch: Watch,
     counts: Counts | None = None,
 ) -> Iterator[Mapping[str, object]]:
     """Yield what is written of records; each is counted before what is written of it comes."""
-    for done in sampler.work_off(records):
+    for done in watch.work_off(sampler, records):
         if counts is not None:
             counts.note(done)
         if done.error is None:
@@ -86,10 +88,13 @@ class PartWorker:
         folder: Where part files go.
         read: Keywords of ``read_prompts`` for parts that are files, which ``RecordSampler`` does
             not know itself.
+        journal: Of the run.
     """
 
-    def __init__(self, settings: Settings, folder: PartFolder, read: Mapping[str, Any]) -> None:
-        self._folder, self._read = folder, read
+    def __init__(
+        self, settings: Settings, folder: PartFolder, read: Mapping[str, Any], journal: Any
+    ) -> None:
+        self._folder, self._read, self._journal = folder, read, journal
         self._sampler: RecordSampler | None = None
         self._failure: CdecError | None = None
         self._stats = SourceStats()
@@ -127,6 +132,6 @@ class PartWorker:
         if part.source is not None:
             records = read_prompts(part.source, stats=self._stats, **sampler.reading, **self._read)
         with self._folder.writing(part, counts) as writer:
-            for record in written(sampler, records, counts):
+            for record in written(sampler, records, Watch(self._journal, part.name), counts):
                 writer.write(record)
         return counts

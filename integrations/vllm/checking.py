@@ -64,7 +64,7 @@ def check(value: object) -> None:
         _LOG.warning(
             "a constraint is compiled on the server's event loop, and all requests wait for it: "
             "start the server with --middleware "
-            "cdec.integrations.vllm.middleware:ConstraintMiddleware"
+            "cdec.integrations.vllm.middleware.ConstraintMiddleware"
         )
     checking().read(value)
 

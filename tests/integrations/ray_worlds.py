@@ -32,12 +32,15 @@ def artifact(folder: Path) -> Path:
     return path
 
 
-def slow_model(seconds: float = 0.0, deadly: Path | None = None) -> Callable[[], TabularModel]:
+def slow_model(
+    seconds: float = 0.0, deadly: Path | None = None, poison: str = ""
+) -> Callable[[], TabularModel]:
     """Return a function that makes the model in a worker; pickled by value, as it is a closure.
 
     Args:
         seconds: That a worker takes for the first token of a text.
         deadly: A file; where it is there, the process is killed by drawing.
+        poison: What kills the process where a prompt holds it; "" for nothing.
     """
     tokens = [b"a", b"b", b"c", b""]
 
@@ -45,7 +48,7 @@ def slow_model(seconds: float = 0.0, deadly: Path | None = None) -> Callable[[],
         class Slow(TabularModel):
             def prefill(self, *given: Any, **more: Any) -> Any:
                 time.sleep(seconds)
-                if deadly is not None and deadly.exists():
+                if (deadly is not None and deadly.exists()) or (poison and poison in str(given)):
                     os.kill(os.getpid(), signal.SIGKILL)
                 return super().prefill(*given, **more)
 

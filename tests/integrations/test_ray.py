@@ -125,6 +125,57 @@ def test_a_dataset_of_prompts_becomes_the_samples_of_one_process(tmp_path: Path,
     assert found == sorted(tuple(record[name] for name in key) for record in alone)
 
 
+@pytest.mark.usefixtures("two_workers")
+def test_a_dataset_that_is_read_from_files_is_drawn_with_the_defaults(tmp_path: Path) -> None:
+    records = [{"id": f"q{i}", "prompt": f"the {i}th"} for i in range(12)]
+    for part in range(3):
+        written = "".join(f"{json.dumps(record)}\n" for record in records[part::3])
+        (tmp_path / f"{part}.jsonl").write_text(written)
+    dataset = ray.data.read_json([str(tmp_path / f"{part}.jsonl") for part in range(3)])
+    drawn = sample(dataset, slow_model(), artifact=str(artifact(tmp_path)), method="masked")
+    assert sorted(row["id"] for row in drawn.take_all()) == sorted(r["id"] for r in records)
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_a_row_that_ends_every_worker_becomes_an_error_record(tmp_path: Path) -> None:
+    records = [{"id": f"q{i}", "prompt": f"the {i}th"} for i in range(12)]
+    records[7]["prompt"] = "poison"
+    settings = {"artifact": str(artifact(tmp_path)), "method": "masked", "batch_size": 4}
+    dataset = ray.data.from_items(records, override_num_blocks=2)
+    model = slow_model(poison="poison")
+    drawn = {row["id"]: row for row in sample(dataset, model, workers=1, **settings).take_all()}
+    assert set(drawn) == {record["id"] for record in records}
+    error = drawn.pop("q7")["error"]
+    assert error["code"] == "E_WORKER" and "beside no other" in error["message"]
+    alone = one_process([r for r in records if r["id"] in drawn], slow_model()(), **settings)
+    assert {row["id"]: row["text"] for row in alone} == {
+        name: row["text"] for name, row in drawn.items()
+    }
+
+
+@pytest.mark.usefixtures("two_workers")
+def test_a_record_that_ends_every_worker_is_an_error_object_of_its_part(tmp_path: Path) -> None:
+    records = [{"id": f"q{i}", "prompt": f"the {i}th"} for i in range(12)]
+    records[7]["prompt"] = "poison"
+    model = slow_model(poison="poison")
+    settings = _settings(tmp_path, model, method="masked", batch_size=3)
+    folder = PartFolder(tmp_path / "out", "jsonl")
+    folder.prepare(force=False, resume=False)
+    parts = list(parts_of_records(prompts_from_records(records), 6))
+    with pytest.raises(LimitError, match=r"part-00001.* records \"q\d") as caught:
+        list(sample_parts(parts, folder, settings, Pool(workers=1, retries=0)))
+    assert '"q7"' in caught.value.details["records"]
+    # Those that are done stay, and going on gets past the record.
+    run = PartRun()
+    reports = list(sample_parts(parts, folder, settings, Pool(workers=1), run=run))
+    assert run.total == run.done == 2
+    assert sum(report.counts.errors for report in reports) == 1
+    (bad,) = [record for record in lines(folder.path) if "error" in record]
+    assert bad["id"] == "q7" and bad["error"]["code"] == "E_WORKER"
+    assert len(lines(folder.path)) == 2 * 11 + 1
+    assert not list(sample_parts(parts, folder, settings, Pool(workers=1)))
+
+
 def _cdec(folder: Path, *words: str) -> subprocess.Popen[str]:
     """Start the command line; Ray's files go to a short path of their own."""
     code = "import sys; from cdec.cli.app import main; sys.exit(main())"

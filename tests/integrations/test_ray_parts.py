@@ -20,6 +20,7 @@ from cdec.core.errors import (
 from cdec.data.output.manifest import manifest_path
 from cdec.data.prompts.places import input_files
 from cdec.data.prompts.read import prompts_from_records
+from cdec.integrations.ray import capacity
 from cdec.integrations.ray.counts import Counts
 from cdec.integrations.ray.library import ray_library
 from cdec.integrations.ray.parts import (
@@ -200,6 +201,77 @@ def test_an_open_constraint_cannot_be_sent_to_workers(tmp_path: Path) -> None:
 def test_numbers_of_a_pool_are_checked(wrong: dict[str, Any]) -> None:
     with pytest.raises(UsageError, match=next(iter(wrong))):
         Pool(**wrong)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "told"),
+    [
+        ({"artfact": "x.arrow"}, "`artifact`"),
+        ({"max_new_token": 3}, "`max_new_tokens`"),
+        ({"method": "smc", "particle": 3}, "`particles`"),
+        ({"method": "disk"}, "'disc'"),
+        ({"method": "masked", "particles": 3}, "it has"),
+    ],
+)
+def test_a_typo_is_an_error_before_any_worker_begins(wrong: dict[str, Any], told: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        Settings.of(wrong)
+    assert told in (caught.value.hint or "")
+
+
+def test_a_value_that_an_option_cannot_have_is_an_error_before_any_worker_begins() -> None:
+    with pytest.raises(UsageError, match="`K` is 0"):
+        Settings.of({"method": "disc", "K": 0})
+
+
+@pytest.mark.parametrize(
+    ("has", "given", "size", "cpus"),
+    [
+        (2.0, {}, 1, 1.0),
+        (8.0, {}, 7, 1.0),
+        (8.0, {"cpus": 2.0}, 3, 2.0),
+        (1.0, {}, 1, 0.0),
+        (2.0, {"workers": 2}, 2, 1.0),
+        (2.0, {"cpus": 2.0}, 1, 0.0),
+    ],
+)
+def test_a_processor_is_left_to_what_reads_a_dataset(
+    monkeypatch: pytest.MonkeyPatch, has: float, given: dict[str, Any], size: int, cpus: float
+) -> None:
+    monkeypatch.setattr("cdec.integrations.ray.pool.resources", lambda: {"CPU": has})
+    pool = Pool(**given)
+    assert (pool.size(spare=1), pool.cpus_beside(1)) == (size, cpus)
+    assert pool.cpus_beside(0) == pool.cpus
+
+
+@pytest.mark.parametrize(
+    ("declared", "types", "is_refused"),
+    [
+        (None, {"a1": "node_a1"}, True),
+        (None, {}, True),
+        ({"CPU": 8}, {}, True),
+        ({"CPU": 8, "GPU": 4}, {}, False),
+        (None, {"a1": "ray.head.default"}, False),
+    ],
+)
+def test_what_a_cluster_has_not_is_refused_where_it_can_never_have_it(
+    monkeypatch: pytest.MonkeyPatch,
+    declared: dict[str, float] | None,
+    types: dict[str, str],
+    is_refused: bool,
+) -> None:
+    monkeypatch.setattr(capacity, "ray_library", lambda: None)
+    monkeypatch.setattr(capacity, "resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr("cdec.integrations.ray.pool.resources", lambda: {"CPU": 2.0})
+    monkeypatch.setattr(capacity, "_declared", lambda: declared)
+    report = {"autoscaler_report": {"node_type_mapping": types}}
+    monkeypatch.setattr(capacity, "_report", lambda: report)
+    pool = Pool(gpus=1)
+    if is_refused:
+        with pytest.raises(UsageError, match="1 GPU, and the cluster has 0 at most"):
+            pool.size()
+    else:
+        assert pool.size() == 1
 
 
 def test_without_ray_the_error_says_how_to_get_it(monkeypatch: pytest.MonkeyPatch) -> None:

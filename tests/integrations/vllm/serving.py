@@ -22,7 +22,7 @@ import transformers
 from cdec.data import embedded_model_path
 
 PROCESSOR = "cdec.integrations.vllm.v1:ConstraintProcessor"
-MIDDLEWARE = "cdec.integrations.vllm.middleware:ConstraintMiddleware"
+MIDDLEWARE = "cdec.integrations.vllm.middleware.ConstraintMiddleware"
 ENGINE = {"dtype": "float32", "enforce_eager": True, "max_model_len": 256, "max_num_seqs": 64}
 """What the engines of the tests have in common."""
 
