@@ -184,3 +184,35 @@ def require_grammars(
         lacking = [parameter for parameter in parameters if not can[parameter]]
         if lacking:
             raise needs_grammar(lacking[0], f"{file.path} is a {file.kind}", kind.reasons)
+        if held.lookahead is not None:
+            require_terminals(file)
+
+
+def require_terminals(file: ArtifactFile) -> None:
+    """Refuse a lookahead for an artifact of terminals where nothing stands beyond the first.
+
+    Raises:
+        UsageError: It is a regular expression.
+    """
+    from cdec.core.artifacts.kinds import constraint_class
+
+    if not constraint_class(file.kind).looks_ahead(file.metadata):
+        raise UsageError(
+            f"--lookahead means nothing to {file.path}: a regular expression is one terminal, and "
+            "no token begins another",
+            hint="leave it out",
+        )
+
+
+def require_members(options: SampleOptions, held: RunConstraint) -> None:
+    """Refuse free text where no constraint follows it, before a model loads.
+
+    Raises:
+        UsageError: There is no artifact, and no record can bring one.
+    """
+    if held.free is None or not options.has_texts or held.named or held.others:
+        return
+    raise UsageError(
+        "free text ends where a constraint begins, and there is none",
+        hint="name the artifact with -a, or leave --after and --between out",
+    )

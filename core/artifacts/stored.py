@@ -47,6 +47,11 @@ class StoredConstraint(Constraint):
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> StoredConstraint:
         """Open a verified artifact of this kind; the vocabulary's fingerprints agree with it."""
 
+    @classmethod
+    def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
+        """Whether a lookahead can change the masks of an artifact with these metadata."""
+        return cls.has_terminals
+
     def summary(self) -> dict[str, Any]:
         """Return what the artifact's metadata say, JSON-ready; law: its ``kind`` is this one's."""
         return {
