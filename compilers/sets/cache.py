@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from cdec.compilers.sets.constraint import compiled_set
-from cdec.compilers.sets.report import SetLimits
 from cdec.core.errors import DataError, Notice
 from cdec.core.notices import FirstOfEach
 
 if TYPE_CHECKING:
     from cdec.compilers.kept import KeptConstraints
+    from cdec.compilers.sets.report import SetLimits
     from cdec.core.constraint import Constraint
     from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -52,6 +51,8 @@ class SetCache:
         return self._notices.take()
 
     def _compiled(self, texts: tuple[str, ...]) -> tuple[Constraint, int]:
+        from cdec.compilers.sets.constraint import compiled_set
+
         try:
             constraint, report = compiled_set(texts, self._vocabulary, limits=self._limits)
         except DataError as error:
