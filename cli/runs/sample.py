@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from cdec.core.errors import CdecError
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
+    from cdec.data.output.writer import RecordWriter
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.samplers.base import Sampler
     from cdec.samplers.observer import Observer
@@ -85,7 +86,7 @@ def sample(options: Options, run: Run) -> int:
             work=steps.work,
             records=steps.records,
             failed=steps.failed,
-            write=writer.write,
+            write=writer.write if options.output else partial(_print, run.console, writer),
             # With a tree there is one record: its error is the run's.
             strict=options.strict or plan.tree is not None,
             max_bad=options.max_bad,
@@ -107,6 +108,12 @@ def sample(options: Options, run: Run) -> int:
     is_short = options.require_complete and noted.tally.incomplete
     # Those that the output to resume holds count too.
     return status or (SOME_RECORDS_FAILED if is_short or writer.finished.errors > 0 else 0)
+
+
+def _print(console: Console, writer: RecordWriter, record: Mapping[str, object]) -> None:
+    """Write a record to stdout, with nothing of progress on its line."""
+    with console.printing():
+        writer.write(record)
 
 
 def _kept(options: Options, run: Run, count: str) -> str:
