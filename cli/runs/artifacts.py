@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.shared import require_utf8
-from cdec.core.errors import ArtifactVersionError, CdecError, UsageError, needs_grammar
+from cdec.core.errors import (
+    ArtifactFormatError,
+    ArtifactVersionError,
+    CdecError,
+    UsageError,
+    needs_grammar,
+)
 from cdec.core.files.remote import place_of
 from cdec.core.progress import Progress, silent
+from cdec.data.suffixes import PARQUET
 from cdec.integrations.records.held import DEFAULT, RunConstraint
 from cdec.samplers.registry import METHODS
 
@@ -117,9 +126,21 @@ def read_artifact(path: Place, copy: bool = False, *, progress: Progress = silen
 
     try:
         return kinds.read_artifact(path, copy=copy, progress=progress)
+    except ArtifactFormatError as error:
+        if command := _COMPILING.get(path.suffix.lower()) if isinstance(path, Path) else None:
+            error.hint = f"compile it first: {shlex.join(['cdec', command, str(path)])}"
+        raise
     except ArtifactVersionError:
         _refuse_tree(path)
         raise
+
+
+_COMPILING = {
+    **dict.fromkeys((".txt", ".jsonl", ".csv", ".tsv", *PARQUET), "compile-set"),
+    **dict.fromkeys((".lark", ".ebnf", ".gbnf"), "compile-grammar"),
+    ".json": "compile-schema",
+}
+"""How a name ends that is a source's → the command that makes an artifact of it."""
 
 
 def _refuse_tree(path: Place) -> None:
