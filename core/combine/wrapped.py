@@ -8,6 +8,7 @@ from typing import Any
 
 from cdec.core.constraint import Constraint
 from cdec.core.session import Session
+from cdec.core.shown import line
 
 
 class WrappedConstraint(Constraint):
@@ -24,6 +25,9 @@ class WrappedConstraint(Constraint):
         self.inner = inner
         self.kind = inner.kind
         self.vocabulary = inner.vocabulary
+
+    def __repr__(self) -> str:
+        return line(type(self).__name__, repr(self.inner))
 
     @cached_property
     def max_tokens(self) -> int | None:

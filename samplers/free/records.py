@@ -16,6 +16,7 @@ from cdec.core.sample import (
     Sample,
     read_value,
 )
+from cdec.core.shown import TraceLines
 from cdec.samplers.free.text import COSTS, FreeDraw, Region
 from cdec.samplers.loops.finder import loop_warnings
 
@@ -135,12 +136,12 @@ def _free_text(draw: FreeDraw, vocabulary: Vocabulary) -> dict[str, object]:
     return {"free_text": text[: len(text) - len(onward)].decode("utf-8", "replace")}
 
 
-def _trace(draw: FreeDraw, id: object, index: int) -> list[dict[str, object]] | None:
+def _trace(draw: FreeDraw, id: object, index: int) -> TraceLines | None:
     """Return what an observer wrote of all parts, as the trace of one text."""
     if draw.trace is None:
         return None
     whose = {"id": id, "index": index}
-    return [{**line, **whose, "position": at} for at, line in enumerate(draw.trace)]
+    return TraceLines({**line, **whose, "position": at} for at, line in enumerate(draw.trace))
 
 
 def _region(region: Region, whole: bytes) -> dict[str, object]:

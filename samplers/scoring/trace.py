@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError
 from cdec.core.models.watching import clock, watched
+from cdec.core.shown import TraceLines
 from cdec.samplers.scoring.paths import CHUNK_BYTES
 from cdec.samplers.scoring.walk import Nodes, walk
 from cdec.samplers.walks.allowed import allowed_ids, host_scores
@@ -78,10 +79,10 @@ class Tracer:
                 if row in places:
                     path = nodes.paths[places[row], : chosen.lengths[row] + 1]
                     lines = steps.of(path, tokens[places[row]], int(chosen.finish[row]))
-                    sample.trace = [
+                    sample.trace = TraceLines(
                         {"id": sample.id, "index": sample.index, "position": position, **line}
                         for position, line in enumerate(_timed(lines, nodes, path, evaluated))
-                    ]
+                    )
 
 
 def traced_lines(sample: Sample) -> list[dict[str, object]]:

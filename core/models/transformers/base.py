@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
 from cdec.core.models.rounding import event_rounding
+from cdec.core.shown import model_line
 
 if TYPE_CHECKING:
     from cdec.core.models.prompts import PromptEncoder
@@ -61,6 +62,9 @@ class TransformersModel(LanguageModel):
         self.prompt_form = prompts.form
         self._device = device
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
+
+    def __repr__(self) -> str:
+        return model_line(self)
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Return a prompt's token ids; see ``PromptEncoder.encode``."""
