@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdec.core.errors import UsageError
-from cdec.core.shown import TraceLines, cut, line, table
+from cdec.core.record_fields.shown import TraceLines, cut, line, table
 
 SCHEMA_VERSION = 1
 

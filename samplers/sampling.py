@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
-from typing import TYPE_CHECKING, Any, TypeGuard, overload
-
-import numpy as np
+from numbers import Integral, Real
+from typing import TYPE_CHECKING, Any, overload
 
 from cdec.core.errors import CdecError, DuplicateIdError, UsageError, wrong_type
 from cdec.core.models.tabular import checked_token_ids
@@ -202,31 +201,29 @@ def _require_numbers(given: Mapping[str, object]) -> None:
         UsageError: It names the argument.
     """
     for name, value in given.items():
-        may_be = (int, float, np.floating) if name in ("temperature", "top_p") else (int,)
-        is_left_out = value is None and name in ("top_k", "top_p", "max_new_tokens")
-        is_number = isinstance(value, (*may_be, np.integer)) and not isinstance(value, bool)
-        if not (is_left_out or is_number):
-            what = "a number" if float in may_be else "a whole number"
+        is_real = name in ("temperature", "top_p")
+        if value is None and name in ("top_k", "top_p", "max_new_tokens"):
+            continue
+        if isinstance(value, bool) or not isinstance(value, Real if is_real else Integral):
+            what = "a number" if is_real else "a whole number"
             raise wrong_type(name, value, what, "leave it out for the default")
 
 
-def _require_prompts(prompts: object) -> None:
+def _require_prompts(prompts: Any) -> None:
     """Refuse what is neither a text nor a sequence of prompts.
 
     Raises:
         UsageError: It names the argument.
     """
     hint = "give a text, or a list of prompts: texts, lists of token ids, lists of chat messages"
-    if isinstance(prompts, str):
-        return
-    if not _is_list(prompts):
+    if not isinstance(prompts, str) and not _is_list(prompts):
         raise wrong_type("prompts", prompts, "a text or a list of prompts", hint)
-    for prompt in prompts:
+    for prompt in () if isinstance(prompts, str) else prompts:
         if not (isinstance(prompt, str) or _is_list(prompt)):
             raise wrong_type("prompts", prompt, "a prompt in its list", hint)
 
 
-def _is_list(value: object) -> TypeGuard[Collection[object]]:
+def _is_list(value: object) -> bool:
     return isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
 
 

@@ -92,7 +92,7 @@ def as_command(
             # A fault on purpose: lets a test see that no secret gets into a traceback.
             raise RuntimeError(f"fault asked for, HF_TOKEN={os.environ.get('HF_TOKEN')}")
         # From the first second on: what a command imports may load for long, or compile kernels.
-        with run.console.stage("starting"):
+        with run.console.stage("working"):
             status = execute(options, run)
         # A signal that the interpreter dropped after the last batch.
         run.signals.checkpoint()

@@ -72,7 +72,7 @@ _SOURCES: Mapping[type[CommonOptions], tuple[str, ...]] = {
 @cache
 def source_fields() -> Mapping[str, tuple[str, ...]]:
     """Return, for each option about what records bring, the fields that it is about."""
-    found = dict.fromkeys(parameters_of(CommonOptions), ())
+    found: dict[str, tuple[str, ...]] = dict.fromkeys(parameters_of(CommonOptions), ())
     for owner, fields in _SOURCES.items():
         found = dict.fromkeys(parameters_of(owner), fields) | found
     return {name: fields for name, fields in found.items() if fields}

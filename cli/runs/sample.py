@@ -36,7 +36,6 @@ if TYPE_CHECKING:
     from cdec.core.errors import CdecError
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
-    from cdec.data.output.writer import RecordWriter
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.samplers.base import Sampler
     from cdec.samplers.observer import Observer
@@ -86,7 +85,7 @@ def sample(options: Options, run: Run) -> int:
             work=steps.work,
             records=steps.records,
             failed=steps.failed,
-            write=writer.write if options.output else partial(_print, run.console, writer),
+            write=writer.write if options.output else partial(_print, run.console, writer.write),
             # With a tree there is one record: its error is the run's.
             strict=options.strict or plan.tree is not None,
             max_bad=options.max_bad,
@@ -110,10 +109,12 @@ def sample(options: Options, run: Run) -> int:
     return status or (SOME_RECORDS_FAILED if is_short or writer.finished.errors > 0 else 0)
 
 
-def _print(console: Console, writer: RecordWriter, record: Mapping[str, object]) -> None:
+def _print(
+    console: Console, write: Callable[[Mapping[str, object]], None], record: Mapping[str, object]
+) -> None:
     """Write a record to stdout, with nothing of progress on its line."""
     with console.printing():
-        writer.write(record)
+        write(record)
 
 
 def _kept(options: Options, run: Run, count: str) -> str:

@@ -11,7 +11,7 @@ from typing import Any, ClassVar, Protocol
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
 from cdec.core.constraint import Constraint
 from cdec.core.errors import UsageError
-from cdec.core.shown import cut, line
+from cdec.core.record_fields.shown import cut, line
 from cdec.core.tokens.vocabulary import Vocabulary
 
 

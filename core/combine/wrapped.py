@@ -7,8 +7,8 @@ from functools import cached_property
 from typing import Any
 
 from cdec.core.constraint import Constraint
+from cdec.core.record_fields.shown import line
 from cdec.core.session import Session
-from cdec.core.shown import line
 
 
 class WrappedConstraint(Constraint):

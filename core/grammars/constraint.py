@@ -101,7 +101,7 @@ class GrammarConstraint(StoredConstraint):
     @classmethod
     def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
         """Whether texts have terminals after the first: a regular expression is one terminal."""
-        return json.loads(metadata.get("cdec.options", "{}")).get("dialect") != "regex"
+        return bool(json.loads(metadata.get("cdec.options", "{}")).get("dialect") != "regex")
 
     @cached_property
     def is_sound(self) -> bool:

@@ -15,8 +15,6 @@ if TYPE_CHECKING:
     from cdec.core import *  # noqa: F403
     from cdec.samplers import *  # noqa: F403
 
-    __version__: str
-
 _NAMED = ("core", "compilers", "samplers")
 """Packages whose public names are names of ``cdec``, too."""
 _PACKAGES = (*_NAMED, "data", "integrations")

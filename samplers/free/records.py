@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cdec.core.record_fields.shown import TraceLines
 from cdec.core.sample import (
     FINISH_BUDGET,
     FINISH_COMPLETE,
@@ -16,7 +17,6 @@ from cdec.core.sample import (
     Sample,
     read_value,
 )
-from cdec.core.shown import TraceLines
 from cdec.samplers.free.text import COSTS, FreeDraw, Region
 from cdec.samplers.loops.finder import loop_warnings
 

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError
 from cdec.core.models.watching import clock, watched
-from cdec.core.shown import TraceLines
+from cdec.core.record_fields.shown import TraceLines
 from cdec.samplers.scoring.paths import CHUNK_BYTES
 from cdec.samplers.scoring.walk import Nodes, walk
 from cdec.samplers.walks.allowed import allowed_ids, host_scores

@@ -109,7 +109,7 @@ def test_progress_begins_before_anything_is_loaded_and_is_drawn_in_place(folder:
     shown = _run(folder, 0.3, *WORDS, "-o", "out.jsonl", to_terminal=True)
     assert shown.status == 0
     first, *_ = shown.frames
-    assert first.split(maxsplit=1)[1].startswith("starting")
+    assert first.split(maxsplit=1)[1].startswith("working")
     # Nothing else is written there: the line is taken away once, for the summary.
     assert shown.written.count("\r\x1b[K") == 1
     assert shown.written.index("\r\x1b[K") > shown.written.index("11 of 12 records")

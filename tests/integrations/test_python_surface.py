@@ -13,7 +13,7 @@ import pytest
 import cdec
 from cdec.core.combine.denial import deny
 from cdec.core.models.tabular import TabularModel
-from cdec.core.shown import TraceLines
+from cdec.core.record_fields.shown import TraceLines, safe
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.data import embedded_model_path
 
@@ -101,7 +101,7 @@ def test_notebooks_get_samples_and_traces_escaped(model: TabularModel) -> None:
     assert trace in shown and shown.count("<table>") == 2
     for page in (shown, trace):
         assert "&lt;i&gt;" in page and "<i>" not in page and "<b>" not in page
-    assert PUBLIC.core.shown.safe("\u202ea\x1b[0m\n&") == "\\u202ea\\u001b[0m\n&amp;"
+    assert safe("\u202ea\x1b[0m\n&") == "\\u202ea\\u001b[0m\n&amp;"
 
 
 @pytest.mark.parametrize(

@@ -16,7 +16,7 @@ from torch import Tensor
 
 from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
 from cdec.core.models.rounding import event_rounding
-from cdec.core.shown import model_line
+from cdec.core.models.warping import model_line
 
 if TYPE_CHECKING:
     from cdec.core.models.prompts import PromptEncoder
@@ -64,7 +64,8 @@ class TransformersModel(LanguageModel):
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
 
     def __repr__(self) -> str:
-        return model_line(self)
+        kind, limit = type(self).__name__, self.context_length
+        return model_line(kind, self.vocabulary, self.device, limit, self.warping)
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Return a prompt's token ids; see ``PromptEncoder.encode``."""

@@ -6,10 +6,6 @@ import html
 import math
 import unicodedata
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING
-
-if TYPE_CHECKING:
-    from cdec.core.models.base import LanguageModel
 
 _LONGEST = 60
 """Most characters of a text that a line shows."""
@@ -25,21 +21,6 @@ def line(name: str, *facts: object) -> str:
 def cut(text: str) -> str:
     """Return a text in quotes, as Python writes it, cut where it is long."""
     return repr(text) if len(text) <= _LONGEST else f"{text[:_LONGEST]!r}..."
-
-
-def model_line(model: LanguageModel) -> str:
-    """Return a model's vocabulary, where it runs, and how it is warped."""
-    warping, limit = model.warping, model.context_length
-    return line(
-        type(model).__name__,
-        repr(model.vocabulary.name) if model.vocabulary.name else "",
-        f"{model.vocabulary.width:,} tokens",
-        f"on {model.device}",
-        f"context {limit:,}" if limit is not None else "",
-        f"temperature {warping.temperature:g}" if warping.temperature != 1 else "",
-        f"top_k {warping.top_k}" if warping.top_k is not None else "",
-        f"top_p {warping.top_p:g}" if warping.top_p is not None else "",
-    )
 
 
 def safe(text: object) -> str:
