@@ -84,7 +84,7 @@ types: $(STAMP) links
 rest: $(STAMP) links
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
-	$(BIN)/lint-imports
+	PYTHONPATH=.links $(BIN)/lint-imports
 	$(BIN)/python -m pytest tests/test_wheel.py --wheel
 	$(MAKE) docs
 
@@ -180,6 +180,7 @@ $(PEERS): $(STAMP)
 links:
 	mkdir -p .links/cdec
 	for folder in $(FOLDERS); do ln -sfn ../../$$folder .links/cdec/$$folder; done
+	ln -sfn ../../integrations/python/__init__.py .links/cdec/__init__.py
 
 clean:
 	rm -rf $(VENV) .links build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \

@@ -79,7 +79,7 @@ def execute(options: Options, run: Run) -> int:
       cdec compile-regex '[A-Z]{1,3}-\\d{1,4}' --deny-regex '(HJ|KZ|SA|SS)-.*' -o plate.arrow
       cdec compile-regex --file plate.re --and '.{5,8}'
     """
-    from cdec.compilers.grammars.patterns import regex_options
+    from cdec.compilers.grammars.options import regex_options
 
     name, data = _source(options)
     conjoined = [require_utf8(pattern, "--and") for pattern in options.conjoined]

@@ -298,6 +298,22 @@ class Notice:
     details: dict[str, object] = field(default_factory=dict)
 
 
+def wrong_type(argument: str, found: object, expected: str, hint: str) -> UsageError:
+    """Return the error of an argument of another type.
+
+    Args:
+        argument: Its name.
+        found: What was given.
+        expected: What is taken, such as ``a model``.
+        hint: What to do.
+    """
+    shown = repr(found)
+    shown = shown if len(shown) <= 60 else f"{shown[:60]}..."
+    return UsageError(
+        f"`{argument}` is {shown}, a {type(found).__name__}, expected {expected}", hint=hint
+    )
+
+
 def needs_grammar(
     parameter: str, found: str, reasons: Mapping[str, str] | None = None
 ) -> UsageError:

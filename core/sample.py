@@ -8,8 +8,12 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from cdec.core.errors import UsageError
+from cdec.core.record_fields.shown import TraceLines, cut, line, table
 
 SCHEMA_VERSION = 1
+
+_UNSHOWN = frozenset({"schema_version", "token_ids", "seed"})
+"""Fields that no notebook shows: programs read them."""
 
 FINISH_COMPLETE = "complete"
 FINISH_LENGTH = "length"
@@ -101,6 +105,28 @@ class Sample:
                 hint="raise `max_new_tokens`, or look at `finish_reason` first",
             )
         return read_value(self.reader, self.text)
+
+    def __repr__(self) -> str:
+        said = {True: "valid", False: "not valid", None: "not judged"}[self.valid]
+        weight = "" if self.log_weight is None else f"log_weight={self.log_weight:.4g}"
+        return line(
+            "Sample",
+            "no text" if self.text is None else cut(self.text),
+            self.finish_reason,
+            said,
+            "" if self.logprob is None else f"logprob={self.logprob:.4g}",
+            weight,
+            f"method={self.method!r}",
+            f"id={self.id!r}",
+            f"index={self.index}",
+        )
+
+    def _repr_html_(self) -> str:
+        """Return what a notebook shows: the fields that are known, and the trace if there is."""
+        fields = self.to_json()
+        rows = [(k, v) for k, v in fields.items() if v not in (None, [], {}) and k not in _UNSHOWN]
+        shown = table(rows)
+        return shown if self.trace is None else shown + TraceLines(self.trace)._repr_html_()
 
     def __getstate__(self) -> tuple[None, dict[str, Any]]:
         """Return what is pickled: all but the reader, which belongs to this process."""

@@ -11,11 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 from cdec.core.errors import CdecError, UsageError
 from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
 from cdec.samplers.facts.method import Method
-from cdec.samplers.free.draws import FreeDraws
-from cdec.samplers.free.parts import FreeParts
 from cdec.samplers.request import DRAWS, Request
-from cdec.samplers.rewards.base import Reward
-from cdec.samplers.rewards.samples import draw_and_score
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.outcome import Outcome, build_samples
 from cdec.samplers.walks.randomness import draw_seeds
@@ -27,7 +23,9 @@ if TYPE_CHECKING:
     from cdec.core.constraint import Constraint
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.sample import Sample
+    from cdec.samplers.free.parts import FreeParts
     from cdec.samplers.observer import Observer
+    from cdec.samplers.rewards.base import Reward
 
 
 class Sampler(ABC):
@@ -66,7 +64,7 @@ class Sampler(ABC):
 
     def __init__(self, **options: Any) -> None:
         values = self.method.checked(options)
-        self._free_parts = FreeParts()
+        self._free_parts: FreeParts | None = None
         self.require_consistent(values)
         for name, value in values.items():
             setattr(self, name, value)
@@ -107,8 +105,11 @@ class Sampler(ABC):
 
     def _require_reward(self) -> None:
         """Refuse what is no reward, and none where one is needed."""
-        is_missing = self.reward is None and self.method.needs_reward
-        if is_missing or not isinstance(self.reward, Reward | None):
+        if self.reward is None and not self.method.needs_reward:
+            return
+        from cdec.samplers.rewards.base import Reward
+
+        if not isinstance(self.reward, Reward):
             raise UsageError(
                 f"`reward` is {self.reward!r}, expected a Reward",
                 hint="Build one with cdec.samplers.rewards.build_reward('coverage').",
@@ -205,6 +206,8 @@ class Sampler(ABC):
         """
         if self.reward is None or self.method.needs_reward:
             return self._unscored(model, requests, observer)
+        from cdec.samplers.rewards.samples import draw_and_score
+
         drawing = partial(self._unscored, model, observer=observer)
         return draw_and_score(self.reward, requests, drawing, model.vocabulary)
 
@@ -245,6 +248,10 @@ class Sampler(ABC):
                 "a tree belongs to one prompt, and free text leads to many",
                 hint="leave `tree` out, or `after` and `between`",
             )
+        from cdec.samplers.free.draws import FreeDraws
+        from cdec.samplers.free.parts import FreeParts
+
+        self._free_parts = self._free_parts or FreeParts()
         free = [request for request in requests if request.free is not None]
         plain = [request for request in requests if request.free is None]
         draws = FreeDraws(

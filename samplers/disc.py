@@ -21,7 +21,6 @@ from cdec.samplers.drafts.base import Draft
 from cdec.samplers.facts.method import Method
 from cdec.samplers.options import DEFAULT_MAX_WALKS
 from cdec.samplers.registry import METHODS
-from cdec.samplers.search.beam_search import beam_search
 from cdec.samplers.walks.batch import FREE, Batch
 from cdec.samplers.walks.candidates import Candidates, concatenate
 from cdec.samplers.walks.outcome import Outcome
@@ -237,6 +236,8 @@ class DiscSampler(Sampler):
         if self.beams is None:
             return draw_candidates(batch, draws, uniforms, self.top_m, log_floor)
         walks = np.repeat(draws, len(uniforms) // len(draws))
+        from cdec.samplers.search.beam_search import beam_search
+
         return beam_search(
             batch,
             batch.draw_request[walks],

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from difflib import get_close_matches
+from numbers import Integral, Real
 from typing import TYPE_CHECKING, Any, overload
 
-from cdec.core.errors import CdecError, DuplicateIdError, UsageError
+from cdec.core.errors import CdecError, DuplicateIdError, UsageError, wrong_type
 from cdec.core.models.tabular import checked_token_ids
 from cdec.core.seeds import content_id
 from cdec.samplers.facts.method import Method
@@ -133,12 +134,16 @@ def sample(
         For a text a list of its ``n`` samples, for a sequence such a list a prompt.
 
     Raises:
-        UsageError: No such method, a value out of range, or not as many constraints, records or
-            ids as prompts.
+        UsageError: An argument of another type, no such method, a value out of range, or not as
+            many constraints, records or ids as prompts.
         DuplicateIdError: Two prompts have one of ``ids``.
         TypeError: The method has no such option.
         CdecError: What went wrong with the first prompt that failed.
     """
+    _require_types(model, constraint, method)
+    numbers = {"n": n, "seed": seed, "temperature": temperature, "batch_size": batch_size}
+    _require_numbers(numbers | {"top_k": top_k, "top_p": top_p, "max_new_tokens": max_new_tokens})
+    _require_prompts(prompts)
     named_method(method)
     sampler = SAMPLERS[method](**options)
     alone = isinstance(prompts, str)
@@ -168,6 +173,58 @@ def sample(
                 raise found
             drawn.append(found)
     return drawn[0] if alone else drawn
+
+
+def _require_types(model: object, constraint: object, method: object) -> None:
+    """Refuse what is no model, no constraint or no name.
+
+    Raises:
+        UsageError: It names the argument.
+    """
+    from cdec.core.constraint import Constraint
+    from cdec.core.models.base import LanguageModel
+
+    if not isinstance(model, LanguageModel):
+        raise wrong_type("model", model, "a model", "give what load_model returns")
+    for each in constraint if isinstance(constraint, list | tuple) else [constraint]:
+        if not isinstance(each, Constraint | None):
+            hint = "give what open_artifact, set_constraint or schema_constraint returns"
+            raise wrong_type("constraint", each, "a constraint or None", hint)
+    if not isinstance(method, str):
+        raise wrong_type("method", method, "a name", f"one of {', '.join(METHODS)}")
+
+
+def _require_numbers(given: Mapping[str, object]) -> None:
+    """Refuse what is no number; None stands for no limit where there is that.
+
+    Raises:
+        UsageError: It names the argument.
+    """
+    for name, value in given.items():
+        is_real = name in ("temperature", "top_p")
+        if value is None and name in ("top_k", "top_p", "max_new_tokens"):
+            continue
+        if isinstance(value, bool) or not isinstance(value, Real if is_real else Integral):
+            what = "a number" if is_real else "a whole number"
+            raise wrong_type(name, value, what, "leave it out for the default")
+
+
+def _require_prompts(prompts: Any) -> None:
+    """Refuse what is neither a text nor a sequence of prompts.
+
+    Raises:
+        UsageError: It names the argument.
+    """
+    hint = "give a text, or a list of prompts: texts, lists of token ids, lists of chat messages"
+    if not isinstance(prompts, str) and not _is_list(prompts):
+        raise wrong_type("prompts", prompts, "a text or a list of prompts", hint)
+    for prompt in () if isinstance(prompts, str) else prompts:
+        if not (isinstance(prompt, str) or _is_list(prompt)):
+            raise wrong_type("prompts", prompt, "a prompt in its list", hint)
+
+
+def _is_list(value: object) -> bool:
+    return isinstance(value, Collection) and not isinstance(value, str | bytes | Mapping)
 
 
 def _one_each(

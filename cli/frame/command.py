@@ -91,7 +91,9 @@ def as_command(
         if os.environ.get("CDEC_FAULT") == "raise":
             # A fault on purpose: lets a test see that no secret gets into a traceback.
             raise RuntimeError(f"fault asked for, HF_TOKEN={os.environ.get('HF_TOKEN')}")
-        status = execute(options, run)
+        # From the first second on: what a command imports may load for long, or compile kernels.
+        with run.console.stage("working"):
+            status = execute(options, run)
         # A signal that the interpreter dropped after the last batch.
         run.signals.checkpoint()
         if summary := run.summary():

@@ -32,7 +32,8 @@ _APART_S = 0.1
 """Seconds between two counts that a rate is taken from."""
 _BRIEF_S = 0.3
 """Kernels that compile faster than this are not worth a word."""
-_ERASE = "\r\x1b[K"
+_CLEAR = "\x1b[K"
+_ERASE = f"\r{_CLEAR}"
 
 Note = Callable[[], str]
 """Asked for at each frame."""
@@ -224,10 +225,10 @@ class LiveLine(_Watched):
         self._is_drawn = False
 
     def look(self) -> None:
-        """Draw the next frame."""
+        """Draw the next frame over the one before it."""
         self._turn += 1
         self._is_drawn = True
-        self._write(_ERASE + frame(self._view(), self._width(), self._turn))
+        self._write(f"\r{frame(self._view(), self._width(), self._turn)}{_CLEAR}")
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -252,7 +253,10 @@ class LiveLine(_Watched):
         self.look()
 
     def _end(self, tracker: _Tracker) -> None:
-        self.erase()
+        if self._open:
+            self.look()
+        else:
+            self.erase()
 
     def _width(self) -> int:
         try:

@@ -2,15 +2,24 @@
 
 from __future__ import annotations
 
+import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.shared import require_utf8
-from cdec.core.errors import ArtifactVersionError, CdecError, UsageError, needs_grammar
+from cdec.core.errors import (
+    ArtifactFormatError,
+    ArtifactVersionError,
+    CdecError,
+    UsageError,
+    needs_grammar,
+)
 from cdec.core.files.remote import place_of
 from cdec.core.progress import Progress, silent
+from cdec.data.suffixes import PARQUET
 from cdec.integrations.records.held import DEFAULT, RunConstraint
 from cdec.samplers.registry import METHODS
 
@@ -117,9 +126,21 @@ def read_artifact(path: Place, copy: bool = False, *, progress: Progress = silen
 
     try:
         return kinds.read_artifact(path, copy=copy, progress=progress)
+    except ArtifactFormatError as error:
+        if command := _COMPILING.get(path.suffix.lower()) if isinstance(path, Path) else None:
+            error.hint = f"compile it first: {shlex.join(['cdec', command, str(path)])}"
+        raise
     except ArtifactVersionError:
         _refuse_tree(path)
         raise
+
+
+_COMPILING = {
+    **dict.fromkeys((".txt", ".jsonl", ".csv", ".tsv", *PARQUET), "compile-set"),
+    **dict.fromkeys((".lark", ".ebnf", ".gbnf"), "compile-grammar"),
+    ".json": "compile-schema",
+}
+"""How a name ends that is a source's → the command that makes an artifact of it."""
 
 
 def _refuse_tree(path: Place) -> None:
@@ -184,3 +205,35 @@ def require_grammars(
         lacking = [parameter for parameter in parameters if not can[parameter]]
         if lacking:
             raise needs_grammar(lacking[0], f"{file.path} is a {file.kind}", kind.reasons)
+        if held.lookahead is not None:
+            require_terminals(file)
+
+
+def require_terminals(file: ArtifactFile) -> None:
+    """Refuse a lookahead for an artifact of terminals where nothing stands beyond the first.
+
+    Raises:
+        UsageError: It is a regular expression.
+    """
+    from cdec.core.artifacts.kinds import constraint_class
+
+    if not constraint_class(file.kind).looks_ahead(file.metadata):
+        raise UsageError(
+            f"--lookahead means nothing to {file.path}: a regular expression is one terminal, and "
+            "no token begins another",
+            hint="leave it out",
+        )
+
+
+def require_members(options: SampleOptions, held: RunConstraint) -> None:
+    """Refuse free text where no constraint follows it, before a model loads.
+
+    Raises:
+        UsageError: There is no artifact, and no record can bring one.
+    """
+    if held.free is None or not options.has_texts or held.named or held.others:
+        return
+    raise UsageError(
+        "free text ends where a constraint begins, and there is none",
+        hint="name the artifact with -a, or leave --after and --between out",
+    )

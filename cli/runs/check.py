@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import refuse_unused
-from cdec.cli.runs.artifacts import read_artifact
+from cdec.cli.runs.artifacts import read_artifact, require_terminals
 from cdec.cli.runs.found import named_or_found
 from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.recompile import bind_for
@@ -129,6 +129,8 @@ def _constraint(
     file = read_artifact(path, options.copy, progress=progress)
     if not constraint_class(file.kind).has_terminals:
         refuse_unused(_TERMINALS_ONLY, typed, f"to a {file.kind} artifact")
+    elif "lookahead" in typed:
+        require_terminals(file)
     vocabulary = None
     if options.tokenizer is not None:
         vocabulary, _ = load_vocabulary(options.tokenizer, None, None)

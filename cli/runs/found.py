@@ -10,7 +10,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.core.errors import CdecError, InputMissingError, TokenizerMismatchError, UsageError
+from cdec.cli.options.record_sources import said_of_sourceless, source_fields, sourceless
+from cdec.core.errors import (
+    CdecError,
+    InputMissingError,
+    Notice,
+    TokenizerMismatchError,
+    UsageError,
+)
 from cdec.integrations.records.held import DEFAULT
 from cdec.integrations.records.requirements import HOW_TO_MAKE_ONE
 
@@ -195,20 +202,49 @@ def artifact_for_records(
     Raises:
         UsageError: They need one, and the working directory holds none or several.
     """
+    records, first = _first_record(records)
+    if first is None or not first.brings_constraint:
+        return records, found_artifact(run, who, but=but) if needed else optional_artifact(run)
+    if first.candidates is not None:
+        _tell_unused(find_artifacts(but=but), run)
+    return records, None
+
+
+def told_of_sourceless(
+    records: Iterator[PromptRecord | BadRecord], run: Run
+) -> Iterator[PromptRecord | BadRecord]:
+    """Return all records; warn where typed options are about nothing that the first brings.
+
+    Args:
+        records: Of the input; the first is awaited where such options were typed.
+        run: What was typed; its console is told.
+    """
+    if not source_fields().keys() & run.typed:
+        return records
+    records, first = _first_record(records)
+    if first is None:
+        return records
+    brought = [*first.sources, *(() if first.candidates is None else ["candidates"])]
+    if names := sourceless(run.typed, brought):
+        said = f"{said_of_sourceless(names)}, and the first record brings none"
+        run.console.warn([Notice("W_UNUSED_OPTION", said)])
+    return records
+
+
+def _first_record(
+    records: Iterator[PromptRecord | BadRecord],
+) -> tuple[Iterator[PromptRecord | BadRecord], PromptRecord | None]:
+    """Return all records, and the first one that can be read; None where it is far or not there."""
     from cdec.data.prompts.record import PromptRecord
 
     head: list[PromptRecord | BadRecord] = []
     for record in records:
         head.append(record)
-        if isinstance(record, PromptRecord) or len(head) == _BAD_RECORDS:
+        if isinstance(record, PromptRecord):
+            return itertools.chain(head, records), record
+        if len(head) == _BAD_RECORDS:
             break
-    records = itertools.chain(head, records)
-    first = head[-1] if head else None
-    if not isinstance(first, PromptRecord) or not first.brings_constraint:
-        return records, found_artifact(run, who, but=but) if needed else optional_artifact(run)
-    if first.candidates is not None:
-        _tell_unused(find_artifacts(but=but), run)
-    return records, None
+    return itertools.chain(head, records), None
 
 
 def _tell_unused(found: Found, run: Run) -> None:

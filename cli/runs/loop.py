@@ -115,7 +115,7 @@ class Loop:
                         records = [self.failed(done.task, done.error)]
                     # With its last line a record is done: no signal comes between the two.
                     for left in reversed(range(len(records))):
-                        with run.signals.shield(), run.console.printing():
+                        with run.signals.shield():
                             self.write(records[-1 - left])
                             tally.records += left == 0
                     total = None if self.total is None else self.total - self.skipped()

@@ -78,10 +78,12 @@ class ChosenMethod:
     @property
     def tree(self) -> TreeFile | None:
         """The file of the draws of a single record."""
+        path: Path | None = self.values.get("tree")
+        if path is None:
+            return None
         from cdec.samplers.learning.saved.file import TreeFile
 
-        path: Path | None = self.values.get("tree")
-        return None if path is None else TreeFile(path)
+        return TreeFile(path)
 
     def sampler(self, **opened: Any) -> Sampler:
         """Construct the sampler.

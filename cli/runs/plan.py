@@ -7,11 +7,11 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.prompts import check_batch_file
-from cdec.cli.options.record_sources import record_sources
+from cdec.cli.options.record_sources import check_record_sources, record_sources
 from cdec.cli.options.shared import parse_fields
-from cdec.cli.runs.artifacts import ArtifactPaths, read_held, require_grammars
+from cdec.cli.runs.artifacts import ArtifactPaths, read_held, require_grammars, require_members
 from cdec.cli.runs.draft import Draft
-from cdec.cli.runs.found import artifact_for_records
+from cdec.cli.runs.found import artifact_for_records, told_of_sourceless
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.method import ChosenMethod
 from cdec.cli.runs.models import check_warping, named_model, refuse_revision
@@ -153,7 +153,7 @@ class Plan:
             keeps_all=options.keep_input,
             asking=self.asking,
         )
-        records = prompts.records()
+        records = told_of_sourceless(prompts.records(), run)
         needed = self.method.declared.needs_constraint
         if not paths.named and (needed or (self.method.declared.masks and not paths)):
             records, artifact = artifact_for_records(
@@ -189,6 +189,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     check_form(local, keep_input=options.keep_input)
     check_prompts(options, typed)
     check_batch_file(options, typed, output=options.output_file, engine=options.engine)
+    check_record_sources(options, typed)
     check_trace(options)
     refuse_beside_free_text(options)
 
@@ -213,20 +214,6 @@ def refuse_beside_free_text(options: Options) -> None:
                 f"{'--after' if options.after else '--between'} it begins with free text",
                 hint=f"leave {flag} out",
             )
-
-
-def require_members(options: Options, held: RunConstraint) -> None:
-    """Refuse free text where no constraint follows it, before a model loads.
-
-    Raises:
-        UsageError: There is no artifact, and no record can bring one.
-    """
-    if held.free is None or not options.has_texts or held.named or held.others:
-        return
-    raise UsageError(
-        "free text ends where a constraint begins, and there is none",
-        hint="name the artifact with -a, or leave --after and --between out",
-    )
 
 
 def _greedily(options: Options) -> str:

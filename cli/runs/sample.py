@@ -84,7 +84,7 @@ def sample(options: Options, run: Run) -> int:
             work=steps.work,
             records=steps.records,
             failed=steps.failed,
-            write=writer.write,
+            write=writer.write if options.output else partial(_print, run.console, writer.write),
             # With a tree there is one record: its error is the run's.
             strict=options.strict or plan.tree is not None,
             max_bad=options.max_bad,
@@ -127,6 +127,14 @@ def _warn_at_the_end(loaded: _Loaded, noted: Noted, options: Options, console: C
     told = () if loaded.reward is None else loaded.reward.notices
     console.warn([*told, *noted.estimates.take_notices()])
     console.warn(noted.tally.notices(required=options.require_complete))
+
+
+def _print(
+    console: Console, write: Callable[[Mapping[str, object]], None], record: Mapping[str, object]
+) -> None:
+    """Write a record to stdout, with nothing of progress on its line."""
+    with console.printing():
+        write(record)
 
 
 def _kept(options: Options, run: Run, count: str) -> str:

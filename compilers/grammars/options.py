@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
@@ -26,6 +27,7 @@ PRECOMPUTE = 500_000
 """Steps of the automaton of masks that are made when compiling unless another number is asked."""
 _EBNF_HEAD = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*[\w-][\w.-]*\s*::=")
 """A text whose first rule has such a head is ``::=`` EBNF; Lark's rules have a colon alone."""
+Pattern: TypeAlias = "str | re.Pattern[str]"
 UNNAMED = "<grammar>"
 """Name of a source that has none."""
 
@@ -146,3 +148,34 @@ def _require_lexing(lexer: Lexer | None, dialect: SourceFormat) -> None:
             hint="it goes with `lexer` contextual and basic, in Lark's dialect",
             field="indenter",
         )
+
+
+def regex_options(
+    conjoined: Sequence[Pattern] = (),
+    deny_regex: Sequence[Pattern] = (),
+    *,
+    limits: GrammarLimits | None = None,
+    name: str = UNNAMED,
+    precompute: int = PRECOMPUTE,
+) -> GrammarOptions:
+    """Return the options with which a regular expression is compiled as a grammar."""
+    return GrammarOptions(
+        format="regex",
+        limits=limits or GrammarLimits(),
+        name=name,
+        precompute=precompute,
+        conjoined=tuple(map(pattern_text, conjoined)),
+        deny_regex=tuple(map(pattern_text, deny_regex)),
+    )
+
+
+def pattern_text(pattern: Pattern) -> str:
+    """Return the text of a pattern, with the flags that it was compiled with in front."""
+    if isinstance(pattern, str):
+        return pattern
+    flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
+    return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
+
+
+_FLAGS = {"a": re.A, "i": re.I, "m": re.M, "s": re.S, "x": re.X}
+"""Flags by their letter inside a pattern; Unicode is what strings have anyway."""

@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, TypeAlias
+from typing import TYPE_CHECKING
 
 from cdec.compilers.grammars.compile import build_grammar, compile_with
 from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.options import PRECOMPUTE, UNNAMED, GrammarOptions
+from cdec.compilers.grammars.options import (
+    PRECOMPUTE,
+    UNNAMED,
+    Pattern,
+    pattern_text,
+    regex_options,
+)
 from cdec.core.artifacts.kinds import bind_arrays
 from cdec.core.artifacts.read import UNNAMED as NO_FILE
 from cdec.core.progress import Progress, silent
@@ -18,8 +23,6 @@ if TYPE_CHECKING:
     from cdec.compilers.grammars.report import GrammarReport
     from cdec.core.artifacts.stored import StoredConstraint
     from cdec.core.tokens.vocabulary import Vocabulary
-
-Pattern: TypeAlias = "str | re.Pattern[str]"
 
 
 def compile_regex(
@@ -101,34 +104,3 @@ def regex_constraint(
     options = regex_options(conjoined, deny_regex, limits=limits, precompute=0)
     arrays, metadata, _ = build_grammar(pattern_text(pattern), vocabulary, options, NO_FILE)
     return bind_arrays("grammar", arrays, metadata, vocabulary)
-
-
-def regex_options(
-    conjoined: Sequence[Pattern] = (),
-    deny_regex: Sequence[Pattern] = (),
-    *,
-    limits: GrammarLimits | None = None,
-    name: str = UNNAMED,
-    precompute: int = PRECOMPUTE,
-) -> GrammarOptions:
-    """Return the options with which a regular expression is compiled as a grammar."""
-    return GrammarOptions(
-        format="regex",
-        limits=limits or GrammarLimits(),
-        name=name,
-        precompute=precompute,
-        conjoined=tuple(map(pattern_text, conjoined)),
-        deny_regex=tuple(map(pattern_text, deny_regex)),
-    )
-
-
-def pattern_text(pattern: Pattern) -> str:
-    """Return the text of a pattern, with the flags that it was compiled with in front."""
-    if isinstance(pattern, str):
-        return pattern
-    flags = "".join(letter for letter, flag in _FLAGS.items() if pattern.flags & flag)
-    return f"(?{flags}){pattern.pattern}" if flags else pattern.pattern
-
-
-_FLAGS = {"a": re.A, "i": re.I, "m": re.M, "s": re.S, "x": re.X}
-"""Flags by their letter inside a pattern; Unicode is what strings have anyway."""

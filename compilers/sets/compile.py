@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from cdec.compilers.sets.job import Keep, SetJob
-from cdec.compilers.sets.options import resolve_options
+from cdec.compilers.sets.options import require_texts, resolve_options
 from cdec.compilers.sets.report import (
     BadLines,
     LeadingSpace,
@@ -88,6 +88,7 @@ def compile_set(
         OutputExistsError, OutputError: The artifact cannot be written.
         UsageError: Options that make no sense, a vocabulary without tokenizer.
     """
+    require_texts("lines", lines, vocabulary)
     options = resolve_options(
         vocabulary,
         prefix=prefix,

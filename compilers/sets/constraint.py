@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from cdec.compilers.sets.job import SetJob
-from cdec.compilers.sets.options import resolve_options
+from cdec.compilers.sets.options import require_texts, resolve_options
 from cdec.compilers.sets.report import (
     BadLines,
     LeadingSpace,
@@ -56,6 +56,7 @@ def set_constraint(
     Raises:
         CdecError: As ``compile_set``, but for the file.
     """
+    require_texts("texts", texts, vocabulary)
     return compiled_set(
         texts,
         vocabulary,

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 import unicodedata
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, get_args
+from typing import get_args
 
 from cdec.compilers.sets.report import BadLines, LeadingSpace, Normalization
-from cdec.core.errors import EncodingError, UsageError
-
-if TYPE_CHECKING:
-    from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.errors import EncodingError, UsageError, wrong_type
+from cdec.core.tokens.vocabulary import Vocabulary
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,6 +90,25 @@ def resolve_options(
         wanted = _takes_space(prefix) and vocabulary.has_space_tokens
         resolved = "always" if wanted else "never"
     return SetOptions(prefix, suffix, resolved, leading_space, normalize, bad_lines, keep_empty)
+
+
+def require_texts(argument: str, texts: object, vocabulary: object) -> None:
+    """Refuse one text where several are meant, whose letters would be members, and other types.
+
+    Args:
+        argument: How the texts are called.
+        texts: To become members.
+        vocabulary: They are tokenised for.
+
+    Raises:
+        UsageError: It names the argument.
+    """
+    if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
+        hint = 'give a list of texts: ["red", "green"]'
+        raise wrong_type(argument, texts, "a list of texts", hint)
+    if not isinstance(vocabulary, Vocabulary):
+        hint = "give `model.vocabulary`, or what Vocabulary.from_tokenizer returns"
+        raise wrong_type("vocabulary", vocabulary, "a Vocabulary", hint)
 
 
 def _check_choice(name: str, value: str, choices: tuple[str, ...]) -> None:

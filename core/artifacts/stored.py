@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
 from cdec.core.constraint import Constraint
 from cdec.core.errors import UsageError
+from cdec.core.record_fields.shown import cut, line
 from cdec.core.tokens.vocabulary import Vocabulary
 
 
@@ -32,10 +33,12 @@ class StoredConstraint(Constraint):
     Attributes:
         artifact: Columns of the file and their check.
         tree_parameters: Names of the parameters that ``tree`` takes; none where there is no tree.
+        size_said: How many members there are, for people; empty where they are no list.
     """
 
     artifact: ClassVar[ArtifactKind]
     tree_parameters: ClassVar[frozenset[str]] = frozenset()
+    size_said: str = ""
     lists_members = False
     has_terminals = False
     takes_bytes = False
@@ -46,6 +49,22 @@ class StoredConstraint(Constraint):
     @abstractmethod
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> StoredConstraint:
         """Open a verified artifact of this kind; the vocabulary's fingerprints agree with it."""
+
+    @classmethod
+    def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
+        """Whether a lookahead can change the masks of an artifact with these metadata."""
+        return cls.has_terminals
+
+    def __repr__(self) -> str:
+        source, name = self.metadata.get("cdec.source", ""), self.vocabulary.name
+        has_name = source and not source.startswith("<")
+        text = self.metadata.get(f"cdec.{self.kind}", "")
+        return line(
+            type(self).__name__,
+            repr(source) if has_name else cut(text) if text else "",
+            self.size_said,
+            f"for {name!r}" if name else "",
+        )
 
     def summary(self) -> dict[str, Any]:
         """Return what the artifact's metadata say, JSON-ready; law: its ``kind`` is this one's."""

@@ -5,13 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
-from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
-from cdec.core.combine.denial import deny
-from cdec.core.combine.denial_trie import DeniedTexts
 from cdec.core.errors import Notice, UsageError
 from cdec.core.notices import FirstOfEach
 
 if TYPE_CHECKING:
+    from cdec.core.combine.denial_trie import DeniedTexts
     from cdec.core.constraint import Constraint
 
 _DEAD_ENDS = (
@@ -57,6 +55,10 @@ class Restriction:
             EmptySetError: Nothing is left.
             UsageError: Denied texts, and no constraint to leave them out of.
         """
+        from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
+        from cdec.core.combine.denial import deny
+        from cdec.core.combine.denial_trie import DeniedTexts
+
         chosen = constraint
         for other in self._others.values():
             chosen = other if chosen is None else conjoin(chosen, other)

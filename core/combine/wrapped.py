@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import Any
 
 from cdec.core.constraint import Constraint
+from cdec.core.record_fields.shown import line
 from cdec.core.session import Session
 
 
@@ -24,6 +25,9 @@ class WrappedConstraint(Constraint):
         self.inner = inner
         self.kind = inner.kind
         self.vocabulary = inner.vocabulary
+
+    def __repr__(self) -> str:
+        return line(type(self).__name__, repr(self.inner))
 
     @cached_property
     def max_tokens(self) -> int | None:

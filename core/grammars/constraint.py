@@ -98,6 +98,11 @@ class GrammarConstraint(StoredConstraint):
         """Open a verified grammar artifact."""
         return cls(arrays_from(file.arrays), vocabulary, file.metadata)
 
+    @classmethod
+    def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
+        """Whether texts have terminals after the first: a regular expression is one terminal."""
+        return bool(json.loads(metadata.get("cdec.options", "{}")).get("dialect") != "regex")
+
     @cached_property
     def is_sound(self) -> bool:
         """Whether every allowed token is proved to have a completion.

@@ -14,6 +14,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from cdec.core.errors import FieldError, UsageError
 from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
+from cdec.core.models.warping import model_line
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -47,6 +48,10 @@ class TabularModel(LanguageModel):
     ) -> None:
         super().__init__(vocabulary, cache_bytes=cache_bytes)
         self._next_probabilities = next_probabilities
+
+    def __repr__(self) -> str:
+        kind, limit = type(self).__name__, self.context_length
+        return model_line(kind, self.vocabulary, self.device, limit, self.warping)
 
     def encode_prompt(self, prompt: Prompt) -> list[int]:
         """Return token ids as they are, checked; texts and messages, which are ignored, as []."""

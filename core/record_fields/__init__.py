@@ -2,7 +2,7 @@
 
 What selects fields, the reference page and the tests of records read this table, which ``texts``,
 ``masses`` and ``costs`` make up; ``declared`` says what a field is, ``text_warnings`` what is amiss
-with a text.
+with a text; ``shown`` is how objects that carry fields look at a prompt and in notebooks.
 """
 
 from __future__ import annotations

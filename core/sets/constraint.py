@@ -51,8 +51,7 @@ class SetConstraint(StoredConstraint):
     is_sound = True
     lists_members = True
     reasons: Mapping[str, str] = {
-        "lookahead": "a set's members have one tokenisation each, so there is nothing to look "
-        "ahead",
+        "lookahead": "a set's members have one tokenisation each: there is no other to allow",
         "heal": "a set's members have one tokenisation each, which begins at a token boundary",
         "draft": "a set has no scanner states to count by, and its forced tokens are evaluated "
         "ahead anyway",
@@ -75,6 +74,7 @@ class SetConstraint(StoredConstraint):
         self.ends_itself = ends_itself
         self.metadata = metadata or {}
         self.others = tuple(others)
+        self.size_said = f"{rows.n_kept:,} members"
         self.unenforced = [item for other in others for item in other.unenforced]
         # Shared by the restrictions of one set, so that each device holds the trie once.
         self._device_tries: dict[str, Any] = {}

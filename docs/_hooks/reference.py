@@ -170,8 +170,9 @@ def _errors() -> Iterator[str]:
 def _python() -> Iterator[str]:
     yield "# Python\n"
     yield (
-        "`cdec` is a namespace package: the public names live one level down. What is not listed "
-        "here may change."
+        "Every name of `cdec.core`, `cdec.compilers` and `cdec.samplers` is one of `cdec`, too "
+        "(`import cdec; cdec.load_model`), imported when it is first used. What is not listed here "
+        "may change."
     )
     for package, names in PUBLIC.items():
         yield f"\n## {package}\n"

@@ -69,8 +69,7 @@ class RecordSources:
         """
         from cdec.compilers.child.cache import CacheLimits
         from cdec.compilers.grammars.definition import GrammarLimits
-        from cdec.compilers.grammars.options import GrammarOptions
-        from cdec.compilers.grammars.patterns import regex_options
+        from cdec.compilers.grammars.options import GrammarOptions, regex_options
         from cdec.compilers.schemas.options import MAX_RUN, SchemaOptions
 
         limits = grammar_limits or GrammarLimits()

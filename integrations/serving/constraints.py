@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any
 
 from cdec.compilers.child.cache import SourceCache
 from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.options import GrammarOptions
-from cdec.compilers.grammars.patterns import regex_options
+from cdec.compilers.grammars.options import GrammarOptions, regex_options
 from cdec.compilers.kept import KeptConstraints, Recent
 from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
 from cdec.compilers.sets.cache import SetCache

@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Mapping
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
+from cdec.core.record_fields.shown import TraceLines
 from cdec.core.sample import (
     FINISH_BUDGET,
     FINISH_COMPLETE,
@@ -135,7 +136,7 @@ def _free_text(draw: FreeDraw, vocabulary: Vocabulary) -> dict[str, object]:
     return {"free_text": text[: len(text) - len(onward)].decode("utf-8", "replace")}
 
 
-def _trace(draw: FreeDraw, id: object, index: int, method: str) -> list[dict[str, object]] | None:
+def _trace(draw: FreeDraw, id: object, index: int, method: str) -> TraceLines | None:
     """Return what an observer wrote of all parts, as the trace of one text."""
     if draw.trace is None:
         return None
@@ -143,7 +144,7 @@ def _trace(draw: FreeDraw, id: object, index: int, method: str) -> list[dict[str
     lines = [{**line, **whose, "position": at} for at, line in enumerate(draw.trace)]
     # Of the parts' first lines that of the text alone says what it is.
     first = [{**line, "method": method} for line in lines[:1]]
-    return first + [_without(line, ("method", "prompt")) for line in lines[1:]]
+    return TraceLines([*first, *(_without(line, ("method", "prompt")) for line in lines[1:])])
 
 
 def _without(line: Mapping[str, object], names: Collection[str]) -> dict[str, object]:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.core.errors import CdecError
 from cdec.core.models.watching import clock, watched
+from cdec.core.record_fields.shown import TraceLines
 from cdec.samplers.rewards.samples import asked_of
 from cdec.samplers.scoring.paths import CHUNK_BYTES
 from cdec.samplers.scoring.walk import Nodes, walk
@@ -83,7 +84,7 @@ class Tracer:
                     path = nodes.paths[places[row], : chosen.lengths[row] + 1]
                     lines = steps.of(path, tokens[places[row]], int(chosen.finish[row]))
                     about = {"method": sample.method, "prompt": prompts[number]}
-                    sample.trace = [
+                    sample.trace = TraceLines(
                         {
                             "id": sample.id,
                             "index": sample.index,
@@ -92,7 +93,7 @@ class Tracer:
                             **line,
                         }
                         for position, line in enumerate(_timed(lines, nodes, path, evaluated))
-                    ]
+                    )
 
 
 def traced_lines(sample: Sample) -> list[dict[str, object]]:

@@ -35,4 +35,4 @@ def screen(written: str) -> list[str]:
 
 def frames(written: str) -> list[str]:
     """Return every line that was drawn or printed, one after the other."""
-    return [part for part in re.split(r"\r\x1b\[K|\r?\n", written) if part]
+    return [part for part in re.split(r"\x1b\[K|\r?\n|\r", written) if part]

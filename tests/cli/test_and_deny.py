@@ -161,7 +161,6 @@ def test_names_and_candidates_are_held_to_them_too(
 def test_candidates_of_a_set_too_large_to_walk_are_held_to_the_others(
     cdec: Runner, artifacts: Path, cities: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cdec.core.combine import restriction
     from cdec.core.combine.conjunction import constraint as conjunction
 
     plain = conjunction.conjoin
@@ -171,8 +170,7 @@ def test_candidates_of_a_set_too_large_to_walk_are_held_to_the_others(
         steps.append(first.n_rows)
         return plain(first, second, max_steps=100 if first.n_rows == 2 else 1)
 
-    for module in (conjunction, restriction):
-        monkeypatch.setattr(module, "conjoin", hurried)
+    monkeypatch.setattr(conjunction, "conjoin", hurried)
     data = jsonl({"id": 0, "candidates": ["Rome", "Paris"]}, {"id": 1, "n": 20})
     result = cdec("sample", "-a", cities, "--and", artifacts / "p.arrow", *MASKED, stdin=data)
     assert steps == [len(MEMBERS), 2]

@@ -234,3 +234,22 @@ def test_an_interrupted_run_leaves_its_tree_as_it_was(
     assert Path("t.arrow").read_bytes() == kept
     assert cdec(*words, 500).status == 0
     assert Path("t.arrow").read_bytes() != kept
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "command"),
+    [
+        ("c.txt", "Paris\n", "cdec compile-set c.txt"),
+        ("two words.csv", "text\nParis\n", "cdec compile-set 'two words.csv'"),
+        ("g.lark", 'start: "a"\n', "cdec compile-grammar g.lark"),
+        ("s.json", "{}\n", "cdec compile-schema s.json"),
+    ],
+)
+@pytest.mark.parametrize("words", [("sample", "--prompt", "x", "-a"), ("inspect",), ("check",)])
+def test_a_source_in_an_artifacts_place_says_how_it_is_compiled(
+    cdec: Runner, words: tuple[str, ...], name: str, text: str, command: str
+) -> None:
+    Path(name).write_text(text)
+    result = cdec(*words, name, stdin=b"x\n")
+    assert (result.status, result.error_code) == (65, "E_ARTIFACT_FORMAT")
+    assert result.stderr.splitlines()[-1] == f"hint: compile it first: {command}"

@@ -105,6 +105,16 @@ def test_a_run_shows_how_far_it_is_and_leaves_its_summary(folder: Path) -> None:
     assert nothing == ""
 
 
+def test_progress_begins_before_anything_is_loaded_and_is_drawn_in_place(folder: Path) -> None:
+    shown = _run(folder, 0.3, *WORDS, "-o", "out.jsonl", to_terminal=True)
+    assert shown.status == 0
+    first, *_ = shown.frames
+    assert first.split(maxsplit=1)[1].startswith("working")
+    # Nothing else is written there: the line is taken away once, for the summary.
+    assert shown.written.count("\r\x1b[K") == 1
+    assert shown.written.index("\r\x1b[K") > shown.written.index("11 of 12 records")
+
+
 def test_an_interrupt_on_a_terminal_says_what_is_kept_and_how_to_go_on(folder: Path) -> None:
     def is_under_way(written: str) -> bool:
         return "3 of 12" in written

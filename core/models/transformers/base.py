@@ -16,6 +16,7 @@ from torch import Tensor
 
 from cdec.core.models.base import DEFAULT_CACHE_BYTES, Contexts, LanguageModel, Prompt
 from cdec.core.models.rounding import event_rounding
+from cdec.core.models.warping import model_line
 
 if TYPE_CHECKING:
     from cdec.core.models.prompts import PromptEncoder
@@ -77,6 +78,10 @@ class TransformersModel(LanguageModel):
         self.prompt_form = prompts.form
         self._device = device
         self._accepts = frozenset(inspect.signature(module.forward).parameters)
+
+    def __repr__(self) -> str:
+        kind, limit = type(self).__name__, self.context_length
+        return model_line(kind, self.vocabulary, self.device, limit, self.warping)
 
     @property
     def event_rounding(self) -> float:

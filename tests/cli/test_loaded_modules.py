@@ -1,0 +1,107 @@
+"""A command loads what its run needs: over a set no grammar engine, free text, rewards or kernels
+of theirs."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from . import light
+
+SCRIPT = """
+import json, sys
+from cdec.cli.app import main
+from cdec.cli.runs import models
+
+def letters(options):
+    from cdec.core.models.tabular import TabularModel
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+    vocabulary = Vocabulary([b"a", b"b", "\u00e9".encode(), b""], [3], [3])
+    return TabularModel(lambda prefix: [0.25] * 4, vocabulary)
+
+models.open_model = letters
+status = main({words!r})
+loaded = {{name: module for name, module in sys.modules.items() if name.startswith("cdec.")}}
+kernels = []
+if "cdec.core.kernels" in loaded:
+    from numba.core.ccallback import CFunc
+    from numba.core.dispatcher import Dispatcher
+
+    for name, module in loaded.items():
+        for found in vars(module).values():
+            inner = getattr(found, "py_func", getattr(found, "__wrapped__", None))
+            if isinstance(found, (Dispatcher, CFunc)) and inner.__module__ == name:
+                kernels.append(name)
+print(json.dumps({{"status": status, "modules": sorted(loaded), "kernels": kernels}}),
+      file=sys.stderr)
+"""
+NOT_FOR_SETS = (
+    "cdec.core.grammars.engine",
+    "cdec.core.schemas.engine",
+    "cdec.core.combine.conjunction",
+    "cdec.core.combine.free.",
+    "cdec.compilers.grammars.",
+    "cdec.compilers.regular",
+    "cdec.compilers.schemas.",
+    "cdec.samplers.free",
+    "cdec.samplers.rewards",
+    "cdec.samplers.rewarded",
+    "cdec.samplers.lookahead",
+    "cdec.samplers.mentored",
+)
+DECLARATIONS = {
+    "cdec.core.combine.free.free_text",
+    "cdec.compilers.grammars.definition",
+    "cdec.compilers.grammars.options",
+    "cdec.compilers.grammars.report",
+    "cdec.compilers.schemas.options",
+    "cdec.compilers.schemas.report",
+}
+"""What options and their bounds are read from: no kernels, nothing that runs."""
+KERNELS = {
+    "check": ("cdec.core.sets", "cdec.core.mask_kernels"),
+    "compile-set": ("cdec.core.sets", "cdec.compilers.sets", "cdec.core.mask_kernels"),
+    "sample": (
+        "cdec.core.sets",
+        "cdec.core.mask_kernels",
+        "cdec.core.models",
+        "cdec.samplers.walks",
+        "cdec.samplers.learning",
+        "cdec.samplers.search",
+    ),
+}
+"""Rooms whose kernels a command over a set may load."""
+SAMPLE = ("sample", "-a", "letters.arrow", "--prompt", "x", "--quiet")
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        SAMPLE,
+        (*SAMPLE, "--method", "topn", "-n", "2"),
+        (*SAMPLE, "--method", "masked"),
+        (*SAMPLE, "--method", "greedy"),
+        ("compile-set", "list.txt", "--quiet"),
+        ("check", "letters.arrow", "-i", "list.txt", "--quiet"),
+    ],
+    ids=("sample", "topn", "masked", "greedy", "compile-set", "check"),
+)
+def test_a_run_over_a_set_loads_no_other_kinds_of_constraint(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    light.compile_letters(tmp_path / "letters.arrow")
+    (tmp_path / "list.txt").write_text("a\nab\n")
+    code = SCRIPT.format(words=list(words))
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    found = json.loads(done.stderr.splitlines()[-1])
+    assert found["status"] == 0, done.stderr
+    modules = set(found["modules"])
+    assert {n for n in modules if n.startswith(NOT_FOR_SETS)} - DECLARATIONS == set()
+    assert {name for name in found["kernels"] if not name.startswith(KERNELS[words[0]])} == set()
