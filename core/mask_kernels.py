@@ -1,61 +1,19 @@
-"""What packed masks allow, as lists: compiled loops, and a session's lists read off its masks."""
+"""What packed masks allow, as lists; a session's lists read off its masks."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.kernels import kernel
+from cdec.core.native import library
 
 _MASK_BYTES = 4 << 20
 """Bytes of masks that are filled at once."""
 
 Fill = Callable[[NDArray[np.int64], NDArray[np.int32]], None]
 """A session's ``fill_mask``."""
-
-
-@kernel
-def _list_bits(mask: Any, offsets: Any, ids: Any) -> None:
-    """Write the set bits of ``mask`` uint32[n, words] to ``ids`` int32, ascending row by row."""
-    for i in range(mask.shape[0]):
-        at = offsets[i]
-        for word in range(mask.shape[1]):
-            bits = mask[i, word]
-            token = word << 5
-            while bits:
-                if bits & np.uint32(1):
-                    ids[at] = token
-                    at += 1
-                bits >>= np.uint32(1)
-                token += 1
-
-
-@kernel
-def _find_only(mask: Any, end_ids: Any, out: Any) -> None:
-    """Write to ``out`` int32[n] the only event of each row, -1 where there is none or a choice."""
-    for i in range(mask.shape[0]):
-        events, only = 0, np.int64(-1)
-        for end in end_ids:
-            if events == 0 and (mask[i, end >> 5] >> np.uint32(end & 31)) & np.uint32(1):
-                events, only = 1, np.int64(end)
-        for word in range(mask.shape[1]):
-            bits = mask[i, word]
-            token = word << 5
-            while bits:
-                if bits & np.uint32(1):
-                    is_end = False
-                    for end in end_ids:
-                        is_end |= end == token
-                    if not is_end:
-                        events, only = events + 1, np.int64(token)
-                bits >>= np.uint32(1)
-                token += 1
-            if events > 1:
-                break
-        out[i] = only if events == 1 else -1
 
 
 def count_bits(mask: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -73,7 +31,7 @@ def list_bits(mask: NDArray[np.int32]) -> tuple[NDArray[np.int64], NDArray[np.in
     offsets = np.zeros(len(mask) + 1, np.int64)
     np.cumsum(count_bits(mask), out=offsets[1:])
     ids = np.empty(int(offsets[-1]), np.int32)
-    _list_bits(mask.view(np.uint32), offsets, ids)
+    library.list_bits(mask.view(np.uint32), offsets, ids)
     return offsets, ids
 
 
@@ -85,7 +43,7 @@ def find_only(mask: NDArray[np.int32], end_ids: NDArray[np.int64]) -> NDArray[np
         end_ids: int64[E] ascending: they count as one event, given as the smallest that is set.
     """
     only = np.empty(len(mask), np.int32)
-    _find_only(mask.view(np.uint32), end_ids, only)
+    library.find_only(mask.view(np.uint32), end_ids, only)
     return only
 
 
