@@ -77,9 +77,13 @@ class Buffer {
     if (is_held_) PyBuffer_Release(&view_);
   }
 
+  bool open(PyObject *object, Place place, int flags) {
+    is_held_ = PyObject_GetBuffer(object, &view_, flags | PyBUF_FORMAT) == 0;
+    return is_held_ || refuse(place);
+  }
+
   bool load(PyObject *object, Place place, Element element, int dimensions, int flags) {
-    if (PyObject_GetBuffer(object, &view_, flags | PyBUF_FORMAT) != 0) return refuse(place);
-    is_held_ = true;
+    if (!open(object, place, flags)) return false;
     const char *format = view_.format ? view_.format : "B";
     const bool is_type = *format && std::strchr(element.formats, *format) && !format[1] &&
                          view_.itemsize == element.bytes;
@@ -145,6 +149,31 @@ struct Argument<S> {
     using T = std::remove_pointer_t<decltype(S::at)>;
     if (!buffer.load(object, place, element_of<S>(), 2, access<T>())) return false;
     value = S{static_cast<T *>(buffer.view().buf), buffer.view().shape[0], buffer.view().shape[1]};
+    return true;
+  }
+  Shape shape() const { return {2, {value.rows, value.width}}; }
+};
+
+// Scores: one or two dimensions, float32 or float64; rows may lie apart, their elements may not.
+template <>
+struct Argument<cdec_scores> {
+  cdec_scores value{};
+  Buffer buffer;
+  bool load(PyObject *object, Place place) {
+    if (!buffer.open(object, place, PyBUF_STRIDES)) return false;
+    const Py_buffer &view = buffer.view();
+    const bool is_type = (*view.format == 'f' || *view.format == 'd') && !view.format[1];
+    const int last = view.ndim - 1;
+    if (!is_type || last < 0 || last > 1 ||
+        (view.shape[last] > 1 && view.strides[last] != view.itemsize) ||
+        (last && view.strides[0] % view.itemsize)) {
+      PyErr_Format(PyExc_TypeError, "%s: %s is no array of rows of float32 or float64",
+                   place.function, place.argument);
+      return false;
+    }
+    const int64_t rows = last ? view.shape[0] : 1;
+    const int64_t stride = last ? view.strides[0] / view.itemsize : view.shape[0];
+    value = {view.buf, rows, view.shape[last], stride, view.itemsize == 8};
     return true;
   }
   Shape shape() const { return {2, {value.rows, value.width}}; }

@@ -3,22 +3,29 @@
 
 namespace binding {
 
-template <>
-struct Fields<cdec_trie>
-    : FieldList<cdec_trie, &cdec_trie::token, &cdec_trie::link, &cdec_trie::degree, &cdec_trie::row,
-                &cdec_trie::row_count, &cdec_trie::tokens, &cdec_trie::row_offsets,
-                &cdec_trie::dense_nodes, &cdec_trie::dense_masks, &cdec_trie::end_ids,
-                &cdec_trie::kept, &cdec_trie::kept_rank, &cdec_trie::hot_masks,
-                &cdec_trie::hot_ready, &cdec_trie::width, &cdec_trie::ends_itself> {
-  static constexpr const char *kName = "trie";
-};
-
-template <>
-struct Fields<cdec_nodes>
-    : FieldList<cdec_nodes, &cdec_nodes::token, &cdec_nodes::link, &cdec_nodes::degree,
-                &cdec_nodes::first_row, &cdec_nodes::row_count> {
-  static constexpr const char *kName = "nodes";
-};
+// The fields of each struct, in the order of the header and of the tuples in Python.
+#define FIELDS(name, ...)                                   \
+  template <>                                               \
+  struct Fields<cdec_##name> : FieldList<__VA_ARGS__> {     \
+    static constexpr const char *kName = #name;             \
+  };
+FIELDS(trie, cdec_trie, &cdec_trie::token, &cdec_trie::link, &cdec_trie::degree, &cdec_trie::row, &cdec_trie::row_count, &cdec_trie::tokens, &cdec_trie::row_offsets, &cdec_trie::dense_nodes, &cdec_trie::dense_masks, &cdec_trie::end_ids, &cdec_trie::kept, &cdec_trie::kept_rank, &cdec_trie::hot_masks, &cdec_trie::hot_ready, &cdec_trie::width, &cdec_trie::ends_itself)
+FIELDS(nodes, cdec_nodes, &cdec_nodes::token, &cdec_nodes::link, &cdec_nodes::degree, &cdec_nodes::first_row, &cdec_nodes::row_count)
+FIELDS(known, cdec_known, &cdec_known::scores, &cdec_known::log_normalizer, &cdec_known::rows)
+FIELDS(lists, cdec_lists, &cdec_lists::which, &cdec_lists::lists, &cdec_lists::offsets, &cdec_lists::ids)
+FIELDS(ends, cdec_ends, &cdec_ends::ids, &cdec_ends::is_end)
+FIELDS(draws, cdec_draws, &cdec_draws::walk_starts, &cdec_draws::walk_order, &cdec_draws::uniforms)
+FIELDS(drawn, cdec_drawn, &cdec_drawn::tokens, &cdec_drawn::log_p, &cdec_drawn::log_z, &cdec_drawn::log_end, &cdec_drawn::log_residual)
+FIELDS(best, cdec_best, &cdec_best::tokens, &cdec_best::log_p, &cdec_best::log_end, &cdec_best::log_z)
+FIELDS(tree, cdec_tree, &cdec_tree::request, &cdec_tree::draw, &cdec_tree::edge, &cdec_tree::mass, &cdec_tree::bound, &cdec_tree::flags, &cdec_tree::first_child, &cdec_tree::next_sibling)
+FIELDS(arrivals, cdec_arrivals, &cdec_arrivals::context, &cdec_arrivals::parent, &cdec_arrivals::request, &cdec_arrivals::draw, &cdec_arrivals::log_edge, &cdec_arrivals::log_mass, &cdec_arrivals::flags)
+FIELDS(slots, cdec_slots, &cdec_slots::start, &cdec_slots::length, &cdec_slots::first_block, &cdec_slots::shift)
+FIELDS(pool, cdec_pool, &cdec_pool::ids, &cdec_pool::masses, &cdec_pool::blocks)
+FIELDS(asked, cdec_asked, &cdec_asked::nodes, &cdec_asked::scores, &cdec_asked::log_normalizer, &cdec_asked::rows, &cdec_asked::lists, &cdec_asked::offsets, &cdec_asked::allowed)
+FIELDS(descending, cdec_descending, &cdec_descending::node, &cdec_descending::depth, &cdec_descending::log_p, &cdec_descending::token, &cdec_descending::log_edge, &cdec_descending::status)
+FIELDS(uniforms, cdec_uniforms, &cdec_uniforms::uniforms, &cdec_uniforms::block_of, &cdec_uniforms::width)
+FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::seen, &cdec_loops::found)
+#undef FIELDS
 
 }  // namespace binding
 
@@ -69,6 +76,31 @@ static PyMethodDef table[] = {
     ROW(byte_trie_size, "data:b starts:v ids:n shared:n+1"),
     ROW(byte_trie_fill,
         "data:b starts:v ids:n shared:n+1 open_nodes:o node_byte:k depth:k skip:k token_offsets:k+1"),
+    ROW(contexts_lost, "number:c used nodes:n"),
+    ROW(contexts_find, "slots:s parent:c token:c number:c used above:n tokens:n children:n"),
+    ROW(contexts_path, "slots:s parent:c token:c tokens:n path:n+1"),
+    ROW(contexts_insert, "slots:s parent:c token:c nodes:n"),
+    ROW(contexts_remove, "slots:s parent:c token:c nodes:n"),
+    ROW(contexts_repeated,
+        "contexts:n request:n parent:c token:c depth:c starts:r prompts:p most events:n"),
+    ROW(sample_ragged, "known allowed ends draws aborting drawn"),
+    ROW(sample_dense, "known which:s ends draws drawn"),
+    ROW(best_events, "known allowed ends best"),
+    ROW(log_residuals, "known allowed starts:n+1 taken:t residual:n"),
+    ROW(exponentiate, "values:n sums:b"),
+    ROW(invert, "values:n sums:b target"),
+    ROW(gather_exp, "row shift ids:n values:n sums:b"),
+    ROW(tree_visit, "arrivals tree is_new:n"),
+    ROW(tree_least_masses, "last:n is_whole:n parent:c tree known:d log_z:n place:n"),
+    ROW(tree_update, "order:n tree rounding"),
+    ROW(tree_with_ancestors, "nodes:n parent:c flags:d found:m"),
+    ROW(tree_level_order, "root first_child:c next_sibling:c found:n"),
+    ROW(vectors_build, "asked numbers:n tree node_token:c slots pool"),
+    ROW(vectors_leave, "nodes:n tokens:n slot:c slots pool"),
+    ROW(vectors_sum, "nodes:n slot:c slots pool mass:d is_faint:n"),
+    ROW(descend, "rows:n walks numbers tree node_token:c slot:d slots pool ends"),
+    ROW(loops_take, "walks:n tokens:n flat:b offsets:v states needed:p"),
+    ROW(loops_find, "text:b state needed:p loops:m,k"),
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -45,11 +45,18 @@ extern "C" {
     CDEC_ROW(type)          \
   } name
 
+/* Scores of a model, [rows, width], float32 or float64; `stride` elements lie between rows. */
+typedef struct cdec_scores {
+  const void *at;
+  int64_t rows, width, stride, is_double;
+} cdec_scores;
+
 CDEC_SPAN(cdec_i8_out, int8_t);
 CDEC_SPAN(cdec_u8, const uint8_t);
 CDEC_SPAN(cdec_u8_out, uint8_t);
 CDEC_SPAN(cdec_bool, const uint8_t); /* 0 or 1 */
 CDEC_SPAN(cdec_bool_out, uint8_t);
+CDEC_SPAN(cdec_u16, const uint16_t);
 CDEC_SPAN(cdec_i32, const int32_t);
 CDEC_SPAN(cdec_i32_out, int32_t);
 CDEC_SPAN(cdec_u64, const uint64_t);
@@ -58,10 +65,14 @@ CDEC_SPAN(cdec_i64, const int64_t);
 CDEC_SPAN(cdec_i64_out, int64_t);
 CDEC_SPAN(cdec_f64, const double);
 CDEC_SPAN(cdec_f64_out, double);
+CDEC_ROWS(cdec_u8_rows_out, uint8_t);
+CDEC_ROWS(cdec_u16_rows_out, uint16_t);
 CDEC_ROWS(cdec_u32_rows, const uint32_t);
 CDEC_ROWS(cdec_u32_rows_out, uint32_t);
 CDEC_ROWS(cdec_i64_rows, const int64_t);
 CDEC_ROWS(cdec_i64_rows_out, int64_t);
+CDEC_ROWS(cdec_f64_rows, const double);
+CDEC_ROWS(cdec_f64_rows_out, double);
 CDEC_ROWS(cdec_bool_rows_out, uint8_t);
 
 #define CDEC_NO_MEMORY INT64_MIN
@@ -246,6 +257,237 @@ CDEC_API int64_t cdec_byte_trie_fill(cdec_u8 data, cdec_i64 starts, cdec_i32 ids
                                      cdec_i32_out open_nodes, cdec_u8_out node_byte,
                                      cdec_i32_out depth, cdec_i32_out skip,
                                      cdec_i32_out token_offsets);
+
+/* ---- sampling: contexts of a model --------------------------------------------------------------
+ *
+ * A hash table from (parent, token) to the child's id: `slots` [a power of two] holds ids, -1 where
+ * free, and no keys, since the columns `parent` and `token` [c] of the nodes are the keys; `number`
+ * [c] is -1 where an id is not in use. One slot at least is free. */
+
+/* Return the place of the first of `nodes` that is not in use, -1 if all are. */
+CDEC_API int64_t cdec_contexts_lost(cdec_i32 number, int64_t used, cdec_i64 nodes);
+#define CDEC_NOT_LIVE (-1)  /* of contexts_find: a parent is no live node */
+#define CDEC_BAD_TOKEN (-2) /* a token does not fit int32 */
+/* Write the child of each pair above, tokens [n] to `children` [n], -1 where there is none yet.
+ * Returns how many have none, or CDEC_NOT_LIVE or CDEC_BAD_TOKEN. */
+CDEC_API int64_t cdec_contexts_find(cdec_i32 slots, cdec_i32 parent, cdec_i32 token,
+                                    cdec_i32 number, int64_t used, cdec_i64 above, cdec_i64 tokens,
+                                    cdec_i64_out children);
+/* Write the descendants of path[0], a live node, along `tokens` [n] behind it, path [n + 1]; return
+ * how many there are. */
+CDEC_API int64_t cdec_contexts_path(cdec_i32 slots, cdec_i32 parent, cdec_i32 token, cdec_i64 tokens,
+                                    cdec_i64_out path);
+/* Enter nodes that the table does not hold; those of -1 are skipped. */
+CDEC_API int64_t cdec_contexts_insert(cdec_i32_out slots, cdec_i32 parent, cdec_i32 token,
+                                      cdec_i32 nodes);
+/* Take nodes out; return how many were there. */
+CDEC_API int64_t cdec_contexts_remove(cdec_i32_out slots, cdec_i32 parent, cdec_i32 token,
+                                      cdec_i64 nodes);
+/* Write to `events` [n] the token that followed the longest earlier run (of at most `most` tokens)
+ * equal to the last tokens of each context, of equally long ones the latest; -2 where there is none.
+ * A context is the prompt of its request, prompts[starts[r]:starts[r + 1]], and the tokens below. */
+CDEC_API int64_t cdec_contexts_repeated(cdec_i64 contexts, cdec_i64 request, cdec_i32 parent,
+                                        cdec_i32 token, cdec_i32 depth, cdec_i64 starts,
+                                        cdec_i32 prompts, int64_t most, cdec_i64_out events);
+
+/* ---- sampling: choice among allowed events -------------------------------------------------------
+ *
+ * Functions work on *nodes* (distinct prefixes) with a list of allowed ids each, and on the walks
+ * that stand at each node: a node is gathered and summed once however many walks share it. All end
+ * ids together are one event, CDEC_END_EVENT. Arithmetic is float64 whatever the scores. Lists are
+ * sorted; an id outside of the scores has mass zero. */
+#define CDEC_END_EVENT (-1) /* the end of the text, by any end id */
+#define CDEC_NO_EVENT (-2)  /* no event has positive mass: a dead end */
+#define CDEC_BLOCK 256      /* entries whose sum is kept: an inversion looks into one block only */
+
+typedef struct cdec_known { /* the model's scores at N nodes */
+  cdec_scores scores;       /* [M, V] */
+  cdec_f64 log_normalizer;  /* [M] */
+  cdec_i64 rows;            /* [N] row of each node */
+} cdec_known;
+typedef struct cdec_lists { /* allowed ids of S of the nodes, which share lists */
+  cdec_i64 which;           /* [S] nodes */
+  cdec_i64 lists;           /* [S] list of each */
+  cdec_i64 offsets;         /* [L + 1] */
+  cdec_i32 ids;             /* the lists, each sorted */
+} cdec_lists;
+typedef struct cdec_ends {
+  cdec_i64 ids;
+  cdec_bool is_end; /* [V] */
+} cdec_ends;
+typedef struct cdec_draws { /* W walks by node, and their uniforms */
+  cdec_i64 walk_starts;     /* [N + 1] */
+  cdec_i64 walk_order;      /* [W] */
+  cdec_f64 uniforms;        /* [W] in [0, 1) */
+} cdec_draws;
+typedef struct cdec_drawn {
+  cdec_i64_out tokens;       /* [W] a token id, CDEC_END_EVENT or CDEC_NO_EVENT */
+  cdec_f64_out log_p;        /* [W] of the event under the model, all end ids together */
+  cdec_f64_out log_z;        /* [N] log of the allowed mass; NaN where the scores hold NaN */
+  cdec_f64_out log_end;      /* [N] log of the allowed end ids' mass */
+  cdec_f64_out log_residual; /* [N] log of the allowed mass without the drawn tokens; or empty */
+} cdec_drawn;
+typedef struct cdec_best { /* the k best tokens of N nodes, best first, ties by id */
+  cdec_i64_rows_out tokens; /* [N, k], CDEC_NO_EVENT where there are fewer */
+  cdec_f64_rows_out log_p;  /* [N, k] */
+  cdec_f64_out log_end;     /* [N] */
+  cdec_f64_out log_z;       /* [N] */
+} cdec_best;
+
+/* Draw one event for every walk at the listed nodes, among each node's allowed ids; `aborting` draws
+ * among all events, and one that is not allowed gives CDEC_NO_EVENT. */
+CDEC_API int64_t cdec_sample_ragged(const cdec_known *known, const cdec_lists *allowed,
+                                    const cdec_ends *ends, const cdec_draws *draws,
+                                    int64_t aborting, const cdec_drawn *drawn);
+/* The same at unconstrained nodes. */
+CDEC_API int64_t cdec_sample_dense(const cdec_known *known, cdec_i64 which, const cdec_ends *ends,
+                                   const cdec_draws *draws, const cdec_drawn *drawn);
+/* List the most probable tokens and the end event of the listed nodes. */
+CDEC_API int64_t cdec_best_events(const cdec_known *known, const cdec_lists *allowed,
+                                  const cdec_ends *ends, const cdec_best *best);
+/* Write the log of the mass of the allowed ids but for taken[starts[n]:starts[n + 1]] to `residual`
+ * [N], a sum over the others, never a difference. */
+CDEC_API int64_t cdec_log_residuals(const cdec_known *known, const cdec_lists *allowed,
+                                    cdec_i64 starts, cdec_i64 taken, cdec_f64_out residual);
+/* Exponentiate values in place, 0 for -inf alone; write sums of blocks; for tests of the two. */
+CDEC_API int64_t cdec_exponentiate(cdec_f64_out values, cdec_f64_out sums);
+/* Return the first place whose running sum exceeds `target`, the last of positive mass if none. */
+CDEC_API int64_t cdec_invert(cdec_f64 values, cdec_f64 sums, double target);
+/* Write exp(row[ids] - shift) to `values` [n], sums of blocks to `sums`. */
+CDEC_API int64_t cdec_gather_exp(cdec_scores row, double shift, cdec_i32 ids, cdec_f64_out values,
+                                 cdec_f64_out sums);
+
+/* ---- sampling: the prefix tree -------------------------------------------------------------------
+ *
+ * A node is a model context; every column is indexed by it. Children are a list: first_child of the
+ * parent, then next_sibling; CDEC_NIL ends it. Masses are natural logs. */
+#define CDEC_NIL (-1)
+#define CDEC_VISITED 1
+#define CDEC_IN_RUN 4
+#define CDEC_EXACT 8     /* the node's mass leaves the visited children out */
+#define CDEC_TERMINAL 16 /* a text ended here */
+#define CDEC_MARK 32     /* scratch */
+
+typedef struct cdec_tree { /* columns [c] by context */
+  cdec_i32_out request;
+  cdec_i32_out draw; /* the owning one */
+  cdec_f64_out edge; /* log P of its token */
+  cdec_f64_out mass;
+  cdec_f64_out bound;
+  cdec_u8_out flags;
+  cdec_i32_out first_child;
+  cdec_i32_out next_sibling;
+} cdec_tree;
+typedef struct cdec_arrivals { /* n prefixes of a visit */
+  cdec_i64 context;
+  cdec_i64 parent; /* -1 at the root */
+  cdec_i64 request;
+  cdec_i64 draw;
+  cdec_f64 log_edge;
+  cdec_f64 log_mass;
+  cdec_u8 flags;
+} cdec_arrivals;
+
+/* Record prefixes. One that was visited before keeps its place; of repeated visits the lowest draw
+ * counts. Writes is_new [n]. */
+CDEC_API int64_t cdec_tree_visit(const cdec_arrivals *arrivals, const cdec_tree *tree,
+                                 cdec_bool_out is_new);
+/* Find the step of each of n paths at which the least mass was allowed, the first of several: log_z
+ * [n], 0 where none is known, and place [n], the nodes of the path before it, -1 for none. `last` is
+ * where paths end, -1 for no path; `known` [c] holds masses, NaN where not summed up yet. */
+CDEC_API int64_t cdec_tree_least_masses(cdec_i64 last, cdec_bool is_whole, cdec_i32 parent,
+                                        const cdec_tree *tree, cdec_f64_out known,
+                                        cdec_f64_out log_z, cdec_i64_out place);
+/* Recompute the bounds of nodes, children before their parents. */
+CDEC_API int64_t cdec_tree_update(cdec_i64 order, const cdec_tree *tree, double rounding);
+/* Write nodes and all above them, each once, as far as `found` has room; return how many. */
+CDEC_API int64_t cdec_tree_with_ancestors(cdec_i64 nodes, cdec_i32 parent, cdec_u8_out flags,
+                                          cdec_i64_out found);
+/* Write the nodes below a root, itself first, level by level; return how many. */
+CDEC_API int64_t cdec_tree_level_order(int64_t root, cdec_i32 first_child, cdec_i32 next_sibling,
+                                       cdec_i64_out found);
+
+/* ---- sampling: descents through the tree ---------------------------------------------------------
+ *
+ * The vector of a node holds the mass of each allowed id times exp(-shift), zero where the id leads
+ * to a visited child, and the sums of its blocks; the shift is such that their sum is not faint. */
+#define CDEC_MISSING 0 /* no vector here */
+#define CDEC_ENDED 1   /* the end event, or a terminal child */
+#define CDEC_LEFT 2    /* an unvisited token */
+#define CDEC_DRY 3     /* no uniforms left in the block */
+#define CDEC_STUCK 4   /* no mass */
+
+typedef struct cdec_slots { /* where the vector of each slot lies in the pool */
+  cdec_i64 start;
+  cdec_i64 length;
+  cdec_i64 first_block;
+  cdec_f64_out shift;
+} cdec_slots;
+typedef struct cdec_pool {
+  cdec_i32_out ids;
+  cdec_f64_out masses;
+  cdec_f64_out blocks;
+} cdec_pool;
+typedef struct cdec_asked { /* n nodes whose vectors are to be stored, and what is known there */
+  cdec_i64 nodes;
+  cdec_scores scores;
+  cdec_f64 log_normalizer;
+  cdec_i64 rows;
+  cdec_i64 lists;
+  cdec_i64 offsets;
+  cdec_i32 allowed;
+} cdec_asked;
+typedef struct cdec_descending { /* W walks */
+  cdec_i64_out node;
+  cdec_i64_out depth;
+  cdec_f64_out log_p;
+  cdec_i64_out token;
+  cdec_f64_out log_edge;
+  cdec_u8_out status;
+} cdec_descending;
+typedef struct cdec_uniforms { /* numbers block * width ... of a walk; 1 + s decides token s */
+  cdec_f64_rows uniforms;      /* [W, width] */
+  cdec_i64 block_of;           /* [W] */
+  int64_t width;
+} cdec_uniforms;
+
+/* Store the masses of the allowed ids of nodes, those of visited children as zero; `numbers` [n] are
+ * slots. Returns 1, or 0 where a row is not normalised. */
+CDEC_API int64_t cdec_vectors_build(const cdec_asked *asked, cdec_i64 numbers,
+                                    const cdec_tree *tree, cdec_i32 node_token,
+                                    const cdec_slots *slots, const cdec_pool *pool);
+/* Take tokens that are about to be children out of their nodes' vectors. */
+CDEC_API int64_t cdec_vectors_leave(cdec_i64 nodes, cdec_i64 tokens, cdec_i32 slot,
+                                    const cdec_slots *slots, const cdec_pool *pool);
+/* Write the log residual masses of nodes to `mass` [c]; is_faint [n] where what is left is too little
+ * for the shift, so that the vector is to be built anew. */
+CDEC_API int64_t cdec_vectors_sum(cdec_i64 nodes, cdec_i32 slot, const cdec_slots *slots,
+                                  const cdec_pool *pool, cdec_f64_out mass, cdec_bool_out is_faint);
+/* Follow the walks `rows` through visited nodes, each event with probability P * c / sum(P * c). */
+CDEC_API int64_t cdec_descend(cdec_i64 rows, const cdec_descending *walks,
+                              const cdec_uniforms *numbers, const cdec_tree *tree,
+                              cdec_i32 node_token, cdec_i32 slot, const cdec_slots *slots,
+                              const cdec_pool *pool, const cdec_ends *ends);
+
+/* ---- sampling: texts that loop -------------------------------------------------------------------- */
+#define CDEC_NO_LOOP (-1) /* 0 is white space, any other number a period */
+
+/* W growing texts. recent: the last 256 bytes twice over. runs: by period how many bytes equal those
+ * a period before, at 0 how many are white space. found: the first loop. */
+typedef struct cdec_loops {
+  cdec_u8_rows_out recent;
+  cdec_u16_rows_out runs;
+  cdec_i64_out seen;
+  cdec_i64_out found;
+} cdec_loops;
+
+/* Take one token a text; of a text that loops nothing more is taken. needed [257]: by period, how many
+ * bytes must equal those before. */
+CDEC_API int64_t cdec_loops_take(cdec_i64 walks, cdec_i64 tokens, cdec_u8 flat, cdec_i64 offsets,
+                                 const cdec_loops *states, cdec_u16 needed);
+/* Find the loops of a text, each as far as it goes: first byte, bytes, period; return how many. */
+CDEC_API int64_t cdec_loops_find(cdec_u8 text, const cdec_loops *state, cdec_u16 needed,
+                                 cdec_i64_rows_out loops);
 
 #ifdef __cplusplus
 }
