@@ -1,4 +1,4 @@
-"""States of the detection of loops by the compiled library: for every period, how many bytes equal those a period before.
+"""Detection of loops in texts: for every period, how many bytes equal those a period before.
 
 A text loops where its last bytes are white space alone, ``LOOP_BYTES`` of them; or where they
 repeat a piece of at most ``LONGEST_CYCLE`` bytes, ``LOOP_REPEATS`` times or more, over
