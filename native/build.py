@@ -1,13 +1,15 @@
 """Build of the compiled library: finds a C++ compiler and makes ``cdec/core/_native``.
 
-``python native/build.py`` compiles what changed into ``core/``, for an editable installation. It is
-the build backend of the project as well: setuptools' own, which asks for the package ``ziglang``
-(a C++ compiler that an index brings) where the system has none. That one compiles its own C++
-library first, which takes a minute.
+``python native/build.py`` compiles what changed into ``core/``, for an editable installation;
+``--again`` whether it changed or not, ``--sanitize`` with the sanitizers, ``--find`` looks for a
+compiler only. It is the build backend of the project as well: setuptools' own, which asks for the
+package ``ziglang`` (a C++ compiler that an index brings) where the system has none. That one compiles
+its own C++ library first, which takes a minute.
 """
 
 from __future__ import annotations
 
+import argparse
 import hashlib
 import importlib.util
 import os
@@ -25,6 +27,7 @@ NATIVE = Path(__file__).resolve().parent
 ROOMS = ("common", "sets", "sampling", "binding")
 LIBRARY = NATIVE.parent / "core" / ("_native.pyd" if os.name == "nt" else "_native.abi3.so")
 """Where an editable installation finds the library."""
+_SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
 _FLAGS = ["-std=c++20", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
 
 
@@ -53,8 +56,13 @@ def compiler() -> list[str] | None:
     return None
 
 
-def _flags(is_zig: bool) -> list[str]:
-    flags = [*_FLAGS, f'-DCDEC_SOURCES="{digest()}"', f"-I{NATIVE / 'include'}"]
+def _flags(is_zig: bool, sanitize: bool) -> list[str]:
+    flags = [
+        *_FLAGS,
+        *(_SANITIZE if sanitize else []),
+        f'-DCDEC_SOURCES="{digest()}"',
+        f"-I{NATIVE / 'include'}",
+    ]
     flags += [f"-I{NATIVE / room}" for room in ROOMS]
     if platform.machine().lower() in ("x86_64", "amd64"):
         flags.append("-mcpu=x86_64_v2" if is_zig else "-march=x86-64-v2")
@@ -63,13 +71,19 @@ def _flags(is_zig: bool) -> list[str]:
     return flags
 
 
-def build(target: Path = LIBRARY) -> Path:
+def build(target: Path = LIBRARY, *, again: bool = False, sanitize: bool = False) -> Path:
     """Compile the library; a library of the same sources is left as it is.
+
+    Args:
+        target: Where it goes.
+        again: Compile it whatever is there.
+        sanitize: With AddressSanitizer and UndefinedBehaviorSanitizer.
 
     Raises:
         SystemExit: There is no compiler, or it fails.
     """
-    if target.exists() and digest().encode() in target.read_bytes():
+    again = again or sanitize
+    if not again and target.exists() and digest().encode() in target.read_bytes():
         return target
     command = compiler()
     if command is None:
@@ -78,7 +92,9 @@ def build(target: Path = LIBRARY) -> Path:
     made = target.with_name(f".{os.getpid()}.{target.name}")
     files = [str(path) for path in sources()]
     try:
-        done = subprocess.run([*command, *_flags("ziglang" in command), *files, "-o", str(made)])
+        done = subprocess.run(
+            [*command, *_flags("ziglang" in command, sanitize), *files, "-o", str(made)]
+        )
         if done.returncode:
             raise SystemExit(f"{shlex.join(command)} ended with status {done.returncode}")
         made.replace(target)
@@ -109,4 +125,10 @@ prepare_metadata_for_build_wheel = build_meta.prepare_metadata_for_build_wheel
 prepare_metadata_for_build_editable = build_meta.prepare_metadata_for_build_editable
 
 if __name__ == "__main__":
-    build()
+    parser = argparse.ArgumentParser(description="Builds the compiled library.")
+    for option in ("again", "sanitize", "find"):
+        parser.add_argument(f"--{option}", action="store_true")
+    given = parser.parse_args()
+    if given.find:
+        sys.exit(0 if compiler() else 1)
+    build(again=given.again, sanitize=given.sanitize)

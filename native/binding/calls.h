@@ -55,8 +55,8 @@ class Lengths {
       if (parameter.letter[d] < 'a' || parameter.letter[d] > 'z') continue;
       int64_t &known = known_[parameter.letter[d] - 'a'];
       const int64_t length = shape.lengths[d] - parameter.more[d];
-      if (known < 0 && length >= 0) known = length;
-      if (known == length) continue;
+      if (known < 0) known = length;
+      if (known == length && length >= 0) continue;
       PyErr_Format(PyExc_ValueError, "%s: %s has length %lld, expected %lld", function,
                    parameter.name, static_cast<long long>(shape.lengths[d]),
                    static_cast<long long>(std::max<int64_t>(known, 0) + parameter.more[d]));
