@@ -3,8 +3,8 @@
 ``python native/build.py`` compiles what changed into ``core/``, for an editable installation;
 ``--again`` whether it changed or not, ``--sanitize`` with the sanitizers, ``--find`` looks for a
 compiler only. It is the build backend of the project as well: setuptools' own, which asks for the
-package ``ziglang`` (a C++ compiler that an index brings) where the system has none. That one compiles
-its own C++ library first, which takes a minute.
+package ``ziglang`` (a C++ compiler that an index brings) where the system has none. That one
+compiles its own C++ library first, which takes a minute.
 """
 
 from __future__ import annotations
