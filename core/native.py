@@ -10,6 +10,7 @@ argument. Calls release the interpreter's lock.
 from __future__ import annotations
 
 import hashlib
+from importlib import import_module
 from pathlib import Path
 from types import ModuleType
 
@@ -20,15 +21,14 @@ _BUILD = "build the compiled library: `pip install .`, or `python native/build.p
 
 def _library() -> ModuleType:
     try:
-        from cdec.core import _native
+        found = import_module("cdec.core._native")
     except ImportError as error:
         message = f"the compiled library cannot be loaded: {error}"
         raise NativeLibraryError(message, hint=_BUILD) from error
     sources = Path(__file__).resolve().parent.parent / "native"
-    if (sources / "build.py").exists() and _native.sources != _digest(sources):
+    if (sources / "build.py").exists() and found.sources != _digest(sources):
         raise NativeLibraryError("the compiled library was made of other sources", hint=_BUILD)
-    library: ModuleType = _native
-    return library
+    return found
 
 
 def _digest(sources: Path) -> str:
