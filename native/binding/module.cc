@@ -9,22 +9,48 @@ namespace binding {
   struct Fields<cdec_##name> : FieldList<__VA_ARGS__> {     \
     static constexpr const char *kName = #name;             \
   };
-FIELDS(trie, cdec_trie, &cdec_trie::token, &cdec_trie::link, &cdec_trie::degree, &cdec_trie::row, &cdec_trie::row_count, &cdec_trie::tokens, &cdec_trie::row_offsets, &cdec_trie::dense_nodes, &cdec_trie::dense_masks, &cdec_trie::end_ids, &cdec_trie::kept, &cdec_trie::kept_rank, &cdec_trie::hot_masks, &cdec_trie::hot_ready, &cdec_trie::width, &cdec_trie::ends_itself)
-FIELDS(nodes, cdec_nodes, &cdec_nodes::token, &cdec_nodes::link, &cdec_nodes::degree, &cdec_nodes::first_row, &cdec_nodes::row_count)
+FIELDS(trie, cdec_trie, &cdec_trie::token, &cdec_trie::link, &cdec_trie::degree, &cdec_trie::row,
+       &cdec_trie::row_count, &cdec_trie::tokens, &cdec_trie::row_offsets, &cdec_trie::dense_nodes,
+       &cdec_trie::dense_masks, &cdec_trie::end_ids, &cdec_trie::kept, &cdec_trie::kept_rank,
+       &cdec_trie::hot_masks, &cdec_trie::hot_ready, &cdec_trie::width, &cdec_trie::ends_itself)
+FIELDS(nodes, cdec_nodes, &cdec_nodes::token, &cdec_nodes::link, &cdec_nodes::degree,
+       &cdec_nodes::first_row, &cdec_nodes::row_count)
 FIELDS(known, cdec_known, &cdec_known::scores, &cdec_known::log_normalizer, &cdec_known::rows)
-FIELDS(lists, cdec_lists, &cdec_lists::which, &cdec_lists::lists, &cdec_lists::offsets, &cdec_lists::ids)
+FIELDS(lists, cdec_lists, &cdec_lists::which, &cdec_lists::lists, &cdec_lists::offsets,
+       &cdec_lists::ids)
 FIELDS(ends, cdec_ends, &cdec_ends::ids, &cdec_ends::is_end)
 FIELDS(draws, cdec_draws, &cdec_draws::walk_starts, &cdec_draws::walk_order, &cdec_draws::uniforms)
-FIELDS(drawn, cdec_drawn, &cdec_drawn::tokens, &cdec_drawn::log_p, &cdec_drawn::log_z, &cdec_drawn::log_end, &cdec_drawn::log_residual)
-FIELDS(best, cdec_best, &cdec_best::tokens, &cdec_best::log_p, &cdec_best::log_end, &cdec_best::log_z)
-FIELDS(tree, cdec_tree, &cdec_tree::request, &cdec_tree::draw, &cdec_tree::edge, &cdec_tree::mass, &cdec_tree::bound, &cdec_tree::flags, &cdec_tree::first_child, &cdec_tree::next_sibling)
-FIELDS(arrivals, cdec_arrivals, &cdec_arrivals::context, &cdec_arrivals::parent, &cdec_arrivals::request, &cdec_arrivals::draw, &cdec_arrivals::log_edge, &cdec_arrivals::log_mass, &cdec_arrivals::flags)
-FIELDS(slots, cdec_slots, &cdec_slots::start, &cdec_slots::length, &cdec_slots::first_block, &cdec_slots::shift)
+FIELDS(drawn, cdec_drawn, &cdec_drawn::tokens, &cdec_drawn::log_p, &cdec_drawn::log_z,
+       &cdec_drawn::log_end, &cdec_drawn::log_residual)
+FIELDS(best, cdec_best, &cdec_best::tokens, &cdec_best::log_p, &cdec_best::log_end,
+       &cdec_best::log_z)
+FIELDS(tree, cdec_tree, &cdec_tree::request, &cdec_tree::draw, &cdec_tree::edge, &cdec_tree::mass,
+       &cdec_tree::bound, &cdec_tree::flags, &cdec_tree::first_child, &cdec_tree::next_sibling)
+FIELDS(arrivals, cdec_arrivals, &cdec_arrivals::context, &cdec_arrivals::parent,
+       &cdec_arrivals::request, &cdec_arrivals::draw, &cdec_arrivals::log_edge,
+       &cdec_arrivals::log_mass, &cdec_arrivals::flags)
+FIELDS(slots, cdec_slots, &cdec_slots::start, &cdec_slots::length, &cdec_slots::first_block,
+       &cdec_slots::shift)
 FIELDS(pool, cdec_pool, &cdec_pool::ids, &cdec_pool::masses, &cdec_pool::blocks)
-FIELDS(asked, cdec_asked, &cdec_asked::nodes, &cdec_asked::scores, &cdec_asked::log_normalizer, &cdec_asked::rows, &cdec_asked::lists, &cdec_asked::offsets, &cdec_asked::allowed)
-FIELDS(descending, cdec_descending, &cdec_descending::node, &cdec_descending::depth, &cdec_descending::log_p, &cdec_descending::token, &cdec_descending::log_edge, &cdec_descending::status)
-FIELDS(uniforms, cdec_uniforms, &cdec_uniforms::uniforms, &cdec_uniforms::block_of, &cdec_uniforms::width)
-FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::seen, &cdec_loops::found)
+FIELDS(asked, cdec_asked, &cdec_asked::nodes, &cdec_asked::scores, &cdec_asked::log_normalizer,
+       &cdec_asked::rows, &cdec_asked::lists, &cdec_asked::offsets, &cdec_asked::allowed)
+FIELDS(descending, cdec_descending, &cdec_descending::node, &cdec_descending::depth,
+       &cdec_descending::log_p, &cdec_descending::token, &cdec_descending::log_edge,
+       &cdec_descending::status)
+FIELDS(uniforms, cdec_uniforms, &cdec_uniforms::uniforms, &cdec_uniforms::block_of,
+       &cdec_uniforms::width)
+FIELDS(law, cdec_law, &cdec_law::scores, &cdec_law::log_normalizer)
+FIELDS(allowed_lists, cdec_allowed_lists, &cdec_allowed_lists::offsets, &cdec_allowed_lists::ids,
+       &cdec_allowed_lists::end_ids, &cdec_allowed_lists::is_end)
+FIELDS(tested_nodes, cdec_tested_nodes, &cdec_tested_nodes::rows, &cdec_tested_nodes::list_of,
+       &cdec_tested_nodes::log_end, &cdec_tested_nodes::starts, &cdec_tested_nodes::walks)
+FIELDS(proposed, cdec_proposed, &cdec_proposed::laws, &cdec_proposed::events)
+FIELDS(numbers, cdec_numbers, &cdec_numbers::tests, &cdec_numbers::picks, &cdec_numbers::limits)
+FIELDS(chosen, cdec_chosen, &cdec_chosen::tokens, &cdec_chosen::log_p)
+FIELDS(judged, cdec_judged, &cdec_judged::accepted, &cdec_judged::log_ratio, &cdec_judged::spent,
+       &cdec_judged::charged)
+FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::seen,
+       &cdec_loops::found)
 #undef FIELDS
 
 }  // namespace binding
@@ -99,6 +125,8 @@ static PyMethodDef table[] = {
     ROW(vectors_leave, "nodes:n tokens:n slot:c slots pool"),
     ROW(vectors_sum, "nodes:n slot:c slots pool mass:d is_faint:n"),
     ROW(descend, "rows:n walks numbers tree node_token:c slot:d slots pool ends"),
+    ROW(verify, "target lists nodes draft proposed numbers chosen judged"),
+    ROW(mentored_rows, "draft:n,v target:n,v limits:n law:n,v found:n,k"),
     ROW(loops_take, "walks:n tokens:n flat:b offsets:v states needed:p"),
     ROW(loops_find, "text:b state needed:p loops:m,k"),
     {nullptr, nullptr, 0, nullptr},

@@ -469,6 +469,60 @@ CDEC_API int64_t cdec_descend(cdec_i64 rows, const cdec_descending *walks,
                               cdec_i32 node_token, cdec_i32 slot, const cdec_slots *slots,
                               const cdec_pool *pool, const cdec_ends *ends);
 
+/* ---- sampling: verification of drafts -------------------------------------------------------------
+ *
+ * The law claimed for a drafted event is the law it was drawn from: the draft's scores over the same
+ * allowed ids, renormalised; the law of the target is masked and renormalised alike. */
+typedef struct cdec_law {
+  cdec_scores scores;      /* [M, V] */
+  cdec_f64 log_normalizer; /* [M] */
+} cdec_law;
+typedef struct cdec_allowed_lists {
+  cdec_i64 offsets; /* [L + 1] */
+  cdec_i32 ids;     /* the lists, each sorted */
+  cdec_i64 end_ids;
+  cdec_bool is_end; /* [V] */
+} cdec_allowed_lists;
+typedef struct cdec_tested_nodes { /* S nodes at which something was proposed, and T tested walks */
+  cdec_i64 rows;                   /* [S] of the target */
+  cdec_i64 list_of;                /* [S] */
+  cdec_f64 log_end;                /* [S] of the target */
+  cdec_i64 starts;                 /* [S + 1] */
+  cdec_i64 walks;                  /* [T] by node */
+} cdec_tested_nodes;
+typedef struct cdec_proposed { /* to W walks */
+  cdec_i64 laws;               /* [W] row of the draft's law, -1 for a one-hot law */
+  cdec_i64 events;             /* [W] */
+} cdec_proposed;
+typedef struct cdec_numbers { /* of W walks */
+  cdec_f64 tests;             /* [W] uniforms of the tests */
+  cdec_f64 picks;             /* [W] and of draws */
+  cdec_f64 limits;            /* [W] nats; 0 is lossless */
+} cdec_numbers;
+typedef struct cdec_chosen {
+  cdec_i64_out tokens; /* [W] */
+  cdec_f64_out log_p;  /* [W] */
+} cdec_chosen;
+typedef struct cdec_judged {
+  cdec_bool_out accepted; /* [W] */
+  cdec_f64_out log_ratio; /* [W] log of target over aim at the event */
+  cdec_f64_out spent;     /* [W] min(limit, KL(target || draft)) */
+  cdec_f64_out charged;   /* [W] KL(target || aim) */
+} cdec_judged;
+
+/* Put the proposals to some walks to the test, node by node; `chosen`, what the target draws by
+ * itself, is written where a proposal is allowed. O(length of its list) a walk; walks of one node, law
+ * and limit share the comparison. */
+CDEC_API int64_t cdec_verify(const cdec_law *target, const cdec_allowed_lists *lists,
+                             const cdec_tested_nodes *nodes, const cdec_law *draft,
+                             const cdec_proposed *proposed, const cdec_numbers *numbers,
+                             const cdec_chosen *chosen, const cdec_judged *judged);
+/* Write the laws [n, v] of most acceptance within divergences limits [n], nats, of draft and target
+ * [n, v], rows of sum 1; and alpha, beta and KL(target || law) of each to `found` [n, 3]: the law is
+ * clip(p, q / beta, q / alpha), where alpha 0 sets no upper bound, beta inf no lower one. */
+CDEC_API int64_t cdec_mentored_rows(cdec_f64_rows draft, cdec_f64_rows target, cdec_f64 limits,
+                                    cdec_f64_rows_out law, cdec_f64_rows_out found);
+
 /* ---- sampling: texts that loop -------------------------------------------------------------------- */
 #define CDEC_NO_LOOP (-1) /* 0 is white space, any other number a period */
 
