@@ -3,6 +3,9 @@ PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
 STAMP := $(VENV)/.installed
+LIBRARY := core/_native.abi3.so
+# The environment, and the compiled library as the sources in native/ say.
+READY := $(STAMP) $(LIBRARY)
 PEERS := $(VENV)/.peers
 FOLDERS := core compilers samplers data integrations cli
 BENCH_ARGS ?=
@@ -12,14 +15,14 @@ CAMPAIGN_ARGS ?=
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
 	bench-free bench-schema bench-vllm links clean
 
-demo: $(STAMP)
+demo: $(READY)
 	$(BIN)/cdec demo
 
 # One worker a core, and one thread a worker: they would only wait for each other. Tests that send
 # signals, draw on terminals or hold time limits run alone, whatever became of the others.
 ALONE := tests/cli/test_processes.py tests/cli/test_terminal.py tests/cli/frame tests/cli/corpus
 PARALLEL := OMP_NUM_THREADS=1 $(BIN)/python -m pytest -n auto --dist loadfile
-test: $(STAMP)
+test: $(READY)
 	status=0; \
 	$(PARALLEL) $(ALONE:%=--ignore=%) || status=$$?; \
 	$(BIN)/python -m pytest $(ALONE) || status=$$?; \
@@ -32,7 +35,7 @@ OTHER_PROCESSOR := ATEN_CPU_CAPABILITY=default ONEDNN_MAX_CPU_ISA=SSE41 MKL_CBWR
 BATCHES := $(sort $(shell grep -rl --include='test_*.py' laws.rounding tests) \
 	tests/integrations/test_one_id.py tests/samplers/test_sampling.py \
 	tests/samplers/learning/test_processors.py)
-test-processor: $(STAMP)
+test-processor: $(READY)
 	$(OTHER_PROCESSOR) $(PARALLEL) $(BATCHES)
 
 .PHONY: campaign bounds test-integrations test-lowest
@@ -41,7 +44,7 @@ test-processor: $(STAMP)
 # interpreter of an environment that has it and the test extra (llama.cpp's tests write models with
 # gguf, those of object stores need moto).
 INTEGRATIONS_PYTHON ?= $(BIN)/python
-test-integrations: $(STAMP)
+test-integrations: $(READY)
 	OMP_NUM_THREADS=1 $(INTEGRATIONS_PYTHON) -m pytest -rs --heavy tests/integrations
 
 # What runs modules of transformers, with the lowest release that pyproject.toml allows in front of
@@ -60,28 +63,34 @@ $(LOWEST): $(STAMP)
 # All tests at their full size, those that `make test` leaves out because they need gigabytes or
 # minutes among them: the shared half of SchemaStore, thousands of walks along the masks of types.
 .PHONY: nightly
-nightly: $(STAMP)
+nightly: $(READY)
 	OMP_NUM_THREADS=1 nice $(BIN)/python -m pytest --heavy
 
 # The campaign of attacks that `make test` runs a share of: mutated files, kills, broken calls, fuzzed
 # records and grammars. Hours; CAMPAIGN_ARGS="--minutes 30 --output counts.json" bounds it.
-campaign: $(STAMP)
+campaign: $(READY)
 	nice $(BIN)/python -m tests.campaign $(CAMPAIGN_ARGS)
 
-# Kernels compiled with bounds checks, which find a read outside that reads something nevertheless.
-BOUNDED := tests/core/sets/test_set_trie.py tests/core/sets/test_set_constraint.py \
-	tests/core/sets/test_set_members.py tests/samplers/learning/test_prefix_tree.py
-bounds: $(STAMP)
-	NUMBA_BOUNDSCHECK=1 $(BIN)/python -m pytest $(BOUNDED)
+# The compiled library under AddressSanitizer and UndefinedBehaviorSanitizer, which find a read outside
+# that reads something nevertheless. The library is built as before afterwards.
+BOUNDED := tests/native tests/core/sets tests/compilers/sets tests/core/combine/test_pair_table.py \
+	tests/core/tokens/test_token_trie.py tests/core/models/test_context_tree.py \
+	tests/samplers/learning tests/samplers/loops tests/samplers/walks/test_events.py
+SANITIZERS = LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1
+bounds: $(READY)
+	$(BIN)/python native/build.py --sanitize
+	status=0; $(SANITIZERS) $(BIN)/python -m pytest $(BOUNDED) || status=$$?; \
+	$(BIN)/python native/build.py --again; exit $$status
 
 # The types take as long as all the rest together, so they are checked beside it.
-lint: $(STAMP) links
+lint: $(READY) links
 	$(MAKE) -j 2 types rest
 
-types: $(STAMP) links
+types: $(READY) links
 	$(BIN)/mypy
 
-rest: $(STAMP) links
+rest: $(READY) links
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	PYTHONPATH=.links $(BIN)/lint-imports
@@ -89,10 +98,10 @@ rest: $(STAMP) links
 	$(MAKE) docs
 
 # The pages are in build/site; `$(BIN)/mkdocs serve` shows them while they are written.
-docs: $(STAMP) links
+docs: $(READY) links
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet --strict
 
-format: $(STAMP)
+format: $(READY)
 	$(BIN)/ruff format .
 	$(BIN)/ruff check --fix .
 
@@ -104,7 +113,7 @@ bench: bench-sets bench-grammars bench-schema bench-accuracy bench-aligned bench
 # what is run.
 
 # The table of the set constraint; BENCH_ARGS="--titles 100000" for a quick look.
-bench-sets: $(STAMP)
+bench-sets: $(READY)
 	$(BIN)/python -m tests.benchmarks.bench_sets $(BENCH_ARGS)
 
 # The table of grammars beside glrmask, llguidance, xgrammar and outlines-core; needs the shared data.
@@ -119,7 +128,7 @@ bench-schema: $(PEERS)
 	$(BIN)/python -m tests.benchmarks.bench_schemas $(BENCH_ARGS)
 
 # Exact match and time of every method; BENCH_ARGS="--prompts 100 --repeats 1" for a quick look.
-bench-accuracy: $(STAMP)
+bench-accuracy: $(READY)
 	$(BIN)/python -m tests.benchmarks.bench_accuracy $(BENCH_ARGS)
 
 # Samples that follow the model's own law: cost and convergence; BENCH_ARGS="--tasks 1 --draws 200"
@@ -129,51 +138,57 @@ bench-aligned: $(PEERS)
 
 # Two models and rewards: calls, cost, satisfaction, time; BENCH_ARGS="--quick" for a quick look,
 # "--rewards DIR" to train the reward models once only.
-bench-drafts: $(STAMP)
+bench-drafts: $(READY)
 	$(BIN)/python -m tests.benchmarks.bench_drafts $(BENCH_ARGS)
 
 # Whether log_mass, its error and log_mass_reliable are what they say; BENCH_ARGS="--worlds 100" for a
 # quick look.
-bench-estimates: $(STAMP)
+bench-estimates: $(READY)
 	$(BIN)/python -m tests.benchmarks.bench_estimates $(BENCH_ARGS)
 
 # vLLM under cdec's processor beside its own structured outputs, by the interpreter of an environment
 # that has vLLM; BENCH_ARGS="--requests 64" for a quick look.
-bench-vllm: $(STAMP)
+bench-vllm: $(READY)
 	nice $(INTEGRATIONS_PYTHON) -m tests.benchmarks.bench_vllm $(BENCH_ARGS)
 
 # The cost of classifying beside that of evaluating the labels' distinct prefixes;
 # BENCH_ARGS="--prompts 10" for a quick look.
-bench-classify: $(STAMP)
+bench-classify: $(READY)
 	$(BIN)/python -m tests.benchmarks.bench_classify $(BENCH_ARGS)
 
 # What a verdict on a text costs, in this process and in the one that can be killed.
-bench-verdicts: $(STAMP)
+bench-verdicts: $(READY)
 	$(BIN)/python -m tests.benchmarks.bench_verdicts $(BENCH_ARGS)
 
 # The best members of a catalogue: calls, time, how often they are right; BENCH_ARGS="--members 5000
 # --prompts 4" for a quick look.
-bench-answers: $(STAMP)
+bench-answers: $(READY)
 	$(BIN)/python -m tests.benchmarks.bench_answers $(BENCH_ARGS)
 
 # What disc pays for K: candidates, calls and seconds; BENCH_ARGS="--prompts 16 --tries 1 4" for a
 # quick look.
-bench-candidates: $(STAMP)
+bench-candidates: $(READY)
 	$(BIN)/python -m tests.benchmarks.bench_candidates $(BENCH_ARGS)
 
 # What free text before a constraint costs; BENCH_ARGS="--tokens 16 --repeats 2" for a quick look.
-bench-free: $(STAMP)
+bench-free: $(READY)
 	$(BIN)/python -m tests.benchmarks.bench_free $(BENCH_ARGS)
 
+# Where the system has no C++ compiler, the package ziglang brings one.
 $(STAMP): pyproject.toml constraints.txt
 	$(PYTHON) -m venv $(VENV)
 	$(BIN)/pip install -q -c constraints.txt --upgrade setuptools wheel
+	$(BIN)/python native/build.py --find || $(BIN)/pip install -q -c constraints.txt ziglang
 	$(BIN)/pip install -q -c constraints.txt torch
 	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e ".[lint]"
 	touch $@
 
 $(PEERS): $(STAMP)
 	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e ".[lint,bench]"
+	touch $@
+
+$(LIBRARY): native/build.py $(wildcard native/*/*.h native/*/*.cc) | $(STAMP)
+	$(BIN)/python native/build.py
 	touch $@
 
 # mypy reads the folders under their installed names through links.
@@ -183,6 +198,6 @@ links:
 	ln -sfn ../../integrations/python/__init__.py .links/cdec/__init__.py
 
 clean:
-	rm -rf $(VENV) .links build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(LIBRARY) $(VENV) .links build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis bench-results
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -27,7 +27,8 @@
     ├── UnavailableError              (never raised itself) 69
     │   ├── ModelError                E_MODEL
     │   ├── TrustError                E_TRUST
-    │   └── ExtraMissingError         E_EXTRA
+    │   ├── ExtraMissingError         E_EXTRA
+    │   └── NativeLibraryError        E_NATIVE
     ├── OutputExistsError             E_EXISTS              73
     ├── OutputError                   E_IO                  74
     ├── LimitError                    E_LIMIT               75
@@ -239,6 +240,12 @@ class ExtraMissingError(UnavailableError):
     """An optional dependency that is not installed."""
 
     code = "E_EXTRA"
+
+
+class NativeLibraryError(UnavailableError):
+    """The compiled library is missing, or was made of other sources."""
+
+    code = "E_NATIVE"
 
 
 class OutputExistsError(CdecError):

@@ -10,10 +10,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.sets.kernels import gather, gather_offsets, mark_distinct
+from cdec.compilers.sets.pieces import gather, gathered, offsets_of, picked_offsets
 from cdec.compilers.sets.report import SetReport
-from cdec.compilers.sets.runs import Rows, RowStore, gathered, offsets_of
+from cdec.compilers.sets.runs import Rows, RowStore
 from cdec.core.errors import LimitError, Notice
+from cdec.core.native import library
 from cdec.core.sets.text_index import build_text_index
 from cdec.core.sets.trie import build_trie
 
@@ -47,12 +48,11 @@ def assemble_set(
     """
     n = len(rows.order)
     first = np.empty(n, np.bool_)
-    mark_distinct(rows.columns["tokens"], rows.offsets, rows.order, first)
+    library.mark_distinct(rows.columns["tokens"], rows.offsets, rows.order, first)
     picked = rows.order[first]
     if len(picked) > MAX_ROWS:
         raise LimitError(f"{len(picked)} rows, more than {MAX_ROWS}", limit=f"rows {MAX_ROWS}")
-    row_offsets = np.empty(len(picked) + 1, np.int64)
-    gather_offsets(rows.offsets, picked, row_offsets)
+    row_offsets = picked_offsets(rows.offsets, picked)
     tokens = store.empty(int(row_offsets[-1]), np.int32)
     gather(rows.columns["tokens"], rows.offsets, picked, tokens)
     arrays = _sources(rows, first, report)

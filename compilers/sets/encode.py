@@ -11,11 +11,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.sets.kernels import (
-    NOT_ORDINARY,
-    check_rows,
-    find_blank,
-)
 from cdec.compilers.sets.options import SetOptions
 from cdec.compilers.sets.report import SetLimits, SetReport
 from cdec.compilers.sets.runs import RowBatch
@@ -37,10 +32,14 @@ from cdec.core.errors import (
     Notice,
     UntokenizableError,
 )
+from cdec.core.native import library
 from cdec.core.sets.entities import EntityBatch
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
+
+_NOT_ORDINARY = 1
+"""Verdict of the library on a row with a token that has no bytes."""
 
 Tokenized = list[tuple[NDArray[np.int32], NDArray[np.int64]]]
 """Flat ids and row offsets of one batch, once for every head."""
@@ -193,7 +192,7 @@ class SetEncoder:
         if self._options.keep_empty:
             return batch
         blank = np.empty(len(batch.texts), np.bool_)
-        found = find_blank(batch.data, batch.offsets, blank)
+        found = library.find_blank(batch.data, batch.offsets, blank)
         self._report.blank += found
         return batch.kept(~blank) if found else batch
 
@@ -225,7 +224,7 @@ class SetEncoder:
     ) -> NDArray[np.bool_]:
         """Return which rows are fine, bool[n]; or raise for the first that is not."""
         vocabulary, verdicts = self._vocabulary, np.empty(len(batch.texts), np.int8)
-        bad = check_rows(
+        bad = library.check_rows(
             tokens,
             offsets,
             batch.data,
@@ -240,7 +239,7 @@ class SetEncoder:
         if bad and self._options.bad_lines == "error":
             first = int(np.argmax(verdicts != 0))
             row = tokens[offsets[first] : offsets[first + 1]]
-            raise self._untokenizable(batch, first, row, special=verdicts[first] == NOT_ORDINARY)
+            raise self._untokenizable(batch, first, row, special=verdicts[first] == _NOT_ORDINARY)
         result: NDArray[np.bool_] = verdicts == 0
         return result
 

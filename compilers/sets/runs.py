@@ -17,7 +17,7 @@ from typing import Any, BinaryIO
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.sets.kernels import gather, gather_offsets
+from cdec.compilers.sets.pieces import gathered, offsets_of
 from cdec.compilers.sets.sort import merge_runs, sort_rows
 from cdec.core.errors import OutputError
 from cdec.core.files.scratch import scratch_folder
@@ -220,24 +220,6 @@ class RowStore:
             return np.empty(0, COLUMNS[name])
         # subtle: mapped copy-on-write, so that compiled loops see a writable array as elsewhere.
         return np.asarray(np.memmap(path, dtype=COLUMNS[name], mode="c"))
-
-
-def offsets_of(lengths: NDArray[np.int32]) -> NDArray[np.int64]:
-    """Return offsets, int64[n + 1], of pieces of these lengths; negative lengths count as 0."""
-    offsets = np.zeros(len(lengths) + 1, np.int64)
-    np.cumsum(np.maximum(lengths, 0), dtype=np.int64, out=offsets[1:])
-    return offsets
-
-
-def gathered(
-    values: NDArray[Any], offsets: NDArray[np.int64], picked: NDArray[np.int64]
-) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the picked pieces of a flat array one after another, and their offsets."""
-    new_offsets = np.empty(len(picked) + 1, np.int64)
-    gather_offsets(offsets, picked, new_offsets)
-    result = np.empty(new_offsets[-1], values.dtype)
-    gather(values, offsets, picked, result)
-    return result, new_offsets
 
 
 def _reordered(

@@ -6,13 +6,13 @@ import unicodedata
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import compress
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.sets.kernels import gather, gather_offsets, text_offsets
+from cdec.compilers.sets.pieces import gathered
 from cdec.core.errors import LimitError
+from cdec.core.native import library
 from cdec.core.sets.text_index import hash_texts
 
 
@@ -39,10 +39,7 @@ class TextBatch:
     def kept(self, keep: NDArray[np.bool_]) -> TextBatch:
         """Return the entities where ``keep``, bool[n], is true."""
         picked = np.flatnonzero(keep)
-        offsets = np.empty(len(picked) + 1, np.int64)
-        gather_offsets(self.offsets, picked, offsets)
-        data = np.empty(offsets[-1], np.uint8)
-        gather(self.data, self.offsets, picked, data)
+        data, offsets = gathered(self.data, self.offsets, picked)
         return TextBatch(
             list(compress(self.texts, keep)),
             self.lines[picked],
@@ -79,13 +76,13 @@ def encode_texts(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.in
     data = as_bytes("".join(texts).encode())
     characters = np.fromiter(map(len, texts), np.int64, len(texts))
     offsets = np.empty(len(texts) + 1, np.int64)
-    text_offsets(data, characters, offsets)
+    library.text_offsets(data, characters, offsets)
     return data, offsets
 
 
 def as_bytes(data: bytes) -> NDArray[np.uint8]:
-    """Return bytes as a writable uint8 array: compiled loops are made for one kind of array."""
-    return np.frombuffer(bytearray(data), np.uint8)
+    """Return bytes as a uint8 array."""
+    return np.frombuffer(data, np.uint8)
 
 
 def hashes_of(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
@@ -99,12 +96,7 @@ def kept_rows(
     tokens: NDArray[np.int32], offsets: NDArray[np.int64], keep: NDArray[np.bool_]
 ) -> tuple[NDArray[np.int32], NDArray[np.int64]]:
     """Return the rows where ``keep``, bool[n], is true, and their offsets."""
-    picked = np.flatnonzero(keep)
-    kept_offsets = np.empty(len(picked) + 1, np.int64)
-    gather_offsets(offsets, picked, kept_offsets)
-    kept: NDArray[Any] = np.empty(kept_offsets[-1], np.int32)
-    gather(tokens, offsets, picked, kept)
-    return kept, kept_offsets
+    return gathered(tokens, offsets, np.flatnonzero(keep))
 
 
 def is_valid(text: str) -> bool:

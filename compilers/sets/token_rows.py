@@ -10,12 +10,13 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.sets.kernels import spell_rows
 from cdec.compilers.sets.options import SetOptions
+from cdec.compilers.sets.pieces import gathered, offsets_of
 from cdec.compilers.sets.report import SetLimits, SetReport
-from cdec.compilers.sets.runs import RowBatch, gathered, offsets_of
+from cdec.compilers.sets.runs import RowBatch
 from cdec.compilers.sets.texts import too_long
 from cdec.core.errors import FieldError
+from cdec.core.native import library
 from cdec.core.sets.entities import TokenBatch
 from cdec.core.sets.text_index import hash_texts
 
@@ -64,9 +65,11 @@ class TokenRowReader:
         offsets = offsets_of(lengths)
         verdicts = np.empty(len(lengths), np.int8)
         vocabulary = self._vocabulary
-        data, text_offsets = spell_rows(
-            ids, offsets, vocabulary.flat_bytes, vocabulary.byte_offsets, verdicts
-        )
+        flat, starts = vocabulary.flat_bytes, vocabulary.byte_offsets
+        text_offsets = np.empty(len(offsets), np.int64)
+        size = library.spelled_offsets(ids, offsets, starts, verdicts, text_offsets)
+        data = np.empty(size, np.uint8)
+        library.spell_rows(ids, offsets, flat, starts, text_offsets, data)
         keep = verdicts == 0
         if not keep.all():
             self._refuse(int(np.argmin(keep)), lines, ids, offsets)

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.comparison import Comparison
 from cdec.compilers.sets.options import SetOptions
-from cdec.compilers.sets.runs import gathered
+from cdec.compilers.sets.pieces import gathered
 from cdec.compilers.sets.texts import hashes_of
 from cdec.core.artifacts.kinds import bind_artifact
 from cdec.core.errors import UsageError

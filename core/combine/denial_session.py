@@ -21,8 +21,7 @@ from numpy.typing import NDArray
 from cdec.core.combine.conjunction.session import clear_tokens
 from cdec.core.combine.denial_trie import OFF, ROOT, DeniedTexts
 from cdec.core.combine.pair_table import PairTable
-from cdec.core.mask import mask_words
-from cdec.core.mask_kernels import allowed_of_masks, count_bits, forced_of_masks
+from cdec.core.mask import allowed_of_masks, count_bits, forced_of_masks, mask_words
 from cdec.core.session import DEAD, DONE, Session
 from cdec.core.session_arguments import integers, require_rows
 

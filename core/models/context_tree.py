@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from cdec.core.errors import UsageError
-from cdec.core.models import context_kernels as kernels
 from cdec.core.models.id_columns import IdColumns
+from cdec.core.native import library
 
 _TOKEN_BITS = 32
-NONE = kernels.EMPTY
-"""Parent of a root, and the number of a freed node."""
+NONE = -1
+"""Parent of a root, the number of a freed node, and a free slot of the hash table."""
 
 _FIRST_SLOTS = 1024
 
@@ -156,7 +156,7 @@ class ContextTree:
         tokens = np.array(token_ids, np.int64)
         path = np.full(len(tokens) + 1, node, np.int64)
         columns = self.parent, self.token
-        return path[: 1 + kernels.known_path(self._slots, *columns, tokens, path)]
+        return path[: 1 + library.contexts_path(self._slots, *columns, tokens, path)]
 
     def tokens(self, node: int) -> list[int]:
         """Return the tokens after the root, root first."""
@@ -165,7 +165,7 @@ class ContextTree:
 
     def require_live(self, nodes: NDArray[np.int64]) -> None:
         """Raise UsageError if one of ``nodes`` (int64[n]) is no live context."""
-        at = kernels.first_lost(self.number, self._nodes.used, nodes)
+        at = library.contexts_lost(self.number, self._nodes.used, nodes)
         if at >= 0:
             raise UsageError(
                 f"context {nodes[at]} does not exist", hint="Was its root released already?"
@@ -187,7 +187,7 @@ class ContextTree:
 
     def free(self, nodes: NDArray[np.int64]) -> None:
         """Forget ``nodes`` (whole trees, from ``below``); their ids are used again later."""
-        self._indexed -= kernels.remove_nodes(self._slots, self.parent, self.token, nodes)
+        self._indexed -= library.contexts_remove(self._slots, self.parent, self.token, nodes)
         roots = nodes[self.parent[nodes] == NONE]
         self._roots.free(self.number[roots].astype(np.int64))
         self._nodes.free(nodes)
@@ -195,7 +195,7 @@ class ContextTree:
     def _find(
         self, above: NDArray[np.int64], tokens: NDArray[np.int64], nodes: NDArray[np.int64]
     ) -> int:
-        found: int = kernels.find_children(
+        found: int = library.contexts_find(
             self._slots,
             self.parent,
             self.token,
@@ -220,5 +220,5 @@ class ContextTree:
             held = self._slots
             size = 1 << (10 * self._indexed // 7).bit_length()
             self._slots = np.full(size, NONE, np.int32)
-            kernels.insert_nodes(self._slots, self.parent, self.token, held)
-        kernels.insert_nodes(self._slots, self.parent, self.token, nodes.astype(np.int32))
+            library.contexts_insert(self._slots, self.parent, self.token, held)
+        library.contexts_insert(self._slots, self.parent, self.token, nodes.astype(np.int32))

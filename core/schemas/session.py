@@ -9,8 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.grammars.engine.pointers import NEED
-from cdec.core.mask import mask_words
-from cdec.core.mask_kernels import allowed_of_masks, forced_of_masks
+from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
 from cdec.core.schemas.engine import kernels
 from cdec.core.schemas.levels import Level
 from cdec.core.session import Session

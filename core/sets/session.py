@@ -1,4 +1,4 @@
-"""SetSession: a decoding run over a set on the CPU; checks its arguments, calls the kernels."""
+"""SetSession: a decoding run over a set on the CPU, by the compiled walks of its trie."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.mask import mask_words
+from cdec.core.native import library
 from cdec.core.session import Session
 from cdec.core.session_arguments import integers, require_mask, require_rows
-from cdec.core.sets import kernels
 from cdec.core.sets.completions import SetCompletions
-from cdec.core.sets.view import TrieView
+from cdec.core.sets.view import TAIL, TrieView
 
 __all__ = ["SetSession"]
 
@@ -23,16 +23,17 @@ class SetSession(Session):
     Safe to use from several threads.
 
     Args:
-        view: What the kernels read.
+        view: What the walks read.
     """
 
     device = "cpu"
 
     def __init__(self, view: TrieView) -> None:
         self._view = view
+        self._trie = library.hold_trie(view)
         self.words = mask_words(view.width)
         # A set of one row has a root that is a leaf: its tail begins at once.
-        self._start = 0 if view.degree[0] > 0 else kernels.TAIL
+        self._start = 0 if view.degree[0] > 0 else TAIL
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the first token, int64[n]."""
@@ -53,7 +54,7 @@ class SetSession(Session):
         tokens = integers(token_ids, 1, "token ids")
         require_rows(len(before), len(tokens), "token ids")
         after = np.empty(len(before), np.int64)
-        kernels.advance(self._view, before, tokens, after)
+        library.trie_advance(self._trie, before, tokens, after)
         return after
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
@@ -66,10 +67,10 @@ class SetSession(Session):
         at = integers(states, 1, "states")
         shape = require_mask(mask, len(at), self.words)
         if mask.flags.c_contiguous:
-            kernels.fill_mask(self._view, at, mask.view(np.uint32))
+            library.trie_fill_mask(self._trie, at, mask.view(np.uint32))
             return
         packed = np.empty(shape, np.uint32)
-        kernels.fill_mask(self._view, at, packed)
+        library.trie_fill_mask(self._trie, at, packed)
         mask[:] = packed.view(np.int32)
 
     def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
@@ -78,23 +79,23 @@ class SetSession(Session):
         tokens = integers(token_ids, 2, "token ids")
         require_rows(len(at), len(tokens), "rows of token ids")
         result = np.empty(tokens.shape, np.bool_)
-        kernels.check(self._view, at, tokens, result)
+        library.trie_check(self._trie, at, tokens, result)
         return result
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         """Return the allowed tokens: offsets int64[n + 1], ids int32[...] ascending by state."""
         at = integers(states, 1, "states")
         offsets = np.empty(len(at) + 1, np.int64)
-        kernels.count_allowed(self._view, at, offsets)
+        library.trie_count_allowed(self._trie, at, offsets)
         ids = np.empty(offsets[-1], np.int32)
-        kernels.fill_allowed(self._view, at, offsets, ids)
+        library.trie_fill_allowed(self._trie, at, offsets, ids)
         return offsets, ids
 
     def is_complete(self, states: Any) -> NDArray[np.bool_]:
         """Say where the text so far is a member (or DONE), bool[n]."""
         at = integers(states, 1, "states")
         result = np.empty(len(at), np.bool_)
-        kernels.is_complete(self._view, at, result)
+        library.trie_complete(self._trie, at, result)
         return result
 
     def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -104,7 +105,7 @@ class SetSession(Session):
         """
         at = integers(states, 1, "states")
         only = np.empty(len(at), np.int32)
-        kernels.find_forced(self._view, at, only)
+        library.trie_forced(self._trie, at, only)
         is_forced = only >= 0
         offsets = np.zeros(len(at) + 1, np.int64)
         np.cumsum(is_forced, out=offsets[1:])

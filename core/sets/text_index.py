@@ -8,69 +8,22 @@ short texts; equal hashes of different texts cost a comparison and nothing else.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.kernels import inner, kernel
+from cdec.core.native import library
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
-_FNV_OFFSET = np.uint64(0xCBF29CE484222325)
-_FNV_PRIME = np.uint64(0x100000001B3)
-_MIX_1 = np.uint64(0xFF51AFD7ED558CCD)
-_MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
-_SHIFT = np.uint64(33)
 
-
-@inner(inline="always")
-def hash_bytes(data: NDArray[np.uint8], start: int, stop: int) -> Any:
-    """Hash ``data[start:stop]`` to a uint64; what lies outside of ``data`` is left out."""
-    value = _FNV_OFFSET
-    for i in range(max(start, 0), min(stop, len(data))):
-        value = (value ^ np.uint64(data[i])) * _FNV_PRIME
-    value = (value ^ (value >> _SHIFT)) * _MIX_1
-    value = (value ^ (value >> _SHIFT)) * _MIX_2
-    return value ^ (value >> _SHIFT)
-
-
-@kernel
 def hash_texts(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], hashes: NDArray[np.uint64]
 ) -> None:
     """Hash every text ``data[offsets[i]:offsets[i + 1]]`` into ``hashes`` uint64[n]."""
-    for i in range(len(hashes)):
-        hashes[i] = hash_bytes(data, offsets[i], offsets[i + 1])
-
-
-@kernel
-def _row_spells(
-    tokens: NDArray[np.int32],
-    start: int,
-    stop: int,
-    flat: NDArray[np.uint8],
-    byte_offsets: NDArray[np.int64],
-    text: NDArray[np.uint8],
-) -> bool:
-    """Say whether the tokens' bytes are exactly ``text``."""
-    if start < 0 or stop > len(tokens):
-        return False
-    at = 0
-    for i in range(start, stop):
-        token = tokens[i]
-        if token < 0 or token + 1 >= len(byte_offsets):
-            return False
-        begin = byte_offsets[token]
-        size = byte_offsets[token + 1] - begin
-        if at + size > len(text):
-            return False
-        for k in range(size):
-            if flat[begin + k] != text[at + k]:
-                return False
-        at += size
-    return at == len(text)
+    library.hash_texts(data, offsets, hashes)
 
 
 def build_text_index(
@@ -154,4 +107,4 @@ class TextIndex:
             return False
         start, stop = int(self._row_offsets[row]), int(self._row_offsets[row + 1])
         flat, offsets = vocabulary.flat_bytes, vocabulary.byte_offsets
-        return bool(_row_spells(self._tokens, start, stop, flat, offsets, full))
+        return bool(library.row_spells(self._tokens, start, stop, flat, offsets, full))

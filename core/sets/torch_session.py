@@ -2,7 +2,7 @@
 
 ``advance``, ``fill_mask``, ``check`` and ``is_complete`` have static shapes and never wait for the
 device (no item, no nonzero, no indexing by booleans); ``allowed`` and ``forced``, whose results are
-ragged, do. States mean what they mean in ``set_kernels``. Indices are clamped into their arrays.
+ragged, do. States mean what they mean in ``view``. Indices are clamped into their arrays.
 """
 
 from __future__ import annotations
@@ -16,13 +16,13 @@ from torch import Tensor
 
 from cdec.core.errors import ArtifactInvalidError, UsageError
 from cdec.core.mask import WORD_BITS, allocate_mask, mask_words, unpack_mask
-from cdec.core.session import Session
+from cdec.core.native import library
+from cdec.core.session import DEAD, DONE, Session
 from cdec.core.session_arguments import require_tensor_mask
 from cdec.core.sets.completions import SetCompletions
 from cdec.core.sets.filter import RowFilter
-from cdec.core.sets.kernels import DEAD, DONE, TAIL, TAIL_SHIFT, fill_mask
 from cdec.core.sets.trie import DENSE_DEGREE, END, SetArrays
-from cdec.core.sets.view import TrieView
+from cdec.core.sets.view import TAIL, TAIL_SHIFT, TrieView
 
 _KEY_SHIFT = 31
 """An edge's key is ``parent << 31 | token + 1``: edges in level order have rising keys."""
@@ -272,7 +272,7 @@ class TorchSetSession(Session):
     def _filtered_masks(self, view: TrieView) -> Tensor:
         """Compute the filtered masks of all dense nodes once, on the CPU."""
         masks = np.empty((len(view.dense_nodes), mask_words(view.width)), np.uint32)
-        fill_mask(view, view.dense_nodes.astype(np.int64), masks)
+        library.trie_fill_mask(view, view.dense_nodes.astype(np.int64), masks)
         return torch.tensor(masks.view(np.int32), device=self._on)
 
     def _integers(self, values: Any, dimensions: int) -> Tensor:

@@ -18,24 +18,19 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, fields
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import EmptySetError, LimitError, UsageError
 from cdec.core.mask import mask_words
-from cdec.core.sets.build_kernels import (
-    END,
-    Nodes,
-    common_prefixes,
-    count_nodes,
-    fill_dense_masks,
-    fill_nodes,
-)
+from cdec.core.native import library
 
 __all__ = ["DENSE_DEGREE", "DTYPES", "END", "SetArrays", "build_trie"]
 
+END = -1
+"""Token of the sentinel child that says: a member may end at the parent."""
 DENSE_DEGREE = 256
 """Nodes with at least this many children have a packed mask of their own."""
 
@@ -118,6 +113,24 @@ class SetArrays:
         return self.tokens[self.row_offsets[row] : self.row_offsets[row + 1]]
 
 
+class _Nodes(NamedTuple):
+    """The trie's N nodes, level by level; the root is node 0. ``cdec_nodes`` of the library.
+
+    Attributes:
+        token: int32[N] token that leads to the node; END: a member ends at the parent.
+        link: int64[N] first child; of a leaf the place in the row's tokens where its tail begins.
+        degree: int32[N] children, which stand one after another; 0 for a leaf.
+        first_row: int32[N] first row of the subtree.
+        row_count: int32[N] rows of the subtree.
+    """
+
+    token: NDArray[np.int32]
+    link: NDArray[np.int64]
+    degree: NDArray[np.int32]
+    first_row: NDArray[np.int32]
+    row_count: NDArray[np.int32]
+
+
 def build_trie(
     tokens: NDArray[np.int32],
     row_offsets: NDArray[np.int64],
@@ -146,7 +159,8 @@ def build_trie(
         vocabulary_size = largest + 1
     elif largest >= vocabulary_size:
         raise UsageError(f"token id {largest} is not below the vocabulary size {vocabulary_size}")
-    shared, unsorted = common_prefixes(tokens, row_offsets)
+    shared = np.empty(len(row_offsets) - 1, np.int32)
+    unsorted = library.common_prefixes(tokens, row_offsets, shared)
     if unsorted >= 0:
         raise UsageError(
             f"row {unsorted} does not come after row {unsorted - 1} in lexicographic order",
@@ -162,15 +176,15 @@ def _fill(
     words: int,
 ) -> SetArrays:
     """Allocate and fill nodes and dense masks of checked rows; ``shared`` as measured."""
-    size = int(count_nodes(shared))
+    size = library.count_nodes(shared)
     if size > _MAX_ROWS:
         raise LimitError(f"the trie has {size} nodes, more than {_MAX_ROWS}", limit=_MAX_ROWS)
     token, degree, first_row, count = (np.empty(size, np.int32) for _ in range(4))
-    nodes = Nodes(token, np.empty(size, np.int64), degree, first_row, count)
-    fill_nodes(tokens, row_offsets, shared, nodes)
+    nodes = _Nodes(token, np.empty(size, np.int64), degree, first_row, count)
+    library.fill_nodes(tokens, row_offsets, shared, nodes)
     dense = np.flatnonzero(degree >= DENSE_DEGREE).astype(np.int32)
     masks = np.zeros((len(dense), words), np.uint32)
-    fill_dense_masks(nodes, dense, masks)
+    library.fill_dense_masks(nodes, dense, masks)
     return SetArrays(
         tokens=tokens,
         row_offsets=row_offsets,

@@ -1,4 +1,9 @@
-"""TrieView: the arrays and scalars that the compiled walks of a set read, and how it is made."""
+"""TrieView: the arrays and scalars that the compiled walks of a set read, and how it is made.
+
+States, int64: ``0 <= s < TAIL`` is an inner node; from ``TAIL`` up it is a position in one row's
+tail, ``(row + 1) << TAIL_SHIFT | depth``; then DEAD and DONE. Leaves are never states: a step onto
+one gives the tail state, so equal prefixes have equal states.
+"""
 
 from __future__ import annotations
 
@@ -15,8 +20,14 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
+TAIL_SHIFT = 32
+TAIL = 1 << TAIL_SHIFT
+
+
 class TrieView(NamedTuple):
     """All that a walk reads: the arrays of ``SetArrays``, the end ids and a row filter.
+
+    ``cdec_trie`` of the compiled library, field by field.
 
     Attributes:
         dense_masks: uint32[D, words], read-only.

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.files.cache import CacheFolder
-from cdec.core.kernels import kernel
+from cdec.core.native import library
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -77,7 +77,7 @@ class TokenTrie:
         lengths = np.diff(starts).astype(np.int32)
         ids = _sorted_tokens(data, starts[:-1], lengths)
         shared = np.zeros(len(ids) + 1, np.int32)
-        n = int(_shared_lengths(data, starts, ids, shared))
+        n = library.byte_trie_size(data, starts, ids, shared)
         trie = cls(
             np.empty(n, np.uint8),
             np.empty(n, np.int32),
@@ -86,7 +86,7 @@ class TokenTrie:
             ids,
         )
         open_nodes = np.empty(int(lengths.max(initial=0)) + 1, np.int32)
-        _fill_nodes(data, starts, ids, shared, open_nodes, trie.arrays()[:4])
+        library.byte_trie_fill(data, starts, ids, shared, open_nodes, *trie.arrays()[:4])
         return trie
 
     def without(self, kept: NDArray[np.bool_]) -> TokenTrie:
@@ -153,46 +153,6 @@ def _block_keys(
         byte = data[np.where(inside, starts + offset + i, 0)]
         key = (key << np.uint64(8)) | np.where(inside, byte, 0).astype(np.uint64)
     return key, used
-
-
-@kernel
-def _shared_lengths(data: Any, starts: Any, ids: Any, shared: Any) -> int:
-    """Write each token's common prefix with the one before it; return the number of nodes."""
-    nodes = 0
-    for i in range(len(ids)):
-        first, length = starts[ids[i]], starts[ids[i] + 1] - starts[ids[i]]
-        at = 0
-        if i > 0:
-            before = starts[ids[i - 1]]
-            limit = min(length, starts[ids[i - 1] + 1] - before)
-            while at < limit and data[first + at] == data[before + at]:
-                at += 1
-        shared[i] = at
-        nodes += length - at
-    return nodes
-
-
-@kernel
-def _fill_nodes(data: Any, starts: Any, ids: Any, shared: Any, open_nodes: Any, trie: Any) -> None:
-    """Write the nodes; ``open_nodes[d]`` is the node under way at depth d + 1."""
-    node_byte, depth, skip, token_offsets = trie
-    node, held = 0, 0
-    for i in range(len(ids)):
-        first, length = starts[ids[i]], starts[ids[i] + 1] - starts[ids[i]]
-        while held > shared[i]:
-            held -= 1
-            skip[open_nodes[held]] = node
-        for at in range(shared[i], length):
-            node_byte[node] = data[first + at]
-            depth[node] = at + 1
-            token_offsets[node] = i
-            open_nodes[at] = node
-            node += 1
-        held = length
-    while held > 0:
-        held -= 1
-        skip[open_nodes[held]] = node
-    token_offsets[node] = len(ids)
 
 
 def _cache() -> CacheFolder:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.kernels import inner, kernel
+from cdec.core.native import library
 from cdec.samplers.drafts.count_guesses import CountGuesses
 from cdec.samplers.drafts.proposals import Drafting, Guess
 from cdec.samplers.walks.categorical_kernels import NONE
@@ -68,55 +68,9 @@ class LookupDrafting(Drafting):
         """
         tree = self._model.tree
         events = np.empty(len(walks.request), np.int64)
-        columns = tree.parent, tree.token, tree.depth
-        _follow(walks.context, walks.request, columns, self._starts, self._prompts, events)
+        library.contexts_repeated(
+            *(walks.context, walks.request, tree.parent, tree.token, tree.depth),
+            *(self._starts, self._prompts, LONGEST_MATCH, events),
+        )
         events[(events >= 0) & self._is_end[events]] = NONE
         return Guess.of(events)
-
-
-@kernel
-def _follow(contexts, request, columns, starts, prompts, events) -> Any:  # type: ignore[no-untyped-def]
-    """Write what followed the longest earlier run equal to the last tokens; NONE for nothing.
-
-    Args:
-        contexts, request: int64[n]. columns: The parents, tokens and depths of contexts.
-        starts: int64[R + 1] where each request's prompt begins in ``prompts``, int32[...].
-        events: int64[n], written.
-    """
-    parent, token, depth = columns
-    longest = 0
-    for w in range(len(contexts)):
-        begin = starts[request[w] + 1] - starts[request[w]]
-        longest = max(longest, begin + depth[contexts[w]])
-    tokens = np.empty(longest, np.int32)
-    held, begin = -1, 0
-    for w in range(len(contexts)):
-        if request[w] != held:
-            held = request[w]
-            begin = starts[held + 1] - starts[held]
-            tokens[:begin] = prompts[starts[held] : starts[held + 1]]
-        node = contexts[w]
-        n = begin + depth[node]
-        for at in range(n - 1, begin - 1, -1):
-            tokens[at] = token[node]
-            node = parent[node]
-        place = _repetition(tokens, n)
-        events[w] = NONE if place < 0 else tokens[place + 1]
-
-
-@inner
-def _repetition(tokens, n) -> Any:  # type: ignore[no-untyped-def]
-    """Return where the run ends that equals the longest run of last tokens, of ``tokens[:n]``.
-
-    Of equally long ones the latest; -1 where even the last token stands nowhere before.
-    """
-    most, place = 0, -1
-    for at in range(n - 2, -1, -1):
-        same = 0
-        while same < LONGEST_MATCH and same <= at and tokens[at - same] == tokens[n - 1 - same]:
-            same += 1
-        if same > most:
-            most, place = same, at
-            if most == LONGEST_MATCH:
-                break
-    return place

@@ -8,16 +8,15 @@ are those of a one-hot p, and the texts are those of decoding without a draft.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.native import library
 from cdec.samplers.drafts import verify_kernels as kernels
 from cdec.samplers.drafts.levels import Level, Verdict
-from cdec.samplers.mentored import kernels as mentored_kernels
 from cdec.samplers.walks import events
 from cdec.samplers.walks.allowed import AllowedIds, allowed_ids, host_scores
 from cdec.samplers.walks.decoding import Chooser, chooser
@@ -54,7 +53,6 @@ class Verifier:
     uniforms: CandidateUniforms | None
     guesses_have_law: bool = False
     tests: CandidateUniforms | None = field(init=False)
-    _workspace: tuple[int, Any] = (0, None)
 
     def __post_init__(self) -> None:
         self.tests = None if self.uniforms is None else self.uniforms.stream(TEST)
@@ -99,7 +97,7 @@ class Verifier:
         kinds = np.where(is_drawn, level.kinds, kernels.PLAIN)
         numbers = tests, picks, limits
         if step.nodes.batch.on_host:
-            verdict = on_host(step, level, kinds, numbers, self._room_for)
+            verdict = on_host(step, level, kinds, numbers)
         else:
             from cdec.samplers.drafts import verify_torch
 
@@ -110,26 +108,18 @@ class Verifier:
         np.logical_or(verdict.accepted, same, out=verdict.accepted)
         return verdict
 
-    def _room_for(self, longest: int) -> Any:
-        """Return what ``solve`` writes into, for lists of up to ``longest`` events."""
-        if self._workspace[1] is None or self._workspace[0] < longest:
-            self._workspace = longest, mentored_kernels.make_workspace(longest)
-        return self._workspace[1]
-
 
 def on_host(
     step: Step,
     level: Level,
     kinds: NDArray[np.int64],
     numbers: tuple[NDArray[np.float64], ...],
-    room_for: Callable[[int], Any],
 ) -> Verdict:
     """Draw every walk's event from the target, then put the proposals to the test.
 
     Args:
         step, level: As in ``Verifier.judge``. kinds: int64[W], guesses without a law made PLAIN.
         numbers: tests, picks and limits, float64[W] each.
-        room_for: Gives a workspace of ``solve`` for so many events.
     """
     tests, picks, limits = numbers
     scores, log_normalizer = host_scores(step)
@@ -145,18 +135,16 @@ def on_host(
     tested = tested[np.lexsort((laws[tested], step.walk_node[tested]))]
     nodes, starts = np.unique(step.walk_node[tested], return_index=True)
     list_of, offsets, ids = _lists(allowed, nodes, len(step.rows), scores.shape[1])
-    longest = int(np.diff(offsets).max(initial=0)) + 1
     ends = step.nodes.batch.end_ids, step.nodes.batch.is_end
     starts = np.append(starts, tested.size)
     judged = verdict.accepted, verdict.log_ratio, verdict.spent, verdict.charged
-    kernels.verify(
+    library.verify(
         kernels.Law(scores, log_normalizer),
         kernels.AllowedLists(offsets, ids, *ends),
         kernels.TestedNodes(step.rows[nodes], list_of, chosen.log_end[nodes], starts, tested),
         _draft_law(level, scores.dtype),
         kernels.Proposed(laws, level.events),
         kernels.Numbers(tests, picks, limits),
-        room_for(longest if limits.any() else 1),
         kernels.Chosen(chosen.tokens, chosen.log_p),
         kernels.Judged(*judged),
     )

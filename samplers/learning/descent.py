@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
+from cdec.core.native import library
 from cdec.samplers.learning import descent_kernels as kernels
 from cdec.samplers.learning.descent_kernels import DRY, ENDED, LEFT, MISSING
 from cdec.samplers.learning.descent_kernels import STUCK as NO_MASS
@@ -138,7 +139,7 @@ class Descent:
         while rows.size:
             uniforms.at(walks.depth[rows], rows)
             numbers = uniforms.values, uniforms.blocks, uniforms.width
-            kernels.descend(
+            library.descend(
                 *(rows, walks.descending, numbers, tree.nodes, tree["token"], tree["slot"]),
                 *(vectors.slots, vectors.pool, ends),
             )
@@ -164,7 +165,9 @@ class Descent:
             has_vector = tree["slot"][nodes] != NIL
             ready, nodes = nodes[has_vector], nodes[~has_vector]
             is_faint = np.empty(len(ready), np.bool_)
-            kernels.sum_up(ready, tree["slot"], vectors.slots, vectors.pool, tree["mass"], is_faint)
+            library.vectors_sum(
+                ready, tree["slot"], vectors.slots, vectors.pool, tree["mass"], is_faint
+            )
 
     def _charge(self, nodes: NDArray[np.int64], draws: NDArray[np.int64]) -> None:
         """Let ``draws`` (int64[n]) pay for the nodes among ``nodes`` that nobody has paid for."""
@@ -206,9 +209,9 @@ class Descent:
             has_vector = tree["slot"][nodes[left]] != NIL
             ready = left[has_vector]
             held = tree["slot"], self.vectors.slots, self.vectors.pool
-            kernels.leave(nodes[ready], tokens[ready], *held)
+            library.vectors_leave(nodes[ready], tokens[ready], *held)
             is_faint = np.empty(len(ready), np.bool_)
-            kernels.sum_up(nodes[ready], *held, tree["mass"], is_faint)
+            library.vectors_sum(nodes[ready], *held, tree["mass"], is_faint)
             self._faint.append(nodes[ready[is_faint]])
             # subtle: exact from now on, whatever the mass held before.
             tree["flags"][nodes[ready]] |= np.uint8(EXACT)

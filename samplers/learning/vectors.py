@@ -11,10 +11,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.native import library
 from cdec.samplers.learning import descent_kernels as kernels
+from cdec.samplers.learning.descent_kernels import BLOCK
 from cdec.samplers.learning.tree.kernels import NIL
 from cdec.samplers.learning.tree.prefix_tree import PrefixTree
-from cdec.samplers.walks.sum_kernels import BLOCK
 
 _IDS_PER_BLOCK = 16
 """Allowed ids for which one block sum is set aside: short vectors have a block as well."""
@@ -67,7 +68,9 @@ class Vectors:
         numbers = self._reserve(asked.nodes, lengths)
         tree = self._tree
         tree["slot"][asked.nodes] = numbers
-        stored = kernels.build(asked, numbers, tree.nodes, tree["token"], self.slots, self.pool)
+        stored = library.vectors_build(
+            asked, numbers, tree.nodes, tree["token"], self.slots, self.pool
+        )
         return bool(stored)
 
     def _reserve(self, nodes: NDArray[np.int64], lengths: NDArray[np.int64]) -> NDArray[np.int64]:

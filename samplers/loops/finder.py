@@ -6,7 +6,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from cdec.core.native import library
 from cdec.core.record_fields.text_warnings import LOOP_BYTES, loop
+from cdec.samplers.loops import kernels
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -23,13 +25,10 @@ def find_loops(text: bytes) -> list[tuple[int, int, int]]:
     """
     if len(text) < LOOP_BYTES:
         return []
-    # What is too short to loop compiles nothing, and reads no kernel from the cache.
-    from cdec.samplers.loops import kernels
-
     loops = np.empty((len(text) // LOOP_BYTES, 3), np.int64)
     state = kernels.empty(1)
     data = np.frombuffer(text, np.uint8)
-    count = kernels.find(data, state.recent[0], state.runs[0], loops)
+    count = library.loops_find(data, state, kernels.NEEDED, loops)
     return [(first, length, period) for first, length, period in loops[:count].tolist()]
 
 

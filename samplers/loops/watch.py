@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.native import library
 from cdec.samplers.loops import kernels
 
 if TYPE_CHECKING:
@@ -39,7 +40,8 @@ class LoopWatch:
     def append(self, walks: NDArray[np.int64], tokens: NDArray[np.int64]) -> None:
         """Take one token (int64[n]) of each of ``walks`` (int64[n])."""
         table = self._vocabulary.flat_bytes, self._vocabulary.byte_offsets
-        kernels.take_tokens(walks, np.asarray(tokens, np.int64), *table, self._states)
+        given = np.asarray(tokens, np.int64)
+        library.loops_take(walks, given, *table, self._states, kernels.NEEDED)
 
     def is_looping(self, walks: NDArray[np.int64]) -> NDArray[np.bool_]:
         """Say which of ``walks`` (int64[n]) loop, bool[n]."""

@@ -1,7 +1,7 @@
 """The solver of mentored decoding: the law of most acceptance within a divergence.
 
-Read ``solver`` (the public surface), ``kernels``, ``tables`` and ``refine``; ``torch_solver`` is
-the same on a device. ``drafts`` imports from here; programs import ``mentored_distribution``.
+Read ``solver`` (the public surface); ``torch_solver`` is the same on a device. ``drafts`` imports
+from here; programs import ``mentored_distribution``.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The solver of mentored decoding for rows on a device: the same law as ``mentored_kernels``.
+"""The solver of mentored decoding for rows on a device: the same law as the compiled library's.
 
 One sort a row and a fixed number of vector operations: nothing waits for the device, nothing
 depends on the values, so that a captured graph can replay it. The divergence is evaluated, exactly,
@@ -13,9 +13,14 @@ from dataclasses import dataclass
 import torch
 from torch.nn import functional
 
-from cdec.samplers.mentored.kernels import FINEST, HUGE, SLACK
-from cdec.samplers.mentored.tables import LARGEST, TINY
-
+SLACK = 1e-13
+"""Share of 1 + limit that is left for rounding: it costs an acceptance of 3e-7 at most."""
+HUGE = 1e100
+FINEST = 5e-324
+TINY = 1e-290
+"""A positive target probability counts as at least this: quotients by it do not overflow."""
+LARGEST = 1e290
+"""Largest finite beta; a ratio beyond it counts as infinite."""
 _ROUNDS = 3
 _PARTS = 1 << 15
 _BLOCK = 512
@@ -30,7 +35,7 @@ class _Side:
         p, q: float64[B, V + 1] sums over the events outward of the place: below it on side 0,
             above it on side 1 (where p counts in what is lost outside the target's support).
         rest: float64[B, V + 1] sum of q log ratio over the side's events inward of the place.
-        moved, cost: float64[B, V] as in ``mentored_tables``, with alpha or beta at the edge.
+        moved, cost: float64[B, V] as in the compiled library, with alpha or beta at the edge.
         sign: 1 on side 0, -1 on side 1.
     """
 
@@ -62,7 +67,7 @@ class _Side:
 def solve_rows(
     p: torch.Tensor, q: torch.Tensor, limits: torch.Tensor
 ) -> tuple[torch.Tensor, torch.Tensor, torch.Tensor]:
-    """Return alpha, beta and KL(q || pi) of each row, as ``mentored_kernels.solve`` does.
+    """Return alpha, beta and KL(q || pi) of each row, as ``solver.solve`` does.
 
     Args:
         p, q: float64[B, V] draft and target probabilities, rows normalised, on one device.

@@ -14,6 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import ModelError
+from cdec.core.native import library
 from cdec.samplers.walks import categorical_kernels as kernels
 from cdec.samplers.walks.allowed import AllowedIds, allowed_ids, host_scores
 from cdec.samplers.walks.categorical_kernels import END, NONE
@@ -128,9 +129,9 @@ def sample_allowed(
     draws = kernels.Draws(step.walk_starts, step.walk_order, uniforms)
     if allowed.which.size:
         lists = kernels.Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
-        kernels.sample_ragged(scores, lists, ends, draws, aborting, drawn)
+        library.sample_ragged(scores, lists, ends, draws, aborting, drawn)
     if allowed.free.size:
-        kernels.sample_dense(scores, allowed.free, ends, draws, drawn)
+        library.sample_dense(scores, allowed.free, ends, draws, drawn)
     tokens, log_p, log_z, *masses = drawn
     return require_numbers(SampledEvents(tokens, log_p, log_z, allowed.missed, *masses))
 
@@ -172,12 +173,12 @@ def best(step: Step, k: int, *, top_m: int | None = None, masked: bool = True) -
     ends = kernels.Ends(batch.end_ids, batch.is_end)
     if allowed.which.size:
         lists = kernels.Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
-        kernels.best_events(known, lists, ends, found)
+        library.best_events(known, lists, ends, found)
     everything = np.arange(scores.shape[1], dtype=np.int32)
     span = np.array([0, len(everything)])
     if allowed.free.size:
         lists = kernels.Lists(allowed.free, np.zeros_like(allowed.free), span, everything)
-        kernels.best_events(known, lists, ends, found)
+        library.best_events(known, lists, ends, found)
     return require_numbers(BestEvents(*found, allowed.missed))
 
 
@@ -199,7 +200,7 @@ def log_residual(step: Step, taken: Sequence[Sequence[int]]) -> NDArray[np.float
     allowed = allowed_ids(step, *known)
     lists = kernels.Lists(allowed.which, allowed.lists, allowed.offsets, allowed.ids)
     residual = np.full(len(step.rows), -np.inf)
-    kernels.log_residuals(kernels.Known(*known, step.rows), lists, starts, flat, residual)
+    library.log_residuals(kernels.Known(*known, step.rows), lists, starts, flat, residual)
     return residual
 
 

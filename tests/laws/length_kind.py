@@ -17,8 +17,7 @@ from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
 from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.device_session import on_device
-from cdec.core.mask import mask_words, pack_mask
-from cdec.core.mask_kernels import allowed_of_masks, forced_of_masks
+from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words, pack_mask
 from cdec.core.session import DEAD, DONE, Session
 from cdec.core.tokens.vocabulary import Vocabulary
 

@@ -10,8 +10,7 @@ from numpy.typing import NDArray
 
 from cdec.core.combine.conjunction.dead_ends import MOST, StuckStates
 from cdec.core.combine.pair_table import PairTable
-from cdec.core.mask import mask_words
-from cdec.core.mask_kernels import allowed_of_masks, count_bits, forced_of_masks, list_bits
+from cdec.core.mask import allowed_of_masks, count_bits, forced_of_masks, list_bits, mask_words
 from cdec.core.session import DEAD, DONE, Session
 from cdec.core.session_arguments import integers, require_mask, require_rows
 

@@ -8,8 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.combine.free.table import FreeTable
-from cdec.core.mask import mask_words
-from cdec.core.mask_kernels import allowed_of_masks, forced_of_masks
+from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
 from cdec.core.session import DEAD, DONE, Session
 from cdec.core.session_arguments import integers, require_mask, require_rows
 

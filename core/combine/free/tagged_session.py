@@ -12,8 +12,7 @@ from numpy.typing import NDArray
 
 from cdec.core.combine.free.markers import Found, Markers
 from cdec.core.combine.healing import SortedTokens
-from cdec.core.mask import mask_words, pack_mask, unpack_mask
-from cdec.core.mask_kernels import allowed_of_masks, forced_of_masks
+from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words, pack_mask, unpack_mask
 from cdec.core.session import DEAD, DONE, Session
 from cdec.core.session_arguments import integers, require_mask, require_rows
 from cdec.core.tokens.vocabulary import Vocabulary

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.core.constraint import DONE
 from cdec.core.errors import ArtifactInvalidError
-from cdec.core.kernels import kernel
+from cdec.core.native import library
 from cdec.samplers.learning.tree import kernels
 from cdec.samplers.learning.tree.kernels import EXACT, NIL, TERMINAL
 from cdec.samplers.learning.tree.prefix_tree import NOBODY
@@ -54,8 +54,9 @@ def level_order(batch: Batch, request: int) -> NDArray[np.int64]:
     """Return the visited nodes of a record that has been walked, level by level, int64[n]."""
     tree = batch.tree
     root = int(batch.roots[request])
-    nodes: NDArray[np.int64] = _level_order(root, tree["first_child"], tree["next_sibling"])
-    return nodes
+    links = tree["first_child"], tree["next_sibling"]
+    found = np.empty(len(links[0]), np.int64)
+    return found[: library.tree_level_order(root, *links, found)]
 
 
 def to_arrays(batch: Batch, request: int, nodes: NDArray[np.int64]) -> dict[str, NDArray[Any]]:
@@ -136,7 +137,7 @@ def _enter(
         log_mass=arrays["mass"][order],
         flags=arrays["flags"][order],
     )
-    kernels.visit(arrivals, tree.nodes, np.empty(count, np.bool_))
+    library.tree_visit(arrivals, tree.nodes, np.empty(count, np.bool_))
     tree.log_found[request], tree.log_beyond[request] = arrays["totals"].tolist()
     tree.touch(nodes)
     tree.update()
@@ -215,24 +216,3 @@ def _require(holds: bool, what: str, path: str = "") -> None:
         raise ArtifactInvalidError(
             f"{path + ': ' if path else ''}no tree of prefixes: {what}",
         )
-
-
-@kernel
-def _level_order(root, first_child, next_sibling):  # type: ignore[no-untyped-def]
-    """Return the nodes below ``root``, itself first, level by level, int64[n]."""
-    found = np.empty(1024, np.int64)
-    found[0] = root
-    count = 1
-    at = 0
-    while at < count:
-        child = first_child[found[at]]
-        while child != NIL:
-            if count == len(found):
-                grown = np.empty(2 * count, np.int64)
-                grown[:count] = found
-                found = grown
-            found[count] = child
-            count += 1
-            child = next_sibling[child]
-        at += 1
-    return found[:count]

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.core.native import library
 from cdec.samplers.learning.tree import kernels
 from cdec.samplers.learning.tree.bracket import Bracket
 from cdec.samplers.learning.tree.kernels import EVALUATED, EXACT, IN_RUN, NIL, TERMINAL, VISITED
@@ -171,7 +172,7 @@ class PrefixTree:
         is_new = np.empty(n, np.bool_)
         where = nodes.context, nodes.parent, nodes.request, nodes.draw
         arrivals = kernels.Arrivals(*where, nodes.log_edge, seen.log_mass, flags)
-        kernels.visit(arrivals, self.nodes, is_new)
+        library.tree_visit(arrivals, self.nodes, is_new)
         self.touch(nodes.context)
         if "state" in self.columns:
             self["state"][nodes.context] = nodes.host_states()
@@ -193,9 +194,17 @@ class PrefixTree:
             return
         changed = np.concatenate(self._stale)
         self._stale = []
-        nodes = kernels.with_ancestors(changed, self["parent"], self["flags"])
+        nodes = self._with_ancestors(changed)
         order = nodes[np.argsort(-self["depth"][nodes], kind="stable")]
-        kernels.update(order, self.nodes, self._rounding)
+        library.tree_update(order, self.nodes, self._rounding)
+
+    def _with_ancestors(self, nodes: NDArray[np.int64]) -> NDArray[np.int64]:
+        """Return nodes (int64[n]) and all nodes above them, each once."""
+        parent, flags = self["parent"], self["flags"]
+        found = np.empty(max(16, 2 * len(nodes)), np.int64)
+        while (count := library.tree_with_ancestors(nodes, parent, flags, found)) > len(found):
+            found = np.empty(count, np.int64)
+        return found[:count]
 
     def log_upper(self, root: int) -> float:
         """Return log c(root), an upper bound of the mass of the record at context ``root``."""
@@ -236,7 +245,7 @@ class PrefixTree:
         """
         log_z, place = np.empty(len(last)), np.empty(len(last), np.int64)
         known = np.full(len(self["flags"]), np.nan)
-        kernels.least_masses(last, is_whole, self["parent"], self.nodes, known, log_z, place)
+        library.tree_least_masses(last, is_whole, self["parent"], self.nodes, known, log_z, place)
         return log_z, place
 
     def visited(self) -> NDArray[np.int64]:

@@ -16,8 +16,7 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from cdec.samplers.mentored.kernels import make_workspace, solve
-from cdec.samplers.mentored.solver import mentored_distribution
+from cdec.samplers.mentored.solver import mentored_distribution, solve
 from cdec.samplers.mentored.torch_solver import solve_rows
 
 WIDTH = 131_072
@@ -40,12 +39,11 @@ def measure(repeats: int = 30) -> dict[str, Any]:
         GPU, or None; ``worst_median``, ``target``, ``target_device``: milliseconds.
     """
     pairs = inputs()
-    workspace = make_workspace(WIDTH)
     times: dict[str, dict[str, dict[str, float]]] = {}
     for kind, (p, q) in pairs.items():
         times[kind] = {
             f"{limit:g}": _timed(
-                lambda p=p, q=q, d=limit: solve(p, q, WIDTH, d, workspace), repeats
+                lambda p=p[None], q=q[None], d=np.array([limit]): solve(p, q, d), repeats
             )
             for limit in LIMITS
         }

@@ -16,7 +16,6 @@ from cdec.samplers.drafts import verify_torch
 from cdec.samplers.drafts.levels import Level, Verdict
 from cdec.samplers.drafts.verify import on_host
 from cdec.samplers.drafts.verify_kernels import DRAWN, ONE_HOT, PLAIN
-from cdec.samplers.mentored.kernels import make_workspace
 from cdec.samplers.request import Request
 from cdec.samplers.walks import events_torch
 from cdec.samplers.walks.batch import Batch
@@ -159,7 +158,7 @@ def on_both(
     numbers = numbers_for(len(kinds), seed, limits)
     index = device.nodes.batch.index
     moved = replace(level, scores=index(level.scores), log_normalizer=index(level.log_normalizer))
-    ours = on_host(host, level, kinds, numbers, make_workspace)
+    ours = on_host(host, level, kinds, numbers)
     return ours, verify_torch.on_device(device, moved, kinds, numbers)
 
 

@@ -7,7 +7,6 @@ import pytest
 
 from cdec.samplers.drafts.verify import on_host
 from cdec.samplers.drafts.verify_kernels import PLAIN
-from cdec.samplers.mentored.kernels import make_workspace
 from cdec.samplers.walks import events
 from cdec.samplers.walks.categorical_kernels import END
 from tests.samplers.drafts.test_drafts_torch import LIMITS, numbers_for, opened_step, proposals
@@ -23,7 +22,7 @@ def test_log_probabilities_do_not_depend_on_proposals(limits: list[float]) -> No
         step.log_normalizer[:] = np.log(np.exp(step.scores).sum(1))
         level, kinds = proposals(step, seed, 300)
         numbers = numbers_for(len(kinds), seed, limits)
-        verdict = on_host(step, level, kinds, numbers, make_workspace)
+        verdict = on_host(step, level, kinds, numbers)
         plain = events.sample(step, numbers[1])
         np.testing.assert_array_equal(verdict.chosen.log_z, plain.log_z)
         np.testing.assert_array_equal(verdict.chosen.log_end, plain.log_end)

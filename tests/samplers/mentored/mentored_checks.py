@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cdec.samplers.mentored.kernels import make_workspace, mentored_value, solve
+from cdec.samplers.mentored.solver import solve
 
 Law = NDArray[np.float64]
 DRAFT = np.array([0.4, 0.3, 0.15, 0.1, 0.05])
@@ -52,10 +52,10 @@ def random_law(generator: np.random.Generator, n: int) -> Law:
 
 
 def solution(p: Law, q: Law, limit: float) -> tuple[Law, float, float, float]:
-    """Return pi, alpha, beta and the divergence spent, from the kernels."""
-    alpha, beta, spent = solve(p, q, len(p), float(limit), make_workspace(len(p)))
-    pi = np.array([mentored_value(a, b, alpha, beta) for a, b in zip(p, q, strict=True)])
-    return pi, alpha, beta, spent
+    """Return pi, alpha, beta and the divergence spent."""
+    laws, found = solve(p[None], q[None], np.array([limit], np.float64))
+    alpha, beta, spent = found[0].tolist()
+    return laws[0], alpha, beta, spent
 
 
 def upper_bound(p: Law, q: Law, limit: float, alpha: float, beta: float) -> float:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
@@ -10,7 +11,6 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.optimize import minimize
 
-from cdec.samplers.mentored.kernels import divergence, make_workspace, solve
 from cdec.samplers.mentored.solver import mentored_distribution
 from tests.samplers.mentored.mentored_checks import (
     DRAFT,
@@ -49,7 +49,7 @@ def test_bounds_and_law_are_those_of_the_reference() -> None:
     assert beta == pytest.approx(1.523443, abs=5e-7)
     assert pi == pytest.approx([0.206155, 0.3, 0.196922, 0.1, 0.196922], abs=5e-7)
     assert 0.1 - 1e-12 < spent <= 0.1
-    assert divergence(DRAFT, TARGET, 5) == pytest.approx(0.526605, abs=5e-7)
+    assert solution(DRAFT, TARGET, math.inf)[3] == pytest.approx(0.526605, abs=5e-7)
 
 
 def test_no_budget_returns_the_target_itself() -> None:
@@ -185,11 +185,14 @@ def test_acceptance_rises_with_the_divergence() -> None:
         assert (np.diff(rising) >= -1e-12).all()
 
 
-def test_a_workspace_carries_nothing_from_call_to_call() -> None:
+def test_nothing_is_carried_from_call_to_call() -> None:
     generator = np.random.default_rng(8)
-    shared = make_workspace(900)
+    cases = []
     for _ in range(40):
         n = int(generator.integers(1, 900))
         p, q = random_law(generator, n), random_law(generator, n)
-        limit = float(generator.choice(LIMITS))
-        assert solve(p, q, n, limit, shared) == solve(p, q, n, limit, make_workspace(n))
+        cases.append((p, q, float(generator.choice(LIMITS))))
+    found = [solution(*case)[1:] for case in cases]
+    assert [solution(*case)[1:] for case in reversed(cases)] == found[::-1]
+    with ThreadPoolExecutor(4) as threads:
+        assert [each[1:] for each in threads.map(lambda case: solution(*case), cases)] == found

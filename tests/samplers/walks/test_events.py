@@ -10,11 +10,11 @@ import torch
 
 from cdec.core.errors import ModelError
 from cdec.core.models.base import LanguageModel
+from cdec.core.native import library
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
 from cdec.samplers.request import Request
 from cdec.samplers.walks import events
-from cdec.samplers.walks import sum_kernels as kernels
 from cdec.samplers.walks.batch import Batch
 from cdec.samplers.walks.frontier import Frontier
 from cdec.samplers.walks.step import Step
@@ -192,15 +192,14 @@ def test_tiny_allowed_mass_keeps_its_logarithm(device: str) -> None:
     assert (drawn.tokens[0], drawn.log_p[0]) == (0, pytest.approx(-2000))
 
 
-def test_fast_exp_is_accurate_down_to_underflow() -> None:
+def test_exponentials_are_accurate_down_to_underflow() -> None:
     x = -np.concatenate([np.linspace(0, 2, 2001), np.linspace(0, 700, 5001)])
-    values = np.array([kernels.fast_exp(v) for v in x])
-    np.testing.assert_allclose(values, np.exp(x), rtol=1e-15)
-    assert kernels.fast_exp(-np.inf) == 0.0
-    padded = np.append(x, [-np.inf, -800.0])
-    sums = np.empty(len(padded) // 256 + 1)
-    total = kernels.exponentiate(padded, len(padded), sums)
-    assert total == pytest.approx(np.exp(x).sum(), rel=1e-13)
+    values = np.append(x, [-np.inf, -800.0])
+    sums = np.empty(len(values) // 256 + 1)
+    library.exponentiate(values, sums)
+    np.testing.assert_allclose(values[:-2], np.exp(x), rtol=1e-15)
+    assert values[-2] == 0.0 < values[-1]
+    assert sums.sum() == pytest.approx(np.exp(x).sum(), rel=1e-13)
 
 
 def test_inversion_never_returns_mass_zero() -> None:
@@ -208,18 +207,17 @@ def test_inversion_never_returns_mass_zero() -> None:
     values[[300, 700]] = 0.5
     sums = np.add.reduceat(values, np.arange(0, 1000, 256))
     for target, expected in ((0.0, 300), (0.4999, 300), (0.5, 700), (0.999, 700), (1.0, 700)):
-        assert kernels.invert(values, 1000, sums, target) == expected
+        assert library.invert(values, sums, target) == expected
 
 
 def test_ids_outside_the_row_have_mass_zero() -> None:
     row = np.log(np.arange(1.0, 11.0), dtype=np.float32)
-    ids = np.array([7, 7, -1, 2, 10, 10**6, 9], np.int32)
+    ids = np.array([-1, 2, 10, 10**6, 9], np.int32)
     values, sums = np.empty(5), np.empty(1)
-    total = kernels.gather_exp(row, 3.0, ids, 2, 5, values, sums)
+    library.gather_exp(row, 3.0, ids, values, sums)
     expected = np.array([0, 3, 0, 0, 10]) * np.exp(-3.0)
     np.testing.assert_allclose(values, expected, rtol=1e-6)
-    assert total == pytest.approx(expected.sum(), rel=1e-6)
-    assert sums[0] == total
+    assert sums[0] == pytest.approx(expected.sum(), rel=1e-6)
 
 
 def test_a_fully_allowed_vocabulary_is_inverted_like_the_free_one() -> None:

@@ -1,0 +1,146 @@
+// The module cdec.core._native: the table of what Python may call. A new function is a row here.
+#include "calls.h"
+
+namespace binding {
+
+// The fields of each struct, in the order of the header and of the tuples in Python.
+#define FIELDS(name, ...)                                   \
+  template <>                                               \
+  struct Fields<cdec_##name> : FieldList<__VA_ARGS__> {     \
+    static constexpr const char *kName = #name;             \
+  };
+FIELDS(trie, cdec_trie, &cdec_trie::token, &cdec_trie::link, &cdec_trie::degree, &cdec_trie::row,
+       &cdec_trie::row_count, &cdec_trie::tokens, &cdec_trie::row_offsets, &cdec_trie::dense_nodes,
+       &cdec_trie::dense_masks, &cdec_trie::end_ids, &cdec_trie::kept, &cdec_trie::kept_rank,
+       &cdec_trie::hot_masks, &cdec_trie::hot_ready, &cdec_trie::width, &cdec_trie::ends_itself)
+FIELDS(nodes, cdec_nodes, &cdec_nodes::token, &cdec_nodes::link, &cdec_nodes::degree,
+       &cdec_nodes::first_row, &cdec_nodes::row_count)
+FIELDS(known, cdec_known, &cdec_known::scores, &cdec_known::log_normalizer, &cdec_known::rows)
+FIELDS(lists, cdec_lists, &cdec_lists::which, &cdec_lists::lists, &cdec_lists::offsets,
+       &cdec_lists::ids)
+FIELDS(ends, cdec_ends, &cdec_ends::ids, &cdec_ends::is_end)
+FIELDS(draws, cdec_draws, &cdec_draws::walk_starts, &cdec_draws::walk_order, &cdec_draws::uniforms)
+FIELDS(drawn, cdec_drawn, &cdec_drawn::tokens, &cdec_drawn::log_p, &cdec_drawn::log_z,
+       &cdec_drawn::log_end, &cdec_drawn::log_residual)
+FIELDS(best, cdec_best, &cdec_best::tokens, &cdec_best::log_p, &cdec_best::log_end,
+       &cdec_best::log_z)
+FIELDS(tree, cdec_tree, &cdec_tree::request, &cdec_tree::draw, &cdec_tree::edge, &cdec_tree::mass,
+       &cdec_tree::bound, &cdec_tree::flags, &cdec_tree::first_child, &cdec_tree::next_sibling)
+FIELDS(arrivals, cdec_arrivals, &cdec_arrivals::context, &cdec_arrivals::parent,
+       &cdec_arrivals::request, &cdec_arrivals::draw, &cdec_arrivals::log_edge,
+       &cdec_arrivals::log_mass, &cdec_arrivals::flags)
+FIELDS(slots, cdec_slots, &cdec_slots::start, &cdec_slots::length, &cdec_slots::first_block,
+       &cdec_slots::shift)
+FIELDS(pool, cdec_pool, &cdec_pool::ids, &cdec_pool::masses, &cdec_pool::blocks)
+FIELDS(asked, cdec_asked, &cdec_asked::nodes, &cdec_asked::scores, &cdec_asked::log_normalizer,
+       &cdec_asked::rows, &cdec_asked::lists, &cdec_asked::offsets, &cdec_asked::allowed)
+FIELDS(descending, cdec_descending, &cdec_descending::node, &cdec_descending::depth,
+       &cdec_descending::log_p, &cdec_descending::token, &cdec_descending::log_edge,
+       &cdec_descending::status)
+FIELDS(uniforms, cdec_uniforms, &cdec_uniforms::uniforms, &cdec_uniforms::block_of,
+       &cdec_uniforms::width)
+FIELDS(law, cdec_law, &cdec_law::scores, &cdec_law::log_normalizer)
+FIELDS(allowed_lists, cdec_allowed_lists, &cdec_allowed_lists::offsets, &cdec_allowed_lists::ids,
+       &cdec_allowed_lists::end_ids, &cdec_allowed_lists::is_end)
+FIELDS(tested_nodes, cdec_tested_nodes, &cdec_tested_nodes::rows, &cdec_tested_nodes::list_of,
+       &cdec_tested_nodes::log_end, &cdec_tested_nodes::starts, &cdec_tested_nodes::walks)
+FIELDS(proposed, cdec_proposed, &cdec_proposed::laws, &cdec_proposed::events)
+FIELDS(numbers, cdec_numbers, &cdec_numbers::tests, &cdec_numbers::picks, &cdec_numbers::limits)
+FIELDS(chosen, cdec_chosen, &cdec_chosen::tokens, &cdec_chosen::log_p)
+FIELDS(judged, cdec_judged, &cdec_judged::accepted, &cdec_judged::log_ratio, &cdec_judged::spent,
+       &cdec_judged::charged)
+FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::seen,
+       &cdec_loops::found)
+#undef FIELDS
+
+}  // namespace binding
+
+#define ROW(name, signature) \
+  {#name, &binding::call<cdec_##name, #name, signature>, METH_FASTCALL, signature}
+#define STRUCT(name) {"hold_" #name, &binding::hold<cdec_##name>, METH_FASTCALL, #name}
+
+static PyMethodDef table[] = {
+    STRUCT(trie),
+    ROW(trie_advance, "trie states:n token_ids:n out:n"),
+    ROW(trie_check, "trie states:n token_ids:n,m out:n,m"),
+    ROW(trie_complete, "trie states:n out:n"),
+    ROW(trie_fill_mask, "trie states:n mask:n,w"),
+    ROW(trie_count_allowed, "trie states:n offsets:n+1"),
+    ROW(trie_fill_allowed, "trie states:n offsets:n+1 ids:k"),
+    ROW(trie_forced, "trie states:n out:n"),
+    ROW(completions_fold, "trie scores:v ends:v best:n choice:n"),
+    ROW(completions_totals, "trie scores:v ends:v best:k states:n out:n"),
+    ROW(completions_paths, "trie choice:k states:n out:n,m"),
+    ROW(common_prefixes, "tokens:t row_offsets:r+1 shared:r"),
+    ROW(count_nodes, "shared:r"),
+    ROW(fill_nodes, "tokens:t row_offsets:r+1 shared:r nodes"),
+    ROW(fill_dense_masks, "nodes dense_nodes:d masks:d,w"),
+    ROW(hash_texts, "data:b offsets:n+1 hashes:n"),
+    ROW(row_spells, "tokens:t start stop flat:b byte_offsets:v text:k"),
+    ROW(text_offsets, "data:b characters:n offsets:n+1"),
+    ROW(find_blank, "data:b offsets:n+1 blank:n"),
+    ROW(check_rows,
+        "tokens:t row_offsets:n+1 data:b offsets:n+1 head:h empty_head:e tail:s flat:f byte_offsets:v "
+        "verdicts:n"),
+    ROW(spelled_offsets, "tokens:t row_offsets:n+1 byte_offsets:v verdicts:n offsets:n+1"),
+    ROW(spell_rows, "tokens:t row_offsets:n+1 flat:f byte_offsets:v offsets:n+1 data:b"),
+    ROW(mark_distinct, "tokens:t offsets:m order:n first:n"),
+    ROW(gather_offsets, "offsets:m picked:n result:n+1"),
+    ROW(gather_bytes, "values:v offsets:m picked:n result:r"),
+    ROW(gather_i32, "values:v offsets:m picked:n result:r"),
+    ROW(gather_i64, "values:v offsets:m picked:n result:r"),
+    ROW(shared_prefix, "tokens:t offsets:m"),
+    ROW(first_keys, "tokens:t offsets:n+1 depth bits keys:n"),
+    ROW(next_keys, "tokens:t offsets:n+1 order:n starts:g stops:g depth bits keys:n"),
+    ROW(equal_runs, "keys:n starts:g stops:g bits run_starts:m run_stops:m"),
+    ROW(sort_groups, "tokens:t offsets:n+1 order:n starts:g stops:g depth"),
+    ROW(merge_runs, "tokens:t offsets:n+1 run_offsets:k order:n"),
+    ROW(list_bits, "mask:n,w offsets:n+1 ids:k"),
+    ROW(find_only, "mask:n,w end_ids:e out:n"),
+    ROW(intern_pairs, "left:n right:n table:t lefts:m rights:m used out:n"),
+    ROW(fill_pairs, "table:t lefts:m rights:m used"),
+    ROW(byte_trie_size, "data:b starts:v ids:n shared:n+1"),
+    ROW(byte_trie_fill,
+        "data:b starts:v ids:n shared:n+1 open_nodes:o node_byte:k depth:k skip:k token_offsets:k+1"),
+    ROW(contexts_lost, "number:c used nodes:n"),
+    ROW(contexts_find, "slots:s parent:c token:c number:c used above:n tokens:n children:n"),
+    ROW(contexts_path, "slots:s parent:c token:c tokens:n path:n+1"),
+    ROW(contexts_insert, "slots:s parent:c token:c nodes:n"),
+    ROW(contexts_remove, "slots:s parent:c token:c nodes:n"),
+    ROW(contexts_repeated,
+        "contexts:n request:n parent:c token:c depth:c starts:r prompts:p most events:n"),
+    ROW(sample_ragged, "known allowed ends draws aborting drawn"),
+    ROW(sample_dense, "known which:s ends draws drawn"),
+    ROW(best_events, "known allowed ends best"),
+    ROW(log_residuals, "known allowed starts:n+1 taken:t residual:n"),
+    ROW(exponentiate, "values:n sums:b"),
+    ROW(invert, "values:n sums:b target"),
+    ROW(gather_exp, "row shift ids:n values:n sums:b"),
+    ROW(tree_visit, "arrivals tree is_new:n"),
+    ROW(tree_least_masses, "last:n is_whole:n parent:c tree known:d log_z:n place:n"),
+    ROW(tree_update, "order:n tree rounding"),
+    ROW(tree_with_ancestors, "nodes:n parent:c flags:d found:m"),
+    ROW(tree_level_order, "root first_child:c next_sibling:c found:n"),
+    ROW(vectors_build, "asked numbers:n tree node_token:c slots pool"),
+    ROW(vectors_leave, "nodes:n tokens:n slot:c slots pool"),
+    ROW(vectors_sum, "nodes:n slot:c slots pool mass:d is_faint:n"),
+    ROW(descend, "rows:n walks numbers tree node_token:c slot:d slots pool ends"),
+    ROW(verify, "target lists nodes draft proposed numbers chosen judged"),
+    ROW(mentored_rows, "draft:n,v target:n,v limits:n law:n,v found:n,k"),
+    ROW(loops_take, "walks:n tokens:n flat:b offsets:v states needed:p"),
+    ROW(loops_find, "text:b state needed:p loops:m,k"),
+    {nullptr, nullptr, 0, nullptr},
+};
+
+static int fill(PyObject *module) {
+  return PyModule_AddStringConstant(module, "sources", CDEC_SOURCES);
+}
+
+static PyModuleDef_Slot slots[] = {{Py_mod_exec, reinterpret_cast<void *>(&fill)}, {0, nullptr}};
+
+static PyModuleDef definition = {
+    {1, nullptr}, nullptr, 0, nullptr, "_native", "cdec's compiled loops: native/include/cdec_native.h.",
+    0, table, slots, nullptr, nullptr, nullptr,
+};
+
+PYTHON_INIT PyObject *PyInit__native() { return PyModuleDef_Init(&definition); }

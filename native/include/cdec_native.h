@@ -1,0 +1,549 @@
+/* cdec's compiled loops: the whole surface of the library, in plain C.
+ *
+ * Arrays are spans: an address and lengths, owned by the caller, who keeps them for the time of the
+ * call (of a struct of spans: as long as the struct is used). `_out` marks spans that are written.
+ * Rows (`_rows`) are C-contiguous, [rows, width]. Names of lengths in comments are equal where they
+ * have the same letter; the binding checks that, a caller in C sees to it.
+ *
+ * Functions return int64: what the comment says, or CDEC_NO_MEMORY. None throws, ends the process,
+ * keeps an address, or reads outside of its spans, whatever they hold: an index that leads outside
+ * means "nothing here", unless the comment says that the caller has checked it.
+ * Functions without state may run in several threads at once.
+ */
+#ifndef CDEC_NATIVE_H
+#define CDEC_NATIVE_H
+
+#include <stdint.h>
+
+#if defined(_WIN32)
+#define CDEC_API __declspec(dllexport)
+#else
+#define CDEC_API __attribute__((visibility("default")))
+#endif
+
+#ifdef __cplusplus
+#define CDEC_INDEX(type) \
+  type &operator[](int64_t i) const { return at[i]; }
+#define CDEC_ROW(type) \
+  type *operator[](int64_t i) const { return at + i * width; }
+extern "C" {
+#else
+#define CDEC_INDEX(type)
+#define CDEC_ROW(type)
+#endif
+
+#define CDEC_SPAN(name, type) \
+  typedef struct name {       \
+    type *at;                 \
+    int64_t size;             \
+    CDEC_INDEX(type)        \
+  } name
+#define CDEC_ROWS(name, type) \
+  typedef struct name {       \
+    type *at;                 \
+    int64_t rows, width;      \
+    CDEC_ROW(type)          \
+  } name
+
+/* Scores of a model, [rows, width], float32 or float64; `stride` elements lie between rows. */
+typedef struct cdec_scores {
+  const void *at;
+  int64_t rows, width, stride, is_double;
+} cdec_scores;
+
+CDEC_SPAN(cdec_i8_out, int8_t);
+CDEC_SPAN(cdec_u8, const uint8_t);
+CDEC_SPAN(cdec_u8_out, uint8_t);
+CDEC_SPAN(cdec_bool, const uint8_t); /* 0 or 1 */
+CDEC_SPAN(cdec_bool_out, uint8_t);
+CDEC_SPAN(cdec_u16, const uint16_t);
+CDEC_SPAN(cdec_i32, const int32_t);
+CDEC_SPAN(cdec_i32_out, int32_t);
+CDEC_SPAN(cdec_u64, const uint64_t);
+CDEC_SPAN(cdec_u64_out, uint64_t);
+CDEC_SPAN(cdec_i64, const int64_t);
+CDEC_SPAN(cdec_i64_out, int64_t);
+CDEC_SPAN(cdec_f64, const double);
+CDEC_SPAN(cdec_f64_out, double);
+CDEC_ROWS(cdec_u8_rows_out, uint8_t);
+CDEC_ROWS(cdec_u16_rows_out, uint16_t);
+CDEC_ROWS(cdec_u32_rows, const uint32_t);
+CDEC_ROWS(cdec_u32_rows_out, uint32_t);
+CDEC_ROWS(cdec_i64_rows, const int64_t);
+CDEC_ROWS(cdec_i64_rows_out, int64_t);
+CDEC_ROWS(cdec_f64_rows, const double);
+CDEC_ROWS(cdec_f64_rows_out, double);
+CDEC_ROWS(cdec_bool_rows_out, uint8_t);
+
+#define CDEC_NO_MEMORY INT64_MIN
+
+/* ---- sets: the trie of a set ------------------------------------------------------------------
+ *
+ * States: 0 <= s < 2^32 is an inner node; from 2^32 up a position in one row's tail,
+ * (row + 1) << 32 | depth; CDEC_DEAD and CDEC_DONE. Leaves are never states: a step onto one gives
+ * the tail state, so equal prefixes have equal states.
+ */
+#define CDEC_END (-1)  /* token of a sentinel child: a member may end at its parent */
+#define CDEC_DEAD (-1) /* state: no member begins so */
+#define CDEC_DONE (-2) /* state: the member has ended */
+
+/* The arrays of a set (cdec.core.sets.trie), bound to a vocabulary and a filter of rows. They may be
+ * views of a damaged file. N nodes, R rows, T tokens, D dense nodes, K = ceil(R / 64). */
+typedef struct cdec_trie {
+  cdec_i32 token;       /* [N] last token of the node's prefix; CDEC_END: a member ends above */
+  cdec_i64 link;        /* [N] first child; of a leaf the place in `tokens` where its tail begins */
+  cdec_i32 degree;      /* [N] children, contiguous and sorted by token; 0 for a leaf */
+  cdec_i32 row;         /* [N] first row of the subtree */
+  cdec_i32 row_count;   /* [N] rows of the subtree */
+  cdec_i32 tokens;      /* [T] the rows one after another */
+  cdec_i64 row_offsets; /* [R + 1] */
+  cdec_i32 dense_nodes; /* [D] nodes of many children, ascending */
+  cdec_u32_rows dense_masks; /* [D, words] their children as packed masks, CDEC_END left out */
+  cdec_i64 end_ids;          /* [E] sorted end-of-sequence ids */
+  cdec_u64 kept;             /* [K] bitmap of the rows that a filter keeps; empty without one */
+  cdec_i64 kept_rank;        /* [K] kept rows before each word of `kept` */
+  cdec_u32_rows_out hot_masks; /* [D, words] filtered dense masks, written on first use */
+  cdec_u8_out hot_ready;       /* [D] whether `hot_masks` holds the node's mask */
+  int64_t width;               /* logits width: ids at or above it are never allowed */
+  int64_t ends_itself;         /* whether the last token of a row gives CDEC_DONE */
+} cdec_trie;
+
+/* Write the states after `token_ids` from `states` [n] to `out` [n]; O(log degree) each. */
+CDEC_API int64_t cdec_trie_advance(const cdec_trie *trie, cdec_i64 states, cdec_i64 token_ids,
+                                   cdec_i64_out out);
+/* Say of proposed tokens [n, m] in `out` [n, m] what is allowed; O(log degree) each. */
+CDEC_API int64_t cdec_trie_check(const cdec_trie *trie, cdec_i64 states, cdec_i64_rows token_ids,
+                                 cdec_bool_rows_out out);
+/* Say in `out` [n] where the text so far is a member, CDEC_DONE included. */
+CDEC_API int64_t cdec_trie_complete(const cdec_trie *trie, cdec_i64 states, cdec_bool_out out);
+/* Overwrite `mask` [n, words] with the exact masks. Words are written once, and one bit a child of
+ * nodes with few children; a dense node's mask is copied, under a filter computed on first use. */
+CDEC_API int64_t cdec_trie_fill_mask(const cdec_trie *trie, cdec_i64 states,
+                                     cdec_u32_rows_out mask);
+/* Write the running totals of allowed tokens to `offsets` [n + 1]. */
+CDEC_API int64_t cdec_trie_count_allowed(const cdec_trie *trie, cdec_i64 states,
+                                         cdec_i64_out offsets);
+/* Write the allowed tokens, ascending, to `ids`; `offsets` [n + 1] as cdec_trie_count_allowed gave
+ * them of the same trie and states, so that ids has the last of them. */
+CDEC_API int64_t cdec_trie_fill_allowed(const cdec_trie *trie, cdec_i64 states, cdec_i64 offsets,
+                                        cdec_i32_out ids);
+/* Write the only possible next token to `out` [n], CDEC_END where there is none or a choice; the end
+ * event counts once, as its first id. */
+CDEC_API int64_t cdec_trie_forced(const cdec_trie *trie, cdec_i64 states, cdec_i32_out out);
+
+/* Write the score of the best completion behind each node to `best` [N], -inf where a filter keeps
+ * nothing, and the child that it goes on by to `choice` [N], -1 at leaves. Scores of tokens and of
+ * ends after a token: `scores`, `ends` [V]. One pass, O(N + T). */
+CDEC_API int64_t cdec_completions_fold(const cdec_trie *trie, cdec_f64 scores, cdec_f64 ends,
+                                       cdec_f64_out best, cdec_i64_out choice);
+/* Write the best score of what follows each state to `out` [n]; 0 at the end. */
+CDEC_API int64_t cdec_completions_totals(const cdec_trie *trie, cdec_f64 scores, cdec_f64 ends,
+                                         cdec_f64 best, cdec_i64 states, cdec_f64_out out);
+/* Write the tokens of the best completion of each state to `out` [n, most], -1 after the last. */
+CDEC_API int64_t cdec_completions_paths(const cdec_trie *trie, cdec_i64 choice, cdec_i64 states,
+                                        cdec_i64_rows_out out);
+
+/* ---- sets: building. Arrays that the compiler made itself: offsets are checked by the caller. --- */
+
+/* Nodes of a trie under construction, N each, as in cdec_trie. */
+typedef struct cdec_nodes {
+  cdec_i32_out token;
+  cdec_i64_out link;
+  cdec_i32_out degree;
+  cdec_i32_out first_row;
+  cdec_i32_out row_count;
+} cdec_nodes;
+
+/* Write how many tokens each row shares with the one before to `shared` [r], -1 for the first.
+ * Returns the first row that does not come after its predecessor in lexicographic order, or -1. */
+CDEC_API int64_t cdec_common_prefixes(cdec_i32 tokens, cdec_i64 row_offsets, cdec_i32_out shared);
+/* Return the number of nodes of the trie that is cut at the first unique row. */
+CDEC_API int64_t cdec_count_nodes(cdec_i32 shared);
+/* Write all nodes, level by level; O(T). */
+CDEC_API int64_t cdec_fill_nodes(cdec_i32 tokens, cdec_i64 row_offsets, cdec_i32 shared,
+                                 const cdec_nodes *nodes);
+/* Set the bits of the children of `dense_nodes` [d] in zeroed `masks` [d, words]. */
+CDEC_API int64_t cdec_fill_dense_masks(const cdec_nodes *nodes, cdec_i32 dense_nodes,
+                                       cdec_u32_rows_out masks);
+
+/* Hash every text data[offsets[i]:offsets[i + 1]] to `hashes` [n]: FNV-1a, then MurmurHash3's mix. */
+CDEC_API int64_t cdec_hash_texts(cdec_u8 data, cdec_i64 offsets, cdec_u64_out hashes);
+/* Return 1 where the bytes of tokens[start:stop] are exactly `text`, else 0; the bytes of token t are
+ * flat[byte_offsets[t]:byte_offsets[t + 1]]. */
+CDEC_API int64_t cdec_row_spells(cdec_i32 tokens, int64_t start, int64_t stop, cdec_u8 flat,
+                                 cdec_i64 byte_offsets, cdec_u8 text);
+
+/* Turn lengths in characters [n] into offsets in bytes [n + 1] of UTF-8 texts one after another. */
+CDEC_API int64_t cdec_text_offsets(cdec_u8 data, cdec_i64 characters, cdec_i64_out offsets);
+/* Mark the texts that hold nothing but ASCII white space, [n]; return how many there are. */
+CDEC_API int64_t cdec_find_blank(cdec_u8 data, cdec_i64 offsets, cdec_bool_out blank);
+
+#define CDEC_FINE 0
+#define CDEC_NOT_ORDINARY 1
+#define CDEC_NOT_THE_TEXT 2
+/* Check that every row of tokens consists of ordinary tokens (with bytes) and spells head + text +
+ * tail, `empty_head` before an empty text. Writes verdicts [n]; returns how many are not CDEC_FINE. */
+CDEC_API int64_t cdec_check_rows(cdec_i32 tokens, cdec_i64 row_offsets, cdec_u8 data,
+                                 cdec_i64 offsets, cdec_u8 head, cdec_u8 empty_head, cdec_u8 tail,
+                                 cdec_u8 flat, cdec_i64 byte_offsets, cdec_i8_out verdicts);
+/* Write where the bytes of each row begin, [n + 1], and verdicts [n]: a row with a token that is not
+ * ordinary has none. Returns the bytes of all. */
+CDEC_API int64_t cdec_spelled_offsets(cdec_i32 tokens, cdec_i64 row_offsets, cdec_i64 byte_offsets,
+                                      cdec_i8_out verdicts, cdec_i64_out offsets);
+/* Write the bytes of rows; offsets [n + 1] as cdec_spelled_offsets gave them, data as long as it
+ * returned. */
+CDEC_API int64_t cdec_spell_rows(cdec_i32 tokens, cdec_i64 row_offsets, cdec_u8 flat,
+                                 cdec_i64 byte_offsets, cdec_i64 offsets, cdec_u8_out data);
+/* Mark in `first` [n], in sorted order, the first of each run of equal rows; return how many. */
+CDEC_API int64_t cdec_mark_distinct(cdec_i32 tokens, cdec_i64 offsets, cdec_i64 order,
+                                    cdec_bool_out first);
+/* Write the offsets [n + 1] that the picked pieces have one after another. */
+CDEC_API int64_t cdec_gather_offsets(cdec_i64 offsets, cdec_i64 picked, cdec_i64_out result);
+/* Copy the picked pieces of a flat array one after another; `result` is as long as they are. */
+CDEC_API int64_t cdec_gather_bytes(cdec_u8 values, cdec_i64 offsets, cdec_i64 picked,
+                                   cdec_u8_out result);
+CDEC_API int64_t cdec_gather_i32(cdec_i32 values, cdec_i64 offsets, cdec_i64 picked,
+                                 cdec_i32_out result);
+CDEC_API int64_t cdec_gather_i64(cdec_i64 values, cdec_i64 offsets, cdec_i64 picked,
+                                 cdec_i64_out result);
+
+/* Sorting rows of tokens (cdec.compilers.sets.sort): as many tokens as fit are packed into a 64-bit
+ * key of `bits` bits each, token + 1, so that 0 says that the row ends. */
+
+/* Return how many leading tokens all rows have in common. */
+CDEC_API int64_t cdec_shared_prefix(cdec_i32 tokens, cdec_i64 offsets);
+/* Write the keys of the tokens from `depth` on, [n]. */
+CDEC_API int64_t cdec_first_keys(cdec_i32 tokens, cdec_i64 offsets, int64_t depth, int64_t bits,
+                                 cdec_u64_out keys);
+/* The same for the rows `order` [n] of the groups starts, stops [g] of places. */
+CDEC_API int64_t cdec_next_keys(cdec_i32 tokens, cdec_i64 offsets, cdec_i64 order, cdec_i64 starts,
+                                cdec_i64 stops, int64_t depth, int64_t bits, cdec_u64_out keys);
+/* Find the runs of two and more equal keys within groups [g]; a run of rows that end within their
+ * key is left out. Returns how many; they are written as far as the outputs [m] have room. */
+CDEC_API int64_t cdec_equal_runs(cdec_u64 keys, cdec_i64 starts, cdec_i64 stops, int64_t bits,
+                                 cdec_i64_out run_starts, cdec_i64_out run_stops);
+/* Sort the rows of small groups [g] by insertion; they share `depth` tokens. Stable. */
+CDEC_API int64_t cdec_sort_groups(cdec_i32 tokens, cdec_i64 offsets, cdec_i64_out order,
+                                  cdec_i64 starts, cdec_i64 stops, int64_t depth);
+/* Merge sorted runs of rows, run_offsets [k + 1], into `order` [n]: O(n log k), stable. */
+CDEC_API int64_t cdec_merge_runs(cdec_i32 tokens, cdec_i64 offsets, cdec_i64 run_offsets,
+                                 cdec_i64_out order);
+
+/* ---- common ------------------------------------------------------------------------------------ */
+
+/* Write the set bits of masks [n, words] to `ids`, ascending row by row; offsets [n + 1] are the
+ * running totals of the set bits, and ids has the last of them. */
+CDEC_API int64_t cdec_list_bits(cdec_u32_rows mask, cdec_i64 offsets, cdec_i32_out ids);
+/* Write to `out` [n] the only event of each row, -1 where there is none or a choice; all end_ids
+ * together are one event, given as the first that is set. */
+CDEC_API int64_t cdec_find_only(cdec_u32_rows mask, cdec_i64 end_ids, cdec_i32_out out);
+
+/* Number pairs of int64 in the order in which they are first seen. `table` [a power of two] holds
+ * numbers, -1 where free, and has room for all that is new, as have lefts and rights [m]. Writes the
+ * numbers of the pairs left, right [n] to `out` [n]; returns how many pairs there are now. */
+CDEC_API int64_t cdec_intern_pairs(cdec_i64 left, cdec_i64 right, cdec_i64_out table,
+                                   cdec_i64_out lefts, cdec_i64_out rights, int64_t used,
+                                   cdec_i64_out out);
+/* Enter all pairs into an empty table. */
+CDEC_API int64_t cdec_fill_pairs(cdec_i64_out table, cdec_i64 lefts, cdec_i64 rights, int64_t used);
+
+/* Write how many bytes each of the sorted texts `ids` [n] shares with the one before to `shared`
+ * [n + 1], whose last stays 0; return the number of nodes of their byte trie. */
+CDEC_API int64_t cdec_byte_trie_size(cdec_u8 data, cdec_i64 starts, cdec_i32 ids,
+                                     cdec_i32_out shared);
+/* Write the nodes of the trie, in pre-order: byte, depth and end of the subtree [N], and where the
+ * texts that end at each begin among `ids` [N + 1]. open_nodes has room for the longest text. */
+CDEC_API int64_t cdec_byte_trie_fill(cdec_u8 data, cdec_i64 starts, cdec_i32 ids, cdec_i32 shared,
+                                     cdec_i32_out open_nodes, cdec_u8_out node_byte,
+                                     cdec_i32_out depth, cdec_i32_out skip,
+                                     cdec_i32_out token_offsets);
+
+/* ---- sampling: contexts of a model --------------------------------------------------------------
+ *
+ * A hash table from (parent, token) to the child's id: `slots` [a power of two] holds ids, -1 where
+ * free, and no keys, since the columns `parent` and `token` [c] of the nodes are the keys; `number`
+ * [c] is -1 where an id is not in use. One slot at least is free. */
+
+/* Return the place of the first of `nodes` that is not in use, -1 if all are. */
+CDEC_API int64_t cdec_contexts_lost(cdec_i32 number, int64_t used, cdec_i64 nodes);
+#define CDEC_NOT_LIVE (-1)  /* of contexts_find: a parent is no live node */
+#define CDEC_BAD_TOKEN (-2) /* a token does not fit int32 */
+/* Write the child of each pair above, tokens [n] to `children` [n], -1 where there is none yet.
+ * Returns how many have none, or CDEC_NOT_LIVE or CDEC_BAD_TOKEN. */
+CDEC_API int64_t cdec_contexts_find(cdec_i32 slots, cdec_i32 parent, cdec_i32 token,
+                                    cdec_i32 number, int64_t used, cdec_i64 above, cdec_i64 tokens,
+                                    cdec_i64_out children);
+/* Write the descendants of path[0], a live node, along `tokens` [n] behind it, path [n + 1]; return
+ * how many there are. */
+CDEC_API int64_t cdec_contexts_path(cdec_i32 slots, cdec_i32 parent, cdec_i32 token, cdec_i64 tokens,
+                                    cdec_i64_out path);
+/* Enter nodes that the table does not hold; those of -1 are skipped. */
+CDEC_API int64_t cdec_contexts_insert(cdec_i32_out slots, cdec_i32 parent, cdec_i32 token,
+                                      cdec_i32 nodes);
+/* Take nodes out; return how many were there. */
+CDEC_API int64_t cdec_contexts_remove(cdec_i32_out slots, cdec_i32 parent, cdec_i32 token,
+                                      cdec_i64 nodes);
+/* Write to `events` [n] the token that followed the longest earlier run (of at most `most` tokens)
+ * equal to the last tokens of each context, of equally long ones the latest; -2 where there is none.
+ * A context is the prompt of its request, prompts[starts[r]:starts[r + 1]], and the tokens below. */
+CDEC_API int64_t cdec_contexts_repeated(cdec_i64 contexts, cdec_i64 request, cdec_i32 parent,
+                                        cdec_i32 token, cdec_i32 depth, cdec_i64 starts,
+                                        cdec_i32 prompts, int64_t most, cdec_i64_out events);
+
+/* ---- sampling: choice among allowed events -------------------------------------------------------
+ *
+ * Functions work on *nodes* (distinct prefixes) with a list of allowed ids each, and on the walks
+ * that stand at each node: a node is gathered and summed once however many walks share it. All end
+ * ids together are one event, CDEC_END_EVENT. Arithmetic is float64 whatever the scores. Lists are
+ * sorted; an id outside of the scores has mass zero. */
+#define CDEC_END_EVENT (-1) /* the end of the text, by any end id */
+#define CDEC_NO_EVENT (-2)  /* no event has positive mass: a dead end */
+#define CDEC_BLOCK 256      /* entries whose sum is kept: an inversion looks into one block only */
+
+typedef struct cdec_known { /* the model's scores at N nodes */
+  cdec_scores scores;       /* [M, V] */
+  cdec_f64 log_normalizer;  /* [M] */
+  cdec_i64 rows;            /* [N] row of each node */
+} cdec_known;
+typedef struct cdec_lists { /* allowed ids of S of the nodes, which share lists */
+  cdec_i64 which;           /* [S] nodes */
+  cdec_i64 lists;           /* [S] list of each */
+  cdec_i64 offsets;         /* [L + 1] */
+  cdec_i32 ids;             /* the lists, each sorted */
+} cdec_lists;
+typedef struct cdec_ends {
+  cdec_i64 ids;
+  cdec_bool is_end; /* [V] */
+} cdec_ends;
+typedef struct cdec_draws { /* W walks by node, and their uniforms */
+  cdec_i64 walk_starts;     /* [N + 1] */
+  cdec_i64 walk_order;      /* [W] */
+  cdec_f64 uniforms;        /* [W] in [0, 1) */
+} cdec_draws;
+typedef struct cdec_drawn {
+  cdec_i64_out tokens;       /* [W] a token id, CDEC_END_EVENT or CDEC_NO_EVENT */
+  cdec_f64_out log_p;        /* [W] of the event under the model, all end ids together */
+  cdec_f64_out log_z;        /* [N] log of the allowed mass; NaN where the scores hold NaN */
+  cdec_f64_out log_end;      /* [N] log of the allowed end ids' mass */
+  cdec_f64_out log_residual; /* [N] log of the allowed mass without the drawn tokens; or empty */
+} cdec_drawn;
+typedef struct cdec_best { /* the k best tokens of N nodes, best first, ties by id */
+  cdec_i64_rows_out tokens; /* [N, k], CDEC_NO_EVENT where there are fewer */
+  cdec_f64_rows_out log_p;  /* [N, k] */
+  cdec_f64_out log_end;     /* [N] */
+  cdec_f64_out log_z;       /* [N] */
+} cdec_best;
+
+/* Draw one event for every walk at the listed nodes, among each node's allowed ids; `aborting` draws
+ * among all events, and one that is not allowed gives CDEC_NO_EVENT. */
+CDEC_API int64_t cdec_sample_ragged(const cdec_known *known, const cdec_lists *allowed,
+                                    const cdec_ends *ends, const cdec_draws *draws,
+                                    int64_t aborting, const cdec_drawn *drawn);
+/* The same at unconstrained nodes. */
+CDEC_API int64_t cdec_sample_dense(const cdec_known *known, cdec_i64 which, const cdec_ends *ends,
+                                   const cdec_draws *draws, const cdec_drawn *drawn);
+/* List the most probable tokens and the end event of the listed nodes. */
+CDEC_API int64_t cdec_best_events(const cdec_known *known, const cdec_lists *allowed,
+                                  const cdec_ends *ends, const cdec_best *best);
+/* Write the log of the mass of the allowed ids but for taken[starts[n]:starts[n + 1]] to `residual`
+ * [N], a sum over the others, never a difference. */
+CDEC_API int64_t cdec_log_residuals(const cdec_known *known, const cdec_lists *allowed,
+                                    cdec_i64 starts, cdec_i64 taken, cdec_f64_out residual);
+/* Exponentiate values in place, 0 for -inf alone; write sums of blocks; for tests of the two. */
+CDEC_API int64_t cdec_exponentiate(cdec_f64_out values, cdec_f64_out sums);
+/* Return the first place whose running sum exceeds `target`, the last of positive mass if none. */
+CDEC_API int64_t cdec_invert(cdec_f64 values, cdec_f64 sums, double target);
+/* Write exp(row[ids] - shift) to `values` [n], sums of blocks to `sums`. */
+CDEC_API int64_t cdec_gather_exp(cdec_scores row, double shift, cdec_i32 ids, cdec_f64_out values,
+                                 cdec_f64_out sums);
+
+/* ---- sampling: the prefix tree -------------------------------------------------------------------
+ *
+ * A node is a model context; every column is indexed by it. Children are a list: first_child of the
+ * parent, then next_sibling; CDEC_NIL ends it. Masses are natural logs. */
+#define CDEC_NIL (-1)
+#define CDEC_VISITED 1
+#define CDEC_IN_RUN 4
+#define CDEC_EXACT 8     /* the node's mass leaves the visited children out */
+#define CDEC_TERMINAL 16 /* a text ended here */
+#define CDEC_MARK 32     /* scratch */
+
+typedef struct cdec_tree { /* columns [c] by context */
+  cdec_i32_out request;
+  cdec_i32_out draw; /* the owning one */
+  cdec_f64_out edge; /* log P of its token */
+  cdec_f64_out mass;
+  cdec_f64_out bound;
+  cdec_u8_out flags;
+  cdec_i32_out first_child;
+  cdec_i32_out next_sibling;
+} cdec_tree;
+typedef struct cdec_arrivals { /* n prefixes of a visit */
+  cdec_i64 context;
+  cdec_i64 parent; /* -1 at the root */
+  cdec_i64 request;
+  cdec_i64 draw;
+  cdec_f64 log_edge;
+  cdec_f64 log_mass;
+  cdec_u8 flags;
+} cdec_arrivals;
+
+/* Record prefixes. One that was visited before keeps its place; of repeated visits the lowest draw
+ * counts. Writes is_new [n]. */
+CDEC_API int64_t cdec_tree_visit(const cdec_arrivals *arrivals, const cdec_tree *tree,
+                                 cdec_bool_out is_new);
+/* Find the step of each of n paths at which the least mass was allowed, the first of several: log_z
+ * [n], 0 where none is known, and place [n], the nodes of the path before it, -1 for none. `last` is
+ * where paths end, -1 for no path; `known` [c] holds masses, NaN where not summed up yet. */
+CDEC_API int64_t cdec_tree_least_masses(cdec_i64 last, cdec_bool is_whole, cdec_i32 parent,
+                                        const cdec_tree *tree, cdec_f64_out known,
+                                        cdec_f64_out log_z, cdec_i64_out place);
+/* Recompute the bounds of nodes, children before their parents. */
+CDEC_API int64_t cdec_tree_update(cdec_i64 order, const cdec_tree *tree, double rounding);
+/* Write nodes and all above them, each once, as far as `found` has room; return how many. */
+CDEC_API int64_t cdec_tree_with_ancestors(cdec_i64 nodes, cdec_i32 parent, cdec_u8_out flags,
+                                          cdec_i64_out found);
+/* Write the nodes below a root, itself first, level by level; return how many. */
+CDEC_API int64_t cdec_tree_level_order(int64_t root, cdec_i32 first_child, cdec_i32 next_sibling,
+                                       cdec_i64_out found);
+
+/* ---- sampling: descents through the tree ---------------------------------------------------------
+ *
+ * The vector of a node holds the mass of each allowed id times exp(-shift), zero where the id leads
+ * to a visited child, and the sums of its blocks; the shift is such that their sum is not faint. */
+#define CDEC_MISSING 0 /* no vector here */
+#define CDEC_ENDED 1   /* the end event, or a terminal child */
+#define CDEC_LEFT 2    /* an unvisited token */
+#define CDEC_DRY 3     /* no uniforms left in the block */
+#define CDEC_STUCK 4   /* no mass */
+
+typedef struct cdec_slots { /* where the vector of each slot lies in the pool */
+  cdec_i64 start;
+  cdec_i64 length;
+  cdec_i64 first_block;
+  cdec_f64_out shift;
+} cdec_slots;
+typedef struct cdec_pool {
+  cdec_i32_out ids;
+  cdec_f64_out masses;
+  cdec_f64_out blocks;
+} cdec_pool;
+typedef struct cdec_asked { /* n nodes whose vectors are to be stored, and what is known there */
+  cdec_i64 nodes;
+  cdec_scores scores;
+  cdec_f64 log_normalizer;
+  cdec_i64 rows;
+  cdec_i64 lists;
+  cdec_i64 offsets;
+  cdec_i32 allowed;
+} cdec_asked;
+typedef struct cdec_descending { /* W walks */
+  cdec_i64_out node;
+  cdec_i64_out depth;
+  cdec_f64_out log_p;
+  cdec_i64_out token;
+  cdec_f64_out log_edge;
+  cdec_u8_out status;
+} cdec_descending;
+typedef struct cdec_uniforms { /* numbers block * width ... of a walk; 1 + s decides token s */
+  cdec_f64_rows uniforms;      /* [W, width] */
+  cdec_i64 block_of;           /* [W] */
+  int64_t width;
+} cdec_uniforms;
+
+/* Store the masses of the allowed ids of nodes, those of visited children as zero; `numbers` [n] are
+ * slots. Returns 1, or 0 where a row is not normalised. */
+CDEC_API int64_t cdec_vectors_build(const cdec_asked *asked, cdec_i64 numbers,
+                                    const cdec_tree *tree, cdec_i32 node_token,
+                                    const cdec_slots *slots, const cdec_pool *pool);
+/* Take tokens that are about to be children out of their nodes' vectors. */
+CDEC_API int64_t cdec_vectors_leave(cdec_i64 nodes, cdec_i64 tokens, cdec_i32 slot,
+                                    const cdec_slots *slots, const cdec_pool *pool);
+/* Write the log residual masses of nodes to `mass` [c]; is_faint [n] where what is left is too little
+ * for the shift, so that the vector is to be built anew. */
+CDEC_API int64_t cdec_vectors_sum(cdec_i64 nodes, cdec_i32 slot, const cdec_slots *slots,
+                                  const cdec_pool *pool, cdec_f64_out mass, cdec_bool_out is_faint);
+/* Follow the walks `rows` through visited nodes, each event with probability P * c / sum(P * c). */
+CDEC_API int64_t cdec_descend(cdec_i64 rows, const cdec_descending *walks,
+                              const cdec_uniforms *numbers, const cdec_tree *tree,
+                              cdec_i32 node_token, cdec_i32 slot, const cdec_slots *slots,
+                              const cdec_pool *pool, const cdec_ends *ends);
+
+/* ---- sampling: verification of drafts -------------------------------------------------------------
+ *
+ * The law claimed for a drafted event is the law it was drawn from: the draft's scores over the same
+ * allowed ids, renormalised; the law of the target is masked and renormalised alike. */
+typedef struct cdec_law {
+  cdec_scores scores;      /* [M, V] */
+  cdec_f64 log_normalizer; /* [M] */
+} cdec_law;
+typedef struct cdec_allowed_lists {
+  cdec_i64 offsets; /* [L + 1] */
+  cdec_i32 ids;     /* the lists, each sorted */
+  cdec_i64 end_ids;
+  cdec_bool is_end; /* [V] */
+} cdec_allowed_lists;
+typedef struct cdec_tested_nodes { /* S nodes at which something was proposed, and T tested walks */
+  cdec_i64 rows;                   /* [S] of the target */
+  cdec_i64 list_of;                /* [S] */
+  cdec_f64 log_end;                /* [S] of the target */
+  cdec_i64 starts;                 /* [S + 1] */
+  cdec_i64 walks;                  /* [T] by node */
+} cdec_tested_nodes;
+typedef struct cdec_proposed { /* to W walks */
+  cdec_i64 laws;               /* [W] row of the draft's law, -1 for a one-hot law */
+  cdec_i64 events;             /* [W] */
+} cdec_proposed;
+typedef struct cdec_numbers { /* of W walks */
+  cdec_f64 tests;             /* [W] uniforms of the tests */
+  cdec_f64 picks;             /* [W] and of draws */
+  cdec_f64 limits;            /* [W] nats; 0 is lossless */
+} cdec_numbers;
+typedef struct cdec_chosen {
+  cdec_i64_out tokens; /* [W] */
+  cdec_f64_out log_p;  /* [W] */
+} cdec_chosen;
+typedef struct cdec_judged {
+  cdec_bool_out accepted; /* [W] */
+  cdec_f64_out log_ratio; /* [W] log of target over aim at the event */
+  cdec_f64_out spent;     /* [W] min(limit, KL(target || draft)) */
+  cdec_f64_out charged;   /* [W] KL(target || aim) */
+} cdec_judged;
+
+/* Put the proposals to some walks to the test, node by node; `chosen`, what the target draws by
+ * itself, is written where a proposal is allowed. O(length of its list) a walk; walks of one node, law
+ * and limit share the comparison. */
+CDEC_API int64_t cdec_verify(const cdec_law *target, const cdec_allowed_lists *lists,
+                             const cdec_tested_nodes *nodes, const cdec_law *draft,
+                             const cdec_proposed *proposed, const cdec_numbers *numbers,
+                             const cdec_chosen *chosen, const cdec_judged *judged);
+/* Write the laws [n, v] of most acceptance within divergences limits [n], nats, of draft and target
+ * [n, v], rows of sum 1; and alpha, beta and KL(target || law) of each to `found` [n, 3]: the law is
+ * clip(p, q / beta, q / alpha), where alpha 0 sets no upper bound, beta inf no lower one. */
+CDEC_API int64_t cdec_mentored_rows(cdec_f64_rows draft, cdec_f64_rows target, cdec_f64 limits,
+                                    cdec_f64_rows_out law, cdec_f64_rows_out found);
+
+/* ---- sampling: texts that loop -------------------------------------------------------------------- */
+#define CDEC_NO_LOOP (-1) /* 0 is white space, any other number a period */
+
+/* W growing texts. recent: the last 256 bytes twice over. runs: by period how many bytes equal those
+ * a period before, at 0 how many are white space. found: the first loop. */
+typedef struct cdec_loops {
+  cdec_u8_rows_out recent;
+  cdec_u16_rows_out runs;
+  cdec_i64_out seen;
+  cdec_i64_out found;
+} cdec_loops;
+
+/* Take one token a text; of a text that loops nothing more is taken. needed [257]: by period, how many
+ * bytes must equal those before. */
+CDEC_API int64_t cdec_loops_take(cdec_i64 walks, cdec_i64 tokens, cdec_u8 flat, cdec_i64 offsets,
+                                 const cdec_loops *states, cdec_u16 needed);
+/* Find the loops of a text, each as far as it goes: first byte, bytes, period; return how many. */
+CDEC_API int64_t cdec_loops_find(cdec_u8 text, const cdec_loops *state, cdec_u16 needed,
+                                 cdec_i64_rows_out loops);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
