@@ -100,7 +100,8 @@ def test_mistakes_are_remembered_and_named() -> None:
         with pytest.raises(UntokenizableError, match="field 'candidates'") as caught:
             sets.of(("Été",))
         errors.append(caught.value)
-    assert errors[0] is errors[1]
+    assert errors[0].to_json() == errors[1].to_json()
+    assert errors[0] is not errors[1]
     bounded = SetCache(byte_level(), KeptConstraints(4, 1 << 20), SetLimits(max_entities=1))
     with pytest.raises(LimitError):
         bounded.of(("a", "b"))
