@@ -110,6 +110,7 @@ class Engine:
         rows = max(min(_CHUNK_BYTES, self.budget // 8) // (4 * self._stride), 2)
         header[f.CHUNK_SHIFT] = rows.bit_length() - 1
         header[f.CALL_STEP] = compute_step.address
+        header[f.LAYOUT] = int(self.arrays.indent[0])
 
     def make_room(self, call: object) -> None:
         """Make the room that the last kernel asked for: grow an array, or drop the masks.
