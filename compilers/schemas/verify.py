@@ -33,6 +33,8 @@ def verify_schema(file: ArtifactFile, progress: Progress = silent) -> Comparison
         property_order=options["property_order"],
         whitespace=options["whitespace"],
         max_whitespace=options["max_whitespace"],
+        # What was compiled before there was the option has any.
+        escapes=options.get("escapes", "any"),
         formats=options["formats"],
         numbers=options.get("numbers", "any"),
         name=file.metadata.get("cdec.source", ""),

@@ -149,8 +149,9 @@ FIELDS = _MADE + 62
     WORDS,
     CALL_STEP,
     FAR,
-    LAYOUT,  # ``indent`` of the program
-) = range(3, 17)
+    LAYOUT,  # ``indent`` of the program, without USUAL_ESCAPES
+    FEW_ESCAPES,  # 0, or USUAL_ESCAPES
+) = range(3, 18)
 
 (
     ROOT_VALUE,

@@ -7,7 +7,7 @@ holds the layout's style, which nothing in a string changes.
 
 from __future__ import annotations
 
-from cdec.core.grammars.engine.pointers import int32s, int64s, uint8s, use, used
+from cdec.core.grammars.engine.pointers import get, int32s, int64s, uint8s, use, used
 from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.lists import (
@@ -62,12 +62,12 @@ def content_byte(e: int, frame: int, mark: int, byte: int) -> int:
     kind, style = mark & _KIND, mark & f.STYLE
     if kind == 0:
         if byte == 0x5C:
-            return state_of(e, frame, style | _ESCAPE) if _takes(e, frame, 0, _LAST) else -1
+            return state_of(e, frame, style | _ESCAPE) if _takes_escape(e, frame) else -1
         return -1 if byte < 0x20 else state_of(e, _fed(e, frame, byte, 1), style)
     if kind == _ESCAPE:
         if byte == 0x75:
-            return state_of(e, frame, style | _UNIT)
-        plain = _escaped(byte)
+            return state_of(e, frame, style | _UNIT) if _takes_unit(e, frame, 0, _LAST) else -1
+        plain = -1 if byte == 0x2F and get(e, f.FEW_ESCAPES) != 0 else _escaped(byte)
         return -1 if plain < 0 else state_of(e, _fed(e, frame, plain, 1), style)
     if kind == _HIGH:
         return state_of(e, frame, mark + (_HIGH_ESCAPE - _HIGH)) if byte == 0x5C else -1
@@ -119,7 +119,8 @@ def _digit(e: int, frame: int, mark: int, byte: int) -> int:
             return state_of(e, _fed_character(e, frame, base + low), style)
         taken = _takes(e, frame, base + low, base + top)
     elif count == 4:
-        if 0xDC00 <= value <= 0xDFFF:
+        needs_none = 0x20 <= value <= 0x7E and get(e, f.FEW_ESCAPES) != 0
+        if 0xDC00 <= value <= 0xDFFF or needs_none:
             return -1
         if not 0xD800 <= value <= 0xDBFF:
             return state_of(e, _fed_character(e, frame, value), style)
@@ -128,7 +129,7 @@ def _digit(e: int, frame: int, mark: int, byte: int) -> int:
         mark = style | _HIGH | (value - 0xD800) << 14
         return state_of(e, frame, mark) if taken else -1
     else:
-        taken = _takes(e, frame, low, min(top, 0xD7FF))
+        taken = _takes_unit(e, frame, low, min(top, 0xD7FF))
         taken = taken or _takes(e, frame, max(low, 0xE000), top)
         first, last = max(low, 0xD800), min(top, 0xDBFF)
         if first <= last and not taken:
@@ -222,6 +223,22 @@ def _takes(e: int, frame: int, low: int, high: int) -> bool:
                 return True
             bottom = top + 1
     return False
+
+
+@inner
+def _takes_unit(e: int, frame: int, low: int, high: int) -> bool:
+    """Say whether some character of a range can come that may be spelled by its number."""
+    if get(e, f.FEW_ESCAPES) == 0:
+        return _takes(e, frame, low, high)
+    return _takes(e, frame, low, min(high, 0x1F)) or _takes(e, frame, max(low, 0x7F), high)
+
+
+@inner
+def _takes_escape(e: int, frame: int) -> bool:
+    """Say whether some character can come that may be escaped."""
+    if _takes_unit(e, frame, 0, _LAST):
+        return True
+    return _takes(e, frame, 0x22, 0x22) or _takes(e, frame, 0x5C, 0x5C)
 
 
 @inner

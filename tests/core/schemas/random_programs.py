@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from cdec.core.schemas.program import OWN_STYLE, SchemaArrays
+from cdec.core.schemas.program import OWN_STYLE, USUAL_ESCAPES, SchemaArrays
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.schemas.programs import (
     Array,
@@ -29,6 +29,11 @@ _PIECES = [
     *(
         b'abcde"',
         b"abc\\u0061",
+        b"\\u007",
+        b"\\u001",
+        b"\\/",
+        b'a\\u0022"',
+        b'"\\u00e9"',
         b'"abc',
         b'"a":1',
         b"{}",
@@ -55,7 +60,8 @@ def random_program(rng: random.Random, vocabulary: Vocabulary) -> SchemaArrays:
     n = rng.randint(2, 5)
     values = [_value(rng, n, last=number == n - 1) for number in range(n)]
     values = [_with_distinct(rng, value, values) for value in values]
-    return program(values, vocabulary, blanks(rng.choice([0, 1, 2, 3])), rng.choice(_LAYOUTS))
+    layout = rng.choice(_LAYOUTS) + rng.choice([0, USUAL_ESCAPES])
+    return program(values, vocabulary, blanks(rng.choice([0, 1, 2, 3])), layout)
 
 
 def _value(rng: random.Random, n: int, *, last: bool) -> Value:

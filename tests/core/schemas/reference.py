@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from cdec.core.schemas.program import OWN_STYLE, SchemaArrays
+from cdec.core.schemas.program import OWN_STYLE, USUAL_ESCAPES, SchemaArrays
 from cdec.core.tokens.vocabulary import Vocabulary
 
 Stack = tuple[tuple[Any, ...], ...]
@@ -49,8 +49,9 @@ class Reference:
     def start(self) -> frozenset[Any]:
         """Return what is possible before the first byte."""
         layout, root = int(self.p.indent[0]), (("value", 0),)
-        if layout == 0:
+        if not layout & ~USUAL_ESCAPES:
             return frozenset({(root, self.blank)})
+        layout &= ~USUAL_ESCAPES
         # A text whose style is its own is one of any of them.
         found = _STYLES if layout == OWN_STYLE else [("\n", " " * layout)]
         return frozenset((root, (style, 0)) for style in found)
@@ -385,13 +386,16 @@ class Reference:
 
     def _escape(self, rest: Stack, top: tuple[Any, ...], spelled: str) -> Iterator[Stack]:
         ranges = _meant(spelled)
+        is_whole = any(first == last for first, last in ranges)
+        if self.p.indent[0] & USUAL_ESCAPES:
+            ranges = [part for pair in ranges for part in _needing(spelled, *pair)]
         for low, high, after in self.characters(self._place(top)):
             for first, last in ranges:
                 if max(low, first) > min(high, last):
                     continue
                 new = self._moved(rest, top, after, chr(max(low, first)).encode())
                 if new is not None:
-                    yield (*rest, new if first == last else (*top[:-1], spelled))
+                    yield (*rest, new if is_whole else (*top[:-1], spelled))
 
     def _characters(self, state: int) -> list[tuple[int, int, int]]:
         """Return the characters that follow a state, as ranges of code points, and where to."""
@@ -419,6 +423,14 @@ class Reference:
                 continue
             for byte in range(max(low, 0x80), min(high, 0xBF) + 1):
                 yield from self._tails(after, value << 6 | byte & 0x3F, more - 1)
+
+
+def _needing(spelled: str, low: int, high: int) -> list[tuple[int, int]]:
+    """Return what of a range of characters a writer of JSON escapes in such a way."""
+    printable = [] if spelled[1:2] == "u" else [(0x22, 0x22), (0x5C, 0x5C)]
+    allowed = [(0, 0x1F), *printable, (0x7F, 0x10FFFF)]
+    parts = [(max(low, first), min(high, last)) for first, last in allowed]
+    return [(first, last) for first, last in parts if first <= last]
 
 
 @cache

@@ -15,10 +15,11 @@ import pytest
 from cdec.core.artifacts.kinds import open_artifact
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.schemas.constraint import SchemaConstraint
-from cdec.core.schemas.program import OWN_STYLE, arrays_from
+from cdec.core.schemas.program import OWN_STYLE, USUAL_ESCAPES, arrays_from
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.schemas.programs import (
     Array,
+    Automaton,
     Choice,
     Object,
     Text,
@@ -157,6 +158,49 @@ def test_half_an_escape_is_allowed_where_some_completion_is() -> None:
     for head in ['"\\n', '"\\u1', '"\\u00f', '"\\ud83c', '"\\ud83d"', '"\\ud83d\\ude1', '"\\ude00']:
         assert not reaches(made, head), head
     assert not reaches(constraint(Value(strings=[Text(words([""]))])), '"\\')
+
+
+FEW = [
+    *(("\\n", True), ('\\"', True), ("\\\\", True), ("\\u001f", True), ("\\u000A", True)),
+    *(("\\u007f", True), ("\\u00e9", True), ("\\ud83d\\ude00", True), ("\\u2028", True)),
+    *(("\\u0061", False), ("\\u0020", False), ("\\u007e", False), ("\\u0022", False)),
+    *(("\\u005C", False), ("\\/", False), ("\\u002F", False)),
+]
+
+
+@pytest.mark.parametrize(("escape", "is_usual"), FEW)
+def test_usual_escapes_leave_printable_ascii_as_it_is(escape: str, is_usual: bool) -> None:
+    value = Value(strings=[Text(anything(), 1, 2)])
+    words = vocabulary()
+    for layout, is_taken in ((0, True), (USUAL_ESCAPES, is_usual)):
+        arrays = program([value], words, blanks(0), layout)
+        made = _Judged(arrays, words, metadata_for(words))
+        for text in (f'"{escape}"', f'"a{escape}"'):
+            assert accepted(made, text) == made.accepts(text.encode()) == is_taken, text
+    for text in ("\\u002", "\\u003", "\\u006", "\\u0020", "\\/"):
+        assert not reaches(made, f'"{text}')
+    assert reaches(made, '"\\u00') and reaches(made, '"\\u007') and reaches(made, '"\\u001')
+
+
+def test_laws_hold_for_usual_escapes() -> None:
+    words, value = vocabulary(), Value(strings=[Text(anything()), Text(words_of())])
+    for layout in (USUAL_ESCAPES, USUAL_ESCAPES + OWN_STYLE):
+        made = _Judged(program([value], words, blanks(1), layout), words, metadata_for(words))
+        texts = ['"\\u00e9"', '"\\ud83d\\ude00"', '"\\n"', '"a"', '"\\\\"']
+        assert_session_laws(made, members(made, texts), np.random.default_rng(5), max_states=120)
+
+
+def test_no_escape_begins_where_only_what_needs_none_may_come() -> None:
+    words = vocabulary()
+    for plain, is_possible in (("a", False), ("é", True), ('"', True), ("/", False), ("\n", True)):
+        arrays = program([Value(strings=[Text(words_of(plain))])], words, blanks(0), USUAL_ESCAPES)
+        made = _Judged(arrays, words, metadata_for(words))
+        assert reaches(made, '"\\') == is_possible, plain
+        assert reaches(made, '"\\u') == (plain in "é\n"), plain
+
+
+def words_of(*texts: str) -> Automaton:
+    return words(texts or ["a", "é", "😀", "\n", "\\", '"', "/"])
 
 
 def reaches(made: SchemaConstraint, text: str) -> bool:
