@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cdec.core.artifacts.kinds import read_artifact
+from cdec.core.artifacts.write import write_artifact
 
 from .conftest import Runner
 
@@ -142,6 +143,20 @@ def test_other_white_space_than_asked_for_is_refused_with_a_reason(cdec: Runner)
         assert not said["valid"]
         assert said["reason"].startswith("white space that is not written here, where it is ")
         assert f"{whitespace}: " in said["reason"]
+
+
+def test_artifacts_from_before_there_were_these_options_have_any(cdec: Runner) -> None:
+    write("word.json", {"type": "array", "items": {"type": "string"}})
+    words = ("compile-schema", "word.json", "--whitespace", "any", "--escapes", "any")
+    assert cdec(*words).status == 0
+    file = read_artifact(Path("word.arrow"))
+    options = json.loads(file.metadata["cdec.options"])
+    del options["escapes"]
+    metadata = file.metadata | {"cdec.options": json.dumps(options)}
+    write_artifact(Path("old.arrow"), "schema", file.arrays, metadata)
+    assert cdec("inspect", "old.arrow", "--verify").status == 0
+    said = cdec("check", "old.arrow", stdin=b'[ "\\u0061" ]\n').records[0]
+    assert said["valid"] and said.get("written", True)
 
 
 def test_a_bound_on_white_space_asks_for_such_runs(cdec: Runner) -> None:
