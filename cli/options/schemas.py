@@ -36,9 +36,7 @@ class SchemaReadingOptions(CommonOptions):
     whitespace: Annotated[
         Whitespace,
         Declared(
-            "White space of JSON texts: as writers have it (usual: none, a blank behind : and ,, "
-            "or lines indented by 2 or 4 blanks or a tab; one style a text), any (bounded), none "
-            "(compact), or lines indented by 2 blanks (pretty).",
+            "White space of JSON: as writers have it, any, none, or lines indented by 2 blanks.",
             shared.CONSTRAINT,
             decides=True,
             common=True,

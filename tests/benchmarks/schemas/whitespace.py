@@ -1,7 +1,7 @@
 """What white space costs: texts of schemas by each kind of white space, method and model.
 
     python -m tests.benchmarks.schemas.whitespace [--model NAME] [--schemas N] [--texts N]
-        [--candidates N] [--tokens N]
+        [--candidates N] [--tokens N] [--kinds KIND ...]
 
 The first schemas of JSONSchemaBench's sample that have a short instance, one prompt. Models: the
 embedded one, or the shared data's RWKV, whose tokens are bytes. Columns: the share of complete
@@ -90,7 +90,7 @@ def measure(
         for name, result in found.items():
             options: Any = {"max_draws": arguments.candidates, "fallback": "none"}
             sampler = SAMPLERS[name](**(options if name == "exact" else {}))
-            n = 1 if name == "greedy" else arguments.texts
+            n = arguments.texts if name == "masked" else 1
             request = Request.numbered(
                 prompt, id=case.name, n=n, seed=0, max_new_tokens=arguments.tokens,
                 constraint=constraint,
@@ -108,13 +108,14 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--schemas", type=int, default=20)
     parser.add_argument("--texts", type=int, default=4)
-    parser.add_argument("--candidates", type=int, default=50, help="of exact, a text")
+    parser.add_argument("--candidates", type=int, default=50, help="of a text of exact")
     parser.add_argument("--tokens", type=int, default=256, help="of a text, at most")
+    parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--model", choices=["embedded", "rwkv"], default="embedded")
     arguments = parser.parse_args()
     cases, rows = list(islice(short_cases(), arguments.schemas)), []
     model, prompt = model_of(arguments.model)
-    for kind in KINDS:
+    for kind in arguments.kinds:
         for method, found in measure(model, prompt, kind, cases, arguments).items():
             rows.append((kind, method, *found.cells()))
             print(*rows[-1], flush=True)
