@@ -5,8 +5,8 @@
 
 The first schemas of JSONSchemaBench's sample that have a short instance, one prompt. Models: the
 embedded one, or the shared data's RWKV, whose tokens are bytes. Columns: the share of complete
-texts, the tokens of a text, complete or cut, and log P(S), the mean over schemas of what masked
-texts say of it (``log_mass``).
+texts, the tokens of a text, complete or cut, and log P(S), the mean of what masked texts say of it
+(``log_mass``) over the schemas where they say it for every kind.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from __future__ import annotations
 import argparse
 import json
 import sys
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any
@@ -40,19 +40,20 @@ class Found:
 
     complete: list[bool] = field(default_factory=list)
     tokens: list[int] = field(default_factory=list)
-    masses: list[float] = field(default_factory=list)
+    masses: dict[str, float] = field(default_factory=dict)
 
-    def add(self, samples: Any, *, has_mass: bool) -> None:
+    def add(self, name: str, samples: Any, *, has_mass: bool) -> None:
         """Count the texts of one schema."""
         done = [sample.finish_reason == "complete" for sample in samples]
         self.complete += done
         self.tokens += [len(sample.token_ids) for sample in samples]
         if has_mass and samples[0].log_mass is not None:
-            self.masses.append(samples[0].log_mass)
+            self.masses[name] = samples[0].log_mass
 
-    def cells(self) -> tuple[object, ...]:
-        """Return its part of a row."""
-        mass = sum(self.masses) / len(self.masses) if self.masses else "-"
+    def cells(self, common: Collection[str]) -> tuple[object, ...]:
+        """Return its part of a row; ``common``: the schemas that every kind has a mass of."""
+        masses = [self.masses[name] for name in common if name in self.masses]
+        mass = sum(masses) / len(masses) if masses else "-"
         share = sum(self.complete) / max(len(self.complete), 1)
         return round(share, 2), round(sum(self.tokens) / max(len(self.tokens), 1)), mass
 
@@ -99,7 +100,7 @@ def measure(
             if isinstance(samples, CdecError):
                 print(f"{case.name}: {samples}", file=sys.stderr)
             else:
-                result.add(samples, has_mass=name == "masked")
+                result.add(case.name, samples, has_mass=name == "masked")
     return found
 
 
@@ -113,12 +114,16 @@ def main() -> None:
     parser.add_argument("--kinds", nargs="+", choices=KINDS, default=KINDS)
     parser.add_argument("--model", choices=["embedded", "rwkv"], default="embedded")
     arguments = parser.parse_args()
-    cases, rows = list(islice(short_cases(), arguments.schemas)), []
+    cases, parts = list(islice(short_cases(), arguments.schemas)), dict[Any, Found]()
     model, prompt = model_of(arguments.model)
     for kind in arguments.kinds:
         for method, found in measure(model, prompt, kind, cases, arguments).items():
-            rows.append((kind, method, *found.cells()))
-            print(*rows[-1], flush=True)
+            parts[kind, method] = found
+            print(kind, method, *found.cells(found.masses), json.dumps(found.masses), flush=True)
+    common = set.intersection(
+        *(set(found.masses) for (_, method), found in parts.items() if method == "masked")
+    )
+    rows = [(*names, *found.cells(common)) for names, found in parts.items()]
     show(f"{arguments.model}, {len(cases)} schemas", COLUMNS, rows)
 
 
