@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -58,10 +58,19 @@ class Options(SchemaReadingOptions, CompileOptions):
             common=True,
         ),
     ] = False
+    strict: Annotated[
+        bool,
+        Declared(
+            "Refuse keywords that the schema's draft does not know (but for x-...), instead of "
+            "taking them for comments.",
+            shared.CONSTRAINT,
+            common=True,
+        ),
+    ] = False
     max_whitespace: Annotated[
         int,
         Declared(
-            "Longest run of white space where any is allowed: N on a line, N line breaks, 4N of "
+            "Longest run of white space, --whitespace any: N on a line, N line breaks, 4N of "
             "indentation.",
             shared.CONSTRAINT,
             metavar="N",
@@ -93,6 +102,14 @@ def execute(options: Options, run: Run) -> int:
       cdec compile-schema schemas/*.json --out-dir artifacts
       cdec compile-schema tools.json --tools --stats
     """
+    if "max_whitespace" in run.typed and options.whitespace == "usual":
+        # Who bounds runs of white space wants such runs.
+        if "whitespace" in run.typed:
+            raise UsageError(
+                "--max-whitespace bounds the runs of --whitespace any, and this is usual",
+                hint="leave one of them out",
+            )
+        options = replace(options, whitespace="any")
     if options.out_dir is not None:
         if options.output is not None:
             raise UsageError("-o names one file, --out-dir a folder", hint="give one of them")
@@ -138,9 +155,11 @@ def _job(source: str, output: Path, options: Options) -> Job[SchemaReport]:
         data = schema_of_tools(data, limits).encode()
     compiled_with = SchemaOptions(
         lenient=options.lenient,
+        strict=options.strict,
         property_order=options.property_order,
         whitespace=options.whitespace,
         max_whitespace=options.max_whitespace,
+        escapes=options.escapes,
         formats=options.formats,
         numbers=options.numbers,
         limits=limits,

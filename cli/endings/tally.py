@@ -26,6 +26,8 @@ _ENDS = {
     FINISH_NO_MARKER: "without a marker",
 }
 """How texts end that do not end by themselves, in words."""
+_LEAST_BLANK = 16
+"""Characters from which on a text may be called white space for the most part."""
 
 
 @dataclass
@@ -40,6 +42,7 @@ class Tally:
         verdicts: Texts by verdict: members, others, and those of which nothing is known.
         ends: Samples by ``finish_reason``.
         cut: Samples under a constraint that the length limit cut off.
+        blank: Those of them that are white space, half of them and more.
         unmarked: Samples whose free text never came to where the constraint begins.
     """
 
@@ -50,6 +53,7 @@ class Tally:
     verdicts: Counter[bool | None] = field(default_factory=Counter)
     ends: Counter[str] = field(default_factory=Counter)
     cut: int = 0
+    blank: int = 0
     unmarked: int = 0
 
     def judge(self, is_valid: bool | None) -> None:
@@ -79,6 +83,7 @@ class Tally:
         is_cut = sample.finish_reason == FINISH_LENGTH and sample.valid is not None
         self.unmarked += is_unmarked
         self.cut += is_cut and not is_unmarked
+        self.blank += is_cut and not is_unmarked and _is_blank(sample.text or "")
 
     @property
     def samples(self) -> int:
@@ -100,8 +105,8 @@ class Tally:
             yield Notice(
                 "W_CUT",
                 f"{self.cut:,} of {self.samples:,} {_were(self.cut)} cut at `max_new_tokens`, or "
-                "where the model's context ends: raise `max_new_tokens`",
-                {"count": self.cut, "samples": self.samples},
+                f"where the model's context ends: {self._cure()}",
+                {"count": self.cut, "samples": self.samples, "blank": self.blank},
             )
         if self.unmarked:
             yield Notice(
@@ -118,6 +123,16 @@ class Tally:
                 "which `require_complete` asks for",
                 {"count": self.incomplete, "samples": self.samples},
             )
+
+    def _cure(self) -> str:
+        """Return what helps against texts that are cut."""
+        if not self.blank:
+            return "raise `max_new_tokens`"
+        which = "they are" if self.blank == self.cut else f"{self.blank:,} of them are"
+        return (
+            f"{which} white space for the most part: compile a schema with `whitespace` usual or "
+            "compact, a grammar with a smaller `max_whitespace`"
+        )
 
     def line(self, seconds: float, calls: int | None) -> str:
         """Return the run in one line.
@@ -136,6 +151,11 @@ class Tally:
         took = f"{seconds:.1f} s" if seconds < 10 else duration(seconds)
         cost = took if calls is None else f"{took}, {plural(calls, 'model calls')}"
         return f"{shown}{': ' if counts else ''}{', '.join(counts)}; {cost}"
+
+
+def _is_blank(text: str) -> bool:
+    """Say whether half of a text and more is white space."""
+    return len(text) >= _LEAST_BLANK and 2 * sum(map(str.isspace, text)) >= len(text)
 
 
 def _were(count: int) -> str:

@@ -54,6 +54,7 @@ def record_sources(options: RecordSourceOptions | None = None) -> RecordSources:
         property_order=options.property_order,
         whitespace=options.whitespace,
         max_whitespace=parse_whitespace(options),
+        escapes=options.escapes,
         formats=options.formats,
         numbers=options.numbers,
         kept=options.grammar_cache,

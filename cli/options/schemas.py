@@ -7,7 +7,7 @@ from typing import Annotated
 
 from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options import shared
-from cdec.compilers.schemas.options import Formats, NumberRange, PropertyOrder, Whitespace
+from cdec.compilers.schemas.options import Escapes, Formats, NumberRange, PropertyOrder, Whitespace
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -36,13 +36,21 @@ class SchemaReadingOptions(CommonOptions):
     whitespace: Annotated[
         Whitespace,
         Declared(
-            "White space of JSON texts: any (bounded), none (compact), or lines indented by two "
-            "blanks (pretty).",
+            "White space of JSON: as writers have it, any, none, or lines indented by 2 blanks.",
             shared.CONSTRAINT,
             decides=True,
             common=True,
         ),
-    ] = "any"
+    ] = "usual"
+    escapes: Annotated[
+        Escapes,
+        Declared(
+            "Escapes in JSON texts: those that writers have (usual: of printable ASCII only "
+            "quotes and backslashes are escaped), or any.",
+            shared.CONSTRAINT,
+            decides=True,
+        ),
+    ] = "usual"
     formats: Annotated[
         Formats,
         Declared(

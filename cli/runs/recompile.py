@@ -85,13 +85,15 @@ def _schema(path: Path, described: Mapping[str, Any]) -> str:
     options = described["options"]
     words = ["cdec", "compile-schema", "-"]
     words += ["--lenient"] if options.get("lenient") else []
-    for name, usual in (("property_order", "any"), ("whitespace", "any"), ("formats", "enforce")):
+    for name, usual in (("property_order", "any"), ("whitespace", "usual"), ("formats", "enforce")):
         value = options.get(name, usual)
         words += [flag_of(name), value] if value != usual else []
-    # Artifacts from before there was the option hold any.
-    numbers = options.get("numbers", "any")
-    words += [flag_of("numbers"), numbers] if numbers != "finite" else []
-    if options.get("max_whitespace", MAX_WHITESPACE) != MAX_WHITESPACE:
+    # Artifacts from before there was an option hold any.
+    for name, usual in (("numbers", "finite"), ("escapes", "usual")):
+        value = options.get(name, "any")
+        words += [flag_of(name), value] if value != usual else []
+    is_usual = options.get("whitespace") == "usual"
+    if not is_usual and options.get("max_whitespace", MAX_WHITESPACE) != MAX_WHITESPACE:
         words += ["--max-whitespace", str(options["max_whitespace"])]
     # The stored text, and not the file: that may be a list of tools, or another one by now.
     kept = shlex.join(["cdec", "inspect", str(path), "--json"])

@@ -13,11 +13,10 @@ from cdec.cli.frame.console import escape
 from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
-from cdec.cli.traces.page import page, shown_event
+from cdec.cli.traces.page import page, shown_event, shown_warning
 from cdec.cli.traces.read import TracedSample, read_traces
 from cdec.core.errors import Notice, UsageError
 from cdec.core.files.whole import refuse_existing, whole_file
-from cdec.core.record_fields.text_warnings import described
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, source_name
 
 _HEADER = ("", "token", "P", "Z", "model's own", "P", "struck out", "P", "")
@@ -109,7 +108,7 @@ def _print(samples: Iterator[TracedSample], options: Options, run: Run) -> None:
         sums = sample.summary()
         run.console.data(f"log P {_sum(sums['logprob'])}, log Z {_sum(sums['log_z_sum'])}")
         for warning in sample.warnings:
-            run.console.data(f"warning: {described(warning)}")
+            run.console.data(f"warning: {shown_warning(warning)}")
 
 
 def _row(line: Mapping[str, Any]) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from cdec.cli.frame.console import escape
+from cdec.cli.frame.typed import in_typed_words
 from cdec.cli.traces.read import TracedSample
 from cdec.core.record_fields.text_warnings import LEAST_Z, described
 
@@ -58,7 +59,7 @@ def page(samples: Iterable[TracedSample]) -> Iterator[str]:
         yield from map(_span, sample.lines)
         yield "</pre>\n"
         for warning in sample.warnings:
-            yield f'<p class="m">{_safe(described(warning))}</p>\n'
+            yield f'<p class="m">{_safe(shown_warning(warning))}</p>\n'
     yield "</body></html>\n"
 
 
@@ -86,12 +87,18 @@ def _others(line: Mapping[str, Any]) -> str:
     rows.append(f"the model's own: {_told(line['choice'])}")
     for name, events in (("allowed", line["alternatives"]), ("struck out", line["struck"])):
         rows += [f"{name}: {_told(event)}" for event in events]
-    rows += [f"warning: {described(warning)}" for warning in line["warnings"]]
-    return "\n".join(map(_safe, rows))
+    rows += [f"warning: {shown_warning(warning)}" for warning in line["warnings"]]
+    return "
+".join(map(_safe, rows))
 
 
 def _told(event: Mapping[str, Any]) -> str:
     return f"{shown_event(event)} {_probability(event['logprob'])}"
+
+
+def shown_warning(warning: Mapping[str, Any]) -> str:
+    """Return a warning in words, options as they are typed."""
+    return in_typed_words(described(warning))
 
 
 def shown_event(event: Mapping[str, Any]) -> str:

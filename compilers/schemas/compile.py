@@ -21,6 +21,7 @@ from cdec.compilers.schemas.noted import note_bytes, note_keywords
 from cdec.compilers.schemas.options import (
     MAX_WHITESPACE,
     UNNAMED,
+    Escapes,
     Formats,
     NumberRange,
     PropertyOrder,
@@ -33,6 +34,7 @@ from cdec.compilers.schemas.program.emit import Emitter
 from cdec.compilers.schemas.reading.document import Document
 from cdec.compilers.schemas.reading.drafts import draft_name
 from cdec.compilers.schemas.reading.source import read_json
+from cdec.compilers.schemas.reading.unknown import refuse_unknown
 from cdec.compilers.schemas.report import PHASES, SchemaReport
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
@@ -42,6 +44,7 @@ from cdec.core.errors import DataError, LimitError
 from cdec.core.files.whole import refuse_existing
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.progress import Progress, silent
+from cdec.core.schemas.program import OWN_STYLE, USUAL_ESCAPES
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -58,8 +61,9 @@ HANDLERS = {
 from those before it which of its branches are disjoint."""
 _FRAMES_A_LEVEL = 16
 """Calls that a level of brackets takes, in values as in schemas."""
-_INDENT = 2
-"""Blanks of a level where white space is pretty."""
+_LAYOUTS: dict[Whitespace, int] = {"usual": OWN_STYLE, "any": 0, "compact": 0, "pretty": 2}
+_ESCAPES: dict[Escapes, int] = {"usual": USUAL_ESCAPES, "any": 0}
+"""What the program's ``indent`` holds."""
 
 
 def compile_schema(
@@ -68,9 +72,11 @@ def compile_schema(
     path: str | Path,
     *,
     lenient: bool = False,
+    strict: bool = False,
     property_order: PropertyOrder = "any",
-    whitespace: Whitespace = "any",
+    whitespace: Whitespace = "usual",
     max_whitespace: int = MAX_WHITESPACE,
+    escapes: Escapes = "usual",
     formats: Formats = "enforce",
     numbers: NumberRange = "finite",
     limits: SchemaLimits | None = None,
@@ -86,11 +92,14 @@ def compile_schema(
         vocabulary: The tokens; a tokenizer is not needed.
         path: The artifact.
         lenient: Record a keyword that masks cannot enforce where it stands, instead of refusing.
+        strict: Refuse keywords that the schema's draft does not know, but for ``x-...``.
         property_order: ``any``, or ``declared``: properties come in the order of ``properties``.
-        whitespace: ``any`` within ``max_whitespace``; ``compact``: none; ``pretty``: lines indented
-            by two blanks.
+        whitespace: ``usual``: none, one blank after colons and commas, or lines indented by two or
+            four blanks or a tab, one style a text; ``any`` within ``max_whitespace``; ``compact``:
+            none; ``pretty``: lines indented by two blanks.
         max_whitespace: With ``any``: longest run of white space: as many on a line, line breaks,
             and four times as many of indentation.
+        escapes: ``usual``: of printable ASCII only quotes and backslashes are escaped; or ``any``.
         formats: ``annotate`` takes ``format`` for a comment.
         numbers: ``finite``: none that readers of doubles take for infinity or wrongly for 0; or
             ``any``.
@@ -112,9 +121,11 @@ def compile_schema(
     """
     options = SchemaOptions(
         lenient=lenient,
+        strict=strict,
         property_order=property_order,
         whitespace=whitespace,
         max_whitespace=max_whitespace,
+        escapes=escapes,
         formats=formats,
         numbers=numbers,
         limits=limits or SchemaLimits(),
@@ -191,6 +202,8 @@ def _built(
         value, text = read_json(source, options.limits)
         document = Document(value, options.limits)
         report.draft = draft_name(document.draft)
+        if options.strict:
+            refuse_unknown(document)
     with clock.phase("expand"):
         expansion = Expansion(document, options, HANDLERS, constant)
         satisfiable = Satisfiable(expansion)
@@ -203,14 +216,12 @@ def _built(
     with clock.phase("emit"):
         emitter = Emitter(expansion, satisfiable)
         emitter.emit(root)
-        blanks, indent = no_blanks(), 0
-        if options.whitespace == "any":
-            blanks = bounded_blanks(options.max_whitespace)
-        elif options.whitespace == "pretty":
-            indent = _INDENT
-        columns = emitter.columns.arrays(blanks, indent, vocabulary)
+        is_any = options.whitespace == "any"
+        blanks = bounded_blanks(options.max_whitespace) if is_any else no_blanks()
+        layout = _LAYOUTS[options.whitespace] | _ESCAPES[options.escapes]
+        columns = emitter.columns.arrays(blanks, layout, vocabulary)
     note_keywords(report, document, expansion, columns)
-    note_bytes(report, vocabulary)
+    note_bytes(report, vocabulary, layout)
     return columns, _metadata(text, vocabulary, options, report), report
 
 
@@ -224,6 +235,7 @@ def _metadata(
         "property_order": options.property_order,
         "whitespace": options.whitespace,
         "max_whitespace": options.max_whitespace,
+        "escapes": options.escapes,
         "formats": options.formats,
         "numbers": options.numbers,
     }

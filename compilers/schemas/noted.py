@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from cdec.compilers.schemas.reading.document import Document
+from cdec.compilers.schemas.reading.unknown import near_keyword
 from cdec.compilers.schemas.report import SchemaReport
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.core.errors import Notice
@@ -45,19 +46,8 @@ def note_keywords(
         "edges": len(columns["edge_low"]),
     }
     report.notices += expansion.notices.values()
-    unknown = sorted({keyword for _, keyword in document.annotations})
-    if unknown:
-        more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
-        shown = ", ".join(unknown[:_SHOWN]) + more
-        if "nullable" in unknown:
-            shown += "; what nullable means to OpenAPI is said by a null among the types"
-        report.notices.append(
-            Notice(
-                "W_SCHEMA_ANNOTATION",
-                f"keywords that JSON Schema {report.draft} does not know are comments: {shown}",
-                {"keywords": unknown},
-            )
-        )
+    if document.annotations:
+        report.notices.append(_unknown(document, report.draft))
     # What a type asks besides has notices of its own.
     unenforced = [item for item in report.unenforced if item["keyword"] != UNENFORCED]
     if unenforced:
@@ -72,9 +62,23 @@ def note_keywords(
         )
 
 
-def note_bytes(report: SchemaReport, vocabulary: Vocabulary) -> None:
+def _unknown(document: Document, draft: str) -> Notice:
+    """Return the warning of keywords that the draft does not know, those with a typo first."""
+    unknown = sorted({keyword for _, keyword in document.annotations})
+    near = {keyword: meant for keyword in unknown if (meant := near_keyword(keyword))}
+    named = [f"{keyword} (did you mean {meant}?)" for keyword, meant in near.items()]
+    named += [keyword for keyword in unknown if keyword not in near]
+    more = f" and {len(unknown) - _SHOWN} more" if len(unknown) > _SHOWN else ""
+    shown = ", ".join(named[:_SHOWN]) + more
+    if "nullable" in unknown:
+        shown += "; what nullable means to OpenAPI is said by a null among the types"
+    message = f"keywords that JSON Schema {draft} does not know are comments: {shown}"
+    return Notice("W_SCHEMA_ANNOTATION", message, {"keywords": unknown, "near": near})
+
+
+def note_bytes(report: SchemaReport, vocabulary: Vocabulary, layout: int) -> None:
     """Note in a report whether the tokens can write every text that is begun."""
-    missing = unspelt(vocabulary)
+    missing = unspelt(vocabulary, layout)
     if not missing:
         return
     shown = repr(missing[:_SHOWN])[1:] + ("..." if len(missing) > _SHOWN else "")

@@ -12,7 +12,8 @@ from cdec.core.errors import UsageError
 from cdec.core.options import check_limits, limit
 
 PropertyOrder: TypeAlias = Literal["any", "declared"]
-Whitespace: TypeAlias = Literal["any", "compact", "pretty"]
+Whitespace: TypeAlias = Literal["usual", "any", "compact", "pretty"]
+Escapes: TypeAlias = Literal["usual", "any"]
 Formats: TypeAlias = Literal["enforce", "annotate"]
 NumberRange: TypeAlias = Literal["finite", "any"]
 
@@ -61,10 +62,16 @@ class SchemaOptions(SourceOptions[SchemaReport]):
         lenient: Record a keyword that masks cannot enforce where it stands, instead of refusing.
         property_order: ``any``; ``declared``: properties come in the order of ``properties``, and
             those that are not named there after them.
-        whitespace: ``any`` within a bound; ``compact``: none; ``pretty``: lines indented by two
-            spaces, as ``json.dumps(indent=2)`` writes them.
+        whitespace: ``usual``: as writers of JSON have it, in one style a text: none, one blank
+            after colons and commas, or lines indented by two or four blanks or a tab; ``any``
+            within a bound; ``compact``: none; ``pretty``: lines indented by two blanks, as
+            ``json.dumps(indent=2)`` writes them.
+        escapes: ``usual``: of printable ASCII only quotes and backslashes are escaped, as ``\\"``
+            and ``\\\\``; ``any``: every character may be.
         max_whitespace: With ``any``: longest run of white space: as many on a line, line breaks,
             and four times as many of indentation.
+        strict: Refuse keywords that the schema's draft does not know, but for those that begin with
+            ``x-``, instead of taking them for comments with a warning.
         formats: ``annotate`` takes ``format`` for a comment, as the standard allows.
         numbers: ``finite``: none that readers of doubles take for infinity or, but for 0 itself,
             for 0; ``any``: all that JSON can spell.
@@ -79,9 +86,11 @@ class SchemaOptions(SourceOptions[SchemaReport]):
     source: ClassVar[str] = "schema"
 
     lenient: bool = False
+    strict: bool = False
     property_order: PropertyOrder = "any"
-    whitespace: Whitespace = "any"
+    whitespace: Whitespace = "usual"
     max_whitespace: int = MAX_WHITESPACE
+    escapes: Escapes = "usual"
     formats: Formats = "enforce"
     numbers: NumberRange = "finite"
     limits: SchemaLimits = field(default_factory=SchemaLimits)
@@ -97,6 +106,7 @@ class SchemaOptions(SourceOptions[SchemaReport]):
         for what, value, choices in (
             ("property_order", self.property_order, get_args(PropertyOrder)),
             ("whitespace", self.whitespace, get_args(Whitespace)),
+            ("escapes", self.escapes, get_args(Escapes)),
             ("formats", self.formats, get_args(Formats)),
             ("numbers", self.numbers, get_args(NumberRange)),
         ):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 from cdec.compilers.child.again import compiled_again
@@ -27,14 +28,18 @@ def verify_schema(file: ArtifactFile, progress: Progress = silent) -> Comparison
     Raises:
         CdecError: The schema does not compile.
     """
-    options = json.loads(file.metadata["cdec.options"])
+    # What was compiled before there was an option has any.
+    options = {"escapes": "any", "numbers": "any"} | json.loads(file.metadata["cdec.options"])
+    said = {"cdec.options": json.dumps(options, sort_keys=True)}
+    file = replace(file, metadata=file.metadata | said)
     again = SchemaOptions(
         lenient=options["lenient"],
         property_order=options["property_order"],
         whitespace=options["whitespace"],
         max_whitespace=options["max_whitespace"],
+        escapes=options["escapes"],
         formats=options["formats"],
-        numbers=options.get("numbers", "any"),
+        numbers=options["numbers"],
         name=file.metadata.get("cdec.source", ""),
     )
     return compiled_again(file, file.metadata["cdec.schema"], again, progress)

@@ -60,5 +60,8 @@ def described(warning: Mapping[str, Any]) -> str:
     if warning["code"] == LOW_Z:
         return f"Z is {math.exp(warning['log_z']):.2g} {at}: the model fought the constraint"
     if warning["code"] == WHITESPACE:
-        return f"{warning['bytes']} bytes of white space {at}"
+        return (
+            f"{warning['bytes']} bytes of white space {at}: `whitespace` usual or compact of a "
+            "schema, `max_whitespace` of a grammar allow less"
+        )
     return f"the same {warning['period']} bytes again and again for {warning['bytes']} bytes {at}"

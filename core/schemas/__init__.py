@@ -2,6 +2,7 @@
 
 Read ``program`` (the columns), then ``constraint``, ``session`` and ``engine`` (compiled kernels);
 ``program_checks`` holds an artifact's columns to what they say, ``places`` says where a text is
-refused, ``spellings`` which number is only spelled otherwise, ``errors`` are those of schemas that
+refused, ``spellings`` which number is only spelled otherwise, ``written_forms`` (in the words of
+``forms``) which white space and escapes are only others, ``errors`` are those of schemas that
 cannot be compiled. Others import ``constraint``, ``program`` and ``errors``.
 """

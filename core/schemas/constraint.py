@@ -16,24 +16,34 @@ from cdec.core.errors import UsageError
 from cdec.core.schemas.engine.engine import DEFAULT_BUDGET, Engine
 from cdec.core.schemas.json_tokens import json_tokens
 from cdec.core.schemas.places import text_refusal
-from cdec.core.schemas.program import COLUMNS, SchemaArrays, arrays_from
+from cdec.core.schemas.program import COLUMNS, OWN_STYLE, USUAL_ESCAPES, SchemaArrays, arrays_from
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape
 from cdec.core.schemas.session import SchemaSession
 from cdec.core.schemas.spellings import range_reason, spelling_refusal
+from cdec.core.schemas.written_forms import form_refusal
 from cdec.core.session import Session
 from cdec.core.tokens.vocabulary import Vocabulary
 
 __all__ = ["SchemaConstraint"]
 
+_TAB = 0x09
 _SPELLED = frozenset([0x0A, *range(0x20, 0x7F), *range(0x80, 0xC0), *range(0xC2, 0xF5)])
 """Bytes with which every text can go on: JSON's ASCII and UTF-8's."""
 
 
-def unspelt(vocabulary: Vocabulary) -> bytes:
-    """Return the bytes of JSON texts that are no tokens of their own."""
+def unspelt(vocabulary: Vocabulary, layout: int) -> bytes:
+    """Return the bytes of JSON texts that are no tokens of their own.
+
+    Args:
+        vocabulary: The tokens.
+        layout: ``indent`` of the program.
+    """
     lengths, offsets = vocabulary.byte_lengths, vocabulary.byte_offsets
     alone = vocabulary.flat_bytes[offsets[np.flatnonzero(lengths == 1)]]
-    return bytes(sorted(_SPELLED.difference(alone.tolist())))
+    # A text whose first line a token indents by a tab needs further ones.
+    is_tabbed = layout & OWN_STYLE and _TAB in vocabulary.flat_bytes
+    spelled = _SPELLED | {_TAB} if is_tabbed else _SPELLED
+    return bytes(sorted(spelled.difference(alone.tolist())))
 
 
 class SchemaConstraint(StoredConstraint):
@@ -100,7 +110,8 @@ class SchemaConstraint(StoredConstraint):
     @cached_property
     def is_sound(self) -> bool:
         """Whether every allowed token is proved to have a completion: any text can be spelled."""
-        return self.metadata.get("cdec.sound") == "1" and not unspelt(self.vocabulary)
+        missing = unspelt(self.vocabulary, int(self.arrays.indent[0]))
+        return self.metadata.get("cdec.sound") == "1" and not missing
 
     @cached_property
     def unenforced(self) -> list[dict[str, str]]:
@@ -124,7 +135,8 @@ class SchemaConstraint(StoredConstraint):
     def _on_host(self) -> SchemaSession:
         ends = self.vocabulary.eos_token_ids
         if self._engine is None or self._engine.should_be_replaced:
-            tokens = json_tokens(self.vocabulary)
+            few = bool(self.arrays.indent[0] & USUAL_ESCAPES)
+            tokens = json_tokens(self.vocabulary, few_escapes=few)
             self._engine = Engine(self.arrays, tokens, ends, self.memo_bytes)
         return SchemaSession(self._engine, ends, self.vocabulary.width)
 
@@ -157,23 +169,39 @@ class SchemaConstraint(StoredConstraint):
 
         Yields:
             As ``Constraint.verdicts``; a refusal also with ``line`` and ``column`` (from 1). A text
-            that masks would write with other spellings of its numbers is valid, and ``written``
-            false says so, with a ``reason``.
+            that masks would write with other spellings of its numbers, in the usual white space or
+            with the usual escapes is valid, and ``written`` false says so, with a ``reason``.
         """
         return super().verdicts(texts, shown=shown)
 
     def _refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
+        refusal = self._schema_refusal(session, text, shown)
+        if refusal is None or refusal.get("valid"):
+            return refusal
+
+        def refused(other: bytes) -> dict[str, Any] | None:
+            return self._schema_refusal(session, other, shown)
+
+        return form_refusal(session, text, refusal, self._options, refused)
+
+    def _schema_refusal(self, session: Any, text: bytes, shown: int) -> dict[str, Any] | None:
+        """Return a text's refusal; the form of its numbers is looked at, no other."""
         refusal = text_refusal(session, self.vocabulary, text, shown)
         if refusal is None:
             return None
         found = spelling_refusal(session, self.vocabulary, text, refusal, shown)
         if found.get("written") is not False:
-            options = json.loads(self.metadata.get("cdec.options", "{}"))
-            is_finite = options.get("numbers") == "finite"
+            is_finite = self._options.get("numbers") == "finite"
             return found | (range_reason(session, text, found["byte"]) if is_finite else {})
         # A draft may tell spellings apart that stand for one number.
         accepted = self.accepts(text) is not False
         return found | {"valid": True} if accepted else refusal
+
+    @cached_property
+    def _options(self) -> dict[str, Any]:
+        """What the schema was compiled with."""
+        options: dict[str, Any] = json.loads(self.metadata.get("cdec.options", "{}"))
+        return options
 
     def statistics(self) -> dict[str, int | float]:
         """Return sizes of the program."""

@@ -3,6 +3,7 @@
 SchemaError                    E_SCHEMA
 ├── SchemaJsonError            E_SCHEMA_JSON
 ├── SchemaInvalidError         E_SCHEMA_INVALID
+├── SchemaKeywordError         E_SCHEMA_KEYWORD
 ├── SchemaRefError             E_SCHEMA_REF
 └── SchemaUnsupportedError     E_SCHEMA_UNSUPPORTED
 """
@@ -28,6 +29,12 @@ class SchemaInvalidError(SchemaError):
     """JSON that is no JSON Schema."""
 
     code = "E_SCHEMA_INVALID"
+
+
+class SchemaKeywordError(SchemaError):
+    """A keyword that the standard does not know, where none may stand; ``keyword`` names it."""
+
+    code = "E_SCHEMA_KEYWORD"
 
 
 class SchemaRefError(SchemaError):

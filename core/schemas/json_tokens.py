@@ -23,7 +23,7 @@ __all__ = ["JsonTokens", "json_tokens"]
 
 _MOST_ROWS = 256
 """Rows by number of characters are kept up to so many."""
-_KNOWN: WeakKeyDictionary[Vocabulary, JsonTokens] = WeakKeyDictionary()
+_KNOWN: WeakKeyDictionary[Vocabulary, dict[bool, JsonTokens]] = WeakKeyDictionary()
 _BLANKS = b" \t\n\r"
 _WORDS = (b"true", b"false", b"null")
 _INSIDE = -2
@@ -64,22 +64,26 @@ class JsonTokens:
     blank: NDArray[np.int32]
 
 
-def json_tokens(vocabulary: Vocabulary) -> JsonTokens:
+def json_tokens(vocabulary: Vocabulary, *, few_escapes: bool = False) -> JsonTokens:
     """Return what a vocabulary's tokens are within JSON; made once for it while it lives.
 
     Cost: 30 ms for 131,072 tokens, where the trie is in the cache directory.
+
+    Args:
+        vocabulary: The tokens.
+        few_escapes: Take those for no content that escape printable ASCII which needs none.
     """
-    known = _KNOWN.get(vocabulary)
-    if known is None:
-        known = _KNOWN[vocabulary] = _read(vocabulary)
-    return known
+    known = _KNOWN.setdefault(vocabulary, {})
+    if few_escapes not in known:
+        known[few_escapes] = _read(vocabulary, few_escapes=few_escapes)
+    return known[few_escapes]
 
 
-def _read(vocabulary: Vocabulary) -> JsonTokens:
+def _read(vocabulary: Vocabulary, *, few_escapes: bool) -> JsonTokens:
     trie = TokenTrie.of(vocabulary)
     data, starts = vocabulary.flat_bytes, vocabulary.byte_offsets
     columns = [np.empty(vocabulary.size, np.int32) for _ in range(4)]
-    _classify(data, starts, *columns)
+    _classify(data, starts, few_escapes, *columns)
     characters, cuts, ends, blanks = columns
     longest = min(max(int(characters.max(initial=0)), 1), _MOST_ROWS)
     stride = (mask_words(vocabulary.size) + 15) // 16 * 16
@@ -151,7 +155,7 @@ def _runs(
 
 
 @inner
-def _escaped(escape: int, unit: int, byte: int) -> tuple[int, int]:
+def _escaped(escape: int, unit: int, byte: int, few: bool) -> tuple[int, int]:
     """Return how far an escape is spelled after a byte, -1 where that is none, and its unit so far.
 
     0 none, 1 a backslash, 2 to 5 before a digit of a unit, 6 behind a high surrogate, 7 and a
@@ -160,7 +164,9 @@ def _escaped(escape: int, unit: int, byte: int) -> tuple[int, int]:
     if escape == 1:
         if byte == 0x75:
             return 2, 0
-        return 0 if byte in (0x22, 0x5C, 0x2F, 0x62, 0x66, 0x6E, 0x72, 0x74) else -1, 0
+        if byte == 0x2F:
+            return -1 if few else 0, 0
+        return 0 if byte in (0x22, 0x5C, 0x62, 0x66, 0x6E, 0x72, 0x74) else -1, 0
     if escape == 6 or escape == 7:
         return escape + 1 if byte == (0x5C if escape == 6 else 0x75) else -1, 0
     digit = -1
@@ -175,17 +181,24 @@ def _escaped(escape: int, unit: int, byte: int) -> tuple[int, int]:
         return -1, unit
     if read >= 2 and (is_low if escape < 6 else not is_low):
         return -1, unit
+    # All that the digits can become needs no escape.
+    left = 4 * (4 - read)
+    if few and escape < 6 and unit << left >= 0x20 and (unit + 1) << left <= 0x7F:
+        return -1, unit
     if escape == 5:
         return 6 if 0xD800 <= unit <= 0xDBFF else 0, unit
     return 0 if escape == 11 else escape + 1, unit
 
 
 @kernel
-def _classify(data: Any, starts: Any, characters: Any, cuts: Any, ends: Any, blanks: Any) -> None:
+def _classify(
+    data: Any, starts: Any, few: bool, characters: Any, cuts: Any, ends: Any, blanks: Any
+) -> None:
     """Write of each token what ``JsonTokens`` needs to know.
 
     Args:
         data: Bytes of all tokens. starts: int64[T + 1].
+        few: Whether printable ASCII that needs no escape has none.
         characters: int32[T] as there.
         cuts: Where its first quote or backslash is, if that stands behind content; else -1.
         ends: Where the string ends in it; _INSIDE where it stays within, else -1.
@@ -208,7 +221,7 @@ def _classify(data: Any, starts: Any, characters: Any, cuts: Any, ends: Any, bla
                     break
                 more, low, high = more - 1, 0x80, 0xBF
             elif escape > 0:
-                escape, unit = _escaped(escape, unit, byte)
+                escape, unit = _escaped(escape, unit, byte, few)
                 if escape < 0:
                     break
             elif byte == 0x22 or byte == 0x5C:

@@ -101,8 +101,8 @@ class SchemaArrays(NamedTuple):
     object_counter_min: NDArray[np.int64]
     object_counter_max: NDArray[np.int64]  # -1 unbounded
     blank_start: NDArray[np.int32]  # [1] state of the runs of whitespace that may stand anywhere
-    indent: NDArray[np.int32]  # [1] 0, or columns of a level where the layout is json.dumps's and
-    # no other blanks may stand, whatever ``blank_start`` says
+    indent: NDArray[np.int32]  # [1] 0; or, where the layout is json.dumps's and no other blanks may
+    # stand, whatever ``blank_start`` says: columns of a level, or OWN_STYLE; plus USUAL_ESCAPES
     place_offsets: NDArray[np.int64]  # [V + 1]
     place_bytes: NDArray[np.uint8]  # JSON pointers into the schema, joined by line feeds
     key_offsets: NDArray[np.int64]  # [N + 1]
@@ -121,6 +121,11 @@ UNBOUNDED = -1
 LARGEST = 1 << 40
 """Bounds of lengths and counts are below: a text never comes to it."""
 MOST_INDENT = 64
+OWN_STYLE = 128
+"""Of ``indent``: each text keeps to one of json.dumps's styles, which its first white space tells:
+none; one blank behind colons and commas; lines that are indented by two or four blanks or a tab."""
+USUAL_ESCAPES = 256
+"""Added to ``indent``: of printable ASCII only quotes and backslashes are escaped, by one more."""
 
 _UINT8 = ("edge_low", "edge_high", "state_free", "state_open", "object_ordered", "slot_single")
 _INT64 = (

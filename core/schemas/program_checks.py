@@ -19,7 +19,7 @@ from cdec.core.artifacts.checks import (
     require_rising,
     vocabulary_size,
 )
-from cdec.core.schemas.program import LARGEST, MOST_INDENT, REGION_RANK
+from cdec.core.schemas.program import LARGEST, MOST_INDENT, OWN_STYLE, REGION_RANK, USUAL_ESCAPES
 
 __all__ = ["check_schema", "check_schema_shape"]
 
@@ -134,7 +134,8 @@ def check_schema(arrays: Columns, metadata: Mapping[str, str]) -> None:
     require_range(arrays, "object_key", -1, states)
     require_range(arrays, "blank_start", 0, states)
     require_range(arrays, "choice_value", 0, values)
-    require_range(arrays, "indent", 0, MOST_INDENT + 1)
+    layout = int(arrays["indent"][0]) & ~USUAL_ESCAPES
+    require(0 <= layout <= MOST_INDENT or layout == OWN_STYLE, "indent", "a layout")
     for name in _BITS:
         require_range(arrays, name, 0, 2)
     for name in _MINIMA:

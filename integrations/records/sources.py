@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from cdec.compilers.child.source import SourceOptions
     from cdec.compilers.grammars.definition import GrammarLimits
     from cdec.compilers.schemas.options import (
+        Escapes,
         Formats,
         NumberRange,
         PropertyOrder,
@@ -44,8 +45,9 @@ class RecordSources:
         grammar_limits: GrammarLimits | None = None,
         lenient: bool = False,
         property_order: PropertyOrder = "any",
-        whitespace: Whitespace = "any",
+        whitespace: Whitespace = "usual",
         max_whitespace: int | None = WHITESPACE,
+        escapes: Escapes = "usual",
         formats: Formats = "enforce",
         numbers: NumberRange = "finite",
         kept: int = KEPT,
@@ -59,6 +61,7 @@ class RecordSources:
             property_order: As there.
             whitespace: As there.
             max_whitespace: Longest run of blanks, in schemas and grammars; None for any.
+            escapes: As there.
             formats: As there.
             numbers: As there.
             kept: Constraints kept compiled.
@@ -82,6 +85,7 @@ class RecordSources:
             property_order=property_order,
             whitespace=whitespace,
             max_whitespace=MAX_RUN if max_whitespace is None else min(max_whitespace, MAX_RUN),
+            escapes=escapes,
             formats=formats,
             numbers=numbers,
             limits=_schema_limits(limits),

@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from cdec.core.artifacts.kinds import read_artifact
+from cdec.core.artifacts.write import write_artifact
 
 from .conftest import Runner
 
@@ -84,6 +85,104 @@ def test_options_decide_which_texts_are_allowed(
     found = valid(cdec, "point.arrow", *texts)
     whole = cdec("check", "point.arrow", "--whole", stdin=pretty.encode()).records[0]["valid"]
     assert [*found, whole] == accepted
+
+
+STYLES: list[dict[str, Any]] = [{"separators": (",", ":")}, {}, {"indent": 2}, {"indent": 4}]
+
+
+def test_usual_white_space_is_that_of_one_writer_and_other_is_named(cdec: Runner) -> None:
+    write("point.json", POINT)
+    assert cdec("compile-schema", "point.json").status == 0
+    texts = [json.dumps({"x": 1, "y": 2}, **style) for style in (*STYLES, {"indent": "\t"})]
+    mixed = [
+        '{"x":1, "y":2}',
+        '{"x" : 1, "y" : 2}',
+        '{\n   "x": 1,\n   "y": 2\n}',
+        ' {"x":1,"y":2}',
+    ]
+    lines = "".join(json.dumps({"text": text}) + "\n" for text in [*texts, *mixed]).encode()
+    for whitespace, written in (("usual", 5), ("any", 9)):
+        words = ("compile-schema", "point.json", "--whitespace", whitespace, "--force")
+        assert cdec(*words).status == 0
+        found = cdec("check", "point.arrow", "--field", "text", "--format", "jsonl", stdin=lines)
+        said = found.records
+        assert [one["valid"] for one in said] == [True] * 9
+        assert [one.get("written", True) for one in said] == [i < written for i in range(9)]
+        (inspected,) = cdec("inspect", "point.arrow", "--json").records
+        assert inspected["options"]["whitespace"] == whitespace
+        assert f"{whitespace}: " in cdec("inspect", "point.arrow").stdout.decode()
+        assert cdec("inspect", "point.arrow", "--verify").status == 0
+        for one in said[written:]:
+            assert "white space" in one["reason"] and "usual: none, one blank" in one["reason"]
+    said = cdec("check", "point.arrow", stdin=b'{"x":1, "y":2.5}\n').records[0]
+    assert (said["valid"], said["byte"]) == (False, 15)
+
+
+def test_escapes_of_what_needs_none_are_written_only_on_request(cdec: Runner) -> None:
+    write("word.json", {"type": "string"})
+    texts = (r'"a\n\u00e9\ud83d\ude00\u001f\"\\"', r'"\u006ao\u0062"', r'"a\/b"', r'"\u0022"')
+    for escapes, written in (("usual", 1), ("any", 4)):
+        words = ("compile-schema", "word.json", "--escapes", escapes, "--force")
+        assert cdec(*words).status == 0
+        said = cdec("check", "word.arrow", stdin="\n".join(texts).encode()).records
+        assert [one["valid"] for one in said] == [True] * 4
+        assert [one.get("written", True) for one in said] == [i < written for i in range(4)]
+        assert "escapes" in cdec("inspect", "word.arrow").stdout.decode()
+        assert cdec("inspect", "word.arrow", "--json").records[0]["options"]["escapes"] == escapes
+        assert cdec("inspect", "word.arrow", "--verify").status == 0
+        for one, reason in zip(said[written:], (r"\u006a", r"\/", r"\u0022"), strict=False):
+            assert one["reason"].startswith(f"{reason} is an escape that is not written here")
+
+
+def test_other_white_space_than_asked_for_is_refused_with_a_reason(cdec: Runner) -> None:
+    write("point.json", POINT)
+    for whitespace, text in (("compact", '{"x":1, "y":2}'), ("pretty", '{"x":1,"y":2}')):
+        words = ("compile-schema", "point.json", "--whitespace", whitespace, "--force")
+        assert cdec(*words).status == 0
+        said = cdec("check", "point.arrow", stdin=text.encode()).records[0]
+        assert not said["valid"]
+        assert said["reason"].startswith("white space that is not written here, where it is ")
+        assert f"{whitespace}: " in said["reason"]
+
+
+def test_artifacts_from_before_there_were_these_options_have_any(cdec: Runner) -> None:
+    write("word.json", {"type": "array", "items": {"type": "string"}})
+    words = ("compile-schema", "word.json", "--whitespace", "any", "--escapes", "any")
+    assert cdec(*words).status == 0
+    file = read_artifact(Path("word.arrow"))
+    options = json.loads(file.metadata["cdec.options"])
+    del options["escapes"]
+    metadata = file.metadata | {"cdec.options": json.dumps(options)}
+    write_artifact(Path("old.arrow"), "schema", file.arrays, metadata)
+    assert cdec("inspect", "old.arrow", "--verify").status == 0
+    said = cdec("check", "old.arrow", stdin=b'[ "\\u0061" ]\n').records[0]
+    assert said["valid"] and said.get("written", True)
+
+
+def test_a_bound_on_white_space_asks_for_such_runs(cdec: Runner) -> None:
+    write("point.json", POINT)
+    assert cdec("compile-schema", "point.json", "--max-whitespace", "2").status == 0
+    assert cdec("inspect", "point.arrow", "--json").records[0]["options"]["whitespace"] == "any"
+    words = ("--whitespace", "usual", "--max-whitespace", "2", "--force")
+    refused = cdec("compile-schema", "point.json", *words)
+    assert (refused.status, refused.error_code) == (2, "E_USAGE")
+
+
+def test_a_misspelled_keyword_is_told_what_was_meant(cdec: Runner) -> None:
+    write("point.json", {"type": "object", "requred": ["x"], "x-own": 1, "title": "Point"})
+    told = cdec("compile-schema", "point.json")
+    assert told.status == 0
+    assert (
+        "W_SCHEMA_ANNOTATION" in told.stderr and "requred (did you mean required?)" in told.stderr
+    )
+    refused = cdec("compile-schema", "point.json", "--strict", "--force")
+    assert (refused.status, refused.error_code) == (65, "E_SCHEMA_KEYWORD")
+    assert "/requred" in refused.stderr and "did you mean required?" in refused.stderr
+    write("point.json", {"type": "object", "x-own": 1, "title": "Point"})
+    assert cdec("compile-schema", "point.json", "--strict", "--force").status == 0
+    write("point.json", {"properties": {"a": {"colour": 1}}})
+    refused = cdec("compile-schema", "point.json", "--strict", "--force")
+    assert "/properties/a/colour" in refused.stderr and "leave it out" in refused.stderr
 
 
 def test_formats_are_enforced_unless_they_are_annotations(cdec: Runner) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -58,6 +59,16 @@ def test_cut_texts_are_one_warning_with_what_to_do() -> None:
     assert list(_tally(1, 0, _sample("length", valid=None)).notices(required=False)) == []
     (notice,) = _tally(1, 0, _sample("budget")).notices(required=True)
     assert notice.code == "W_INCOMPLETE"
+
+
+def test_texts_cut_in_white_space_are_told_the_option_that_helps() -> None:
+    blank = replace(_sample("length", valid=False), text='{"a":' + " " * 40)
+    (notice,) = _tally(3, 0, blank, blank, _sample("length")).notices(required=False)
+    assert "2 of them are white space for the most part" in notice.message
+    assert "`whitespace` usual" in notice.message and "`max_whitespace`" in notice.message
+    assert notice.details["blank"] == 2
+    (notice,) = _tally(1, 0, blank).notices(required=False)
+    assert "they are white space" in notice.message and "raise" not in notice.message
 
 
 def test_every_run_ends_with_its_summary(cdec: Runner, letters: Path) -> None:

@@ -144,7 +144,8 @@ def test_warnings_stand_in_the_table_the_page_and_the_sums(cdec: Runner) -> None
     words = [line for line in table.splitlines() if line.startswith("warning: ")]
     assert words == [
         "warning: Z is 0.00012 at token 0, byte 0: the model fought the constraint",
-        "warning: 130 bytes of white space at token 3, byte 7",
+        "warning: 130 bytes of white space at token 3, byte 7: --whitespace usual or compact of a "
+        "schema, --max-whitespace of a grammar allow less",
         "warning: the same 50 bytes again and again for 200 bytes at token 4, byte 9",
     ]
     assert cdec("trace", "t.jsonl", "--json").records[0]["warnings"] == WARNINGS

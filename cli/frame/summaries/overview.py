@@ -10,6 +10,7 @@ from typing import Any
 from cdec.cli.frame.summaries.grammars import regex_soundness, shown_soundness
 from cdec.cli.frame.summaries.schemas import shown_unenforced
 from cdec.cli.frame.tables import shown_bytes
+from cdec.core.schemas.forms import described_escapes, described_whitespace
 
 Rows = list[tuple[str, str]]
 _EMBEDDED = "embedded"
@@ -86,9 +87,6 @@ def _shortened(pattern: str) -> str:
 
 def _schema(described: Mapping[str, Any]) -> tuple[str, Rows]:
     counts, options = _part(described, "counts"), _part(described, "options")
-    whitespace = str(options.get("whitespace", "?"))
-    if whitespace == "any":
-        whitespace = f"at most {_count(options, 'max_whitespace')} in a row"
     unenforced = described.get("unenforced")
     reason = "every allowed token leads to a value of the schema"
     if not described.get("sound"):
@@ -96,7 +94,8 @@ def _schema(described: Mapping[str, Any]) -> tuple[str, Rows]:
     return f"a JSON Schema of {_count(counts, 'values')} kinds of value", [
         ("draft", str(options.get("draft", "?"))),
         ("properties", f"{options.get('property_order', '?')} order"),
-        ("white space", whitespace),
+        ("white space", described_whitespace(options)),
+        ("escapes", described_escapes(options)),
         ("unenforced", shown_unenforced(unenforced if isinstance(unenforced, list) else [])),
         ("sound", shown_soundness(is_sound=bool(described.get("sound")), reason=reason)),
     ]

@@ -135,16 +135,16 @@ class Columns:
             put[f"{of}_counter_max"].append(high)
         put[f"{of}_counter_offsets"].append(len(put[f"{of}_counter_min"]))
 
-    def arrays(self, blanks: Edges, indent: int, vocabulary: Any) -> dict[str, NDArray[Any]]:
+    def arrays(self, blanks: Edges, layout: int, vocabulary: Any) -> dict[str, NDArray[Any]]:
         """Return all columns; slots' choices stand behind those of positions.
 
         Args:
             blanks: Runs of white space between JSON's tokens.
-            indent: Columns of a level, or 0.
+            layout: The column ``indent``.
             vocabulary: The tokens.
         """
         put = self._lists
-        put["blank_start"], put["indent"] = [self.add_automaton(blanks)], [indent]
+        put["blank_start"], put["indent"] = [self.add_automaton(blanks)], [layout]
         base = len(put["choice_value"])
         for choice in self._slot_choices:
             self._add_choice(choice)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdec.core.grammars.engine.pointers import int32s, int64s, uint8s, use, used
+from cdec.core.grammars.engine.pointers import get, int32s, int64s, uint8s, use, used
 from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.arrays import array_length, array_may_end
@@ -89,7 +89,7 @@ def may_end(e: int, state: int) -> bool:
     frame, mark = int32s(e, f.STATE_FRAME)[state], int32s(e, f.STATE_MARK)[state]
     stage, items = phase(e, frame), int64s(e, f.FRAME_ITEMS)
     if stage == f.ROOT_DONE:
-        return int32s(e, f.INDENT)[0] > 0 or int32s(e, f.STATE_LABEL)[mark] >= 0
+        return get(e, f.LAYOUT) != 0 or int32s(e, f.STATE_LABEL)[mark] >= 0
     if stage != f.RAW or phase(e, parent(e, frame)) != f.ROOT_VALUE:
         return False
     for at in range(first_item(e, frame), frame_end(e, frame), 2):

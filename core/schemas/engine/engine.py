@@ -23,7 +23,7 @@ from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.counts import counted_slots
 from cdec.core.schemas.engine.steps import compute_step
 from cdec.core.schemas.json_tokens import JsonTokens
-from cdec.core.schemas.program import COLUMNS, SchemaArrays
+from cdec.core.schemas.program import COLUMNS, USUAL_ESCAPES, SchemaArrays
 
 __all__ = ["DEFAULT_BUDGET", "Engine"]
 
@@ -110,6 +110,8 @@ class Engine:
         rows = max(min(_CHUNK_BYTES, self.budget // 8) // (4 * self._stride), 2)
         header[f.CHUNK_SHIFT] = rows.bit_length() - 1
         header[f.CALL_STEP] = compute_step.address
+        layout = int(self.arrays.indent[0])
+        header[f.LAYOUT], header[f.FEW_ESCAPES] = layout & ~USUAL_ESCAPES, layout & USUAL_ESCAPES
 
     def make_room(self, call: object) -> None:
         """Make the room that the last kernel asked for: grow an array, or drop the masks.

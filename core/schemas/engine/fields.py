@@ -22,7 +22,9 @@ single slots seen (ordered objects: none); of an array its elements so far and i
 stop where they no longer matter. Behind these stand, ascending, the texts that may not come again.
 
 **States** are a frame and a *mark*: within strings how far an escape is spelled, between them a
-state of the blanks' automaton. ``STATE_BLOCKS`` leads to remembered steps, 32 bytes a block.
+state of the blanks' automaton; where the layout is json.dumps's, a style in the bits STYLE of both,
+and between strings how far the blanks are written (``layout``). ``STATE_BLOCKS`` leads to
+remembered steps, 32 bytes a block.
 """
 
 from __future__ import annotations
@@ -147,7 +149,9 @@ FIELDS = _MADE + 62
     WORDS,
     CALL_STEP,
     FAR,
-) = range(3, 16)
+    LAYOUT,  # ``indent`` of the program, without USUAL_ESCAPES
+    FEW_ESCAPES,  # 0, or USUAL_ESCAPES
+) = range(3, 18)
 
 (
     ROOT_VALUE,
@@ -203,6 +207,11 @@ of them so far, a *text*: a node of a tree of bytes, 0 for the empty one."""
 NO_ROW, FIRST_OWN = -1, 1 << 20
 MOST_TOKENS = 2048
 """A mask of more tokens besides its row gets a row of its own."""
+STYLE = 7 << 24
+UNDECIDED, ONE_LINE, COMPACT, SPACED, BY_TWO, BY_FOUR, BY_TAB = range(0, STYLE, 1 << 24)
+"""Styles of a layout, in the bits STYLE of a mark: nothing is written that tells; COMPACT or SPACED
+(one blank behind colons and commas); lines indented by two blanks (or the program's columns), four
+blanks, a tab."""
 UNKNOWN = -3
 """A step that is not remembered."""
 NEXT_LIMIT = 1 << 18

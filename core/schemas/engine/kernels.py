@@ -26,6 +26,7 @@ from cdec.core.grammars.engine.pointers import (
 from cdec.core.kernels import inner, kernel
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.ends import may_end
+from cdec.core.schemas.engine.layout import between, first_style
 from cdec.core.schemas.engine.lists import (
     begin_frame,
     end_frame,
@@ -64,7 +65,7 @@ def start(header: Any) -> Any:
         use(e, f.MASK_OFFSETS, 1)
     begin_frame(e, f.ROOT_VALUE, -1)
     push(e, 0, 0)
-    return state_of(e, end_frame(e), int32s(e, f.BLANK_START)[0])
+    return state_of(e, end_frame(e), between(e, first_style(e)))
 
 
 @inner

@@ -18,7 +18,7 @@ from cdec.core.schemas.engine.arrays import (
     array_start,
 )
 from cdec.core.schemas.engine.ends import closed
-from cdec.core.schemas.engine.layout import blank_may_come, is_laid_out
+from cdec.core.schemas.engine.layout import between, mark_after_blank, style_behind
 from cdec.core.schemas.engine.lists import (
     begin_frame,
     end_frame,
@@ -47,18 +47,19 @@ _BRACKET, _BRACKET_END, _BRACE, _BRACE_END = 0x5B, 0x5D, 0x7B, 0x7D
 def _step(e: int, frame: int, mark: int, byte: int) -> int:
     stage = phase(e, frame)
     if stage == f.KEY or stage == f.STRING:
-        if byte != _QUOTE or mark != 0:
+        if byte != _QUOTE or mark & ~f.STYLE != 0:
             return content_byte(e, frame, mark, byte)
         after = key_end(e, frame) if stage == f.KEY else closed(e, frame)
-        return state_of(e, after, int32s(e, f.BLANK_START)[0])
+        return state_of(e, after, between(e, mark & f.STYLE))
     if stage == f.RAW:
+        style = mark & f.STYLE
         further = _raw_byte(e, frame, byte)
         if further >= 0:
-            return _raw_state(e, further)
-        frame, mark = closed(e, frame), int32s(e, f.BLANK_START)[0]
+            return _raw_state(e, further, style)
+        frame, mark = closed(e, frame), between(e, style)
         if frame < 0:
             return -1
-    if int32s(e, f.INDENT)[0] > 0:
+    if get(e, f.LAYOUT) != 0:
         return _laid_out(e, frame, mark, byte)
     if byte == 0x20 or (0x09 <= byte <= 0x0D and byte != 0x0B and byte != 0x0C):
         blank = step_automaton(e, mark, byte)
@@ -66,16 +67,17 @@ def _step(e: int, frame: int, mark: int, byte: int) -> int:
     if int32s(e, f.STATE_LABEL)[mark] < 0:
         return -1
     blank = int32s(e, f.BLANK_START)[0]
-    return _structural(e, frame, byte) if mark == blank else _unblanked(e, frame, byte)
+    return _structural(e, frame, byte, 0) if mark == blank else _unblanked(e, frame, byte)
 
 
 @inner
 def _laid_out(e: int, frame: int, mark: int, byte: int) -> int:
-    """Return the state after a byte where the layout is fixed; marks count its blanks."""
-    done = mark - int32s(e, f.BLANK_START)[0]
-    if byte == 0x20 or byte == 0x0A:
-        return state_of(e, frame, mark + 1) if blank_may_come(e, frame, done, byte) else -1
-    return _structural(e, frame, byte) if is_laid_out(e, frame, done, byte) else -1
+    """Return the state after a byte where the layout is json.dumps's."""
+    if byte == 0x20 or byte == 0x0A or byte == 0x09:
+        after = mark_after_blank(e, frame, mark, byte)
+        return state_of(e, frame, after) if after >= 0 else -1
+    style = style_behind(e, frame, mark, byte)
+    return _structural(e, frame, byte, style) if style >= 0 else -1
 
 
 @inner
@@ -93,14 +95,14 @@ def _unblanked(e: int, frame: int, byte: int) -> int:
 
 
 @inner
-def _structural(e: int, frame: int, byte: int) -> int:
+def _structural(e: int, frame: int, byte: int, style: int) -> int:
     """Return the state after a byte that is no whitespace, outside of strings and raw texts."""
-    stage, blank = phase(e, frame), int32s(e, f.BLANK_START)[0]
+    stage, blank = phase(e, frame), between(e, style)
     if stage == f.ROOT_VALUE or stage == f.OBJECT_VALUE or stage == f.ARRAY_VALUE:
-        return _value_begin(e, frame, byte)
+        return _value_begin(e, frame, byte, style)
     if stage == f.OBJECT_OPEN or stage == f.OBJECT_COMMA:
         if byte == _QUOTE:
-            return state_of(e, keys_of(e, frame, f.KEY), 0)
+            return state_of(e, keys_of(e, frame, f.KEY), style)
         if stage == f.OBJECT_OPEN and byte == _BRACE_END:
             return state_of(e, closed(e, frame), blank)
     elif stage == f.OBJECT_COLON:
@@ -118,21 +120,21 @@ def _structural(e: int, frame: int, byte: int) -> int:
             return state_of(e, elements_of(e, frame), blank)
         if stage == f.ARRAY_OPEN:
             awaiting = elements_of(e, frame)
-            return -1 if awaiting < 0 else _value_begin(e, awaiting, byte)
+            return -1 if awaiting < 0 else _value_begin(e, awaiting, byte, style)
     return -1
 
 
 @inner
-def _value_begin(e: int, frame: int, byte: int) -> int:
+def _value_begin(e: int, frame: int, byte: int, style: int) -> int:
     """Return the state after the first byte of a value that a frame awaits."""
     if byte == _QUOTE:
-        stage, mark = f.STRING, 0
+        stage, mark = f.STRING, style
     elif byte == _BRACE:
-        stage, mark = f.OBJECT_OPEN, int32s(e, f.BLANK_START)[0]
+        stage, mark = f.OBJECT_OPEN, between(e, style)
     elif byte == _BRACKET:
-        stage, mark = f.ARRAY_OPEN, int32s(e, f.BLANK_START)[0]
+        stage, mark = f.ARRAY_OPEN, between(e, style)
     else:
-        stage, mark = f.RAW, 0
+        stage, mark = f.RAW, style
     begin_frame(e, stage, frame)
     items = int64s(e, f.FRAME_ITEMS)
     if stage == f.STRING and phase(e, frame) == f.ARRAY_VALUE:
@@ -157,7 +159,7 @@ def _value_begin(e: int, frame: int, byte: int) -> int:
                 push(e, value << 32, after << 32)
     made = end_frame(e)
     if stage == f.RAW:
-        return _raw_state(e, made)
+        return _raw_state(e, made, style)
     return state_of(e, made, mark)
 
 
@@ -174,7 +176,7 @@ def _raw_byte(e: int, frame: int, byte: int) -> int:
 
 
 @inner
-def _raw_state(e: int, frame: int) -> int:
+def _raw_state(e: int, frame: int, style: int) -> int:
     """Return the state of a frame of raw texts; that behind them where none of them goes on."""
     if frame < 0:
         return -1
@@ -182,8 +184,8 @@ def _raw_state(e: int, frame: int) -> int:
     for at in range(first_item(e, frame), frame_end(e, frame), 2):
         state = items[at + 1] >> 32
         if edges[state] < edges[state + 1]:
-            return state_of(e, frame, 0)
-    return state_of(e, closed(e, frame), int32s(e, f.BLANK_START)[0])
+            return state_of(e, frame, style)
+    return state_of(e, closed(e, frame), between(e, style))
 
 
 @inner

@@ -1,12 +1,13 @@
 """Strings and keys: a byte of their content, escapes decoded, or of the end.
 
 A *mark* says how far an escape is spelled: 0, no escape; else a kind in the bits from 28 on, the
-ten bits of a high surrogate from 14 on, digits read from 12 on, and their value.
+ten bits of a high surrogate from 14 on, digits read from 12 on, and their value. Beside that it
+holds the layout's style, which nothing in a string changes.
 """
 
 from __future__ import annotations
 
-from cdec.core.grammars.engine.pointers import int32s, int64s, uint8s, use, used
+from cdec.core.grammars.engine.pointers import get, int32s, int64s, uint8s, use, used
 from cdec.core.kernels import inner
 from cdec.core.schemas.engine import fields as f
 from cdec.core.schemas.engine.lists import (
@@ -58,16 +59,16 @@ def content_byte(e: int, frame: int, mark: int, byte: int) -> int:
         mark: Of the state.
         byte: 0 to 255.
     """
-    kind = mark & _KIND
+    kind, style = mark & _KIND, mark & f.STYLE
     if kind == 0:
         if byte == 0x5C:
-            return state_of(e, frame, _ESCAPE) if _takes(e, frame, 0, _LAST) else -1
-        return -1 if byte < 0x20 else state_of(e, _fed(e, frame, byte, 1), 0)
+            return state_of(e, frame, style | _ESCAPE) if _takes_escape(e, frame) else -1
+        return -1 if byte < 0x20 else state_of(e, _fed(e, frame, byte, 1), style)
     if kind == _ESCAPE:
         if byte == 0x75:
-            return state_of(e, frame, _UNIT)
-        plain = _escaped(byte)
-        return -1 if plain < 0 else state_of(e, _fed(e, frame, plain, 1), 0)
+            return state_of(e, frame, style | _UNIT) if _takes_unit(e, frame, 0, _LAST) else -1
+        plain = -1 if byte == 0x2F and get(e, f.FEW_ESCAPES) != 0 else _escaped(byte)
+        return -1 if plain < 0 else state_of(e, _fed(e, frame, plain, 1), style)
     if kind == _HIGH:
         return state_of(e, frame, mark + (_HIGH_ESCAPE - _HIGH)) if byte == 0x5C else -1
     if kind == _HIGH_ESCAPE:
@@ -108,31 +109,33 @@ def _digit(e: int, frame: int, mark: int, byte: int) -> int:
     count, high = ((mark >> 12) & 3) + 1, (mark >> 14) & 0x3FF
     value, open_bits = (mark & 0xFFF) << 4 | digit, 4 * (4 - count)
     low, top = value << open_bits, ((value + 1) << open_bits) - 1
-    is_low = mark & _KIND == _LOW
+    is_low, style = mark & _KIND == _LOW, mark & f.STYLE
     if is_low:
         low, top = max(low, 0xDC00), min(top, 0xDFFF)
         if low > top:
             return -1
         base = 0x10000 + (high << 10) - 0xDC00
         if count == 4:
-            return state_of(e, _fed_character(e, frame, base + low), 0)
+            return state_of(e, _fed_character(e, frame, base + low), style)
         taken = _takes(e, frame, base + low, base + top)
     elif count == 4:
-        if 0xDC00 <= value <= 0xDFFF:
+        needs_none = 0x20 <= value <= 0x7E and get(e, f.FEW_ESCAPES) != 0
+        if 0xDC00 <= value <= 0xDFFF or needs_none:
             return -1
         if not 0xD800 <= value <= 0xDBFF:
-            return state_of(e, _fed_character(e, frame, value), 0)
+            return state_of(e, _fed_character(e, frame, value), style)
         first = 0x10000 + ((value - 0xD800) << 10)
         taken = _takes(e, frame, first, first + 0x3FF)
-        return state_of(e, frame, _HIGH | (value - 0xD800) << 14) if taken else -1
+        mark = style | _HIGH | (value - 0xD800) << 14
+        return state_of(e, frame, mark) if taken else -1
     else:
-        taken = _takes(e, frame, low, min(top, 0xD7FF))
+        taken = _takes_unit(e, frame, low, min(top, 0xD7FF))
         taken = taken or _takes(e, frame, max(low, 0xE000), top)
         first, last = max(low, 0xD800), min(top, 0xDBFF)
         if first <= last and not taken:
             last = 0x10000 + ((last - 0xD800) << 10) + 0x3FF
             taken = _takes(e, frame, 0x10000 + ((first - 0xD800) << 10), last)
-    kept = mark & (_KIND | 0x3FF << 14)
+    kept = mark & (_KIND | f.STYLE | 0x3FF << 14)
     return state_of(e, frame, kept | count << 12 | value) if taken else -1
 
 
@@ -220,6 +223,22 @@ def _takes(e: int, frame: int, low: int, high: int) -> bool:
                 return True
             bottom = top + 1
     return False
+
+
+@inner
+def _takes_unit(e: int, frame: int, low: int, high: int) -> bool:
+    """Say whether some character of a range can come that may be spelled by its number."""
+    if get(e, f.FEW_ESCAPES) == 0:
+        return _takes(e, frame, low, high)
+    return _takes(e, frame, low, min(high, 0x1F)) or _takes(e, frame, max(low, 0x7F), high)
+
+
+@inner
+def _takes_escape(e: int, frame: int) -> bool:
+    """Say whether some character can come that may be escaped."""
+    if _takes_unit(e, frame, 0, _LAST):
+        return True
+    return _takes(e, frame, 0x22, 0x22) or _takes(e, frame, 0x5C, 0x5C)
 
 
 @inner

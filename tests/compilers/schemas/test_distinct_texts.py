@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from cdec.compilers import schema_constraint
+from cdec.compilers import SchemaOptions, schema_constraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.sessions import state_masks
 
@@ -19,7 +19,8 @@ VOCABULARY = Vocabulary(
 
 def follow(schema: Any, text: str) -> set[bytes]:
     """Return the tokens that may follow a text; nothing where the text has left the schema."""
-    session = schema_constraint(json.dumps(schema), VOCABULARY).session()
+    options = SchemaOptions(escapes="any")
+    session = schema_constraint(json.dumps(schema), VOCABULARY, options).session()
     states = session.advance_bytes(session.start(1), [text.encode()])
     found = state_masks(session, states, VOCABULARY.width)[0].nonzero()[0]
     tokens = VOCABULARY.token_bytes

@@ -12,7 +12,7 @@ import pytest
 
 from cdec.cli.frame.summaries.overview import overview
 from cdec.cli.frame.summaries.schemas import schema_rows
-from cdec.compilers import compile_schema
+from cdec.compilers import SchemaOptions, compile_schema
 from cdec.compilers.schemas.constraint import schema_constraint
 from cdec.core.artifacts.kinds import open_artifact
 from cdec.core.errors import CdecError
@@ -54,6 +54,21 @@ def test_missing_bytes_are_warned_of_and_recorded(missing: bytes, tmp_path: Path
     assert dict(overview(path, 0.0, described))["sound"] == report.sound_reason
     assert dict(schema_rows(report))["sound"] == report.sound_reason
     assert report.to_json()["sound"] is False
+
+
+def test_a_tab_is_missed_where_a_token_can_begin_lines_that_tabs_indent() -> None:
+    tokens = [bytes([byte]) for byte in range(256) if byte != 0x09] + [b"\n\t"]
+    toy = Vocabulary([*tokens, b""], [len(tokens)], name="toy")
+    nested = {"type": "array", "items": {"type": "array", "minItems": 1}, "minItems": 1}
+    found = {
+        kind: schema_constraint(nested, toy, SchemaOptions(whitespace=kind)).is_sound
+        for kind in ("usual", "any", "compact", "pretty")
+    }
+    assert found == {"usual": False, "any": True, "compact": True, "pretty": True}
+    usual = schema_constraint(nested, toy)
+    session = usual.session()
+    states = session.advance_bytes(session.start(1), [b"[\n\t[\n\t"])
+    assert len(session.allowed(states)[1]) == 0, "only a tab may come, and there is no such token"
 
 
 @pytest.mark.parametrize("missing", [b"", b"\x00\x1f\xc0\xc1\xf5\xff\t\r"])

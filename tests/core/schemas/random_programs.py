@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
-from cdec.core.schemas.program import SchemaArrays
+from cdec.core.schemas.program import OWN_STYLE, USUAL_ESCAPES, SchemaArrays
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.schemas.programs import (
     Array,
@@ -20,14 +20,20 @@ from tests.core.schemas.programs import (
     words,
 )
 
-_BYTES = b'{}[]",:\\/ \n-0129abcdeftruelsnDd83' + "é€😀".encode() + b"\xed\xa0\xff\x01"
+_BYTES = b'{}[]",:\\/ \n\t-0129abcdeftruelsnDd83' + "é€😀".encode() + b"\xed\xa0\xff\x01"
 _PIECES = [
     *(b'":', b'","', b'", "', b'{"', b'"}', b'"]', b"[[", b"]]", b"}}", b'": "', b'":{"', b"],["),
     *(b"\\u", b"\\u00", b"\\ud83d", b"\\ude", b"\\n", b'\\"', b"ab", b'a"', b'b":', b"12", b"true"),
+    *(b"\n  ", b",\n", b"\n\t", b"    ", b": {", b'[\n    "', b'": [\n'),
     *(b" \n", b"  ", b", ", b"1,", b"1}", b"null]", "é".encode(), b"\xc3", b"\xa9\xa9", b'\xa9"'),
     *(
         b'abcde"',
         b"abc\\u0061",
+        b"\\u007",
+        b"\\u001",
+        b"\\/",
+        b'a\\u0022"',
+        b'"\\u00e9"',
         b'"abc',
         b'"a":1',
         b"{}",
@@ -39,6 +45,7 @@ _PIECES = [
         b"false",
     ),
 ]
+_LAYOUTS = [0, 0, 2, OWN_STYLE, OWN_STYLE]
 _NAMES = ["a", "ab", "b", "é", "c\nd", ""]
 
 
@@ -53,7 +60,8 @@ def random_program(rng: random.Random, vocabulary: Vocabulary) -> SchemaArrays:
     n = rng.randint(2, 5)
     values = [_value(rng, n, last=number == n - 1) for number in range(n)]
     values = [_with_distinct(rng, value, values) for value in values]
-    return program(values, vocabulary, blanks(rng.choice([0, 1, 2, 3])), rng.choice([0, 0, 0, 2]))
+    layout = rng.choice(_LAYOUTS) + rng.choice([0, USUAL_ESCAPES])
+    return program(values, vocabulary, blanks(rng.choice([0, 1, 2, 3])), layout)
 
 
 def _value(rng: random.Random, n: int, *, last: bool) -> Value:

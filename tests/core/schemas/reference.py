@@ -10,11 +10,15 @@ from collections.abc import Iterator
 from functools import cache
 from typing import Any
 
-from cdec.core.schemas.program import SchemaArrays
+from cdec.core.schemas.program import OWN_STYLE, USUAL_ESCAPES, SchemaArrays
 from cdec.core.tokens.vocabulary import Vocabulary
 
 Stack = tuple[tuple[Any, ...], ...]
 """Levels, the innermost last; each begins with what it is."""
+Style = tuple[str, str]
+"""How a line begins and what a level adds; or nothing and what follows colons and commas."""
+Blank = int | tuple[Style, int]
+_STYLES: list[Style] = [("", ""), ("", " "), ("\n", "  "), ("\n", "    "), ("\n", "\t")]
 _SHORT = {'"': '"', "\\": "\\", "/": "/", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t"}
 _HEXADECIMAL = b"0123456789abcdefABCDEF"
 
@@ -25,8 +29,8 @@ class Reference:
     Levels are ``("value", v)``, ``("done",)``, ``("object", o, count, rank, seen, counts, stage)``,
     ``("key", state, text, pending)``, ``("array", a, counts, number, texts, stage)``,
     ``("raw", state)`` and ``("string", s, state, length, text, pending)``; behind the outermost
-    stands the state of blanks. A text is what was spelled where it must be distinct, else None;
-    those of regions are among the slots seen.
+    stands the state of blanks, or a layout and how many of its blanks are written. A text is what
+    was spelled where it must be distinct, else None; those of regions are among the slots seen.
     """
 
     def __init__(self, arrays: SchemaArrays) -> None:
@@ -44,7 +48,13 @@ class Reference:
 
     def start(self) -> frozenset[Any]:
         """Return what is possible before the first byte."""
-        return frozenset({((("value", 0),), self.blank)})
+        layout, root = int(self.p.indent[0]), (("value", 0),)
+        if not layout & ~USUAL_ESCAPES:
+            return frozenset({(root, self.blank)})
+        layout &= ~USUAL_ESCAPES
+        # A text whose style is its own is one of any of them.
+        found = _STYLES if layout == OWN_STYLE else [("\n", " " * layout)]
+        return frozenset((root, (style, 0)) for style in found)
 
     def follow(self, stacks: frozenset[Any], text: bytes) -> frozenset[Any]:
         """Return what is possible after more bytes; nothing where the text has left the schema."""
@@ -69,9 +79,9 @@ class Reference:
         """Say whether a text is a member."""
         return self.may_end(self.follow(self.start(), text))
 
-    def _is_whole(self, stack: Stack, blank: int) -> bool:
+    def _is_whole(self, stack: Stack, blank: Blank) -> bool:
         if len(stack) == 1 and stack[0][0] == "done":
-            return bool(self.p.indent[0] or self.p.state_label[blank] >= 0)
+            return isinstance(blank, tuple) or bool(self.p.state_label[blank] >= 0)
         raw = len(stack) == 2 and stack[1][0] == "raw"
         return raw and bool(self.p.state_label[stack[1][1]] >= 0)
 
@@ -82,20 +92,21 @@ class Reference:
         edges = self.edges[state]
         return next((after for low, high, after in edges if low <= byte <= high), None)
 
-    def _byte(self, stack: Stack, blank: int, byte: int) -> Iterator[tuple[Stack, int]]:
+    def _byte(self, stack: Stack, blank: Blank, byte: int) -> Iterator[tuple[Stack, Blank]]:
         top = stack[-1]
+        none = (blank[0], 0) if isinstance(blank, tuple) else self.blank
         if top[0] in ("string", "key"):
-            yield from self._content(stack, byte)
+            yield from ((new, none) for new in self._content(stack, byte))
             return
         if top[0] == "raw":
             after = self._step(top[1], byte)
             if after is not None:
-                yield (*stack[:-1], ("raw", after)), self.blank
+                yield (*stack[:-1], ("raw", after)), none
             elif self.p.state_label[top[1]] >= 0:
-                yield from self._byte(self._closed(stack[:-1]), self.blank, byte)
+                yield from self._byte(self._closed(stack[:-1]), none, byte)
             return
-        if self.p.indent[0]:
-            yield from self._laid_out(stack, blank - self.blank, byte)
+        if isinstance(blank, tuple):
+            yield from self._laid_out(stack, *blank, byte)
         elif byte in b" \t\n\r":
             after = self._step(blank, byte)
             if after is not None:
@@ -104,32 +115,38 @@ class Reference:
             for new in self._structural(stack, chr(byte)):
                 yield new, self.blank
 
-    def _laid_out(self, stack: Stack, done: int, byte: int) -> Iterator[tuple[Stack, int]]:
+    def _laid_out(
+        self, stack: Stack, style: Style, done: int, byte: int
+    ) -> Iterator[tuple[Stack, Blank]]:
         """Compare with how ``json.dumps`` would go on: with this byte, or a blank before it."""
         depth = sum(level[0] in ("object", "array") for level in stack[:-1])
         top, char = stack[-1], chr(byte)
         stage = top[-1] if top[0] in ("object", "array") else ""
-        line = "\n" + " " * int(self.p.indent[0]) * depth
-        inner = line + " " * int(self.p.indent[0])
+        begin, unit = style
+        if begin:
+            line, inner, colon = begin + unit * depth, begin + unit * (depth + 1), " "
+            item, member = line, inner
+        else:
+            line, inner, colon, item, member = "", "", unit, unit, unit
         if top[0] == "value":
             holder = stack[-2] if len(stack) > 1 else ("",)
-            before = {"object": " ", "array": line}.get(holder[0], "")
+            before = {"object": colon, "array": item}.get(holder[0], "")
         else:
-            before = {"comma": inner, "open": inner, "next": line}.get(stage, "")
-        if char in " \n":
+            before = {"comma": member, "open": inner, "next": line}.get(stage, "")
+        if char in " \n\t":
             if before[done : done + 1] != char:
                 return
             ways = "}]" if stage == "next" else "".join(map(chr, range(256)))
             if stage == "open":
                 ways = ways.replace("}", "").replace("]", "")
             if done or any(True for way in ways for _ in self._structural(stack, way)):
-                yield stack, self.blank + done + 1
+                yield stack, (style, done + 1)
             return
         ends = char in "}]"
         at_once = (stage == "next" and not ends) or (stage == "open" and ends)
         if done == (0 if at_once else len(before)):
             for new in self._structural(stack, char):
-                yield new, self.blank
+                yield new, (style, 0)
 
     def _closed(self, stack: Stack) -> Stack:
         """Return a stack whose innermost awaited value is there."""
@@ -316,19 +333,19 @@ class Reference:
 
     # Strings and keys.
 
-    def _content(self, stack: Stack, byte: int) -> Iterator[tuple[Stack, int]]:
+    def _content(self, stack: Stack, byte: int) -> Iterator[Stack]:
         top, rest = stack[-1], stack[:-1]
         pending, char = top[-1], chr(byte)
         if pending == "" and char == '"':
-            yield from ((new, self.blank) for new in self._string_end(rest, top))
+            yield from self._string_end(rest, top)
         elif pending == "" and char != "\\":
             if byte >= 0x20:
                 after = self._step(self._place(top), byte)
                 new = self._moved(rest, top, after, bytes([byte]))
                 if new is not None:
-                    yield (*rest, new), self.blank
+                    yield (*rest, new)
         else:
-            yield from ((new, self.blank) for new in self._escape(rest, top, pending + char))
+            yield from self._escape(rest, top, pending + char)
 
     def _place(self, top: tuple[Any, ...]) -> int:
         return int(top[1] if top[0] == "key" else top[2])
@@ -369,13 +386,16 @@ class Reference:
 
     def _escape(self, rest: Stack, top: tuple[Any, ...], spelled: str) -> Iterator[Stack]:
         ranges = _meant(spelled)
+        is_whole = any(first == last for first, last in ranges)
+        if self.p.indent[0] & USUAL_ESCAPES:
+            ranges = [part for pair in ranges for part in _needing(spelled, *pair)]
         for low, high, after in self.characters(self._place(top)):
             for first, last in ranges:
                 if max(low, first) > min(high, last):
                     continue
                 new = self._moved(rest, top, after, chr(max(low, first)).encode())
                 if new is not None:
-                    yield (*rest, new if first == last else (*top[:-1], spelled))
+                    yield (*rest, new if is_whole else (*top[:-1], spelled))
 
     def _characters(self, state: int) -> list[tuple[int, int, int]]:
         """Return the characters that follow a state, as ranges of code points, and where to."""
@@ -403,6 +423,14 @@ class Reference:
                 continue
             for byte in range(max(low, 0x80), min(high, 0xBF) + 1):
                 yield from self._tails(after, value << 6 | byte & 0x3F, more - 1)
+
+
+def _needing(spelled: str, low: int, high: int) -> list[tuple[int, int]]:
+    """Return what of a range of characters a writer of JSON escapes in such a way."""
+    printable = [] if spelled[1:2] == "u" else [(0x22, 0x22), (0x5C, 0x5C)]
+    allowed = [(0, 0x1F), *printable, (0x7F, 0x10FFFF)]
+    parts = [(max(low, first), min(high, last)) for first, last in allowed]
+    return [(first, last) for first, last in parts if first <= last]
 
 
 @cache

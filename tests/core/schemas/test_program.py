@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from cdec.core.errors import ArtifactInvalidError
-from cdec.core.schemas.program import COLUMNS
+from cdec.core.schemas.program import COLUMNS, OWN_STYLE, USUAL_ESCAPES
 from cdec.core.schemas.program_checks import check_schema, check_schema_shape
 from tests.core.schemas.programs import (
     Array,
@@ -48,6 +48,18 @@ def check(columns: dict[str, np.ndarray], **metadata: str) -> None:
 def test_a_program_keeps_its_own_rules(columns: dict[str, np.ndarray]) -> None:
     check(columns)
     assert {name: str(array.dtype) for name, array in columns.items()} == dict(COLUMNS)
+
+
+@pytest.mark.parametrize("layout", [-1, 65, 127, 129, 130, 256 + 65, 256 + 129, 512, 1 << 30])
+def test_a_layout_that_does_not_exist_is_refused(
+    layout: int, columns: dict[str, np.ndarray]
+) -> None:
+    for known in (0, 1, 64, OWN_STYLE, USUAL_ESCAPES, USUAL_ESCAPES + 4, USUAL_ESCAPES + OWN_STYLE):
+        columns["indent"][0] = known
+        check(columns)
+    columns["indent"][0] = layout
+    with pytest.raises(ArtifactInvalidError):
+        check(columns)
 
 
 _FREE = ("place_bytes", "key_bytes", "vocabulary_bytes", "edge_low", "edge_high", "slot_rank")

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import json
 import random
+import re
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +15,11 @@ import pytest
 from cdec.core.artifacts.kinds import open_artifact
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.schemas.constraint import SchemaConstraint
-from cdec.core.schemas.program import arrays_from
+from cdec.core.schemas.program import OWN_STYLE, USUAL_ESCAPES, arrays_from
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.schemas.programs import (
     Array,
+    Automaton,
     Choice,
     Object,
     Text,
@@ -45,6 +48,7 @@ PIECES = [
     b"},",
     b"]]",
     b"ab",
+    *(b": {", b"\n  ", b",\n    ", b"\n\t", b"[\n"),
 ]
 
 
@@ -156,6 +160,49 @@ def test_half_an_escape_is_allowed_where_some_completion_is() -> None:
     assert not reaches(constraint(Value(strings=[Text(words([""]))])), '"\\')
 
 
+FEW = [
+    *(("\\n", True), ('\\"', True), ("\\\\", True), ("\\u001f", True), ("\\u000A", True)),
+    *(("\\u007f", True), ("\\u00e9", True), ("\\ud83d\\ude00", True), ("\\u2028", True)),
+    *(("\\u0061", False), ("\\u0020", False), ("\\u007e", False), ("\\u0022", False)),
+    *(("\\u005C", False), ("\\/", False), ("\\u002F", False)),
+]
+
+
+@pytest.mark.parametrize(("escape", "is_usual"), FEW)
+def test_usual_escapes_leave_printable_ascii_as_it_is(escape: str, is_usual: bool) -> None:
+    value = Value(strings=[Text(anything(), 1, 2)])
+    words = vocabulary()
+    for layout, is_taken in ((0, True), (USUAL_ESCAPES, is_usual)):
+        arrays = program([value], words, blanks(0), layout)
+        made = _Judged(arrays, words, metadata_for(words))
+        for text in (f'"{escape}"', f'"a{escape}"'):
+            assert accepted(made, text) == made.accepts(text.encode()) == is_taken, text
+    for text in ("\\u002", "\\u003", "\\u006", "\\u0020", "\\/"):
+        assert not reaches(made, f'"{text}')
+    assert reaches(made, '"\\u00') and reaches(made, '"\\u007') and reaches(made, '"\\u001')
+
+
+def test_laws_hold_for_usual_escapes() -> None:
+    words, value = vocabulary(), Value(strings=[Text(anything()), Text(words_of())])
+    for layout in (USUAL_ESCAPES, USUAL_ESCAPES + OWN_STYLE):
+        made = _Judged(program([value], words, blanks(1), layout), words, metadata_for(words))
+        texts = ['"\\u00e9"', '"\\ud83d\\ude00"', '"\\n"', '"a"', '"\\\\"']
+        assert_session_laws(made, members(made, texts), np.random.default_rng(5), max_states=120)
+
+
+def test_no_escape_begins_where_only_what_needs_none_may_come() -> None:
+    words = vocabulary()
+    for plain, is_possible in (("a", False), ("é", True), ('"', True), ("/", False), ("\n", True)):
+        arrays = program([Value(strings=[Text(words_of(plain))])], words, blanks(0), USUAL_ESCAPES)
+        made = _Judged(arrays, words, metadata_for(words))
+        assert reaches(made, '"\\') == is_possible, plain
+        assert reaches(made, '"\\u') == (plain in "é\n"), plain
+
+
+def words_of(*texts: str) -> Automaton:
+    return words(texts or ["a", "é", "😀", "\n", "\\", '"', "/"])
+
+
 def reaches(made: SchemaConstraint, text: str) -> bool:
     session = made.session()
     return int(session.advance_bytes(session.start(1), [text.encode()])[0]) >= 0
@@ -204,25 +251,82 @@ def test_ordered_objects_take_keys_in_their_order() -> None:
         assert not reaches(made, head), head
 
 
-@pytest.mark.parametrize("indent", [1, 2, 4])
-def test_a_fixed_layout_is_that_of_json_dumps(indent: int) -> None:
-    recursive = Value(
+def recursive(layout: int) -> SchemaConstraint:
+    """Any value, of which objects have two keys at most, in a layout of json.dumps."""
+    value = Value(
         raw=integers(),
         strings=[Text(anything())],
         arrays=[Array([[Choice(0)]])],
         objects=[Object({"a": [Choice(0)]}, {"": [Choice(0)]}, high=2)],
     )
     words = vocabulary()
-    arrays = program([recursive], words, blanks(0), indent)
-    made = _Judged(arrays, words, metadata_for(words))
-    values: list[Any] = [1, "a", [], {}, [[]], {"a": {}}, [1, [2, {"a": [3], "é": "x"}], {}]]
-    for value in values:
+    arrays = program([value], words, blanks(0), layout)
+    return _Judged(arrays, words, metadata_for(words))
+
+
+NESTED: list[Any] = [
+    *(1, "a", [], {}, [[]], [{}], {"a": {}}, [1, 2], {"a": 1, "b": [[], [2]]}),
+    [1, [2, {"a": [3], "é": "x, y: z"}, {}]],
+]
+STYLES: dict[str, dict[str, Any]] = {
+    "compact": {"separators": (",", ":")},
+    "spaced": {},
+    "two": {"indent": 2},
+    "four": {"indent": 4},
+    "tab": {"indent": "\t"},
+}
+
+
+@pytest.mark.parametrize("indent", [1, 2, 4])
+def test_a_fixed_layout_is_that_of_json_dumps(indent: int) -> None:
+    made = recursive(indent)
+    for value in NESTED:
         text = json.dumps(value, indent=indent, ensure_ascii=False)
         assert accepted(made, text) and made.accepts(text.encode()), text
         for other in (json.dumps(value), json.dumps(value, indent=indent + 1), text + "\n"):
             assert accepted(made, other) == (other == text), other
     assert not reaches(made, '{\n "a": 1, ') and not reaches(made, "[\n" + " " * indent + "]")
     assert_session_laws(made, members(made, []), np.random.default_rng(3), max_states=60)
+
+
+@pytest.mark.parametrize("value", NESTED, ids=json.dumps)
+@pytest.mark.parametrize("style", STYLES)
+def test_a_text_of_its_own_style_is_one_that_json_dumps_writes(style: str, value: Any) -> None:
+    made = recursive(OWN_STYLE)
+    text = json.dumps(value, ensure_ascii=False, **STYLES[style])
+    assert accepted(made, text) and made.accepts(text.encode())
+    written = {json.dumps(value, ensure_ascii=False, **style) for style in STYLES.values()}
+    for other in one_blank_off(text):
+        if re.sub(r'(".*?")|\s', r"\1", other) == re.sub(r'(".*?")|\s', r"\1", text):
+            assert accepted(made, other) == (other in written), other
+            assert made.accepts(other.encode()) == (other in written), other
+
+
+def one_blank_off(text: str) -> Iterator[str]:
+    """Yield a text with a blank more or less, at each place."""
+    for at in range(len(text) + 1):
+        yield from (text[:at] + blank + text[at:] for blank in " \t\n\r")
+        if text[at : at + 1] in (" ", "\t", "\n"):
+            yield text[:at] + text[at + 1 :]
+
+
+@pytest.mark.parametrize(
+    "head",
+    [
+        *(" ", "\n", '{"a" ', '{"a":1 ', '{"a": 1,"', '{"a":1, ', '{"a":[1, ', '{"a": [1,2'),
+        *("[ ", "[\n ]", "[\n1", "[\n 1", "[\n   1", "[\n     ", "[\n\t ", "[\n \t", "[\n\n"),
+        *("[\n  1]", "[\n  1, ", "[\n  1,2", "[\n  1,\n   ", "[\n  1,\n\t", '{\n  "a":1'),
+        *("[[\n", "[1,\n", "[1\n", "[\n\t1,\n  ", "[\n    [\n      1", "[\n  [\n  ]", "{}\n"),
+    ],
+)
+def test_white_space_of_no_style_or_of_two_is_refused(head: str) -> None:
+    assert not reaches(recursive(OWN_STYLE), head)
+
+
+def test_laws_hold_where_texts_have_a_style_of_their_own() -> None:
+    made, value = recursive(OWN_STYLE), [1, [2, {"a": [3], "é": "x"}, {}]]
+    texts = [json.dumps(value, ensure_ascii=False, **style) for style in STYLES.values()]
+    assert_session_laws(made, members(made, texts), np.random.default_rng(4), max_states=200)
 
 
 def test_an_artifact_opens_as_the_same_constraint(tmp_path: Path) -> None:

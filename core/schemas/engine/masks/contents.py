@@ -71,7 +71,7 @@ def free_content(e: int, state: int) -> int:
     """
     frame, last = int32s(e, f.STATE_FRAME)[state], size(e, f.CONTENT_READY) - 2
     stage, items, room, steady = phase(e, frame), int64s(e, f.FRAME_ITEMS), -1, 1
-    if (stage != f.STRING and stage != f.KEY) or int32s(e, f.STATE_MARK)[state] != 0:
+    if (stage != f.STRING and stage != f.KEY) or int32s(e, f.STATE_MARK)[state] & ~f.STYLE != 0:
         return -1
     for at in range(first_item(e, frame), frame_end(e, frame), 2):
         a, b = items[at], items[at + 1]

@@ -81,7 +81,7 @@ def _new_mask(e: int, state: int) -> int:
     if content >= 0:
         base = ready_row(e, content >> 1)
         walk(e, f.ENDINGS if content & 1 else f.CROSSING, state, -1)
-    elif phase(e, frame) >= f.KEY or int32s(e, f.INDENT)[0] > 0:
+    elif phase(e, frame) >= f.KEY or get(e, f.LAYOUT) != 0:
         walk(e, f.WHOLE, state, -1)
     else:
         run_ends = run_ends_of(e, int32s(e, f.STATE_MARK)[state])

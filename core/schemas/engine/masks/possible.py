@@ -29,7 +29,7 @@ def _find(e: int, state: int) -> None:
     if stage == f.ROOT_VALUE or stage == f.OBJECT_VALUE or stage == f.ARRAY_VALUE:
         _find_values(e, frame, state)
         return
-    if stage < f.KEY or mark != 0:
+    if stage < f.KEY or mark & ~f.STYLE != 0:
         for i in range(4):
             possible[4 * state + i] = all_bytes[4 * stage + i]
         return

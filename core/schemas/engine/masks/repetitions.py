@@ -87,7 +87,7 @@ def without_repetitions(e: int, state: int, mask: int) -> None:
     """Take the tokens that repeat a remembered text from the mask at an address."""
     begin, bits = used(e, f.WORK), int64s_at(mask, 0)
     found = _find(e, state)
-    if int32s(e, f.STATE_MARK)[state] != 0:
+    if int32s(e, f.STATE_MARK)[state] & ~f.STYLE != 0:
         # Within an escape any token may be the rest of one.
         _step_below(e, state, bits, 0, size(e, f.WHOLE + f.BYTE))
     else:
