@@ -88,8 +88,7 @@ def _others(line: Mapping[str, Any]) -> str:
     for name, events in (("allowed", line["alternatives"]), ("struck out", line["struck"])):
         rows += [f"{name}: {_told(event)}" for event in events]
     rows += [f"warning: {shown_warning(warning)}" for warning in line["warnings"]]
-    return "
-".join(map(_safe, rows))
+    return "\n".join(map(_safe, rows))
 
 
 def _told(event: Mapping[str, Any]) -> str:
