@@ -34,10 +34,15 @@ class FinishedRecords:
         self.errors = 0
         self._indices: dict[bytes, int] = {}  # bit i: index i is there; -1: all of them
 
-    def add(self, record_id: object, index: int | None, *, is_error: bool) -> None:
-        """Note a record; an ``index`` of None is an error or a whole answer, which end their id."""
+    def add(
+        self, record_id: object, index: int | None, *, is_error: bool, is_last: bool = False
+    ) -> None:
+        """Note a record; an ``index`` of None is an error or a whole answer, which end their id.
+
+        After one that ``is_last`` its id has no further draws.
+        """
         key = id_key(record_id)
-        bits = -1 if index is None else 1 << index
+        bits = -1 if index is None else -1 << index if is_last else 1 << index
         self.errors += is_error
         self._indices[key] = self._indices.get(key, 0) | bits
         self.records += 1
@@ -84,7 +89,8 @@ def read_finished(
                 line=bad_line,
             )
         is_error = isinstance(record.get("error"), dict)
-        finished.add(*_key(record, is_error, name, line), is_error=is_error)
+        is_last = record.get("exhausted") is True
+        finished.add(*_key(record, is_error, name, line), is_error=is_error, is_last=is_last)
         good_bytes = end
     return finished, good_bytes
 

@@ -255,8 +255,14 @@ class FreeDraws:
                 if isinstance(samples, CdecError):
                     self._errors[group[0].number] = samples
                     continue
-                for draw, sample in zip(group, samples, strict=True):
+                for draw, sample in zip(group, samples, strict=False):
                     self._add_region(draw, sample)
+                self._drop(group[len(samples) :])
+
+    def _drop(self, draws: Sequence[FreeDraw]) -> None:
+        """Leave draws out for which a method that ranks has no text left."""
+        dropped = set(map(id, draws))
+        self._draws = [draw for draw in self._draws if id(draw) not in dropped]
 
     def _constrained_request(self, group: Sequence[FreeDraw]) -> Request:
         draw = group[0]
