@@ -200,7 +200,7 @@ class _Texts:
                 member = None
             # A text that was cut, or got stuck, took no end event: it is no member.
             valid = constraint.accepts(member) if is_complete and member is not None else False
-            text = member if member is not None and (is_led or valid) else constraint.begun + text
+            text = member if member is not None else constraint.begun + text
             annotations = constraint.carried(text, is_member=bool(valid))
         shown = text.decode("utf-8", errors="replace")
         return _Finished(shown, token_ids, valid, annotations, loops)
