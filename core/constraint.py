@@ -15,6 +15,7 @@ Laws, beside those of ``cdec.core.session`` (``tests/laws`` checks both for ever
 6.  Where ``has_terminals``, ``with_lookahead`` of its own ``lookahead`` changes nothing; else it
     raises, and so does ``explain``.
 7.  ``verdicts`` and ``token_verdicts`` call members valid, and no row valid that is none.
+8.  ``text_of`` a member's text is that text.
 """
 
 from __future__ import annotations
@@ -67,7 +68,17 @@ class Constraint(ConstraintFacts, ABC):
     def content(self, text: bytes) -> bytes | None:
         """Return a whole text, as a model writes it, without forced prefix and suffix.
 
-        None where it lacks them: then it is no member, whatever ``accepts`` says of its middle.
+        None where it lacks them: then it is no member, whatever ``accepts`` says of its middle. A
+        leading blank that the artifact itself puts there is no part of texts: it may be missing.
+        """
+        return text
+
+    def text_of(self, text: bytes) -> bytes:
+        """Return the text that ``text`` stands for, however a door handed it out.
+
+        The one rule for all texts that are given back (checked, scored, denied, chosen among): a
+        member stands for itself; another text is taken as a model writes it, and what the artifact
+        itself puts around members, such as a leading blank, is no part of it.
         """
         return text
 
@@ -170,7 +181,7 @@ class Constraint(ConstraintFacts, ABC):
         """Say of each text whether it is a member, and if not, where it ceases to be one.
 
         Args:
-            texts: Without forced parts.
+            texts: As ``text_of`` takes them.
             shown: How many continuations a refusal lists.
 
         Yields:
@@ -179,7 +190,7 @@ class Constraint(ConstraintFacts, ABC):
             there), ``allowed_count`` and ``may_end``. Kinds may add to it. Where a limit was
             passed, ``valid`` is None, and ``error`` says which.
         """
-        for session, text in self._with_sessions(texts):
+        for session, text in self._with_sessions(map(self.text_of, texts)):
             said = _within_limits(self._text_verdict, session, text, shown)
             yield {"text": text.decode("utf-8", "replace"), **said}
 

@@ -165,7 +165,7 @@ class Sampler(ABC):
             free: As in ``Request``.
 
         Returns:
-            ``n`` samples, in draw order.
+            ``n`` samples, in draw order; of ``topn`` fewer where fewer texts exist.
 
         Raises:
             CdecError: The prompt does not fit the model, or the constraint does not.

@@ -61,3 +61,9 @@ class GreedySampler(Sampler):
         if draft is None:
             return decode(*where, **options)
         return draft.decode(*where, repeats=options, weighed=False)
+
+
+def greedily(sampler: Sampler) -> GreedySampler:
+    """Return greedy decoding as another sampler would have it, with its reward and its loops."""
+    reward = None if sampler.method.needs_reward else sampler.reward
+    return GreedySampler(stop_loops=sampler.stop_loops, reward=reward)

@@ -48,11 +48,12 @@ class TopnSampler(Sampler):
     So exactness is ``exact`` only where all the mass left could not change the rank; elsewhere
     ``rank_upper`` is null.
 
-    Where fewer than n members exist the others are records that ended as ``dead_end`` (``length``
-    where the limit cut texts off), and proved. Where the budget ended the search before n were
-    found, the others are records without a text: ``text`` and ``valid`` are null, and their
-    ``finish_reason`` is "budget". Without a constraint the members are the model's texts, and Q is
-    P.
+    Where fewer than n members exist there are fewer draws: ``exhausted`` says of the last one that
+    none is left. Without any member the one draw ends as ``dead_end``, its rank None. Where the
+    length limit cut texts off the missing draws end as ``length``. Where the budget ended the
+    search before n were found, the others are records without a text: ``text`` and ``valid`` are
+    null, and their ``finish_reason`` is "budget". Without a constraint the members are the model's
+    texts, and Q is P.
 
     Args:
         by: ``sequence`` or ``text``.
@@ -114,7 +115,7 @@ class TopnSampler(Sampler):
             if known.is_constrained:
                 fields[r] = {**fields[r], "round": self.round}
         nothing = np.full(len(members), np.nan)
-        names = ["rank", "rank_upper", "proved"]
+        names = ["rank", "rank_upper", "proved", "exhausted"]
         names += ["probability", "probability_lower", "probability_upper"]
         names += ["log_text", "tokenisations"] if by_text else []
         return Outcome(
@@ -125,6 +126,7 @@ class TopnSampler(Sampler):
             per_draw={name: [getattr(member, name) for member in members] for name in names},
             per_request=fields,
             over_budget=np.array([member.is_unknown for member in members], np.bool_),
+            absent=np.array([member.is_absent for member in members], np.bool_),
         )
 
 

@@ -253,9 +253,15 @@ def _of_requests(plan: Plan, loaded: _Loaded, noted: Noted, size: int) -> _Steps
 
 def _drawing(plan: Plan, loaded: _Loaded, noted: Noted) -> Callable[[Observer | None], Work]:
     """Return what makes work on tasks, with somebody who looks on or nobody."""
+    from cdec.samplers.greedy import greedily
+
     draw, warping = loaded.sampler.draw_batch, warping_of(plan.options)
+    best = greedily(loaded.sampler).draw_batch
     return lambda observer: at_temperatures(
-        loaded.model, warping, noted.trace.watching(draw, observer)
+        loaded.model,
+        warping,
+        noted.trace.watching(draw, observer),
+        noted.trace.watching(best, observer),
     )
 
 

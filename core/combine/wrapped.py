@@ -105,6 +105,10 @@ class WrappedConstraint(Constraint):
         """Return a whole text without forced parts; None where it lacks them."""
         return self.inner.content(text)
 
+    def text_of(self, text: bytes) -> bytes:
+        """Return the text that ``text`` stands for, with forced parts or without."""
+        return self.inner.text_of(text)
+
     def whole_texts(self, text: bytes) -> list[bytes]:
         """Return what a member's tokens spell, forced parts included."""
         return self.inner.whole_texts(text)

@@ -140,7 +140,12 @@ MASSES: tuple[RecordField, ...] = (
     ),
     RecordField("particles", "integer", "Texts that grew together.", methods="smc"),
     RecordField("resamplings", "integer", "How often they were resampled.", methods="smc"),
-    RecordField("rank", "integer", "Place among the members found, from 1.", methods="topn"),
+    RecordField(
+        "rank",
+        "integer",
+        "Place among the members found, from 1; null where there is no member at all.",
+        methods="topn",
+    ),
     RecordField(
         "rank_upper",
         "integer",
@@ -153,6 +158,13 @@ MASSES: tuple[RecordField, ...] = (
         "boolean",
         "Whether no text that was not found can be more probable than this one, by the scores of "
         "this run: texts as near as rounding may change places in another.",
+        methods="topn",
+    ),
+    RecordField(
+        "exhausted",
+        "boolean",
+        "Whether no text is left after this one: what was listed so far is all there is, and a "
+        "record has fewer texts than it asked for.",
         methods="topn",
     ),
     RecordField(

@@ -47,7 +47,8 @@ TEXTS: tuple[RecordField, ...] = (
     RecordField(
         "text",
         "string",
-        "The answer, without what a set's prefix and suffix force around it. With `after` the "
+        "The answer, without what a set puts around it: its leading blank, prefix and suffix. "
+        "Texts that are given back may have these or not. With `after` the "
         "constrained part alone, null where free text never reached its marker; with `between` the "
         "whole text.",
         (SAMPLE, SCORE, CHECK, RETOKENIZE),
@@ -97,6 +98,14 @@ TEXTS: tuple[RecordField, ...] = (
         "`token_ids`, with the text that ends it; its verdict, weights and masses.",
     ),
     RecordField("tokens", "strings", "The texts of these tokens.", (SCORE, RETOKENIZE)),
+    RecordField(
+        "scored_text",
+        "string",
+        "The text that was scored: what these tokens spell. Under a set it is `text` with the "
+        "leading blank, the prefix and the suffix that the set puts around its members; without "
+        "an artifact it is `text`, blank or none, as it was given.",
+        (SCORE,),
+    ),
     RecordField(
         "entity_ids",
         "strings",

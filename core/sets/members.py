@@ -79,10 +79,13 @@ class SetMembers:
         return min(texts, key=len)
 
     def content(self, decoded: bytes) -> bytes | None:
-        """Return what stands between forced prefix (with leading space) and suffix, both there.
+        """Return what stands between forced prefix and suffix, both there; else None.
 
-        subtle: the empty member takes no leading space; and compiled with and without one, a text
-        may begin with either head, of which the one that leaves a member is right.
+        The leading space of the set is its own, and no part of texts: it may be missing, as it is
+        in the empty head.
+
+        subtle: the empty member takes no leading space; and a text may begin with any of several
+        heads, of which the one that leaves a member is right.
         """
         index = self.index
         if not decoded.endswith(index.tail):
@@ -90,9 +93,15 @@ class SetMembers:
         body = decoded[: len(decoded) - len(index.tail)]
         if body == index.empty_head:
             return b""
-        texts = [body[len(h) :] for h in index.heads if body.startswith(h) and body != h]
+        heads = dict.fromkeys((*index.heads, index.empty_head))
+        texts = [body[len(h) :] for h in heads if body.startswith(h) and body != h]
         members = [text for text in texts if len(index.lookup(text))]
         return min(members or texts, key=len, default=None)
+
+    def text_of(self, text: bytes) -> bytes:
+        """Return the member text that ``text`` is, or else holds, as ``Constraint.text_of``."""
+        inside = None if len(self.index.lookup(text)) else self.content(text)
+        return text if inside is None else inside
 
     def rows_of_text(self, text: bytes) -> NDArray[np.int64]:
         """Return the rows of a text as a user writes it, normalised as the members were."""
@@ -101,7 +110,7 @@ class SetMembers:
             spelled = text.decode("utf-8", "surrogateescape")
             spelled = unicodedata.normalize(cast(_Form, self.normalize.upper()), spelled)
             text = spelled.encode("utf-8", "surrogateescape")
-        return self.index.lookup(text)
+        return self.index.lookup(self.text_of(text))
 
     def rows_of_id(self, entity_id: str) -> NDArray[np.int64]:
         """Return the rows of one entity, ascending; empty for an unknown id.

@@ -15,6 +15,8 @@ from cdec.data.output.table import IS_NUMBER
 
 KEY = ("id", IS_NUMBER, "index", "error")
 """Columns by which a run is resumed."""
+_LAST = "exhausted"
+"""Column of what has no further draws; not in all files."""
 _DAMAGE = (pa.ArrowException, OSError, UnicodeDecodeError, OverflowError, MemoryError)
 """What pyarrow raises of bytes that are not what they say."""
 _OVER = "start over with `force`"
@@ -42,9 +44,11 @@ def read_rows(path: Path, schema: Any, finished: FinishedRecords, filled: set[st
                 group = parquet.read_row_group(number, use_threads=False)
                 group.validate(full=True)
                 filled |= filled_columns(group)
-                for row in group.select(list(KEY)).to_pylist():
-                    is_error = row["error"] is not None
-                    finished.add(*_key(row, is_error, path), is_error=is_error)
+                names = [name for name in (*KEY, _LAST) if name in group.column_names]
+                for row in group.select(names).to_pylist():
+                    is_error, is_last = row["error"] is not None, row.get(_LAST) is True
+                    key = _key(row, is_error, path)
+                    finished.add(*key, is_error=is_error, is_last=is_last)
     except _DAMAGE as error:
         raise DataError(f"{path} cannot be read as Parquet: {error}", hint=_OVER) from error
 

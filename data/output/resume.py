@@ -101,7 +101,8 @@ def read_finished(
                 line=bad_line,
             )
         is_error = isinstance(record.get("error"), dict)
-        finished.add(*_key(record, is_error, name, line), is_error=is_error)
+        is_last = record.get("exhausted") is True
+        finished.add(*_key(record, is_error, name, line), is_error=is_error, is_last=is_last)
         good_bytes = end
     return finished, good_bytes
 

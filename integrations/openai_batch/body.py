@@ -14,7 +14,8 @@ from cdec.integrations.serving.settings import ServingSettings
 MOST_LOGPROBS = {CHAT: 20, TEXT: 5}
 """Most alternatives that are listed with a token: of chats, and of texts."""
 _CORRECT = "correct the field, or leave it out"
-_ROLES = ("system", "user", "assistant")
+_ROLES = {"system": "system", "developer": "system", "user": "user", "assistant": "assistant"}
+"""Of messages, as chat templates call them."""
 _FORMATS = ("text", "json_object", "json_schema")
 
 
@@ -27,7 +28,7 @@ class Asking:
         model: What they call the model; None for any name.
         n: Texts of a request that asks for no number.
         max_n: Most texts of one request.
-        is_greedy: Whether the most probable tokens are taken, so that a temperature of 0 is theirs.
+        is_greedy: Whether the most probable tokens are taken anyway, whatever the temperature.
     """
 
     settings: ServingSettings = field(default_factory=ServingSettings)
@@ -60,7 +61,7 @@ def prompts_of(body: RecordFields, url: str) -> dict[str, Any]:
 
 
 def _messages(body: RecordFields, value: object) -> tuple[dict[str, str], ...]:
-    listed = [_of_one_part(message) for message in value] if isinstance(value, list) else value
+    listed = [_of_parts(message) for message in value] if isinstance(value, list) else value
     messages = body.messages("messages", listed)
     for number, message in enumerate(messages, 1):
         if message["role"] not in _ROLES:
@@ -75,18 +76,23 @@ def _messages(body: RecordFields, value: object) -> tuple[dict[str, str], ...]:
             "ends with the assistant's own message",
             "end with the user's; a begun answer is given with `prefill`, for all requests",
         )
-    return messages
+    return tuple({**message, "role": _ROLES[message["role"]]} for message in messages)
 
 
-def _of_one_part(message: object) -> object:
-    """Return a message with its content as a text, where it is a list of one text."""
-    if isinstance(message, dict):
-        content = message.get("content")
-        if isinstance(content, list) and len(content) == 1 and isinstance(content[0], dict):
-            part = content[0]
-            if set(part) == {"type", "text"} and part["type"] == "text":
-                return {**message, "content": part["text"]}
-    return message
+def _of_parts(message: object) -> object:
+    """Return a message with its content as a text, where it is a list of texts: line by line."""
+    if not isinstance(message, dict):
+        return message
+    content = message.get("content")
+    if not isinstance(content, list) or not content or not all(map(_is_text_part, content)):
+        return message
+    return {**message, "content": "\n".join(part["text"] for part in content)}
+
+
+def _is_text_part(part: object) -> bool:
+    if not isinstance(part, dict) or set(part) != {"type", "text"}:
+        return False
+    return part["type"] == "text" and isinstance(part["text"], str)
 
 
 def drawn(body: RecordFields, prompts: int, asking: Asking) -> dict[str, Any]:
@@ -123,8 +129,9 @@ def drawn(body: RecordFields, prompts: int, asking: Asking) -> dict[str, Any]:
 
 def _temperature(body: RecordFields, asking: Asking) -> float | None:
     value = body.fields.get("temperature")
-    if asking.is_greedy and value == 0 and not isinstance(value, bool):
-        return None
+    if isinstance(value, int | float) and not isinstance(value, bool) and value == 0:
+        # Methods that take the most probable tokens draw so at the run's own temperature.
+        return None if asking.is_greedy else 0.0
     return body.optional("temperature", body.temperature)
 
 

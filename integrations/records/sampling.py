@@ -17,6 +17,7 @@ from cdec.integrations.records.opening import opened_options
 from cdec.integrations.records.requirements import Requirements
 from cdec.integrations.records.tasks import at_temperatures, batches, error_object, work_off
 from cdec.integrations.records.tracing import Trace
+from cdec.samplers.greedy import greedily
 from cdec.samplers.registry import SAMPLERS
 from cdec.samplers.sampling import BATCH_SIZE, named_method
 
@@ -209,7 +210,8 @@ class RecordSampler:
     def work(self, observer: Observer | None = None) -> Work:
         """Return what is done with tasks; the observer looks on."""
         draw = self._trace.watching(self._sampler.draw_batch, observer)
-        return at_temperatures(self.model, self._warping, draw)
+        greedy = self._trace.watching(greedily(self._sampler).draw_batch, observer)
+        return at_temperatures(self.model, self._warping, draw, greedy)
 
     def done(self, tasks: Iterable[Task | None], work: Work, records: Records) -> Iterator[Done]:
         """Yield what becomes of tasks, in their order, batch by batch.

@@ -172,6 +172,7 @@ def at_temperatures(
     model: LanguageModel,
     warping: Warping,
     work: Callable[[LanguageModel, list[Any]], Sequence[Any]],
+    greedy: Callable[[LanguageModel, list[Any]], Sequence[Any]] | None = None,
 ) -> Work:
     """Return work on tasks that may warp the model in their own way, done together where equal.
 
@@ -179,6 +180,8 @@ def at_temperatures(
         model: As it was loaded.
         warping: The run's; a task's own temperature and nucleus stand in the place of its own.
         work: Returns the results of requests, in their order, under a warped model.
+        greedy: The same for tasks of a temperature of 0: the most probable tokens of the model at
+            temperature 1. None where there are none.
     """
 
     def done(tasks: Sequence[Task]) -> list[Any]:
@@ -189,8 +192,10 @@ def at_temperatures(
             groups.setdefault((temperature, top_p), []).append(i)
         results: dict[int, Any] = {}
         for (temperature, top_p), members in groups.items():
-            view = model.with_warping(temperature, warping.top_k, top_p)
-            found = work(view, [tasks[i].request for i in members])
+            is_greedy = greedy is not None and temperature == 0
+            view = model.with_warping(1.0 if is_greedy else temperature, warping.top_k, top_p)
+            draw = greedy if greedy is not None and is_greedy else work
+            found = draw(view, [tasks[i].request for i in members])
             results.update(zip(members, found, strict=True))
         return [results[i] for i in range(len(tasks))]
 

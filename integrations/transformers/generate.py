@@ -23,6 +23,7 @@ from cdec.integrations.transformers.output import (
     ConstrainedPairOutput,
     output_of,
     sequences_of,
+    tell_of_dead_ends,
 )
 from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS
@@ -48,6 +49,7 @@ def generate(
     free: FreeText | None = None,
     records: Sequence[Mapping[str, object]] | None = None,
     ids: Sequence[str | int] | None = None,
+    allow_dead_ends: bool = False,
     inputs_tensor: Tensor | None = None,
     **options: Any,
 ) -> Tensor | ConstrainedOutput | ConstrainedPairOutput:
@@ -75,6 +77,9 @@ def generate(
         free: What the model writes freely before the constraint begins, or around it.
         records: Other fields of each prompt's record, which rewards read.
         ids: Names of the prompts, from which their seeds derive; None as in ``sample``.
+        allow_dead_ends: Whether the warping may leave all texts of a prompt nothing that the
+            constraint allows. Rows that got stuck are told of by a warning in any case, since a
+            pipeline drops the samples.
         options: Of the method, as ``cdec.samplers.sample`` takes them; ``draft`` may be a module.
 
     Returns:
@@ -83,7 +88,8 @@ def generate(
         output object with ``sequences`` and ``samples``.
 
     Raises:
-        UsageError: Something that was asked for cannot be honoured.
+        UsageError: Something that was asked for cannot be honoured, or the warping leaves a prompt
+            nothing.
         TokenizerMismatchError: A constraint was made for another tokenizer; nothing is drawn.
         TypeError: The method has no such option.
         CdecError: What went wrong with the first prompt that failed.
@@ -124,6 +130,7 @@ def generate(
         ids=ids,
         **chosen,
     )
+    tell_of_dead_ends(samples, call.warping, allowed=bool(allow_dead_ends))
     ends = {"end_id": call.end_ids[0], "pad_id": call.pad_id}
     rows = sequences_of(call.begins, samples, **ends, most=call.max_new_tokens)
     return output_of(rows, call.first_tokens is not None) if call.returns_dict else rows

@@ -98,7 +98,8 @@ ABOUT: dict[str, About] = {
         cost_in_full="Candidates until one is accepted, at most `max_draws` a sample, fewer and "
         "fewer as a prompt's tree grows; a prefix that was met before costs no pass.",
         source="Park et al. 2024, arXiv 2405.21047 (tree); CARS, adaptive rejection, with `abort`",
-        when="Where numbers must be defended: sampling studies, evaluation, calibration.",
+        when="Where numbers must be defended: sampling studies, evaluation, calibration. Not for "
+        "schemas and grammars whose P(S) is spread over many prefixes: disc or smc there.",
     ),
     "smc": About(
         summary="One of N texts that grow together, weighted and resampled.",

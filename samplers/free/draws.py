@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable, Iterable, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
+from itertools import zip_longest
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 from cdec.core.combine.free.markers import require_spelt
@@ -216,7 +217,7 @@ class FreeDraws:
         free = self._requests[draw.number].free
         assert free is not None  # opened
         if free.owes(len(draw.regions)):
-            self._force(draw)
+            draw.force()
             # The end was not taken.
             draw.trace = draw.trace and draw.trace[:-1]
             draw.low_z = [each for each in draw.low_z if each["token"] != len(draw.tokens)]
@@ -231,12 +232,9 @@ class FreeDraws:
         assert free is not None  # opened
         is_owed = free.budget is not None and free.owes(len(draw.regions))
         if is_owed and not draw.is_forced and draw.written >= (free.budget or 0):
-            self._force(draw)
+            draw.force()
         else:
             draw.finish = FINISH_LENGTH
-
-    def _force(self, draw: FreeDraw) -> None:
-        draw.is_forced = draw.was_forced = True
 
     def _constrain(self, draws: Sequence[FreeDraw]) -> None:
         """Draw the next constrained part of each text."""
@@ -255,8 +253,11 @@ class FreeDraws:
                 if isinstance(samples, CdecError):
                     self._errors[group[0].number] = samples
                     continue
-                for draw, sample in zip(group, samples, strict=True):
-                    self._add_region(draw, sample)
+                for draw, sample in zip_longest(group, samples):
+                    if sample is None:  # a method that ranks has no text left for it
+                        self._draws.remove(draw)
+                    else:
+                        self._add_region(draw, sample)
 
     def _constrained_request(self, group: Sequence[FreeDraw]) -> Request:
         draw = group[0]

@@ -36,7 +36,7 @@ class Region:
     stop: int
 
 
-@dataclass
+@dataclass(eq=False)
 class FreeDraw:
     """One text on its way; its parts are drawn in turn, free text first.
 
@@ -101,6 +101,10 @@ class FreeDraw:
             value = sample.diagnostics.get(name)
             if isinstance(value, int):
                 self.costs[name] += value
+
+    def force(self) -> None:
+        """Let the free part under way be forced into its marker."""
+        self.is_forced = self.was_forced = True
 
     def add_warnings(self, sample: Sample, vocabulary: Vocabulary) -> None:
         """Add what a part that comes next warns of its steps; loops are those of the whole text."""

@@ -21,7 +21,8 @@ class ScoreRequest:
     Attributes:
         prompt: Text, token ids or chat messages.
         constraint: What the text is held to; None for the model alone.
-        text: The member alone, without forced prefix and suffix.
+        text: As ``Constraint.text_of`` takes it: what the artifact puts around members, such as a
+            leading blank, may be there or not.
         token_ids: Its tokens, forced ones included; scored as they are. One of the two is needed.
         seed: Of the candidates, if it is the first text of its prompt.
         pool: Texts of one prompt and constraint share their bounds within a pool.
@@ -43,6 +44,7 @@ class Score:
         text: As given, or what the ids spell.
         token_ids: What was scored; the end id not among them.
         tokens: Their texts; bytes that are no UTF-8 as ``\\xNN``.
+        scored_text: What they spell together: with what the artifact puts around ``text``.
         logprob: The model's unmasked log probability of the tokens and of the end event (all end
             ids together). None where the model gives them none at all.
         events: How many events that is.
@@ -59,6 +61,7 @@ class Score:
     text: str
     token_ids: Sequence[int]
     tokens: Sequence[str]
+    scored_text: str
     logprob: float | None
     events: int
     is_constrained: bool = False
@@ -119,6 +122,7 @@ class Score:
             "text": self.text,
             "token_ids": list(self.token_ids),
             "tokens": list(self.tokens),
+            "scored_text": self.scored_text,
             **self.annotations,
             "logprob": self.logprob,
             "perplexity": self.perplexity,

@@ -180,6 +180,7 @@ class Scorer:
             "text": reading.text,
             "token_ids": row,
             "tokens": _token_texts(vocabulary, row),
+            "scored_text": vocabulary.decode(row).decode("utf-8", "replace"),
             "logprob": _finite(scores.log_p[place]),
             "events": int(scores.events[place]),
         }

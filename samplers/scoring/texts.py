@@ -20,7 +20,7 @@ class Reading:
     """What a token sequence says.
 
     Attributes:
-        text: The member alone where it is one, else all bytes; as given where a text was given.
+        text: Without what the artifact puts around members; as given where a text was given.
         valid: Verdict of a check independent of the walk; None if out of time, or without
             constraint.
         annotations: Fields of a valid text.
@@ -88,7 +88,7 @@ def read(
     if constraint is None:
         return Reading(whole.decode("utf-8", "replace") if text is None else text)
     if is_spelt and text is not None:
-        member: bytes | None = text.encode()
+        member: bytes | None = constraint.text_of(text.encode())
     elif is_member:
         member = constraint.member_text(token_ids)
     elif vocabulary.is_ordinary[np.asarray(token_ids, np.int64)].all():
@@ -97,7 +97,7 @@ def read(
         # subtle: special and padding ids have no bytes, so the text would not show them.
         member = None
     valid = False if member is None else constraint.accepts(member)
-    shown = member if member is not None and (is_member or valid) else whole
+    shown = member if member is not None else whole
     return Reading(
         shown.decode("utf-8", "replace") if text is None else text,
         valid,
@@ -114,6 +114,7 @@ def _spell(vocabulary: Vocabulary, constraint: Constraint | None, text: str) -> 
             hint="Write it as valid Unicode.",
         ) from error
     if constraint is not None:
+        data = constraint.text_of(data)
         own = constraint.token_ids_of(data)
         if own is not None:
             return own

@@ -27,6 +27,7 @@ class Known:
         log_open: Upper bound of the mass of all token sequences that were not found.
         log_bound: Upper bound of P of each single one of them, by the scores at hand.
         is_constrained: Whether S is less than all texts.
+        is_cut: Whether the length limit cut texts off.
         most_above: Gives an upper bound of how many of them have more than a log P.
     """
 
@@ -34,6 +35,7 @@ class Known:
     log_open: float
     log_bound: float
     is_constrained: bool
+    is_cut: bool
     most_above: Callable[[float], float]
 
     @classmethod
@@ -47,6 +49,7 @@ class Known:
             log_open=_log_difference(log_all, bracket.log_lower),
             log_bound=queue.bound,
             is_constrained=is_constrained,
+            is_cut=bool(batch.tree.log_beyond[request] > -math.inf),
             most_above=queue.most_above,
         )
 
@@ -76,24 +79,29 @@ class Member:
 
     Attributes:
         entry: None where no member was found.
-        rank: From 1.
+        rank: From 1; None where there is no member at all.
         rank_upper: Upper bound of its true rank; None where none is known.
-        proved: Whether no single token sequence that was not found has more than ``log_text``.
+        proved: Whether no single token sequence that was not found has more than ``log_text``;
+            None where there is no member at all.
         is_certain: Whether nothing that was not found can change the member's rank.
+        exhausted: Whether no member is left after this one.
+        is_absent: Whether it is a draw for which no member is left.
         q: What is known of Q of the member, or of its text where texts are ranked.
     """
 
     entry: Entry | None
-    rank: int
+    rank: int | None
     rank_upper: int | None
-    proved: bool
+    proved: bool | None
     is_certain: bool
+    exhausted: bool = False
+    is_absent: bool = False
     q: Mapping[str, float | None] = field(default_factory=dict)
 
     @property
     def is_unknown(self) -> bool:
         """Whether the budget ended the search before a member was found, and there may be one."""
-        return self.entry is None and not self.proved
+        return self.entry is None and self.proved is False
 
     @property
     def probability(self) -> float | None:
@@ -126,6 +134,7 @@ def ranked(found: Found, known: Known, *, by_text: bool) -> list[Member]:
     entries = found.best(found.wanted + 1)
     n = min(len(entries), found.wanted)
     is_complete = known.log_bound == -np.inf
+    is_exhausted = is_complete and not known.is_cut
     members = []
     # A text keeps its rank if all the mass that is left cannot make up for the gap to the next one.
     was_clear = True
@@ -138,10 +147,20 @@ def ranked(found: Found, known: Known, *, by_text: bool) -> list[Member]:
         is_certain = was_clear and is_clear if by_text else proved
         last = i + 1 if is_certain else None if by_text else _last_rank(i + 1, entry, known)
         q = known.bracket.probability_of(entry.log_text, log_unseen)
-        members.append(Member(entry, i + 1, last, proved, is_certain, q))
+        is_last = is_exhausted and i + 1 == len(entries)
+        members.append(Member(entry, i + 1, last, proved, is_certain, is_last, q=q))
         was_clear = is_clear
-    missing = range(n, found.wanted)
-    return members + [Member(None, i + 1, None, is_complete, is_complete) for i in missing]
+    return members + [_missing(i, is_exhausted, is_complete) for i in range(n, found.wanted)]
+
+
+def _missing(i: int, is_exhausted: bool, is_complete: bool) -> Member:
+    """Return draw ``i``, for which no member was found.
+
+    Where none is left it is absent; but of a record without any member the first draw says so.
+    """
+    if is_exhausted:
+        return Member(None, None, None, None, True, exhausted=True, is_absent=i > 0)
+    return Member(None, i + 1, None, is_complete, is_complete)
 
 
 def _last_rank(rank: int, entry: Entry, known: Known) -> int | None:

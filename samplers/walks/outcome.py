@@ -45,6 +45,7 @@ class Outcome:
             where walks are numbered by candidate; else they are numbered by draw.
         seeds: Of each draw, if not the batch's: draws that share candidates share their seed.
         over_budget: bool[D] draws that a budget cut off; None for none.
+        absent: bool[D] draws for which there is no text left, and no sample; None for none.
     """
 
     chosen: Candidates
@@ -59,6 +60,11 @@ class Outcome:
     owners: Mapping[int, NDArray[np.int64]] = field(default_factory=dict)
     seeds: Sequence[int] | None = None
     over_budget: NDArray[np.bool_] | None = None
+    absent: NDArray[np.bool_] | None = None
+
+    def is_absent(self, row: int) -> bool:
+        """Say whether the draw at ``row`` has no sample."""
+        return self.absent is not None and bool(self.absent[row])
 
     def is_unknown(self, row: int) -> bool:
         """Say whether a budget ended the draw at ``row`` before there was any text."""
@@ -118,6 +124,8 @@ def _record_samples(
     seeds = batch.seeds if outcome.seeds is None else outcome.seeds
     samples = []
     for position, (row, index) in enumerate(zip(rows.tolist(), indices, strict=True)):
+        if outcome.is_absent(row):
+            continue
         finished = _UNKNOWN if outcome.is_unknown(row) else texts.of(outcome, row)
         own = {name: values[row] for name, values in outcome.per_draw.items()}
         is_complete = outcome.chosen.finish[row] == COMPLETE
@@ -192,7 +200,7 @@ class _Texts:
                 member = None
             # A text that was cut, or got stuck, took no end event: it is no member.
             valid = constraint.accepts(member) if is_complete and member is not None else False
-            text = member if member is not None and (is_led or valid) else constraint.begun + text
+            text = member if member is not None else constraint.begun + text
             annotations = constraint.carried(text, is_member=bool(valid))
         shown = text.decode("utf-8", errors="replace")
         return _Finished(shown, token_ids, valid, annotations, loops)

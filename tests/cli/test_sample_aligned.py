@@ -76,6 +76,22 @@ def test_topn_gives_probabilities_that_sum_to_one(cdec: Runner, cities: Path) ->
     assert 1 / off <= lower < 1 < upper <= off
 
 
+def test_topn_lists_no_more_texts_than_there_are_and_resumes_there(
+    cdec: Runner, cities: Path, tmp_path: Path
+) -> None:
+    for name in ("best.jsonl", "best.parquet"):
+        output = tmp_path / name
+        words = ("--method", "topn", "-n", len(MEMBERS) + 7, "-o", output)
+        run = cdec("sample", "-a", cities, "--prompt", "A", *words)
+        assert run.status == 0, run.stderr
+        again = cdec("sample", "-a", cities, "--prompt", "A", *words, "--resume")
+        assert again.status == 0 and again.summary.startswith("0 records"), again.summary
+    records = _records(cdec, cities, "--method", "topn", "-n", len(MEMBERS) + 7)
+    assert [record["rank"] for record in records] == list(range(1, len(MEMBERS) + 1))
+    assert [record["exhausted"] for record in records] == [False] * (len(MEMBERS) - 1) + [True]
+    assert {record["finish_reason"] for record in records} == {"complete"}
+
+
 def test_topn_past_its_budget_says_so(cdec: Runner, cities: Path) -> None:
     words = ("--method", "topn", "-n", len(MEMBERS), "--max-evaluations", 1)
     records = _records(cdec, cities, *words)

@@ -16,7 +16,7 @@ from tests.laws.rounding import near
 
 from .conftest import Runner
 
-PLAIN = ["text", "token_ids", "tokens", "logprob", "perplexity", "events"]
+PLAIN = ["text", "token_ids", "tokens", "scored_text", "logprob", "perplexity", "events"]
 HELD = ["log_z_sum", "log_masked", "member", "valid"]
 BOUNDS = [
     "log_mass_lower",
@@ -62,7 +62,7 @@ def test_samples_of_a_set_score_as_they_were_drawn(cdec: Runner, cities: Path, m
     assert (result.status, result.stderr) == (0, "")
     assert_scored_as_drawn(result.records, drawn.records)
     for score, sample in zip(result.records, drawn.records, strict=True):
-        assert list(score) == ["id", "index", *PLAIN[:3], "entity_ids", *PLAIN[3:], *HELD, *BOUNDS]
+        assert list(score) == ["id", "index", *PLAIN[:4], "entity_ids", *PLAIN[4:], *HELD, *BOUNDS]
         assert score["entity_ids"] == sample["entity_ids"]
         assert score["perplexity"] == pytest.approx(math.exp(-score["logprob"] / score["events"]))
         assert len(score["tokens"]) == len(score["token_ids"]) == score["events"] - 1

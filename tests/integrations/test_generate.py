@@ -472,3 +472,16 @@ def _next_of(module: Any, prompt: list[int]) -> Any:
         return logits.double().softmax(-1).numpy()
 
     return probabilities
+
+
+def test_a_warping_that_leaves_nothing_is_refused_and_dead_ends_are_told_of(module: Any) -> None:
+    with torch.no_grad():
+        best = int(module(torch.tensor(PROMPTS[:1])).logits[0, -1].argmax())
+    rare = toy_set([[token] for token in range(3, 9) if token != best], VOCABULARY)
+    asked: dict[str, Any] = {"do_sample": True, "top_k": 1, "num_return_sequences": 2}
+    with pytest.raises(UsageError, match=r"top_k=1 .* leave prompt 0 no token"):
+        drawn(module, rare, PROMPTS[:1], **asked)
+    with pytest.warns(UserWarning, match="2 of 2 rows came to a dead end"):
+        rows = drawn(module, rare, PROMPTS[:1], allow_dead_ends=True, **asked)
+    assert rows.shape == (2, len(PROMPTS[0]))
+    assert {sample.finish_reason for sample in rows.samples} == {"dead_end"}

@@ -69,6 +69,7 @@ def _assert_texts(constraint: Constraint, members: Sequence[Row]) -> None:
     for member in members:
         text, whole = constraint.member_text(member), constraint.vocabulary.decode(member)
         assert constraint.accepts(text) is not False
+        assert constraint.text_of(text) == text
         wholes = constraint.whole_texts(text)
         assert whole in wholes and text in {constraint.content(each) for each in wholes}
         ids = constraint.token_ids_of(text)

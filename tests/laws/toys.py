@@ -27,11 +27,12 @@ class TextTable:
     texts: Mapping[bytes, NDArray[np.int64]]
     heads: tuple[bytes, ...] = (b"",)
     tail: bytes = b""
+    prefix: bytes | None = None
 
     @property
     def empty_head(self) -> bytes:
         """Return what precedes the empty member."""
-        return self.heads[0]
+        return self.heads[0] if self.prefix is None else self.prefix
 
     def lookup(self, text: bytes) -> NDArray[np.int64]:
         """Return the rows of ``text``."""
@@ -45,15 +46,19 @@ def toy_set(
     ends_itself: bool = False,
     head: bytes = b"",
     tail: bytes = b"",
+    prefix: bytes | None = None,
 ) -> SetConstraint:
-    """Return the set of these token rows (forced prefix and suffix included)."""
+    """Return the set of these token rows (forced prefix and suffix included).
+
+    ``prefix``: ``head`` without the set's own leading space; None where it has none.
+    """
     ordered = sorted({tuple(row) for row in rows})
     offsets = np.concatenate([[0], np.cumsum([len(row) for row in ordered])])
     texts: dict[bytes, list[int]] = {}
     for number, row in enumerate(ordered):
         text = vocabulary.decode(row).removeprefix(head).removesuffix(tail)
         texts.setdefault(text, []).append(number)
-    table = TextTable({t: np.array(n) for t, n in texts.items()}, (head,), tail)
+    table = TextTable({t: np.array(n) for t, n in texts.items()}, (head,), tail, prefix)
     columns = {
         "source_offsets": np.arange(len(ordered) + 1),
         "source_lines": np.arange(1, len(ordered) + 1),

@@ -106,22 +106,26 @@ def test_padding_and_special_ids_have_no_text() -> None:
     assert any(4 in s.token_ids for s in samples)
 
 
-def test_a_text_without_its_forced_space_or_suffix_is_no_member() -> None:
+def test_a_text_needs_its_forced_suffix_and_not_the_space_of_the_set() -> None:
     vocabulary = Vocabulary([b" ", b"a", b" a", b">", b" a>", b""], eos_token_ids=[5])
     model = TabularModel(lambda prefix: [0.2, 0.2, 0.1, 0.2, 0.1, 0.2], vocabulary)
-    spaced = toy_set([(2,)], vocabulary, head=b" ")
-    closed = toy_set([(4,)], vocabulary, head=b" ", tail=b">", ends_itself=True)
-    for constraint, member in ((spaced, b" a"), (closed, b" a>")):
+    spaced = toy_set([(2,)], vocabulary, head=b" ", prefix=b"")
+    closed = toy_set([(4,)], vocabulary, head=b" ", tail=b">", prefix=b"", ends_itself=True)
+    for constraint, tail in ((spaced, b""), (closed, b">")):
         samples = UnconstrainedSampler().draw(
             model, constraint, "", n=2000, rng=np.random.default_rng(1), max_new_tokens=3
         )
         complete = [s for s in samples if s.finish_reason == "complete"]
         for sample in complete:
             whole = vocabulary.decode(sample.token_ids)
-            assert sample.valid == (whole == member)
-            assert sample.text == ("a" if sample.valid else whole.decode())
-        assert any(s.valid and s.log_weight is None for s in complete)
-        assert any(vocabulary.decode(s.token_ids) == b"a" for s in complete)
+            assert sample.valid == (whole in (b"a" + tail, b" a" + tail))
+            (verdict,) = constraint.verdicts([whole])
+            assert not sample.valid or verdict["valid"]
+            inside = whole.removesuffix(tail).removeprefix(b" ")
+            if inside:
+                assert sample.text == (inside if whole.endswith(tail) else whole).decode()
+        found = {vocabulary.decode(s.token_ids) for s in complete if s.valid}
+        assert found >= {b"a" + tail, b" a" + tail}
 
 
 def test_a_text_with_tokens_that_have_no_bytes_is_no_member() -> None:

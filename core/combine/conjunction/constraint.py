@@ -180,6 +180,10 @@ class ConjunctionConstraint(Constraint):
             return None
         return self._shown.content(text)
 
+    def text_of(self, text: bytes) -> bytes:
+        """Return the text that ``text`` stands for, by the side that shows texts."""
+        return self._shown.text_of(text)
+
     def whole_texts(self, text: bytes) -> list[bytes]:
         """Return what a member's tokens spell, forced parts included."""
         return self._shown.whole_texts(text)

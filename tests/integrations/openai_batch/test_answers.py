@@ -90,6 +90,16 @@ def test_samples_are_those_of_records_with_the_same_prompts(letters: Path) -> No
         assert choice["cdec"] == sample
 
 
+def test_a_temperature_of_0_takes_the_best_tokens_whatever_the_method(letters: Path) -> None:
+    common: dict[str, Any] = {"artifact": letters, "n": 2}
+    requests = [text("zero", temperature=0), text("one")]
+    zero, one = answer_batch(requests, Letters(), method="masked", **common)
+    best = list(sample_records([{"prompt": "Where?"}], Letters(), method="greedy", **common))
+    assert [choice["text"] for choice in body_of(zero)["choices"]] == [s["text"] for s in best]
+    assert {choice["cdec"]["method"] for choice in body_of(zero)["choices"]} == {"greedy"}
+    assert {choice["cdec"]["method"] for choice in body_of(one)["choices"]} == {"masked"}
+
+
 def test_a_response_has_the_form_that_clients_read(letters: Path) -> None:
     settings: dict[str, Any] = {"method": "masked", "artifact": letters, "served_name": "tiny"}
     one, two = answer_batch([chat("a", n=2), text("b", model="tiny")], Letters(), **settings)

@@ -87,9 +87,12 @@ def test_a_chat_and_a_text_say_what_is_drawn_and_how() -> None:
     assert good(line({"logprobs": False})).alternatives is None
 
 
-def test_a_content_of_one_text_part_is_its_text() -> None:
-    parts = [{"role": "user", "content": [{"type": "text", "text": "Where?"}]}]
-    assert good(line({"messages": parts})).messages == ({"role": "user", "content": "Where?"},)
+def test_text_parts_are_lines_and_a_developer_is_the_system() -> None:
+    parts = [{"type": "text", "text": "Where?"}, {"type": "text", "text": "And when?"}]
+    for given, content in ((parts[:1], "Where?"), (parts, "Where?\nAnd when?")):
+        messages = [{"role": "developer", "content": given}, {"role": "user", "content": given}]
+        said = good(line({"messages": messages})).messages
+        assert said == tuple({"role": r, "content": content} for r in ("system", "user"))
 
 
 @pytest.mark.parametrize(
@@ -218,7 +221,6 @@ def test_what_stands_around_a_body_is_checked(field: str, each: dict[str, Any]) 
         ("n", {"n": True}),
         ("n", {"n": 9}),
         ("seed", {"seed": -1}),
-        ("temperature", {"temperature": 0}),
         ("temperature", {"temperature": -1}),
         ("temperature", {"temperature": "hot"}),
         ("top_p", {"top_p": 0}),
@@ -298,6 +300,7 @@ def test_nothing_is_compiled_that_is_not_allowed() -> None:
 
 def test_a_temperature_of_0_is_taken_where_the_best_tokens_are_drawn() -> None:
     assert good(line({"temperature": 0}), Asking(is_greedy=True)).temperature is None
+    assert good(line({"temperature": 0})).temperature == 0
     assert error(line({"temperature": False}), Asking(is_greedy=True)).code == "E_FIELD"
 
 

@@ -88,6 +88,31 @@ def test_masks_of_mixed_batches_are_the_sessions_own_until_every_text_has_ended(
     assert (states == DONE).any()
 
 
+def test_what_an_engine_writes_is_what_check_accepts_and_records_show_without_the_blank(
+    rows: Rows, vocabulary: Vocabulary
+) -> None:
+    sets: list[Constraint] = [
+        set_constraint(CITIES, vocabulary),
+        set_constraint(CITIES, vocabulary, leading_space="both"),
+        set_constraint(CITIES, vocabulary, prefix="<", suffix=">", leading_space="always"),
+    ]
+    random = np.random.default_rng(2)
+    for constraint in sets:
+        text, written = rows.opened(constraint), set()
+        for _ in range(20):
+            state, tokens = rows.states([text.start]), []
+            while int(state[0]) != DONE:
+                masks = rows.masks(vocabulary.width, [text], state)
+                allowed = np.flatnonzero(unpack_mask(masks.numpy(), vocabulary.width)[0])
+                tokens.append(int(random.choice(allowed)))
+                state = rows.after([text], state, torch.tensor(tokens[-1:]))
+            written.add(vocabulary.decode(tokens))
+        assert any(b" " in each[:2] for each in written)
+        for each, verdict in zip(written, constraint.verdicts(written), strict=True):
+            assert verdict["valid"] and verdict["text"] in CITIES, each
+            assert constraint.content(each) == verdict["text"].encode()
+
+
 def test_logits_of_free_rows_are_left_alone_and_others_are_masked_where_they_lie(
     rows: Rows, constraints: list[Constraint], vocabulary: Vocabulary
 ) -> None:

@@ -312,6 +312,13 @@ def test_free_text_needs_a_constraint_and_has_no_tree(tmp_path) -> None:  # type
         sampler.draw_batch(WORLD.model(), [replace(request, constraint=WORLD.constraint())])
 
 
+def test_topn_lists_no_more_texts_behind_a_free_part_than_there_are() -> None:
+    world = scripted([b"a", b"|", b"x", b"y"], [0, 1], MEMBERS)
+    samples = draw(world, FreeText(after=("|",)), "topn", n=5)
+    assert [s.rank for s in samples] == [1, 2, 3]
+    assert [s.exhausted for s in samples] == [False, False, True]
+
+
 def test_beam_and_topn_give_distinct_texts_behind_one_free_part() -> None:
     world = scripted([b"a", b"|", b"x", b"y"], [0, 1], MEMBERS)
     for method in ("beam", "topn"):

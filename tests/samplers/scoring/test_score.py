@@ -234,7 +234,8 @@ def test_tensors_give_what_arrays_give(toy: Toy, device: str) -> None:
 def test_records_have_the_documented_keys() -> None:
     member, other = score(toy_b(), [(0,), (1,)])
     keys = [
-        *("text", "token_ids", "tokens", "entity_ids", "logprob", "perplexity", "events"),
+        *("text", "token_ids", "tokens", "scored_text"),
+        *("entity_ids", "logprob", "perplexity", "events"),
         *("log_z_sum", "log_masked", "member", "valid"),
     ]
     bounds = ["log_mass_lower", "log_mass_upper"]

@@ -66,8 +66,8 @@ def test_the_bracket_closes_as_more_members_are_asked_for(toy: Toy) -> None:
     everything = search(toy, len(toy.members) + 1)
     assert everything[0].diagnostics["log_mass_upper"] == pytest.approx(truth, abs=ROUNDING)
     assert everything[0].diagnostics["log_mass_lower"] == pytest.approx(truth, abs=ROUNDING)
-    assert everything[-1].finish_reason == "dead_end"
-    assert (everything[-1].logprob, everything[-1].diagnostics["probability_upper"]) == (None, None)
+    assert len(everything) == len(toy.members)
+    assert field(everything, "exhausted") == [False] * (len(toy.members) - 1) + [True]
 
 
 def faint(prefix: Row) -> np.ndarray:
@@ -232,10 +232,18 @@ def test_options_out_of_range_are_refused(options: dict[str, object]) -> None:
 
 def test_what_has_no_probability_is_no_member() -> None:
     samples = search(dead_end_toy(), 3)
-    assert [tuple(s.token_ids) for s in samples] == [(1,), (1, 1), ()]
-    assert samples[2].finish_reason == "dead_end"
-    q = [s.diagnostics["probability_upper"] for s in samples[:2]]
+    assert [tuple(s.token_ids) for s in samples] == [(1,), (1, 1)]
+    assert field(samples, "exhausted") == [False, True]
+    q = [s.diagnostics["probability_upper"] for s in samples]
     assert sum(q) == pytest.approx(1, abs=ROUNDING)
+
+
+def test_without_any_member_one_sample_says_so() -> None:
+    vocabulary = Vocabulary([b"a", b"b", b""], [2], [2])
+    toy = Toy(vocabulary, lambda prefix: np.array([0.0, 0.5, 0.5]), [(0,)])
+    (sample,) = search(toy, 4)
+    assert (sample.finish_reason, sample.valid) == ("dead_end", False)
+    assert (sample.rank, sample.proved, sample.exhausted) == (None, None, True)
 
 
 def test_a_text_that_ends_itself_spares_worse_prefixes_of_its_round() -> None:

@@ -35,6 +35,7 @@ def test_a_larger_budget_never_gives_a_worse_list(toy: Toy, n: int, round: int) 
     for budget in (1, 2, 3, 5, 8, 30):
         samples = search(toy, n, max_evaluations=budget, round=round)
         now = [-math.inf if s.logprob is None else s.logprob for s in samples]
+        now += [-math.inf] * (n - len(now))
         assert all(a >= b for a, b in zip(now, before, strict=True))
         before = now
 

@@ -71,8 +71,13 @@ def assert_best(toy: Toy, n: int, limit: int | None = None, **options: object) -
         if n > len(truth):
             assert upper - lower <= ROUNDING
             assert lower <= sample.diagnostics["probability"] <= upper
-    assert field(samples, "rank") == list(range(1, n + 1))
-    assert all(field(samples, "proved"))
+    is_cut = limit is not None and limit < max(map(len, toy.members))
+    is_exhausted = len(truth) < n and not is_cut
+    ranks = list(range(1, (len(truth) if is_exhausted else n) + 1))
+    assert field(samples, "rank") == (ranks or [None])
+    assert field(samples, "proved") == ([True] * len(ranks) or [None])
+    if is_exhausted:
+        assert field(samples, "exhausted") == [False] * (len(samples) - 1) + [True]
     assert {s.exactness for s in samples} == {"exact"}
     assert {s.log_weight for s in samples} == {s.log_candidate_weight for s in samples} == {None}
 
