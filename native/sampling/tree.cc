@@ -1,5 +1,6 @@
 // The prefix tree: visiting prefixes, and carrying bounds upwards. Sums are of positive terms only:
 // nothing is ever computed as 1 minus a mass.
+#include <algorithm>
 #include <cmath>
 #include <limits>
 

@@ -1,14 +1,17 @@
 // Texts and rows of tokens: hashes, offsets, checks of encodings, copies of picked pieces.
 #include <algorithm>
-#include <cstring>
-#include <string_view>
+#include <span>
 #include <vector>
 
 #include "guarded.h"
 
 namespace {
 
-using Bytes = std::basic_string_view<uint8_t>;
+using Bytes = std::span<const uint8_t>;
+
+bool begins_with(Bytes text, Bytes head) {
+  return head.size() <= text.size() && std::equal(head.begin(), head.end(), text.begin());
+}
 
 Bytes piece(cdec_u8 data, int64_t first, int64_t stop) {
   first = std::max<int64_t>(first, 0);
@@ -59,8 +62,8 @@ int64_t cdec_row_spells(cdec_i32 tokens, int64_t start, int64_t stop, cdec_u8 fl
     const int64_t token = tokens[i];
     if (token < 0 || token + 1 >= byte_offsets.size) return 0;
     const Bytes own = spelling(flat, byte_offsets, token);
-    if (rest.substr(0, own.size()) != own) return 0;
-    rest.remove_prefix(own.size());
+    if (!begins_with(rest, own)) return 0;
+    rest = rest.subspan(own.size());
   }
   return rest.empty();
 }
@@ -107,10 +110,10 @@ int64_t cdec_check_rows(cdec_i32 tokens, cdec_i64 row_offsets, cdec_u8 data, cde
         const Bytes own = spelling(flat, byte_offsets, tokens[k]);
         if (own.empty())
           verdict = CDEC_NOT_ORDINARY;
-        else if (rest.substr(0, own.size()) != own)
+        else if (!begins_with(rest, own))
           verdict = CDEC_NOT_THE_TEXT;
         else
-          rest.remove_prefix(own.size());
+          rest = rest.subspan(own.size());
       }
       if (verdict == CDEC_FINE && !rest.empty()) verdict = CDEC_NOT_THE_TEXT;
       verdicts[i] = verdict;
@@ -159,9 +162,9 @@ int64_t cdec_mark_distinct(cdec_i32 tokens, cdec_i64 offsets, cdec_i64 order, cd
   for (int64_t i = 0; i < order.size; ++i) {
     const auto row = [&](int64_t place) {
       const int64_t begin = offsets[order[place]];
-      return std::basic_string_view<int32_t>(tokens.at + begin, offsets[order[place] + 1] - begin);
+      return std::span(tokens.at + begin, offsets[order[place] + 1] - begin);
     };
-    first[i] = i == 0 || row(i - 1) != row(i);
+    first[i] = i == 0 || !std::ranges::equal(row(i - 1), row(i));
     found += first[i];
   }
   return found;
