@@ -18,7 +18,7 @@ from cdec.cli.frame.help import SectionedCommand
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
 from cdec.cli.frame.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
 from cdec.cli.frame.streams import drop_stdout, open_closed_streams, use_utf8
-from cdec.cli.frame.suggestions import on_several, refuse_unknown_command, suggest_file
+from cdec.cli.frame.suggestions import refuse_unknown_command, suggest_file
 from cdec.core.errors import CdecError, LimitError, UsageError
 from cdec.integrations.records.faults import as_cdec_error
 
@@ -184,6 +184,5 @@ def _known(error: BaseException) -> CdecError:
         path = getattr(context, "command_path", None) or "cdec"
         # Newer Typer names the class of what its own check raised.
         message = " ".join(error.format_message().split()).replace(": Value error, ", ": ")
-        parameters = getattr(getattr(context, "command", None), "params", ())
-        return UsageError(message, hint=f"{on_several(message, parameters)}see `{path} --help`")
+        return UsageError(message, hint=f"see `{path} --help`")
     return as_cdec_error(error)

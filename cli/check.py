@@ -16,13 +16,15 @@ def execute(options: Options, run: Run) -> int:
     allowed there, and whether a member may end there; under a grammar also with line and column,
     the terminals that were awaited, the parser's stack and the rules under way. Under a schema a
     number that is spelled otherwise than masks write it is valid, and `reason` gives the spelling
-    that is written. The exit status is 0 whatever the verdicts.
+    that is written. The exit status is 0 whatever the verdicts, and with --fail 1 where a text is
+    invalid.
 
     \b
     Examples:
       printf 'Paris\\nParys\\n' | cdec check
       cdec check cities.arrow -i samples.jsonl --field text | jq -c 'select(.valid | not)'
       cdec check json.arrow --whole -i document.json
+      cdec check json.arrow -i answers.txt --fail > verdicts.jsonl || echo "not all are JSON"
       echo '{"a": [1, 2}' | cdec check json.arrow --explain
     """
     from cdec.cli.runs.check import check, explanation
@@ -33,7 +35,9 @@ def execute(options: Options, run: Run) -> int:
         )
     if options.whole:
         refuse_unused(("format", "field", "no_header"), run.typed, "with --whole")
-    if not options.explain:
+    if options.explain:
+        refuse_unused(("fail",), run.typed, "with --explain, which shows steps")
+    else:
         refuse_unused(("tokenizer", "json"), run.typed, "without --explain")
     if options.input == "-":
         refuse_terminal("texts", "give -i FILE, or pipe them in")

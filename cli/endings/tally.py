@@ -67,12 +67,18 @@ class Tally:
         self.first = self.first or error
 
     @property
+    def has_results(self) -> bool:
+        """Whether some record did not fail."""
+        return self.errors < self.records
+
+    @property
     def failure(self) -> tuple[CdecError, str] | None:
-        """The first error and the counts by code, where every record failed; else None."""
-        if self.first is None or self.errors < self.records:
+        """The first error, and the counts by code; None where no record failed."""
+        if self.first is None:
             return None
         counts = ", ".join(f"{count:,} {code}" for code, count in self.codes.most_common())
-        return self.first, f"all {plural(self.records, 'records')} failed: {counts}"
+        share = f"{self.errors:,} of" if self.has_results else "all"
+        return self.first, f"{share} {plural(self.records, 'records')} failed: {counts}"
 
     def add(self, sample: Sample) -> None:
         """Count a sample."""

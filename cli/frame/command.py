@@ -53,6 +53,8 @@ class Run:
     summary: Callable[[], str] = str
 
 
+SOME_TEXTS_INVALID = 1
+"""Exit status of a check that was asked to fail where a text is invalid."""
 SOME_RECORDS_FAILED = 3
 """Exit status of a run that went on past records that became error objects."""
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 EXIT_STATUSES: dict[int, str] = {
     0: "All went well.",
+    1: "`cdec check --fail` found a text that is invalid.",
     2: "The command line makes no sense.",
     3: "The run went on past records that became error objects, or that are not complete where "
     "`--require-complete` asks for it.",

@@ -11,7 +11,7 @@ from typer.core import TyperCommand
 from cdec.cli.frame.declaration import Details, Parameter, parameters_of
 from cdec.cli.frame.registry import options_class_of
 from cdec.cli.frame.spellings import words_of
-from cdec.cli.frame.suggestions import refuse_unknown_option
+from cdec.cli.frame.suggestions import refuse_extra_words, refuse_unknown_option
 
 HELP_ALL = "help_all"
 """Name of the parameter that every command has for ``--help-all``."""
@@ -57,7 +57,11 @@ class SectionedCommand(TyperCommand):
         try:
             return super().parse_args(ctx, args)
         except Exception as error:
-            refuse_unknown_option(error, str(self.name), self.get_params(ctx))
+            name, parameters = str(self.name), self.get_params(ctx)
+            refuse_unknown_option(error, name, parameters)
+            if "unexpected extra argument" in str(error):
+                _, extra, _ = self.make_parser(ctx).parse_args(list(ctx.meta[_WORDS]))
+                refuse_extra_words(extra, name, parameters)
             raise
 
     def format_options(self, ctx: Any, formatter: Any) -> None:

@@ -75,22 +75,69 @@ def refuse_unknown_command(words: Sequence[str]) -> None:
         about = words[1] if len(words) > 1 and words[1] in COMMANDS else None
         command = f"cdec {about} --help" if about else "cdec --help"
         raise UsageError("help is an option, no command", hint=f"type {command}")
-    close = get_close_matches(name, COMMANDS, n=1)
-    meant = f"did you mean {close[0]!r}? " if close else ""
-    raise UsageError(f"cdec has no command {name!r}", hint=f"{meant}see `cdec --help`")
+    meant = _MEANT.get(name) or tuple(get_close_matches(name, COMMANDS, n=1))
+    offered = " or ".join(f"`cdec {command}`" for command in meant)
+    did_you = f"did you mean {offered}? " if meant else ""
+    raise UsageError(f"cdec has no command {name!r}", hint=f"{did_you}see `cdec --help`")
 
 
-def on_several(message: str, parameters: Iterable[Any]) -> str:
-    """Return how several inputs are typed, where more words stand there than a command takes.
+_RANK = ("sample --method topn", "classify")
+_MEANT: dict[str, tuple[str, ...]] = {
+    **dict.fromkeys(("generate", "decode", "draw", "complete", "predict"), ("sample",)),
+    **dict.fromkeys(("rank", "top", "topn", "search", "retrieve"), _RANK),
+    **dict.fromkeys(("validate", "verify", "match"), ("check",)),
+    **dict.fromkeys(("perplexity", "logprob", "evaluate"), ("score",)),
+    **dict.fromkeys(("show", "info", "stats"), ("inspect",)),
+    "compile": tuple(name for name in COMMANDS if name.startswith("compile-")),
+}
+"""What other tools call something → what it is called here; a near name is found without."""
+
+
+_SEVERAL = "name several inputs by an -i each, or by a pattern in quotes (-i 'a/*.csv')"
+
+
+def refuse_extra_words(words: Sequence[str], command: str, parameters: Iterable[Any]) -> None:
+    """Refuse words that a command has no place for, with the option that takes them.
 
     Args:
-        message: The parser's.
-        parameters: The parser's, of the command.
+        words: Those that are left over.
+        command: The command that was typed.
+        parameters: The parser's, of that command.
+
+    Raises:
+        UsageError: There are some.
     """
-    is_input = any("-i" in parameter.opts and parameter.multiple for parameter in parameters)
-    if not is_input or "unexpected extra argument" not in message:
-        return ""
-    return "name several inputs by an -i each, or by a pattern in quotes (-i 'a/*.csv'); "
+    if not words:
+        return
+    options = {word: parameter for parameter in parameters for word in parameter.opts}
+    artifacts = [word for word in words if word.endswith(".arrow")]
+    hints = [f"an artifact is -a {artifacts[0]}"] if artifacts and "-a" in options else []
+    if "-i" in options and not options["-i"].multiple:
+        hints.append("texts come on stdin, or with -i FILE")
+    elif "-i" in options:
+        texts = [word for word in words if not _may_be_file(word)]
+        hints += [_typed_prompt(texts)] if texts else []
+        hints += [_SEVERAL] if len(texts) + len(artifacts) < len(words) else []
+    hints.append(f"see `cdec {command} --help`")
+    found = ", ".join(map(repr, words))
+    message = f"cdec {command} has no place for {found}"
+    raise UsageError(message, hint="; ".join(hints)) from None
+
+
+def _may_be_file(word: str) -> bool:
+    """Whether a word is the name of a file rather than a text."""
+    return os.path.lexists(word) or not (" " in word or Path(word).suffix in ("", "."))
+
+
+def _typed_prompt(texts: Sequence[str]) -> str:
+    """Return how texts are typed as prompts: words without quotes are one."""
+    prompts = list(texts) if any(" " in text for text in texts) else [" ".join(texts)]
+    shown = [text if len(text) <= _SHOWN else f"{text[:_SHOWN]}..." for text in prompts]
+    return "a prompt is " + " ".join(f"--prompt {shlex.quote(text)}" for text in shown)
+
+
+_SHOWN = 80
+"""Characters of a prompt that are shown."""
 
 
 def suggest_file(error: CdecError) -> None:

@@ -59,6 +59,10 @@ class CheckOptions(TextFormatOptions):
         bool,
         Declared("Print --explain as JSON lines.", shared.OUTPUT),
     ] = False
+    fail: Annotated[
+        bool,
+        Declared("End with exit status 1 where a text is invalid.", shared.OUTPUT, common=True),
+    ] = False
     progress: shared.ProgressOption = None
 
 

@@ -8,6 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.endings.tally import Tally
+from cdec.cli.frame.command import SOME_TEXTS_INVALID
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import read_artifact, require_terminals
@@ -48,7 +49,9 @@ def check(options: Options, run: Run) -> int:
         total=total,
         tally=tally,
     )
-    return loop.over(batches((Task(None, verdict) for verdict in verdicts), 1), run)
+    status = loop.over(batches((Task(None, verdict) for verdict in verdicts), 1), run)
+    is_failed = options.fail and tally.verdicts[False] and not status
+    return SOME_TEXTS_INVALID if is_failed else status
 
 
 def _counted(tally: Tally, task: Task, verdict: dict[str, Any]) -> list[dict[str, Any]]:

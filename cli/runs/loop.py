@@ -122,8 +122,9 @@ class Loop:
                     tell(Stage(self.phase, tally.records, total, "records"))
                 run.signals.checkpoint()
         run.console.warn(JUDGE.take_notices())
-        if (failure := tally.failure) is not None:
-            # Said where nothing else is worth reading: the records may lie in a file.
+        is_told = run.console.quiet or not tally.has_results
+        if is_told and (failure := tally.failure) is not None:
+            # Said where nothing else is: the records may lie in a file, and a summary counts them.
             run.console.error(failure[0])
             run.console.tell(failure[1])
         return SOME_RECORDS_FAILED if tally.errors else 0

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
+from cdec.cli.runs.outputs.checks import begun_anew
 from cdec.core.errors import UsageError
 from cdec.data.output.forms import LINES, Form, form_of
 from cdec.integrations.records.tracing import Trace
@@ -51,4 +52,9 @@ def tracing(options: Options) -> Iterator[Trace]:
         yield Trace()
         return
     with open_writer(options.trace, inputs=options.streams, force=options.force) as writer:
-        yield Trace(writer.write)
+
+        def write(line: Mapping[str, object]) -> None:
+            with begun_anew():
+                writer.write(line)
+
+        yield Trace(write)

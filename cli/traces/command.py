@@ -52,7 +52,7 @@ class Options(CommonOptions):
 
 
 def execute(options: Options, run: Run) -> int:
-    r"""Show what the constraint did to samples, token by token.
+    """Show what the constraint did to samples, token by token.
 
     FILE is what `cdec sample --trace FILE` wrote. A row a token: its probability under the model, Z
     (the model's mass that the constraint left), what the model would have taken itself, and the

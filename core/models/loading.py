@@ -89,6 +89,8 @@ def load_model(
     with quiet():
         device = resolve_device(device)
         repository = open_repository(located(name), revision, trust_remote_code, allow_pickle)
+        if vocabulary is None and not trust_remote_code:
+            _require_tokenizer(Path(located(tokenizer or repository.name)).expanduser())
         placement = {
             "dtype": resolve_dtype(dtype, device, device_map),
             "device_map": device_map,
@@ -116,6 +118,18 @@ def load_model(
                 cache_bytes=cache_bytes,
                 key_value_bytes=key_value_bytes,
             )
+
+
+def _require_tokenizer(folder: Path) -> None:
+    """Refuse a model's folder without a tokenizer before its weights are read.
+
+    subtle: transformers makes an empty tokenizer of such a folder. Own code is not asked: it may
+    make one of whatever files it likes.
+    """
+    from cdec.core.tokens.sources import vocabulary_files
+
+    if folder.is_dir():
+        vocabulary_files(folder)
 
 
 def _load_module(repository: Repository, placement: dict[str, Any]) -> Any:

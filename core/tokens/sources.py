@@ -102,14 +102,24 @@ def _spec_of(backend: Any, name: str) -> dict[str, Any]:
         ) from error
 
 
-def _from_folder(folder: Path) -> UncheckedTokenizer:
-    vocabularies = [file for pattern in _VOCABULARIES for file in sorted(folder.glob(pattern))]
-    if not vocabularies:
+def vocabulary_files(folder: Path) -> list[Path]:
+    """Return the files of a folder that may hold a tokenizer's vocabulary.
+
+    Raises:
+        ModelError: There is none.
+    """
+    found = [file for pattern in _VOCABULARIES for file in sorted(folder.glob(pattern))]
+    if not found:
         raise ModelError(
             f"the folder {folder} has no tokenizer: none of {', '.join(_VOCABULARIES)}",
             hint="Save the tokenizer beside the model, or name another tokenizer.",
             path=str(folder),
         )
+    return found
+
+
+def _from_folder(folder: Path) -> UncheckedTokenizer:
+    vocabularies = vocabulary_files(folder)
     name = named(str(folder))
     if is_shipped(name):
         # The same as through transformers, whose import takes seconds.

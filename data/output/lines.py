@@ -77,7 +77,9 @@ class RecordWriter:
             self._cut_torn_line()
             raise OutputError(
                 f"cannot write to {self.name}: {error.strerror}",
-                hint="make room, then continue with `resume`",
+                hint="make room there, or write to a file somewhere else"
+                if self._end is None
+                else "make room, then continue with `resume`",
                 path=self.name,
             ) from error
         except BaseException:

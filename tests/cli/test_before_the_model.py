@@ -86,3 +86,15 @@ def test_where_every_record_fails_the_first_error_is_told(cdec: Runner, letters:
     assert "failed" not in some.stderr
     assert "error " not in some.stderr
     assert [json.loads(line) for line in some.stdout.splitlines()][:3] == found.records
+
+
+def test_a_quiet_run_that_refuses_a_source_says_why(cdec: Runner, letters: Path) -> None:
+    lines = [{"prompt": "p"}, {"prompt": "q", "regex": r"(a)\1"}, {"prompt": "q", "regex": "("}]
+    data = "".join(json.dumps(line) + "\n" for line in lines).encode()
+    found = cdec("sample", "-a", letters, "--quiet", stdin=data)
+    assert found.status == 3
+    first, told = found.stderr.partition("hint: ")[::2]
+    assert first.startswith("error E_REGEX_UNSUPPORTED: field 'regex': ")
+    assert "back-reference" in first
+    assert told.endswith("\n2 of 3 records failed: 1 E_REGEX_UNSUPPORTED, 1 E_REGEX_SYNTAX\n")
+    assert cdec("sample", "-a", letters, "--quiet", stdin=b"p\n").stderr == ""

@@ -79,7 +79,7 @@ def test_members_deep_in_a_grammar_have_scores(cdec: Runner, powers: Path) -> No
 def test_a_text_that_passes_the_limit_is_its_own_error(
     cdec: Runner, chain: Path, little_work: None
 ) -> None:
-    result = cdec("check", chain, stdin=b"y\nxxxxxxxxxx\ny\nq\n")
+    result = cdec("check", chain, "--fail", stdin=b"y\nxxxxxxxxxx\ny\nq\n")
     good, limited, again, bad = result.records
     assert (good["valid"], again["valid"], bad["valid"]) == (True, True, False)
     assert limited["valid"] is None and limited["error"]["code"] == "E_LIMIT"

@@ -44,8 +44,8 @@ def test_the_commands_are_listed_with_whole_summaries(cdec: Runner) -> None:
 def test_short_helps_fit_80_lines_and_point_to_all(cdec: Runner, name: str) -> None:
     text = shown(cdec, name, "--help")
     assert len(text.splitlines()) <= LINES
-    assert f"cdec {name}" in text and "Examples:" in text and "--help-all" in text
-    assert "\x1b" not in text
+    assert f"cdec {name}" in text and "\n  Examples:\n" in text and "\\b" not in text
+    assert "--help-all" in text and "\x1b" not in text
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -161,13 +161,38 @@ def test_a_file_that_is_not_there_offers_the_near_one(
 @pytest.mark.parametrize(
     ("words", "said"),
     [
-        (("smple",), "'sample'"),
+        (("smple",), "`cdec sample`"),
         (("help",), "type cdec --help"),
         (("help", "sample"), "type cdec sample --help"),
-        (("xyzzy",), "see `cdec --help`"),
+        (("xyzzy",), "hint: see `cdec --help`"),
+        (("generate",), "did you mean `cdec sample`? "),
+        (("rank",), "did you mean `cdec sample --method topn` or `cdec classify`? "),
+        (("compile", "x.txt"), "`cdec compile-set` or `cdec compile-grammar` or"),
     ],
 )
 def test_unknown_commands_name_the_nearest(cdec: Runner, words: tuple[str, ...], said: str) -> None:
     result = cdec(*words)
     assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
+    assert said in result.stderr
+
+
+@pytest.mark.parametrize(
+    ("words", "said"),
+    [
+        (("sample", "What is it?"), "a prompt is --prompt 'What is it?'; see `cdec sample --help`"),
+        (("sample", "What", "is", "it"), "--prompt 'What is it'"),
+        (("sample", "-n", "2", "A B", "C D"), "--prompt 'A B' --prompt 'C D'"),
+        (("run", "x.arrow", "What is it?"), "--prompt 'What is it?'"),
+        (("mass", "x.arrow", "What is it?"), "-a x.arrow; a prompt is --prompt 'What is it?'"),
+        (("sample", "-i", "a.csv", "b.csv"), "name several inputs by an -i each"),
+        (("check", "x.arrow", "Paris"), "texts come on stdin, or with -i FILE"),
+        (("compile-regex", "a", "b"), "hint: see `cdec compile-regex --help`"),
+    ],
+)
+def test_words_too_many_are_told_their_option(
+    cdec: Runner, words: tuple[str, ...], said: str
+) -> None:
+    result = cdec(*words)
+    assert (result.status, result.error_code, result.stdout) == (2, "E_USAGE", b"")
+    assert f"cdec {words[0]} has no place for " in result.stderr
     assert said in result.stderr

@@ -131,6 +131,17 @@ def test_check_names_the_first_byte_at_which_no_member_goes_on(cdec: Runner, cit
     assert any(piece.startswith("i") for piece in verdicts["Parma"]["allowed"])
 
 
+def test_check_fails_where_a_text_is_invalid_if_it_is_asked_to(cdec: Runner, cities: Path) -> None:
+    told = cdec("check", cities, stdin=b"Parys\nOslo\n")
+    failed = cdec("check", cities, "--fail", stdin=b"Parys\nOslo\n")
+    assert (told.status, failed.status) == (0, 1)
+    assert failed.stdout == told.stdout and failed.error_code is None
+    assert cdec("check", cities, "--fail", stdin=b"Oslo\n").status == 0
+    assert cdec("check", cities, "--fail", stdin=b"").status == 0
+    rows = cdec("check", cities, "--fail", "--token-ids", stdin=b"[]\n")
+    assert (rows.status, rows.records[0]["valid"]) == (1, False)
+
+
 def test_check_reads_files_and_fields(cdec: Runner, cities: Path) -> None:
     Path("s.jsonl").write_text('{"title": "Oslo"}\n{"title": "Osaka"}\n')
     words = ("check", cities, "-i", "s.jsonl")
@@ -196,6 +207,7 @@ def test_options_without_effect_are_refused(cdec: Runner, cities: Path) -> None:
     for words in (
         ("inspect", cities, "--depth", "2"),
         ("check", cities, "--token-ids", "--field", "x"),
+        ("check", cities, "--explain", "--fail"),
     ):
         result = cdec(*words)
         assert (result.status, result.error_code) == (2, "E_USAGE")

@@ -204,6 +204,9 @@ def test_a_full_device_is_told_in_two_lines(folder: Path, place: str) -> None:
     assert done.returncode == 74
     assert done.stderr.startswith("error E_IO: ")
     assert len(done.stderr.splitlines()) <= 2
+    # Neither can be resumed.
+    assert "--resume" not in done.stderr
+    assert "hint: make room there, or write to a file somewhere else\n" in done.stderr
 
 
 LIMITED = (
@@ -227,6 +230,28 @@ def test_a_disk_that_fills_up_keeps_whole_lines(folder: Path) -> None:
     assert done.stderr.startswith("error E_IO: ") and "--resume" in done.stderr
     lines = (folder / "out.jsonl").read_bytes().splitlines(keepends=True)
     assert lines and all(line.endswith(b"}\n") for line in lines)
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ["sample", "--method", "masked", "--trace", "t.jsonl"],
+        ["classify", "-o", "out.jsonl"],
+        ["classify", "-o", "out.csv"],
+    ],
+)
+def test_a_disk_that_fills_up_is_not_answered_with_a_resume_that_is_not_there(
+    folder: Path, words: list[str]
+) -> None:
+    asked = ["-a", "letters.arrow", "-i", "prompts.jsonl"]
+    done = subprocess.run(
+        [sys.executable, "-c", LIMITED, SCRIPT[1], "0", *words, *asked],
+        cwd=folder,
+        capture_output=True,
+        text=True,
+    )
+    assert done.returncode == 74, done.stderr
+    assert "hint: make room, then write it with --force\n" in done.stderr
 
 
 @pytest.mark.parametrize("end", ["closed", "full"])

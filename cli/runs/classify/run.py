@@ -18,7 +18,7 @@ from cdec.cli.runs.classify.shown import COLUMNS, Shown
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.loop import Loop, arriving, headed_error, named_error
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
-from cdec.cli.runs.outputs.checks import check_form, require_output
+from cdec.cli.runs.outputs.checks import begun_anew, check_form, require_output
 from cdec.cli.runs.recompile import bind_for
 from cdec.core.errors import UsageError
 from cdec.core.record_fields import fields_of
@@ -124,13 +124,16 @@ def _opened(
     from cdec.data.output.writer import open_writer
 
     columns = (COLUMNS if fields is None else fields) if form == "csv" else None
-    with open_writer(
-        options.output,
-        config=deciding(options),
-        force=options.force,
-        fields=columns,
-        keep_input=options.keep_input,
-    ) as writer:
+    with (
+        begun_anew(),
+        open_writer(
+            options.output,
+            config=deciding(options),
+            force=options.force,
+            fields=columns,
+            keep_input=options.keep_input,
+        ) as writer,
+    ):
         yield writer.write
 
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -110,6 +111,16 @@ def require_folder(output: Path) -> None:
         hint="name another file" if folder.is_dir() else f"make it first: mkdir -p {folder}",
         path=str(output),
     )
+
+
+@contextmanager
+def begun_anew() -> Iterator[None]:
+    """Let the error of an output that its command cannot resume say how to write it again."""
+    try:
+        yield
+    except OutputError as error:
+        error.hint = (error.hint or "").replace("continue with `resume`", "write it with `force`")
+        raise
 
 
 def inputs(options: Options) -> list[str]:

@@ -64,10 +64,15 @@ def too_many_copies(terminal: Terminal, count: int, limits: GrammarLimits) -> Li
 def unsupported(terminal: Terminal, op: Any) -> RegexUnsupportedError:
     """Return the error of a construct that is not regular."""
     feature, what = _FEATURES.get(op, (str(op).lower(), f"{op} is"))
+    hint = "describe the text itself: alternatives, classes and repetitions are enough for every "
+    hint += "regular language"
+    if op is sre.GROUPREF:
+        hint = r"write out what may be repeated: aa|bb for (a|b)\1"
+    elif not terminal.is_whole:
+        hint += "; give terminals priorities where they compete"
     return RegexUnsupportedError(
         f"{where(terminal)}: {what} not regular, so no automaton can follow it",
-        hint="describe the text itself: alternatives, classes and repetitions are enough for "
-        "every regular language; give terminals priorities where they compete",
+        hint=hint,
         feature=feature,
         **place(terminal),
     )

@@ -6,7 +6,7 @@ import re
 
 from lark.exceptions import LarkError, UnexpectedInput
 
-from cdec.compilers.grammars.lark.scan import GBNF_HINT, Outline, looks_like_gbnf
+from cdec.compilers.grammars.lark.scan import GBNF_HINT, Outline, looks_like_gbnf, mixed_name
 from cdec.core.grammars.errors import (
     GrammarDuplicateError,
     GrammarError,
@@ -66,6 +66,8 @@ def _unexpected(message: str, cause: UnexpectedInput, outline: Outline) -> Gramm
     position = cause.pos_in_stream
     if not isinstance(position, int) or not 0 <= position < len(outline.text):
         position = max(len(outline.text) - 1, 0)
+    if (mixed := mixed_name(outline, position)) is not None:
+        return mixed
     found = outline.text[position : position + 20].split("\n", 1)[0]
     return GrammarSyntaxError(
         f"{outline.where(position)}: {message}, found {found!r}"

@@ -5,10 +5,11 @@ from __future__ import annotations
 from difflib import get_close_matches
 
 from cdec.compilers.grammars.lark.imports import imports_of
-from cdec.compilers.grammars.lark.scan import Outline, Statement, Token
+from cdec.compilers.grammars.lark.scan import Outline, Statement, Token, mixed_name
 from cdec.core.grammars.errors import (
     EmptyTerminalError,
     GrammarDuplicateError,
+    GrammarError,
     GrammarSyntaxError,
     GrammarUndefinedError,
     GrammarUnsupportedError,
@@ -28,7 +29,7 @@ def check_names(outline: Outline, declared: frozenset[str]) -> None:
         GrammarDuplicateError: A second definition of a name.
         GrammarUndefinedError: A name that is used, overridden or extended and not defined.
         GrammarUnsupportedError: ``%declare`` of another.
-        GrammarSyntaxError: A rule within a terminal.
+        GrammarSyntaxError: A rule within a terminal, a name of small and capital letters.
         EmptyTerminalError: A terminal without a body.
     """
     for statement in outline.statements:
@@ -99,7 +100,9 @@ def _kind(token: Token) -> str:
     return "terminal" if token.kind == "TERMINAL" else "rule"
 
 
-def _undefined(outline: Outline, token: Token, defined: dict[str, int]) -> GrammarUndefinedError:
+def _undefined(outline: Outline, token: Token, defined: dict[str, int]) -> GrammarError:
+    if (mixed := mixed_name(outline, token.position)) is not None:
+        return mixed
     close = get_close_matches(token.text, list(defined)[:10_000], 1)
     hint = f"did you mean {close[0]}?" if close else f"define it: {token.text}: ..."
     return GrammarUndefinedError(

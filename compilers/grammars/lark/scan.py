@@ -31,6 +31,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _GBNF = re.compile(r"^[ \t]*[\w-][\w.-]*[ \t]*::=", re.MULTILINE)
+_WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 GBNF_HINT = "looks like GBNF; use `format` gbnf"
 
 
@@ -138,6 +139,34 @@ def read_outline(text: str) -> Outline:
 def looks_like_gbnf(text: str) -> bool:
     """Say whether a line begins as a rule of ``::=`` EBNF does."""
     return _GBNF.search(text) is not None
+
+
+def mixed_name(outline: Outline, position: int) -> GrammarSyntaxError | None:
+    """Return the error of a name that Lark takes for several, a rule and a terminal side by side.
+
+    Args:
+        outline: The grammar.
+        position: Of a token that is wrong: a part of the name, or a modifier before it.
+
+    Returns:
+        None where no name of small and capital letters stands there.
+    """
+    while outline.text[position : position + 1] in ("?", "!"):
+        position += 1
+    start = outline.text.rfind("\n", 0, position) + 1
+    words = _WORD.finditer(outline.text, start)
+    word = next((word for word in words if word.end() > position), None)
+    if word is None or word.start() > position:
+        return None
+    name = word.group()
+    if name in (name.lower(), name.upper()):
+        return None
+    return GrammarSyntaxError(
+        f"{outline.where(word.start())}: the name {name!r} mixes small and capital letters",
+        hint=f"write {name.lower()} for a rule, {name.upper()} for a terminal",
+        name=name,
+        **outline.place(word.start()),
+    )
 
 
 def _joined(lines: list[list[Token]]) -> Iterator[list[Token]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from cdec.cli.frame.command import SOME_RECORDS_FAILED
+from cdec.cli.frame.command import SOME_RECORDS_FAILED, SOME_TEXTS_INVALID
 from cdec.cli.frame.exits import EXIT_STATUSES
 from cdec.cli.frame.signals import BROKEN_PIPE_STATUS
 from cdec.core.errors import CdecError
@@ -14,4 +14,5 @@ def _kinds(kind: type[CdecError]) -> list[type[CdecError]]:
 
 def test_every_status_of_an_error_is_explained() -> None:
     statuses = {kind.exit_status for kind in _kinds(CdecError)}
-    assert statuses | {0, SOME_RECORDS_FAILED, BROKEN_PIPE_STATUS, 130, 143} == set(EXIT_STATUSES)
+    statuses |= {0, SOME_TEXTS_INVALID, SOME_RECORDS_FAILED, BROKEN_PIPE_STATUS, 130, 143}
+    assert statuses == set(EXIT_STATUSES)

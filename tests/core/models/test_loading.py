@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from cdec.core.errors import ModelError, TrustError, UsageError
+from cdec.core.models import loading
 from cdec.core.models.loading import load_model
 from cdec.core.models.transformers.causal import CausalModel
 from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
@@ -78,6 +79,20 @@ def test_the_vocabulary_is_as_wide_as_the_logits(folder: Path) -> None:
     wide = Vocabulary([b"a"] * (WIDTH + 1), eos_token_ids=[0])
     with pytest.raises(ModelError, match=f"{WIDTH + 1} tokens, the model {WIDTH} outputs"):
         load_model(folder, vocabulary=wide)
+
+
+def test_a_folder_without_a_tokenizer_is_refused_in_the_words_of_the_compilers(
+    folder: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with pytest.raises(ModelError) as compiled:
+        Vocabulary.from_tokenizer(folder)
+    monkeypatch.setattr(loading, "_load_module", None)  # Before any weight is read.
+    with pytest.raises(ModelError, match="has no tokenizer: none of") as loaded:
+        load_model(folder)
+    assert (loaded.value.message, loaded.value.hint) == (
+        compiled.value.message,
+        compiled.value.hint,
+    )
 
 
 def test_an_encoder_decoder_is_known_by_its_config(tmp_path: Path) -> None:

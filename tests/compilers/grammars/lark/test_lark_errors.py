@@ -106,6 +106,34 @@ def test_the_hint_names_a_rule_like_the_one_that_is_missing() -> None:
     assert caught.value.hint == "did you mean value?"
 
 
+@pytest.mark.parametrize(
+    ("text", "name", "line", "column"),
+    [
+        ('Start: "a"\n', "Start", 1, 1),
+        ('?Start: "a"\n', "Start", 1, 2),
+        ('start: "a"\n_myRule.2: "b"\n', "_myRule", 2, 1),
+        ('start: "a" | Foo\nFoo: "b"\n', "Foo", 1, 14),
+        ('start: "a" Foo\nfoo: "b"\n', "Foo", 1, 12),
+        ('start: "Ab" ~2 Foo\n', "Foo", 1, 16),
+        ('start: "a"\n%import common.Ws\n', "Ws", 2, 16),
+    ],
+)
+def test_a_name_of_small_and_capital_letters_is_told_whole(
+    text: str, name: str, line: int, column: int
+) -> None:
+    with pytest.raises(CdecError) as caught:
+        read_grammar(text)
+    error = caught.value
+    assert error.code == "E_GRAMMAR_SYNTAX"
+    assert f"line {line}, column {column}: the name {name!r} mixes" in error.message
+    assert (error.details["line"], error.details["column"]) == (line, column)
+    assert error.hint == f"write {name.lower()} for a rule, {name.upper()} for a terminal"
+
+
+def test_names_that_touch_are_read_as_lark_reads_them() -> None:
+    assert len(read_grammar('start: aB\na: "a"\nB: "b"\n').terminals) == 2
+
+
 def test_the_name_of_the_source_is_part_of_the_error() -> None:
     with pytest.raises(CdecError) as caught:
         read_grammar("start: x\n", GrammarOptions(name="my.lark"))

@@ -197,6 +197,16 @@ def test_what_is_not_regular_is_named(vocabulary: Vocabulary, pattern: str, feat
         regex_constraint("a", vocabulary, conjoined=[pattern])
 
 
+@pytest.mark.parametrize("pattern", [r"(a)\1", "(?P<x>a)(?P=x)"])
+def test_a_back_reference_is_told_how_to_write_it_out(vocabulary: Vocabulary, pattern: str) -> None:
+    with pytest.raises(RegexUnsupportedError, match="a back-reference is not regular") as refused:
+        regex_constraint(pattern, vocabulary)
+    assert refused.value.hint == r"write out what may be repeated: aa|bb for (a|b)\1"
+    with pytest.raises(RegexUnsupportedError) as other:
+        regex_constraint("a++", vocabulary)
+    assert other.value.hint is not None and "terminals" not in other.value.hint
+
+
 def test_refusals_say_what_and_where(vocabulary: Vocabulary) -> None:
     with pytest.raises(RegexSyntaxError, match="at position 3") as syntax:
         regex_constraint("ab(*)", vocabulary)
