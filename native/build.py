@@ -66,6 +66,11 @@ def _flags(is_zig: bool, sanitize: bool) -> list[str]:
     flags += [f"-I{NATIVE / room}" for room in ROOMS]
     if platform.machine().lower() in ("x86_64", "amd64"):
         flags.append("-mcpu=x86_64_v2" if is_zig else "-march=x86-64-v2")
+    if sys.platform == "linux" and not is_zig and not sanitize:
+        # Whatever C++ library another machine has.
+        flags += ["-static-libstdc++", "-static-libgcc"]
+    if is_zig:
+        flags.append("-s")
     if sys.platform == "darwin":
         flags += ["-undefined", "dynamic_lookup"]
     return flags
