@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 
 PROCESS_LIMITS = ("compile_seconds", "compile_megabytes")
 """Limits whose passing says as much of the machine at that moment as of the source."""
+_VERSION = version("cdec")
 
 ConstraintT = TypeVar("ConstraintT", bound="Constraint")
 
@@ -119,7 +120,7 @@ def shared_name(decides: Mapping[str, Any], vocabulary: Vocabulary) -> str:
         vocabulary: That it is compiled for.
     """
     of_all = {
-        "version": version("cdec"),
+        "version": _VERSION,
         "vocabulary": vocabulary.vocabulary_hash,
         "tokenization": vocabulary.tokenization_hash,
         "eos": list(vocabulary.eos_token_ids),

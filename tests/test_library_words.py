@@ -17,6 +17,7 @@ OF_COMMANDS = {"debug", "explain", "heal", "input_format", "openai_batch", "save
 """Parameters of commands alone, which say what the library's functions are used for."""
 
 OF_ENGINES = {
+    "do_sample",
     *("attention_mask", "position_ids", "input_ids", "decoder_input_ids", "encoder_outputs"),
     *("num_beams", "assistant_model"),
     *("logits_processors",),

@@ -63,7 +63,7 @@ def check(value: object) -> None:
     if _is_on_a_loop() and not checking().has(value):
         _LOG.warning(
             "a constraint is compiled on the server's event loop, and all requests wait for it: "
-            "start the server with --middleware "
+            "start the server with the middleware "
             "cdec.integrations.vllm.middleware.ConstraintMiddleware"
         )
     checking().read(value)

@@ -26,7 +26,7 @@ App: TypeAlias = Callable[[Message, Receive, Send], Awaitable[None]]
 class ConstraintMiddleware:
     """Has constraints of requests made before vLLM sees the requests; all others go on meanwhile.
 
-    For the option ``--middleware`` of vLLM's server. A request that cannot be served is passed on,
+    For the option ``middleware`` of vLLM's server. A request that cannot be served is passed on,
     too: vLLM answers it, as the processor refuses it without looking again. Equal requests that
     come together cost one compilation.
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -207,11 +207,16 @@ def outputs(command: Command, work: Path) -> dict[str, bytes]:
     return found
 
 
+def _lines_of(rows: Iterable[Mapping[str, object]]) -> bytes:
+    """Return rows as lines, without what is null: the finished file has no columns of that."""
+    said = ({key: value for key, value in row.items() if value is not None} for row in rows)
+    return b"".join(json.dumps(row, sort_keys=True).encode() + b"\n" for row in said)
+
+
 def _rows(place: Path) -> bytes:
     """Return the records of a Parquet output as lines: of its file, or of what is there so far."""
     if place.is_file():
-        rows = ParquetFile(place).read(use_threads=False).to_pylist()
-        return b"".join(json.dumps(row, sort_keys=True).encode() + b"\n" for row in rows)
+        return _lines_of(ParquetFile(place).read(use_threads=False).to_pylist())
     groups = sorted(place.glob("[0-9]*.parquet"))
     lines = [
         path for path in place.glob("[0-9]*.jsonl") if path.with_suffix(".parquet") not in groups
@@ -225,5 +230,5 @@ def _rows(place: Path) -> bytes:
         rows.append(json.loads(line))
         good += len(line)
     table = table_of(rows, sample_schema()).to_pylist()
-    later = b"".join(json.dumps(row, sort_keys=True).encode() + b"\n" for row in table)
+    later = _lines_of(table)
     return b"".join(map(_rows, groups)) + later + journal[good:]

@@ -138,7 +138,9 @@ def test_prefix_and_suffix_are_forced_around_members(cdec: Runner) -> None:
     assert report["options"]["suffix"] == ">"
     plain = _compile(cdec, "-", "-o", "y.arrow", stdin=b"Paris\n")
     assert report["longest"] > plain["longest"]
-    assert _accepts(cdec, "x.arrow", "Paris", "Entity: <Paris>") == [True, False]
+    # What a server returns has prefix and suffix with it.
+    told = ("Paris", "Entity: <Paris>", "Entity: <Paris", "Entity: <Rome>")
+    assert _accepts(cdec, "x.arrow", *told) == [True, True, False, False]
 
 
 def test_leading_space_is_recorded_and_changes_the_rows(cdec: Runner) -> None:

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from pyarrow.parquet import read_table
 
-from cdec.integrations.ray import cluster, library, run, worker
+from cdec.integrations.ray import cluster, journal, library, run, worker
 from cdec.integrations.ray.pool import Pool
 from cdec.integrations.records import sampling
 from tests.laws.rounding import near_records, read_lines
@@ -45,6 +45,17 @@ def no_ray(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setitem(sys.modules, "ray", None)
 
 
+class LocalJournal:
+    """The journal of a run as its actor is called, in this process; one for all who are told."""
+
+    kept = journal.Journal()
+
+    def __getattr__(self, name: str) -> SimpleNamespace:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return SimpleNamespace(remote=getattr(self.kept, name))
+
+
 @pytest.fixture
 def in_turn(monkeypatch: pytest.MonkeyPatch, embedded_model: Any, loaded: None) -> None:
     """Let one worker after the other work in this process; what they are told is pickled."""
@@ -61,9 +72,12 @@ def in_turn(monkeypatch: pytest.MonkeyPatch, embedded_model: Any, loaded: None) 
         return SimpleNamespace(iter_batches=batches)
 
     data = SimpleNamespace(from_arrow_refs=lambda rows: SimpleNamespace(tables=list(rows)))
-    fake = SimpleNamespace(put=lambda table: table, data=data, get_runtime_context=context)
-    for module in (library, run, worker):
+    fake = SimpleNamespace(
+        put=lambda table: table, get=lambda told: told, data=data, get_runtime_context=context
+    )
+    for module in (library, run, worker, journal):
         monkeypatch.setattr(module, "ray_library", lambda: fake)
+    monkeypatch.setattr(run, "new_journal", LocalJournal)
     monkeypatch.setattr(run, "quiet_data", nullcontext)
     monkeypatch.setattr(cluster, "cluster", lambda *_, **__: nullcontext())
     monkeypatch.setattr(Pool, "mapped", mapped)

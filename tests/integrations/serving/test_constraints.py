@@ -209,7 +209,7 @@ def test_candidates_that_one_process_compiled_another_only_opens(
     first = ServedConstraints(settings_of(folder), vocabulary).read(value)
     other = ServedConstraints(settings_of(folder), vocabulary)
     with monkeypatch.context() as patch:
-        patch.setattr("cdec.compilers.sets.cache.compile_set", None)
+        patch.setattr("cdec.compilers.sets.compile.compile_set", None)
         found = other.read(value)
         assert other.read(value) is found
     texts = ("blue 7", "red 49", "red 50")

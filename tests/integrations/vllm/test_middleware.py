@@ -145,7 +145,7 @@ def test_compiling_on_the_loop_is_told_with_the_option_that_helps(
 
     asyncio.run(check())
     (told,) = caplog.records
-    assert "--middleware cdec.integrations.vllm.middleware.ConstraintMiddleware" in told.message
+    assert "middleware cdec.integrations.vllm.middleware.ConstraintMiddleware" in told.message
 
 
 @pytest.mark.parametrize("body", [b"vllm_xargs", b'{"vllm_xargs": 3}', b'["vllm_xargs"]', b"{}"])
