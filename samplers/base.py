@@ -9,6 +9,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
 
 from cdec.core.errors import CdecError, UsageError
+from cdec.core.progress import Progress, silent
 from cdec.samplers.drafts.base import Draft, DraftOptions, draft_of
 from cdec.samplers.facts.method import Method
 from cdec.samplers.request import DRAWS, Request
@@ -44,6 +45,7 @@ class Sampler(ABC):
         reward: What texts are scored by; None for nothing.
         tree: File of the tree of one record, for methods that keep one; None for none.
         stop_loops: Whether texts end where they loop.
+        progress: Told how far a batch is, by methods that draw until a budget is spent; may be set.
 
     Raises:
         UsageError: An option out of range, or options that do not go together.
@@ -65,6 +67,7 @@ class Sampler(ABC):
     def __init__(self, **options: Any) -> None:
         values = self.method.checked(options)
         self._free_parts: FreeParts | None = None
+        self.progress: Progress = silent
         self.require_consistent(values)
         for name, value in values.items():
             setattr(self, name, value)

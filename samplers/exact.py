@@ -22,6 +22,7 @@ from cdec.samplers.disc import resample
 from cdec.samplers.drafts.base import Draft
 from cdec.samplers.facts.method import Method
 from cdec.samplers.learning.bookkeeping import Learning, wanted_of
+from cdec.samplers.learning.budget import Budget
 from cdec.samplers.learning.rounds import Rounds
 from cdec.samplers.options import TRIES
 from cdec.samplers.registry import METHODS
@@ -95,19 +96,26 @@ class ExactSampler(Sampler):
         estimated = np.minimum(-(-wanted // self.round) * self.round, wanted * self.max_draws)
         learning = Learning(batch, rounds, estimated)
         learning.draw_free(self.max_walks, draft)
-        budget = wanted * self.max_draws
+        budget = Budget(batch, rounds, learning, self.max_draws, self.progress)
         active = learning.constrained
         while active.size:
-            counts = np.minimum(self.round, (budget - rounds.drawn)[active])
+            budget.tell(active)
+            counts = np.minimum(self.round, (budget.most - rounds.drawn)[active])
             for drawn in rounds.draw(active, counts):
                 learning.add(drawn)
+                budget.add(drawn)
                 learning.take(drawn, np.flatnonzero(drawn.passed))
-            active = active[(learning.taken < wanted)[active] & (rounds.drawn < budget)[active]]
+            is_open = (learning.taken < wanted) & (rounds.drawn < budget.most)
+            active = active[is_open[active]]
             active = np.array([r for r in active.tolist() if rounds.log_root(r) > -np.inf], int)
         accepted = learning.iteration > 0
+        open_ones = learning.constrained[(learning.taken < wanted)[learning.constrained]].tolist()
+        spent = {r: budget.warning(r) for r in open_ones if rounds.log_root(r) > -np.inf}
         over_budget = self._fill(batch, learning, rounds)
         rounds.save()
-        return self._outcome(learning, accepted, over_budget)
+        late = np.flatnonzero(over_budget).tolist()
+        warnings = {row: spent[int(batch.draw_request[row])] for row in late}
+        return self._outcome(learning, accepted, over_budget, warnings)
 
     def _rounds(self, batch: Batch, draft: Draft | None) -> Rounds:
         return Rounds(
@@ -151,7 +159,11 @@ class ExactSampler(Sampler):
             active = active[(learning.taken < learning.wanted)[active]]
 
     def _outcome(
-        self, learning: Learning, accepted: NDArray[np.bool_], over_budget: NDArray[np.bool_]
+        self,
+        learning: Learning,
+        accepted: NDArray[np.bool_],
+        over_budget: NDArray[np.bool_],
+        warnings: Mapping[int, Mapping[str, object]],
     ) -> Outcome:
         chosen = learning.chosen()
         log_x = np.where(chosen.is_complete, chosen.log_x, np.nan)
@@ -171,4 +183,5 @@ class ExactSampler(Sampler):
             owners=learning.owners(),
             seeds=learning.seeds(),
             over_budget=over_budget,
+            warnings=warnings,
         )

@@ -98,7 +98,8 @@ MAX_DRAWS = Option(
     name="max_draws",
     type=int,
     default=1000,
-    help='Budget, candidates per sample; past it a sample of exact has the finish_reason "budget".',
+    help="Budget, candidates per sample: each costs up to a call of the model a token, so this "
+    'bounds what a run costs; past it a sample of exact has the finish_reason "budget".',
     unit="candidates",
     metavar="N",
     at_least=1,
@@ -107,7 +108,8 @@ UNTIL_CONVERGED = Option(
     name="until_converged",
     type=float,
     help="Go on teaching until the certified bounds of the constraint's log mass are at most W "
-    "nats apart; 0.01 tells the mass to 1 percent.",
+    "nats apart, or `max_draws` are spent; the smaller, the more calls. 0.01 tells the mass to 1 "
+    "percent.",
     unit="nats",
     metavar="W",
     above=0,

@@ -9,6 +9,8 @@ from cdec.core.progress import Stage
 
 MEASURED_S = 1.0
 """Seconds that a rate must have been measured for before it is shown."""
+DIVIDER = " · "
+"""Between the pieces of a frame."""
 WIDEST_BAR = 30
 _NARROWEST_BAR = 8
 _WANTED_BAR = 16
@@ -26,7 +28,7 @@ class View:
         elapsed: Seconds since it began.
         rate: Units a second, smoothed; None while it is not known.
         left: Seconds that it will still take; None while that is not known.
-        note: What else there is to say; empty for nothing.
+        note: What else there is to say, its parts divided as pieces of a frame; empty for nothing.
     """
 
     stage: Stage
@@ -45,26 +47,28 @@ def frame(view: View, width: int, turn: int = 0) -> str:
         turn: Number of the frame: what has no total has something that moves.
     """
     stage, total = view.stage, view.stage.total
-    pieces = [_counts(stage), *_times(view), view.note]
+    pieces = [_counts(stage), *_times(view), *view.note.split(DIVIDER)]
     if view.left is None:
         pieces.insert(1, duration(view.elapsed))
     pieces = [piece for piece in pieces if piece]
     # What comes last is the first to go where the terminal is narrow; a bar that says how long it
     # takes is worth more than a note.
     bar = _WANTED_BAR if total and view.left is not None and view.note else 0
-    while len(pieces) > 1 and _columns(_plain(stage, pieces)) + 3 + bar >= width:
+    spinner = 0 if total else 2
+    while len(pieces) > 1 and _columns(_plain(stage, pieces)) + spinner + bar >= width:
         pieces.pop()
         bar = 0
     line = _plain(stage, pieces)
     if total:
         room = min(WIDEST_BAR, width - 2 - _columns(line))
-        return _cut(f"{stage.name} {_bar(stage.done / total, room)}{' · '.join(pieces)}", width)
+        return _cut(f"{stage.name} {_bar(stage.done / total, room)}{DIVIDER.join(pieces)}", width)
     return _cut(f"{_SPINNER[turn % len(_SPINNER)]} {line}", width)
 
 
 def plain_line(view: View) -> str:
     """Return a stage as a line of a log."""
-    pieces = [_counts(view.stage), *_times(view), view.note, f"{duration(view.elapsed)} so far"]
+    note, so_far = view.note.split(DIVIDER), f"{duration(view.elapsed)} so far"
+    pieces = [_counts(view.stage), *_times(view), *note, so_far]
     return f"{view.stage.name}: {', '.join(piece for piece in pieces if piece)}"
 
 
@@ -118,8 +122,8 @@ def _times(view: View) -> list[str]:
 
 
 def _plain(stage: Stage, pieces: list[str]) -> str:
-    between = " " if stage.unit else " · "
-    return f"{stage.name}{between}{' · '.join(pieces)}" if pieces else stage.name
+    between = " " if stage.unit else DIVIDER
+    return f"{stage.name}{between}{DIVIDER.join(pieces)}" if pieces else stage.name
 
 
 def _bar(share: float, room: int) -> str:

@@ -16,7 +16,7 @@ from cdec.cli.endings.kept import printed
 from cdec.cli.endings.kept import records as count
 from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
-from cdec.cli.frame.frames import plural
+from cdec.cli.frame.frames import DIVIDER, plural
 from cdec.cli.frame.typed import record_error
 from cdec.cli.options.shared import DEFAULT_MAX_BAD
 from cdec.core.errors import LimitError
@@ -27,6 +27,7 @@ from cdec.integrations.records.tasks import Task, Work, work_off
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
+    from cdec.cli.frame.console import Console
     from cdec.core.errors import CdecError
     from cdec.core.models.base import LanguageModel
 
@@ -43,6 +44,29 @@ def headed_error(task: Task, error: CdecError) -> dict[str, object]:
     return {**record_error(error, task.name), **task.head}
 
 
+@dataclass
+class UnderWay:
+    """Progress within the records under way, as a method tells it; of each warning the first.
+
+    Attributes:
+        console: Prints warnings at once: they may say that it is not worth waiting.
+        said: What progress says of it; empty for nothing.
+    """
+
+    console: Console
+    said: str = ""
+    _warned: set[str] = field(default_factory=set)
+
+    def __call__(self, stage: Stage) -> None:
+        """Take what is told."""
+        if stage.total:
+            share = f"{stage.done / stage.total:.0%} of {plural(stage.total, stage.unit)}"
+            self.said = f"{share}{DIVIDER}{stage.note}"
+        if stage.notice is not None and stage.notice.code not in self._warned:
+            self._warned.add(stage.notice.code)
+            self.console.warn([stage.notice])
+
+
 @dataclass(frozen=True, kw_only=True)
 class Loop:
     """What a command does with its tasks.
@@ -57,6 +81,7 @@ class Loop:
         phase: What progress calls the work.
         total: Records there are; None where that is not known.
         model: That works; its calls are shown. None for none.
+        under_way: Told by a method that takes long for a record; None for none.
         tally: Counts what is done, for the summary; ``records`` tells it more.
         skipped: Returns how many records were left out so far, being done already.
         kept: Returns what a signal leaves behind, and how to go on, from the count of the records
@@ -72,6 +97,7 @@ class Loop:
     phase: str = "working"
     total: int | None = None
     model: LanguageModel | None = None
+    under_way: UnderWay | None = None
     tally: Tally = field(default_factory=Tally)
     skipped: Callable[[], int] = int
     kept: Callable[[str], str] = printed
@@ -120,6 +146,8 @@ class Loop:
                             tally.records += left == 0
                     total = None if self.total is None else self.total - self.skipped()
                     tell(Stage(self.phase, tally.records, total, "records"))
+                    if self.under_way is not None:
+                        self.under_way.said = ""
                 run.signals.checkpoint()
         run.console.warn(JUDGE.take_notices())
         is_told = run.console.quiet or not tally.has_results
@@ -144,7 +172,9 @@ class Loop:
     def _note(self) -> str:
         """Return what progress says besides of the work."""
         calls = self._calls()
-        return plural(calls, "model calls") if calls else ""
+        said = self.under_way.said if self.under_way is not None else ""
+        pieces = [said, plural(calls, "model calls") if calls else ""]
+        return DIVIDER.join(piece for piece in pieces if piece)
 
 
 def arriving(

@@ -17,7 +17,7 @@ from cdec.cli.frame.declaration import deciding
 from cdec.cli.frame.typed import typed_error
 from cdec.cli.runs import models
 from cdec.cli.runs.draft import nothing_guessed
-from cdec.cli.runs.loop import Loop, arriving, headed_error, named_error
+from cdec.cli.runs.loop import Loop, UnderWay, arriving, headed_error, named_error
 from cdec.cli.runs.models import named_model, warping_of
 from cdec.cli.runs.outputs.checks import inputs
 from cdec.cli.runs.outputs.complete import finished_status
@@ -79,6 +79,7 @@ def sample(options: Options, run: Run) -> int:
         streams = plan.method.declared.streams and "batch_size" not in run.typed
         size = 1 if streams else options.batch_size
         noted = Noted(estimates_of(plan), Tally(), trace, plan.written)
+        loaded.sampler.progress = under_way = UnderWay(run.console)
         steps = (_of_requests if options.openai_batch else _of_records)(plan, loaded, noted, size)
         loop = Loop(
             work=steps.work,
@@ -91,6 +92,7 @@ def sample(options: Options, run: Run) -> int:
             phase="sampling",
             total=files.prompts.total,
             model=loaded.model,
+            under_way=under_way,
             tally=noted.tally,
             skipped=lambda: tasks.skipped,
             kept=partial(_kept, options, run),

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.errors import FieldError
-from cdec.core.record_fields.text_warnings import CYCLE, LOW_Z, WHITESPACE
+from cdec.core.record_fields.text_warnings import BUDGET, CYCLE, LOW_Z, WHITESPACE
 
 if TYPE_CHECKING:
     from cdec.data.input.source import InputLimits, Source
@@ -43,6 +43,7 @@ _MORE_TYPES: dict[str, dict[str, tuple[type, ...]]] = {
     LOW_Z: {"log_z": _NUMBER},
     WHITESPACE: {"bytes": (int,)},
     CYCLE: {"bytes": (int,), "period": (int,)},
+    BUDGET: {"needed": (int,), "max_draws": (int,)},
 }
 """Of a warning, by its code."""
 _EVENT_TYPES = {name: _TYPES[name] for name in ("token_id", "text", "logprob")}

@@ -1,4 +1,4 @@
-"""What records warn of: a constraint that the model fought, and texts that loop; said in words."""
+"""What records warn of: a constraint that the model fought, loops, spent budgets; said in words."""
 
 from __future__ import annotations
 
@@ -6,8 +6,11 @@ import math
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-LOW_Z, WHITESPACE, CYCLE = "W_LOW_Z", "W_WHITESPACE", "W_CYCLE"
-"""Codes: a step with next to no allowed mass; white space that goes on; bytes that repeat."""
+LOW_Z, WHITESPACE, CYCLE, BUDGET = "W_LOW_Z", "W_WHITESPACE", "W_CYCLE", "W_BUDGET"
+"""Codes: a step with next to no allowed mass; white space that goes on; bytes that repeat; no draw
+accepted within the budget."""
+MOST_NEEDED = 1_000_000
+"""Draws from which on their estimated number tells nothing more."""
 LEAST_Z = 1e-3
 """Below this share of the model's mass a step is one that the model did not want."""
 LOOP_BYTES = 128
@@ -40,6 +43,23 @@ def loop(token: int, byte: int, length: int, period: int) -> dict[str, object]:
     return {"code": WHITESPACE, **where}
 
 
+def over_budget(needed: float, max_draws: int) -> dict[str, object]:
+    """Return the warning of a sample for which no candidate was accepted within the budget.
+
+    Args:
+        needed: Candidates per sample, estimated. max_draws: Those that were allowed.
+    """
+    draws = {"needed": round(min(needed, MOST_NEEDED)), "max_draws": max_draws}
+    return {"code": BUDGET, "token": 0, "byte": 0, **draws}
+
+
+def about(draws: float) -> str:
+    """Return an estimate in words, with two figures that count."""
+    if draws >= MOST_NEEDED:
+        return f"more than {MOST_NEEDED:,}"
+    return f"about {round(draws, 1 - math.floor(math.log10(draws))):,.0f}"
+
+
 def shifted(
     warnings: Sequence[Mapping[str, Any]], tokens: int, length: int
 ) -> list[dict[str, object]]:
@@ -56,6 +76,11 @@ def shifted(
 
 def described(warning: Mapping[str, Any]) -> str:
     """Return a warning in words."""
+    if warning["code"] == BUDGET:
+        return (
+            f"no draw was accepted within `max_draws` {warning['max_draws']:,}, and a sample "
+            f"needs {about(warning['needed'])}: disc, or smc with weights, costs less"
+        )
     at = f"at token {warning['token']}, byte {warning['byte']}"
     if warning["code"] == LOW_Z:
         return f"Z is {math.exp(warning['log_z']):.2g} {at}: the model fought the constraint"

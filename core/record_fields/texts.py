@@ -171,10 +171,12 @@ TEXTS: tuple[RecordField, ...] = (
     RecordField(
         "warnings",
         "objects",
-        "What is amiss with the text: none in general. `W_LOW_Z`: a step had a Z below 0.001, the "
-        "model fought the constraint; `log_z` of the step with the least. `W_WHITESPACE`: white "
-        "space of 128 bytes or more; `whitespace` `usual` or `compact` of a schema and "
-        "`max_whitespace` of a grammar allow less. `W_CYCLE`: the same `period` bytes, 256 at "
+        "What is amiss with the text: none in general. `W_BUDGET`: no draw was accepted within "
+        "`max_draws`; `needed` a sample, by an estimate, 1,000,000 for that or more. `W_LOW_Z`: a "
+        "step had a Z below 0.001, the model fought the constraint; `log_z` of the step with the "
+        "least. `W_WHITESPACE`: white space of 128 bytes or more; `whitespace` `usual` or "
+        "`compact` of a schema and `max_whitespace` of a grammar allow less. `W_CYCLE`: the same "
+        "`period` bytes, 256 at "
         "most, four times or more and for 128 bytes or more; `bytes` say how many. `token` and "
         "`byte` say where: how many of `token_ids` stand before, and how many of their bytes.",
     ),

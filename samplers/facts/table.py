@@ -95,8 +95,10 @@ ABOUT: dict[str, About] = {
         weight="0",
         weight_in_full='0; past the budget (finish_reason "budget") that of `fallback`.',
         cost="until accepted",
-        cost_in_full="Candidates until one is accepted, at most `max_draws` a sample, fewer and "
-        "fewer as a prompt's tree grows; a prefix that was met before costs no pass.",
+        cost_in_full="Candidates until one is accepted, fewer and fewer as a prompt's tree grows; "
+        "a prefix that was met before costs no pass. Only `max_draws` ends it: a smaller one "
+        "costs less and comes to the `fallback` sooner. `until_converged`, a width of the bracket "
+        "to end at, is of asap: what exact accepts is exact at any width.",
         source="Park et al. 2024, arXiv 2405.21047 (tree); CARS, adaptive rejection, with `abort`",
         when="Where numbers must be defended: sampling studies, evaluation, calibration. Not for "
         "schemas and grammars whose P(S) is spread over many prefixes: disc or smc there.",

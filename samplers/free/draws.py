@@ -220,7 +220,7 @@ class FreeDraws:
             draw.force()
             # The end was not taken.
             draw.trace = draw.trace and draw.trace[:-1]
-            draw.low_z = [each for each in draw.low_z if each["token"] != len(draw.tokens)]
+            draw.warnings = [each for each in draw.warnings if each["token"] != len(draw.tokens)]
         else:
             draw.log_p += part.log_end
             draw.free_log_p += part.log_end

@@ -8,6 +8,7 @@ from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.record_fields.shown import TraceLines
+from cdec.core.record_fields.text_warnings import BUDGET, LOW_Z
 from cdec.core.sample import (
     FINISH_BUDGET,
     FINISH_COMPLETE,
@@ -83,9 +84,10 @@ def record(
 
 
 def _warnings(draw: FreeDraw, vocabulary: Vocabulary) -> list[dict[str, object]]:
-    """Return what the text warns of: the step that the model wanted least, and its loops."""
-    least = sorted(draw.low_z, key=_log_z)[:1]
-    return [*least, *loop_warnings(vocabulary, draw.tokens, vocabulary.decode(draw.tokens))]
+    """Return what the text warns of: budgets, the step that the model wanted least, its loops."""
+    spent = [each for each in draw.warnings if each["code"] == BUDGET]
+    least = sorted((each for each in draw.warnings if each["code"] == LOW_Z), key=_log_z)[:1]
+    return [*spent, *least, *loop_warnings(vocabulary, draw.tokens, vocabulary.decode(draw.tokens))]
 
 
 def _log_z(warning: Mapping[str, Any]) -> float:

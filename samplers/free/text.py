@@ -6,7 +6,7 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cdec.core.record_fields.text_warnings import LOW_Z, shifted
+from cdec.core.record_fields.text_warnings import BUDGET, LOW_Z, shifted
 from cdec.core.seeds import derive_seed
 
 if TYPE_CHECKING:
@@ -56,7 +56,7 @@ class FreeDraw:
         regions: Constrained parts so far.
         finish: Why the text ended; None while it goes on.
         costs: What was computed for the parts.
-        low_z: Warnings of the parts' steps that the model did not want.
+        warnings: Of the parts, loops left out.
         stages: Free parts and forced markers so far.
         trace: What an observer wrote of the parts, line by line; None where nobody looks on.
     """
@@ -79,7 +79,7 @@ class FreeDraw:
     regions: list[Region] = field(default_factory=list)
     finish: str | None = None
     costs: Counter[str] = field(default_factory=Counter)
-    low_z: list[dict[str, object]] = field(default_factory=list)
+    warnings: list[dict[str, object]] = field(default_factory=list)
     stages: int = 0
     trace: list[dict[str, object]] | None = None
 
@@ -107,7 +107,7 @@ class FreeDraw:
         self.is_forced = self.was_forced = True
 
     def add_warnings(self, sample: Sample, vocabulary: Vocabulary) -> None:
-        """Add what a part that comes next warns of its steps; loops are those of the whole text."""
-        own = [each for each in sample.warnings if each["code"] == LOW_Z]
+        """Add what a part that comes next warns of; loops are those of the whole text."""
+        own = [each for each in sample.warnings if each["code"] in (LOW_Z, BUDGET)]
         if own:
-            self.low_z += shifted(own, len(self.tokens), len(vocabulary.decode(self.tokens)))
+            self.warnings += shifted(own, len(self.tokens), len(vocabulary.decode(self.tokens)))

@@ -46,6 +46,7 @@ class Outcome:
         seeds: Of each draw, if not the batch's: draws that share candidates share their seed.
         over_budget: bool[D] draws that a budget cut off; None for none.
         absent: bool[D] draws for which there is no text left, and no sample; None for none.
+        warnings: By draw, what its record warns of besides the text.
     """
 
     chosen: Candidates
@@ -61,6 +62,7 @@ class Outcome:
     seeds: Sequence[int] | None = None
     over_budget: NDArray[np.bool_] | None = None
     absent: NDArray[np.bool_] | None = None
+    warnings: Mapping[int, Mapping[str, object]] = field(default_factory=dict)
 
     def is_absent(self, row: int) -> bool:
         """Say whether the draw at ``row`` has no sample."""
@@ -149,7 +151,11 @@ def _record_samples(
                 diagnostics={**q, **own, **shared, **costs[position], **tightened},
                 annotations=finished.annotations,
                 input=request.input,
-                warnings=[*texts.low_z(finished, least[0][row], least[1][row]), *finished.loops],
+                warnings=[
+                    *([outcome.warnings[row]] if row in outcome.warnings else []),
+                    *texts.low_z(finished, least[0][row], least[1][row]),
+                    *finished.loops,
+                ],
                 reader=None if request.constraint is None else request.constraint.reader,
             )
         )

@@ -135,6 +135,7 @@ WARNINGS: list[dict[str, Any]] = [
     {"code": "W_LOW_Z", "token": 0, "byte": 0, "log_z": -9.0},
     {"code": "W_WHITESPACE", "token": 3, "byte": 7, "bytes": 130},
     {"code": "W_CYCLE", "token": 4, "byte": 9, "bytes": 200, "period": 50},
+    {"code": "W_BUDGET", "token": 0, "byte": 0, "needed": 12_345, "max_draws": 1000},
 ]
 
 
@@ -147,6 +148,8 @@ def test_warnings_stand_in_the_table_the_page_and_the_sums(cdec: Runner) -> None
         "warning: 130 bytes of white space at token 3, byte 7: --whitespace usual or compact of a "
         "schema, --max-whitespace of a grammar allow less",
         "warning: the same 50 bytes again and again for 200 bytes at token 4, byte 9",
+        "warning: no draw was accepted within --max-draws 1,000, and a sample needs about 12,000: "
+        "disc, or smc with weights, costs less",
     ]
     assert cdec("trace", "t.jsonl", "--json").records[0]["warnings"] == WARNINGS
     assert cdec("trace", "t.jsonl", "--html", "t.html").status == 0

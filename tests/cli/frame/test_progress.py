@@ -72,6 +72,20 @@ def test_a_frame_has_total_rate_and_what_is_left() -> None:
     assert frame(view, 60) == "sampling 1,203 of 5,000 records · 12/s · 5 min 16 s left"
 
 
+def test_parts_of_a_note_go_one_by_one_where_the_terminal_is_narrow() -> None:
+    view = View(
+        _counted(0, 3), 71.0, note="20% of 1,000 draws · bracket 61.5 nats · 512 model calls"
+    )
+    whole = "sampling 0 of 3 records · 1 min 11 s · 20% of 1,000 draws · bracket 61.5 nats"
+    assert frame(view, 80) == whole
+    assert frame(view, 60) == "sampling 0 of 3 records · 1 min 11 s · 20% of 1,000 draws"
+    assert frame(view, 110).endswith(" · bracket 61.5 nats · 512 model calls")
+    assert plain_line(view) == (
+        "sampling: 0 of 3 records, 20% of 1,000 draws, bracket 61.5 nats, 512 model calls, "
+        "1 min 11 s so far"
+    )
+
+
 def test_a_frame_without_a_total_has_the_time_so_far() -> None:
     assert frame(View(Stage("loading gpt2"), 3.2), 80) == "⠋ loading gpt2 · 3 s"
     assert frame(View(_counted(0, 4), 71.0, note="41 model calls"), 80).endswith(

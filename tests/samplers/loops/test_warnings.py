@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cdec.core.record_fields.text_warnings import LEAST_Z, LOW_Z, described
+from cdec.core.record_fields.text_warnings import BUDGET, LEAST_Z, LOW_Z, described
 from cdec.core.sample import Sample
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
@@ -108,8 +108,9 @@ def test_so_with_every_way_to_draw(name: str, options: dict[str, Any]) -> None:
     for seed in range(5):
         toy = fought(seed)
         for sample in drawn(name, toy, n=4, **options):
-            assert list(sample.warnings) == of_trace(toy, sample), seed
-            told += bool(sample.warnings)
+            fought_at = [each for each in sample.warnings if each["code"] != BUDGET]
+            assert fought_at == of_trace(toy, sample), seed
+            told += bool(fought_at)
     assert told
 
 
