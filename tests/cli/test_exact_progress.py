@@ -40,7 +40,7 @@ def test_what_a_method_tells_is_said_until_its_record_is_done_and_warnings_once(
 def test_progress_shows_the_share_of_the_budget_and_the_bracket(
     cdec: Runner, hard: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(console, "FINE_LINE_S", 0.002)
+    monkeypatch.setattr(console, "FINE_LINE_S", 0.0)
     words = ("--prompt", "A", "--prompt", "B", "--max-draws", 80, "--batch-size", 1, "--progress")
     result = cdec("sample", "-a", hard, "--method", "exact", *words)
     assert result.status == 0, result.stderr
