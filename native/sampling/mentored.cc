@@ -16,12 +16,12 @@
 #include <vector>
 
 #include "guarded.h"
+#include "sums.h"
 #include "wide.h"
 
 namespace cdec {
 namespace {
 
-constexpr double kInfinity = std::numeric_limits<double>::infinity();
 constexpr double kSlack = 1e-13;  // share of 1 + limit left for rounding: an acceptance of 3e-7
 constexpr int kAttempts = 4, kRounds = 32;
 constexpr double kHuge = 1e100, kFinest = 5e-324;
@@ -29,7 +29,7 @@ constexpr double kTiny = 1e-290;    // a positive target probability counts as a
 constexpr double kLargest = 1e290;  // largest finite beta; a ratio beyond it counts as infinite
 constexpr int64_t kGrid = 512, kEdges = kGrid + 2;  // bins of a side, 32 an octave in the first table
 constexpr int64_t kSmall = 48;                      // events of a side that are sorted, not binned
-constexpr int64_t kChunk = 4096, kBlock = 512;      // terms of a running sum, of a vectorised loop
+constexpr int64_t kChunk = 4096, kRun = 512;      // terms of a running sum, of a vectorised loop
 constexpr int kOctaves = 16, kShift = 52 - 5;       // ratios from 2^-16 to 2^16, 32 bins an octave
 constexpr int64_t kLowest = int64_t{1023 - kOctaves} << 5;
 constexpr int64_t kInfinite = 2 * kGrid + 2, kOutside = 2 * kGrid + 3, kBins = 2 * kGrid + 4;
@@ -79,22 +79,15 @@ CDEC_WIDE double block_cost(const double *p, const double *q, int64_t n, double 
     found += q[j] > 0.0 && ratio > kLargest ? 1 : 0;
   }
   extreme += found;
-  double lanes[8] = {};
-  int64_t j = 0;
-  for (; j + 8 <= n; j += 8)
-    for (int64_t k = 0; k < 8; ++k) lanes[k] += costs[j + k];
-  double rest = 0.0;
-  for (; j < n; ++j) rest += costs[j];
-  for (double lane : lanes) rest += lane;
-  return rest;
+  return sum_of(costs, n);
 }
 
 // KL(q || pi) in nats: measured, event by event.
 double measured(const double *p, const double *q, int64_t n, double alpha, double beta) {
-  double total = 0.0, costs[kBlock];
+  double total = 0.0, costs[kRun];
   int64_t extreme = 0;
-  for (int64_t begin = 0; begin < n; begin += kBlock)
-    total += block_cost(p + begin, q + begin, std::min(kBlock, n - begin), alpha, beta, costs,
+  for (int64_t begin = 0; begin < n; begin += kRun)
+    total += block_cost(p + begin, q + begin, std::min(kRun, n - begin), alpha, beta, costs,
                         extreme);
   if (extreme) {
     total = 0.0;
@@ -244,9 +237,9 @@ CDEC_WIDE void classify(const double *p, const double *q, int64_t n, int32_t *bi
 void Solver::scan() {
   std::fill(sums_.begin(), sums_.end(), Sums{});
   bins_.resize(std::max<size_t>(bins_.size(), n_));
-  double costs[kBlock];
-  for (int64_t begin = 0; begin < n_; begin += kBlock) {
-    const int64_t end = std::min(n_, begin + kBlock);
+  double costs[kRun];
+  for (int64_t begin = 0; begin < n_; begin += kRun) {
+    const int64_t end = std::min(n_, begin + kRun);
     classify(p_ + begin, q_ + begin, end - begin, bins_.data() + begin, costs);
     for (int64_t j = begin; j < end; ++j) {
       // Two halves: neighbours of one bin need not wait for each other.
