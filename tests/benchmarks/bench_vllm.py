@@ -29,7 +29,10 @@ SCHEMA = {
     "additionalProperties": False,
 }
 ENGINES = ("free", "cdec", "xgrammar", "guidance")
-CASES = ("schema", "choice")
+CASES = ("schema", "choice", "regex", "new regex")
+"""``new regex``: a pattern of its own in each request, compiled while it is served."""
+REGISTERED = CASES[:3]
+PATTERN = r"[A-Z][a-z]{2,11}( [A-Z][a-z]{2,11})?, \d{1,4}"
 TOKENS = 48
 
 
@@ -63,7 +66,7 @@ def main() -> None:
 
 def _prepare(folder: Path, names: int) -> dict[str, float]:
     """Compile the artifacts and write settings; returns the seconds of each."""
-    from cdec.compilers import compile_schema, compile_set
+    from cdec.compilers import compile_regex, compile_schema, compile_set
     from cdec.core import Vocabulary
     from cdec.data import embedded_model_path
     from cdec.data.assets import entity_list
@@ -72,15 +75,18 @@ def _prepare(folder: Path, names: int) -> dict[str, float]:
     vocabulary = Vocabulary.from_tokenizer(model)
     listed = entity_list("facts").read_text(encoding="utf-8").splitlines()[:names]
     seconds = {}
-    for case in CASES:
+    for case in REGISTERED:
         began = time.perf_counter()
         if case == "schema":
             compile_schema(SCHEMA, vocabulary, folder / "schema.arrow")
+        elif case == "regex":
+            compile_regex(PATTERN, vocabulary, folder / "regex.arrow")
         else:
             compile_set(listed, vocabulary, folder / "choice.arrow")
         seconds[case] = time.perf_counter() - began
-    table = "\n".join(f'{case} = "{case}.arrow"' for case in CASES)
-    (folder / "serving.toml").write_text(f"[artifacts]\n{table}\n")
+    table = "\n".join(f'{case} = "{case}.arrow"' for case in REGISTERED)
+    head = f'tokenizer = "{model}"\nallow = ["regex"]\n'
+    (folder / "serving.toml").write_text(f"{head}[artifacts]\n{table}\n")
     (folder / "task.json").write_text(json.dumps({"model": model, "names": listed}))
     return seconds
 
@@ -141,10 +147,15 @@ def _params(engine: str, case: str, task: dict[str, Any], seed: int) -> Any:
     from vllm.sampling_params import StructuredOutputsParams
 
     more: dict[str, Any] = {}
+    own = rf"{PATTERN} [a-f]{{{1 + seed % 9}}}{seed}"
     if engine == "cdec":
-        more["extra_args"] = {"cdec": {"artifact": case}}
+        asked = {"regex": own} if case == "new regex" else {"artifact": case}
+        more["extra_args"] = {"cdec": asked}
     elif engine != "free" and case == "schema":
         more["structured_outputs"] = StructuredOutputsParams(json=SCHEMA)
+    elif engine != "free" and "regex" in case:
+        pattern = own if case == "new regex" else PATTERN
+        more["structured_outputs"] = StructuredOutputsParams(regex=pattern)
     elif engine != "free":
         more["structured_outputs"] = StructuredOutputsParams(choice=task["names"])
     return SamplingParams(temperature=1.0, seed=seed, max_tokens=TOKENS, **more)
