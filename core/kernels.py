@@ -1,8 +1,8 @@
 """How functions that numba compiles (kernels) take their arguments: one convention for all rooms.
 
-1. **Arrays that belong together are one named tuple of plain numpy arrays** (``TrieView`` of sets,
-   ``Arena`` of subterminal trees, ``Rows`` of automata). Its docstring or a comment at each field
-   gives shape, dtype and meaning. Other arguments are arrays and numbers, described in ``Args``.
+1. **Arrays that belong together are one named tuple of plain numpy arrays** (``Arena`` of
+   subterminal trees, ``Rows`` of automata). Its docstring or a comment at each field gives shape,
+   dtype and meaning. Other arguments are arrays and numbers, described in ``Args``.
 2. **Python owns and grows the arrays.** A kernel that lacks room returns a status that says so and
    leaves its state as it was; Python makes room and calls again.
 3. **What is read from a file is checked before it is used as an index**, in the kernel: a damaged

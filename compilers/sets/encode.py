@@ -18,7 +18,6 @@ from cdec.compilers.sets.texts import (
     TextBatch,
     as_bytes,
     encode_texts,
-    hashes_of,
     is_valid,
     kept_rows,
     normalized,
@@ -34,6 +33,7 @@ from cdec.core.errors import (
 )
 from cdec.core.native import library
 from cdec.core.sets.entities import EntityBatch
+from cdec.core.sets.text_index import hash_texts
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -83,7 +83,7 @@ class SetEncoder:
         self._note_line_ends(texts)
         prepared = self._without_surrogates(texts, lines, batch.ids)
         if self._options.normalize != "none":
-            originals = hashes_of(prepared.data, prepared.offsets)
+            originals = hash_texts(prepared.data, prepared.offsets)
             texts = [normalized(text, self._options.normalize) for text in prepared.texts]
             data, offsets = encode_texts(texts)
             prepared = TextBatch(texts, prepared.lines, prepared.ids, data, offsets, originals)
@@ -123,7 +123,7 @@ class SetEncoder:
             self._report.skipped += int((~keep).sum())
             tokenized = [kept_rows(tokens, offsets, keep) for tokens, offsets in tokenized]
             batch = batch.kept(keep)
-        hashes = hashes_of(batch.data, batch.offsets)
+        hashes = hash_texts(batch.data, batch.offsets)
         n = len(batch.texts)
         lengths = [np.diff(offsets).astype(np.int32) for _, offsets in tokenized]
         result = [

@@ -13,7 +13,6 @@ from numpy.typing import NDArray
 from cdec.compilers.sets.pieces import gathered
 from cdec.core.errors import LimitError
 from cdec.core.native import library
-from cdec.core.sets.text_index import hash_texts
 
 
 @dataclass(slots=True)
@@ -83,13 +82,6 @@ def encode_texts(texts: Sequence[str]) -> tuple[NDArray[np.uint8], NDArray[np.in
 def as_bytes(data: bytes) -> NDArray[np.uint8]:
     """Return bytes as a uint8 array."""
     return np.frombuffer(data, np.uint8)
-
-
-def hashes_of(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
-    """Return the hash of every text, uint64[n]."""
-    hashes = np.empty(len(offsets) - 1, np.uint64)
-    hash_texts(data, offsets, hashes)
-    return hashes
 
 
 def kept_rows(

@@ -79,8 +79,7 @@ class TokenRowReader:
             keep &= lengths > 0
         if self._deny:
             keep &= self._not_denied(data, text_offsets, keep)
-        hashes = np.empty(len(lengths), np.uint64)
-        hash_texts(data, text_offsets, hashes)
+        hashes = hash_texts(data, text_offsets)
         picked = np.flatnonzero(keep)
         tokens = gathered(ids, offsets, picked)[0]
         return RowBatch(

@@ -16,11 +16,10 @@ from numpy.typing import NDArray
 from cdec.compilers.comparison import Comparison
 from cdec.compilers.sets.options import SetOptions
 from cdec.compilers.sets.pieces import gathered
-from cdec.compilers.sets.texts import hashes_of
 from cdec.core.artifacts.kinds import bind_artifact
 from cdec.core.errors import UsageError
 from cdec.core.progress import Progress, Stage, silent
-from cdec.core.sets.text_index import build_text_index
+from cdec.core.sets.text_index import build_text_index, hash_texts
 from cdec.core.sets.trie import build_trie
 
 if TYPE_CHECKING:
@@ -136,4 +135,4 @@ def _hashes(
     """Return the hashes of pieces of the data that stand in rising order, uint64[n]."""
     edges = np.append(np.column_stack([starts, stops]).reshape(-1), len(data))
     pieces, offsets = gathered(data, edges.astype(np.int64), 2 * np.arange(len(starts)))
-    return hashes_of(pieces, offsets)
+    return hash_texts(pieces, offsets)

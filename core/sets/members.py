@@ -12,6 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import FieldError
+from cdec.core.sets.text_index import hash_texts
 
 __all__ = ["MemberIndex", "SetMembers"]
 
@@ -170,7 +171,7 @@ class SetMembers:
 
     def _positions_of_id(self, wanted: bytes) -> NDArray[np.int64]:
         hashes, order = self._id_hashes
-        hashed = _hash_texts(np.frombuffer(wanted, np.uint8), np.array([0, len(wanted)]))[0]
+        hashed = hash_texts(np.frombuffer(wanted, np.uint8), np.array([0, len(wanted)]))[0]
         first, stop = (int(np.searchsorted(hashes, hashed, side)) for side in ("left", "right"))
         found = [at for at in order[first:stop].tolist() if self._id(at) == wanted]
         return np.array(found, np.int64)
@@ -182,7 +183,7 @@ class SetMembers:
 
     @cached_property
     def _id_hashes(self) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
-        hashes = _hash_texts(self.id_bytes, self.id_offsets)
+        hashes = hash_texts(self.id_bytes, self.id_offsets)
         order = np.argsort(hashes, kind="stable")
         return hashes[order], order
 
@@ -202,11 +203,3 @@ def _unknown_candidates(unknown: Sequence[str]) -> FieldError:
         field="candidates",
         unknown=list(unknown),
     )
-
-
-def _hash_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
-    from cdec.core.sets.text_index import hash_texts
-
-    hashes = np.empty(len(offsets) - 1, np.uint64)
-    hash_texts(data, offsets, hashes)
-    return hashes

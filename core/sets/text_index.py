@@ -19,11 +19,11 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
-def hash_texts(
-    data: NDArray[np.uint8], offsets: NDArray[np.int64], hashes: NDArray[np.uint64]
-) -> None:
-    """Hash every text ``data[offsets[i]:offsets[i + 1]]`` into ``hashes`` uint64[n]."""
+def hash_texts(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.uint64]:
+    """Return the hash of every text ``data[offsets[i]:offsets[i + 1]]``, uint64[n]."""
+    hashes = np.empty(len(offsets) - 1, np.uint64)
     library.hash_texts(data, offsets, hashes)
+    return hashes
 
 
 def build_text_index(
@@ -90,9 +90,8 @@ class TextIndex:
             compiled with and without a leading space, or a token set spells a text twice.
             Cost: O(log R + length), some 20 microseconds.
         """
-        wanted = np.empty(1, np.uint64)
         data = np.frombuffer(text, np.uint8)
-        hash_texts(data, np.array([0, len(text)], np.int64), wanted)
+        wanted = hash_texts(data, np.array([0, len(text)], np.int64))
         first = int(np.searchsorted(self._text_hash, wanted[0], "left"))
         last = int(np.searchsorted(self._text_hash, wanted[0], "right"))
         candidates = self._text_row[first:last].tolist()

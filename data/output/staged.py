@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import io
 import os
+from abc import ABC, abstractmethod
 from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
@@ -28,7 +29,7 @@ from cdec.data.output.lock import Folder
 from cdec.data.output.resume import FinishedRecords, read_finished, torn_line
 
 
-class StagedWriter:
+class StagedWriter(ABC):
     """An open output of one of these forms, with the interface of ``RecordWriter``.
 
     Subclasses say how records become the file. Made by ``open_writer``.
@@ -123,13 +124,13 @@ class StagedWriter:
         """Note the draws of a finished file."""
         self._read_part(path)
 
+    @abstractmethod
     def _read_part(self, path: Path) -> None:
         """Note the draws of a part in the form of the file."""
-        raise NotImplementedError
 
+    @abstractmethod
     def _finish(self) -> None:
         """Make the file of the parts, where there are some or there is no file."""
-        raise NotImplementedError
 
     def _read_journal(self, path: Path) -> None:
         """Note the draws that stand in lines; cut a torn line off."""

@@ -124,7 +124,7 @@ static PyMethodDef table[] = {
     ROW(vectors_build, "asked numbers:n tree node_token:c slots pool"),
     ROW(vectors_leave, "nodes:n tokens:n slot:c slots pool"),
     ROW(vectors_sum, "nodes:n slot:c slots pool mass:d is_faint:n"),
-    ROW(descend, "rows:n walks numbers tree node_token:c slot:d slots pool ends"),
+    ROW(descend, "rows:n walks numbers tree slot:d slots pool ends"),
     ROW(verify, "target lists nodes draft proposed numbers chosen judged"),
     ROW(mentored_rows, "draft:n,v target:n,v limits:n law:n,v found:n,k"),
     ROW(loops_take, "walks:n tokens:n flat:b offsets:v states needed:p"),

@@ -466,8 +466,8 @@ CDEC_API int64_t cdec_vectors_sum(cdec_i64 nodes, cdec_i32 slot, const cdec_slot
 /* Follow the walks `rows` through visited nodes, each event with probability P * c / sum(P * c). */
 CDEC_API int64_t cdec_descend(cdec_i64 rows, const cdec_descending *walks,
                               const cdec_uniforms *numbers, const cdec_tree *tree,
-                              cdec_i32 node_token, cdec_i32 slot, const cdec_slots *slots,
-                              const cdec_pool *pool, const cdec_ends *ends);
+                              cdec_i32 slot, const cdec_slots *slots, const cdec_pool *pool,
+                              const cdec_ends *ends);
 
 /* ---- sampling: verification of drafts -------------------------------------------------------------
  *

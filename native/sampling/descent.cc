@@ -166,7 +166,7 @@ int64_t cdec_vectors_sum(cdec_i64 nodes, cdec_i32 slot, const cdec_slots *slots,
 }
 
 int64_t cdec_descend(cdec_i64 rows, const cdec_descending *walks, const cdec_uniforms *numbers,
-                     const cdec_tree *tree, cdec_i32, cdec_i32 slot, const cdec_slots *slots,
+                     const cdec_tree *tree, cdec_i32 slot, const cdec_slots *slots,
                      const cdec_pool *pool, const cdec_ends *ends) {
   const Descent descent{*walks, *numbers, *tree, slot, *slots, *pool, *ends};
   for (int64_t i = 0; i < rows.size; ++i) walks->status[rows[i]] = descent.follow(rows[i]);

@@ -140,7 +140,7 @@ class Descent:
             uniforms.at(walks.depth[rows], rows)
             numbers = uniforms.values, uniforms.blocks, uniforms.width
             library.descend(
-                *(rows, walks.descending, numbers, tree.nodes, tree["token"], tree["slot"]),
+                *(rows, walks.descending, numbers, tree.nodes, tree["slot"]),
                 *(vectors.slots, vectors.pool, ends),
             )
             status = walks.status[rows]

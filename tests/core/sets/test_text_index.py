@@ -15,9 +15,7 @@ BYTES = Vocabulary([bytes([i]) for i in range(256)] + [b""], eos_token_ids=[256]
 
 def hashes_of(texts: list[bytes]) -> NDArray[np.uint64]:
     offsets = np.cumsum([0, *map(len, texts)]).astype(np.int64)
-    hashes = np.empty(len(texts), np.uint64)
-    hash_texts(np.frombuffer(bytearray(b"".join(texts)), np.uint8), offsets, hashes)
-    return hashes
+    return hash_texts(np.frombuffer(b"".join(texts), np.uint8), offsets)
 
 
 def make_index(
