@@ -1,6 +1,6 @@
 """Build of the compiled library: finds a C++ compiler and makes ``cdec/core/_native``.
 
-``python native/build.py`` compiles what changed into ``core/``, for an editable installation;
+``python native/build.py`` compiles the files that changed and links ``core/_native``, for an editable installation;
 ``--again`` whether it changed or not, ``--sanitize`` with the sanitizers, ``--find`` looks for a
 compiler only. It is the build backend of the project as well: setuptools' own, which asks for the
 package ``ziglang`` (a C++ compiler that an index brings) where the system has none. That one
@@ -18,17 +18,21 @@ import shlex
 import shutil
 import subprocess
 import sys
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from setuptools import build_meta
 
 NATIVE = Path(__file__).resolve().parent
-ROOMS = ("common", "sets", "sampling", "binding")
+ROOMS = ("common", "sets", "sampling", "automata", "grammars", "schemas", "binding")
+OBJECTS = NATIVE / ".objects"
+"""Compiled files, by the hash of what they were made of."""
 LIBRARY = NATIVE.parent / "core" / ("_native.pyd" if os.name == "nt" else "_native.abi3.so")
 """Where an editable installation finds the library."""
 _SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
-_FLAGS = ["-std=c++20", "-O3", "-fPIC", "-shared", "-fvisibility=hidden", "-Wall", "-Wextra"]
+_FLAGS = ["-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
 
 
 def sources() -> list[Path]:
@@ -60,7 +64,6 @@ def _flags(is_zig: bool, sanitize: bool) -> list[str]:
     flags = [
         *_FLAGS,
         *(_SANITIZE if sanitize else []),
-        f'-DCDEC_SOURCES="{digest()}"',
         f"-I{NATIVE / 'include'}",
     ]
     flags += [f"-I{NATIVE / room}" for room in ROOMS]
@@ -95,17 +98,41 @@ def build(target: Path = LIBRARY, *, again: bool = False, sanitize: bool = False
         raise SystemExit("no C++ compiler: install one, or `pip install ziglang`, and run it again")
     target.parent.mkdir(parents=True, exist_ok=True)
     made = target.with_name(f".{os.getpid()}.{target.name}")
-    files = [str(path) for path in sources()]
+    flags = _flags("ziglang" in command, sanitize)
     try:
-        done = subprocess.run(
-            [*command, *_flags("ziglang" in command, sanitize), *files, "-o", str(made)]
-        )
-        if done.returncode:
-            raise SystemExit(f"{shlex.join(command)} ended with status {done.returncode}")
+        with ThreadPoolExecutor(os.cpu_count()) as workers:
+            objects = list(workers.map(partial(_compiled, [*command, *flags]), sources()))
+        _run([*command, *flags, "-shared", *map(str, objects), "-o", str(made)])
         made.replace(target)
     finally:
         made.unlink(missing_ok=True)
     return target
+
+
+def _compiled(command: list[str], source: Path) -> Path:
+    """Compile one file, unless that was done before; only ``module.cc`` holds the digest."""
+    made_of = hashlib.sha256(shlex.join(command).encode())
+    for path in [source, *sorted(NATIVE.rglob("*.h"))]:
+        made_of.update(path.read_bytes())
+    if source.name == "module.cc":
+        command = [*command, f'-DCDEC_SOURCES="{digest()}"']
+        made_of.update(digest().encode())
+    name = f"{source.parent.name}-{source.stem}"
+    target = OBJECTS / f"{name}.{made_of.hexdigest()[:16]}.o"
+    if not target.exists():
+        OBJECTS.mkdir(exist_ok=True)
+        for old in OBJECTS.glob(f"{name}.{'?' * 16}.o"):
+            old.unlink(missing_ok=True)
+        made = target.with_suffix(f".{os.getpid()}")
+        _run([*command, "-c", str(source), "-o", str(made)])
+        made.replace(target)
+    return target
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command)
+    if done.returncode:
+        raise SystemExit(f"{shlex.join(command)} ended with status {done.returncode}")
 
 
 def _required(given: list[str]) -> list[str]:

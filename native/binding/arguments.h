@@ -242,4 +242,21 @@ struct Argument<const S *> {
   Shape shape() const { return {}; }
 };
 
+// What a function of the library made (`make` in calls.h): its name, and what frees it.
+template <class T>
+struct Object;
+
+template <class T>
+struct Argument<T *> {
+  T *value = nullptr;
+  bool load(PyObject *object, Place place) {
+    value = static_cast<T *>(PyCapsule_GetPointer(object, Object<T>::kName));
+    if (value) return true;
+    PyErr_Format(PyExc_TypeError, "%s: %s is no %s", place.function, place.argument,
+                 Object<T>::kName);
+    return false;
+  }
+  Shape shape() const { return {}; }
+};
+
 }  // namespace binding

@@ -69,23 +69,38 @@ class Lengths {
   int64_t known_[26];
 };
 
-template <class... Types>
-constexpr size_t count_of(int64_t (*)(Types...)) {
+template <class Result, class... Types>
+constexpr Py_ssize_t count_of(Result (*)(Types...)) {
   return sizeof...(Types);
+}
+
+// Reads all arguments of a call; false with an exception set.
+template <size_t count, class Arguments>
+bool read_all(Arguments &read, const std::array<Parameter, count> &parameters,
+              PyObject *const *given, const char *function) {
+  Lengths lengths;
+  size_t at = 0;
+  const auto load = [&](auto &argument) {
+    const Parameter &parameter = parameters[at];
+    return argument.load(given[at++], {function, parameter.name}) &&
+           lengths.agree(parameter, argument.shape(), function);
+  };
+  return std::apply([&](auto &...each) { return (load(each) && ...); }, read);
+}
+
+inline bool count_agrees(Py_ssize_t given, Py_ssize_t expected, const char *function,
+                         const char *signature) {
+  if (given == expected) return true;
+  PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, not %zd: %s", function, expected, given,
+               signature);
+  return false;
 }
 
 template <auto function, Signature name, Signature signature, class... Types>
 PyObject *call_with(PyObject *const *arguments, int64_t (*)(Types...)) {
   static constexpr auto kParameters = parameters<sizeof...(Types)>(signature.text);
   std::tuple<Argument<Types>...> read;
-  Lengths lengths;
-  size_t at = 0;
-  const auto load = [&](auto &argument) {
-    const Parameter &parameter = kParameters[at];
-    return argument.load(arguments[at++], {name.text, parameter.name}) &&
-           lengths.agree(parameter, argument.shape(), name.text);
-  };
-  if (!std::apply([&](auto &...each) { return (load(each) && ...); }, read)) return nullptr;
+  if (!read_all(read, kParameters, arguments, name.text)) return nullptr;
   void *thread = PyEval_SaveThread();
   const int64_t result = std::apply([](auto &...each) { return function(each.value...); }, read);
   PyEval_RestoreThread(thread);
@@ -94,11 +109,44 @@ PyObject *call_with(PyObject *const *arguments, int64_t (*)(Types...)) {
 
 template <auto function, Signature name, Signature signature>
 PyObject *call(PyObject *, PyObject *const *arguments, Py_ssize_t count) {
-  constexpr Py_ssize_t kCount = count_of(function);
-  if (count != kCount)
-    return PyErr_Format(PyExc_TypeError, "%s takes %zd arguments, not %zd: %s", name.text, kCount,
-                        count, signature.text);
+  if (!count_agrees(count, count_of(function), name.text, signature.text)) return nullptr;
   return call_with<function, name, signature>(arguments, function);
+}
+
+// What a function made, with its arguments, which live as long.
+template <class T, class... Types>
+struct Made {
+  std::tuple<Argument<Types>...> arguments;
+  std::array<PyObject *, sizeof...(Types)> held{};
+  T *object = nullptr;
+  ~Made() {
+    if (object) Object<T>::free(object);
+    for (PyObject *each : held)
+      if (each) Py_DecRef(each);
+  }
+};
+
+template <auto function, Signature name, Signature signature, class T, class... Types>
+PyObject *make_with(PyObject *const *given, T *(*)(Types...)) {
+  using Whole = Made<T, Types...>;
+  static constexpr auto kParameters = parameters<sizeof...(Types)>(signature.text);
+  auto made = std::make_unique<Whole>();
+  if (!read_all(made->arguments, kParameters, given, name.text)) return nullptr;
+  for (size_t i = 0; i < made->held.size(); ++i) Py_IncRef(made->held[i] = given[i]);
+  made->object = std::apply([](auto &...each) { return function(each.value...); }, made->arguments);
+  if (!made->object) return PyErr_NoMemory();
+  PyObject *capsule = PyCapsule_New(made->object, Object<T>::kName, [](PyObject *old) {
+    delete static_cast<Whole *>(PyCapsule_GetContext(old));
+  });
+  if (capsule) PyCapsule_SetContext(capsule, made.release());
+  return capsule;
+}
+
+// What makes an object: a capsule with it, freed with the capsule.
+template <auto function, Signature name, Signature signature>
+PyObject *make(PyObject *, PyObject *const *arguments, Py_ssize_t count) {
+  if (!count_agrees(count, count_of(function), name.text, signature.text)) return nullptr;
+  return make_with<function, name, signature>(arguments, function);
 }
 
 }  // namespace binding

@@ -53,10 +53,21 @@ FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::s
        &cdec_loops::found)
 #undef FIELDS
 
+// What functions make, freed by cdec_NAME_free.
+#define OBJECT(name)                                  \
+  template <>                                         \
+  struct Object<cdec_##name> {                        \
+    static constexpr const char *kName = #name;       \
+    static constexpr auto free = &cdec_##name##_free; \
+  };
+#undef OBJECT
+
 }  // namespace binding
 
 #define ROW(name, signature) \
   {#name, &binding::call<cdec_##name, #name, signature>, METH_FASTCALL, signature}
+#define MAKE(name, signature) \
+  {#name, &binding::make<cdec_##name, #name, signature>, METH_FASTCALL, signature}
 #define STRUCT(name) {"hold_" #name, &binding::hold<cdec_##name>, METH_FASTCALL, #name}
 
 static PyMethodDef table[] = {

@@ -81,6 +81,8 @@ PyObject *PyTuple_GetItem(PyObject *, Py_ssize_t);
 PyObject *PyCapsule_New(void *, const char *, void (*)(PyObject *));
 int PyCapsule_IsValid(PyObject *, const char *);
 void *PyCapsule_GetPointer(PyObject *, const char *);
+void *PyCapsule_GetContext(PyObject *);
+int PyCapsule_SetContext(PyObject *, void *);
 void *PyEval_SaveThread();
 void PyEval_RestoreThread(void *);
 void Py_IncRef(PyObject *);

@@ -258,6 +258,14 @@ CDEC_API int64_t cdec_byte_trie_fill(cdec_u8 data, cdec_i64 starts, cdec_i32 ids
                                      cdec_i32_out depth, cdec_i32_out skip,
                                      cdec_i32_out token_offsets);
 
+/* ---- automata: regular expressions, scanners, minimisation --------------------------------------- */
+
+/* ---- automata: subterminal trees ----------------------------------------------------------------- */
+
+/* ---- grammars: the engine ------------------------------------------------------------------------ */
+
+/* ---- schemas: the engine ------------------------------------------------------------------------- */
+
 /* ---- sampling: contexts of a model --------------------------------------------------------------
  *
  * A hash table from (parent, token) to the child's id: `slots` [a power of two] holds ids, -1 where
