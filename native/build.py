@@ -1,10 +1,10 @@
 """Build of the compiled library: finds a C++ compiler and makes ``cdec/core/_native``.
 
-``python native/build.py`` compiles the files that changed and links ``core/_native``, for an editable installation;
-``--again`` whether it changed or not, ``--sanitize`` with the sanitizers, ``--find`` looks for a
-compiler only. It is the build backend of the project as well: setuptools' own, which asks for the
-package ``ziglang`` (a C++ compiler that an index brings) where the system has none. That one
-compiles its own C++ library first, which takes a minute.
+``python native/build.py`` compiles what changed and links it into ``core/``, for an editable
+installation; ``--sanitize`` with the sanitizers, ``--again`` without them, whatever is there;
+``--find`` looks for a compiler only. It is the build backend of the project as well: setuptools'
+own, which asks for the package ``ziglang`` (a C++ compiler that an index brings) where the system
+has none. That one compiles its own C++ library first, which takes a minute.
 """
 
 from __future__ import annotations
