@@ -30,11 +30,8 @@ def test_a_library_for_this_machine_has_all_names(wheels: ModuleType) -> None:
 
 def test_names_that_are_missing_or_not_declared_are_told(wheels: ModuleType) -> None:
     names = wheels.declared()
-    wrong = replace(
-        names,
-        exported=names.exported | {"cdec_other"},
-        functions=names.functions - {"PyErr_NoMemory"},
-    )
+    exported, functions = names.exported | {"cdec_other"}, names.functions - {"PyErr_NoMemory"}
+    wrong = replace(names, exported=exported, functions=functions)
     told = wheels.faults(wheels.build.LIBRARY, wheels.build.HERE, wrong)
     assert {"not exported: cdec_other", "not declared: PyErr_NoMemory"} <= set(told)
 
