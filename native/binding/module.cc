@@ -51,6 +51,27 @@ FIELDS(judged, cdec_judged, &cdec_judged::accepted, &cdec_judged::log_ratio, &cd
        &cdec_judged::charged)
 FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::seen,
        &cdec_loops::found)
+// automata: constructions, spellings, edges
+FIELDS(most, cdec_most, &cdec_most::lists, &cdec_most::items, &cdec_most::numbers)
+FIELDS(threads, cdec_threads, &cdec_threads::reads, &cdec_threads::follow_of,
+       &cdec_threads::follow_offsets, &cdec_threads::follow_nodes, &cdec_threads::charset_offsets,
+       &cdec_threads::charset_atoms, &cdec_threads::atoms, &cdec_threads::prioritised)
+FIELDS(terminals, cdec_terminals, &cdec_terminals::offsets, &cdec_terminals::kinds,
+       &cdec_terminals::targets, &cdec_terminals::accepts, &cdec_terminals::owners,
+       &cdec_terminals::keyword_offsets, &cdec_terminals::expressions, &cdec_terminals::classes,
+       &cdec_terminals::competing)
+FIELDS(pending, cdec_pending, &cdec_pending::delta, &cdec_pending::meaning, &cdec_pending::live_row,
+       &cdec_pending::live)
+FIELDS(bounds, cdec_bounds, &cdec_bounds::sides, &cdec_bounds::whole, &cdec_bounds::fraction,
+       &cdec_bounds::scientific, &cdec_bounds::exponent, &cdec_bounds::digits)
+FIELDS(answers, cdec_answers, &cdec_answers::pieces, &cdec_answers::zero, &cdec_answers::off,
+       &cdec_answers::gridded, &cdec_answers::following, &cdec_answers::on)
+FIELDS(sizes, cdec_sizes, &cdec_sizes::places, &cdec_sizes::most, &cdec_sizes::longest,
+       &cdec_sizes::deepest, &cdec_sizes::deep, &cdec_sizes::mantissa, &cdec_sizes::depth,
+       &cdec_sizes::far, &cdec_sizes::has_powers, &cdec_sizes::is_any, &cdec_sizes::down,
+       &cdec_sizes::up, &cdec_sizes::has_grid)
+FIELDS(edges, cdec_edges, &cdec_edges::offsets, &cdec_edges::lows, &cdec_edges::highs,
+       &cdec_edges::targets)
 #undef FIELDS
 
 // What functions make, freed by cdec_NAME_free.
@@ -60,6 +81,8 @@ FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::s
     static constexpr const char *kName = #name;       \
     static constexpr auto free = &cdec_##name##_free; \
   };
+OBJECT(construction)
+OBJECT(graph)
 #undef OBJECT
 
 }  // namespace binding
@@ -140,6 +163,30 @@ static PyMethodDef table[] = {
     ROW(mentored_rows, "draft:n,v target:n,v limits:n law:n,v found:n,k"),
     ROW(loops_take, "walks:n tokens:n flat:b offsets:v states needed:p"),
     ROW(loops_find, "text:b state needed:p loops:m,k"),
+    // automata: constructions, spellings, edges
+    ROW(construction_run, "begun most operations"),
+    ROW(construction_sizes, "complete sizes:s"),
+    ROW(construction_read, "complete offsets:n+1 items:m numbers:r,w"),
+    MAKE(determinise_threads, "program first:f"),
+    MAKE(determinise_terminals, "terminals offsets:n+1 starts:s"),
+    MAKE(follow_both, "left:n,k right:m,l left_of:c right_of:c kept:f"),
+    MAKE(follow_pending, "scanner ends:e,w states:n state_ends:n"),
+    MAKE(find_live, "delta:c,k match_offsets:c+1 matches:m terminals"),
+    ROW(has_cycle, "delta:n,k"),
+    ROW(mark_ahead, "delta:c,k letter:c sources:n stamps:c stamp found:f"),
+    MAKE(spell_numbers, "bounds answers sizes"),
+    ROW(spelling_ends, "spelling out:n"),
+    ROW(spelling_exponents, "spelling letters:m found:m,f"),
+    ROW(byte_ranges, "byte_class:b rows:n,k offsets:n+1 lows:e highs:e targets:e"),
+    ROW(accepted, "byte_class:b rows:m,k accepts:m texts:t offsets:n+1 found:n"),
+    ROW(shortest_texts, "edges labels:n out:n"),
+    ROW(free_states, "edges labels:n universe out:n"),
+    ROW(reached_labels, "edges labels:n singles low:n high:n is_open:n"),
+    ROW(longest_text, "edges accepts:n"),
+    ROW(texts_between, "edges accepts:n low high limit"),
+    MAKE(words_beside, "texts:t begins:w+1 word_labels:w edges labels:n"),
+    ROW(graph_sizes, "graph sizes:s"),
+    ROW(graph_read, "graph offsets:n+1 lows:e highs:e targets:e labels:n"),
     {nullptr, nullptr, 0, nullptr},
 };
 

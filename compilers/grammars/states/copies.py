@@ -15,7 +15,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.states.row_store import Rows, find_row, sort_row
+from cdec.compilers.grammars.states.construction import Construction
+from cdec.compilers.grammars.states.row_store import Rows, RowStore, find_row, sort_row
 from cdec.core.kernels import inner, kernel
 
 SPREAD = 4
@@ -81,11 +82,11 @@ def joined_copies(parts: list[Copies | None], sizes: list[int]) -> Copies | None
     )
 
 
-def copies_of_rows(rows: Rows, items: Copies, *, flagged: bool, ordered: bool) -> Copies:
+def copies_of_rows(states: Construction, items: Copies, *, flagged: bool, ordered: bool) -> Copies:
     """Return the counts of states that are lists of counted items.
 
     Args:
-        rows: The states.
+        states: They.
         items: Counts of what they list.
         flagged: Members are ``2 * item + flag``.
         ordered: Their order means something; otherwise they ascend.
@@ -93,7 +94,11 @@ def copies_of_rows(rows: Rows, items: Copies, *, flagged: bool, ordered: bool) -
     Raises:
         UncountableError: Items of one state lack different numbers of copies, or lie too far apart.
     """
-    n = int(rows.used[0])
+    n = len(states.offsets) - 1
+    store = RowStore(n + 1, len(states.items) + 1)
+    for i in range(n):
+        store.add(states.items[states.offsets[i] : states.offsets[i + 1]])
+    rows = store.rows
     found = no_copies(n, items.cut)
     found = found._replace(more=found.more.copy())
     if _count_rows(rows, items, flagged, ordered, found) == _CLASH:
