@@ -75,7 +75,8 @@ campaign: $(READY)
 # that reads something nevertheless. The library is built as before afterwards.
 BOUNDED := tests/native tests/core/sets tests/compilers/sets tests/core/combine/test_pair_table.py \
 	tests/core/tokens/test_token_trie.py tests/core/models/test_context_tree.py \
-	tests/samplers/learning tests/samplers/loops tests/samplers/walks/test_events.py
+	tests/samplers/learning tests/samplers/loops tests/samplers/walks/test_events.py \
+	tests/compilers/grammars/trees tests/compilers/grammars/scanner/test_loops.py
 SANITIZERS = LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1
 bounds: $(READY)

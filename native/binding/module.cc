@@ -51,6 +51,28 @@ FIELDS(judged, cdec_judged, &cdec_judged::accepted, &cdec_judged::log_ratio, &cd
        &cdec_judged::charged)
 FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::seen,
        &cdec_loops::found)
+// automata: minimisation
+FIELDS(copies, cdec_copies, &cdec_copies::copy, &cdec_copies::more, &cdec_copies::following,
+       &cdec_copies::cut)
+// trees
+FIELDS(tree_scanner, cdec_tree_scanner, &cdec_tree_scanner::delta,
+       &cdec_tree_scanner::match_offsets, &cdec_tree_scanner::match_terminals,
+       &cdec_tree_scanner::live_row, &cdec_tree_scanner::context_start,
+       &cdec_tree_scanner::after_offsets, &cdec_tree_scanner::after_contexts,
+       &cdec_tree_scanner::ignored, &cdec_tree_scanner::lexing, &cdec_tree_scanner::max_branches,
+       &cdec_tree_scanner::max_nodes)
+FIELDS(tree_trie, cdec_tree_trie, &cdec_tree_trie::classes, &cdec_tree_trie::depth,
+       &cdec_tree_trie::skip, &cdec_tree_trie::token_offsets, &cdec_tree_trie::token_ids)
+FIELDS(tree_columns, cdec_tree_columns, &cdec_tree_columns::tree_of_class,
+       &cdec_tree_columns::tree_paths, &cdec_tree_columns::path_parent,
+       &cdec_tree_columns::path_terminal, &cdec_tree_columns::path_byte,
+       &cdec_tree_columns::path_next, &cdec_tree_columns::tree_groups,
+       &cdec_tree_columns::group_branches, &cdec_tree_columns::branch_path,
+       &cdec_tree_columns::branch_live, &cdec_tree_columns::branch_depth,
+       &cdec_tree_columns::group_dense, &cdec_tree_columns::group_tokens,
+       &cdec_tree_columns::tokens, &cdec_tree_columns::tree_verify,
+       &cdec_tree_columns::verify_tokens, &cdec_tree_columns::tree_taken,
+       &cdec_tree_columns::dense_masks)
 #undef FIELDS
 
 // What functions make, freed by cdec_NAME_free.
@@ -60,6 +82,9 @@ FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::s
     static constexpr const char *kName = #name;       \
     static constexpr auto free = &cdec_##name##_free; \
   };
+// trees
+OBJECT(forest)
+OBJECT(tree_worker)
 #undef OBJECT
 
 }  // namespace binding
@@ -140,6 +165,24 @@ static PyMethodDef table[] = {
     ROW(mentored_rows, "draft:n,v target:n,v limits:n law:n,v found:n,k"),
     ROW(loops_take, "walks:n tokens:n flat:b offsets:v states needed:p"),
     ROW(loops_find, "text:b state needed:p loops:m,k"),
+    // automata: minimisation
+    ROW(merge_states, "delta:n,k labels:n starts:s merged:n,k representative:n number:n"),
+    ROW(refine, "delta:n,k blocks:n"),
+    ROW(count_rows, "offsets:n+1 members:m items flagged ordered spread found"),
+    ROW(count_inside, "rows:n,k states whole"),
+    ROW(merge_copies, "copies number:n found"),
+    // trees
+    STRUCT(tree_scanner),
+    STRUCT(tree_trie),
+    ROW(state_labels, "scanner labels:c"),
+    ROW(longest_inside, "scanner trie longest:k"),
+    ROW(classes_within, "scanner labels:c lengths:c classes:c"),
+    ROW(alike_but_for_counts, "scanner labels:c trie copies same:c"),
+    MAKE(new_forest, "scanner trie roots:r asks_taken:r words dense_from"),
+    MAKE(new_tree_worker, "forest"),
+    ROW(build_trees, "worker steps"),
+    ROW(forest_finish, "forest sizes:s"),
+    ROW(forest_write, "forest columns"),
     {nullptr, nullptr, 0, nullptr},
 };
 

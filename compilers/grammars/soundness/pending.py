@@ -24,9 +24,9 @@ from cdec.compilers.grammars.soundness.pending_kernels import (
     add_pairs,
     follow_pairs,
 )
-from cdec.compilers.grammars.states.minimise_kernels import predecessors, refine
 from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
 from cdec.core.errors import LimitError
+from cdec.core.native import library
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.scanner.build import Scanner
@@ -235,9 +235,8 @@ class PendingMatches:
         # Row 0 is the match that has completed.
         delta = np.concatenate([np.full((1, follow.shape[1]), -1, np.int32), follow])
         kinds = np.concatenate([[0], np.where(viable, 1, 2)])
-        values, blocks = np.unique(kinds, return_inverse=True)
-        blocks = blocks.ravel().astype(np.int32)
-        refine(delta, *predecessors(delta), blocks, len(values), -1)
+        blocks = np.unique(kinds, return_inverse=True)[1].ravel().astype(np.int32)
+        library.refine(delta, blocks)
         _, first, classes = np.unique(blocks[1:], return_index=True, return_inverse=True)
         class_of = np.concatenate([[TAKEN], classes.ravel() + 2])
         steps = np.where(follow[first] >= 0, class_of[follow[first]], NOTHING_PENDING)

@@ -82,12 +82,6 @@ def intern_row(row: Any, length: int, rows: Rows) -> int:
 
 
 @inner
-def find_row(row: Any, length: int, rows: Rows) -> int:
-    """Return the number of ``row[:length]`` int32, -1 where it has none."""
-    return int(rows.table[_slot(row, length, rows)])
-
-
-@inner
 def sort_row(row: Any, length: int) -> None:
     """Sort ``row[:length]`` in place (Shell 1959); much sooner compiled than numba's own sort."""
     gap = length // 2
