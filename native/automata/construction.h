@@ -1,7 +1,6 @@
 // Constructions of automata state by state: lists of integers by number, and numbers of what follows.
 #pragma once
 
-#include <exception>
 #include <span>
 #include <utility>
 #include <vector>
@@ -50,15 +49,5 @@ class Subsets : public cdec_construction {
  private:
   std::vector<int32_t> state_;
 };
-
-// What a function that makes a construction returns: null where memory runs out.
-template <class Made, class... Types>
-cdec_construction *begun(Types &&...given) {
-  try {
-    return new Made(std::forward<Types>(given)...);
-  } catch (const std::exception &) {
-    return nullptr;
-  }
-}
 
 }  // namespace cdec

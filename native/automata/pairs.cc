@@ -3,6 +3,7 @@
 
 #include "cdec_native.h"
 #include "construction.h"
+#include "guarded.h"
 #include "table.h"
 
 namespace {
@@ -88,12 +89,12 @@ extern "C" {
 
 cdec_construction *cdec_follow_both(cdec_i32_rows left, cdec_i32_rows right, cdec_i32 left_of,
                                     cdec_i32 right_of, cdec_bool kept) {
-  return cdec::begun<Product>(left, right, left_of, right_of, kept);
+  return cdec::made<Product>(left, right, left_of, right_of, kept);
 }
 
 cdec_construction *cdec_follow_pending(const cdec_pending *scanner, cdec_u64_rows ends,
                                        cdec_i32 states, cdec_i32 state_ends) {
-  return cdec::begun<Pending>(*scanner, ends, states, state_ends);
+  return cdec::made<Pending>(*scanner, ends, states, state_ends);
 }
 
 }  // extern "C"

@@ -115,7 +115,7 @@ extern "C" {
 
 cdec_construction *cdec_find_live(cdec_i32_rows delta, cdec_i32 match_offsets, cdec_i32 matches,
                                   int64_t terminals) {
-  return cdec::begun<LiveRows>(delta, match_offsets, matches, terminals);
+  return cdec::made<LiveRows>(delta, match_offsets, matches, terminals);
 }
 
 int64_t cdec_has_cycle(cdec_i32_rows delta) {

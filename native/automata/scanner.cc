@@ -1,6 +1,7 @@
 // Subset construction over the automata of terminals that compete, byte by byte.
 #include "cdec_native.h"
 #include "construction.h"
+#include "guarded.h"
 
 namespace {
 
@@ -81,5 +82,5 @@ class Scanner : public cdec::Subsets {
 
 extern "C" cdec_construction *cdec_determinise_terminals(const cdec_terminals *terminals,
                                                          cdec_i64 offsets, cdec_i32 starts) {
-  return cdec::begun<Scanner>(*terminals, offsets, starts);
+  return cdec::made<Scanner>(*terminals, offsets, starts);
 }

@@ -291,7 +291,7 @@ extern "C" {
 
 cdec_construction *cdec_spell_numbers(const cdec_bounds *bounds, const cdec_answers *answers,
                                       const cdec_sizes *sizes) {
-  return cdec::begun<Spelling>(*bounds, *answers, *sizes);
+  return cdec::made<Spelling>(*bounds, *answers, *sizes);
 }
 
 int64_t cdec_spelling_ends(cdec_construction *spelling, cdec_u8_out out) {

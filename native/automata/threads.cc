@@ -1,6 +1,7 @@
 // Subset construction over the ordered threads of a regular expression.
 #include "cdec_native.h"
 #include "construction.h"
+#include "guarded.h"
 
 namespace {
 
@@ -58,5 +59,5 @@ class Threads : public cdec::Subsets {
 }  // namespace
 
 extern "C" cdec_construction *cdec_determinise_threads(const cdec_threads *program, cdec_i32 first) {
-  return cdec::begun<Threads>(*program, cdec::List(first.at, first.size));
+  return cdec::made<Threads>(*program, cdec::List(first.at, first.size));
 }

@@ -1,10 +1,10 @@
 // The trie of some words in front of an automaton, without what leads nowhere.
 #include <algorithm>
-#include <exception>
 #include <utility>
 #include <vector>
 
 #include "edges.h"
+#include "guarded.h"
 
 // A graph as cdec_edges has it, with labels.
 struct cdec_graph {
@@ -161,12 +161,13 @@ extern "C" {
 
 cdec_graph *cdec_words_beside(cdec_u8 texts, cdec_i64 begins, cdec_i32 word_labels,
                               const cdec_edges *edges, cdec_i32 labels) {
-  try {
+  cdec_graph *found = nullptr;
+  cdec::guarded([&]() -> int64_t {
     const Trie trie(texts, begins, *edges, labels.size > 0);
-    return new cdec_graph(trimmed(trie.laid(word_labels, labels)));
-  } catch (const std::exception &) {
-    return nullptr;
-  }
+    found = new cdec_graph(trimmed(trie.laid(word_labels, labels)));
+    return 0;
+  });
+  return found;
 }
 
 int64_t cdec_graph_sizes(cdec_graph *graph, cdec_i64_out sizes) {

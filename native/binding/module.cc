@@ -72,6 +72,28 @@ FIELDS(sizes, cdec_sizes, &cdec_sizes::places, &cdec_sizes::most, &cdec_sizes::l
        &cdec_sizes::up, &cdec_sizes::has_grid)
 FIELDS(edges, cdec_edges, &cdec_edges::offsets, &cdec_edges::lows, &cdec_edges::highs,
        &cdec_edges::targets)
+// automata: minimisation
+FIELDS(copies, cdec_copies, &cdec_copies::copy, &cdec_copies::more, &cdec_copies::following,
+       &cdec_copies::cut)
+// trees
+FIELDS(tree_scanner, cdec_tree_scanner, &cdec_tree_scanner::delta,
+       &cdec_tree_scanner::match_offsets, &cdec_tree_scanner::match_terminals,
+       &cdec_tree_scanner::live_row, &cdec_tree_scanner::context_start,
+       &cdec_tree_scanner::after_offsets, &cdec_tree_scanner::after_contexts,
+       &cdec_tree_scanner::ignored, &cdec_tree_scanner::lexing, &cdec_tree_scanner::max_branches,
+       &cdec_tree_scanner::max_nodes)
+FIELDS(tree_trie, cdec_tree_trie, &cdec_tree_trie::classes, &cdec_tree_trie::depth,
+       &cdec_tree_trie::skip, &cdec_tree_trie::token_offsets, &cdec_tree_trie::token_ids)
+FIELDS(tree_columns, cdec_tree_columns, &cdec_tree_columns::tree_of_class,
+       &cdec_tree_columns::tree_paths, &cdec_tree_columns::path_parent,
+       &cdec_tree_columns::path_terminal, &cdec_tree_columns::path_byte,
+       &cdec_tree_columns::path_next, &cdec_tree_columns::tree_groups,
+       &cdec_tree_columns::group_branches, &cdec_tree_columns::branch_path,
+       &cdec_tree_columns::branch_live, &cdec_tree_columns::branch_depth,
+       &cdec_tree_columns::group_dense, &cdec_tree_columns::group_tokens,
+       &cdec_tree_columns::tokens, &cdec_tree_columns::tree_verify,
+       &cdec_tree_columns::verify_tokens, &cdec_tree_columns::tree_taken,
+       &cdec_tree_columns::dense_masks)
 #undef FIELDS
 
 // What functions make, freed by cdec_NAME_free.
@@ -83,6 +105,9 @@ FIELDS(edges, cdec_edges, &cdec_edges::offsets, &cdec_edges::lows, &cdec_edges::
   };
 OBJECT(construction)
 OBJECT(graph)
+// trees
+OBJECT(forest)
+OBJECT(tree_worker)
 #undef OBJECT
 
 }  // namespace binding
@@ -187,6 +212,24 @@ static PyMethodDef table[] = {
     MAKE(words_beside, "texts:t begins:w+1 word_labels:w edges labels:n"),
     ROW(graph_sizes, "graph sizes:s"),
     ROW(graph_read, "graph offsets:n+1 lows:e highs:e targets:e labels:n"),
+    // automata: minimisation
+    ROW(merge_states, "delta:n,k labels:n starts:s merged:n,k representative:n number:n"),
+    ROW(refine, "delta:n,k blocks:n"),
+    ROW(count_rows, "offsets:n+1 members:m items flagged ordered spread found"),
+    ROW(count_inside, "rows:n,k states whole"),
+    ROW(merge_copies, "copies number:n found"),
+    // trees
+    STRUCT(tree_scanner),
+    STRUCT(tree_trie),
+    ROW(state_labels, "scanner labels:c"),
+    ROW(longest_inside, "scanner trie longest:k"),
+    ROW(classes_within, "scanner labels:c lengths:c classes:c"),
+    ROW(alike_but_for_counts, "scanner labels:c trie copies same:c"),
+    MAKE(new_forest, "scanner trie roots:r asks_taken:r words dense_from"),
+    MAKE(new_tree_worker, "forest"),
+    ROW(build_trees, "worker steps"),
+    ROW(forest_finish, "forest sizes:s"),
+    ROW(forest_write, "forest columns"),
     {nullptr, nullptr, 0, nullptr},
 };
 

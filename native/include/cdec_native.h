@@ -433,9 +433,126 @@ CDEC_API int64_t cdec_graph_read(cdec_graph *graph, cdec_i64_out offsets, cdec_u
                                  cdec_u8_out highs, cdec_i32_out targets, cdec_i32_out labels);
 CDEC_API void cdec_graph_free(cdec_graph *graph);
 
-/* ---- automata: regular expressions, scanners, minimisation --------------------------------------- */
+/* ---- automata: minimisation; copies of counted repetitions. The compiler's own arrays: states are in
+ * range. delta [n, k]: next state, -1 dead. ---------------------------------------------------------- */
 
-/* ---- automata: subterminal trees ----------------------------------------------------------------- */
+/* Write the smallest automaton that gives every text the same sequence of labels [n], 0 for states that
+ * mean nothing by themselves; what cannot reach a label is cut off, unless it is a start. Its states, in
+ * the order in which a breadth-first walk from the starts meets them, are the first of merged [n, k] and
+ * of representative [n], one old state for each; number [n] is what every old state became, -1 where it
+ * was dropped. Returns how many states there are. */
+CDEC_API int64_t cdec_merge_states(cdec_i32_rows delta, cdec_i32 labels, cdec_i32 starts,
+                                   cdec_i32_rows_out merged, cdec_i32_out representative,
+                                   cdec_i32_out number);
+/* Refine blocks [n], numbered from 0 without a gap, until all edges respect them; return how many. */
+CDEC_API int64_t cdec_refine(cdec_i32_rows delta, cdec_i32_out blocks);
+
+#define CDEC_CLASH (-1) /* states that would be one lack different numbers of copies */
+
+/* The counts of states (cdec.compilers.grammars.states.copies), [n] each. */
+typedef struct cdec_copies {
+  cdec_i32_out copy;      /* the copy under way, the lowest of several; 0: nothing is counted */
+  cdec_i32_out more;      /* copies to be put in behind copy `cut` */
+  cdec_i32_out following; /* the state that has counted one more and is else the same; -1: none */
+  int64_t cut;
+} cdec_copies;
+/* Write the counts of states that list items, or `flagged` 2 * item + flag; no two list the same. Where
+ * the order means nothing, they ascend. Copies further apart than `spread` are not put in. Returns 0 or
+ * CDEC_CLASH. */
+CDEC_API int64_t cdec_count_rows(cdec_i64 offsets, cdec_i32 members, const cdec_copies *items,
+                                 int64_t flagged, int64_t ordered, int64_t spread,
+                                 const cdec_copies *found);
+/* Complete the counts of an automaton over bytes, rows [n, k], where those of the first `states`, over
+ * characters, are known, and of the others following is -2. Returns 0 or CDEC_CLASH. */
+CDEC_API int64_t cdec_count_inside(cdec_i32_rows rows, int64_t states, const cdec_copies *whole);
+/* Write what the counts of merged states are, number [n] as cdec_merge_states has it; found holds copy -1
+ * and following -2. Returns 0 or CDEC_CLASH. */
+CDEC_API int64_t cdec_merge_copies(const cdec_copies *copies, cdec_i32 number,
+                                   const cdec_copies *found);
+
+/* ---- trees: subterminal trees ---------------------------------------------------------------------
+ *
+ * The compiler's own arrays: numbers are in range. C scanner states, K byte classes, T terminals, X
+ * contexts of the parser, N nodes of the vocabulary's trie. */
+typedef struct cdec_tree_scanner {
+  cdec_i32_rows delta;      /* [C, K] next state, -1 dead */
+  cdec_i32 match_offsets;   /* [C + 1] terminals that entering a state completes */
+  cdec_i32 match_terminals;
+  cdec_i32 live_row;        /* [C] what can complete later; -1: nothing */
+  cdec_i32 context_start;   /* [X] scanner state that a context begins in */
+  cdec_i32 after_offsets;   /* [T + 1] contexts that may hold after a terminal */
+  cdec_i32 after_contexts;  /* one for each unless `lexing` */
+  cdec_bool ignored;        /* [T] unless `lexing`: terminals that leave the stack as it is */
+  int64_t lexing;           /* contextual or basic; else every segmentation counts */
+  int64_t max_branches;     /* of a token; one with more is verified byte by byte */
+  int64_t max_nodes;        /* path nodes and groups of all trees, path nodes of a worker */
+} cdec_tree_scanner;
+typedef struct cdec_tree_trie { /* as cdec_byte_trie_fill writes it, with the scanner's classes */
+  cdec_i32 classes;             /* [N] */
+  cdec_i32 depth;               /* [N] from 1 */
+  cdec_i32 skip;                /* [N] */
+  cdec_i32 token_offsets;       /* [N + 1] */
+  cdec_i32 token_ids;
+} cdec_tree_trie;
+
+/* Number what entering a state shows, the terminals completed and the live row, to labels [C]. */
+CDEC_API int64_t cdec_state_labels(const cdec_tree_scanner *scanner, cdec_i64_out labels);
+/* Write to longest [K], by a token's first class, how many of its bytes the terminal under way can
+ * read, at least 1. */
+CDEC_API int64_t cdec_longest_inside(const cdec_tree_scanner *scanner, const cdec_tree_trie *trie,
+                                     cdec_i64_out longest);
+/* Write the classes [C], by first state, of states that no text of lengths[c] bytes, rounded up to a
+ * power of two, tells apart; 0: the state is a class of its own. A state's own label does not count, only
+ * those of the states that its bytes lead to. As cdec_refine, for every power of two. */
+CDEC_API int64_t cdec_classes_within(const cdec_tree_scanner *scanner, cdec_i64 labels,
+                                     cdec_i64 lengths, cdec_i64_out classes);
+/* Write to same [C] for each state one that has counted more and has the same tree, itself if none. */
+CDEC_API int64_t cdec_alike_but_for_counts(const cdec_tree_scanner *scanner, cdec_i64 labels,
+                                           const cdec_tree_trie *trie, const cdec_copies *copies,
+                                           cdec_i32_out same);
+
+/* The trees of scanner states, the roots [r] of classes 0 to r; asks_taken [r]: whether the tokens that
+ * complete the terminal under way are wanted. A group of `dense_from` tokens or more is a mask of so many
+ * words. The columns are the same whatever the number of workers. Freed with cdec_forest_free. */
+typedef struct cdec_forest cdec_forest;
+CDEC_API cdec_forest *cdec_new_forest(const cdec_tree_scanner *scanner, const cdec_tree_trie *trie,
+                                      cdec_i32 roots, cdec_bool asks_taken, int64_t words,
+                                      int64_t dense_from);
+CDEC_API void cdec_forest_free(cdec_forest *forest);
+/* One thread's share: it takes classes that no other worker has taken. */
+typedef struct cdec_tree_worker cdec_tree_worker;
+CDEC_API cdec_tree_worker *cdec_new_tree_worker(cdec_forest *forest);
+CDEC_API void cdec_tree_worker_free(cdec_tree_worker *worker);
+#define CDEC_TOO_MANY_NODES (-1)
+/* Build trees for about so many steps (some 10 ns each). Returns 1 where there is more to do, 0 where
+ * nothing is left, CDEC_TOO_MANY_NODES. */
+CDEC_API int64_t cdec_build_trees(cdec_tree_worker *worker, int64_t steps);
+
+typedef struct cdec_tree_columns { /* cdec.core.grammars.columns; E trees, G groups, P, B, M masks */
+  cdec_i32_out tree_of_class;      /* [r] */
+  cdec_i64_out tree_paths;         /* [E + 1] */
+  cdec_i32_out path_parent;        /* [P] */
+  cdec_i32_out path_terminal;
+  cdec_i32_out path_byte;
+  cdec_i32_out path_next;
+  cdec_i64_out tree_groups;        /* [E + 1] */
+  cdec_i64_out group_branches;     /* [G + 1] */
+  cdec_i32_out branch_path;        /* [B] */
+  cdec_i32_out branch_live;
+  cdec_i32_out branch_depth;
+  cdec_i32_out group_dense;        /* [G] */
+  cdec_i64_out group_tokens;       /* [G + 1] */
+  cdec_i32_out tokens;
+  cdec_i64_out tree_verify;        /* [E + 1] */
+  cdec_i32_out verify_tokens;
+  cdec_i32_out tree_taken;         /* [E] */
+  cdec_i32_out dense_masks;        /* [M * words] */
+} cdec_tree_columns;
+/* Number trees and masks, when all are built, and write to sizes [7] how many trees, path nodes, groups,
+ * branches, tokens, tokens to verify and masks there are. */
+CDEC_API int64_t cdec_forest_finish(cdec_forest *forest, cdec_i64_out sizes);
+/* Write the columns, as long as cdec_forest_finish said. */
+CDEC_API int64_t cdec_forest_write(cdec_forest *forest, const cdec_tree_columns *columns);
 
 /* ---- grammars: the engine ------------------------------------------------------------------------ */
 

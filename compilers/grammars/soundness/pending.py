@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.states.construction import Construction, Most, constructed
-from cdec.compilers.grammars.states.minimise_kernels import predecessors, refine
 from cdec.core.errors import LimitError
 from cdec.core.native import library
 
@@ -211,9 +210,8 @@ class PendingMatches:
         """
         delta, viable = found.delta, found.items.reshape(-1, 2)[1:, 1] != 0
         kinds = np.concatenate([[0], np.where(viable, 1, 2)])
-        values, blocks = np.unique(kinds, return_inverse=True)
-        blocks = blocks.ravel().astype(np.int32)
-        refine(delta, *predecessors(delta), blocks, len(values), -1)
+        blocks = np.unique(kinds, return_inverse=True)[1].ravel().astype(np.int32)
+        library.refine(delta, blocks)
         _, first, classes = np.unique(blocks[1:], return_index=True, return_inverse=True)
         class_of = np.concatenate([[TAKEN], classes.ravel() + 2])
         follow = delta[1:][first]
