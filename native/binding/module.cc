@@ -51,6 +51,49 @@ FIELDS(judged, cdec_judged, &cdec_judged::accepted, &cdec_judged::log_ratio, &cd
        &cdec_judged::charged)
 FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::seen,
        &cdec_loops::found)
+// automata: constructions, spellings, edges
+FIELDS(most, cdec_most, &cdec_most::lists, &cdec_most::items, &cdec_most::numbers)
+FIELDS(threads, cdec_threads, &cdec_threads::reads, &cdec_threads::follow_of,
+       &cdec_threads::follow_offsets, &cdec_threads::follow_nodes, &cdec_threads::charset_offsets,
+       &cdec_threads::charset_atoms, &cdec_threads::atoms, &cdec_threads::prioritised)
+FIELDS(terminals, cdec_terminals, &cdec_terminals::offsets, &cdec_terminals::kinds,
+       &cdec_terminals::targets, &cdec_terminals::accepts, &cdec_terminals::owners,
+       &cdec_terminals::keyword_offsets, &cdec_terminals::expressions, &cdec_terminals::classes,
+       &cdec_terminals::competing)
+FIELDS(pending, cdec_pending, &cdec_pending::delta, &cdec_pending::meaning, &cdec_pending::live_row,
+       &cdec_pending::live)
+FIELDS(bounds, cdec_bounds, &cdec_bounds::sides, &cdec_bounds::whole, &cdec_bounds::fraction,
+       &cdec_bounds::scientific, &cdec_bounds::exponent, &cdec_bounds::digits)
+FIELDS(answers, cdec_answers, &cdec_answers::pieces, &cdec_answers::zero, &cdec_answers::off,
+       &cdec_answers::gridded, &cdec_answers::following, &cdec_answers::on)
+FIELDS(sizes, cdec_sizes, &cdec_sizes::places, &cdec_sizes::most, &cdec_sizes::longest,
+       &cdec_sizes::deepest, &cdec_sizes::deep, &cdec_sizes::mantissa, &cdec_sizes::depth,
+       &cdec_sizes::far, &cdec_sizes::has_powers, &cdec_sizes::is_any, &cdec_sizes::down,
+       &cdec_sizes::up, &cdec_sizes::has_grid)
+FIELDS(edges, cdec_edges, &cdec_edges::offsets, &cdec_edges::lows, &cdec_edges::highs,
+       &cdec_edges::targets)
+// automata: minimisation
+FIELDS(copies, cdec_copies, &cdec_copies::copy, &cdec_copies::more, &cdec_copies::following,
+       &cdec_copies::cut)
+// trees
+FIELDS(tree_scanner, cdec_tree_scanner, &cdec_tree_scanner::delta,
+       &cdec_tree_scanner::match_offsets, &cdec_tree_scanner::match_terminals,
+       &cdec_tree_scanner::live_row, &cdec_tree_scanner::context_start,
+       &cdec_tree_scanner::after_offsets, &cdec_tree_scanner::after_contexts,
+       &cdec_tree_scanner::ignored, &cdec_tree_scanner::lexing, &cdec_tree_scanner::max_branches,
+       &cdec_tree_scanner::max_nodes)
+FIELDS(tree_trie, cdec_tree_trie, &cdec_tree_trie::classes, &cdec_tree_trie::depth,
+       &cdec_tree_trie::skip, &cdec_tree_trie::token_offsets, &cdec_tree_trie::token_ids)
+FIELDS(tree_columns, cdec_tree_columns, &cdec_tree_columns::tree_of_class,
+       &cdec_tree_columns::tree_paths, &cdec_tree_columns::path_parent,
+       &cdec_tree_columns::path_terminal, &cdec_tree_columns::path_byte,
+       &cdec_tree_columns::path_next, &cdec_tree_columns::tree_groups,
+       &cdec_tree_columns::group_branches, &cdec_tree_columns::branch_path,
+       &cdec_tree_columns::branch_live, &cdec_tree_columns::branch_depth,
+       &cdec_tree_columns::group_dense, &cdec_tree_columns::group_tokens,
+       &cdec_tree_columns::tokens, &cdec_tree_columns::tree_verify,
+       &cdec_tree_columns::verify_tokens, &cdec_tree_columns::tree_taken,
+       &cdec_tree_columns::dense_masks)
 #undef FIELDS
 
 // What functions make, freed by cdec_NAME_free.
@@ -60,6 +103,11 @@ FIELDS(loops, cdec_loops, &cdec_loops::recent, &cdec_loops::runs, &cdec_loops::s
     static constexpr const char *kName = #name;       \
     static constexpr auto free = &cdec_##name##_free; \
   };
+OBJECT(construction)
+OBJECT(graph)
+// trees
+OBJECT(forest)
+OBJECT(tree_worker)
 #undef OBJECT
 
 }  // namespace binding
@@ -140,6 +188,48 @@ static PyMethodDef table[] = {
     ROW(mentored_rows, "draft:n,v target:n,v limits:n law:n,v found:n,k"),
     ROW(loops_take, "walks:n tokens:n flat:b offsets:v states needed:p"),
     ROW(loops_find, "text:b state needed:p loops:m,k"),
+    // automata: constructions, spellings, edges
+    ROW(construction_run, "begun most operations"),
+    ROW(construction_sizes, "complete sizes:s"),
+    ROW(construction_read, "complete offsets:n+1 items:m numbers:r,w"),
+    MAKE(determinise_threads, "program first:f"),
+    MAKE(determinise_terminals, "terminals offsets:n+1 starts:s"),
+    MAKE(follow_both, "left:n,k right:m,l left_of:c right_of:c kept:f"),
+    MAKE(follow_pending, "scanner ends:e,w states:n state_ends:n"),
+    MAKE(find_live, "delta:c,k match_offsets:c+1 matches:m terminals"),
+    ROW(has_cycle, "delta:n,k"),
+    ROW(mark_ahead, "delta:c,k letter:c sources:n stamps:c stamp found:f"),
+    MAKE(spell_numbers, "bounds answers sizes"),
+    ROW(spelling_ends, "spelling out:n"),
+    ROW(spelling_exponents, "spelling letters:m found:m,f"),
+    ROW(byte_ranges, "byte_class:b rows:n,k offsets:n+1 lows:e highs:e targets:e"),
+    ROW(accepted, "byte_class:b rows:m,k accepts:m texts:t offsets:n+1 found:n"),
+    ROW(shortest_texts, "edges labels:n out:n"),
+    ROW(free_states, "edges labels:n universe out:n"),
+    ROW(reached_labels, "edges labels:n singles low:n high:n is_open:n"),
+    ROW(longest_text, "edges accepts:n"),
+    ROW(texts_between, "edges accepts:n low high limit"),
+    MAKE(words_beside, "texts:t begins:w+1 word_labels:w edges labels:n"),
+    ROW(graph_sizes, "graph sizes:s"),
+    ROW(graph_read, "graph offsets:n+1 lows:e highs:e targets:e labels:n"),
+    // automata: minimisation
+    ROW(merge_states, "delta:n,k labels:n starts:s merged:n,k representative:n number:n"),
+    ROW(refine, "delta:n,k blocks:n"),
+    ROW(count_rows, "offsets:n+1 members:m items flagged ordered spread found"),
+    ROW(count_inside, "rows:n,k states whole"),
+    ROW(merge_copies, "copies number:n found"),
+    // trees
+    STRUCT(tree_scanner),
+    STRUCT(tree_trie),
+    ROW(state_labels, "scanner labels:c"),
+    ROW(longest_inside, "scanner trie longest:k"),
+    ROW(classes_within, "scanner labels:c lengths:c classes:c"),
+    ROW(alike_but_for_counts, "scanner labels:c trie copies same:c"),
+    MAKE(new_forest, "scanner trie roots:r asks_taken:r words dense_from"),
+    MAKE(new_tree_worker, "forest"),
+    ROW(build_trees, "worker steps"),
+    ROW(forest_finish, "forest sizes:s"),
+    ROW(forest_write, "forest columns"),
     {nullptr, nullptr, 0, nullptr},
 };
 
