@@ -1,6 +1,7 @@
 """JSON Schemas: the program that a schema becomes, and what follows texts by it.
 
-Read ``program`` (the columns), then ``constraint``, ``session`` and ``engine`` (compiled kernels);
+Read ``program`` (the columns), then ``constraint``, ``session`` and ``engine`` (over
+``native/schemas``);
 ``program_checks`` holds an artifact's columns to what they say, ``places`` says where a text is
 refused, ``spellings`` which number is only spelled otherwise, ``written_forms`` (in the words of
 ``forms``) which white space and escapes are only others, ``errors`` are those of schemas that
