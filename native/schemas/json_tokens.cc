@@ -48,7 +48,8 @@ class Content {
       const bool is_short = byte == '/' ? !few_escapes_ : byte && std::strchr("\"\\bfnrt", byte);
       return is_short && goes_to(0);
     }
-    if (escape_ == 6 || escape_ == 7) return byte == (escape_ == 6 ? '\\' : 'u') && goes_to(escape_ + 1);
+    if (escape_ == 6 || escape_ == 7)
+      return byte == (escape_ == 6 ? '\\' : 'u') && goes_to(escape_ + 1);
     const int32_t lower = byte | 0x20;
     const bool is_letter = 'a' <= lower && lower <= 'f';
     if (!is_letter && (byte < '0' || byte > '9')) return false;
@@ -63,7 +64,8 @@ class Content {
     if (is_second && read == 1 && digit != 0xD) return false;
     if (read >= 2 && is_low != is_second) return false;
     // All that the digits can become needs no escape.
-    if (few_escapes_ && !is_second && unit_ << left >= 0x20 && (unit_ + 1) << left <= 0x7F) return false;
+    if (few_escapes_ && !is_second && unit_ << left >= 0x20 && (unit_ + 1) << left <= 0x7F)
+      return false;
     if (escape_ == 5) return goes_to(0xD800 <= unit_ && unit_ <= 0xDBFF ? 6 : 0);
     return goes_to(escape_ == 11 ? 0 : escape_ + 1);
   }
@@ -83,10 +85,11 @@ bool is_blank(int32_t byte) { return byte == ' ' || byte == '\t' || byte == '\n'
 
 extern "C" {
 
-int64_t cdec_json_tokens_classify(cdec_u8 data, cdec_i64 starts, int64_t few, cdec_i32_out characters,
-                                  cdec_i32_out cuts, cdec_i32_out ends, cdec_i32_out blanks) {
+int64_t cdec_json_tokens_classify(cdec_u8 data, cdec_i64 starts, int64_t few,
+                                  cdec_i32_out characters, cdec_i32_out cuts, cdec_i32_out ends,
+                                  cdec_i32_out blanks) {
   for (int64_t token = 0; token < characters.size; ++token) {
-    const uint8_t *text = data.at + starts[token];
+    const uint8_t* text = data.at + starts[token];
     const auto size = static_cast<int32_t>(starts[token + 1] - starts[token]);
     blanks[token] = static_cast<int32_t>(std::find_if_not(text, text + size, is_blank) - text);
     characters[token] = cuts[token] = ends[token] = -1;
