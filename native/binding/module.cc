@@ -94,6 +94,30 @@ FIELDS(tree_columns, cdec_tree_columns, &cdec_tree_columns::tree_of_class,
        &cdec_tree_columns::tokens, &cdec_tree_columns::tree_verify,
        &cdec_tree_columns::verify_tokens, &cdec_tree_columns::tree_taken,
        &cdec_tree_columns::dense_masks)
+// schemas
+FIELDS(schema, cdec_schema, &cdec_schema::state_edges, &cdec_schema::edge_low,
+       &cdec_schema::edge_high, &cdec_schema::edge_target, &cdec_schema::state_label,
+       &cdec_schema::state_shortest, &cdec_schema::state_free, &cdec_schema::state_low,
+       &cdec_schema::state_high, &cdec_schema::state_open, &cdec_schema::raw_start,
+       &cdec_schema::string_offsets, &cdec_schema::string_start, &cdec_schema::string_min,
+       &cdec_schema::string_max, &cdec_schema::array_offsets, &cdec_schema::array_ids,
+       &cdec_schema::object_offsets, &cdec_schema::object_ids, &cdec_schema::choice_value,
+       &cdec_schema::choice_counter_offsets, &cdec_schema::choice_counters, &cdec_schema::array_min,
+       &cdec_schema::array_max, &cdec_schema::array_distinct, &cdec_schema::array_position_offsets,
+       &cdec_schema::position_choice_offsets, &cdec_schema::array_counter_offsets,
+       &cdec_schema::array_counter_min, &cdec_schema::array_counter_max, &cdec_schema::object_min,
+       &cdec_schema::object_max, &cdec_schema::object_key, &cdec_schema::object_ordered,
+       &cdec_schema::object_distinct, &cdec_schema::object_slot_offsets,
+       &cdec_schema::slot_choice_offsets, &cdec_schema::slot_single, &cdec_schema::slot_required,
+       &cdec_schema::slot_rank, &cdec_schema::object_counter_offsets,
+       &cdec_schema::object_counter_min, &cdec_schema::object_counter_max,
+       &cdec_schema::blank_start, &cdec_schema::indent, &cdec_schema::place_offsets,
+       &cdec_schema::place_bytes, &cdec_schema::key_offsets, &cdec_schema::key_bytes,
+       &cdec_schema::vocabulary_offsets, &cdec_schema::vocabulary_bytes)
+FIELDS(token_trie, cdec_token_trie, &cdec_token_trie::node_byte, &cdec_token_trie::depth,
+       &cdec_token_trie::skip, &cdec_token_trie::token_offsets, &cdec_token_trie::token_ids)
+FIELDS(json_tokens, cdec_json_tokens, &cdec_json_tokens::content, &cdec_json_tokens::run_of,
+       &cdec_json_tokens::runs, &cdec_json_tokens::run_offsets, &cdec_json_tokens::blank)
 #undef FIELDS
 
 // What functions make, freed by cdec_NAME_free.
@@ -108,6 +132,7 @@ OBJECT(graph)
 // trees
 OBJECT(forest)
 OBJECT(tree_worker)
+OBJECT(schema_engine)
 #undef OBJECT
 
 }  // namespace binding
@@ -230,6 +255,21 @@ static PyMethodDef table[] = {
     ROW(build_trees, "worker steps"),
     ROW(forest_finish, "forest sizes:s"),
     ROW(forest_write, "forest columns"),
+    // schemas
+    ROW(json_tokens_classify, "data:b starts:t+1 few characters:t cuts:t ends:t blanks:t"),
+    ROW(json_tokens_content, "characters:t rows:r,w"),
+    MAKE(schema_engine_make, "schema whole crossing endings behind tokens end_ids:e budget most"),
+    ROW(schema_engine_start, "engine"),
+    ROW(schema_engine_advance, "engine states:n token_ids:n out:n"),
+    ROW(schema_engine_check, "engine states:n token_ids:n,m out:n,m"),
+    ROW(schema_engine_fill_mask, "engine states:n mask:n,w"),
+    ROW(schema_engine_complete, "engine states:n out:n"),
+    ROW(schema_engine_advance_bytes, "engine states:n data:b offsets:n+1 out:n"),
+    ROW(schema_engine_speculation_keys, "engine states:n out:n"),
+    ROW(schema_engine_level, "engine state outward items:k,f"),
+    ROW(schema_engine_progress, "engine progress numbers:k"),
+    ROW(schema_engine_drop, "engine"),
+    ROW(schema_engine_statistics, "engine counts:c"),
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -67,6 +67,7 @@ CDEC_SPAN(cdec_f64, const double);
 CDEC_SPAN(cdec_f64_out, double);
 CDEC_ROWS(cdec_u8_rows_out, uint8_t);
 CDEC_ROWS(cdec_u16_rows_out, uint16_t);
+CDEC_ROWS(cdec_i32_rows_out, int32_t);
 CDEC_ROWS(cdec_u32_rows, const uint32_t);
 CDEC_ROWS(cdec_u32_rows_out, uint32_t);
 CDEC_ROWS(cdec_u64_rows, const uint64_t);
@@ -557,6 +558,141 @@ CDEC_API int64_t cdec_forest_write(cdec_forest *forest, const cdec_tree_columns 
 /* ---- grammars: the engine ------------------------------------------------------------------------ */
 
 /* ---- schemas: the engine ------------------------------------------------------------------------- */
+
+/* The columns of a compiled schema: what each holds, its shape and its invariants stand in
+ * cdec.core.schemas.program. */
+typedef struct cdec_schema {
+  cdec_i64 state_edges;
+  cdec_u8 edge_low;
+  cdec_u8 edge_high;
+  cdec_i32 edge_target;
+  cdec_i32 state_label;
+  cdec_i32 state_shortest;
+  cdec_u8 state_free;
+  cdec_i32 state_low;
+  cdec_i32 state_high;
+  cdec_u8 state_open;
+  cdec_i32 raw_start;
+  cdec_i64 string_offsets;
+  cdec_i32 string_start;
+  cdec_i64 string_min;
+  cdec_i64 string_max;
+  cdec_i64 array_offsets;
+  cdec_i32 array_ids;
+  cdec_i64 object_offsets;
+  cdec_i32 object_ids;
+  cdec_i32 choice_value;
+  cdec_i64 choice_counter_offsets;
+  cdec_i32 choice_counters;
+  cdec_i64 array_min;
+  cdec_i64 array_max;
+  cdec_u8 array_distinct;
+  cdec_i64 array_position_offsets;
+  cdec_i64 position_choice_offsets;
+  cdec_i64 array_counter_offsets;
+  cdec_i64 array_counter_min;
+  cdec_i64 array_counter_max;
+  cdec_i64 object_min;
+  cdec_i64 object_max;
+  cdec_i32 object_key;
+  cdec_u8 object_ordered;
+  cdec_u8 object_distinct;
+  cdec_i64 object_slot_offsets;
+  cdec_i64 slot_choice_offsets;
+  cdec_u8 slot_single;
+  cdec_u8 slot_required;
+  cdec_i32 slot_rank;
+  cdec_i64 object_counter_offsets;
+  cdec_i64 object_counter_min;
+  cdec_i64 object_counter_max;
+  cdec_i32 blank_start;
+  cdec_i32 indent;
+  cdec_i64 place_offsets; /* this and the next three are not read */
+  cdec_u8 place_bytes;
+  cdec_i64 key_offsets;
+  cdec_u8 key_bytes;
+  cdec_i64 vocabulary_offsets;
+  cdec_u8 vocabulary_bytes;
+} cdec_schema;
+/* A trie of tokens, as cdec_byte_trie_fill writes it, N nodes in pre-order, with its ids. */
+typedef struct cdec_token_trie {
+  cdec_u8 node_byte;      /* [N] */
+  cdec_i32 depth;         /* [N] from 1 */
+  cdec_i32 skip;          /* [N] the first node behind the subtree */
+  cdec_i32 token_offsets; /* [N + 1] */
+  cdec_i32 token_ids;
+} cdec_token_trie;
+/* What the T tokens of a vocabulary are within JSON (cdec.core.schemas.json_tokens). */
+typedef struct cdec_json_tokens {
+  cdec_u32_rows content; /* [longest + 2, words] packed masks of content of at most so many
+                          * characters, then of any; then of all tokens inside of strings */
+  cdec_i32 run_of;       /* [T] the run of white space that a token begins with */
+  cdec_u8 runs;
+  cdec_i64 run_offsets;
+  cdec_i32 blank; /* tokens of white space alone */
+} cdec_json_tokens;
+
+/* Classify tokens of bytes data[starts[t]:starts[t + 1]], [t] each: `characters` that begin in one of
+ * content alone, else -1; `cuts`, where its first quote or backslash stands behind content, else -1;
+ * `ends`, where the string ends in it, else -1, or CDEC_INSIDE; `blanks`, how much white space it
+ * begins with. `few` is 1 where escapes of printable ASCII that needs none are no content. */
+#define CDEC_INSIDE (-2)
+CDEC_API int64_t cdec_json_tokens_classify(cdec_u8 data, cdec_i64 starts, int64_t few,
+                                           cdec_i32_out characters, cdec_i32_out cuts,
+                                           cdec_i32_out ends, cdec_i32_out blanks);
+/* Set the bits of content tokens in zeroed `rows` [longest + 1, words], as cdec_json_tokens has them. */
+CDEC_API int64_t cdec_json_tokens_content(cdec_i32 characters, cdec_u32_rows_out rows);
+
+/* States, steps and masks over a program and a vocabulary, for all threads: calls take turns. States
+ * are numbers from 0; CDEC_DEAD, CDEC_DONE. What an engine keeps it counts; masks are dropped, all at
+ * once, before they pass `budget` bytes, or at the end of a call that alone needs more.
+ *
+ * Calls on n states return how many rows are done. They may be fewer, even none: a call that has
+ * computed for long comes back, and what it remembers shortens the next. CDEC_STATES_FULL: states and
+ * steps have passed `most` bytes.
+ *
+ * The caller has checked `schema` (cdec.core.schemas.program_checks); the tries and tokens are of one
+ * vocabulary. */
+#define CDEC_STATES_FULL (-1)
+typedef struct cdec_schema_engine cdec_schema_engine;
+CDEC_API cdec_schema_engine *cdec_schema_engine_make(
+    const cdec_schema *schema, const cdec_token_trie *whole, const cdec_token_trie *crossing,
+    const cdec_token_trie *endings, const cdec_token_trie *behind, const cdec_json_tokens *tokens,
+    cdec_i64 end_ids, int64_t budget, int64_t most);
+CDEC_API void cdec_schema_engine_free(cdec_schema_engine *engine);
+/* Return the state before the first byte. */
+CDEC_API int64_t cdec_schema_engine_start(cdec_schema_engine *engine);
+/* Write the states after `token_ids` [n]; O(1) each where it was done before. */
+CDEC_API int64_t cdec_schema_engine_advance(cdec_schema_engine *engine, cdec_i64 states,
+                                            cdec_i64 token_ids, cdec_i64_out out);
+/* Say of proposed tokens [n, m] what is allowed; no mask is computed. */
+CDEC_API int64_t cdec_schema_engine_check(cdec_schema_engine *engine, cdec_i64 states,
+                                          cdec_i64_rows token_ids, cdec_bool_rows_out out);
+/* Overwrite `mask` [n, words] with the exact masks. */
+CDEC_API int64_t cdec_schema_engine_fill_mask(cdec_schema_engine *engine, cdec_i64 states,
+                                              cdec_i32_rows_out mask);
+/* Say where the text may end (or has); all n. */
+CDEC_API int64_t cdec_schema_engine_complete(cdec_schema_engine *engine, cdec_i64 states,
+                                             cdec_bool_out out);
+/* Write the states after the bytes data[offsets[i]:offsets[i + 1]], [n + 1]. */
+CDEC_API int64_t cdec_schema_engine_advance_bytes(cdec_schema_engine *engine, cdec_i64 states,
+                                                  cdec_u8 data, cdec_i64 offsets, cdec_i64_out out);
+/* Hash what states are about, equal in every engine of the program: phases, values and places in
+ * automata of two levels; all n. Counts and keys seen are left out. */
+CDEC_API int64_t cdec_schema_engine_speculation_keys(cdec_schema_engine *engine, cdec_i64 states,
+                                                     cdec_i64_out out);
+/* Read the level `outward` levels outside of a state, as far as `items` [k, 4] has room: first phase,
+ * frame outside (-1 for none), text and 0; then of each alternative value, part, place and content
+ * (native/schemas/frames.h). Returns how many rows there are; 0 without such a level. */
+CDEC_API int64_t cdec_schema_engine_level(cdec_schema_engine *engine, int64_t state, int64_t outward,
+                                          cdec_i64_rows_out items);
+/* Read the numbers of a progress, as far as there is room; return how many there are. */
+CDEC_API int64_t cdec_schema_engine_progress(cdec_schema_engine *engine, int64_t progress,
+                                             cdec_i64_out numbers);
+/* Forget all masks. */
+CDEC_API int64_t cdec_schema_engine_drop(cdec_schema_engine *engine);
+/* Write counts [9]: states, frames, steps, mask hits, misses, masks, epochs, bytes of masks, bytes. */
+CDEC_API int64_t cdec_schema_engine_statistics(cdec_schema_engine *engine, cdec_i64_out counts);
 
 /* ---- sampling: contexts of a model --------------------------------------------------------------
  *
