@@ -1,5 +1,5 @@
-"""A command loads what its run needs: over a set no grammar engine, no free text and no rewards, with
-the embedded models no transformers."""
+"""A command loads what its run needs: over a set no grammar engine, free text or rewards, with the
+embedded models no transformers."""
 
 from __future__ import annotations
 
