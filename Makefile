@@ -38,7 +38,7 @@ BATCHES := $(sort $(shell grep -rl --include='test_*.py' laws.rounding tests) \
 test-processor: $(READY)
 	$(OTHER_PROCESSOR) $(PARALLEL) $(BATCHES)
 
-.PHONY: campaign bounds test-integrations test-lowest
+.PHONY: campaign bounds races wheels fuzz test-integrations test-lowest
 # The tests of other libraries' ways of decoding, those among them whose packages `make test` does
 # without. What is not installed is skipped, and -rs says which; INTEGRATIONS_PYTHON is the
 # interpreter of an environment that has it and the test extra (llama.cpp's tests write models with
@@ -71,18 +71,30 @@ nightly: $(READY)
 campaign: $(READY)
 	nice $(BIN)/python -m tests.campaign $(CAMPAIGN_ARGS)
 
-# The compiled library under AddressSanitizer and UndefinedBehaviorSanitizer, which find a read outside
-# that reads something nevertheless. The library is built as before afterwards.
+# The compiled library under sanitizers: AddressSanitizer and UndefinedBehaviorSanitizer (`bounds`) find
+# a read outside that reads something nevertheless, ThreadSanitizer (`races`) what two threads write at
+# once. The library is built as before afterwards.
 BOUNDED := tests/native tests/core/sets tests/compilers/sets tests/core/combine/test_pair_table.py \
 	tests/core/tokens/test_token_trie.py tests/core/models/test_context_tree.py \
 	tests/samplers/learning tests/samplers/loops tests/samplers/walks/test_events.py \
 	tests/compilers/grammars/trees tests/compilers/grammars/scanner/test_loops.py
-SANITIZERS = LD_PRELOAD="$$(c++ -print-file-name=libasan.so) $$(c++ -print-file-name=libubsan.so)" \
-	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1
+SANITIZED = LD_PRELOAD="$(foreach name,$(1),$$(c++ -print-file-name=lib$(name).so))" \
+	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 TSAN_OPTIONS=ignore_noninstrumented_modules=1
 bounds: $(READY)
-	$(BIN)/python native/build.py --sanitize
-	status=0; $(SANITIZERS) $(BIN)/python -m pytest $(BOUNDED) || status=$$?; \
+	$(BIN)/python native/build.py --sanitize address,undefined
+	status=0; $(call SANITIZED,asan ubsan) $(BIN)/python -m pytest $(BOUNDED) || status=$$?; \
 	$(BIN)/python native/build.py --again; exit $$status
+
+races: $(READY)
+	$(BIN)/python native/build.py --sanitize thread
+	status=0; $(call SANITIZED,tsan) $(BIN)/python -m pytest tests/native/test_threads.py || status=$$?; \
+	$(BIN)/python native/build.py --again; exit $$status
+
+# Wheels for Linux, macOS and Windows in dist/, cross-compiled; minutes, WHEEL_ARGS="--tag win_amd64"
+# for one. The one for this machine is tried where no compiler is found.
+wheels: $(READY)
+	$(BIN)/pip install -q -c constraints.txt --no-build-isolation -e ".[wheels]"
+	$(BIN)/python native/wheels.py $(WHEEL_ARGS)
 
 # The types take as long as all the rest together, so they are checked beside it.
 lint: $(READY) links

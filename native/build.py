@@ -1,7 +1,7 @@
 """Build of the compiled library: finds a C++ compiler and makes ``cdec/core/_native``.
 
 ``python native/build.py`` compiles what changed and links it into ``core/``, for an editable
-installation; ``--sanitize`` with the sanitizers, ``--again`` without them, whatever is there;
+installation; ``--sanitize NAMES`` with sanitizers, ``--again`` without, whatever is there;
 ``--find`` looks for a compiler only. It is the build backend of the project as well: setuptools'
 own, which asks for the package ``ziglang`` (a C++ compiler that an index brings) where the system
 has none. That one compiles its own C++ library first, which takes a minute.
@@ -18,6 +18,7 @@ import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -28,10 +29,17 @@ from setuptools import build_meta
 NATIVE = Path(__file__).resolve().parent
 ROOMS = ("common", "sets", "sampling", "automata", "trees", "grammars", "schemas", "binding")
 OBJECTS = NATIVE / ".objects"
-"""Compiled files, by the hash of what they were made of."""
+"""Compiled files: a folder for each set of flags, named by the hash of what they were made of."""
 LIBRARY = NATIVE.parent / "core" / ("_native.pyd" if os.name == "nt" else "_native.abi3.so")
 """Where an editable installation finds the library."""
-_SANITIZE = ["-g", "-fsanitize=address,undefined", "-fno-sanitize-recover=undefined"]
+ZIG = [sys.executable, "-m", "ziglang", "c++"]
+HERE = "-".join(
+    [
+        {"amd64": "x86_64", "arm64": "aarch64"}.get(platform.machine().lower(), platform.machine()),
+        {"darwin": "macos", "win32": "windows"}.get(sys.platform, sys.platform),
+    ]
+)
+"""This machine's system."""
 _FLAGS = ["-std=c++20", "-O3", "-fPIC", "-fvisibility=hidden", "-Wall", "-Wextra"]
 
 
@@ -56,53 +64,63 @@ def compiler() -> list[str] | None:
         if shutil.which(name):
             return [name]
     if importlib.util.find_spec("ziglang"):
-        return [sys.executable, "-m", "ziglang", "c++"]
+        return ZIG
     return None
 
 
-def _flags(is_zig: bool, sanitize: bool) -> list[str]:
-    flags = [
-        *_FLAGS,
-        *(_SANITIZE if sanitize else []),
-        f"-I{NATIVE / 'include'}",
-    ]
+def _flags(command: list[str], triple: str, sanitize: str | None) -> list[str]:
+    """Return the flags for a system: ``triple`` as the compiler of ``ziglang`` names it."""
+    is_zig, flags = "ziglang" in command, [*_FLAGS, f"-I{NATIVE / 'include'}"]
     flags += [f"-I{NATIVE / room}" for room in ROOMS]
-    if platform.machine().lower() in ("x86_64", "amd64"):
+    if triple.startswith("x86_64"):
         flags.append("-mcpu=x86_64_v2" if is_zig else "-march=x86-64-v2")
-    if sys.platform == "linux" and not is_zig and not sanitize:
-        # Whatever C++ library another machine has.
-        flags += ["-static-libstdc++", "-static-libgcc"]
     if is_zig:
-        flags.append("-s")
-    if sys.platform == "darwin":
-        flags += ["-undefined", "dynamic_lookup"]
+        flags += ["-s", "-target", triple] if triple != HERE else ["-s"]
+    elif sanitize:
+        flags += ["-g", f"-fsanitize={sanitize}", "-fno-sanitize-recover=all"]
+    elif "linux" in triple:
+        # Whatever C++ library another machine has.
+        flags += ["-static-libstdc++", "-static-libgcc", "-Wl,--exclude-libs,ALL"]
+    if "macos" in triple:
+        flags += ["-undefined", "dynamic_lookup", f"-Wl,-install_name,{LIBRARY.name}"]
     return flags
 
 
-def build(target: Path = LIBRARY, *, again: bool = False, sanitize: bool = False) -> Path:
+def build(
+    target: Path = LIBRARY,
+    *,
+    again: bool = False,
+    sanitize: str | None = None,
+    triple: str = HERE,
+    libraries: Sequence[Path] = (),
+) -> Path:
     """Compile the library; a library of the same sources is left as it is.
 
     Args:
         target: Where it goes.
         again: Compile it whatever is there.
-        sanitize: With AddressSanitizer and UndefinedBehaviorSanitizer.
+        sanitize: With these sanitizers of the compiler, as "address,undefined".
+        triple: The system that it is for; any but this one with the compiler of ``ziglang``.
+        libraries: What it is linked with as well.
 
     Raises:
         SystemExit: There is no compiler, or it fails.
     """
-    again = again or sanitize
+    again = again or sanitize is not None
     if not again and target.exists() and digest().encode() in target.read_bytes():
         return target
-    command = compiler()
+    command = compiler() if triple == HERE else ZIG
     if command is None:
         raise SystemExit("no C++ compiler: install one, or `pip install ziglang`, and run it again")
+    target = target.resolve()
     target.parent.mkdir(parents=True, exist_ok=True)
+    OBJECTS.mkdir(exist_ok=True)
     made = target.with_name(f".{os.getpid()}.{target.name}")
-    flags = _flags("ziglang" in command, sanitize)
+    flags = _flags(command, triple, sanitize)
     try:
         with ThreadPoolExecutor(os.cpu_count()) as workers:
             objects = list(workers.map(partial(_compiled, [*command, *flags]), sources()))
-        _run([*command, *flags, "-shared", *map(str, objects), "-o", str(made)])
+        _run([*command, *flags, "-shared", *map(str, [*objects, *libraries]), "-o", str(made)])
         made.replace(target)
     finally:
         made.unlink(missing_ok=True)
@@ -111,17 +129,18 @@ def build(target: Path = LIBRARY, *, again: bool = False, sanitize: bool = False
 
 def _compiled(command: list[str], source: Path) -> Path:
     """Compile one file, unless that was done before; only ``module.cc`` holds the digest."""
-    made_of = hashlib.sha256(shlex.join(command).encode())
+    folder = OBJECTS / hashlib.sha256(shlex.join(command).encode()).hexdigest()[:8]
+    made_of = hashlib.sha256()
     for path in [source, *sorted(NATIVE.rglob("*.h"))]:
         made_of.update(path.read_bytes())
     if source.name == "module.cc":
         command = [*command, f'-DCDEC_SOURCES="{digest()}"']
         made_of.update(digest().encode())
     name = f"{source.parent.name}-{source.stem}"
-    target = OBJECTS / f"{name}.{made_of.hexdigest()[:16]}.o"
+    target = folder / f"{name}.{made_of.hexdigest()[:16]}.o"
     if not target.exists():
-        OBJECTS.mkdir(exist_ok=True)
-        for old in OBJECTS.glob(f"{name}.{'?' * 16}.o"):
+        folder.mkdir(exist_ok=True)
+        for old in folder.glob(f"{name}.{'?' * 16}.o"):
             old.unlink(missing_ok=True)
         made = target.with_suffix(f".{os.getpid()}")
         _run([*command, "-c", str(source), "-o", str(made)])
@@ -130,7 +149,8 @@ def _compiled(command: list[str], source: Path) -> Path:
 
 
 def _run(command: list[str]) -> None:
-    done = subprocess.run(command)
+    # subtle: linkers for Windows leave files where they run.
+    done = subprocess.run(command, cwd=OBJECTS)
     if done.returncode:
         raise SystemExit(f"{shlex.join(command)} ended with status {done.returncode}")
 
@@ -158,8 +178,9 @@ prepare_metadata_for_build_editable = build_meta.prepare_metadata_for_build_edit
 
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description="Builds the compiled library.")
-    for option in ("again", "sanitize", "find"):
+    for option in ("again", "find"):
         parser.add_argument(f"--{option}", action="store_true")
+    parser.add_argument("--sanitize", metavar="SANITIZERS")
     given = parser.parse_args()
     if given.find:
         sys.exit(0 if compiler() else 1)
