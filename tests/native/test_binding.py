@@ -110,7 +110,7 @@ def test_every_function_of_the_header_is_a_row_of_the_table() -> None:
 def test_a_library_of_other_sources_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(native, "_digest", lambda sources: "another")
     with pytest.raises(NativeLibraryError, match="made of other sources") as raised:
-        native._library()
+        native.load()
     assert "python native/build.py" in str(raised.value.hint)
 
 

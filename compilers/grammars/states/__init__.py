@@ -1,6 +1,6 @@
-"""What all constructions of automata share: states that are rows of numbers, equal ones once.
+"""What all constructions of automata share: states that are lists of integers, equal ones once.
 
-Read ``row_store`` (numbering), ``minimise`` and ``copies`` (states that differ by a count alone);
-the loops of the last two are compiled (``native/automata``). Nothing of the compiler is imported
-here; others import these three.
+Read ``construction``, ``minimise`` and ``copies`` (states that differ by a count alone); their
+loops are compiled (``native/automata``). Nothing of the compiler is imported here; others import
+these three.
 """

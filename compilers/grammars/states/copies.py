@@ -15,7 +15,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.states.row_store import Rows
+from cdec.compilers.grammars.states.construction import Construction
 from cdec.core.native import library
 
 SPREAD = 4
@@ -80,11 +80,11 @@ def joined_copies(parts: list[Copies | None], sizes: list[int]) -> Copies | None
     )
 
 
-def copies_of_rows(rows: Rows, items: Copies, *, flagged: bool, ordered: bool) -> Copies:
+def copies_of_rows(states: Construction, items: Copies, *, flagged: bool, ordered: bool) -> Copies:
     """Return the counts of states that are lists of counted items.
 
     Args:
-        rows: The states.
+        states: They.
         items: Counts of what they list.
         flagged: Members are ``2 * item + flag``.
         ordered: Their order means something; otherwise they ascend.
@@ -92,12 +92,10 @@ def copies_of_rows(rows: Rows, items: Copies, *, flagged: bool, ordered: bool) -
     Raises:
         UncountableError: Items of one state lack different numbers of copies, or lie too far apart.
     """
-    n = int(rows.used[0])
-    found = no_copies(n, items.cut)
+    found = no_copies(len(states.offsets) - 1, items.cut)
     found = found._replace(more=found.more.copy())
-    offsets = rows.offsets[: n + 1]
-    members = rows.pool[: offsets[-1]]
-    if library.count_rows(offsets, members, items, flagged, ordered, SPREAD, found) == _CLASH:
+    lists = states.offsets, states.items
+    if library.count_rows(*lists, items, flagged, ordered, SPREAD, found) == _CLASH:
         raise UncountableError
     return found
 
