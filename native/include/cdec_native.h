@@ -72,7 +72,6 @@ CDEC_ROWS(cdec_u32_rows, const uint32_t);
 CDEC_ROWS(cdec_u32_rows_out, uint32_t);
 CDEC_ROWS(cdec_u64_rows, const uint64_t);
 CDEC_ROWS(cdec_i32_rows, const int32_t);
-CDEC_ROWS(cdec_i32_rows_out, int32_t);
 CDEC_ROWS(cdec_bool_rows, const uint8_t);
 CDEC_ROWS(cdec_i64_rows, const int64_t);
 CDEC_ROWS(cdec_i64_rows_out, int64_t);
