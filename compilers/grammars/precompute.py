@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.grammars.columns import arrays_from, no_automaton
-from cdec.core.grammars.engine.engine import Engine
+from cdec.core.grammars.engine import Engine
 
 _MOST_BYTES = 24 << 20
 """Bytes of the automaton's lists at which no further steps are made."""
