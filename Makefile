@@ -91,6 +91,16 @@ races: $(READY)
 	status=0; $(call SANITIZED,tsan) $(BIN)/python -m pytest tests/native/test_threads.py || status=$$?; \
 	$(BIN)/python native/build.py --again; exit $$status
 
+# Fuzzers of each kind of artifact, FUZZ_SECONDS each, where clang is there.
+FUZZ_SECONDS := 60
+fuzz: $(READY)
+	$(BIN)/python native/build.py --fuzzers build/fuzz
+	$(BIN)/python -m tests.native.fuzz_seeds build/fuzz/seeds
+	for kind in set grammar schema; do mkdir -p build/fuzz/found/$$kind; \
+		CDEC_FUZZ_SEED=build/fuzz/seeds/$$kind build/fuzz/$$kind -max_len=512 -timeout=20 -verbosity=0 \
+		-max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=build/fuzz/$$kind- \
+		build/fuzz/found/$$kind || exit 1; done
+
 # Wheels for Linux, macOS and Windows in dist/, cross-compiled; minutes, WHEEL_ARGS="--tag win_amd64"
 # for one. The one for this machine is tried where no compiler is found.
 wheels: $(READY)
