@@ -1,4 +1,4 @@
-"""``cdec doctor``: versions, devices, caches and extras, and what installs what is missing."""
+"""``cdec doctor``: what is installed, and what installs what is missing."""
 
 from __future__ import annotations
 
@@ -9,13 +9,12 @@ import sys
 from dataclasses import dataclass
 from importlib import metadata
 from pathlib import Path
-from typing import Annotated
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions, Declared
+from cdec.cli.frame.declaration import CommonOptions
 from cdec.cli.frame.tables import flatten, print_json, print_table
 from cdec.cli.options import shared
-from cdec.core.errors import ExtraMissingError
+from cdec.core.errors import ExtraMissingError, NativeLibraryError
 
 _REQUIREMENT = re.compile(
     r"(?P<name>[A-Za-z0-9._-]+)(?:\[(?P<extras>[^]]*)\])?[^;]*"
@@ -27,19 +26,11 @@ _REQUIREMENT = re.compile(
 class Options(CommonOptions):
     """Options of ``cdec doctor``; the documented defaults stand here."""
 
-    warm: Annotated[
-        bool,
-        Declared(
-            "Compile now what grammars, sets and the common methods compile at their first use; it "
-            "is kept until cdec or numba changes.",
-            common=True,
-        ),
-    ] = False
     json: shared.JsonOption = False
 
 
 def execute(options: Options, run: Run) -> int:
-    """Show versions, devices, caches and extras.
+    """Show versions, the compiled library, devices, caches and extras.
 
     Says how to install what is missing. Ends with status 69 where something that cdec needs is
     missing; extras may be.
@@ -48,29 +39,28 @@ def execute(options: Options, run: Run) -> int:
     Examples:
       cdec doctor
       cdec doctor --json | jq .devices
-      cdec doctor --warm
     """
     required, extras = _requirements()
     packages = {name: _version(name) for name in required}
+    library, unusable = _library()
     report: dict[str, object] = {
         "cdec": metadata.version("cdec"),
         "python": f"{platform.python_version()} ({sys.executable})",
         "system": platform.platform(),
         "packages": packages,
+        "library": library,
         "devices": _devices(),
         "caches": _caches(),
         "embedded_model": _embedded_model(),
         "extras": {name: _extra(name, packages) for name, packages in extras.items()},
     }
     missing = [name for name, version in packages.items() if version is None]
-    if options.warm and not missing:
-        from cdec.cli.warming import compile_kernels
-
-        report["compiled"] = compile_kernels(run)._asdict()
     if options.json:
         print_json(run.console, report | {"missing": missing})
     else:
         print_table(run.console, flatten(report))
+    if unusable:
+        raise unusable
     if missing:
         raise ExtraMissingError(
             f"packages that cdec needs are missing: {', '.join(missing)}",
@@ -93,6 +83,16 @@ def _requirements() -> tuple[list[str], dict[str, list[str]]]:
         else:
             required.append(match["name"])
     return required, extras
+
+
+def _library() -> tuple[str, NativeLibraryError | None]:
+    """Return where the compiled library is, or why it cannot be used."""
+    try:
+        from cdec.core.native import load
+
+        return str(load().__file__), None
+    except NativeLibraryError as error:
+        return f"unusable: {error.message}", error
 
 
 def _version(package: str) -> str | None:

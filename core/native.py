@@ -19,7 +19,12 @@ from cdec.core.errors import NativeLibraryError
 _BUILD = "build the compiled library: `pip install .`, or `python native/build.py` in a checkout"
 
 
-def _library() -> ModuleType:
+def load() -> ModuleType:
+    """Return the library.
+
+    Raises:
+        NativeLibraryError: It is missing, cannot be loaded, or was made of other sources.
+    """
     try:
         found = import_module("cdec.core._native")
     except ImportError as error:
@@ -39,4 +44,4 @@ def _digest(sources: Path) -> str:
     return found.hexdigest()[:16]
 
 
-library = _library()
+library = load()

@@ -35,9 +35,5 @@ Progress: TypeAlias = Callable[[Stage], None]
 """Called when a stage begins and as it goes on; a stage of another name ends the one before it."""
 
 
-COMPILING = Stage("compiling kernels, once")
-"""While functions are compiled that later runs find in a cache."""
-
-
 def silent(stage: Stage) -> None:
     """Tell nobody: the ``Progress`` of work that nobody watches."""

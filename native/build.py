@@ -27,7 +27,7 @@ from typing import Any
 from setuptools import build_meta
 
 NATIVE = Path(__file__).resolve().parent
-ROOMS = ("common", "sets", "sampling", "automata", "grammars", "schemas", "binding")
+ROOMS = ("common", "sets", "sampling", "automata", "trees", "grammars", "schemas", "binding")
 OBJECTS = NATIVE / ".objects"
 """Compiled files: a folder for each set of flags, named by the hash of what they were made of."""
 LIBRARY = NATIVE.parent / "core" / ("_native.pyd" if os.name == "nt" else "_native.abi3.so")

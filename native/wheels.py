@@ -9,7 +9,6 @@ directory that cannot be written, and tried there with no compiler to be found.
 from __future__ import annotations
 
 import argparse
-import os
 import re
 import subprocess
 import sys
@@ -176,9 +175,9 @@ def _packed(unpacked: Path, folder: Path, tag: str) -> Path:
 
 
 def try_out(wheel: Path) -> None:
-    """Install a wheel where nobody can write, and run the demo as another user, without compilers.
+    """Install a wheel where nobody can write, and run the demo there without compilers or a home.
 
-    Only root can be another user; else it runs as this one.
+    As another user, where this one is root and the other can run this interpreter.
     """
     with tempfile.TemporaryDirectory() as temporary:
         place = Path(temporary) / "installed"
@@ -186,15 +185,25 @@ def try_out(wheel: Path) -> None:
         _run([*pip, "--target", str(place), str(wheel)])
         for path in [Path(temporary), *place.rglob("*"), place]:
             path.chmod(0o555 if path.is_dir() else 0o444)
-        other = {"user": 65534, "group": 65534} if os.geteuid() == 0 else {}
         code = "import sys; sys.path.insert(0, " + repr(str(place)) + ")" + _TRY
+        command, other = [sys.executable, "-c", code], _other_user()
         environment = {"PATH": "/nowhere", "HOME": "/nowhere", "LANG": "C.UTF-8"}
-        command = [sys.executable, "-c", code]
         done = subprocess.run(command, env=environment, cwd="/", stdout=subprocess.DEVNULL, **other)
         Path(temporary).chmod(0o755)
         if done.returncode:
             raise SystemExit(f"{wheel.name}, installed: status {done.returncode}")
-    print(f"{wheel.name}: installed where nobody can write, no compiler, home unwritable: runs")
+    user = "another user" if other else "this user"
+    print(f"{wheel.name}: runs where nobody can write, no compiler, home unwritable, as {user}")
+
+
+def _other_user() -> dict[str, Any]:
+    """Return the arguments of ``subprocess.run`` for another user; none where there can be none."""
+    other = {"user": 65534, "group": 65534}
+    try:
+        subprocess.run([sys.executable, "-c", ""], cwd="/", check=True, **other)
+    except OSError:
+        return {}
+    return other
 
 
 def _wheel(*arguments: str) -> None:

@@ -135,7 +135,7 @@ def _compile(job: Job[ReportT], options: CompileOptions, run: Run) -> ReportT:
     """Compile in the limited child, which starts while the tokenizer is read."""
     from cdec.compilers import ChildCompiler
 
-    with ChildCompiler(job.compiled_with.source) as child:
+    with ChildCompiler(job.compiled_with.kind) as child:
         vocabulary = load_named(options, run)
         with run.console.stage("starting the compiler") as progress:
             return child.compile(

@@ -6,19 +6,17 @@ thread of its own looks at the clock and shows it, so that time passes also wher
 
 from __future__ import annotations
 
-import math
 import os
-import sys
 import threading
 import time
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Callable, Iterator
-from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from typing import TextIO
 
 from cdec.cli.frame.frames import MEASURED_S, View, frame, plain_line
-from cdec.core.progress import COMPILING, Progress, Stage, silent
+from cdec.core.progress import Progress, Stage, silent
 
 FRAME_S = 0.2
 """Seconds between two frames on a terminal."""
@@ -30,7 +28,6 @@ _WINDOW_S = 30.0
 """Seconds back to which a rate is measured; further where less was told."""
 _APART_S = 0.1
 """Seconds between two counts that a rate is taken from."""
-_BRIEF_S = 0.3
 """Kernels that compile faster than this are not worth a word."""
 _CLEAR = "\x1b[K"
 _ERASE = f"\r{_CLEAR}"
@@ -111,7 +108,7 @@ class _Tracker:
 
 
 class _Watched(Display, ABC):
-    """What every display has: the open stages, the thread that looks, kernels under way.
+    """What every display has: the open stages and the thread that looks.
 
     Args:
         stream: Where it is shown.
@@ -124,9 +121,6 @@ class _Watched(Display, ABC):
         self._period = period
         self._clock = clock
         self._open: list[_Tracker] = []
-        # When kernels began to be compiled, and when the last one was: inf while one is under way.
-        self._compiling = self._compiled = -math.inf
-        self._is_listening = False
         # subtle: one that the owner may take again: an interrupt can come while it is held.
         self._lock = threading.RLock()
 
@@ -148,14 +142,11 @@ class _Watched(Display, ABC):
 
     @contextmanager
     def _watching(self) -> Iterator[None]:
-        """Look at the clock, and for kernels that are compiled, for the time of the context."""
+        """Look at the clock for the time of the context."""
         ended = threading.Event()
-        listening = ExitStack()
-        self._listen(listening)
 
         def look_on() -> None:
             while not ended.wait(self._period):
-                self._listen(listening)
                 with self._lock:
                     if self._open:
                         self.look()
@@ -165,24 +156,6 @@ class _Watched(Display, ABC):
             yield
         finally:
             ended.set()
-            listening.close()
-            self._is_listening = False
-
-    def _listen(self, listening: ExitStack) -> None:
-        """Hear of kernels from when there are any; importing what compiles them takes long."""
-        if self._is_listening or not hasattr(sys.modules.get("numba"), "njit"):
-            return
-        from cdec.core.kernels import watched_compilation
-
-        def tell(is_under_way: bool) -> None:
-            now = self._clock()
-            # One kernel after the other is one work.
-            if is_under_way and now - self._compiled > _BRIEF_S:
-                self._compiling = now
-            self._compiled = math.inf if is_under_way else now
-
-        self._is_listening = True
-        listening.enter_context(watched_compilation(tell))
 
     @abstractmethod
     def look(self) -> None:
@@ -199,9 +172,6 @@ class _Watched(Display, ABC):
 
     def _view(self) -> View:
         """Return what is to be seen."""
-        elapsed = self._clock() - self._compiling
-        if elapsed >= _BRIEF_S and self._clock() - self._compiled <= _BRIEF_S:
-            return View(COMPILING, elapsed)
         return self._open[-1].view()
 
     def _write(self, text: str) -> None:

@@ -44,7 +44,7 @@ def compiled_again(
     comparison = Comparison(file)
     with (
         scratch_folder() as folder,
-        ChildCompiler(options.source) as child,
+        ChildCompiler(options.kind) as child,
     ):
         path = folder / "again.arrow"
         try:

@@ -125,7 +125,7 @@ class SourceCache:
         self, text: str, options: SourceOptions[Any], name: str
     ) -> tuple[Constraint, int]:
         if self._child is None:
-            self._child = ChildCompiler(options.source)
+            self._child = ChildCompiler(options.kind)
         # subtle: the file goes once it is mapped.
         with scratch_folder() as folder:
             path = folder / f"{options.source}.arrow"

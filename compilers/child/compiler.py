@@ -8,11 +8,11 @@ import threading
 import time
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 from cdec.compilers.child.protocol import error_from_json, told_stage
 from cdec.compilers.child.report import ReportT
-from cdec.compilers.child.source import SourceOptions, source_kind
+from cdec.compilers.child.source import SourceOptions
 from cdec.core.child.process import (
     LostServerError,
     ServerFaultError,
@@ -124,7 +124,7 @@ class ChildCompiler:
         data = source.encode("utf-8", "surrogatepass") if isinstance(source, str) else source
         body = {
             "kind": "compile",
-            "source": options.source,
+            "source": options.kind,
             "options": options.to_json(),
             "path": str(Path(path).absolute()),
             "force": force,
@@ -132,7 +132,7 @@ class ChildCompiler:
         with self._lock, needing_system("compiling"):
             for tries in range(1, _TRIES + 1):
                 try:
-                    server = self._prepared(options.source, vocabulary, progress)
+                    server = self._prepared(options.kind, vocabulary, progress)
                     server.forget_printed()
                     server.send(Message(body, data))
                     report = self._answer(server, options, progress)
@@ -222,7 +222,7 @@ def compile_in_child(
     progress: Progress = silent,
 ) -> ReportT:
     """Compile one source in a ``ChildCompiler`` of its own; for several, keep one."""
-    with ChildCompiler(options.source) as child:
+    with ChildCompiler(options.kind) as child:
         return child.compile(source, vocabulary, path, options, force=force, progress=progress)
 
 
@@ -249,8 +249,7 @@ def _result(
     """Return what a fork says came of its source."""
     body = message.body
     if body["kind"] == "report":
-        report: ReportT = source_kind(options.source).report.from_message(body["report"])
-        return report
+        return cast("ReportT", options.report.from_message(body["report"]))
     if body["kind"] == "error":
         return error_from_json(body["error"])
     if body["kind"] == "memory":

@@ -28,7 +28,7 @@ from cdec.compilers.child.source import SourceKind, SourceOptions, source_kind
 from cdec.core.child.limits import claim_pipes, end_with_parent, limit_memory, limit_time
 from cdec.core.child.protocol import PIECE, Inbox, Message, pack, write_all
 from cdec.core.errors import CdecError
-from cdec.core.progress import COMPILING, Stage
+from cdec.core.progress import Stage
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -58,7 +58,7 @@ def serve(requests: int, answers: int) -> None:
             kind = message.body["kind"]
             if kind == "load":
                 name = message.body["source"]
-                known.load(name, answers)
+                known.load(name)
                 write_all(answers, pack(Message({"kind": "ready", "source": name})))
             elif kind == "vocabulary":
                 known.meet(message)
@@ -74,25 +74,12 @@ class _Known:
         self._vocabulary: Vocabulary | None = None
         self._prepared: set[str] = set()
 
-    def load(self, name: str, answers: int) -> None:
-        """Load a kind of source and all its kernels.
-
-        Kernels that are in no cache take a minute: the first of them is told.
-        """
+    def load(self, name: str) -> None:
+        """Load a kind of source."""
         import cdec.core.artifacts.write  # noqa: F401  # loaded for the forks
-        from cdec.core.kernels import watched_compilation
 
-        is_told = False
-
-        def tell(is_compiling: bool) -> None:
-            nonlocal is_told
-            if is_compiling and not is_told:
-                write_all(answers, pack(stage_message(COMPILING)))
-                is_told = True
-
-        with watched_compilation(tell):
-            self.kinds[name] = source_kind(name)
-            self.kinds[name].warm_up()
+        self.kinds[name] = source_kind(name)
+        self.kinds[name].warm_up()
         # What is there stays there: collections in a fork would only copy its pages.
         gc.collect()
         gc.freeze()

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
 SOURCES: dict[str, str] = {
     "grammar": "cdec.compilers.grammars.source_kind:GRAMMARS",
+    "regex": "cdec.compilers.grammars.source_kind:REGEXES",
     "schema": "cdec.compilers.schemas.source_kind:SCHEMAS",
 }
 """Every kind of source that the child compiles: module and ``SourceKind``, imported there."""
@@ -48,14 +49,21 @@ class SourceOptions(ABC, Generic[ReportT_co]):
     """What a source is compiled with; the type parameter is the report of compiling it.
 
     Attributes:
-        source: Key in ``SOURCES``; messages call a source so.
+        source: Messages call a source so.
+        report: Class of the report; who asks a child reads it without the compiler.
         limits: What compiling may cost.
     """
 
     __slots__ = ()
 
     source: ClassVar[str]
+    report: ClassVar[type[SourceReport]]
     limits: CompileLimits
+
+    @property
+    def kind(self) -> str:
+        """Key in ``SOURCES``."""
+        return self.source
 
     @abstractmethod
     def to_json(self) -> dict[str, Any]:
@@ -85,7 +93,6 @@ class SourceKind(Generic[ReportT]):
 
     Attributes:
         options: Class of the options.
-        report: Class of the report.
         compile: Called with source, vocabulary, path, options, and ``force`` and ``progress`` by
             name; writes the artifact.
         warm_up: Called once in the server, before the first fork for such a source: compiles a
@@ -94,7 +101,6 @@ class SourceKind(Generic[ReportT]):
     """
 
     options: type[SourceOptions[ReportT]]
-    report: type[ReportT]
     compile: Callable[..., ReportT]
     warm_up: Callable[[], None]
     prepare: Callable[[Vocabulary], object]

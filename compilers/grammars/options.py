@@ -60,6 +60,7 @@ class GrammarOptions(SourceOptions[GrammarReport]):
     """
 
     source: ClassVar[str] = "grammar"
+    report: ClassVar[type[GrammarReport]] = GrammarReport
 
     start: str | None = None
     lexer: Lexer | None = None
@@ -100,6 +101,11 @@ class GrammarOptions(SourceOptions[GrammarReport]):
             if value not in choices:
                 known = ", ".join(filter(None, choices))
                 raise UsageError(f"`{what}` is {value!r}, expected one of {known}", field=what)
+
+    @property
+    def kind(self) -> str:
+        """Key in ``SOURCES``: what reads grammars is loaded for grammars alone."""
+        return "regex" if self.format == "regex" else self.source
 
     def to_json(self) -> dict[str, Any]:
         """Return the options as one JSON-ready object."""

@@ -1,7 +1,7 @@
 """precompute_masks: the automaton of masks, built ahead of the first text as far as a budget goes.
 
 A mask depends on a tree and on the LR states that are read from the top of the stack
-(``cdec.core.grammars.engine.masks``). Here the automaton reads what stacks can hold: on top, LR
+(``native/grammars/mask_automaton.h``). Here the automaton reads what stacks can hold: on top, LR
 states after which the tree's scanner states can be met; below, states from which the parser goes to
 the one above. What is left out is computed while decoding.
 """
@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.grammars.columns import arrays_from, no_automaton
-from cdec.core.grammars.engine.engine import Engine
+from cdec.core.grammars.engine import Engine
 
 _MOST_BYTES = 24 << 20
 """Bytes of the automaton's lists at which no further steps are made."""

@@ -7,7 +7,6 @@ from dataclasses import replace
 from cdec.compilers.grammars.decoding import decode_source, decode_text
 from cdec.compilers.grammars.definition import Grammar
 from cdec.compilers.grammars.ebnf.read import read_ebnf
-from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.options import UNNAMED, GrammarOptions
 from cdec.compilers.grammars.regex.read import read_regex
 from cdec.core.errors import CdecError
@@ -42,6 +41,8 @@ def read_grammar(text: bytes | str, options: GrammarOptions = GrammarOptions()) 
         if options.format in ("ebnf", "gbnf"):
             grammar = read_ebnf(source, start=start, limits=limits)
         else:
+            from cdec.compilers.grammars.lark.source import read_lark  # lark is for its texts alone
+
             folder = options.allow_imports
             indenter = None if options.indenter is None else Indenter.parse(options.indenter)
             grammar = read_lark(

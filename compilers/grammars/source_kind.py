@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from cdec.compilers.child.source import SourceKind
 from cdec.compilers.grammars.compile import build_grammar, compile_with
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.options import GrammarOptions
-from cdec.compilers.grammars.report import GrammarReport
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
 
@@ -25,17 +25,25 @@ C: /[^\n]{1,30}/
 
 def _compile_first() -> None:
     """Compile a small grammar, so that every kernel is loaded."""
-    tokens = [bytes([byte]) for byte in range(256)]
-    vocabulary = Vocabulary([*tokens, b"ab", b""], [257])
     lexers: tuple[Lexer, ...] = ("contextual", "dynamic")
     for lexer in lexers:
-        build_grammar(_FIRST_GRAMMAR, vocabulary, GrammarOptions(lexer=lexer), Path("first"))
+        _compile(_FIRST_GRAMMAR, GrammarOptions(lexer=lexer))
+
+
+def _compile_first_regex() -> None:
+    """Compile a small regular expression."""
+    _compile("[a-z]b+", GrammarOptions(format="regex"))
+
+
+def _compile(text: str, options: GrammarOptions) -> None:
+    tokens = [bytes([byte]) for byte in range(256)]
+    build_grammar(text, Vocabulary([*tokens, b"ab", b""], [257]), options, Path("first"))
 
 
 GRAMMARS = SourceKind(
     options=GrammarOptions,
-    report=GrammarReport,
     compile=compile_with,
     warm_up=_compile_first,
     prepare=TokenTrie.of,
 )
+REGEXES = replace(GRAMMARS, warm_up=_compile_first_regex)

@@ -1,10 +1,9 @@
 """Regular sets as values: of strings (patterns, formats, words, lengths) and of numbers.
 
-Read ``automaton`` first (products over ``kernels``), then ``patterns`` and
+Read ``automaton`` first, then ``patterns`` and
 ``strings`` (``bands`` over ``lengths``; ``words``, ``formats``; ``parts`` for a program);
 ``numbers`` over the room ``spelling``; ``partition`` tells the keys of an object apart; ``edges``
-(over ``edge_kernels`` and ``trie_kernels``) lays automata out for the program of a schema. Patterns
-are read with the automata of ``grammars``.
+lays automata out for the program of a schema. Patterns are read with the automata of ``grammars``.
 Nothing here knows of schemas; others import ``strings``, ``numbers``, ``partition``, ``edges`` and
 ``automaton``.
 """

@@ -9,14 +9,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.utf8 import byte_tree, expand
+from cdec.compilers.grammars.states.construction import Most, constructed
 from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
-from cdec.compilers.regular.edge_kernels import byte_ranges
-from cdec.compilers.regular.kernels import accepted, product
 from cdec.core.errors import LimitError
+from cdec.core.native import library
 
 MAX_STATES = 200_000
 """States of one automaton."""
-_ROOM = 256
 _SMALL = 20_000
 """Transitions of automata of which many products are remembered."""
 Ranges = tuple[NDArray[np.int64], NDArray[np.uint8], NDArray[np.uint8], NDArray[np.int32]]
@@ -79,9 +78,8 @@ class Automaton:
         offsets = np.zeros(len(spelled) + 1, np.int64)
         np.cumsum([len(text) for text in spelled], out=offsets[1:])
         joined = np.frombuffer(b"".join(spelled), np.uint8)
-        found: NDArray[np.bool_] = accepted(
-            self.byte_class, self.rows, self.accepts, joined, offsets
-        )
+        found = np.empty(len(spelled), np.bool_)
+        library.accepted(self.byte_class, self.rows, self.accepts, joined, offsets, found)
         return found
 
     def __and__(self, other: Automaton) -> Automaton:
@@ -193,14 +191,31 @@ def followed(left: Labelled, right: Labelled, kept: tuple[bool, ...]) -> Labelle
     place[order] = np.arange(len(values))
     left_of = (values[order] // 256).astype(np.int32)
     right_of = (values[order] % 256).astype(np.int32)
-    room = min(max(_ROOM, 2 * (len(left[1]) + len(right[1]))), MAX_STATES)
-    while True:
-        rows, labels = product(left[1:], right[1:], left_of, right_of, np.array(kept), room)
-        if len(rows):
-            return place[inverse.ravel()].astype(np.int32), rows, labels
-        if room >= MAX_STATES:
-            raise too_large()
-        room = min(4 * room, MAX_STATES)
+    found = constructed(
+        library.follow_both(left[1], right[1], left_of, right_of, np.array(kept)), Most(MAX_STATES)
+    )
+    if found is None:
+        raise too_large()
+    # A pair holds the number of states of an automaton that has ended.
+    labels, others = (
+        np.append(side[2], np.int32(0))[found.items[at::2]] for at, side in enumerate((left, right))
+    )
+    is_kept = np.array(kept)[(labels != 0) * 2 + (others != 0)]
+    return (
+        place[inverse.ravel()].astype(np.int32),
+        found.delta,
+        np.where(is_kept, labels + others, 0).astype(np.int32),
+    )
+
+
+def byte_ranges(byte_class: NDArray[np.int32], rows: NDArray[np.int32]) -> Ranges:
+    """Return the transitions of an automaton by ranges of bytes."""
+    offsets, empty = np.empty(len(rows) + 1, np.int64), np.empty(0, np.uint8)
+    room = empty, empty.copy(), np.empty(0, np.int32)
+    count = library.byte_ranges(byte_class, rows, offsets, *room)
+    edges = np.empty(count, np.uint8), np.empty(count, np.uint8), np.empty(count, np.int32)
+    library.byte_ranges(byte_class, rows, offsets, *edges)
+    return offsets, *edges
 
 
 def smallest_labelled(automaton: Labelled) -> Labelled:

@@ -9,14 +9,8 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.regular.automaton import Automaton, everything
-from cdec.compilers.regular.edge_kernels import (
-    free_states,
-    reached_labels,
-    shortest_texts,
-    trimmed,
-)
-from cdec.compilers.regular.trie_kernels import trie_beside
+from cdec.compilers.regular.automaton import Automaton, Ranges, everything
+from cdec.core.native import library
 
 
 class Edges(NamedTuple):
@@ -49,18 +43,18 @@ class Edges(NamedTuple):
     state_open: NDArray[np.uint8]
 
 
-def ranges_of(automaton: Automaton) -> tuple[Any, NDArray[np.int32]]:
+def ranges_of(automaton: Automaton) -> tuple[Ranges, NDArray[np.int32]]:
     """Return ((offsets, lows, highs, targets), labels): 0 where a text ends, -1 elsewhere."""
     labels = np.where(automaton.accepts, 0, -1).astype(np.int32)
     return automaton.ranges, labels
 
 
 @cache
-def _universe() -> Any:
+def _universe() -> Ranges:
     return ranges_of(everything())[0]
 
 
-def described(ranges: Any, labels: NDArray[np.int32], singles: int | None = None) -> Edges:
+def described(ranges: Ranges, labels: NDArray[np.int32], singles: int | None = None) -> Edges:
     """Say what is reached from each state of a trimmed automaton.
 
     Args:
@@ -69,15 +63,19 @@ def described(ranges: Any, labels: NDArray[np.int32], singles: int | None = None
         singles: Labels below are single ones; None: of one kind of text.
     """
     n = len(labels)
-    low: Any = np.zeros(n, np.int32)
-    high: Any = low
-    is_open: Any = np.ones(n, np.uint8)
+    low, high, is_open = np.zeros(n, np.int32), np.zeros(n, np.int32), np.ones(n, np.uint8)
     if singles is not None:
-        low, high, is_open = reached_labels(ranges, labels, singles)
-    shortest = shortest_texts(ranges, labels)
-    free = free_states(ranges, labels, _universe())
-    offsets, lows, highs, targets = ranges
-    return Edges(offsets, lows, highs, targets, labels, shortest, free, low, high, is_open)
+        library.reached_labels(ranges, labels, singles, low, high, is_open)
+    free = np.empty(n, np.uint8)
+    library.free_states(ranges, labels, _universe(), free)
+    return Edges(*ranges, labels, shortest_texts(ranges, labels), free, low, high, is_open)
+
+
+def shortest_texts(ranges: Ranges, labels: NDArray[np.int32]) -> NDArray[np.int32]:
+    """Return int32[S]: the fewest characters from each state to one with a label."""
+    found = np.empty(len(labels), np.int32)
+    library.shortest_texts(ranges, labels, found)
+    return found
 
 
 def automaton_edges(automaton: Automaton) -> Edges:
@@ -88,7 +86,7 @@ def automaton_edges(automaton: Automaton) -> Edges:
 def with_words(
     words: Sequence[bytes],
     word_labels: NDArray[np.int32],
-    ranges: Any | None = None,
+    ranges: Ranges | None = None,
     labels: NDArray[np.int32] | None = None,
     singles: int | None = None,
 ) -> Edges:
@@ -108,12 +106,20 @@ def with_words(
     texts = np.frombuffer(b"".join(words), np.uint8)
     if ranges is None or labels is None:
         ranges, labels = _no_texts(), np.empty(0, np.int32)
-    laid = trie_beside(texts, begins, word_labels.astype(np.int32), ranges, labels)
-    offsets, lows, highs, targets, found = trimmed(laid[:4], laid[4])
-    return described((offsets, lows, highs, targets), found, singles)
+    graph = library.words_beside(texts, begins, word_labels.astype(np.int32), ranges, labels)
+    sizes = np.empty(2, np.int64)
+    library.graph_sizes(graph, sizes)
+    states, count = sizes.tolist()
+    laid = (
+        np.empty(states + 1, np.int64),
+        *(np.empty(count, np.uint8), np.empty(count, np.uint8), np.empty(count, np.int32)),
+    )
+    found = np.empty(states, np.int32)
+    library.graph_read(graph, *laid, found)
+    return described(laid, found, singles)
 
 
-def _no_texts() -> Any:
+def _no_texts() -> Ranges:
     empty = np.empty(0, np.uint8)
     return np.zeros(1, np.int64), empty, empty.copy(), np.empty(0, np.int32)
 

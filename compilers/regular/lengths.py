@@ -7,17 +7,18 @@ from functools import lru_cache
 from typing import Any
 
 import numpy as np
+from numpy.typing import NDArray
 
-from cdec.compilers.regular.automaton import MAX_STATES, Automaton, everything, smallest, too_large
-from cdec.compilers.regular.edge_kernels import shortest_texts
-from cdec.compilers.regular.length_kernels import (
-    has_all_lengths,
-    longest_texts,
-    reach_exactly,
-    texts_between,
+from cdec.compilers.regular.automaton import (
+    MAX_STATES,
+    Automaton,
+    Ranges,
+    everything,
+    smallest,
+    too_large,
 )
-
-_FAR = 2**31 - 2
+from cdec.compilers.regular.edges import ranges_of, shortest_texts
+from cdec.core.native import library
 
 
 @lru_cache(maxsize=4096)
@@ -33,8 +34,7 @@ def shortest_text(automaton: Automaton) -> int:
 @lru_cache(maxsize=4096)
 def longest_text(automaton: Automaton) -> int:
     """Return the most characters of a text, -1 where there is none, or no most."""
-    edges = automaton.ranges
-    return int(longest_texts(edges, automaton.accepts))
+    return int(library.longest_text(automaton.ranges, automaton.accepts))
 
 
 @lru_cache(maxsize=4096)
@@ -54,15 +54,30 @@ def count_texts(automaton: Automaton, low: int, high: int, limit: int) -> int:
             return limit + 1
     elif not 0 <= high < longest:
         last = longest
-    edges = automaton.ranges
-    return int(texts_between(edges, automaton.accepts, low, last, limit))
+    return int(library.texts_between(automaton.ranges, automaton.accepts, low, last, limit))
 
 
 @lru_cache(maxsize=1024)
 def all_lengths(automaton: Automaton) -> bool:
-    """Say whether every state can go on to any number of characters from its shortest on."""
-    edges, shortest = _shortest(automaton)
-    return bool(has_all_lengths(edges, shortest))
+    """Say whether every state can go on to any number of characters from its shortest on.
+
+    That is so just where every state between characters has a character that leads to a state that
+    is no farther from a text's end.
+    """
+    (_, _, _, targets), shortest = _shortest(automaton)
+    sources, is_within = _sources(automaton.ranges)
+    goes_on = is_within.copy()
+    goes_on[sources[shortest[targets] <= shortest[sources]]] = True
+    return bool(goes_on.all())
+
+
+def _sources(edges: Ranges) -> tuple[NDArray[np.intp], NDArray[np.bool_]]:
+    """Return the state of each edge, and bool[n] which states stand within a character."""
+    offsets, lows, _, _ = edges
+    counts = np.diff(offsets)
+    is_within = counts > 0
+    is_within[is_within] = lows[offsets[:-1][is_within]] & 0xC0 == 0x80
+    return np.repeat(np.arange(len(counts)), counts), is_within
 
 
 @lru_cache(maxsize=64)
@@ -103,13 +118,32 @@ def texts_in_order(automaton: Automaton, low: int, high: int) -> Iterator[str]:
     if automaton.is_empty:
         return
     # can[r]: the states that reach a text's end after exactly r more characters.
-    can = [reach_exactly(edges, automaton.accepts, 0)]
+    can = [_reach_exactly(edges, automaton.accepts, 0)]
     while last < 0 or length <= last:
         while len(can) <= length:
-            can.append(reach_exactly(edges, can[-1], 1))
+            can.append(_reach_exactly(edges, can[-1], 1))
         if can[length][0]:
             yield from _texts_of_length(edges, can, length)
         length += 1
+
+
+def _reach_exactly(edges: Ranges, ends: NDArray[np.bool_], characters: int) -> NDArray[np.bool_]:
+    """Return bool[n]: the states that reach one of ``ends`` after 0 or 1 more characters.
+
+    What holds of a state within a character holds at the character's end.
+    """
+    sources, is_within = _sources(edges)
+    targets = edges[3]
+    found = ends.copy()
+    if characters:
+        found = np.zeros_like(ends)
+        found[sources[ends[targets]]] = True
+    at = is_within[sources]
+    for _ in range(3):
+        before = np.where(is_within, False, found)
+        before[sources[at & found[targets]]] = True
+        found = before
+    return found
 
 
 def _texts_of_length(edges: Any, can: list[Any], length: int) -> Iterator[str]:
@@ -135,7 +169,6 @@ def _texts_of_length(edges: Any, can: list[Any], length: int) -> Iterator[str]:
 
 
 @lru_cache(maxsize=256)
-def _shortest(automaton: Automaton) -> tuple[Any, Any]:
-    edges = automaton.ranges
-    labels = np.where(automaton.accepts, 0, -1).astype(np.int32)
+def _shortest(automaton: Automaton) -> tuple[Ranges, NDArray[np.int32]]:
+    edges, labels = ranges_of(automaton)
     return edges, shortest_texts(edges, labels)

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from cdec.compilers.regular.automaton import cells_of, labelled_union
-from cdec.compilers.regular.edge_kernels import byte_ranges
+from cdec.compilers.regular.automaton import byte_ranges, cells_of, labelled_union
 from cdec.compilers.regular.edges import Edges, described, with_words
 from cdec.compilers.regular.strings import Strings
 from cdec.core.errors import LimitError

@@ -118,7 +118,7 @@ def _determinised(
         ends: Node of a thread that has matched if the text ends here.
     """
     followers = _followers(program, kinds, ends)
-    store, delta = subsets(
+    found = subsets(
         program,
         atoms,
         followers,
@@ -127,7 +127,7 @@ def _determinised(
         terminal=terminal,
         limits=_LIMITS,
     )
-    return delta[: len(store)], store.holding(MATCH, ends)
+    return found.delta, found.holding(MATCH, ends)
 
 
 def _followers(program: Program, kinds: dict[int, int], ends: int) -> Followers:

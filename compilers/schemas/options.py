@@ -84,6 +84,7 @@ class SchemaOptions(SourceOptions[SchemaReport]):
     """
 
     source: ClassVar[str] = "schema"
+    report: ClassVar[type[SchemaReport]] = SchemaReport
 
     lenient: bool = False
     strict: bool = False

@@ -7,7 +7,6 @@ from pathlib import Path
 from cdec.compilers.child.source import SourceKind
 from cdec.compilers.schemas.compile import build_schema, compile_with
 from cdec.compilers.schemas.options import SchemaOptions
-from cdec.compilers.schemas.report import SchemaReport
 from cdec.core.tokens.vocabulary import Vocabulary
 
 FIRST_SCHEMA = """{
@@ -36,7 +35,6 @@ def _nothing(vocabulary: Vocabulary) -> None:
 
 SCHEMAS = SourceKind(
     options=SchemaOptions,
-    report=SchemaReport,
     compile=compile_with,
     warm_up=_compile_first,
     prepare=_nothing,

@@ -12,6 +12,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
@@ -244,10 +245,11 @@ def _arrays(
 
 def _view(column: Any, name: str) -> NDArray[Any]:
     """Return the one list of a column as a numpy array, without a copy."""
-    offsets = column.offsets.to_numpy()
+    # subtle: to_numpy of pyarrow imports pandas where there is one, which takes half a second.
+    offsets = np.from_dlpack(column.offsets)
     values = column.values
     if column.null_count or values.null_count or offsets[0] != 0 or offsets[1] != len(values):
         raise ValueError(f"column {name} is not one whole list")
-    array: NDArray[Any] = values.to_numpy(zero_copy_only=True).view()
+    array: NDArray[Any] = np.from_dlpack(values).view()
     array.flags.writeable = False
     return array

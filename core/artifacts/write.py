@@ -73,11 +73,14 @@ def _write_arrow(
 
 def _large_list(array: NDArray[Any]) -> Any:
     """Wrap a numpy array as a LargeList array of one row, without a copy."""
-    flat = np.ascontiguousarray(array)
-    values = pa.Array.from_buffers(
-        pa.from_numpy_dtype(flat.dtype), len(flat), [None, pa.py_buffer(flat)]
-    )
-    return pa.LargeListArray.from_arrays(pa.array([0, len(flat)], pa.int64()), values)
+    offsets = np.array([0, len(array)], np.int64)
+    return pa.LargeListArray.from_arrays(_arrow(offsets), _arrow(np.ascontiguousarray(array)))
+
+
+def _arrow(array: NDArray[Any]) -> Any:
+    # subtle: `array` of pyarrow imports pandas where there is one, which takes half a second.
+    buffers = [None, pa.py_buffer(array)]
+    return pa.Array.from_buffers(pa.from_numpy_dtype(array.dtype), len(array), buffers)
 
 
 def _patch_digest(file: BinaryIO, path: str) -> None:

@@ -15,7 +15,7 @@ from cdec.core.session import Session
 from cdec.core.session_arguments import integers, require_mask, require_rows
 
 if TYPE_CHECKING:
-    from cdec.core.grammars.engine.engine import Engine
+    from cdec.core.grammars.engine import Engine
 
 __all__ = ["GrammarSession"]
 

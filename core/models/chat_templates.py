@@ -34,7 +34,7 @@ def rendered_chat(tokenizer: Any, messages: Sequence[Mapping[str, Any]]) -> str:
     Cost: some tenths of a millisecond in the process that judges texts; the first one waits a
     second for that process. Templates that ship with the package are rendered here.
     """
-    if _is_own_renderer(tokenizer) or _template_of(tokenizer) in _shipped().values():
+    if tokenizer.chat_template in _shipped().values() or _is_own_renderer(tokenizer):
         try:
             said = tokenizer.apply_chat_template(
                 list(messages), tokenize=False, add_generation_prompt=True

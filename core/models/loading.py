@@ -16,7 +16,7 @@ from cdec.core.models.base import DEFAULT_CACHE_BYTES
 from cdec.core.models.repositories.trust import Repository, open_repository
 from cdec.core.models.wrapping import fitted_vocabulary, wrap_module
 from cdec.core.tokens.hub import Away
-from cdec.core.tokens.shipped import EMBEDDED, located
+from cdec.core.tokens.shipped import EMBEDDED, is_shipped, located, named
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
@@ -49,7 +49,8 @@ def load_model(
 
     Args:
         name_or_path: A folder, a hub name ``owner/name``, or a model that ships with the package:
-            ``embedded``, or ``embedded-draft``, a smaller one of the same vocabulary.
+            ``embedded``, or ``embedded-draft``, a smaller one of the same vocabulary. These two are
+            computed without transformers unless an option below is passed to it.
         device: ``cpu``, ``cuda``, ``cuda:1``, ... or ``auto`` (the first GPU, else the CPU).
         dtype: ``auto`` (as stored), ``float32``, ``float16``, ``bfloat16`` or ``float64``. None is
             ``auto`` on a GPU and ``float32`` on the CPU. Scores are float32 in any case.
@@ -82,17 +83,26 @@ def load_model(
         ChatTemplateMissingError: ``chat``, and the tokenizer has no template.
         UsageError: An option that makes no sense.
     """
-    from cdec.core.tokens.vocabulary import Vocabulary
-
     _check_options(dtype, max_batch_rows, max_batch_tokens, cache_bytes, key_value_bytes)
-    name = str(name_or_path)
+    name, device = str(name_or_path), resolve_device(device)
+    given_dtype = resolve_dtype(dtype, device, device_map)
+    options: dict[str, Any] = {
+        "allow_special": allow_special,
+        "chat": chat,
+        "max_batch_rows": max_batch_rows,
+        "max_batch_tokens": max_batch_tokens,
+        "cache_bytes": cache_bytes,
+        "key_value_bytes": key_value_bytes,
+    }
+    how = (device_map, attn_implementation, quantization, tokenizer)
+    if is_shipped(named(located(name))) and all(option is None for option in how):
+        return _load_shipped(name, device, given_dtype, vocabulary, options)
     with quiet():
-        device = resolve_device(device)
         repository = open_repository(located(name), revision, trust_remote_code, allow_pickle)
         if vocabulary is None and not trust_remote_code:
             _require_tokenizer(Path(located(tokenizer or repository.name)).expanduser())
         placement = {
-            "dtype": resolve_dtype(dtype, device, device_map),
+            "dtype": given_dtype,
             "device_map": device_map,
             "attn_implementation": attn_implementation,
             "quantization_config": _quantization(quantization),
@@ -103,21 +113,41 @@ def load_model(
         loaded = None
         if vocabulary is None or tokenizer is not None:
             loaded = load_tokenizer(repository, tokenizer)
-        # subtle: a config that is only read now, and says nonsense, is the model's fault too.
-        with model_errors("model", name, None):
-            if vocabulary is None:
-                vocabulary = Vocabulary.from_tokenizer(loaded)
-            return wrap_module(
-                module,
-                fitted_vocabulary(vocabulary, module, name),
-                loaded,
-                allow_special=allow_special,
-                chat=chat,
-                max_batch_rows=max_batch_rows,
-                max_batch_tokens=max_batch_tokens,
-                cache_bytes=cache_bytes,
-                key_value_bytes=key_value_bytes,
-            )
+        return _wrapped(name, module, loaded, vocabulary or loaded, options)
+
+
+def _load_shipped(
+    name: str, device: str, dtype: Any, vocabulary: Vocabulary | None, options: Mapping[str, Any]
+) -> LanguageModel:
+    """Load a model that ships with the package, without transformers, whose import takes seconds.
+
+    Args:
+        name, vocabulary: As of ``load_model``.
+        device, dtype: Resolved ones.
+        options: As of ``wrap_module``.
+    """
+    from cdec.core.models.shipped.llama import read_llama
+    from cdec.core.models.shipped.tokenizer import ShippedTokenizer
+
+    folder = Path(located(name))
+    module = read_llama(folder, device, None if dtype == "auto" else dtype)
+    loaded = ShippedTokenizer(folder) if vocabulary is None else None
+    return _wrapped(name, module, loaded, vocabulary or folder, options)
+
+
+def _wrapped(
+    name: str, module: Any, tokenizer: Any, vocabulary: Any, options: Mapping[str, Any]
+) -> LanguageModel:
+    """Return the model that runs a module; ``vocabulary`` may be what it is read from."""
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+    # subtle: a config that is only read now, and says nonsense, is the model's fault too.
+    with model_errors("model", name, None):
+        if not isinstance(vocabulary, Vocabulary):
+            vocabulary = Vocabulary.from_tokenizer(vocabulary)
+        return wrap_module(
+            module, fitted_vocabulary(vocabulary, module, name), tokenizer, **options
+        )
 
 
 def _require_tokenizer(folder: Path) -> None:

@@ -1,4 +1,4 @@
-"""wrap_module: a transformers module that is in memory, as a LanguageModel; no weight is copied."""
+"""wrap_module: a torch module that is in memory, as a LanguageModel; no weight is copied."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from cdec.core.models.base import DEFAULT_CACHE_BYTES
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
+    from cdec.core.models.transformers.pooled import PooledModel
     from cdec.core.tokens.vocabulary import Vocabulary
 
 _LENGTHS = ("max_position_embeddings", "n_positions", "n_ctx", "max_seq_len", "seq_length")
@@ -35,7 +36,7 @@ def wrap_module(
     model is used.
 
     Args:
-        module: As ``AutoModelForCausalLM`` or ``AutoModelForSeq2SeqLM`` loads it.
+        module: As ``AutoModelForCausalLM`` or ``AutoModelForSeq2SeqLM`` loads it, or a ``Llama``.
         vocabulary: Of the logits' width, as ``fitted_vocabulary`` returns it.
         tokenizer: Of prompts that are texts or messages; None: prompts are token ids, or texts if
             the vocabulary encodes.
@@ -49,10 +50,6 @@ def wrap_module(
         ChatTemplateMissingError: ``chat``, and the tokenizer has no template.
     """
     from cdec.core.models.prompts import PromptEncoder
-    from cdec.core.models.transformers.causal import CausalModel
-    from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
-    from cdec.core.models.transformers.full_forward import FullForwardModel
-    from cdec.core.models.transformers.kv_pool import can_pool
 
     length = context_length_of(module.config)
     is_pair = bool(module.config.is_encoder_decoder)
@@ -71,12 +68,29 @@ def wrap_module(
     }
     pool = {"max_batch_tokens": max_batch_tokens, "key_value_bytes": key_value_bytes}
     if is_pair:
+        from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
+
         return EncoderDecoderModel(
             module, vocabulary, prompts, first_tokens=first_tokens, **options, **pool
         )
-    if key_value_bytes and can_pool(module):
-        return CausalModel(module, vocabulary, prompts, **options, **pool)
-    return FullForwardModel(module, vocabulary, prompts, **options)
+    pooled = _pooled(module) if key_value_bytes else None
+    if pooled is None:
+        from cdec.core.models.transformers.full_forward import FullForwardModel
+
+        return FullForwardModel(module, vocabulary, prompts, **options)
+    return pooled(module, vocabulary, prompts, **options, **pool)
+
+
+def _pooled(module: Any) -> type[PooledModel] | None:
+    """Return the model that pools a causal module's keys and values; None if none can."""
+    from cdec.core.models.shipped.llama import Llama
+    from cdec.core.models.transformers.pooled import PooledModel
+
+    if isinstance(module, Llama):
+        return PooledModel
+    from cdec.core.models.transformers.causal import CausalModel, can_pool
+
+    return CausalModel if can_pool(module) else None
 
 
 def fitted_vocabulary(vocabulary: Vocabulary, module: Any, name: str) -> Vocabulary:

@@ -13,7 +13,7 @@ from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
 from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
-from cdec.core.schemas.engine.engine import DEFAULT_BUDGET, Engine
+from cdec.core.schemas.engine import DEFAULT_BUDGET, Engine
 from cdec.core.schemas.json_tokens import json_tokens
 from cdec.core.schemas.places import text_refusal
 from cdec.core.schemas.program import COLUMNS, OWN_STYLE, USUAL_ESCAPES, SchemaArrays, arrays_from
@@ -54,10 +54,10 @@ class SchemaConstraint(StoredConstraint):
         vocabulary: Of the model that draws; its end ids end members.
         metadata: Of the artifact: ``cdec.schema``, ``cdec.options``, ``cdec.unenforced`` and
             ``cdec.sound``.
-        memo_bytes: Most bytes of masks that the sessions together keep from call to call, beyond
-            16 KiB. Not counted: states, of which a new session begins anew where they fill a
-            quarter of it and 1 MiB, with the steps between them that are remembered, a quarter of
-            it (4 KiB at least, 4 MiB at most).
+        memo_bytes: Most bytes of masks that the sessions together keep from call to call. Not
+            counted: states, of which a new session begins anew where they fill a quarter of it and
+            1 MiB, with the steps between them that are remembered, a quarter of it (4 KiB at least,
+            4 MiB at most).
         reader: What makes a value of a member; JSON is read as it is.
 
     Raises:
@@ -104,7 +104,12 @@ class SchemaConstraint(StoredConstraint):
 
     @classmethod
     def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> SchemaConstraint:
-        """Open a verified schema artifact."""
+        """Open a verified schema artifact.
+
+        subtle: the memory of verified files may be forged; numbers are looked at again, as the
+        engine follows them.
+        """
+        check_schema(file.arrays, file.metadata)
         return cls(arrays_from(file.arrays), vocabulary, file.metadata)
 
     @cached_property

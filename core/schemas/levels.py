@@ -11,20 +11,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.grammars.engine.memory import Memory
-from cdec.core.schemas.engine import fields as f
+from cdec.core.schemas.engine import COUNTERS, RANK, Engine, Phase
 from cdec.core.schemas.program import SchemaArrays
 
-_VALUES = (f.ROOT_VALUE, f.OBJECT_VALUE, f.ARRAY_VALUE)
-_SPELLED = (f.STRING, f.RAW)
-_KEYS = (f.OBJECT_OPEN, f.OBJECT_COMMA, f.KEY)
-_LOW = 0xFFFFFFFF
+_VALUES = (Phase.ROOT_VALUE, Phase.OBJECT_VALUE, Phase.ARRAY_VALUE)
+_SPELLED = (Phase.STRING, Phase.RAW)
+_KEYS = (Phase.OBJECT_OPEN, Phase.OBJECT_COMMA, Phase.KEY)
 _BEHIND = (b"", b",", b"]", b"}", b" ", b"\t", b"\r", b"\n")
 _NEXT = {
-    f.ROOT_VALUE: f.ROOT_DONE,
-    f.OBJECT_VALUE: f.OBJECT_NEXT,
-    f.ARRAY_VALUE: f.ARRAY_NEXT,
+    Phase.ROOT_VALUE: Phase.ROOT_DONE,
+    Phase.OBJECT_VALUE: Phase.OBJECT_NEXT,
+    Phase.ARRAY_VALUE: Phase.ARRAY_NEXT,
 }
+_VALUE, _PART, _PLACE, _CONTENT = range(4)
+"""Columns of alternatives."""
 _STARTS = {"-": "number", "t": "true", "f": "false", "n": "null"}
 
 
@@ -34,37 +34,29 @@ class Level:
 
     Attributes:
         arrays: The program.
-        phase: Of ``cdec.core.schemas.engine.fields``.
-        items: int64[n, 2], the alternatives.
+        phase: What stands or is awaited here.
+        items: int64[n, 4], the alternatives, as the engine gives them.
         progress: The progress of each that has one, int64[...].
         outside: Of raw texts, which end where something else begins: the level that awaits them.
     """
 
     arrays: SchemaArrays
-    phase: int
+    phase: Phase
     items: NDArray[np.int64]
     progress: list[NDArray[np.int64]]
 
     outside: Level | None = None
 
     @classmethod
-    def of(cls, memory: Memory, arrays: SchemaArrays, state: int) -> Level:
-        """Read a state of an engine's memory."""
-        return cls._of_frame(memory, arrays, int(memory.arrays[f.STATE_FRAME][state]))
-
-    @classmethod
-    def _of_frame(cls, memory: Memory, arrays: SchemaArrays, frame: int) -> Level:
-        begin, end = memory.arrays[f.FRAME_OFFSETS][frame : frame + 2].tolist()
-        phase, parent = memory.arrays[f.FRAME_ITEMS][begin : begin + 2].tolist()
-        items = memory.arrays[f.FRAME_ITEMS][begin + 2 : end].reshape(-1, 2).copy()
-        items = items[items[:, 0] != f.TEXT]
+    def of(cls, engine: Engine, state: int, outward: int = 0) -> Level:
+        """Read a state of an engine, ``outward`` levels outside of the innermost."""
+        head, *_ = rows = engine.level(state, outward)
+        phase, items = Phase(int(head[0])), rows[1:]
         progress = []
-        if f.OBJECT_OPEN <= phase <= f.KEY:
-            offsets, flat = memory.arrays[f.PROGRESS_OFFSETS], memory.arrays[f.PROGRESS_ITEMS]
-            for number in (items[:, 1] >> 32).tolist():
-                progress.append(flat[offsets[number] : offsets[number + 1]].copy())
-        outside = cls._of_frame(memory, arrays, parent) if phase == f.RAW else None
-        return cls(arrays, phase, items, progress, outside)
+        if Phase.OBJECT_OPEN <= phase <= Phase.KEY:
+            progress = [engine.progress(number) for number in items[:, _PLACE].tolist()]
+        outside = cls.of(engine, state, outward + 1) if phase == Phase.RAW else None
+        return cls(engine.arrays, phase, items, progress, outside)
 
     def at(self, byte: bytes) -> Level:
         """Return the level at which the next byte is refused.
@@ -72,7 +64,7 @@ class Level:
         One state stands for what opens an array and what awaits its first element, and one for a
         number and what stands behind it.
         """
-        if self.phase == f.ARRAY_OPEN and byte not in (b"", b"]"):
+        if self.phase == Phase.ARRAY_OPEN and byte not in (b"", b"]"):
             return self._first_element()
         if self.outside is not None and byte in _BEHIND:
             return self._behind(self.outside)
@@ -80,19 +72,18 @@ class Level:
 
     def _first_element(self) -> Level:
         arrays, awaited = self.arrays, []
-        for item, made in zip(self.items[:, 0], self.items[:, 0] & _LOW, strict=True):
-            first = arrays.array_position_offsets[made]
+        for value, array in self.items[:, : _PART + 1].tolist():
+            first = arrays.array_position_offsets[array]
             begin, end = arrays.position_choice_offsets[first : first + 2].tolist()
-            awaited += [(int(item), int(value)) for value in arrays.choice_value[begin:end]]
+            awaited += [(value, array, 0, of) for of in arrays.choice_value[begin:end].tolist()]
         if not awaited:
             return self
-        return Level(arrays, f.ARRAY_VALUE, np.array(awaited, np.int64), [])
+        return Level(arrays, Phase.ARRAY_VALUE, np.array(awaited, np.int64), [])
 
     def _behind(self, outside: Level) -> Level:
         """Return what stands behind a finished raw text; this where none may be finished."""
-        states = self.items[:, 1] >> 32
-        ended = (self.items[:, 0] >> 32)[self.arrays.state_label[states] >= 0]
-        kept = np.isin(outside.items[:, 1] & _LOW, ended)
+        ended = self.items[self.arrays.state_label[self.items[:, _PLACE]] >= 0, _VALUE]
+        kept = np.isin(outside.items[:, _CONTENT], ended)
         if not kept.any():
             return self
         progress = [one for one, is_kept in zip(outside.progress, kept, strict=False) if is_kept]
@@ -111,7 +102,7 @@ class Level:
     @cached_property
     def places(self) -> list[str]:
         """JSON pointers of the schemas that what stands here must satisfy, sorted."""
-        column = self.items[:, 1] & _LOW if self.phase in _VALUES else self.items[:, 0] >> 32
+        column = self.items[:, _CONTENT if self.phase in _VALUES else _VALUE]
         found: set[str] = set()
         for value in np.unique(column).tolist():
             begin, end = self.arrays.place_offsets[value : value + 2].tolist()
@@ -127,13 +118,13 @@ class Level:
             keys += [key for key in self._keys(required=False) if key not in keys]
             more = [f"{len(keys) - shown} more keys"] if len(keys) > shown else []
             return keys[:shown] + more + (["another key"] if self._takes_others() else [])
-        if self.phase == f.OBJECT_NEXT:
+        if self.phase == Phase.OBJECT_NEXT:
             return list(dict.fromkeys(self._keys(required=True)))[:shown] or ["}"]
         return []
 
     def _types(self) -> list[str]:
         arrays, found = self.arrays, dict[str, None]()
-        for value in np.unique(self.items[:, 1] & _LOW).tolist():
+        for value in np.unique(self.items[:, _CONTENT]).tolist():
             for name, offsets in (
                 ("object", arrays.object_offsets),
                 ("array", arrays.array_offsets),
@@ -150,7 +141,7 @@ class Level:
         return sorted(found)
 
     def _objects(self) -> Iterator[tuple[int, NDArray[np.int64]]]:
-        made = (self.items[:, 0] & _LOW).tolist()
+        made = self.items[:, _PART].tolist()
         return zip(made, self.progress, strict=True)
 
     def _keys(self, *, required: bool) -> Iterator[str]:
@@ -180,8 +171,8 @@ def _is_seen(
 ) -> bool:
     """Say whether a named key stood in the text already, or can no longer come."""
     if arrays.object_ordered[made]:
-        return bool(arrays.slot_rank[slot] <= progress[f.RANK])
-    word = int(progress[f.OWN + counters + (number >> 6)])
+        return bool(arrays.slot_rank[slot] <= progress[RANK])
+    word = int(progress[COUNTERS + counters + (number >> 6)])
     return bool(word >> (number & 63) & 1)
 
 

@@ -1,34 +1,33 @@
-"""SchemaSession: a decoding run over a schema on the CPU; checks its arguments, calls kernels."""
+"""SchemaSession: a decoding run over a schema on the CPU, by the calls of its engine."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.grammars.engine.pointers import NEED
 from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words
-from cdec.core.schemas.engine import kernels
+from cdec.core.native import library
 from cdec.core.schemas.levels import Level
 from cdec.core.session import Session
 from cdec.core.session_arguments import integers, require_mask, require_rows
 
 if TYPE_CHECKING:
-    from cdec.core.schemas.engine.engine import Engine
+    from cdec.core.schemas.engine import Engine
 
 __all__ = ["SchemaSession"]
 
 _empty = np.empty
 _INT64 = np.dtype(np.int64)
+_advance, _fill_mask = library.schema_engine_advance, library.schema_engine_fill_mask
 
 
 class SchemaSession(Session):
-    """A decoding run: states are numbers in a table of the engine.
+    """A decoding run: states are numbers of the engine.
 
-    States, steps and masks are shared with other sessions of the engine, whose lock is held while a
-    kernel works, so that threads take turns.
+    States, steps and masks are shared with other sessions of the engine; threads take turns.
 
     Args:
         engine: Of the schema and the vocabulary.
@@ -40,16 +39,11 @@ class SchemaSession(Session):
 
     def __init__(self, engine: Engine, end_ids: Sequence[int], width: int) -> None:
         self._engine = engine
-        self._lock = engine.lock
-        self._header = engine.memory.header
+        self._handle = engine.handle
         self._ends = np.array(end_ids, np.int64)
         self.words = mask_words(width)
         self._before = engine.statistics()["states"]
-        self._start = -1
-        with self._lock:
-            while self._start < 0:
-                self._start = kernels.start(self._header)
-                self._make_room(self)
+        self._start = engine.start()
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the first byte, int64[n]."""
@@ -67,15 +61,16 @@ class SchemaSession(Session):
         """
         try:
             out: NDArray[np.int64] = _empty(len(states), _INT64)
-            if token_ids.dtype is not _INT64:
-                token_ids = token_ids.astype(_INT64, casting="safe")
-            with self._lock:
-                done = kernels.advance(self._header, states, token_ids, out, 0)
-        except (TypeError, AttributeError):
-            states, token_ids = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
-            out, done = np.empty(len(states), np.int64), 0
-        if done != len(out):
-            self._finish(done, len(out), kernels.advance, states, token_ids, out)
+            if _advance(self._handle, states, token_ids, out) == len(out):
+                return out
+        except (TypeError, ValueError):
+            pass
+        states, token_ids = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
+        require_rows(len(states), len(token_ids), "token ids")
+        out = np.empty(len(states), np.int64)
+        self._engine.work_on(
+            len(out), lambda i: _advance(self._handle, states[i:], token_ids[i:], out[i:])
+        )
         return out
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
@@ -86,26 +81,18 @@ class SchemaSession(Session):
             mask: int32[n, ceil(width / 32)]; fastest if C-contiguous.
         """
         try:
-            rows, words = mask.shape
-            with self._lock:
-                done = -1
-                if words == self.words:
-                    done = kernels.fill_mask(self._header, states, mask, 0)
-        except (TypeError, ValueError, AttributeError):
-            rows, done = -1, -1
-        if done != rows or rows < 0:
-            self._fill_mask(states, mask, max(done, 0))
-
-    def _fill_mask(self, states: Any, mask: NDArray[np.int32], done: int) -> None:
-        """Fill masks of any layout, from row ``done`` on; refuse other shapes."""
+            is_wide = mask.shape[1] == self.words
+            if is_wide and _fill_mask(self._handle, states, mask) == len(mask):
+                return
+        except (TypeError, ValueError, AttributeError, IndexError):
+            pass
         at = integers(states, 1, "states")
         shape = require_mask(mask, len(at), self.words)
-        if mask.flags.c_contiguous and mask.flags.writeable:
-            self._finish(done, len(at), kernels.fill_mask, at, mask)
-            return
-        packed = np.empty(shape, np.int32)
-        self._finish(0, len(at), kernels.fill_mask, at, packed)
-        mask[:] = packed
+        is_plain = mask.flags.c_contiguous and mask.flags.writeable
+        packed = mask if is_plain else np.empty(shape, np.int32)
+        self._engine.work_on(len(at), lambda i: _fill_mask(self._handle, at[i:], packed[i:]))
+        if not is_plain:
+            mask[:] = packed
 
     def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
         """Say of proposed tokens int[n, M] whether each is allowed, bool[n, M].
@@ -115,7 +102,8 @@ class SchemaSession(Session):
         at, tokens = integers(states, 1, "states"), integers(token_ids, 2, "token ids")
         require_rows(len(at), len(tokens), "rows of token ids")
         out = np.empty(tokens.shape, np.bool_)
-        self._finish(0, len(at), kernels.check, at, tokens, out)
+        call = library.schema_engine_check
+        self._engine.work_on(len(at), lambda i: call(self._handle, at[i:], tokens[i:], out[i:]))
         return out
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -126,8 +114,7 @@ class SchemaSession(Session):
         """Say where the text so far is in the language (or DONE), bool[n]."""
         at = integers(states, 1, "states")
         out = np.empty(len(at), np.bool_)
-        with self._lock:
-            kernels.is_complete(self._header, at, out)
+        library.schema_engine_complete(self._handle, at, out)
         return out
 
     def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -152,9 +139,12 @@ class SchemaSession(Session):
         require_rows(len(at), len(texts), "texts")
         offsets = np.zeros(len(at) + 1, np.int64)
         np.cumsum([len(text) for text in texts], out=offsets[1:])
-        flat = np.frombuffer(bytearray(b"".join(texts)), np.uint8)
+        flat = np.frombuffer(b"".join(texts), np.uint8)
         out = np.empty(len(at), np.int64)
-        self._finish(0, len(at), kernels.advance_bytes, at, flat, offsets, out)
+        call = library.schema_engine_advance_bytes
+        self._engine.work_on(
+            len(at), lambda i: call(self._handle, at[i:], flat, offsets[i:], out[i:])
+        )
         return out
 
     def speculation_keys(self, states: Any) -> NDArray[np.int64]:
@@ -164,14 +154,12 @@ class SchemaSession(Session):
         """
         at = integers(states, 1, "states")
         out = np.empty(len(at), np.int64)
-        with self._lock:
-            kernels.speculation_keys(self._header, at, out)
+        library.schema_engine_speculation_keys(self._handle, at, out)
         return out
 
     def level(self, state: int) -> Level:
         """Return the level of nesting that a state, neither DEAD nor DONE, stands for."""
-        with self._lock:
-            return Level.of(self._engine.memory, self._engine.arrays, state)
+        return Level.of(self._engine, state)
 
     def statistics(self) -> dict[str, int]:
         """Return counts and bytes of states, steps and masks.
@@ -180,21 +168,3 @@ class SchemaSession(Session):
         """
         counts = self._engine.statistics()
         return counts | {"states": counts["states"] - self._before}
-
-    def _finish(self, done: int, n: int, kernel: Callable[..., int], *arguments: Any) -> None:
-        """Call a kernel until all n rows are done; what it lacks is made in between."""
-        if done < 0:
-            require_rows(len(arguments[0]), len(arguments[1]), "rows of token ids")
-            done = 0
-        last, call = done, object()
-        while done != n:
-            if done != last:
-                last, call = done, object()
-            with self._lock:
-                self._make_room(call)
-                done = kernel(self._header, *arguments, done)
-        self._engine.keep_within_budget()
-
-    def _make_room(self, call: object) -> None:
-        if self._header[NEED]:
-            self._engine.make_room(call)

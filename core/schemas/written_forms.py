@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.grammars.places import Place, follow, line_and_column
-from cdec.core.schemas.engine import fields as f
+from cdec.core.schemas.engine import Phase
 from cdec.core.schemas.forms import described_whitespace, escapes_of, whitespace_of
 from cdec.core.schemas.session import SchemaSession
 
@@ -113,7 +113,7 @@ def _reason(
 ) -> dict[str, str]:
     """Return the ``reason`` where a text could go on with other white space, or another escape."""
     place = follow(session, int(session.start(1)[0]), text[:byte])
-    if session.level(place.state).phase not in (f.KEY, f.STRING):
+    if session.level(place.state).phase not in (Phase.KEY, Phase.STRING):
         if not _goes_on_behind_blanks(session, place, text[byte:].lstrip(_BLANKS)):
             return {}
         said = described_whitespace(options)
@@ -127,7 +127,7 @@ def _reason(
 
 def _goes_on_behind_blanks(session: SchemaSession, place: Place, rest: bytes) -> bool:
     """Say whether a text goes on as it does with other blanks in a place, or with none."""
-    if session.level(place.state).phase == f.RAW and rest[:1] not in b",]}":
+    if session.level(place.state).phase == Phase.RAW and rest[:1] not in b",]}":
         # What stands behind blanks does not go on with a number.
         return False
     states = _behind_blanks(session, place.state)

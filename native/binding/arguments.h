@@ -117,7 +117,7 @@ template <class S>
 constexpr Element element_of() {
   using T = std::remove_const_t<std::remove_pointer_t<decltype(S::at)>>;
   if constexpr (std::is_same_v<S, cdec_bool> || std::is_same_v<S, cdec_bool_out> ||
-                std::is_same_v<S, cdec_bool_rows_out>)
+                std::is_same_v<S, cdec_bool_rows> || std::is_same_v<S, cdec_bool_rows_out>)
     return {"?", "bool", 1};
   else
     return element<T>();

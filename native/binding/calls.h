@@ -133,7 +133,9 @@ PyObject *make_with(PyObject *const *given, T *(*)(Types...)) {
   auto made = std::make_unique<Whole>();
   if (!read_all(made->arguments, kParameters, given, name.text)) return nullptr;
   for (size_t i = 0; i < made->held.size(); ++i) Py_IncRef(made->held[i] = given[i]);
+  void *thread = PyEval_SaveThread();
   made->object = std::apply([](auto &...each) { return function(each.value...); }, made->arguments);
+  PyEval_RestoreThread(thread);
   if (!made->object) return PyErr_NoMemory();
   PyObject *capsule = PyCapsule_New(made->object, Object<T>::kName, [](PyObject *old) {
     delete static_cast<Whole *>(PyCapsule_GetContext(old));

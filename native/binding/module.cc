@@ -77,6 +77,73 @@ FIELDS(grammar_settings, cdec_grammar_settings,
        &cdec_grammar_settings::budget, &cdec_grammar_settings::most_bytes,
        &cdec_grammar_settings::pause_at, &cdec_grammar_settings::stop_at,
        &cdec_grammar_settings::at_once)
+// automata: constructions, spellings, edges
+FIELDS(most, cdec_most, &cdec_most::lists, &cdec_most::items, &cdec_most::numbers)
+FIELDS(threads, cdec_threads, &cdec_threads::reads, &cdec_threads::follow_of,
+       &cdec_threads::follow_offsets, &cdec_threads::follow_nodes, &cdec_threads::charset_offsets,
+       &cdec_threads::charset_atoms, &cdec_threads::atoms, &cdec_threads::prioritised)
+FIELDS(terminals, cdec_terminals, &cdec_terminals::offsets, &cdec_terminals::kinds,
+       &cdec_terminals::targets, &cdec_terminals::accepts, &cdec_terminals::owners,
+       &cdec_terminals::keyword_offsets, &cdec_terminals::expressions, &cdec_terminals::classes,
+       &cdec_terminals::competing)
+FIELDS(pending, cdec_pending, &cdec_pending::delta, &cdec_pending::meaning, &cdec_pending::live_row,
+       &cdec_pending::live)
+FIELDS(bounds, cdec_bounds, &cdec_bounds::sides, &cdec_bounds::whole, &cdec_bounds::fraction,
+       &cdec_bounds::scientific, &cdec_bounds::exponent, &cdec_bounds::digits)
+FIELDS(answers, cdec_answers, &cdec_answers::pieces, &cdec_answers::zero, &cdec_answers::off,
+       &cdec_answers::gridded, &cdec_answers::following, &cdec_answers::on)
+FIELDS(sizes, cdec_sizes, &cdec_sizes::places, &cdec_sizes::most, &cdec_sizes::longest,
+       &cdec_sizes::deepest, &cdec_sizes::deep, &cdec_sizes::mantissa, &cdec_sizes::depth,
+       &cdec_sizes::far, &cdec_sizes::has_powers, &cdec_sizes::is_any, &cdec_sizes::down,
+       &cdec_sizes::up, &cdec_sizes::has_grid)
+FIELDS(edges, cdec_edges, &cdec_edges::offsets, &cdec_edges::lows, &cdec_edges::highs,
+       &cdec_edges::targets)
+// automata: minimisation
+FIELDS(copies, cdec_copies, &cdec_copies::copy, &cdec_copies::more, &cdec_copies::following,
+       &cdec_copies::cut)
+// trees
+FIELDS(tree_scanner, cdec_tree_scanner, &cdec_tree_scanner::delta,
+       &cdec_tree_scanner::match_offsets, &cdec_tree_scanner::match_terminals,
+       &cdec_tree_scanner::live_row, &cdec_tree_scanner::context_start,
+       &cdec_tree_scanner::after_offsets, &cdec_tree_scanner::after_contexts,
+       &cdec_tree_scanner::ignored, &cdec_tree_scanner::lexing, &cdec_tree_scanner::max_branches,
+       &cdec_tree_scanner::max_nodes)
+FIELDS(tree_trie, cdec_tree_trie, &cdec_tree_trie::classes, &cdec_tree_trie::depth,
+       &cdec_tree_trie::skip, &cdec_tree_trie::token_offsets, &cdec_tree_trie::token_ids)
+FIELDS(tree_columns, cdec_tree_columns, &cdec_tree_columns::tree_of_class,
+       &cdec_tree_columns::tree_paths, &cdec_tree_columns::path_parent,
+       &cdec_tree_columns::path_terminal, &cdec_tree_columns::path_byte,
+       &cdec_tree_columns::path_next, &cdec_tree_columns::tree_groups,
+       &cdec_tree_columns::group_branches, &cdec_tree_columns::branch_path,
+       &cdec_tree_columns::branch_live, &cdec_tree_columns::branch_depth,
+       &cdec_tree_columns::group_dense, &cdec_tree_columns::group_tokens,
+       &cdec_tree_columns::tokens, &cdec_tree_columns::tree_verify,
+       &cdec_tree_columns::verify_tokens, &cdec_tree_columns::tree_taken,
+       &cdec_tree_columns::dense_masks)
+// schemas
+FIELDS(schema, cdec_schema, &cdec_schema::state_edges, &cdec_schema::edge_low,
+       &cdec_schema::edge_high, &cdec_schema::edge_target, &cdec_schema::state_label,
+       &cdec_schema::state_shortest, &cdec_schema::state_free, &cdec_schema::state_low,
+       &cdec_schema::state_high, &cdec_schema::state_open, &cdec_schema::raw_start,
+       &cdec_schema::string_offsets, &cdec_schema::string_start, &cdec_schema::string_min,
+       &cdec_schema::string_max, &cdec_schema::array_offsets, &cdec_schema::array_ids,
+       &cdec_schema::object_offsets, &cdec_schema::object_ids, &cdec_schema::choice_value,
+       &cdec_schema::choice_counter_offsets, &cdec_schema::choice_counters, &cdec_schema::array_min,
+       &cdec_schema::array_max, &cdec_schema::array_distinct, &cdec_schema::array_position_offsets,
+       &cdec_schema::position_choice_offsets, &cdec_schema::array_counter_offsets,
+       &cdec_schema::array_counter_min, &cdec_schema::array_counter_max, &cdec_schema::object_min,
+       &cdec_schema::object_max, &cdec_schema::object_key, &cdec_schema::object_ordered,
+       &cdec_schema::object_distinct, &cdec_schema::object_slot_offsets,
+       &cdec_schema::slot_choice_offsets, &cdec_schema::slot_single, &cdec_schema::slot_required,
+       &cdec_schema::slot_rank, &cdec_schema::object_counter_offsets,
+       &cdec_schema::object_counter_min, &cdec_schema::object_counter_max,
+       &cdec_schema::blank_start, &cdec_schema::indent, &cdec_schema::place_offsets,
+       &cdec_schema::place_bytes, &cdec_schema::key_offsets, &cdec_schema::key_bytes,
+       &cdec_schema::vocabulary_offsets, &cdec_schema::vocabulary_bytes)
+FIELDS(token_trie, cdec_token_trie, &cdec_token_trie::node_byte, &cdec_token_trie::depth,
+       &cdec_token_trie::skip, &cdec_token_trie::token_offsets, &cdec_token_trie::token_ids)
+FIELDS(json_tokens, cdec_json_tokens, &cdec_json_tokens::content, &cdec_json_tokens::run_of,
+       &cdec_json_tokens::runs, &cdec_json_tokens::run_offsets, &cdec_json_tokens::blank)
 #undef FIELDS
 
 // What functions make, freed by cdec_NAME_free.
@@ -88,6 +155,12 @@ FIELDS(grammar_settings, cdec_grammar_settings,
   };
 OBJECT(grammar_engine)
 OBJECT(grammar_session)
+OBJECT(construction)
+OBJECT(graph)
+// trees
+OBJECT(forest)
+OBJECT(tree_worker)
+OBJECT(schema_engine)
 #undef OBJECT
 
 }  // namespace binding
@@ -188,6 +261,63 @@ static PyMethodDef table[] = {
     ROW(grammar_readings, "session state out:m,k"),
     ROW(grammar_stack, "session stack tops:t path:p depth:d"),
     ROW(grammar_statistics, "session out:s"),
+    // automata: constructions, spellings, edges
+    ROW(construction_run, "begun most operations"),
+    ROW(construction_sizes, "complete sizes:s"),
+    ROW(construction_read, "complete offsets:n+1 items:m numbers:r,w"),
+    MAKE(determinise_threads, "program first:f"),
+    MAKE(determinise_terminals, "terminals offsets:n+1 starts:s"),
+    MAKE(follow_both, "left:n,k right:m,l left_of:c right_of:c kept:f"),
+    MAKE(follow_pending, "scanner ends:e,w states:n state_ends:n"),
+    MAKE(find_live, "delta:c,k match_offsets:c+1 matches:m terminals"),
+    ROW(has_cycle, "delta:n,k"),
+    ROW(mark_ahead, "delta:c,k letter:c sources:n stamps:c stamp found:f"),
+    MAKE(spell_numbers, "bounds answers sizes"),
+    ROW(spelling_ends, "spelling out:n"),
+    ROW(spelling_exponents, "spelling letters:m found:m,f"),
+    ROW(byte_ranges, "byte_class:b rows:n,k offsets:n+1 lows:e highs:e targets:e"),
+    ROW(accepted, "byte_class:b rows:m,k accepts:m texts:t offsets:n+1 found:n"),
+    ROW(shortest_texts, "edges labels:n out:n"),
+    ROW(free_states, "edges labels:n universe out:n"),
+    ROW(reached_labels, "edges labels:n singles low:n high:n is_open:n"),
+    ROW(longest_text, "edges accepts:n"),
+    ROW(texts_between, "edges accepts:n low high limit"),
+    MAKE(words_beside, "texts:t begins:w+1 word_labels:w edges labels:n"),
+    ROW(graph_sizes, "graph sizes:s"),
+    ROW(graph_read, "graph offsets:n+1 lows:e highs:e targets:e labels:n"),
+    // automata: minimisation
+    ROW(merge_states, "delta:n,k labels:n starts:s merged:n,k representative:n number:n"),
+    ROW(refine, "delta:n,k blocks:n"),
+    ROW(count_rows, "offsets:n+1 members:m items flagged ordered spread found"),
+    ROW(count_inside, "rows:n,k states whole"),
+    ROW(merge_copies, "copies number:n found"),
+    // trees
+    STRUCT(tree_scanner),
+    STRUCT(tree_trie),
+    ROW(state_labels, "scanner labels:c"),
+    ROW(longest_inside, "scanner trie longest:k"),
+    ROW(classes_within, "scanner labels:c lengths:c classes:c"),
+    ROW(alike_but_for_counts, "scanner labels:c trie copies same:c"),
+    MAKE(new_forest, "scanner trie roots:r asks_taken:r words dense_from"),
+    MAKE(new_tree_worker, "forest"),
+    ROW(build_trees, "worker steps"),
+    ROW(forest_finish, "forest sizes:s"),
+    ROW(forest_write, "forest columns"),
+    // schemas
+    ROW(json_tokens_classify, "data:b starts:t+1 few characters:t cuts:t ends:t blanks:t"),
+    ROW(json_tokens_content, "characters:t rows:r,w"),
+    MAKE(schema_engine_make, "schema whole crossing endings behind tokens end_ids:e budget most"),
+    ROW(schema_engine_start, "engine"),
+    ROW(schema_engine_advance, "engine states:n token_ids:n out:n"),
+    ROW(schema_engine_check, "engine states:n token_ids:n,m out:n,m"),
+    ROW(schema_engine_fill_mask, "engine states:n mask:n,w"),
+    ROW(schema_engine_complete, "engine states:n out:n"),
+    ROW(schema_engine_advance_bytes, "engine states:n data:b offsets:n+1 out:n"),
+    ROW(schema_engine_speculation_keys, "engine states:n out:n"),
+    ROW(schema_engine_level, "engine state outward items:k,f"),
+    ROW(schema_engine_progress, "engine progress numbers:k"),
+    ROW(schema_engine_drop, "engine"),
+    ROW(schema_engine_statistics, "engine counts:c"),
     {nullptr, nullptr, 0, nullptr},
 };
 

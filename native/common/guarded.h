@@ -3,6 +3,7 @@
 
 #include <new>
 #include <stdexcept>
+#include <utility>
 
 #include "cdec_native.h"
 
@@ -17,6 +18,17 @@ int64_t guarded(Body &&body) {
   } catch (const std::length_error &) {
     return CDEC_NO_MEMORY;
   }
+}
+
+// A new object, or null where there is no memory for it.
+template <class T, class... Arguments>
+T *made(Arguments &&...arguments) {
+  T *object = nullptr;
+  guarded([&]() -> int64_t {
+    object = new T(std::forward<Arguments>(arguments)...);
+    return 0;
+  });
+  return object;
 }
 
 }  // namespace cdec

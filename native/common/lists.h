@@ -38,7 +38,7 @@ class Lists {
 
   // Appends a list that is not looked for.
   int64_t add(std::span<const Item> list) {
-    items_.resize(offsets_.back());  // where memory ran out the last time
+    items_.resize(offsets_.back());  // what an addition that found no memory left
     items_.insert(items_.end(), list.begin(), list.end());
     offsets_.push_back(static_cast<int64_t>(items_.size()));
     return size() - 1;

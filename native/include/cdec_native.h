@@ -69,7 +69,10 @@ CDEC_ROWS(cdec_u8_rows_out, uint8_t);
 CDEC_ROWS(cdec_u16_rows_out, uint16_t);
 CDEC_ROWS(cdec_u32_rows, const uint32_t);
 CDEC_ROWS(cdec_u32_rows_out, uint32_t);
+CDEC_ROWS(cdec_u64_rows, const uint64_t);
+CDEC_ROWS(cdec_i32_rows, const int32_t);
 CDEC_ROWS(cdec_i32_rows_out, int32_t);
+CDEC_ROWS(cdec_bool_rows, const uint8_t);
 CDEC_ROWS(cdec_i64_rows, const int64_t);
 CDEC_ROWS(cdec_i64_rows_out, int64_t);
 CDEC_ROWS(cdec_f64_rows, const double);
@@ -259,9 +262,297 @@ CDEC_API int64_t cdec_byte_trie_fill(cdec_u8 data, cdec_i64 starts, cdec_i32 ids
                                      cdec_i32_out depth, cdec_i32_out skip,
                                      cdec_i32_out token_offsets);
 
-/* ---- automata: regular expressions, scanners, minimisation --------------------------------------- */
+/* ---- automata: constructions ---------------------------------------------------------------------
+ *
+ * Of arrays that the compilers made themselves: what they use as an index is in range. An automaton is
+ * rows [n, k] of next states by class, -1 where none is, from state 0.
+ *
+ * A construction numbers lists of integers, equal ones once, and writes rows of such numbers, -1 for
+ * none: of a subset construction the states, and what follows each by every class. What makes one does
+ * little; cdec_construction_run does the work, a part at a call. */
+typedef struct cdec_construction cdec_construction;
+typedef struct cdec_most { /* what a construction may grow to */
+  int64_t lists;
+  int64_t items;   /* of all lists */
+  int64_t numbers; /* of the rows; a step needs room for a list a class beforehand */
+} cdec_most;
+#define CDEC_COMPLETE 0
+#define CDEC_UNDER_WAY 1
+#define CDEC_TOO_LARGE 2
 
-/* ---- automata: subterminal trees ----------------------------------------------------------------- */
+/* Go on for so many operations. Returns CDEC_COMPLETE, _UNDER_WAY or _TOO_LARGE. */
+CDEC_API int64_t cdec_construction_run(cdec_construction *begun, const cdec_most *most,
+                                       int64_t operations);
+/* Write how many lists, items and rows there are to `sizes` [3]; return the width of the rows. */
+CDEC_API int64_t cdec_construction_sizes(cdec_construction *complete, cdec_i64_out sizes);
+/* Write the lists, items[offsets[i]:offsets[i + 1]], and the rows; lengths as above. */
+CDEC_API int64_t cdec_construction_read(cdec_construction *complete, cdec_i64_out offsets,
+                                        cdec_i32_out items, cdec_i32_rows_out numbers);
+CDEC_API void cdec_construction_free(cdec_construction *begun);
+
+/* A program of threads, N nodes of which 0 is the match, over A atoms of its charsets. */
+typedef struct cdec_threads {
+  cdec_i32 reads;           /* [N] charset that a node reads, -1: none */
+  cdec_i32 follow_of;       /* [N] which list of threads follows the node, -1: none */
+  cdec_i64 follow_offsets;  /* [L + 1] */
+  cdec_i32 follow_nodes;    /* the lists one after another */
+  cdec_i64 charset_offsets; /* [S + 1] */
+  cdec_i32 charset_atoms;   /* the atoms of the charsets one after another */
+  int64_t atoms;
+  int64_t prioritised; /* whether a match cuts off the threads behind it; else they are sorted */
+} cdec_threads;
+/* States are the threads in their order, from `first`; classes are atoms. */
+CDEC_API cdec_construction *cdec_determinise_threads(const cdec_threads *program, cdec_i32 first);
+
+/* The automata of T terminals side by side, S states, over common classes of bytes. */
+typedef struct cdec_terminals {
+  cdec_i64 offsets; /* [S + 1] edges of a state, by class ascending */
+  cdec_i32 kinds;   /* [E] class */
+  cdec_i32 targets; /* [E] */
+  cdec_bool accepts;        /* [S] */
+  cdec_i32 owners;          /* [S] terminal of a state */
+  cdec_i64 keyword_offsets; /* [T + 1] regular expressions that become a keyword, */
+  cdec_i32 expressions;     /* one keyword's after another's */
+  int64_t classes;
+  int64_t competing; /* whether terminals compete; otherwise each goes its own way */
+} cdec_terminals;
+/* States are codes in the order of terminals, 2 * state, + 1 where a terminal is followed only to know
+ * whether a text is a keyword; from the lists `starts`. */
+CDEC_API cdec_construction *cdec_determinise_terminals(const cdec_terminals *terminals,
+                                                       cdec_i64 offsets, cdec_i32 starts);
+
+/* Follow two automata at once, by classes that are left_of and right_of [c] in them: states are pairs,
+ * the number of its states where one has ended. kept [4]: for (in the left one) * 2 + (in the right one)
+ * whether such texts are kept; kept[0] is not. */
+CDEC_API cdec_construction *cdec_follow_both(cdec_i32_rows left, cdec_i32_rows right,
+                                             cdec_i32 left_of, cdec_i32 right_of, cdec_bool kept);
+
+#define CDEC_STOPS 0     /* entering a scanner state: nothing more can complete, */
+#define CDEC_PLAIN 1     /* something can, later, */
+#define CDEC_COMPLETES 2 /* a terminal ends */
+/* A scanner of C states. */
+typedef struct cdec_pending {
+  cdec_i32_rows delta; /* [C, K] */
+  cdec_u8 meaning;     /* [C] */
+  cdec_i32 live_row;   /* [C] */
+  cdec_u64_rows live;  /* [L, W] terminals that can complete, packed */
+} cdec_pending;
+/* Follow matches that are pending: states are pairs of a scanner state and the number of a set of
+ * terminals, the first of them `ends` [e, w], packed and distinct; state 0 is a match that completed, the
+ * next ones states [n] and state_ends [n]. */
+CDEC_API cdec_construction *cdec_follow_pending(const cdec_pending *scanner, cdec_u64_rows ends,
+                                                cdec_i32 states, cdec_i32 state_ends);
+
+/* Find the terminals that complete in states reached from each after one byte or more, ascending, by one
+ * pass over the strongly connected components, last ones first; rows are [c, 1]. A state completes
+ * matches[match_offsets[c]:match_offsets[c + 1]], all below `terminals`. */
+CDEC_API cdec_construction *cdec_find_live(cdec_i32_rows delta, cdec_i32 match_offsets,
+                                           cdec_i32 matches, int64_t terminals);
+/* Return 1 where a state is reached from itself, else 0. */
+CDEC_API int64_t cdec_has_cycle(cdec_i32_rows delta);
+/* Mark in `found` the letters, -1: none, of all states at least one byte after `sources`. `stamps` [c] is
+ * `stamp`, another one in every call, where a state was met. */
+CDEC_API int64_t cdec_mark_ahead(cdec_i32_rows delta, cdec_i32 letter, cdec_i32 sources,
+                                 cdec_i32_out stamps, int64_t stamp, cdec_bool_out found);
+
+/* ---- automata: spellings of numbers; fields as in cdec.compilers.regular.spelling.tables ---------- */
+
+typedef struct cdec_bounds { /* B, by their digits */
+  cdec_i64 sides;
+  cdec_i64_rows whole, fraction, scientific; /* [B, 2] first digit, number of digits */
+  cdec_i64 exponent;
+  cdec_u8 digits;
+} cdec_bounds;
+typedef struct cdec_answers { /* of P patterns, C classes of digits */
+  cdec_i32_rows pieces;       /* [2 sets * 2 sides, 2 B + 1] */
+  cdec_bool zero, off, gridded;
+  cdec_i32_rows following; /* [C, 10] */
+  cdec_bool_rows on;       /* [P * 2 sides, C] */
+} cdec_answers;
+typedef struct cdec_sizes {
+  int64_t places, most, longest, deepest, deep, mantissa, depth, far, has_powers, is_any, down, up,
+      has_grid;
+} cdec_sizes;
+#define CDEC_UNFINISHED 0
+#define CDEC_AT_END 1
+#define CDEC_AT_LETTER 2
+
+/* States are what is known of a number so far; classes are symbols: other bytes, plus, minus, point, ten
+ * digits, the letter of exponents, and what follows that is left out. */
+CDEC_API cdec_construction *cdec_spell_numbers(const cdec_bounds *bounds,
+                                               const cdec_answers *answers,
+                                               const cdec_sizes *sizes);
+/* Write to `out` [n] whether a number may end in each state, or that the letter was read. */
+CDEC_API int64_t cdec_spelling_ends(cdec_construction *spelling, cdec_u8_out out);
+/* Write which exponents may follow `letters` [m], states: found [m, 2 far + 1] from -far to far. */
+CDEC_API int64_t cdec_spelling_exponents(cdec_construction *spelling, cdec_i64 letters,
+                                         cdec_bool_rows_out found);
+
+/* ---- automata: edges by ranges of bytes ----------------------------------------------------------- */
+
+typedef struct cdec_edges { /* E edges of N states, ascending and disjoint within a state */
+  cdec_i64 offsets;         /* [N + 1] */
+  cdec_u8 lows, highs;      /* [E] inclusive */
+  cdec_i32 targets;         /* [E] */
+} cdec_edges;
+
+/* Lay out the edges of an automaton, as far as lows, highs and targets [e] have room, and `offsets` [n +
+ * 1]; return how many there are. */
+CDEC_API int64_t cdec_byte_ranges(cdec_i32 byte_class, cdec_i32_rows rows, cdec_i64_out offsets,
+                                  cdec_u8_out lows, cdec_u8_out highs, cdec_i32_out targets);
+/* Say in `found` [n] which texts an automaton accepts. */
+CDEC_API int64_t cdec_accepted(cdec_i32 byte_class, cdec_i32_rows rows, cdec_bool accepts,
+                               cdec_u8 texts, cdec_i64 offsets, cdec_bool_out found);
+/* Write to `out` [n] the fewest characters to a state with a label, which is not -1. A character counts
+ * with its first byte: within one, it has been read already. */
+CDEC_API int64_t cdec_shortest_texts(const cdec_edges *edges, cdec_i32 labels, cdec_i32_out out);
+/* Write to `out` [n] 1 where any text can still be accepted, 2 where any text is, always, with one label,
+ * else 0. `universe`: the edges of all of UTF-8. */
+CDEC_API int64_t cdec_free_states(const cdec_edges *edges, cdec_i32 labels,
+                                  const cdec_edges *universe, cdec_u8_out out);
+/* Say which labels are reached from each state: those below `singles` are in [low, high), (0, 0) for
+ * none; is_open [n] is 1 where others are. */
+CDEC_API int64_t cdec_reached_labels(const cdec_edges *edges, cdec_i32 labels, int64_t singles,
+                                     cdec_i32_out low, cdec_i32_out high, cdec_u8_out is_open);
+/* Return the most characters of a text, -1 where there is no most, or no text. */
+CDEC_API int64_t cdec_longest_text(const cdec_edges *edges, cdec_bool accepts);
+/* Return how many texts have `low` to `high` characters, at most limit + 1. */
+CDEC_API int64_t cdec_texts_between(const cdec_edges *edges, cdec_bool accepts, int64_t low,
+                                    int64_t high, int64_t limit);
+
+typedef struct cdec_graph cdec_graph; /* edges, and labels [n] of the states */
+/* Lay the trie of distinct words, texts[begins[i]:begins[i + 1]] in the order of their bytes, in front of
+ * an automaton that says what all other texts are, and whose labels are empty where there is none. What
+ * leads to no label but the first state is left out. A word of label -1 is taken out. */
+CDEC_API cdec_graph *cdec_words_beside(cdec_u8 texts, cdec_i64 begins, cdec_i32 word_labels,
+                                       const cdec_edges *edges, cdec_i32 labels);
+/* Write how many states and edges there are to `sizes` [2]. */
+CDEC_API int64_t cdec_graph_sizes(cdec_graph *graph, cdec_i64_out sizes);
+/* Write the edges and the labels; lengths as above. */
+CDEC_API int64_t cdec_graph_read(cdec_graph *graph, cdec_i64_out offsets, cdec_u8_out lows,
+                                 cdec_u8_out highs, cdec_i32_out targets, cdec_i32_out labels);
+CDEC_API void cdec_graph_free(cdec_graph *graph);
+
+/* ---- automata: minimisation; copies of counted repetitions. The compiler's own arrays: states are in
+ * range. delta [n, k]: next state, -1 dead. ---------------------------------------------------------- */
+
+/* Write the smallest automaton that gives every text the same sequence of labels [n], 0 for states that
+ * mean nothing by themselves; what cannot reach a label is cut off, unless it is a start. Its states, in
+ * the order in which a breadth-first walk from the starts meets them, are the first of merged [n, k] and
+ * of representative [n], one old state for each; number [n] is what every old state became, -1 where it
+ * was dropped. Returns how many states there are. */
+CDEC_API int64_t cdec_merge_states(cdec_i32_rows delta, cdec_i32 labels, cdec_i32 starts,
+                                   cdec_i32_rows_out merged, cdec_i32_out representative,
+                                   cdec_i32_out number);
+/* Refine blocks [n], numbered from 0 without a gap, until all edges respect them; return how many. */
+CDEC_API int64_t cdec_refine(cdec_i32_rows delta, cdec_i32_out blocks);
+
+#define CDEC_CLASH (-1) /* states that would be one lack different numbers of copies */
+
+/* The counts of states (cdec.compilers.grammars.states.copies), [n] each. */
+typedef struct cdec_copies {
+  cdec_i32_out copy;      /* the copy under way, the lowest of several; 0: nothing is counted */
+  cdec_i32_out more;      /* copies to be put in behind copy `cut` */
+  cdec_i32_out following; /* the state that has counted one more and is else the same; -1: none */
+  int64_t cut;
+} cdec_copies;
+/* Write the counts of states that list items, or `flagged` 2 * item + flag; no two list the same. Where
+ * the order means nothing, they ascend. Copies further apart than `spread` are not put in. Returns 0 or
+ * CDEC_CLASH. */
+CDEC_API int64_t cdec_count_rows(cdec_i64 offsets, cdec_i32 members, const cdec_copies *items,
+                                 int64_t flagged, int64_t ordered, int64_t spread,
+                                 const cdec_copies *found);
+/* Complete the counts of an automaton over bytes, rows [n, k], where those of the first `states`, over
+ * characters, are known, and of the others following is -2. Returns 0 or CDEC_CLASH. */
+CDEC_API int64_t cdec_count_inside(cdec_i32_rows rows, int64_t states, const cdec_copies *whole);
+/* Write what the counts of merged states are, number [n] as cdec_merge_states has it; found holds copy -1
+ * and following -2. Returns 0 or CDEC_CLASH. */
+CDEC_API int64_t cdec_merge_copies(const cdec_copies *copies, cdec_i32 number,
+                                   const cdec_copies *found);
+
+/* ---- trees: subterminal trees ---------------------------------------------------------------------
+ *
+ * The compiler's own arrays: numbers are in range. C scanner states, K byte classes, T terminals, X
+ * contexts of the parser, N nodes of the vocabulary's trie. */
+typedef struct cdec_tree_scanner {
+  cdec_i32_rows delta;      /* [C, K] next state, -1 dead */
+  cdec_i32 match_offsets;   /* [C + 1] terminals that entering a state completes */
+  cdec_i32 match_terminals;
+  cdec_i32 live_row;        /* [C] what can complete later; -1: nothing */
+  cdec_i32 context_start;   /* [X] scanner state that a context begins in */
+  cdec_i32 after_offsets;   /* [T + 1] contexts that may hold after a terminal */
+  cdec_i32 after_contexts;  /* one for each unless `lexing` */
+  cdec_bool ignored;        /* [T] unless `lexing`: terminals that leave the stack as it is */
+  int64_t lexing;           /* contextual or basic; else every segmentation counts */
+  int64_t max_branches;     /* of a token; one with more is verified byte by byte */
+  int64_t max_nodes;        /* path nodes and groups of all trees, path nodes of a worker */
+} cdec_tree_scanner;
+typedef struct cdec_tree_trie { /* as cdec_byte_trie_fill writes it, with the scanner's classes */
+  cdec_i32 classes;             /* [N] */
+  cdec_i32 depth;               /* [N] from 1 */
+  cdec_i32 skip;                /* [N] */
+  cdec_i32 token_offsets;       /* [N + 1] */
+  cdec_i32 token_ids;
+} cdec_tree_trie;
+
+/* Number what entering a state shows, the terminals completed and the live row, to labels [C]. */
+CDEC_API int64_t cdec_state_labels(const cdec_tree_scanner *scanner, cdec_i64_out labels);
+/* Write to longest [K], by a token's first class, how many of its bytes the terminal under way can
+ * read, at least 1. */
+CDEC_API int64_t cdec_longest_inside(const cdec_tree_scanner *scanner, const cdec_tree_trie *trie,
+                                     cdec_i64_out longest);
+/* Write the classes [C], by first state, of states that no text of lengths[c] bytes, rounded up to a
+ * power of two, tells apart; 0: the state is a class of its own. A state's own label does not count, only
+ * those of the states that its bytes lead to. As cdec_refine, for every power of two. */
+CDEC_API int64_t cdec_classes_within(const cdec_tree_scanner *scanner, cdec_i64 labels,
+                                     cdec_i64 lengths, cdec_i64_out classes);
+/* Write to same [C] for each state one that has counted more and has the same tree, itself if none. */
+CDEC_API int64_t cdec_alike_but_for_counts(const cdec_tree_scanner *scanner, cdec_i64 labels,
+                                           const cdec_tree_trie *trie, const cdec_copies *copies,
+                                           cdec_i32_out same);
+
+/* The trees of scanner states, the roots [r] of classes 0 to r; asks_taken [r]: whether the tokens that
+ * complete the terminal under way are wanted. A group of `dense_from` tokens or more is a mask of so many
+ * words. The columns are the same whatever the number of workers. Freed with cdec_forest_free. */
+typedef struct cdec_forest cdec_forest;
+CDEC_API cdec_forest *cdec_new_forest(const cdec_tree_scanner *scanner, const cdec_tree_trie *trie,
+                                      cdec_i32 roots, cdec_bool asks_taken, int64_t words,
+                                      int64_t dense_from);
+CDEC_API void cdec_forest_free(cdec_forest *forest);
+/* One thread's share: it takes classes that no other worker has taken. */
+typedef struct cdec_tree_worker cdec_tree_worker;
+CDEC_API cdec_tree_worker *cdec_new_tree_worker(cdec_forest *forest);
+CDEC_API void cdec_tree_worker_free(cdec_tree_worker *worker);
+#define CDEC_TOO_MANY_NODES (-1)
+/* Build trees for about so many steps (some 10 ns each). Returns 1 where there is more to do, 0 where
+ * nothing is left, CDEC_TOO_MANY_NODES. */
+CDEC_API int64_t cdec_build_trees(cdec_tree_worker *worker, int64_t steps);
+
+typedef struct cdec_tree_columns { /* cdec.core.grammars.columns; E trees, G groups, P, B, M masks */
+  cdec_i32_out tree_of_class;      /* [r] */
+  cdec_i64_out tree_paths;         /* [E + 1] */
+  cdec_i32_out path_parent;        /* [P] */
+  cdec_i32_out path_terminal;
+  cdec_i32_out path_byte;
+  cdec_i32_out path_next;
+  cdec_i64_out tree_groups;        /* [E + 1] */
+  cdec_i64_out group_branches;     /* [G + 1] */
+  cdec_i32_out branch_path;        /* [B] */
+  cdec_i32_out branch_live;
+  cdec_i32_out branch_depth;
+  cdec_i32_out group_dense;        /* [G] */
+  cdec_i64_out group_tokens;       /* [G + 1] */
+  cdec_i32_out tokens;
+  cdec_i64_out tree_verify;        /* [E + 1] */
+  cdec_i32_out verify_tokens;
+  cdec_i32_out tree_taken;         /* [E] */
+  cdec_i32_out dense_masks;        /* [M * words] */
+} cdec_tree_columns;
+/* Number trees and masks, when all are built, and write to sizes [7] how many trees, path nodes, groups,
+ * branches, tokens, tokens to verify and masks there are. */
+CDEC_API int64_t cdec_forest_finish(cdec_forest *forest, cdec_i64_out sizes);
+/* Write the columns, as long as cdec_forest_finish said. */
+CDEC_API int64_t cdec_forest_write(cdec_forest *forest, const cdec_tree_columns *columns);
 
 /* ---- grammars: the engine ------------------------------------------------------------------------
  *
@@ -384,6 +675,141 @@ CDEC_API int64_t cdec_grammar_stack(cdec_grammar_session *session, int64_t stack
 CDEC_API int64_t cdec_grammar_statistics(cdec_grammar_session *session, cdec_i64_out out);
 
 /* ---- schemas: the engine ------------------------------------------------------------------------- */
+
+/* The columns of a compiled schema: what each holds, its shape and its invariants stand in
+ * cdec.core.schemas.program. */
+typedef struct cdec_schema {
+  cdec_i64 state_edges;
+  cdec_u8 edge_low;
+  cdec_u8 edge_high;
+  cdec_i32 edge_target;
+  cdec_i32 state_label;
+  cdec_i32 state_shortest;
+  cdec_u8 state_free;
+  cdec_i32 state_low;
+  cdec_i32 state_high;
+  cdec_u8 state_open;
+  cdec_i32 raw_start;
+  cdec_i64 string_offsets;
+  cdec_i32 string_start;
+  cdec_i64 string_min;
+  cdec_i64 string_max;
+  cdec_i64 array_offsets;
+  cdec_i32 array_ids;
+  cdec_i64 object_offsets;
+  cdec_i32 object_ids;
+  cdec_i32 choice_value;
+  cdec_i64 choice_counter_offsets;
+  cdec_i32 choice_counters;
+  cdec_i64 array_min;
+  cdec_i64 array_max;
+  cdec_u8 array_distinct;
+  cdec_i64 array_position_offsets;
+  cdec_i64 position_choice_offsets;
+  cdec_i64 array_counter_offsets;
+  cdec_i64 array_counter_min;
+  cdec_i64 array_counter_max;
+  cdec_i64 object_min;
+  cdec_i64 object_max;
+  cdec_i32 object_key;
+  cdec_u8 object_ordered;
+  cdec_u8 object_distinct;
+  cdec_i64 object_slot_offsets;
+  cdec_i64 slot_choice_offsets;
+  cdec_u8 slot_single;
+  cdec_u8 slot_required;
+  cdec_i32 slot_rank;
+  cdec_i64 object_counter_offsets;
+  cdec_i64 object_counter_min;
+  cdec_i64 object_counter_max;
+  cdec_i32 blank_start;
+  cdec_i32 indent;
+  cdec_i64 place_offsets; /* this and the next three are not read */
+  cdec_u8 place_bytes;
+  cdec_i64 key_offsets;
+  cdec_u8 key_bytes;
+  cdec_i64 vocabulary_offsets;
+  cdec_u8 vocabulary_bytes;
+} cdec_schema;
+/* A trie of tokens, as cdec_byte_trie_fill writes it, N nodes in pre-order, with its ids. */
+typedef struct cdec_token_trie {
+  cdec_u8 node_byte;      /* [N] */
+  cdec_i32 depth;         /* [N] from 1 */
+  cdec_i32 skip;          /* [N] the first node behind the subtree */
+  cdec_i32 token_offsets; /* [N + 1] */
+  cdec_i32 token_ids;
+} cdec_token_trie;
+/* What the T tokens of a vocabulary are within JSON (cdec.core.schemas.json_tokens). */
+typedef struct cdec_json_tokens {
+  cdec_u32_rows content; /* [longest + 2, words] packed masks of content of at most so many
+                          * characters, then of any; then of all tokens inside of strings */
+  cdec_i32 run_of;       /* [T] the run of white space that a token begins with */
+  cdec_u8 runs;
+  cdec_i64 run_offsets;
+  cdec_i32 blank; /* tokens of white space alone */
+} cdec_json_tokens;
+
+/* Classify tokens of bytes data[starts[t]:starts[t + 1]], [t] each: `characters` that begin in one of
+ * content alone, else -1; `cuts`, where its first quote or backslash stands behind content, else -1;
+ * `ends`, where the string ends in it, else -1, or CDEC_INSIDE; `blanks`, how much white space it
+ * begins with. `few` is 1 where escapes of printable ASCII that needs none are no content. */
+#define CDEC_INSIDE (-2)
+CDEC_API int64_t cdec_json_tokens_classify(cdec_u8 data, cdec_i64 starts, int64_t few,
+                                           cdec_i32_out characters, cdec_i32_out cuts,
+                                           cdec_i32_out ends, cdec_i32_out blanks);
+/* Set the bits of content tokens in zeroed `rows` [longest + 1, words], as cdec_json_tokens has them. */
+CDEC_API int64_t cdec_json_tokens_content(cdec_i32 characters, cdec_u32_rows_out rows);
+
+/* States, steps and masks over a program and a vocabulary, for all threads: calls take turns. States
+ * are numbers from 0; CDEC_DEAD, CDEC_DONE. What an engine keeps it counts; masks are dropped, all at
+ * once, before they pass `budget` bytes, or at the end of a call that alone needs more.
+ *
+ * Calls on n states return how many rows are done. They may be fewer, even none: a call that has
+ * computed for long comes back, and what it remembers shortens the next. CDEC_STATES_FULL: states and
+ * steps have passed `most` bytes.
+ *
+ * The caller has checked `schema` (cdec.core.schemas.program_checks); the tries and tokens are of one
+ * vocabulary. */
+#define CDEC_STATES_FULL (-1)
+typedef struct cdec_schema_engine cdec_schema_engine;
+CDEC_API cdec_schema_engine *cdec_schema_engine_make(
+    const cdec_schema *schema, const cdec_token_trie *whole, const cdec_token_trie *crossing,
+    const cdec_token_trie *endings, const cdec_token_trie *behind, const cdec_json_tokens *tokens,
+    cdec_i64 end_ids, int64_t budget, int64_t most);
+CDEC_API void cdec_schema_engine_free(cdec_schema_engine *engine);
+/* Return the state before the first byte. */
+CDEC_API int64_t cdec_schema_engine_start(cdec_schema_engine *engine);
+/* Write the states after `token_ids` [n]; O(1) each where it was done before. */
+CDEC_API int64_t cdec_schema_engine_advance(cdec_schema_engine *engine, cdec_i64 states,
+                                            cdec_i64 token_ids, cdec_i64_out out);
+/* Say of proposed tokens [n, m] what is allowed; no mask is computed. */
+CDEC_API int64_t cdec_schema_engine_check(cdec_schema_engine *engine, cdec_i64 states,
+                                          cdec_i64_rows token_ids, cdec_bool_rows_out out);
+/* Overwrite `mask` [n, words] with the exact masks. */
+CDEC_API int64_t cdec_schema_engine_fill_mask(cdec_schema_engine *engine, cdec_i64 states,
+                                              cdec_i32_rows_out mask);
+/* Say where the text may end (or has); all n. */
+CDEC_API int64_t cdec_schema_engine_complete(cdec_schema_engine *engine, cdec_i64 states,
+                                             cdec_bool_out out);
+/* Write the states after the bytes data[offsets[i]:offsets[i + 1]], [n + 1]. */
+CDEC_API int64_t cdec_schema_engine_advance_bytes(cdec_schema_engine *engine, cdec_i64 states,
+                                                  cdec_u8 data, cdec_i64 offsets, cdec_i64_out out);
+/* Hash what states are about, equal in every engine of the program: phases, values and places in
+ * automata of two levels; all n. Counts and keys seen are left out. */
+CDEC_API int64_t cdec_schema_engine_speculation_keys(cdec_schema_engine *engine, cdec_i64 states,
+                                                     cdec_i64_out out);
+/* Read the level `outward` levels outside of a state, as far as `items` [k, 4] has room: first phase,
+ * frame outside (-1 for none), text and 0; then of each alternative value, part, place and content
+ * (native/schemas/frames.h). Returns how many rows there are; 0 without such a level. */
+CDEC_API int64_t cdec_schema_engine_level(cdec_schema_engine *engine, int64_t state, int64_t outward,
+                                          cdec_i64_rows_out items);
+/* Read the numbers of a progress, as far as there is room; return how many there are. */
+CDEC_API int64_t cdec_schema_engine_progress(cdec_schema_engine *engine, int64_t progress,
+                                             cdec_i64_out numbers);
+/* Forget all masks. */
+CDEC_API int64_t cdec_schema_engine_drop(cdec_schema_engine *engine);
+/* Write counts [9]: states, frames, steps, mask hits, misses, masks, epochs, bytes of masks, bytes. */
+CDEC_API int64_t cdec_schema_engine_statistics(cdec_schema_engine *engine, cdec_i64_out counts);
 
 /* ---- sampling: contexts of a model --------------------------------------------------------------
  *

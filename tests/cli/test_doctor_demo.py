@@ -11,6 +11,7 @@ import pytest
 from cdec.cli import doctor
 from cdec.cli.tour.answers import five_answers
 from cdec.cli.tour.demonstration import NEXT, shipped_questions
+from cdec.core import native
 
 from .conftest import Runner
 
@@ -52,11 +53,14 @@ def test_doctor_fails_where_a_needed_package_is_missing(
     assert "pip install lark" in result.stderr
 
 
-@pytest.mark.usefixtures("embedded_model")
-def test_doctor_compiles_kernels_before_they_are_needed(cdec: Runner) -> None:
-    (report,) = cdec("doctor", "--warm", "--json").records
-    assert set(report["compiled"]) == {"kernels", "seconds"}
-    assert "compiled" not in cdec("doctor", "--json").records[0]
+def test_doctor_says_that_the_compiled_library_is_stale(
+    cdec: Runner, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    assert cdec("doctor", "--json").records[0]["library"].endswith(".so")
+    monkeypatch.setattr(native, "_digest", lambda sources: "other")
+    result = cdec("doctor")
+    assert (result.status, result.error_code) == (69, "E_NATIVE")
+    assert "python native/build.py" in result.stderr
 
 
 @pytest.mark.usefixtures("embedded_model")

@@ -1,5 +1,5 @@
 """A command loads what its run needs: over a set no grammar engine, free text, rewards or kernels
-of theirs."""
+of theirs; with the embedded models no transformers."""
 
 from __future__ import annotations
 
@@ -9,6 +9,10 @@ import sys
 from pathlib import Path
 
 import pytest
+
+from cdec.cli.frame.registry import COMMANDS
+from cdec.compilers import compile_set
+from cdec.core import Vocabulary
 
 from . import light
 
@@ -92,3 +96,52 @@ def test_a_run_over_a_set_loads_no_other_kinds_of_constraint(
     modules = set(found["modules"])
     assert {n for n in modules if n.startswith(NOT_FOR_SETS)} - DECLARATIONS == set()
     assert found["kernels"] == []
+
+
+EMBEDDED = """
+import sys
+from cdec.cli.app import main
+
+status = main({words!r})
+print(" ".join(sorted(name for name in sys.modules if "." not in name)), file=sys.stderr)
+sys.exit(status)
+"""
+NOT_FOR_EMBEDDED = {"transformers", "huggingface_hub", "pandas", "numba", "sympy", "scipy"}
+
+
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("sample", "-a", "names.arrow", "--prompt", "What is it?"),
+        ("sample", "-a", "names.arrow", "--prompt", "x", "--method", "masked", "-n", "3"),
+        ("classify", "names.txt", "--prompt", "x"),
+        ("mass", "-a", "names.arrow", "--prompt", "x"),
+        ("score", "-a", "names.arrow", "-i", "names.txt", "--prompt", "x"),
+        ("compile-set", "names.txt", "-o", "again.arrow"),
+    ],
+    ids=lambda words: " ".join(words[:1] + words[5:]),
+)
+def test_the_embedded_models_need_no_transformers(tmp_path: Path, words: tuple[str, ...]) -> None:
+    (tmp_path / "names.txt").write_text("Paris\nRome\n")
+    compile_set(["Paris", "Rome"], Vocabulary.from_tokenizer("embedded"), tmp_path / "names.arrow")
+    code = EMBEDDED.format(words=[*words, "--quiet"])
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert NOT_FOR_EMBEDDED & set(done.stderr.splitlines()[-1].split()) == set()
+
+
+def test_a_command_imports_the_modules_of_no_other(tmp_path: Path) -> None:
+    code = (
+        "import sys\n"
+        "from cdec.cli.app import main\n"
+        "status = main(['methods', 'masked'])\n"
+        "print(*(name for name in sys.modules if name.startswith('cdec.cli.')), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    loaded = set(done.stderr.splitlines()[-1].split())
+    others = {command.module for name, command in COMMANDS.items() if name != "methods"}
+    assert others & loaded == set()

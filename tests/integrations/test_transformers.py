@@ -32,7 +32,8 @@ LIST = 'start: "[" [WORD ("," WORD)*] "]"\nWORD: /[a-z]{1,6}/\n'
 
 @pytest.fixture(scope="module")
 def model() -> Any:
-    return load_model("embedded-draft")
+    # An option of transformers: its own module, whose `generate` is wanted here.
+    return load_model("embedded-draft", attn_implementation="sdpa")
 
 
 @pytest.fixture(scope="module")

@@ -14,15 +14,11 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.refusals import too_many_states
 from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program
-from cdec.compilers.grammars.automata.thread_kernels import FULL, Threads, step_threads
 from cdec.compilers.grammars.automata.utf8 import Atoms
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
+from cdec.compilers.grammars.states.construction import Construction, allowed, constructed
 from cdec.compilers.grammars.states.copies import Copies, copies_of_rows
-from cdec.compilers.grammars.states.row_store import (
-    RowStore,
-    exceeds_cells,
-    grown_rows,
-)
+from cdec.core.native import library
 
 _FOLLOW_LIMIT = 4
 """Entries of all lists of followers for each state that is allowed."""
@@ -79,13 +75,13 @@ def determinise(
     """
     followers = _followers(program, terminal, limits)
     first = _state_row(followers.first, prioritised)
-    store, delta = subsets(
+    found = subsets(
         program, atoms, followers, first, prioritised=prioritised, terminal=terminal, limits=limits
     )
     copies = None
     if counts is not None:
-        copies = copies_of_rows(store.rows, counts, flagged=False, ordered=prioritised)
-    return CharacterAutomaton(delta[: len(store)], store.holding(MATCH), copies)
+        copies = copies_of_rows(found, counts, flagged=False, ordered=prioritised)
+    return CharacterAutomaton(found.delta, found.holding(MATCH), copies)
 
 
 def subsets(
@@ -97,7 +93,7 @@ def subsets(
     prioritised: bool,
     terminal: Terminal,
     limits: GrammarLimits,
-) -> tuple[RowStore, NDArray[np.int32]]:
+) -> Construction:
     """Do the subset construction: every list of threads that characters lead to.
 
     Args:
@@ -107,28 +103,18 @@ def subsets(
         terminal, limits: For the error.
 
     Returns:
-        The lists, one a state, and int32[n or more, A] the state after each, -1 dead.
+        The lists, one a state, and the state after each by atom.
 
     Raises:
         LimitError: More than max_states states.
     """
-    store = RowStore()
-    store.add(first)
-    delta = np.empty((0, atoms.number), np.int32)
-    reads, progress = np.array(program.reads, np.int32), np.zeros(3, np.int64)
-    threads = Threads(reads, *followers, atoms.offsets, atoms.members)
-    stamps, row = np.zeros(len(reads), np.int64), np.empty(len(reads) + 1, np.int32)
-    status = FULL
-    while status == FULL:
-        room = len(store) + atoms.number + 1
-        if exceeds_cells(room, atoms.number, limits.max_states):
-            raise too_many_states(terminal, limits)
-        store.reserve(atoms.number + 1, int(progress[2]))
-        delta = grown_rows(delta, room, limits.max_states)
-        status = step_threads(threads, prioritised, store.rows, delta, stamps, row, progress)
-        if store.exceeds(limits.max_states):
-            raise too_many_states(terminal, limits)
-    return store, delta
+    reads = np.array(program.reads, np.int32)
+    threads = (reads, *followers, atoms.offsets, atoms.members, atoms.number, int(prioritised))
+    begun = library.determinise_threads(threads, first)
+    found = constructed(begun, allowed(limits.max_states))
+    if found is None:
+        raise too_many_states(terminal, limits)
+    return found
 
 
 def _state_row(nodes: NDArray[np.int32], prioritised: bool) -> NDArray[np.int32]:

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.charsets import Ranges
-from cdec.compilers.grammars.states.row_store import exceeds_cells
+from cdec.compilers.grammars.states.construction import allowed
 
 _NONE = -1
 _SURROGATES = (0xD800, 0xDFFF)
@@ -251,7 +251,7 @@ def _landing(
         a kind, by an atom, and by nothing; and of each kind, a state for each that it numbers.
     """
     total, width = len(delta), len(kinds) + delta.shape[1] + 1
-    if exceeds_cells(total, width, most):
+    if total * width > allowed(most).cells:
         raise TooManyStatesError
     lands = np.full((total, width), -1, np.int32)
     lands[:, len(kinds) : -1] = delta

@@ -13,7 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.scanner.build import Scanner
-from cdec.compilers.grammars.scanner.live_rows import live_rows
+from cdec.compilers.grammars.scanner.reach import live_rows
 
 _LINE, _BLANK, _TAB = 10, 32, 9
 _NONE = -1

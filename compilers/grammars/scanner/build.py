@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -15,18 +15,11 @@ from cdec.compilers.grammars.definition import (
     GrammarLimits,
     Lexer,
 )
+from cdec.compilers.grammars.scanner.competition import Competitors, completed, start_codes
 from cdec.compilers.grammars.scanner.ignoring import read_copies
-from cdec.compilers.grammars.scanner.kernels import (
-    FULL,
-    Edges,
-    Retyping,
-    compete,
-    completed,
-    step_scanner,
-    union_edges,
-)
 from cdec.compilers.grammars.scanner.keywords import Keywords, find_keywords
-from cdec.compilers.grammars.scanner.live_rows import live_rows
+from cdec.compilers.grammars.scanner.reach import live_rows
+from cdec.compilers.grammars.states.construction import Construction, Most, allowed, constructed
 from cdec.compilers.grammars.states.copies import (
     Copies,
     copies_of_rows,
@@ -34,8 +27,8 @@ from cdec.compilers.grammars.states.copies import (
     merged_copies,
 )
 from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
-from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
 from cdec.core.errors import LimitError
+from cdec.core.native import library
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,16 +81,19 @@ def build_scanner(
         UncountableError: Copies that were left out of terminals cannot be put in afterwards.
     """
     competing = lexer != "dynamic"
-    byte_class, edges, bases = _join(automata)
     keywords = find_keywords(grammar.terminals, automata) if competing else Keywords({}, {})
-    retyping = _retyping(grammar, keywords)
-    store = RowStore()
-    starts = [store.add(row) for row in _start_rows(contexts, bases, keywords, edges, retyping)]
-    delta = _construct(edges, retyping, competing, store, int(byte_class.max()) + 1, limits)
-    match_offsets, matches = completed(edges, retyping, competing, *store.content()[::-1])
+    byte_class, terminals, bases = _join(grammar, automata, keywords, competing)
+    numbers: dict[bytes, int] = {}
+    rows = start_codes(contexts, bases.tolist(), keywords, terminals)
+    starts = [numbers.setdefault(row.tobytes(), len(numbers)) for row in rows]
+    found = _construct(terminals, list(numbers), limits)
+    becomes = np.arange(len(automata), dtype=np.int32)
+    for keyword, copy in read_copies(grammar).items():
+        becomes[keyword] = copy
+    match_offsets, matches = completed(terminals, becomes, found.offsets, found.items)
     counts = joined_copies([a.copies for a in automata], np.diff(bases).tolist())
-    copies = counts and copies_of_rows(store.rows, counts, flagged=True, ordered=True)
-    return smallest(byte_class, delta, match_offsets, matches, starts, len(automata), copies)
+    copies = counts and copies_of_rows(found, counts, flagged=True, ordered=True)
+    return smallest(byte_class, found.delta, match_offsets, matches, starts, len(automata), copies)
 
 
 def smallest(
@@ -127,9 +123,9 @@ def smallest(
 
 
 def _join(
-    automata: Sequence[ByteAutomaton],
-) -> tuple[NDArray[np.int32], Edges, NDArray[np.int64]]:
-    """Return (byte_class int32[256], edges, first state of each automaton int64[T + 1])."""
+    grammar: Grammar, automata: Sequence[ByteAutomaton], keywords: Keywords, competing: bool
+) -> tuple[NDArray[np.int32], Competitors, NDArray[np.int64]]:
+    """Return (byte_class int32[256], terminals, first state of each automaton int64[T + 1])."""
     deltas = [packed(automaton) for automaton in automata]
     byte_classes = np.array([delta.byte_class for delta in deltas], np.int32).reshape(-1, 256)
     numbers: dict[bytes, int] = {}
@@ -137,19 +133,33 @@ def _join(
     byte_class = np.array(
         [numbers.setdefault(column.tobytes(), len(numbers)) for column in columns], np.int32
     )
-    bytes_of = np.unique(byte_class, return_index=True)[1].astype(np.int32)
+    bytes_of = np.unique(byte_class, return_index=True)[1]
     bases = np.zeros(len(deltas) + 1, np.int64)
     np.cumsum([len(delta) for delta in deltas], out=bases[1:])
-    widths = np.array([delta.rows.shape[1] for delta in deltas], np.int64)
-    rows = np.concatenate([np.empty(0, np.int32), *(delta.rows.ravel() for delta in deltas)])
-    offsets, kinds, targets = union_edges(byte_classes, bytes_of, rows, widths, bases)
-    accepts = np.array([end for automaton in automata for end in automaton.accepting], np.bool_)
-    owners = np.repeat(np.arange(len(deltas), dtype=np.int32), np.diff(bases))
-    return byte_class, Edges(offsets, kinds, targets, accepts, owners), bases
+    rows = [
+        np.where(to >= 0, to + base, -1)
+        for delta, base in zip(deltas, bases.tolist(), strict=False)
+        for to in (delta.rows[:, np.asarray(delta.byte_class)[bytes_of]],)
+    ]
+    whole = np.concatenate([np.empty((0, len(bytes_of)), np.int64), *rows])
+    states, kinds = np.nonzero(whole >= 0)
+    terminals = Competitors(
+        np.searchsorted(states, np.arange(len(whole) + 1)).astype(np.int64),
+        kinds.astype(np.int32),
+        whole[states, kinds].astype(np.int32),
+        np.array([end for automaton in automata for end in automaton.accepting], np.bool_),
+        np.repeat(np.arange(len(deltas), dtype=np.int32), np.diff(bases)),
+        *_expressions(grammar, keywords),
+        len(bytes_of),
+        competing,
+    )
+    return byte_class, terminals, bases
 
 
-def _retyping(grammar: Grammar, keywords: Keywords) -> Retyping:
-    """Lay out the keywords for the kernels.
+def _expressions(
+    grammar: Grammar, keywords: Keywords
+) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
+    """Return ``keyword_offsets`` and ``expressions`` of ``Competitors``.
 
     subtle: lark drops an ignored expression's text even where it is a keyword's, so those never
     become keywords; and hands an ignored keyword to the parser if an expression that is not
@@ -162,54 +172,25 @@ def _retyping(grammar: Grammar, keywords: Keywords) -> Retyping:
         of_keyword = keywords.retyped.get(keyword, ())
         expressions.extend(r for r in of_keyword if r not in grammar.ignored)
         offsets[keyword + 1] = len(expressions)
-    result = np.arange(num_terminals, dtype=np.int32)
-    for keyword, copy in read_copies(grammar).items():
-        result[keyword] = copy
-    return Retyping(offsets, np.array(expressions, np.int32), result)
-
-
-def _start_rows(
-    contexts: Sequence[frozenset[int]],
-    bases: NDArray[np.int64],
-    keywords: Keywords,
-    edges: Edges,
-    retyping: Retyping,
-) -> Iterator[NDArray[np.int32]]:
-    """Yield the codes in which each context's terminals begin; embedded keywords do not compete."""
-    nothing_ends = edges._replace(accepts=np.zeros_like(edges.accepts))
-    present = np.zeros(len(retyping.result), np.int64)
-    for stamp, context in enumerate(contexts, 1):
-        codes = [
-            int(bases[t]) << 1 | (not context.isdisjoint(keywords.embedding.get(t, ())))
-            for t in sorted(context)
-        ]
-        row = np.array(codes, np.int32)
-        yield row[: compete(row, nothing_ends, retyping, present, stamp)]
+    return offsets, np.array(expressions, np.int32)
 
 
 def _construct(
-    edges: Edges,
-    retyping: Retyping,
-    competing: bool,
-    store: RowStore,
-    num_classes: int,
-    limits: GrammarLimits,
-) -> NDArray[np.int32]:
-    """Complete the subset construction from the rows in ``store``; return delta int32[n, K]."""
-    delta = np.full((256, num_classes), -1, np.int32)
-    present, progress = np.zeros(len(retyping.result), np.int64), np.zeros(3, np.int64)
-    status = FULL
-    while status == FULL:
-        store.reserve(num_classes + 1, int(progress[2]))
-        delta = grown_rows(delta, len(store) + num_classes + 1, limits.max_states)
-        status = step_scanner(edges, retyping, competing, store.rows, delta, present, progress)
-        if store.exceeds(limits.max_states):
-            raise LimitError(
-                f"the scanner has more than {limits.max_states} states",
-                hint="make the terminals simpler, repeat fewer times, or raise `max_states`",
-                limit="max_states",
-            )
-    return delta[: len(store)]
+    terminals: Competitors, starts: Sequence[bytes], limits: GrammarLimits
+) -> Construction:
+    """Do the subset construction from some rows of codes int32."""
+    offsets = np.zeros(len(starts) + 1, np.int64)
+    np.cumsum([len(row) // 4 for row in starts], out=offsets[1:])
+    codes = np.frombuffer(b"".join(starts), np.int32)
+    begun = library.determinise_terminals(terminals, offsets, codes)
+    found = constructed(begun, allowed(limits.max_states)._replace(cells=Most().cells))
+    if found is None:
+        raise LimitError(
+            f"the scanner has more than {limits.max_states} states",
+            hint="make the terminals simpler, repeat fewer times, or raise `max_states`",
+            limit="max_states",
+        )
+    return found
 
 
 def _labels(match_offsets: NDArray[np.int64], matches: NDArray[np.int32]) -> NDArray[np.int32]:
@@ -218,11 +199,11 @@ def _labels(match_offsets: NDArray[np.int64], matches: NDArray[np.int32]) -> NDA
     labels = np.zeros(len(counts), np.int32)
     single = counts == 1
     labels[single] = matches[match_offsets[:-1][single]] + 1
-    several = RowStore()
+    several: dict[bytes, int] = {}
     beyond = int(matches.max(initial=0)) + 2
     for state in np.flatnonzero(counts > 1):
-        row = matches[match_offsets[state] : match_offsets[state + 1]]
-        labels[state] = several.add(row) + beyond
+        row = matches[match_offsets[state] : match_offsets[state + 1]].tobytes()
+        labels[state] = several.setdefault(row, len(several)) + beyond
     return labels
 
 

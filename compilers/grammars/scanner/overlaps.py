@@ -15,10 +15,10 @@ import numpy as np
 from cdec.compilers.grammars.automata.terminal import PackedDelta, packed
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits, Rule
 from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
-from cdec.compilers.grammars.scanner.live_rows import components
 from cdec.compilers.grammars.states.copies import merged_copies
 from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
 from cdec.core.errors import LimitError
+from cdec.core.native import library
 
 MOST_PARTS = 64
 """Parts of one grammar's overlapping terminals; with more of them they stay as they are."""
@@ -113,9 +113,7 @@ def _over(rule: Rule, stands_for: Mapping[int, int]) -> Rule:
 
 def _is_infinite(automaton: ByteAutomaton) -> bool:
     """Say whether an automaton without useless states has a cycle."""
-    rows = packed(automaton).rows
-    own = np.arange(len(rows))[:, None]
-    return len(components(rows)[2]) - 1 < len(rows) or bool((rows == own).any())
+    return bool(library.has_cycle(np.ascontiguousarray(packed(automaton).rows)))
 
 
 def _joined(

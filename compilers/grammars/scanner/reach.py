@@ -1,4 +1,4 @@
-"""Which scanner states can come after others."""
+"""States and terminals that can come after scanner states."""
 
 from __future__ import annotations
 
@@ -7,45 +7,37 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.kernels import kernel
+from cdec.compilers.grammars.states.construction import constructed
+from cdec.core.native import library
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.scanner.build import Scanner
 
 
-@kernel
-def mark_ahead(
+def live_rows(
     delta: NDArray[np.int32],
-    letter: NDArray[np.int32],
-    sources: NDArray[np.int32],
-    stamps: NDArray[np.int32],
-    stamp: int,
-    found: NDArray[np.bool_],
-) -> None:
-    """Mark in ``found`` the letters of all scanner states at least one byte after ``sources``.
+    match_offsets: NDArray[np.int32],
+    match_terminals: NDArray[np.int32],
+    num_terminals: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the terminals that states reached after one byte or more complete.
+
+    Strongly connected states share their row, so one pass over the components, last ones first,
+    is enough (Tarjan 1972).
 
     Args:
-        delta: int32[C, K].
-        letter: int32[C], -1: none.
-        sources: int32[n].
-        stamps: int32[C], ``stamp`` where a state was met in this call.
-        stamp: New in every call.
-        found: bool[letters], changed in place.
+        delta: int32[C, K], -1 dead.
+        match_offsets, match_terminals: int32[C + 1] and int32, terminals of each state.
+        num_terminals: Upper bound of terminal numbers.
+
+    Returns:
+        (live_row int32[C], live_offsets int32[L + 1], live_terminals int32): equal rows once,
+        ascending within a row. Cost: edges between components x length of a row.
     """
-    stack = np.empty(len(delta) + sources.size, dtype=np.int32)
-    size = sources.size
-    stack[:size] = sources
-    while size:
-        size -= 1
-        state = stack[size]
-        for column in range(delta.shape[1]):
-            target = delta[state, column]
-            if target >= 0 and stamps[target] != stamp:
-                stamps[target] = stamp
-                if letter[target] >= 0:
-                    found[letter[target]] = True
-                stack[size] = target
-                size += 1
+    delta = np.ascontiguousarray(delta)
+    found = constructed(library.find_live(delta, match_offsets, match_terminals, num_terminals))
+    assert found is not None
+    return found.delta.ravel(), found.offsets.astype(np.int32), found.items
 
 
 def states_with_fallback(scanner: Scanner) -> NDArray[np.bool_]:

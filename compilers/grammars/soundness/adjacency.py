@@ -10,9 +10,9 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.parser.conflicts import bits
 from cdec.compilers.grammars.parser.lalr import digraph
-from cdec.compilers.grammars.scanner.reach import mark_ahead
 from cdec.compilers.grammars.soundness.pending import NOTHING_PENDING, TAKEN, PendingMatches
 from cdec.core.errors import LimitError
+from cdec.core.native import library
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.scanner.build import Scanner
@@ -103,7 +103,7 @@ class Adjacency:
             self._stamp += 1
             found = np.zeros(len(self.letters), dtype=np.bool_)
             states = np.array(sources, dtype=np.int32)
-            mark_ahead(self._delta, self._letter, states, self._stamps, self._stamp, found)
+            library.mark_ahead(self._delta, self._letter, states, self._stamps, self._stamp, found)
             self._plain[sources] = sum(1 << int(number) for number in np.flatnonzero(found))
         letters = self._plain[sources]
         if begun:

@@ -14,19 +14,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.scanner.reach import mark_ahead
-from cdec.compilers.grammars.soundness.pending_kernels import (
-    COMPLETES,
-    FULL,
-    PLAIN,
-    STOPS,
-    UNKNOWN,
-    add_pairs,
-    follow_pairs,
-)
-from cdec.compilers.grammars.states.minimise_kernels import predecessors, refine
-from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
+from cdec.compilers.grammars.states.construction import Construction, Most, constructed
 from cdec.core.errors import LimitError
+from cdec.core.native import library
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.scanner.build import Scanner
@@ -35,7 +25,8 @@ NOTHING_PENDING = 0
 """The empty set of pending matches; also the class of those that can never complete anything."""
 TAKEN = 1
 """A pending match completes: the reading that it moves along with is void."""
-
+_STOPS, _PLAIN, _COMPLETES = 0, 1, 2
+"""What entering a scanner state means: nothing more can complete; later only; a terminal ends."""
 _MAX_STEPS = 50_000_000
 """Pending matches times byte classes before the question is left open."""
 _MAX_WORK = 500_000_000
@@ -77,13 +68,13 @@ class PendingMatches:
         ]
         completes = np.diff(scanner.match_offsets) > 0
         lives = np.array([bool(row) for row in self._live_rows])[scanner.live_row]
-        self._meaning = np.where(completes, COMPLETES, np.where(lives, PLAIN, STOPS)).astype(
-            np.int8
+        self._meaning = np.where(completes, _COMPLETES, np.where(lives, _PLAIN, _STOPS)).astype(
+            np.uint8
         )
-        self._ends: dict[int, int] = {}
+        self._ends: dict[int, int] = {0: 0}
         origins = np.flatnonzero(completes & lives).astype(np.int32)
-        pairs, follow = self._follow(origins, self._origin_ends(scanner, shiftable, origins))
-        classes, self._class_steps, self._class_viable = self._classes(pairs, follow)
+        found = self._follow(origins, self._origin_ends(scanner, shiftable, origins))
+        classes, self._class_steps, self._class_viable = self._classes(found)
         self._class_at = np.zeros(len(self._delta), np.int64)
         self._class_at[origins] = classes[: len(origins)]
         self._sets: dict[frozenset[int], int] = {
@@ -169,7 +160,7 @@ class PendingMatches:
         for context, terminals in enumerate(shiftable):
             met = np.zeros(origins.size, dtype=np.bool_)
             start = starts[context : context + 1]
-            mark_ahead(self._delta, place, start, stamps, context + 1, met)
+            library.mark_ahead(self._delta, place, start, stamps, context + 1, met)
             known = list(sets)
             after = [sets.setdefault((old or 0) & terminals, len(sets)) for old in known]
             again = met & reached
@@ -186,61 +177,51 @@ class PendingMatches:
             self.viable.append(all(self._class_viable[member] for member in members))
         return number
 
-    def _follow(
-        self, origins: NDArray[np.int32], ends: NDArray[np.int32]
-    ) -> tuple[NDArray[np.int32], NDArray[np.int32]]:
+    def _follow(self, origins: NDArray[np.int32], ends: NDArray[np.int32]) -> Construction:
         """Number the pending matches and follow them by every byte class.
 
         Args:
-            origins: int32[n] states where terminals end and may go on; pair i is the ith.
+            origins: int32[n] states where terminals end and may go on.
             ends: int32[n] as what, numbers of sets.
 
         Returns:
-            Pairs of a state and a set of ends, int32[pairs, 2]; int32[pairs, K] as
-            ``follow_pairs`` writes it.
+            States are pairs of a scanner state and a set of ends, of which set 0 is empty. State 0
+            is a match that has completed, the next n ones are the origins.
 
         Raises:
             LimitError: More than ``_MAX_STEPS`` pairs times classes.
         """
-        width, store = self._delta.shape[1], RowStore()
-        store.reserve(len(origins), 2 * len(origins))
-        add_pairs(origins, ends, store.rows)
-        follow, progress = np.empty((0, width), np.int32), np.zeros(3, np.int64)
-        both, status = np.full((0, len(self._live_rows)), -1, np.int32), FULL
-        while status in (FULL, UNKNOWN):
-            if len(store) * width > _MAX_STEPS:
-                reason = f"{len(store)} pending matches, too many to compare"
-                raise LimitError(reason, limit="max_states")
-            if status == UNKNOWN:
-                wanted, row = progress[1:].tolist()
-                live = list(self._ends)[wanted] & self._live_rows[row]
-                both[wanted, row] = self._ends_number(live)
-            else:
-                store.reserve(width + 1, 2 * (width + 1))
-                follow = grown_rows(follow, len(store) + width + 1)
-            both = grown_rows(both, len(self._ends))
-            status = follow_pairs(
-                *(self._delta, self._meaning, self._live_row, both, store.rows, follow, progress)
-            )
-        return store.content()[1].reshape(-1, 2), follow[: len(store)]
+        words = 1 + max(map(int.bit_length, (*self._ends, *self._live_rows))) // 64
+        live, sets = _packed(self._live_rows, words), _packed(list(self._ends), words)
+        scanner = self._delta, self._meaning, self._live_row, live
+        begun = library.follow_pending(scanner, sets, origins, ends)
+        found = constructed(begun, Most(cells=_MAX_STEPS))
+        if found is None:
+            most = _MAX_STEPS // self._delta.shape[1]
+            raise LimitError(f"{most} pending matches, too many to compare", limit="max_states")
+        return found
 
     def _classes(
-        self, pairs: NDArray[np.int32], follow: NDArray[np.int32]
+        self, found: Construction
     ) -> tuple[NDArray[np.int64], list[NDArray[np.int64]], list[bool]]:
         """Return the class of each pair, the steps of each class, and whether each is viable.
 
         Steps are int64[K] classes; classes 0 and 1 are NOTHING_PENDING and TAKEN.
         """
-        viable = np.array([bool(terminals) for terminals in self._ends], np.bool_)[pairs[:, 1]]
-        # Row 0 is the match that has completed.
-        delta = np.concatenate([np.full((1, follow.shape[1]), -1, np.int32), follow])
+        delta, viable = found.delta, found.items.reshape(-1, 2)[1:, 1] != 0
         kinds = np.concatenate([[0], np.where(viable, 1, 2)])
-        values, blocks = np.unique(kinds, return_inverse=True)
-        blocks = blocks.ravel().astype(np.int32)
-        refine(delta, *predecessors(delta), blocks, len(values), -1)
+        blocks = np.unique(kinds, return_inverse=True)[1].ravel().astype(np.int32)
+        library.refine(delta, blocks)
         _, first, classes = np.unique(blocks[1:], return_index=True, return_inverse=True)
         class_of = np.concatenate([[TAKEN], classes.ravel() + 2])
-        steps = np.where(follow[first] >= 0, class_of[follow[first]], NOTHING_PENDING)
-        nothing = np.zeros(follow.shape[1], dtype=np.int64)
+        follow = delta[1:][first]
+        steps = np.where(follow >= 0, class_of[follow], NOTHING_PENDING)
+        nothing = np.zeros(delta.shape[1], dtype=np.int64)
         rows = [nothing, nothing + TAKEN, *steps]
         return class_of[1:], rows, [True, False, *viable[first].tolist()]
+
+
+def _packed(sets: list[int], words: int) -> NDArray[np.uint64]:
+    """Return sets of bits as uint64[n, words]."""
+    joined = b"".join(bits.to_bytes(8 * words, "little") for bits in sets)
+    return np.frombuffer(joined, "<u8").reshape(-1, words)

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.scanner.build import Scanner
-from cdec.compilers.grammars.scanner.live_rows import live_rows
+from cdec.compilers.grammars.scanner.reach import live_rows
 from cdec.compilers.grammars.soundness.adjacency import Adjacency, Node
 from cdec.compilers.grammars.states.minimise import merge_classes, minimised
 from cdec.core.errors import LimitError

@@ -1,6 +1,6 @@
-"""What all constructions of automata share: states that are rows of numbers, equal ones once.
+"""What all constructions of automata share: states that are lists of integers, equal ones once.
 
-Read ``row_store`` (numbering), ``minimise`` with ``minimise_kernels``, and ``copies`` (states that
-differ by a count alone). Nothing of the compiler is imported here; others import ``row_store``,
-``minimise`` and ``copies``.
+Read ``construction``, ``minimise`` and ``copies`` (states that differ by a count alone); their
+loops are compiled (``native/automata``). Nothing of the compiler is imported here; others import
+these three.
 """

@@ -10,18 +10,17 @@ copies are written out.
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.states.row_store import Rows, find_row, sort_row
-from cdec.core.kernels import inner, kernel
+from cdec.compilers.grammars.states.construction import Construction
+from cdec.core.native import library
 
 SPREAD = 4
 """Copies that one state may be in at once where copies are put in."""
 _CLASH = -1
-_MANY = np.int32(2**31 - 1)
 
 
 class UncountableError(Exception):
@@ -81,11 +80,11 @@ def joined_copies(parts: list[Copies | None], sizes: list[int]) -> Copies | None
     )
 
 
-def copies_of_rows(rows: Rows, items: Copies, *, flagged: bool, ordered: bool) -> Copies:
+def copies_of_rows(states: Construction, items: Copies, *, flagged: bool, ordered: bool) -> Copies:
     """Return the counts of states that are lists of counted items.
 
     Args:
-        rows: The states.
+        states: They.
         items: Counts of what they list.
         flagged: Members are ``2 * item + flag``.
         ordered: Their order means something; otherwise they ascend.
@@ -93,10 +92,10 @@ def copies_of_rows(rows: Rows, items: Copies, *, flagged: bool, ordered: bool) -
     Raises:
         UncountableError: Items of one state lack different numbers of copies, or lie too far apart.
     """
-    n = int(rows.used[0])
-    found = no_copies(n, items.cut)
+    found = no_copies(len(states.offsets) - 1, items.cut)
     found = found._replace(more=found.more.copy())
-    if _count_rows(rows, items, flagged, ordered, found) == _CLASH:
+    lists = states.offsets, states.items
+    if library.count_rows(*lists, items, flagged, ordered, SPREAD, found) == _CLASH:
         raise UncountableError
     return found
 
@@ -115,7 +114,7 @@ def copies_in_bytes(rows: NDArray[np.int32], characters: Copies) -> Copies:
         np.concatenate([characters.following, np.full(inside, -2, np.int32)]),
         characters.cut,
     )
-    if _count_inside(rows, n, whole) == _CLASH:
+    if library.count_inside(rows, n, whole) == _CLASH:
         raise UncountableError
     return whole
 
@@ -137,97 +136,6 @@ def merged_copies(copies: Copies, number: NDArray[np.int32], states: int) -> Cop
         np.full(states, -2, np.int32),
         copies.cut,
     )
-    if _merge(copies, number, found) == _CLASH:
+    if library.merge_copies(copies, number, found) == _CLASH:
         raise UncountableError
     return found
-
-
-@inner
-def _shifted(members: Any, following: Any, copy: Any, flagged: bool, row: Any) -> bool:
-    """Write the list that has counted one more to ``row``; say whether there is one."""
-    for i in range(len(members)):
-        item = members[i] >> 1 if flagged else members[i]
-        row[i] = members[i]
-        if copy[item] > 0:
-            if following[item] < 0:
-                return False
-            row[i] = following[item] << 1 | members[i] & 1 if flagged else following[item]
-    return True
-
-
-@kernel
-def _count_rows(rows: Rows, items: Copies, flagged: bool, ordered: bool, found: Copies) -> int:
-    pool, offsets, _, used = rows
-    longest = 0
-    for state in range(used[0]):
-        longest = max(longest, offsets[state + 1] - offsets[state])
-    row = np.empty(longest, np.int32)
-    for state in range(used[0]):
-        members = pool[offsets[state] : offsets[state + 1]]
-        lowest, highest, lacking, clashes = _MANY, np.int32(0), np.int32(-1), 0
-        for member in members:
-            item = member >> 1 if flagged else member
-            at = items.copy[item]
-            if at > 0:
-                lowest, highest = min(lowest, at), max(highest, at)
-                clashes += int(lacking >= 0 and lacking != items.more[item])
-                lacking = items.more[item]
-        if highest == 0:
-            continue
-        if clashes or (lacking > 0 and lowest <= items.cut and highest > items.cut + SPREAD):
-            return _CLASH
-        found.copy[state], found.more[state] = lowest, lacking
-        if _shifted(members, items.following, items.copy, flagged, row):
-            if not ordered:
-                sort_row(row, len(members))
-            found.following[state] = find_row(row, len(members), rows)
-    return 0
-
-
-@kernel
-def _count_inside(rows: Any, n: int, whole: Copies) -> int:
-    copy, more, following = whole.copy, whole.more, whole.following
-    for state in range(n, len(rows)):
-        lowest = _MANY
-        for target in rows[state]:
-            if target >= 0 and copy[target] > 0:
-                if lowest < _MANY and more[target] != more[state]:
-                    return _CLASH
-                lowest, more[state] = min(lowest, copy[target]), more[target]
-        copy[state] = lowest if lowest < _MANY else 0
-    for i in range(len(rows)):
-        # subtle: of states within characters the outer ones have the larger numbers.
-        state = i if i < n else n + len(rows) - 1 - i
-        beside = following[state]
-        if beside < 0:
-            continue
-        for k in range(rows.shape[1]):
-            target, other = rows[state, k], rows[beside, k]
-            if target >= n and copy[target] > 0 and following[target] != other:
-                following[target] = other if following[target] == -2 else -1
-    for state in range(n, len(rows)):
-        following[state] = max(following[state], -1)
-    return 0
-
-
-@kernel
-def _merge(copies: Copies, number: Any, found: Copies) -> int:
-    for state in range(len(number)):
-        new, beside = number[state], copies.following[state]
-        if new < 0:
-            continue
-        if found.copy[new] >= 0 and (
-            found.copy[new] != copies.copy[state] or found.more[new] != copies.more[state]
-        ):
-            if found.more[new] > 0 or copies.more[state] > 0:
-                return _CLASH
-            found.copy[new], found.following[new] = 0, -1
-            continue
-        found.copy[new], found.more[new] = copies.copy[state], copies.more[state]
-        after = number[beside] if beside >= 0 else -1
-        if found.following[new] != after:
-            found.following[new] = after if found.following[new] == -2 else -1
-    for new in range(len(found.copy)):
-        found.copy[new] = max(found.copy[new], 0)
-        found.following[new] = max(found.following[new], -1)
-    return 0

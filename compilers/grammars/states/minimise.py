@@ -5,14 +5,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.states.minimise_kernels import (
-    number_states,
-    predecessors,
-    reach,
-    refine,
-    renumbered,
-    without_states,
-)
+from cdec.core.native import library
 
 
 def minimised(
@@ -46,18 +39,10 @@ def merged_states(
         (delta int32[n', K], representative int32[n'], number int32[n], -1 where a state was
         dropped).
     """
-    sources, offsets = predecessors(delta)
-    kept = reach(sources, offsets, labels)
-    delta = without_states(delta, kept)
-    values, inverse = np.unique(labels, return_inverse=True)
-    blocks = inverse.astype(np.int32, copy=False)
-    refine(delta, sources, offsets, blocks, len(values), -1)
-    first = np.full(int(blocks.max()) + 1, -1, np.int32)
-    first[blocks[::-1]] = np.arange(len(blocks) - 1, -1, -1, dtype=np.int32)
-    merged = renumbered(delta, first, blocks)
-    order, numbers = number_states(merged, blocks[starts])
-    old = first[order]
-    return renumbered(merged, order, numbers), old, numbers[blocks]
+    smallest = np.empty(delta.shape, np.int32)
+    old, numbers = np.empty(len(delta), np.int32), np.empty(len(delta), np.int32)
+    n = library.merge_states(delta, labels, starts, smallest, old, numbers)
+    return smallest[:n].copy(), old[:n].copy(), numbers
 
 
 def merge_classes(

@@ -6,37 +6,55 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, Protocol
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.states.copies import Copies
-from cdec.compilers.grammars.trees.assembly import assemble
-from cdec.compilers.grammars.trees.classes import (
-    classes_below,
-    classes_within,
-    longest_inside,
-    state_labels,
-)
-from cdec.compilers.grammars.trees.counted import alike_but_for_counts
-from cdec.compilers.grammars.trees.enters import find_enters
-from cdec.compilers.grammars.trees.walk_kernels import WalkTrie
-from cdec.compilers.grammars.trees.walk_steps import WalkScanner
-from cdec.compilers.grammars.trees.worker import TreeWorker
 from cdec.core.errors import LimitError
 from cdec.core.mask import mask_words
+from cdec.core.native import library
 from cdec.core.tokens.token_trie import TokenTrie
 
 MAX_BRANCHES = 64
 """Ways to split a token that are still listed; a token with more is verified byte by byte."""
-_BATCH = 16
-"""Scanner states that a worker takes at a time."""
+_A_WORKER = 16
+"""Trees for which another thread is worth while."""
+_STEPS = 5_000_000
+"""Steps of a worker between two looks at whether to stop: some 0.05 seconds."""
+_TOO_MANY_NODES = -1
 _FEW = 64
 """States beside those of counted repetitions that are not compared with one another."""
 _WORDS_A_TOKEN = 8
 """Words of a mask that are OR-ed in the time in which one token's bit is set."""
+
+
+class TreeScanner(NamedTuple):
+    """``cdec_tree_scanner`` of the compiled library."""
+
+    delta: NDArray[np.int32]
+    match_offsets: NDArray[np.int32]
+    match_terminals: NDArray[np.int32]
+    live_row: NDArray[np.int32]
+    context_start: NDArray[np.int32]
+    after_offsets: NDArray[np.int32]
+    after_contexts: NDArray[np.int32]
+    ignored: NDArray[np.bool_]
+    lexing: bool
+    max_branches: int
+    max_nodes: int
+
+
+class TreeTrie(NamedTuple):
+    """``cdec_tree_trie`` of the compiled library."""
+
+    classes: NDArray[np.int32]
+    depth: NDArray[np.int32]
+    skip: NDArray[np.int32]
+    token_offsets: NDArray[np.int32]
+    token_ids: NDArray[np.int32]
 
 
 class Scanner(Protocol):
@@ -104,34 +122,22 @@ def build_trees(
         LimitError: More path nodes and groups than ``limits.max_tree_nodes``.
     """
     limits = limits or GrammarLimits()
-    walk_scanner = _walk_scanner(scanner, after, lexing, ignored, max_branches, limits)
-    walk_trie = _walk_trie(scanner, trie)
-    classes = _classes(scanner, walk_scanner, walk_trie, share, copies)
+    walked = _walk_scanner(scanner, after, lexing, ignored, max_branches, limits)
+    walked_trie = _walk_trie(scanner, trie)
+    classes = _classes(walked, walked_trie, share, copies)
     own = np.arange(len(classes))
     if same_tree is not None:
         own = np.unique(same_tree)
         classes = np.unique(classes[same_tree], return_inverse=True)[1].ravel()
     roots = own[np.unique(classes[own], return_index=True)[1]].astype(np.int32)
-    wants_taken = np.zeros(len(classes), np.bool_)
+    asks_taken = np.zeros(len(roots), np.bool_)
     if lexing:
-        asked = np.ones_like(wants_taken) if fallback_states is None else fallback_states
-        wants_taken[roots[classes[asked]]] = True
+        asks_taken[classes if fallback_states is None else classes[fallback_states]] = True
     words = mask_words(vocabulary_size)
-    crew = [
-        TreeWorker(
-            walk_scanner,
-            walk_trie,
-            trie.token_ids,
-            words,
-            max(64, words // _WORDS_A_TOKEN) if dense_from is None else dense_from,
-        )
-        for _ in range(min(workers or os.cpu_count() or 1, -(-len(roots) // _BATCH)))
-    ]
-    built = _run(crew, roots, wants_taken, limits)
-    columns = assemble([worker.output for worker in crew], classes[built], classes)
-    if len(columns["path_parent"]) + len(columns["group_dense"]) > limits.max_tree_nodes:
-        raise _too_many_nodes(limits)
-    return columns
+    dense_from = max(64, words // _WORDS_A_TOKEN) if dense_from is None else dense_from
+    forest = library.new_forest(walked, walked_trie, roots, asks_taken, words, dense_from)
+    _build(forest, min(workers or os.cpu_count() or 1, -(-len(roots) // _A_WORKER)), limits)
+    return _columns(forest, classes, words)
 
 
 def _walk_scanner(
@@ -141,102 +147,107 @@ def _walk_scanner(
     ignored: NDArray[np.bool_] | None,
     max_branches: int,
     limits: GrammarLimits,
-) -> WalkScanner:
-    """Return the scanner as the kernels read it."""
+) -> TreeScanner:
+    """Return the scanner as walks of the vocabulary read it."""
     live_row = np.asarray(scanner.live_row, np.int32)
-    match_offsets = np.ascontiguousarray(scanner.match_offsets, np.int32)
     # subtle: a state from which nothing can complete any more ends its reading.
     live_row = np.where(np.diff(scanner.live_offsets)[live_row] > 0, live_row, -1)
-    delta = np.ascontiguousarray(scanner.delta, np.int32).reshape(len(live_row), -1)
-    start = np.ascontiguousarray(scanner.context_start, np.int32)
-    contexts = np.array([x for listed in after for x in listed], np.int32)
-    ends = np.cumsum([0, *map(len, after)]).astype(np.int32)
-    useful = (live_row >= 0) | (np.diff(match_offsets) > 0)
-    return WalkScanner(
-        delta.shape[1],
-        delta.reshape(-1),
-        match_offsets,
+    return TreeScanner(
+        np.ascontiguousarray(scanner.delta, np.int32).reshape(len(live_row), -1),
+        np.ascontiguousarray(scanner.match_offsets, np.int32),
         np.ascontiguousarray(scanner.match_terminals, np.int32),
         live_row.astype(np.int32),
-        start,
-        np.zeros(0, np.int32) if lexing else contexts,
+        np.ascontiguousarray(scanner.context_start, np.int32),
+        np.cumsum([0, *map(len, after)]).astype(np.int32),
+        np.array([x for listed in after for x in listed], np.int32),
         np.zeros(len(after), np.bool_) if ignored is None else np.asarray(ignored, np.bool_),
-        *find_enters(delta, start, ends if lexing else ends[:1], contexts, useful),
         lexing,
         max_branches,
         limits.max_tree_nodes,
     )
 
 
-def _walk_trie(scanner: Scanner, trie: TokenTrie) -> WalkTrie:
+def _walk_trie(scanner: Scanner, trie: TokenTrie) -> TreeTrie:
     classes = np.asarray(scanner.byte_class, np.int32)[trie.node_byte]
-    below, height = np.empty(len(classes), np.uint64), np.empty(len(classes), np.int32)
-    classes_below(classes, trie.depth, below, height)
-    tops = np.flatnonzero(trie.depth == 1).astype(np.int32)
-    return WalkTrie(
-        classes,
-        trie.depth,
-        trie.skip,
-        trie.token_offsets,
-        below,
-        height,
-        np.append(tops, np.int32(len(classes))),
-        classes[tops],
-    )
+    return TreeTrie(classes, trie.depth, trie.skip, trie.token_offsets, trie.token_ids)
 
 
 def _classes(
-    scanner: Scanner, walk: WalkScanner, trie: WalkTrie, share: bool, copies: Copies | None
+    scanner: TreeScanner, trie: TreeTrie, share: bool, copies: Copies | None
 ) -> NDArray[np.int64]:
     """Return classes of states that no token tells apart; without ``share`` each is its own."""
-    delta = walk.delta.reshape(len(walk.live_row), walk.classes)
-    lengths = np.zeros(len(delta), np.int64)
-    labels = state_labels(scanner.match_offsets, scanner.match_terminals, walk.live_row)
-    if share:
-        longest = longest_inside(delta, trie.classes, trie.depth, trie.skip)
-        lengths = np.where(delta >= 0, longest, 1).max(axis=1, initial=1)
-    if not share or copies is None:
-        return classes_within(delta, labels, lengths)
+    states, width = scanner.delta.shape
+    if not share:
+        return np.arange(states)
+    labels, longest = np.empty(states, np.int64), np.empty(width, np.int64)
+    library.state_labels(scanner, labels)
+    library.longest_inside(scanner, trie, longest)
+    lengths = np.where(scanner.delta >= 0, longest, 1).max(axis=1, initial=1)
+    classes = np.empty(states, np.int64)
+    if copies is None:
+        library.classes_within(scanner, labels, lengths, classes)
+        return classes
     counted = copies.copy > 0
-    few = len(delta) - np.count_nonzero(counted) < _FEW
+    few = states - np.count_nonzero(counted) < _FEW
     lengths[counted | few] = 0
-    classes = classes_within(delta, labels, lengths)
-    joined = classes[alike_but_for_counts(delta, labels, trie, copies)]
-    return np.unique(joined, return_inverse=True)[1].reshape(-1)
+    library.classes_within(scanner, labels, lengths, classes)
+    same = np.empty(states, np.int32)
+    library.alike_but_for_counts(scanner, labels, trie, copies, same)
+    return np.unique(classes[same], return_inverse=True)[1].reshape(-1)
 
 
-def _run(
-    crew: Sequence[TreeWorker],
-    roots: NDArray[np.int32],
-    wants_taken: NDArray[np.bool_],
-    limits: GrammarLimits,
-) -> NDArray[np.int32]:
-    """Build all trees; return the roots in the order in which the workers' outputs hold them."""
-    batches = iter(range(0, len(roots), _BATCH))
-    lock = threading.Lock()
+def _build(forest: object, workers: int, limits: GrammarLimits) -> None:
+    """Build all trees, by several threads."""
     stopped = threading.Event()
 
-    def work(worker: TreeWorker) -> list[NDArray[np.int32]]:
-        done = [roots[:0]]
-        while not stopped.is_set():
-            with lock:
-                start = next(batches, None)
-            if start is None:
-                break
-            done.append(roots[start : start + _BATCH])
-            if not worker.build(done[-1], wants_taken):
-                stopped.set()
-                raise _too_many_nodes(limits)
-        return done
+    def work(worker: object) -> bool:
+        more = 1
+        while more == 1 and not stopped.is_set():
+            more = library.build_trees(worker, _STEPS)
+        if more == _TOO_MANY_NODES:
+            stopped.set()
+        return more != _TOO_MANY_NODES
 
-    with ThreadPoolExecutor(len(crew)) as pool:
-        return np.concatenate([part for done in pool.map(work, crew) for part in done])
-
-
-def _too_many_nodes(limits: GrammarLimits) -> LimitError:
-    return LimitError(
+    crew = [library.new_tree_worker(forest) for _ in range(workers)]
+    with ThreadPoolExecutor(workers) as pool:
+        try:
+            if all(pool.map(work, crew)):
+                return
+        finally:
+            stopped.set()
+    raise LimitError(
         f"the subterminal trees have more than {limits.max_tree_nodes} nodes and groups: too many "
         "ways to split tokens into terminals",
         hint="raise `max_tree_nodes`, or write many alternative literals as one terminal.",
         limit="max_tree_nodes",
     )
+
+
+def _columns(forest: object, classes: NDArray[np.int64], words: int) -> dict[str, NDArray[Any]]:
+    """Read all columns out of a forest whose trees are built."""
+    sizes = np.empty(7, np.int64)
+    library.forest_finish(forest, sizes)
+    trees, paths, groups, branches, tokens, verified, masks = sizes.tolist()
+    columns = {
+        "tree_of_state": np.empty(int(classes.max()) + 1, np.int32),
+        "tree_paths": np.empty(trees + 1, np.int64),
+        "path_parent": np.empty(paths, np.int32),
+        "path_terminal": np.empty(paths, np.int32),
+        "path_byte": np.empty(paths, np.int32),
+        "path_next": np.empty(paths, np.int32),
+        "tree_groups": np.empty(trees + 1, np.int64),
+        "group_branches": np.empty(groups + 1, np.int64),
+        "branch_path": np.empty(branches, np.int32),
+        "branch_live": np.empty(branches, np.int32),
+        "branch_depth": np.empty(branches, np.int32),
+        "group_dense": np.empty(groups, np.int32),
+        "group_tokens": np.empty(groups + 1, np.int64),
+        "tokens": np.empty(tokens, np.int32),
+        "tree_verify": np.empty(trees + 1, np.int64),
+        "verify_tokens": np.empty(verified, np.int32),
+        "tree_taken": np.empty(trees, np.int32),
+        "dense_masks": np.empty(masks * words, np.int32),
+    }
+    library.forest_write(forest, tuple(columns.values()))
+    columns["tree_of_state"] = columns["tree_of_state"][classes]
+    return columns

@@ -1,4 +1,4 @@
-"""A set of numbers laid out for the loop that reads its texts: digits of bounds, classes, sizes."""
+"""A set of numbers laid out for what reads its texts: digits of bounds, classes, sizes."""
 
 from __future__ import annotations
 
@@ -142,12 +142,12 @@ def _answers(
 ) -> tuple[Answers, int]:
     """Say which numbers are in; return also the digits behind the point of multiples."""
     number_of = {pattern: i for i, pattern in enumerate(patterns)}
-    pieces = np.zeros((2, 2, 2 * max(map(len, sides)) + 1), np.int32)
+    pieces = np.zeros((4, 2 * max(map(len, sides)) + 1), np.int32)
     for which, numbers in enumerate(sets):
         for side, bounds in enumerate(sides):
             for at, value in enumerate(_between_bounds(bounds)):
                 piece = numbers.piece(-value if side else value)
-                pieces[which, side, at] = number_of[numbers.patterns[piece]]
+                pieces[2 * which + side, at] = number_of[numbers.patterns[piece]]
     on, places = _residues(patterns)
     following, on = _told_apart(on)
     return Answers(
@@ -205,7 +205,7 @@ def _told_apart(on: NDArray[np.bool_]) -> tuple[NDArray[np.int32], NDArray[np.bo
     _, labels = np.unique(on.reshape(-1, modulus), axis=1, return_inverse=True)
     start = np.zeros(1, np.int32)
     following, old, _ = merged_states(delta, labels.ravel().astype(np.int32) + 1, start)
-    return following, np.ascontiguousarray(on[:, :, old])
+    return following, np.ascontiguousarray(on[:, :, old]).reshape(-1, len(old))
 
 
 def _grid_places(step: Fraction, modulus: int) -> NDArray[np.bool_]:

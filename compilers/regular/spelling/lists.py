@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 from cdec.compilers.regular.automaton import Automaton, smallest
 from cdec.compilers.regular.spelling.powers import BYTE_CLASS, TEXT_SYMBOLS, power_states
 from cdec.compilers.regular.spelling.sets import Exact, NumberSet
-from cdec.compilers.regular.spelling.steps import DIGIT, DOT, LETTER_E, SYMBOLS
+from cdec.compilers.regular.spelling.tables import DIGIT, DOT, LETTER_E, SYMBOLS
 from cdec.compilers.regular.words import words_automaton
 
 _SEVERAL, _MOST = 8, 100_000

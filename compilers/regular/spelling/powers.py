@@ -7,7 +7,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.regular.spelling.steps import DIGIT, MINUS, PLUS, SYMBOLS
+from cdec.compilers.regular.spelling.tables import DIGIT, MINUS, PLUS, SYMBOLS
 
 TEXT_SYMBOLS = "\0+-.0123456789E"
 """The symbols that are told apart, in order; the first stands for all others."""

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.kernels import inner
+SYMBOLS = 15
+"""Other bytes, plus, minus, point, ten digits, the letter of exponents."""
+PLUS, MINUS, DOT, DIGIT, LETTER_E = 1, 2, 3, 4, 14
 
 
 class Bounds(NamedTuple):
@@ -30,11 +32,11 @@ class Bounds(NamedTuple):
 class Answers(NamedTuple):
     """Which numbers are in: the first set's where spelled as an integer, else the second's.
 
-    pieces: int32[2 sets, 2 sides, 2 B + 1] pattern between and at the bounds. zero: bool[2].
+    pieces: int32[2 sets * 2 sides, 2 B + 1] pattern between and at the bounds. zero: bool[2].
     off: bool[P] of numbers on no grid; of all, where ``gridded`` bool[P] is false.
     following: int32[C, 10] class of digits that are followed by one more; those of class 0 are none
-    or zeros. on: bool[P, 2 sides, C] of numbers on the grid, by the class of their digits up to the
-    last place that multiples have.
+    or zeros. on: bool[P * 2 sides, C] of numbers on the grid, by the class of their digits up to
+    the last place that multiples have.
     """
 
     pieces: NDArray[np.int32]
@@ -70,14 +72,3 @@ class Sizes(NamedTuple):
     down: int
     up: int
     has_grid: bool
-
-
-@inner
-def piece_at(answers: Answers, which: int, side: int, order: Any, count: int) -> int:
-    """Return the pattern of numbers that compare so with the bounds of a side."""
-    above = 0
-    while above < count and order[above] > 0:
-        above += 1
-    at = 2 * above + (1 if above < count and order[above] == 0 else 0)
-    found: int = answers.pieces[which, side, at]
-    return found

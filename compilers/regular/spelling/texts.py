@@ -1,7 +1,7 @@
 """The texts that JSON spells the numbers of a set with, as an automaton.
 
 Digits are compared with the bounds of the set as they are read, and told apart as far as its
-patterns tell them (``steps``); the exponents that may follow stand behind (``powers``).
+patterns tell them; the exponents that may follow stand behind (``powers``).
 """
 
 from __future__ import annotations
@@ -9,26 +9,19 @@ from __future__ import annotations
 from functools import lru_cache
 
 import numpy as np
-from numpy.typing import NDArray
 
-from cdec.compilers.grammars.states.row_store import RowStore, grown_rows
+from cdec.compilers.grammars.states.construction import Most, constructed
 from cdec.compilers.regular.automaton import MAX_STATES, Automaton, smallest, too_large
 from cdec.compilers.regular.patterns import pattern_automaton
 from cdec.compilers.regular.spelling.layout import FRACTION, WHOLE, laid_out
 from cdec.compilers.regular.spelling.lists import listed
 from cdec.compilers.regular.spelling.powers import BYTE_CLASS, power_states
 from cdec.compilers.regular.spelling.sets import NumberSet
-from cdec.compilers.regular.spelling.steps import (
-    FULL,
-    HEAD,
-    LETTER,
-    PHASE,
-    SYMBOLS,
-    exponents,
-    spell,
-)
-from cdec.compilers.regular.spelling.tables import Answers, Bounds, Sizes
+from cdec.compilers.regular.spelling.tables import Sizes
+from cdec.core.native import library
 
+_END, _LETTER = 1, 2
+"""What a state says: a number may end, the letter of an exponent was read."""
 _EXPONENT = 5
 """Digits that an exponent may have."""
 _COUNTED = 64
@@ -68,38 +61,19 @@ def _compared(whole: NumberSet, others: NumberSet) -> tuple[Automaton, Sizes, in
     Returns:
         Also how many kinds of digits are told apart for multiples.
     """
-    tables = laid_out(whole, others)
-    bounds, answers, sizes = tables
-    width = HEAD + (1 + int(sizes.has_powers)) * int(np.diff(bounds.sides).max())
-    store = RowStore()
-    store.add(np.zeros(width, np.int32))
-    delta, labels = np.full((128, SYMBOLS), -1, np.int32), np.zeros((128, 1), np.int32)
-    progress, status = np.zeros(1, np.int64), FULL
-    while status == FULL:
-        store.reserve(SYMBOLS + 1, SYMBOLS * width)
-        delta = grown_rows(delta, len(store) + SYMBOLS + 1)
-        labels = grown_rows(labels, len(store) + SYMBOLS + 1)
-        status = spell(*tables, store.rows, delta, labels.reshape(-1), progress)
-        if len(store) > MAX_STATES:
-            raise too_large()
-    n = len(store)
-    rows = store.content()[1].reshape(n, width)
-    found = _with_exponents(rows, delta[:n], labels[:n, 0], tables)
-    return found, sizes, len(answers.following)
-
-
-def _with_exponents(
-    rows: NDArray[np.int32],
-    delta: NDArray[np.int32],
-    labels: NDArray[np.int32],
-    tables: tuple[Bounds, Answers, Sizes],
-) -> Automaton:
-    """Return the automaton of states that end with letters, and of the exponents behind these."""
-    letters = np.flatnonzero(rows[:, PHASE] == LETTER)
+    bounds, answers, sizes = laid_out(whole, others)
+    begun = library.spell_numbers(bounds, answers, sizes)
+    found = constructed(begun, Most(MAX_STATES))
+    if found is None:
+        raise too_large()
+    ends = np.empty(len(found.delta), np.uint8)
+    library.spelling_ends(begun, ends)
+    delta, labels = found.delta, (ends == _END).astype(np.int32)
+    letters = np.flatnonzero(ends == _LETTER)
     if len(letters):
-        allowed = np.empty((len(letters), 2 * tables[2].far + 1), np.bool_)
-        exponents(*tables, rows[letters], allowed)
-        powers = power_states(allowed, len(rows))
-        delta[letters] = powers.delta[powers.behind - len(rows)]
+        allowed = np.empty((len(letters), 2 * sizes.far + 1), np.bool_)
+        library.spelling_exponents(begun, letters, allowed)
+        powers = power_states(allowed, len(delta))
+        delta[letters] = powers.delta[powers.behind - len(delta)]
         delta, labels = np.vstack((delta, powers.delta)), np.concatenate((labels, powers.labels))
-    return smallest(BYTE_CLASS, delta, labels)
+    return smallest(BYTE_CLASS, delta, labels), sizes, len(answers.following)

@@ -20,7 +20,7 @@ from cdec.core.errors import ModelError
 from cdec.core.models.base import Contexts
 from cdec.core.models.context_tree import NONE
 from cdec.core.models.transformers.causal import CausalModel
-from cdec.core.models.transformers.kv_pool import PoolCache
+from cdec.core.models.transformers.kv_pool import PassCache
 from cdec.core.models.warping import Warping
 
 _Layers = list[tuple[Tensor, Tensor]]
@@ -70,7 +70,7 @@ class EncoderDecoderModel(CausalModel):
             self._cross.pop(root, None)
 
     def _call(
-        self, heads: Contexts, tokens: Tensor, cache: PoolCache, arguments: dict[str, Any]
+        self, heads: Contexts, tokens: Tensor, cache: PassCache, arguments: dict[str, Any]
     ) -> Tensor:
         roots = self._tree.roots(heads)
         missing = [root for root in np.unique(roots).tolist() if root not in self._cross]
@@ -93,7 +93,7 @@ class EncoderDecoderModel(CausalModel):
             encoder_outputs=BaseModelOutput(last_hidden_state=hidden),
             attention_mask=mask,
             decoder_input_ids=tokens,
-            past_key_values=EncoderDecoderCache(cache, _filled(layers)),
+            past_key_values=EncoderDecoderCache(self._as_seen(cache), _filled(layers)),
             use_cache=True,
             return_dict=True,
             **arguments,

@@ -1,21 +1,18 @@
-"""The key-value pool: one slot a token in tensors of all layers, and the cache that models see.
+"""The key-value pool: one slot a token in tensors of all layers, and the cache of one pass.
 
 A row of a forward pass is a list of slot numbers, so forks, removal of finished rows, rollback and
-prompts shared between draws are index arithmetic. Imports torch and transformers: import it lazily.
+prompts shared between draws are index arithmetic. Imports torch: import it lazily.
 """
 
 from __future__ import annotations
 
-import inspect
 from dataclasses import dataclass
 from functools import partial
-from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import NDArray
 from torch import Tensor
-from transformers.cache_utils import Cache, CacheLayerMixin
 
 from cdec.core.models.transformers.row_buffers import RowBuffers
 
@@ -148,59 +145,20 @@ class PassSlots:
         )
 
 
-class _PoolLayer(CacheLayerMixin):
-    """What a model may ask of one layer: its length, and to write and read keys and values."""
+class PassCache:
+    """The cache of one forward pass over a pool.
 
-    is_sliding = False
+    Args:
+        pool: Of the model.
+        slots: Where the pass reads and writes.
+        buffers: Rows of the last pass.
 
-    def __init__(self, cache: PoolCache, index: int) -> None:
-        super().__init__()
-        self.is_initialized = True
-        self._cache = cache
-        self._index = index
-
-    def lazy_initialization(self, key_states: Tensor, value_states: Tensor) -> None:
-        """Nothing to do: the pool makes a layer's tensors on first use."""
-
-    def update(
-        self, key_states: Tensor, value_states: Tensor, *args: Any, **kwargs: Any
-    ) -> tuple[Tensor, Tensor]:
-        """Write this pass's keys and values [B, heads, Q, size]; return those of whole rows."""
-        return self._cache.write_and_read(self._index, key_states, value_states)
-
-    def get_mask_sizes(self, query_length: int | Tensor) -> tuple[int, int]:
-        """Return the length of the rows and their offset 0.
-
-        Args:
-            query_length: Columns of this pass; the first releases of transformers 5 give their
-                positions instead.
-        """
-        queries = query_length if isinstance(query_length, int) else len(query_length)
-        return self._cache.past + queries, 0
-
-    def get_seq_length(self) -> int:
-        """Return the columns before this pass's queries, before and after ``update`` alike."""
-        return self._cache.past
-
-    def get_max_length(self) -> int:
-        """Return -1: no maximum."""
-        return -1
-
-    get_max_cache_shape = get_max_length
-    """Its name in the first releases of transformers 5."""
-
-
-class PoolCache(Cache):
-    """The transformers cache of one forward pass over a pool.
-
-    subtle: a sliding-window layer keeps all its keys here, and the model's own mask hides those
-    outside the window, because a rollback may bring them back.
+    Attributes:
+        past: Columns of the rows before this pass's.
+        touched: How often a layer wrote and read.
     """
 
-    def __init__(
-        self, pool: KeyValuePool, slots: PassSlots, n_layers: int, buffers: RowBuffers
-    ) -> None:
-        super().__init__(layers=[_PoolLayer(self, index) for index in range(n_layers)])
+    def __init__(self, pool: KeyValuePool, slots: PassSlots, buffers: RowBuffers) -> None:
         self._buffers = buffers
         self.past = slots.rows.shape[1] - slots.queries
         self.touched = 0
@@ -238,22 +196,3 @@ def _gather(tensor: Tensor, rows: Tensor) -> Tensor:
     """Return the rows [B, heads, K, size] of slots int64[B, K], a strided view of a copy."""
     gathered = tensor.index_select(0, rows.view(-1))
     return gathered.view(*rows.shape, *tensor.shape[1:]).transpose(1, 2)
-
-
-def can_pool(module: Any) -> bool:
-    """Say whether all that a module caches is keys and values by position.
-
-    False for recurrent and hybrid layers, and for chunked attention, whose chunks count from the
-    beginning of the padded row.
-    """
-    from transformers.cache_utils import DynamicCache, DynamicLayer, DynamicSlidingWindowLayer
-
-    if "past_key_values" not in inspect.signature(module.forward).parameters:
-        return False
-    if getattr(module, "_is_stateful", False):
-        return False
-    text = module.config.get_text_config(decoder=True)
-    if "chunked_attention" in (getattr(text, "layer_types", None) or ()):
-        return False
-    layers = DynamicCache(config=module.config).layers
-    return all(type(layer) in (DynamicLayer, DynamicSlidingWindowLayer) for layer in layers)

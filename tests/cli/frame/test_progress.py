@@ -6,7 +6,6 @@ import io
 import time
 
 import pytest
-from numba.core import event
 
 from cdec.cli.frame.frames import View, duration, frame, per_time, plain_line
 from cdec.cli.frame.progress import Display, LiveLine, PlainLines
@@ -219,26 +218,6 @@ def test_a_stage_of_another_name_takes_the_place_of_the_one_before() -> None:
         clock.now += 2
         line.look()
     assert frames(stream.getvalue())[-1].endswith("sorting · 2 s")
-
-
-def test_kernels_under_way_are_told_where_they_take_long() -> None:
-    stream, clock = io.StringIO(), Clock()
-    line = LiveLine(stream, clock=clock)
-    with line.stage(_counted(0, 9)):
-        with event.trigger_event("numba:compile", data={}):
-            line.look()
-            clock.now += 12
-            line.look()
-        with event.trigger_event("numba:compile", data={}):
-            clock.now += 2
-            line.look()
-        clock.now += 1
-        line.look()
-    shown = [one for one in frames(stream.getvalue()) if "compiling" in one]
-    assert [one[2:] for one in shown] == [f"compiling kernels, once · {n} s" for n in (12, 14)]
-    assert "0 of 9 records" in frames(stream.getvalue())[-1]
-    with event.trigger_event("numba:compile", data={}):  # nobody listens any more
-        clock.now += 12
 
 
 def test_what_shows_nothing_takes_what_it_is_told() -> None:

@@ -17,11 +17,12 @@ from cdec.core.artifacts.kinds import KINDS, bind_artifact, read_artifact
 from cdec.core.artifacts.read import ArtifactFile, verify_bytes
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.errors import ArtifactInvalidError
-from cdec.core.grammars.engine import engine
+from cdec.core.grammars import engine
 from cdec.core.mask import allocate_mask
 from tests.core.artifacts.hostile_files import META
 from tests.core.artifacts.test_artifact_memory import count_verifications
 from tests.core.grammars.engine.engine_cases import COMMENTS, JSON, byte_vocabulary
+from tests.core.schemas.test_schema_laws import record
 from tests.forging import arrays_of, metadata_of, pretend_verified, rebuild
 from tests.guarded import faults, guarded
 
@@ -41,14 +42,17 @@ FREE = {"context_start": {-1, 1}, "live_offsets": {1}}
 
 @pytest.fixture(scope="module")
 def artifacts(good: bytes, tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, bytes]:
-    """A set with a dense mask, a grammar of each parser, and one with an indenter."""
+    """A set with a dense mask, a grammar of each parser, one with an indenter, and a schema."""
     folder = tmp_path_factory.mktemp("artifacts")
     for name, (source, given) in KINDS_OF.items():
         vocabulary = byte_vocabulary(('{"', "],", "/*", "):\n ", "\nx"))
         options = GrammarOptions(**given)
         columns, metadata, _ = build_grammar(source, vocabulary, options, folder / name)
         write_artifact(folder / name, "grammar", columns, metadata)
-    return {"set": good} | {name: (folder / name).read_bytes() for name in KINDS_OF}
+    columns, metadata = record().arrays._asdict(), record().metadata
+    write_artifact(folder / "schema", "schema", columns, metadata | {"cdec.options": "{}"})
+    names = [*KINDS_OF, "schema"]
+    return {"set": good} | {name: (folder / name).read_bytes() for name in names}
 
 
 def test_a_dense_mask_of_other_children_is_refused(good: bytes) -> None:
@@ -150,7 +154,7 @@ def test_groups_hold_no_end_id_and_no_padding(artifacts: Mapping[str, bytes], ki
             verify_bytes(rebuild(artifacts[kind], {"dense_masks": masks}), KINDS)
 
 
-@pytest.mark.parametrize("kind", ["set", *KINDS_OF])
+@pytest.mark.parametrize("kind", ["set", *KINDS_OF, "schema"])
 def test_lengths_are_compared_even_where_a_file_is_called_verified(
     artifacts: Mapping[str, bytes], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str
 ) -> None:
@@ -187,7 +191,7 @@ def test_memory_that_others_may_write_to_is_not_believed(
     assert calls == [str(path)]
 
 
-@pytest.mark.parametrize("kind", ["set", *KINDS_OF])
+@pytest.mark.parametrize("kind", ["set", *KINDS_OF, "schema"])
 @pytest.mark.parametrize("at_end", [True, False])
 def test_no_contents_lead_a_kernel_out_of_its_arrays(
     artifacts: Mapping[str, bytes], monkeypatch: pytest.MonkeyPatch, kind: str, at_end: bool
@@ -246,5 +250,6 @@ def _walk(constraint: Any, rng: np.random.Generator) -> None:
         constraint.accepts(constraint.vocabulary.token_bytes[3])
         constraint.members.rows_of_id("7")
         constraint.members.entity_ids(np.arange(3))
-    constraint.tree()
+    if constraint.kind != "schema":
+        constraint.tree()
     constraint.statistics()

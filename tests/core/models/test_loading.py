@@ -15,8 +15,8 @@ import torch
 from cdec.core.errors import ModelError, TrustError, UsageError
 from cdec.core.models import loading
 from cdec.core.models.loading import load_model
-from cdec.core.models.transformers.causal import CausalModel
 from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
+from cdec.core.models.transformers.pooled import PooledModel
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.conftest import REPOSITORY
 from tests.core.models.tiny_models import VOCABULARY, WIDTH, tiny_module
@@ -39,7 +39,7 @@ def change_config(folder: Path, **fields: Any) -> None:
 @pytest.mark.parametrize("name", ["target", "draft"])
 def test_the_embedded_models_load_with_their_tokenizer(name: str) -> None:
     model = load_model(EMBEDDED / name)
-    assert isinstance(model, CausalModel)
+    assert isinstance(model, PooledModel)
     assert model.device == "cpu"
     assert next(model._module.parameters()).dtype == torch.float32
     root = int(model.prefill(["The capital of"])[0])

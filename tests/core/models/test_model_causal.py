@@ -10,8 +10,8 @@ import torch
 
 from cdec.core.errors import ContextLengthError, EmptyPromptError, ModelError, UsageError
 from cdec.core.models.prompts import PromptEncoder
-from cdec.core.models.transformers.causal import CausalModel
-from cdec.core.models.transformers.kv_pool import KeyValuePool, can_pool
+from cdec.core.models.transformers.causal import CausalModel, can_pool
+from cdec.core.models.transformers.kv_pool import KeyValuePool
 from cdec.core.models.warping import Warping
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.models.tiny_models import (

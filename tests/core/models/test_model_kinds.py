@@ -10,9 +10,9 @@ import pytest
 import torch
 
 from cdec.core.models.loading import load_model
+from cdec.core.models.transformers.causal import can_pool
 from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
 from cdec.core.models.transformers.full_forward import FullForwardModel
-from cdec.core.models.transformers.kv_pool import can_pool
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.models.tiny_models import (
     VOCABULARY,

@@ -16,10 +16,9 @@ import torch
 
 from cdec.compilers import compile_token_set
 from cdec.core import CdecError, LanguageModel, Sample, load_model, open_artifact
-from cdec.core.models.transformers.causal import CausalModel
+from cdec.core.models.transformers.causal import CausalModel, can_pool
 from cdec.core.models.transformers.encoder_decoder import EncoderDecoderModel
 from cdec.core.models.transformers.full_forward import FullForwardModel
-from cdec.core.models.transformers.kv_pool import can_pool
 from cdec.data.assets import embedded_model_path
 from cdec.samplers import SAMPLERS, Request
 from tests.core.models.tiny_models import (

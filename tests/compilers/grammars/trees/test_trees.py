@@ -11,6 +11,7 @@ import pytest
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.trees import build
 from cdec.compilers.grammars.trees.build import build_trees
 from cdec.core.errors import LimitError
 from cdec.core.mask import unpack_mask
@@ -395,6 +396,21 @@ def test_columns_are_the_same_for_any_number_of_workers(lexing: bool) -> None:
     for name, column in one.items():
         assert np.array_equal(column, three[name]), name
         assert column.dtype == three[name].dtype
+
+
+@pytest.mark.parametrize("lexing", [True, False])
+def test_columns_are_the_same_however_few_steps_are_made_at_a_time(
+    lexing: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rng = np.random.default_rng(9)
+    scanner, after = random_scanner(rng, lexing=lexing, states=40)
+    vocabulary = small_vocabulary(rng)
+    trie = TokenTrie.build(vocabulary)
+    whole = build_trees(scanner, after, trie, vocabulary.size, lexing=lexing)
+    monkeypatch.setattr(build, "_STEPS", 7)
+    sliced = build_trees(scanner, after, trie, vocabulary.size, lexing=lexing, workers=2)
+    for name, column in whole.items():
+        assert np.array_equal(column, sliced[name]), name
 
 
 def counted_text(most: int) -> PlainScanner:

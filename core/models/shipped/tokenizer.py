@@ -1,0 +1,84 @@
+"""The tokenizer of the shipped models, without the transformers library."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import orjson
+
+from cdec.core.tokens.files import special_roles
+
+
+class ShippedTokenizer:
+    """What prompts ask of a tokenizer of transformers, from the files of a shipped model.
+
+    Args:
+        folder: Of the model.
+
+    Attributes:
+        chat_template: Source of the template.
+        init_kwargs: What ``tokenizer_config.json`` says.
+        special_tokens_map: Token by role, ``bos_token`` say.
+        unk_token_id: None: every text can be spelled.
+    """
+
+    unk_token_id = None
+
+    def __init__(self, folder: Path) -> None:
+        from tokenizers import Tokenizer
+
+        self._backend = Tokenizer.from_file(str(folder / "tokenizer.json"))
+        self.init_kwargs: dict[str, Any] = orjson.loads(
+            (folder / "tokenizer_config.json").read_bytes()
+        )
+        self.chat_template = str(self.init_kwargs["chat_template"])
+        roles = special_roles(self.init_kwargs)
+        self.special_tokens_map = {role: tokens[0] for role, tokens in roles.items() if tokens}
+
+    @property
+    def added_tokens_decoder(self) -> Mapping[int, Any]:
+        """Added tokens by id."""
+        found: Mapping[int, Any] = self._backend.get_added_tokens_decoder()
+        return found
+
+    @property
+    def all_special_tokens(self) -> list[str]:
+        """Texts of the tokens that have a role."""
+        return list(self.special_tokens_map.values())
+
+    @property
+    def all_special_ids(self) -> list[int]:
+        """Ids of the tokens that have a role."""
+        return [self._backend.token_to_id(token) for token in self.all_special_tokens]
+
+    def get_chat_template(self) -> str:
+        """Return the source of the template."""
+        return self.chat_template
+
+    def apply_chat_template(
+        self, conversation: Sequence[Mapping[str, Any]], tokenize: bool, add_generation_prompt: bool
+    ) -> str:
+        """Return the text of a conversation; ``tokenize`` as transformers has it, False."""
+        return self._template.render(
+            messages=conversation,
+            add_generation_prompt=add_generation_prompt,
+            **self.special_tokens_map,
+        )
+
+    @cached_property
+    def _template(self) -> Any:
+        from jinja2.sandbox import ImmutableSandboxedEnvironment
+
+        environment = ImmutableSandboxedEnvironment(trim_blocks=True, lstrip_blocks=True)
+        return environment.from_string(self.chat_template)
+
+    def __call__(
+        self, text: str, *, add_special_tokens: bool, split_special_tokens: bool, **_: object
+    ) -> dict[str, list[int]]:
+        """Return ``input_ids`` of a text; what else transformers takes has no effect here."""
+        self._backend.encode_special_tokens = split_special_tokens
+        found = self._backend.encode(text, add_special_tokens=add_special_tokens)
+        return {"input_ids": found.ids}

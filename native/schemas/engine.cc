@@ -1,0 +1,266 @@
+// The engine of a schema behind the interface: its sessions' calls, one at a time.
+#include <mutex>
+
+#include "guarded.h"
+#include "masks.h"
+
+using namespace cdec;
+using namespace cdec::schemas;
+
+struct cdec_schema_engine {
+  cdec_schema_engine(const cdec_schema& schema, const Vocabulary& vocabulary, cdec_i64 end_ids,
+                     int64_t budget, int64_t most)
+      : program(schema),
+        states(program, work, memory, most),
+        masks(states, vocabulary, budget),
+        end_ids(end_ids),
+        most_steps(steps_within(budget)),
+        steps(&memory),
+        vocabulary_size(program.vocabulary_offsets.size - 1) {}
+
+  // A full table of steps is emptied: a quarter of the budget, 4 KiB at least, 4 MiB at most.
+  static int64_t steps_within(int64_t budget) {
+    return std::bit_floor(std::clamp<uint64_t>(budget / 128, 128, 1 << 17));
+  }
+
+  bool is_end(int64_t token) const {
+    bool found = false;
+    for (int64_t i = 0; i < end_ids.size; ++i) found |= end_ids[i] == token;
+    return found;
+  }
+
+  // The state after a token that is no end; DEAD where it is not allowed.
+  int64_t after(int64_t state, int64_t token) {
+    if (token < 0 || token >= vocabulary_size) return CDEC_DEAD;
+    return states.step_token(static_cast<int32_t>(state), token);
+  }
+
+  // The same of any token and state, remembered.
+  int64_t next(int64_t state, int64_t token) {
+    if (!states.holds(state) || token < 0) return CDEC_DEAD;
+    const int64_t key = state << 32 | token;
+    const int64_t known = token < vocabulary_size ? steps.find(key) : Table::kAbsent;
+    if (known != Table::kAbsent) return known;
+    if (is_end(token)) return may_end(state) ? CDEC_DONE : CDEC_DEAD;
+    if (token >= vocabulary_size) return CDEC_DEAD;
+    const int64_t found = after(state, token);
+    if (static_cast<int64_t>(steps.size()) >= most_steps) steps.clear();
+    steps.set(key, found);
+    return found;
+  }
+
+  bool may_end(int64_t state) { return states[static_cast<int32_t>(state)].may_end; }
+
+  void write_mask(int64_t state, uint32_t* words, int64_t width) {
+    work.spent += width / 64;
+    if (!states.holds(state)) {
+      std::fill_n(words, width, 0u);
+      return;
+    }
+    masks.write(static_cast<int32_t>(state), words, width);
+    if (!may_end(state)) return;
+    for (int64_t i = 0; i < end_ids.size; ++i)
+      if (end_ids[i] >> 5 < width) set_bit(words, end_ids[i]);
+  }
+
+  int64_t after_bytes(int64_t state, const uint8_t* data, int64_t size) {
+    if (!states.holds(state)) return state == CDEC_DONE && size == 0 ? CDEC_DONE : CDEC_DEAD;
+    auto at = static_cast<int32_t>(state);
+    work.spent += size / 8;
+    for (int64_t i = 0; i < size && at >= 0; ++i) at = states.step(at, data[i]);
+    return at;
+  }
+
+  int64_t speculation_key(int64_t state) {
+    if (!states.holds(state)) return state == CDEC_DONE ? CDEC_DONE : CDEC_DEAD;
+    const State& at = states[static_cast<int32_t>(state)];
+    int64_t key = mixed(int64_t{at.mark.bits()} + 1), number = at.frame;
+    for (int level = 0; level < 2 && number >= 0; ++level) {
+      const Frame frame = states.frame(static_cast<int32_t>(number));
+      const bool is_spelled = frame.phase == Phase::kString || frame.phase == Phase::kRaw;
+      auto total = static_cast<uint64_t>(frame.phase) + 1;
+      for (const Item& item : frame.items) {
+        const int64_t place = is_spelled ? item.place : item.content;
+        total += mixed(mixed(int64_t{item.value} << 32 | item.part) ^ place);
+      }
+      key = mixed(key ^ static_cast<int64_t>(total));
+      number = frame.parent;
+    }
+    return key & INT64_MAX;
+  }
+
+  std::mutex mutex;
+  Work work;
+  CountedMemory memory;  // of states and steps
+  Program program;
+  States states;
+  Masks masks;
+  cdec_i64 end_ids;
+  int64_t most_steps;
+  Table steps;  // by tokens
+  int64_t vocabulary_size;
+};
+
+namespace {
+
+// Holds the engine while `body` works, which may be given up (header, "Calls on n states").
+template <class Body>
+int64_t held(cdec_schema_engine* engine, Body&& body) {
+  return guarded([&]() -> int64_t {
+    const std::lock_guard lock(engine->mutex);
+    engine->work.spent = 0;
+    try {
+      return body(*engine);
+    } catch (const StatesFull&) {
+      return CDEC_STATES_FULL;
+    }
+  });
+}
+
+// Works on rows until all are done or the call has worked for long enough; returns how many are.
+template <class Row>
+int64_t for_rows(cdec_schema_engine* engine, int64_t n, Row&& row) {
+  return held(engine, [&](cdec_schema_engine& e) {
+    int64_t done = 0;
+    try {
+      for (; done < n && !e.work.is_over(); ++done) {
+        ++e.work.spent;
+        row(e, done);
+      }
+    } catch (const Paused&) {
+    }
+    e.masks.keep_within_budget();
+    return done;
+  });
+}
+
+// Copies numbers as far as there is room; returns how many there are.
+template <class Number>
+int64_t copied(std::span<const Number> numbers, Number* out, int64_t room) {
+  const auto size = static_cast<int64_t>(numbers.size());
+  std::copy_n(numbers.begin(), std::min(size, room), out);
+  return size;
+}
+
+}  // namespace
+
+extern "C" {
+
+cdec_schema_engine* cdec_schema_engine_make(const cdec_schema* schema, const cdec_token_trie* whole,
+                                            const cdec_token_trie* crossing,
+                                            const cdec_token_trie* endings,
+                                            const cdec_token_trie* behind,
+                                            const cdec_json_tokens* tokens, cdec_i64 end_ids,
+                                            int64_t budget, int64_t most) {
+  cdec_schema_engine* made = nullptr;
+  guarded([&]() -> int64_t {
+    const Vocabulary vocabulary{*whole, *crossing, *endings, *behind, *tokens};
+    made = new cdec_schema_engine(*schema, vocabulary, end_ids, std::max<int64_t>(budget, 0), most);
+    return 0;
+  });
+  return made;
+}
+
+void cdec_schema_engine_free(cdec_schema_engine* engine) { delete engine; }
+
+int64_t cdec_schema_engine_start(cdec_schema_engine* engine) {
+  return held(engine, [](cdec_schema_engine& e) -> int64_t { return e.states.start(); });
+}
+
+int64_t cdec_schema_engine_advance(cdec_schema_engine* engine, cdec_i64 states, cdec_i64 token_ids,
+                                   cdec_i64_out out) {
+  return for_rows(engine, states.size, [&](cdec_schema_engine& e, int64_t i) {
+    out[i] = e.next(states[i], token_ids[i]);
+  });
+}
+
+int64_t cdec_schema_engine_check(cdec_schema_engine* engine, cdec_i64 states,
+                                 cdec_i64_rows token_ids, cdec_bool_rows_out out) {
+  return for_rows(engine, states.size, [&](cdec_schema_engine& e, int64_t i) {
+    const bool is_known = e.states.holds(states[i]);
+    e.work.spent += token_ids.width;
+    for (int64_t j = 0; j < token_ids.width; ++j) {
+      const int64_t token = token_ids[i][j];
+      out[i][j] =
+          is_known && (e.is_end(token) ? e.may_end(states[i]) : e.after(states[i], token) >= 0);
+    }
+  });
+}
+
+int64_t cdec_schema_engine_fill_mask(cdec_schema_engine* engine, cdec_i64 states,
+                                     cdec_i32_rows_out mask) {
+  return for_rows(engine, states.size, [&](cdec_schema_engine& e, int64_t i) {
+    e.write_mask(states[i], reinterpret_cast<uint32_t*>(mask[i]), mask.width);
+  });
+}
+
+int64_t cdec_schema_engine_complete(cdec_schema_engine* engine, cdec_i64 states,
+                                    cdec_bool_out out) {
+  return held(engine, [&](cdec_schema_engine& e) {
+    for (int64_t i = 0; i < states.size; ++i)
+      out[i] = e.states.holds(states[i]) ? e.may_end(states[i]) : states[i] == CDEC_DONE;
+    return states.size;
+  });
+}
+
+int64_t cdec_schema_engine_advance_bytes(cdec_schema_engine* engine, cdec_i64 states, cdec_u8 data,
+                                         cdec_i64 offsets, cdec_i64_out out) {
+  return for_rows(engine, states.size, [&](cdec_schema_engine& e, int64_t i) {
+    const auto [first, last] = range(offsets, i);
+    const bool is_inside = 0 <= first && first <= last && last <= data.size;
+    out[i] = is_inside ? e.after_bytes(states[i], data.at + first, last - first) : CDEC_DEAD;
+  });
+}
+
+int64_t cdec_schema_engine_speculation_keys(cdec_schema_engine* engine, cdec_i64 states,
+                                            cdec_i64_out out) {
+  return held(engine, [&](cdec_schema_engine& e) {
+    for (int64_t i = 0; i < states.size; ++i) out[i] = e.speculation_key(states[i]);
+    return states.size;
+  });
+}
+
+int64_t cdec_schema_engine_level(cdec_schema_engine* engine, int64_t state, int64_t outward,
+                                 cdec_i64_rows_out items) {
+  return held(engine, [&](cdec_schema_engine& e) -> int64_t {
+    if (!e.states.holds(state)) return 0;
+    int32_t frame = e.states[static_cast<int32_t>(state)].frame;
+    for (; outward > 0 && frame >= 0; --outward) frame = e.states.frame(frame).parent;
+    if (frame < 0) return 0;
+    const std::span<const Item> rows = e.states.rows(frame);
+    const int64_t room = items.width == 4 ? items.rows : 0;
+    for (int64_t i = 0; i < std::min<int64_t>(room, rows.size()); ++i) {
+      const Item& item = rows[i];
+      const int64_t row[] = {item.value, item.part, item.place, item.content};
+      std::copy_n(row, 4, items[i]);
+    }
+    return static_cast<int64_t>(rows.size());
+  });
+}
+
+int64_t cdec_schema_engine_progress(cdec_schema_engine* engine, int64_t progress,
+                                    cdec_i64_out numbers) {
+  return held(engine, [&](cdec_schema_engine& e) -> int64_t {
+    if (!e.states.progresses.holds(progress)) return 0;
+    return copied(e.states.progresses[static_cast<int32_t>(progress)], numbers.at, numbers.size);
+  });
+}
+
+int64_t cdec_schema_engine_drop(cdec_schema_engine* engine) {
+  return held(engine, [](cdec_schema_engine& e) -> int64_t {
+    e.masks.drop();
+    return 0;
+  });
+}
+
+int64_t cdec_schema_engine_statistics(cdec_schema_engine* engine, cdec_i64_out counts) {
+  return held(engine, [&](cdec_schema_engine& e) -> int64_t {
+    const int64_t found[] = {
+        e.states.size(), e.states.frame_count(), static_cast<int64_t>(e.steps.size()),
+        e.masks.hits,    e.masks.misses,         e.masks.size(),
+        e.masks.epoch,   e.masks.bytes(),        e.masks.bytes() + e.memory.bytes()};
+    return copied<int64_t>(found, counts.at, counts.size);
+  });
+}
+
+}  // extern "C"

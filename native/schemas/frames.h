@@ -1,0 +1,230 @@
+// Levels of nesting and states of a text.
+//
+// A text's brackets and quotes can be seen, so at every level of nesting the engine holds the set
+// of all alternatives that are still possible there: a visibly pushdown automaton (Alur and
+// Madhusudan, STOC 2004), made deterministic by sets, one level at a time. A closing bracket or
+// quote leaves the values of the alternatives that may end; the frame outside keeps those that
+// await one of them.
+#pragma once
+
+#include <array>
+#include <compare>
+
+#include "memory.h"
+#include "progress.h"
+
+namespace cdec::schemas {
+
+enum class Phase : int32_t {
+  kRootValue,
+  kRootDone,
+  kObjectOpen,
+  kObjectComma,
+  kObjectColon,
+  kObjectValue,
+  kObjectNext,
+  kArrayOpen,
+  kArrayValue,
+  kArrayNext,
+  kKey,  // from here on, no white space stands between values
+  kString,
+  kRaw  // a number, true, false or null
+};
+
+inline bool awaits_value(Phase phase) {
+  return phase == Phase::kRootValue || phase == Phase::kObjectValue || phase == Phase::kArrayValue;
+}
+
+// An alternative of a level. Of the whole text, value, part and place are 0.
+struct Item {
+  int32_t value = 0;
+  int32_t part = 0;  // which object, array or string of the value; 0 of raw texts
+  int32_t place =
+      0;  // the progress of an object or array; a string's or raw text's automaton state
+  int32_t content = 0;  // of keys the automaton's state; of strings characters so far, as far as
+                        // they matter; where a value is awaited, it; else 0
+
+  auto operator<=>(const Item&) const = default;
+};
+
+inline int64_t hash_of(const Item& item) {
+  const auto pair = [](int32_t high, int32_t low) {
+    return static_cast<int64_t>(static_cast<uint64_t>(static_cast<uint32_t>(high)) << 32 |
+                                static_cast<uint32_t>(low));
+  };
+  return mixed(pair(item.value, item.part)) ^ pair(item.place, item.content);
+}
+
+// An interned list of items, ascending and distinct, behind one that holds phase, parent and text.
+struct Frame {
+  Phase phase;
+  int32_t parent;  // the frame of the level outside, -1 for none
+  int32_t text;    // what was spelled of a key or string that must be distinct; -1 for none
+  std::span<const Item> items;  // subtle: valid until a frame is made
+};
+
+// Whether blanks are the program's automaton's, or how lines are laid out (layout.h): nothing is
+// written that tells; COMPACT or SPACED (one blank behind colons and commas); lines indented by two
+// blanks (or the program's columns), four blanks, a tab.
+enum class Style : int32_t { kUndecided, kOneLine, kCompact, kSpaced, kByTwo, kByFour, kByTab };
+
+// How far an escape is spelled.
+struct Escape {
+  enum Kind : int32_t { kNone, kBegun, kUnit, kHigh, kHighBegun, kLow };
+  Kind kind = kNone;
+  int32_t surrogate = 0;  // the ten bits of a high one
+  int32_t digits = 0;     // that were read of a unit
+  int32_t value = 0;      // of these
+};
+
+// What a state is besides its frame: within strings a style and an escape; between them a style and
+// how far blanks are written, or a state of the blanks' automaton.
+class Mark {
+ public:
+  constexpr explicit Mark(int32_t bits = 0) : bits_(bits) {}
+  Mark(Style style, Escape escape)
+      : bits_(escape.kind << 28 | static_cast<int32_t>(style) << 24 | escape.surrogate << 14 |
+              escape.digits << 12 | escape.value) {}
+  Mark(Style style, int32_t written) : bits_(static_cast<int32_t>(style) << 24 | written) {}
+
+  int32_t bits() const { return bits_; }
+  int32_t blanks() const { return bits_; }
+  Style style() const { return static_cast<Style>(bits_ >> 24 & 7); }
+  int32_t written() const { return bits_ & 0xFFFFFF; }
+  bool is_escape() const { return bits_ >> 28; }
+  Escape escape() const {
+    return {static_cast<Escape::Kind>(bits_ >> 28), bits_ >> 14 & 0x3FF, bits_ >> 12 & 3,
+            bits_ & 0xFFF};
+  }
+
+ private:
+  int32_t bits_;
+};
+
+struct State {
+  int32_t frame;
+  Mark mark;
+  int32_t mask = -1, epoch = -1;  // of the masks; no mask where the epoch is past
+  std::array<int32_t, 8> blocks{-1, -1, -1, -1, -1, -1, -1, -1};  // of steps, by 32 bytes
+  std::array<uint64_t, 4> may_come{};  // nearly the bytes that may come; 0 where not known
+  bool may_end = false;                // whether the text may end here
+};
+
+// Texts that are spelled where they must be distinct: nodes of a tree of bytes, 0 for the empty
+// one.
+class Texts {
+ public:
+  explicit Texts(std::pmr::memory_resource* memory) : nodes_(1, Node{}, memory), index_(memory) {}
+
+  int32_t longer(int32_t text, int32_t byte) {
+    const int64_t key = int64_t{text} << 8 | byte, known = index_.find(key);
+    if (known != Table::kAbsent) return static_cast<int32_t>(known);
+    nodes_.push_back({text, byte});
+    index_.set(key, static_cast<int64_t>(nodes_.size()) - 1);
+    return static_cast<int32_t>(nodes_.size() - 1);
+  }
+
+  int32_t before(int32_t text) const { return nodes_[text].before; }
+  int32_t byte(int32_t text) const { return nodes_[text].byte; }
+
+  // Whether a text is the beginning of another, or the other itself; longer ones have larger
+  // numbers.
+  bool begins(int32_t text, int32_t longer) const {
+    while (longer > text) longer = before(longer);
+    return longer == text;
+  }
+
+ private:
+  struct Node {
+    int32_t before = 0, byte = 0;  // a text without its last byte, and that
+  };
+  std::pmr::vector<Node> nodes_;
+  Table index_;
+};
+
+// The frames and states that there are, with what they stand on.
+class Frames {
+ public:
+  Frames(const Program& program, Work& work, CountedMemory& memory, int64_t most)
+      : p(program),
+        work_(work),
+        progresses(program, work, &memory),
+        texts(&memory),
+        memory_(memory),
+        most_(most),
+        frames_(&memory),
+        states_(&memory),
+        index_(&memory) {}
+
+  int64_t size() const { return static_cast<int64_t>(states_.size()); }
+  int64_t frame_count() const { return frames_.size(); }
+  bool holds(int64_t state) const { return 0 <= state && state < size(); }
+  // subtle: valid until a state is made.
+  State& operator[](int32_t state) { return states_[state]; }
+  Frame frame(int32_t number) const {
+    const auto items = frames_[number];
+    return {static_cast<Phase>(items[0].value), items[0].part, items[0].place, items.subspan(1)};
+  }
+  std::span<const Item> rows(int32_t frame) const { return frames_[frame]; }
+
+  // A frame is begun, filled in any order, and ended, which gives its number, -1 without items. One
+  // is built at a time; those that are there may be read meanwhile.
+  void begin_frame(Phase phase, int32_t parent, int32_t text = -1) {
+    built_.assign(1, {static_cast<int32_t>(phase), parent, text, 0});
+  }
+  void add(const Item& item) { built_.push_back(item); }
+  int32_t end_frame() {
+    if (built_.size() == 1) return -1;
+    std::sort(built_.begin() + 1, built_.end());
+    built_.erase(std::unique(built_.begin() + 1, built_.end()), built_.end());
+    return static_cast<int32_t>(frames_.intern(built_));
+  }
+
+  // The state of a frame, -1 for none.
+  int32_t state_of(int32_t frame, Mark mark) {
+    if (frame < 0) return -1;
+    const int64_t key = int64_t{frame} << 32 | mark.bits(), known = index_.find(key);
+    if (known != Table::kAbsent) return static_cast<int32_t>(known);
+    if (memory_.bytes() > most_) throw StatesFull{};
+    states_.push_back({frame, mark});
+    states_.back().may_end = frame_may_end(frame, mark);
+    index_.set(key, size() - 1);
+    return static_cast<int32_t>(size() - 1);
+  }
+
+  const Program& p;
+
+ protected:
+  bool item_may_end(Phase phase, const Item& item) const {
+    if (phase == Phase::kRaw) return p.state_label[item.place] >= 0;
+    if (phase == Phase::kString)
+      return item.content >= p.string_min[item.part] && p.state_label[item.place] >= 0;
+    if (phase == Phase::kObjectOpen || phase == Phase::kObjectNext)
+      return progresses.object_may_end(item.part, item.place);
+    return progresses.array_may_end(item.part, item.place);
+  }
+
+  Work& work_;
+
+ public:
+  Progresses progresses;
+  Texts texts;
+
+ private:
+  bool frame_may_end(int32_t number, Mark mark) const {
+    const Frame at = frame(number);
+    if (at.phase == Phase::kRootDone) return p.layout || p.state_label[mark.blanks()] >= 0;
+    if (at.phase != Phase::kRaw || frame(at.parent).phase != Phase::kRootValue) return false;
+    return std::ranges::any_of(at.items,
+                               [&](const Item& item) { return item_may_end(at.phase, item); });
+  }
+
+  CountedMemory& memory_;
+  const int64_t most_;
+  Lists<Item> frames_;
+  std::pmr::vector<State> states_;
+  Table index_;              // of states by frame and mark
+  std::vector<Item> built_;  // the frame that is made
+};
+
+}  // namespace cdec::schemas

@@ -1,0 +1,92 @@
+// The program of a schema: its columns, what is counted of them once, and its automata.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <functional>
+#include <numeric>
+#include <vector>
+
+#include "cdec_native.h"
+
+namespace cdec::schemas {
+
+// As cdec.core.schemas.program says.
+constexpr uint8_t kFree = 1, kAbsorbing = 2;
+constexpr int32_t kRegionRank = 1 << 30, kMostIndent = 64, kUsualEscapes = 256;
+constexpr int64_t kLargest = int64_t{1} << 40;
+
+// The numbers from one to another, which is left out.
+struct Range {
+  struct Number {
+    int64_t value;
+    int64_t operator*() const { return value; }
+    void operator++() { ++value; }
+    bool operator!=(Number other) const { return value != other.value; }
+  };
+  int64_t first, last;
+
+  int64_t size() const { return last - first; }
+  bool empty() const { return first == last; }
+  Number begin() const { return {first}; }
+  Number end() const { return {last}; }
+};
+
+inline Range range(cdec_i64 offsets, int64_t i) { return {offsets[i], offsets[i + 1]}; }
+
+struct Program : cdec_schema {
+  // Some slots of an object: single ones, required ones, the least rank of these.
+  struct Slots {
+    int32_t singles = 0, required = 0, first = kRegionRank;
+  };
+
+  explicit Program(const cdec_schema& schema)
+      : cdec_schema(schema),
+        slots(object_min.size),
+        later(slot_single.size),
+        blank(blank_start[0]),
+        layout(indent[0] & ~kUsualEscapes),
+        few_escapes(indent[0] & kUsualEscapes) {
+    for (int64_t object = 0; object < object_min.size; ++object) count(object);
+  }
+
+  int64_t slot_count(int32_t object) const { return range(object_slot_offsets, object).size(); }
+
+  // The state of an automaton after a byte, -1 where there is none.
+  int32_t step(int32_t state, int32_t byte) const {
+    const auto [first, last] = range(state_edges, state);
+    const int64_t edge =
+        std::lower_bound(edge_high.at + first, edge_high.at + last, byte) - edge_high.at;
+    return edge < last && edge_low[edge] <= byte ? edge_target[edge] : -1;
+  }
+
+  std::vector<Slots> slots;  // of each object, all
+  std::vector<Slots> later;  // of each slot of an ordered object, those of a higher rank
+  int32_t blank;             // state of the blanks before any
+  int32_t layout;            // `indent` without kUsualEscapes
+  bool few_escapes;
+
+ private:
+  // Counts slots by rank, from the last to the first.
+  void count(int64_t object) {
+    std::vector<int64_t> order(slot_count(object));
+    std::iota(order.begin(), order.end(), object_slot_offsets[object]);
+    std::ranges::stable_sort(order, std::greater<>(),
+                             [&](int64_t slot) { return slot_rank[slot]; });
+    Slots& seen = slots[object];
+    for (size_t first = 0, next; first < order.size(); first = next) {
+      const Slots behind = seen;
+      for (next = first; next < order.size(); ++next) {
+        const int64_t slot = order[next];
+        if (slot_rank[slot] != slot_rank[order[first]]) break;
+        later[slot] = behind;
+        seen.singles += slot_single[slot];
+        if (!slot_single[slot] || !slot_required[slot]) continue;
+        ++seen.required;
+        seen.first = slot_rank[slot];
+      }
+    }
+  }
+};
+
+}  // namespace cdec::schemas

@@ -1,0 +1,89 @@
+// Masks of keys and strings that must be distinct: what no repetition decides is shared.
+//
+// The mask is that of a state which remembers nothing, without the tokens that would spell the rest
+// of a remembered text and close it. These few are stepped one by one.
+#pragma once
+
+#include "states.h"
+
+namespace cdec::schemas {
+
+class Repetitions {
+ public:
+  Repetitions(States& states, const cdec_token_trie& whole) : states_(states), whole_(whole) {}
+
+  // A state's like that remembers no text.
+  int32_t forgetful_state(int32_t state) {
+    const Frame at = states_.frame(states_[state].frame);
+    if (at.phase < Phase::kKey || at.text < 0) return state;
+    states_.begin_frame(at.phase, at.parent);
+    for (const Item& item : at.items) states_.add(item);
+    return states_.state_of(states_.end_frame(), states_[state].mark);
+  }
+
+  // The remembered texts that begin with what was spelled.
+  std::vector<int32_t> remembered(int32_t state) {
+    std::vector<int32_t> found;
+    const Frame at = states_.frame(states_[state].frame);
+    const bool is_key = at.phase == Phase::kKey;
+    const Progresses& progresses = states_.progresses;
+    for (const Item& item : (is_key ? at : states_.frame(at.parent)).items)
+      for (const int64_t text : is_key ? progresses.object_texts(item.part, item.place)
+                                       : progresses.array_texts(item.part, item.place))
+        if (states_.texts.begins(at.text, static_cast<int32_t>(text)))
+          found.push_back(static_cast<int32_t>(text));
+    return found;
+  }
+
+  // Takes the tokens that repeat a remembered text from a mask.
+  void take(int32_t state, uint32_t* words) {
+    // Within an escape any token may be the rest of one.
+    if (states_[state].mark.is_escape())
+      return step_below(state, words, 0, static_cast<int32_t>(whole_.depth.size));
+    const int32_t text = states_.frame(states_[state].frame).text;
+    for (const int32_t longer : remembered(state)) follow(state, words, text, longer);
+  }
+
+ private:
+  // Steps the tokens that begin with the rest of a remembered text, or with an escape in it.
+  void follow(int32_t state, uint32_t* words, int32_t text, int32_t remembered) {
+    std::vector<int32_t> rest;  // from its end on
+    for (; remembered > text; remembered = states_.texts.before(remembered))
+      rest.push_back(states_.texts.byte(remembered));
+    int32_t first = 0, last = static_cast<int32_t>(whole_.depth.size);
+    while (first < last) {
+      const int32_t escape = child(first, last, '\\');
+      if (escape >= 0) step_below(state, words, escape, whole_.skip[escape]);
+      const int32_t byte = rest.empty() ? '"' : rest.back();
+      if (!rest.empty() && byte == '\\') return;
+      const int32_t node = child(first, last, byte);
+      if (rest.empty() && node >= 0) step_below(state, words, node, whole_.skip[node]);
+      // What is no content unless it is escaped is no way on.
+      if (rest.empty() || node < 0 || byte == '"') return;
+      rest.pop_back();
+      first = node + 1;
+      last = whole_.skip[node];
+    }
+  }
+
+  // The node of a byte among siblings from `first` on, -1 where there is none.
+  int32_t child(int32_t first, int32_t last, int32_t byte) const {
+    while (first < last && whole_.node_byte[first] != byte) first = whole_.skip[first];
+    return first < last ? first : -1;
+  }
+
+  // Steps the tokens of nodes, and takes those from a mask that lead nowhere.
+  void step_below(int32_t state, uint32_t* words, int32_t first, int32_t last) {
+    for (int32_t i = whole_.token_offsets[first]; i < whole_.token_offsets[last]; ++i) {
+      const int32_t token = whole_.token_ids[i];
+      uint32_t& word = words[token >> 5];
+      const uint32_t bit = 1u << (token & 31);
+      if ((word & bit) && states_.step_token(state, token) < 0) word &= ~bit;
+    }
+  }
+
+  States& states_;
+  const cdec_token_trie& whole_;  // of all tokens
+};
+
+}  // namespace cdec::schemas
