@@ -60,9 +60,8 @@ def assert_answers_survive_drops(
 ) -> int:
     """Ask sessions whose masks and memos are dropped at random moments, and one that keeps all.
 
-    They walk side by side; the session of the walk before is asked as well. Masks and memos are
-    dropped between calls, and after a row that passes the budget. After each call what is kept must
-    be within it.
+    They walk side by side; the session of the walk before is asked as well. After each call what is
+    kept must be within the budget. (``make bounds`` fills new memory with rubbish.)
 
     Args:
         roomy: Keeps all.
@@ -75,18 +74,6 @@ def assert_answers_survive_drops(
     Returns:
         How many states were asked for.
     """
-    return _walk_both(roomy, tight, engines, rng, walks, steps)
-
-
-def _walk_both(
-    roomy: Constraint,
-    tight: Constraint,
-    engines: Callable[[], Iterable[Any]],
-    rng: np.random.Generator,
-    walks: int,
-    steps: int,
-) -> int:
-    """Do the work of ``assert_answers_survive_drops``."""
     vocabulary, asked = roomy.vocabulary, 0
     kept, before = roomy.session("cpu"), None
     for _ in range(walks):
