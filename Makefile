@@ -74,7 +74,8 @@ campaign: $(READY)
 # The compiled library under sanitizers: AddressSanitizer and UndefinedBehaviorSanitizer (`bounds`) find
 # a read outside that reads something nevertheless, ThreadSanitizer (`races`) what two threads write at
 # once. The library is built as before afterwards.
-BOUNDED := tests/native tests/core/sets tests/compilers/sets tests/core/combine/test_pair_table.py \
+BOUNDED := tests/native tests/core/grammars tests/core/artifacts/test_forged.py \
+	tests/core/sets tests/compilers/sets tests/core/combine/test_pair_table.py \
 	tests/core/tokens/test_token_trie.py tests/core/models/test_context_tree.py \
 	tests/samplers/learning tests/samplers/loops tests/samplers/walks/test_events.py \
 	tests/compilers/grammars/trees tests/compilers/grammars/scanner tests/compilers/regular \

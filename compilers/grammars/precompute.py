@@ -1,7 +1,7 @@
 """precompute_masks: the automaton of masks, built ahead of the first text as far as a budget goes.
 
 A mask depends on a tree and on the LR states that are read from the top of the stack
-(``cdec.core.grammars.engine.masks``). Here the automaton reads what stacks can hold: on top, LR
+(``native/grammars/mask_automaton.h``). Here the automaton reads what stacks can hold: on top, LR
 states after which the tree's scanner states can be met; below, states from which the parser goes to
 the one above. What is left out is computed while decoding.
 """

@@ -27,8 +27,7 @@ from cdec.core.grammars.automaton_columns import check_automaton, check_automato
 from cdec.core.grammars.blanks import MAX_RUN
 from cdec.core.grammars.columns import arrays_from
 from cdec.core.grammars.indent_columns import check_indent_shape, check_indents
-from cdec.core.grammars.loop_columns import check_loops, check_steps
-from cdec.core.grammars.loops import count_states
+from cdec.core.grammars.loops import check_loops, check_steps, count_states
 from cdec.core.mask import mask_words
 
 __all__ = ["check_grammar", "check_grammar_shape"]

@@ -13,9 +13,9 @@ from cdec.core.grammars.columns import GrammarArrays
 __all__ = ["check_automaton", "check_automaton_shape", "compacted", "stored_lists"]
 
 _ALLOWED, _WAITING, _STATE, _PART = 0, 1, 2, -3
-"""Kinds of lists, as ``engine.masks.roots`` and ``engine.lists`` name them."""
+"""Kinds of lists, as ``native/grammars/mask_lists.h`` names them."""
 _WITHIN = 1 << 29
-"""Of ``engine.masks.stepping``: rows from here on are places in a token."""
+"""Of ``native/grammars/mask_tokens.cc``: rows from here on are places in a token."""
 
 
 def check_automaton_shape(arrays: Columns) -> None:

@@ -112,7 +112,7 @@ class GrammarArrays(NamedTuple):
     # under way completes, so that no fallback sees them; -1: none (always in dynamic)
     dense_masks: NDArray[np.int32]  # [D * ceil(V / 32)] packed as cdec.core.mask packs
     automaton_offsets: NDArray[np.int64]  # [A + 1] lists of the automaton of masks, E and more
-    automaton_items: NDArray[np.int64]  # what they hold, as ``engine.lists`` says
+    automaton_items: NDArray[np.int64]  # what they hold, as ``mask_lists.h`` says
     automaton_step_offsets: NDArray[np.int64]  # [E + A + 1] steps from each list that is a state
     automaton_read: NDArray[np.int32]  # LR state that a step reads, ascending within a state
     automaton_after: NDArray[np.int32]  # the state after the step: a list

@@ -1,11 +1,12 @@
-"""Loops of the scanner: which row of a compiled grammar describes which scanner state."""
+"""Loops of the scanner: which row describes which scanner state, and what their columns obey."""
 
 from __future__ import annotations
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.grammars.columns import GrammarArrays
+from cdec.core.artifacts.checks import Columns, require, require_length, require_range
+from cdec.core.grammars.columns import RELATIVE, GrammarArrays, arrays_from
 
 MOST_STATES = 1 << 29
 """Scanner states, those of all copies: a relative step stays within 32 bits."""
@@ -52,3 +53,34 @@ def state_of_tree(arrays: GrammarArrays) -> NDArray[np.int32]:
     known = (arrays.tree_of_state >= 0) & (arrays.tree_of_state < len(state))
     state[arrays.tree_of_state[known]] = number[known]
     return state
+
+
+def check_loops(arrays: Columns, rows: int) -> None:
+    """Loops are few, so they are checked whenever a file is opened."""
+    first, period = arrays["loop_row"].astype(np.int64), arrays["loop_period"].astype(np.int64)
+    for column in ("loop_period", "loop_copies"):
+        require_length(arrays, column, len(first), "value a loop")
+        require_range(arrays, column, 1, MOST_STATES)
+    require_range(arrays, "loop_row", 0, rows)
+    ends = np.append(first[1:], rows)
+    require((first + period <= ends).all(), "loop_row", "loops one after another")
+    count = rows + int(((arrays["loop_copies"].astype(np.int64) - 1) * period).sum())
+    require(count <= MOST_STATES, "loop_copies", f"at most {MOST_STATES} scanner states")
+
+
+def check_steps(arrays: Columns, rows: int) -> None:
+    """Relative steps stand in rows of loops alone, and lead to states, as all others do."""
+    made = arrays_from(arrays)
+    count, delta = count_states(made), arrays["delta"].reshape(rows, -1)
+    relative = np.zeros(rows, np.bool_)
+    first, expected = state_of_row(made), f"states from -1 to {count - 1}"
+    loops = zip(made.loop_row, made.loop_period, made.loop_copies, strict=True)
+    for row, period, copies in loops:
+        relative[row : row + period] = True
+        steps = delta[row : row + period].astype(np.int64)
+        lowest = first[row : row + period, None] + steps + RELATIVE
+        highest = lowest + (int(copies) - 1) * int(period)
+        inside = (lowest >= 0) & (highest < count)
+        require((inside | (steps >= -1)).all(), "delta", expected)
+    plain = (delta >= -1) & (delta < count)
+    require((plain | (relative[:, None] & (delta < 0))).all(), "delta", expected)

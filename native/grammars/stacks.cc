@@ -69,14 +69,16 @@ Stack Stacks::unite_known(Stack a, Stack b) {
 Stack Stacks::unite_all(std::vector<Stack> &vertices) {
   if (vertices.size() == 1) return vertices[0];
   const auto place = [this](Stack v) { return pack(vertices_[v].state, v); };
-  std::ranges::sort(vertices, {}, place);
+  if (!std::ranges::is_sorted(vertices, {}, place)) std::ranges::sort(vertices, {}, place);
   size_t kept = 0;
   for (size_t i = 0; i < vertices.size();) {
-    const int32_t state = vertices_[vertices[i]].state;
-    Stack below = vertices_[vertices[i]].below;
-    for (++i; i < vertices.size() && vertices_[vertices[i]].state == state; ++i)
+    Stack united = vertices[i];
+    const Vertex first = vertices_[united];
+    Stack below = first.below;
+    for (++i; i < vertices.size() && vertices_[vertices[i]].state == first.state; ++i)
       below = unite(below, vertices_[vertices[i]].below);
-    vertices[kept++] = vertex(state, below);
+    if (below != first.below) united = vertex(first.state, below);
+    vertices[kept++] = united;
   }
   vertices.resize(kept);
   return intern(vertices);
