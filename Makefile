@@ -13,7 +13,7 @@ CAMPAIGN_ARGS ?=
 
 .PHONY: demo test test-processor lint types rest docs format bench bench-sets bench-accuracy bench-grammars bench-aligned \
 	bench-drafts bench-estimates bench-classify bench-answers bench-verdicts bench-candidates \
-	bench-free bench-schema bench-vllm links clean
+	bench-free bench-start bench-schema bench-vllm links clean
 
 demo: $(READY)
 	$(BIN)/cdec demo
@@ -120,7 +120,7 @@ format: $(READY)
 	$(BIN)/ruff check --fix .
 
 bench: bench-sets bench-grammars bench-schema bench-accuracy bench-aligned bench-drafts bench-estimates \
-	bench-classify bench-answers bench-verdicts bench-candidates bench-free
+	bench-classify bench-answers bench-verdicts bench-candidates bench-free bench-start
 
 # Figures are written as JSON to bench-results/, or to BENCH_ARGS="--output DIR"; from another folder,
 # `python PATH/TO/tests/benchmarks NAME` runs the same. --model, --draft, --device and --dtype choose
@@ -187,6 +187,11 @@ bench-candidates: $(READY)
 # What free text before a constraint costs; BENCH_ARGS="--tokens 16 --repeats 2" for a quick look.
 bench-free: $(READY)
 	$(BIN)/python -m tests.benchmarks.bench_free $(BENCH_ARGS)
+
+# What a command costs before it does anything, first and later; BENCH_ARGS="--repeats 2" for a quick
+# look.
+bench-start: $(READY)
+	$(BIN)/python -m tests.benchmarks.bench_start $(BENCH_ARGS)
 
 # Where the system has no C++ compiler, the package ziglang brings one.
 $(STAMP): pyproject.toml constraints.txt

@@ -30,7 +30,7 @@ class Options(CommonOptions):
 
 
 def execute(options: Options, run: Run) -> int:
-    """Show versions, the compiled library, devices, caches and extras.
+    """Show versions, devices, caches, extras.
 
     Says how to install what is missing. Ends with status 69 where something that cdec needs is
     missing; extras may be.

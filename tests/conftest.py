@@ -7,13 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from cdec.core.files.cache import cache_directory
 from tests.laws.sizes import HEAVY
 
 REPOSITORY = Path(__file__).resolve().parent.parent
-
-# Compiled kernels are not the tests' own: all workers, and what they start, share the user's.
-os.environ.setdefault("NUMBA_CACHE_DIR", str(cache_directory()))
 
 
 def shared_folder() -> Path:

@@ -82,7 +82,7 @@ COMMANDS: dict[str, Command] = {
         _LITTLE_MIB,
     ),
     "inspect": Command("cdec.cli.inspect", "Show what an artifact holds.", _LOOK, _NUMPY_MIB),
-    "doctor": Command("cdec.cli.doctor", "Show versions, the compiled library, devices, caches and extras.", _LOOK),
+    "doctor": Command("cdec.cli.doctor", "Show versions, devices, caches, extras.", _LOOK),
     "demo": Command("cdec.cli.demo", "Compile, sample and compare on the shipped data.", _LOOK),
 }
 """Every command by its name, in the order of the help."""

@@ -185,6 +185,8 @@ def _be_the_child(
         options = kind.options.from_json(message.body["options"])
         limit_time(max(1, ceil(options.limits.compile_seconds)))
         limit_memory(options.limits.compile_megabytes)
+        # Grammars are made of many small objects, and few of them are cycles that are left.
+        gc.set_threshold(200_000)
         write_all(writing, pack(_outcome(message, kind, vocabulary, options, writing)))
         status = 0
     finally:

@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.grammars.columns import arrays_from, no_automaton
-from cdec.core.grammars.engine.engine import Engine
+from cdec.core.grammars.engine import Engine
 
 _MOST_BYTES = 24 << 20
 """Bytes of the automaton's lists at which no further steps are made."""
@@ -54,7 +54,8 @@ def precompute_masks(
         after = _steps(engine, layer)
         steps = steps - len(layer) if len(after) == len(layer) else 0
         layer = layer[: len(after)]
-        seen = _distinct(np.concatenate([seen, layer]))
+        # subtle: of two sorted runs the stable sort makes one by merging them.
+        seen = np.sort(np.concatenate([seen, layer]), kind="stable")
         known = after >= 0
         met = _distinct((after[known] << 32) | (layer[known] & 0xFFFFFFFF))
         layer = _next_layer(met, below_offsets, below, seen, steps)

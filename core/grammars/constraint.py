@@ -15,7 +15,7 @@ from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.grammars.artifact import check_grammar, check_grammar_shape
 from cdec.core.grammars.columns import COLUMNS, GrammarArrays, arrays_from
-from cdec.core.grammars.engine.engine import DEFAULT_BUDGET, MASK_WORK, Engine
+from cdec.core.grammars.engine import DEFAULT_BUDGET, MASK_WORK, Engine
 from cdec.core.grammars.explain import explain
 from cdec.core.grammars.names import Names
 from cdec.core.grammars.session import GrammarSession

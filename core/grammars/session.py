@@ -1,39 +1,45 @@
-"""GrammarSession: a decoding run over a grammar on the CPU; checks its arguments, calls kernels."""
+"""GrammarSession: a decoding run over a grammar on the CPU, by the compiled engine."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.errors import LimitError
-from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine import kernels
-from cdec.core.grammars.engine.memory import Memory
-from cdec.core.grammars.engine.pointers import NEED, PAUSED, STOPPED
 from cdec.core.mask import mask_words
+from cdec.core.native import library
 from cdec.core.session import Session
 from cdec.core.session_arguments import integers, require_mask, require_rows
 
 if TYPE_CHECKING:
-    from cdec.core.grammars.engine.engine import Engine
+    from cdec.core.grammars.engine import Engine
 
 __all__ = ["GrammarSession"]
 
 _empty = np.empty
+_advance, _check, _fill_mask = (
+    library.grammar_advance,
+    library.grammar_check,
+    library.grammar_fill_mask,
+)
 _INT64 = np.dtype(np.int64)
-_BYTES_A_TURN = 1 << 14
-"""Bytes of a text for which, if they are followed at once, a kernel may pause once more."""
+_MEMORY_FULL = -2
+"""The library's status; -1: too much work."""
+_BYTES_A_CALL = 1 << 14
+"""Bytes of a text for which, if they are followed at once, a call may come back once more."""
+_MOST_STEPS = 1 << 18
+"""Places of a session's table of steps; a full one is emptied."""
 
 
 class GrammarSession(Session):
     """A decoding run: states are numbers in a table that the session owns and frees.
 
-    Stacks, masks and memos lie in the engine and are shared with other sessions. The engine's lock
-    is held while a row is worked on, so that threads take turns; a kernel that has worked for some
-    tenths of a second comes back, for signals and other threads of Python, and goes on.
+    Stacks, masks and memos lie in the engine and are shared with other sessions. The engine is
+    locked while a call works, so that threads take turns; one that has worked for some hundredths
+    of a second comes back, for signals and other threads of Python, and goes on.
 
     Args:
         engine: Of the grammar and its lookahead.
@@ -44,19 +50,12 @@ class GrammarSession(Session):
 
     def __init__(self, engine: Engine, width: int) -> None:
         self._engine = engine
-        self._lock = engine.lock
         self.words = mask_words(width)
-        self._memory = memory = Memory(f.SESSION_FIELDS)
-        self._header = memory.header
-        self._header[f.ENGINE] = engine.memory.header.__array_interface__["data"][0]
-        for group in f.SESSION_GROWING.values():
-            for field, dtype in group:
-                memory.allocate(field, 64, dtype)
-        memory.arrays[f.STATE_OFFSETS][0] = 0
-        memory.use(f.STATE_OFFSETS, 1)
-        memory.allocate_table(f.STATE_TABLE, 64)
-        memory.allocate_table(f.NEXT_TABLE, 64)
-        self._start = self._until_done(kernels.start)
+        most = min(_MOST_STEPS, engine.budget // 64)
+        self._session = library.grammar_session_make(engine.handle, self.words, most)
+        self._start = int(library.grammar_start(self._session))
+        if self._start < 0:
+            self._refuse(self._start)
 
     def start(self, n: int) -> NDArray[np.int64]:
         """Return ``n`` states before the first byte, int64[n]."""
@@ -76,13 +75,13 @@ class GrammarSession(Session):
             out: NDArray[np.int64] = _empty(len(states), _INT64)
             if token_ids.dtype is not _INT64:
                 token_ids = token_ids.astype(_INT64, casting="safe")
-            with self._lock:
-                done = kernels.advance(self._header, states, token_ids, out, 0)
-        except (TypeError, AttributeError):
+            done = _advance(self._session, states, token_ids, out, 0)
+        except (TypeError, ValueError, AttributeError):
             states, token_ids = integers(states, 1, "states"), integers(token_ids, 1, "token ids")
+            require_rows(len(states), len(token_ids), "token ids")
             out, done = np.empty(len(states), np.int64), 0
         if done != len(out):
-            self._finish(done, len(out), kernels.advance, states, token_ids, out)
+            self._finish(done, len(out), _advance, states, token_ids, out)
         return out
 
     def fill_mask(self, states: Any, mask: NDArray[np.int32]) -> None:
@@ -93,25 +92,22 @@ class GrammarSession(Session):
             mask: int32[n, ceil(width / 32)]; fastest if C-contiguous.
         """
         try:
-            rows, words = mask.shape
-            with self._lock:
-                done = -1
-                if words == self.words:
-                    done = kernels.fill_mask(self._header, states, mask, 0)
-        except (TypeError, ValueError, AttributeError):
-            rows, done = -1, -1
-        if done != rows or rows < 0:
-            self._fill_mask(states, mask, max(done, 0))
+            done = _fill_mask(self._session, states, mask, 0)
+            rows = len(states)
+        except (TypeError, ValueError):
+            rows, done = -1, 0
+        if done != rows:
+            self._fill_mask(states, mask, done)
 
     def _fill_mask(self, states: Any, mask: NDArray[np.int32], done: int) -> None:
         """Fill masks of any layout, from row ``done`` on; refuse other shapes."""
         at = integers(states, 1, "states")
         shape = require_mask(mask, len(at), self.words)
         if mask.flags.c_contiguous and mask.flags.writeable:
-            self._finish(done, len(at), kernels.fill_mask, at, mask)
+            self._finish(done, len(at), _fill_mask, at, mask)
             return
         packed = np.empty(shape, np.int32)
-        self._finish(0, len(at), kernels.fill_mask, at, packed)
+        self._finish(0, len(at), _fill_mask, at, packed)
         mask[:] = packed
 
     def check(self, states: Any, token_ids: Any) -> NDArray[np.bool_]:
@@ -123,13 +119,13 @@ class GrammarSession(Session):
             out: NDArray[np.bool_] = _empty(token_ids.shape, np.bool_)
             if token_ids.dtype is not _INT64:
                 token_ids = token_ids.astype(_INT64, casting="safe")
-            with self._lock:
-                done = kernels.check(self._header, states, token_ids, out, 0)
-        except (TypeError, AttributeError):
+            done = _check(self._session, states, token_ids, out, 0)
+        except (TypeError, ValueError, AttributeError):
             states, token_ids = integers(states, 1, "states"), integers(token_ids, 2, "token ids")
+            require_rows(len(states), len(token_ids), "rows of token ids")
             out, done = np.empty(token_ids.shape, np.bool_), 0
         if done != out.size:
-            self._finish(done, out.size, kernels.check, states, token_ids, out)
+            self._finish(done, out.size, _check, states, token_ids, out)
         return out
 
     def allowed(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -139,14 +135,14 @@ class GrammarSession(Session):
         offsets = np.zeros(len(at) + 1, np.int64)
         np.cumsum(counts, out=offsets[1:])
         ids = np.empty(int(offsets[-1]), np.int32)
-        self._finish(0, len(at), kernels.fill_allowed, at, offsets, ids)
+        self._finish(0, len(at), library.grammar_fill_allowed, at, offsets, ids)
         return offsets, ids
 
     def is_complete(self, states: Any) -> NDArray[np.bool_]:
         """Say where the text so far is in the language (or DONE), bool[n]."""
         at = integers(states, 1, "states")
         out = np.empty(len(at), np.bool_)
-        self._finish(0, len(at), kernels.is_complete, at, out)
+        self._finish(0, len(at), library.grammar_complete, at, out)
         return out
 
     def forced(self, states: Any) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
@@ -179,8 +175,8 @@ class GrammarSession(Session):
         out = np.empty(len(at), np.int64)
         longest = int(np.diff(offsets).max(initial=0))
         self._finish(
-            *(0, len(at), kernels.advance_bytes, at, flat, offsets, out),
-            turns=longest // _BYTES_A_TURN,
+            *(0, len(at), library.grammar_advance_bytes, at, flat, offsets, out),
+            more=longest // _BYTES_A_CALL,
         )
         return out
 
@@ -192,94 +188,68 @@ class GrammarSession(Session):
         """
         at = integers(states, 1, "states")
         out = np.empty(len(at), np.int64)
-        with self._lock:
-            kernels.speculation_keys(self._header, at, out)
+        library.grammar_speculation_keys(self._session, at, out)
         return out
 
     def can_shift(self, stack: int, terminal: int) -> bool:
         """Say whether the parser takes a terminal on a stack of a state's reading."""
-        result = self._until_done(kernels.takes, stack, terminal)
-        self._engine.keep_within_budget()
-        return result == 1
+        out = np.zeros(1, np.bool_)
+        self._finish(0, 1, library.grammar_takes, stack, terminal, out)
+        return bool(out[0])
+
+    def readings(self, state: int) -> list[tuple[int, int]]:
+        """Return the readings of a state, scanner state and stack each; none of other numbers."""
+        count = library.grammar_readings(self._session, state, np.empty((0, 2), np.int32))
+        found = np.empty((count, 2), np.int32)
+        library.grammar_readings(self._session, state, found)
+        return [(at, stack) for at, stack in found.tolist()]
+
+    def stack(self, stack: int, most: int) -> tuple[list[int], list[int], int]:
+        """Return the LR states on top of a stack, the first ones on its way down, its depth."""
+        path, depth = np.empty(most, np.int32), np.zeros(1, np.int64)
+        none = np.empty(0, np.int32)
+        tops = np.empty(library.grammar_stack(self._session, stack, none, none, depth), np.int32)
+        library.grammar_stack(self._session, stack, tops, path, depth)
+        return tops.tolist(), path[: depth[0]].tolist(), int(depth[0])
 
     def statistics(self) -> dict[str, int]:
         """Return counts and bytes of the session's states, and of the engine's memos."""
-        return {
-            "states": self._memory.used(f.STATE_OFFSETS) - 1,
-            "steps": self._memory.used(f.NEXT_TABLE),
-            "session_bytes": self._memory.bytes,
-            **self._engine.statistics(),
-        }
+        found = np.zeros(3, np.int64)
+        library.grammar_statistics(self._session, found)
+        states, steps, size = found.tolist()
+        own = {"states": states, "steps": steps, "session_bytes": size}
+        return own | self._engine.statistics()
 
     def _count(self, at: NDArray[np.int64]) -> tuple[NDArray[np.int64], NDArray[np.int32]]:
         counts, only = np.empty(len(at), np.int64), np.empty(len(at), np.int32)
-        self._finish(0, len(at), kernels.count_allowed, at, counts, only)
+        self._finish(0, len(at), library.grammar_count_allowed, at, counts, only)
         return counts, only
 
-    def _until_done(self, kernel: Callable[..., int], *arguments: Any) -> int:
-        """Call a kernel that does one thing until it gives no -1."""
-        turn, result = _Turn(), -1
-        with self._lock:
-            while result < 0:
-                self._make_room(turn)
-                result = int(kernel(self._header, *arguments))
-        return result
-
     def _finish(
-        self, done: int, n: int, kernel: Callable[..., int], *arguments: Any, turns: int = 0
+        self, done: int, n: int, call: Callable[..., int], *arguments: Any, more: int = 0
     ) -> None:
-        """Call a kernel until all n rows are done; what it lacks is made in between.
+        """Call until all n rows are done.
 
-        ``turns``: calls that a row may take besides those that ``mask_work`` allows.
+        ``more``: calls that a row may take besides those that ``mask_work`` allows.
         """
-        if done < 0:
-            require_rows(len(arguments[0]), len(arguments[1]), "rows of token ids")
-            done = 0
+        calls = 0
         while done != n:
-            row, turn = done, _Turn(turns)
-            # subtle: kept until a row is done; another thread's would undo what a pause has left.
-            with self._lock:
-                while done == row:
-                    self._make_room(turn)
-                    done = kernel(self._header, *arguments, done)
-        self._engine.keep_within_budget()
+            if done < 0 or calls > self._engine.most_calls + more:
+                self._refuse(done)
+            row, done = done, call(self._session, *arguments, done)
+            calls = calls + 1 if done == row else 0
 
-    def _make_room(self, turn: _Turn) -> None:
-        engine, header = self._engine.memory.header, self._header
-        if engine[NEED] == PAUSED or engine[NEED] == STOPPED:
-            turn.pauses += 1
-            most = self._engine.mask_work // int(engine[f.PAUSE_AT]) + turn.more
-            is_over = engine[NEED] == STOPPED or turn.pauses > most
-            engine[NEED] = 0
-            if is_over:
-                raise LimitError(
-                    f"one mask or token takes more than {self._engine.mask_work:,} steps of the "
-                    "grammar's parsers",
-                    hint="write the grammar with fewer ways to read a text, or raise `mask_work`",
-                    limit="mask_work",
-                )
-        elif engine[NEED]:
-            self._engine.make_room(turn)
-        if header[NEED]:
-            most = min(f.NEXT_LIMIT, self._engine.budget // 64)
-            full = 2 * self._memory.size(f.NEXT_TABLE) > most
-            if header[NEED] == f.NEXT_TABLE + 1 and full:
-                self._memory.drop_table(f.NEXT_TABLE, 64)
-                header[NEED] = 0
-            else:
-                self._memory.grow(f.SESSION_GROWING)
-
-
-class _Turn:
-    """What was done for one row so far.
-
-    Attributes:
-        pauses: Calls that ended because they were long.
-        more: How many more there may be than ``mask_work`` says.
-    """
-
-    __slots__ = ("more", "pauses")
-
-    def __init__(self, more: int = 0) -> None:
-        self.more = more
-        self.pauses = 0
+    def _refuse(self, status: int) -> NoReturn:
+        if status == _MEMORY_FULL:
+            held = self._engine.statistics()["bytes"]
+            raise LimitError(
+                f"the grammar's stacks and masks take {held:,} bytes",
+                hint="compile the artifact again, should it be damaged; or draw fewer at once",
+                limit="memo_bytes",
+            )
+        raise LimitError(
+            f"one mask or token takes more than {self._engine.mask_work:,} steps of the "
+            "grammar's parsers",
+            hint="write the grammar with fewer ways to read a text, or raise `mask_work`",
+            limit="mask_work",
+        )

@@ -7,7 +7,6 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from cdec.core.grammars.engine import fields as f
 from cdec.core.grammars.loops import count_states, row_of_state
 from cdec.core.grammars.names import Names
 from cdec.core.grammars.session import GrammarSession
@@ -51,18 +50,9 @@ def describe_state(session: GrammarSession, state: int, names: Names) -> StateVi
     """Return a state as plain data; DONE, DEAD and numbers that are no states have no readings."""
     symbols = names.access_symbols
     readings = [
-        _reading(session, names, symbols, at, stack) for at, stack in _items(session, state)
+        _reading(session, names, symbols, at, stack) for at, stack in session.readings(state)
     ]
     return StateView(readings, bool(session.is_complete(np.array([state]))[0]))
-
-
-def _items(session: GrammarSession, state: int) -> list[tuple[int, int]]:
-    memory = session._memory
-    if not 0 <= state < memory.used(f.STATE_OFFSETS) - 1:
-        return []
-    first, stop = memory.arrays[f.STATE_OFFSETS][state : state + 2].tolist()
-    flat = memory.arrays[f.STATE_ITEMS][first:stop].tolist()
-    return list(zip(flat[::2], flat[1::2], strict=True))
 
 
 def _live(names: Names, at: int) -> list[int]:
@@ -82,33 +72,12 @@ def _reading(
     session: GrammarSession, names: Names, symbols: Mapping[int, str], at: int, stack: int
 ) -> Reading:
     fresh = at >= count_states(names.arrays)
-    states, belows = (session._engine.memory.arrays[i] for i in (f.VERTEX_STATE, f.VERTEX_BELOW))
-    # With an indenter the blocks that are open stand above the parser's stack.
-    own = int(belows[stack]) if session._engine.memory.header[f.INDENTED] else stack
-    tops = _members(session, own)
-    path, depth, below = [], 0, tops[0] if tops else f.NONE
-    while below != f.NONE:
-        vertex = _members(session, below)[0]
-        depth += 1
-        if depth <= _SHOWN:
-            path.append(symbols.get(int(states[vertex]), "?"))
-        below = int(belows[vertex])
-    top_states = [int(states[vertex]) for vertex in tops]
+    top_states, path, depth = session.stack(stack, _SHOWN)
     return Reading(
         under_way=[] if fresh else names.each(_live(names, at)),
         viable=names.each(_viable(session, names, at, stack)),
-        stack=path[::-1],
-        hidden=max(depth - _SHOWN, 0),
+        stack=[symbols.get(state, "?") for state in reversed(path)],
+        hidden=depth - len(path),
         items=[item for state in top_states for item in names.items(state)],
         lr_states=top_states,
     )
-
-
-def _members(session: GrammarSession, stack: int) -> list[int]:
-    """Return the vertices of a stack value."""
-    if stack >= 0:
-        return [stack]
-    arrays = session._engine.memory.arrays
-    first, stop = arrays[f.SET_OFFSETS][-2 - stack : -stack].tolist()
-    members: list[int] = arrays[f.SET_ITEMS][first:stop].tolist()
-    return members

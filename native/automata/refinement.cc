@@ -90,10 +90,8 @@ void Partition::group(const std::vector<int32_t> &states, const std::vector<int3
   }
 }
 
-std::vector<int32_t> Partition::same_successors() {
-  std::vector<int32_t> all(blocks_.size());
-  std::iota(all.begin(), all.end(), 0);
-  group(all, std::vector<int32_t>(all.size()));
+const std::vector<int32_t> &Partition::same_successors(const std::vector<int32_t> &states) {
+  group(states, std::vector<int32_t>(blocks_.size()));
   return group_of_;
 }
 

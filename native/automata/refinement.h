@@ -36,8 +36,8 @@ class Partition {
   const std::vector<int32_t> &blocks() const { return blocks_; }
   int32_t block_count() const { return static_cast<int32_t>(sizes_.size()); }
 
-  // Numbers the states whose successors are in equal blocks alike, by first state.
-  std::vector<int32_t> same_successors();
+  // Numbers states whose successors are in equal blocks alike, by first state.
+  const std::vector<int32_t> &same_successors(const std::vector<int32_t> &states);
 
  private:
   struct Group {

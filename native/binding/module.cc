@@ -118,6 +118,32 @@ FIELDS(token_trie, cdec_token_trie, &cdec_token_trie::node_byte, &cdec_token_tri
        &cdec_token_trie::skip, &cdec_token_trie::token_offsets, &cdec_token_trie::token_ids)
 FIELDS(json_tokens, cdec_json_tokens, &cdec_json_tokens::content, &cdec_json_tokens::run_of,
        &cdec_json_tokens::runs, &cdec_json_tokens::run_offsets, &cdec_json_tokens::blank)
+// grammars: the engine
+FIELDS(grammar, cdec_grammar, &cdec_grammar::byte_class, &cdec_grammar::delta, &cdec_grammar::match_offsets,
+       &cdec_grammar::match_terminals, &cdec_grammar::live_row, &cdec_grammar::live_offsets,
+       &cdec_grammar::live_terminals, &cdec_grammar::context_start, &cdec_grammar::loop_row,
+       &cdec_grammar::loop_period, &cdec_grammar::loop_copies, &cdec_grammar::lr_context,
+       &cdec_grammar::terminal_context, &cdec_grammar::ignored, &cdec_grammar::action_offsets,
+       &cdec_grammar::action_terminals, &cdec_grammar::action_values, &cdec_grammar::goto_offsets,
+       &cdec_grammar::goto_symbols, &cdec_grammar::goto_states, &cdec_grammar::rule_lhs,
+       &cdec_grammar::rule_length, &cdec_grammar::item_offsets, &cdec_grammar::item_rules,
+       &cdec_grammar::item_dots, &cdec_grammar::tree_of_state, &cdec_grammar::tree_paths,
+       &cdec_grammar::path_parent, &cdec_grammar::path_terminal, &cdec_grammar::path_byte,
+       &cdec_grammar::path_next, &cdec_grammar::tree_groups, &cdec_grammar::group_branches,
+       &cdec_grammar::branch_path, &cdec_grammar::branch_live, &cdec_grammar::branch_depth,
+       &cdec_grammar::group_dense, &cdec_grammar::group_tokens, &cdec_grammar::tokens,
+       &cdec_grammar::tree_verify, &cdec_grammar::verify_tokens, &cdec_grammar::tree_taken,
+       &cdec_grammar::dense_masks, &cdec_grammar::automaton_offsets,
+       &cdec_grammar::automaton_items, &cdec_grammar::automaton_step_offsets,
+       &cdec_grammar::automaton_read, &cdec_grammar::automaton_after, &cdec_grammar::indent_roles,
+       &cdec_grammar::indent_symbols, &cdec_grammar::state_column, &cdec_grammar::lr_plain,
+       &cdec_grammar::vocabulary_offsets, &cdec_grammar::vocabulary_bytes)
+FIELDS(grammar_settings, cdec_grammar_settings,
+       &cdec_grammar_settings::general, &cdec_grammar_settings::lookahead,
+       &cdec_grammar_settings::scanner_states, &cdec_grammar_settings::stored_lists,
+       &cdec_grammar_settings::budget, &cdec_grammar_settings::most_bytes,
+       &cdec_grammar_settings::pause_at, &cdec_grammar_settings::stop_at,
+       &cdec_grammar_settings::at_once)
 #undef FIELDS
 
 // What functions make, freed by cdec_NAME_free.
@@ -133,6 +159,8 @@ OBJECT(graph)
 OBJECT(forest)
 OBJECT(tree_worker)
 OBJECT(schema_engine)
+OBJECT(grammar_engine)
+OBJECT(grammar_session)
 #undef OBJECT
 
 }  // namespace binding
@@ -270,6 +298,26 @@ static PyMethodDef table[] = {
     ROW(schema_engine_progress, "engine progress numbers:k"),
     ROW(schema_engine_drop, "engine"),
     ROW(schema_engine_statistics, "engine counts:c"),
+    // grammars: the engine
+    MAKE(grammar_engine_make, "grammar settings tree_state:e loop_state:h end_ids:k"),
+    ROW(grammar_engine_drop, "engine"),
+    ROW(grammar_engine_statistics, "engine out:s"),
+    ROW(grammar_engine_steps, "engine states:n lr_states:n most_edges out:n first"),
+    ROW(grammar_engine_automaton, "engine offsets:o items:m steps:k after:k"),
+    MAKE(grammar_session_make, "engine words most_steps"),
+    ROW(grammar_start, "session"),
+    ROW(grammar_advance, "session states:n tokens:n out:n first"),
+    ROW(grammar_check, "session states:n tokens:n,m out:n,m first"),
+    ROW(grammar_fill_mask, "session states:n mask:n,w first"),
+    ROW(grammar_complete, "session states:n out:n first"),
+    ROW(grammar_count_allowed, "session states:n counts:n only:n first"),
+    ROW(grammar_fill_allowed, "session states:n offsets:n+1 ids:k first"),
+    ROW(grammar_advance_bytes, "session states:n text:b offsets:n+1 out:n first"),
+    ROW(grammar_speculation_keys, "session states:n out:n"),
+    ROW(grammar_takes, "session stack terminal out:b first"),
+    ROW(grammar_readings, "session state out:m,k"),
+    ROW(grammar_stack, "session stack tops:t path:p depth:d"),
+    ROW(grammar_statistics, "session out:s"),
     {nullptr, nullptr, 0, nullptr},
 };
 

@@ -29,7 +29,7 @@ class Lists {
   // The number of a list, which may not be a part of these lists; a new one if there is none.
   int64_t intern(std::span<const Item> list) {
     int64_t key = hash(list);
-    for (int64_t known; (known = index_.find(key)) != Table::kAbsent; key = usable(mixed(key ^ 1)))
+    for (int64_t known; (known = index_.find(key)) != Table::kAbsent; key = next_key(key))
       if (std::ranges::equal((*this)[known], list)) return known;
     const int64_t number = add(list);
     index_.set(key, number);
@@ -56,8 +56,6 @@ class Lists {
   }
 
  private:
-  static int64_t usable(int64_t key) { return key == Table::kEmpty ? 0 : key; }
-
   static int64_t hash(std::span<const Item> list) {
     int64_t key = static_cast<int64_t>(list.size());
     for (const Item &item : list) key = mixed(key ^ hash_of(item));

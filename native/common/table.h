@@ -13,6 +13,10 @@ inline int64_t mixed(int64_t key) {
   return static_cast<int64_t>(product ^ (product >> 31));
 }
 
+// A hash as a key that a table can hold, and the key to try where another thing has that one.
+inline int64_t usable(int64_t key) { return key == -1 ? 0 : key; }
+inline int64_t next_key(int64_t key) { return usable(mixed(key ^ 1)); }
+
 class Table;
 
 // What stood in tables before they were written, while it is kept; `undo` writes it back.

@@ -554,7 +554,125 @@ CDEC_API int64_t cdec_forest_finish(cdec_forest *forest, cdec_i64_out sizes);
 /* Write the columns, as long as cdec_forest_finish said. */
 CDEC_API int64_t cdec_forest_write(cdec_forest *forest, const cdec_tree_columns *columns);
 
-/* ---- grammars: the engine ------------------------------------------------------------------------ */
+/* ---- grammars: the engine ------------------------------------------------------------------------
+ *
+ * An engine holds what the sessions of a grammar share: parser stacks, token masks, memos. Sessions
+ * have decoding states of their own: numbers, CDEC_DEAD, CDEC_DONE. Calls may come from several
+ * threads; an engine is locked while one works.
+ *
+ * Calls over rows begin with row `first` and return how many rows are done by then: fewer than there
+ * are where a row was long (settings.pause_at); called again with that number, they go on where they
+ * were. Or a status, and the session stays usable. */
+#define CDEC_TOO_MUCH_WORK (-1) /* a row took more steps than settings.stop_at */
+#define CDEC_MEMORY_FULL (-2)   /* all together would take more than settings.most_bytes */
+#define CDEC_NO_LOOKAHEAD (1 << 30)
+
+/* The columns of a compiled grammar, which cdec.core.grammars.columns describes; they stay while an
+ * engine is used. Their lengths agree with each other, the caller's matter; what they hold may be
+ * damaged. */
+typedef struct cdec_grammar {
+  cdec_i32 byte_class, delta, match_offsets, match_terminals, live_row, live_offsets,
+      live_terminals, context_start, loop_row, loop_period, loop_copies, lr_context,
+      terminal_context, ignored, action_offsets, action_terminals, action_values, goto_offsets,
+      goto_symbols, goto_states, rule_lhs, rule_length, item_offsets, item_rules, item_dots,
+      tree_of_state;
+  cdec_i64 tree_paths;
+  cdec_i32 path_parent, path_terminal, path_byte, path_next;
+  cdec_i64 tree_groups, group_branches;
+  cdec_i32 branch_path, branch_live, branch_depth, group_dense;
+  cdec_i64 group_tokens;
+  cdec_i32 tokens;
+  cdec_i64 tree_verify;
+  cdec_i32 verify_tokens, tree_taken, dense_masks;
+  cdec_i64 automaton_offsets, automaton_items, automaton_step_offsets;
+  cdec_i32 automaton_read, automaton_after, indent_roles, indent_symbols, state_column, lr_plain;
+  cdec_i64 vocabulary_offsets;
+  cdec_u8 vocabulary_bytes;
+} cdec_grammar;
+typedef struct cdec_grammar_settings {
+  int64_t general;        /* whether the parser is the generalised one */
+  int64_t lookahead;      /* terminals that may begin within a token after the first */
+  int64_t scanner_states; /* of all copies of loops */
+  int64_t stored_lists;   /* lists of the automaton to use: all of them, with rising offsets, or 0 */
+  int64_t budget;         /* bytes of masks and memos that are kept from row to row */
+  int64_t most_bytes;     /* of everything */
+  int64_t pause_at;       /* steps of the parsers after which a call comes back */
+  int64_t stop_at;        /* steps of a call */
+  int64_t at_once;        /* LR states read from a stack before what is left is remembered */
+} cdec_grammar_settings;
+typedef struct cdec_grammar_engine cdec_grammar_engine;
+typedef struct cdec_grammar_session cdec_grammar_session;
+
+/* tree_state [E]: a scanner state of each tree; loop_state [H]: the first of each loop; end_ids
+ * ascend. */
+CDEC_API cdec_grammar_engine *cdec_grammar_engine_make(const cdec_grammar *grammar,
+                                                       const cdec_grammar_settings *settings,
+                                                       cdec_i32 tree_state, cdec_i64 loop_state,
+                                                       cdec_i64 end_ids);
+CDEC_API void cdec_grammar_engine_free(cdec_grammar_engine *engine);
+/* Forget all masks and memos. */
+CDEC_API int64_t cdec_grammar_engine_drop(cdec_grammar_engine *engine);
+#define CDEC_GRAMMAR_STATISTICS 14
+/* Write masks known and steps computed; masks, stacks, sets of stacks, shifts; epochs; bytes of memos,
+ * of all, of stacks; edges of the generalised parser; new lists, their items, new steps. */
+CDEC_API int64_t cdec_grammar_engine_statistics(cdec_grammar_engine *engine, cdec_i64_out out);
+/* Write the states of the automaton of masks after reading an LR state each, -1 where nothing waits
+ * any more. Comes back for good once the generalised parser has met more than `most_edges`. */
+CDEC_API int64_t cdec_grammar_engine_steps(cdec_grammar_engine *engine, cdec_i64 states,
+                                           cdec_i64 lr_states, int64_t most_edges,
+                                           cdec_i64_out out, int64_t first);
+/* Write the new lists of the automaton, and its new steps `state << 32 | LR state` in any order, and
+ * the states after them; lengths as the statistics say, else -1. */
+CDEC_API int64_t cdec_grammar_engine_automaton(cdec_grammar_engine *engine, cdec_i64_out offsets,
+                                               cdec_i64_out items, cdec_i64_out steps,
+                                               cdec_i64_out after);
+
+/* `words`: of a mask; `most_steps`: places of the table of steps that is kept. The engine stays while
+ * a session is used. */
+CDEC_API cdec_grammar_session *cdec_grammar_session_make(cdec_grammar_engine *engine,
+                                                         int64_t words, int64_t most_steps);
+CDEC_API void cdec_grammar_session_free(cdec_grammar_session *session);
+/* Return the state before the first byte, or a status. */
+CDEC_API int64_t cdec_grammar_start(cdec_grammar_session *session);
+/* Write the states after `tokens` [n] from `states` [n]; O(1) each where it was done before. */
+CDEC_API int64_t cdec_grammar_advance(cdec_grammar_session *session, cdec_i64 states,
+                                      cdec_i64 tokens, cdec_i64_out out, int64_t first);
+/* Say of tokens [n, m] whether each is allowed; no state is made. Rows are tokens, n * m of them. */
+CDEC_API int64_t cdec_grammar_check(cdec_grammar_session *session, cdec_i64 states,
+                                    cdec_i64_rows tokens, cdec_bool_rows_out out, int64_t first);
+#define CDEC_BAD_WIDTH (-3)
+/* Overwrite `mask` [n, words] with the exact masks; CDEC_BAD_WIDTH for another number of words. */
+CDEC_API int64_t cdec_grammar_fill_mask(cdec_grammar_session *session, cdec_i64 states,
+                                        cdec_i32_rows_out mask, int64_t first);
+/* Say where the text so far is in the language, CDEC_DONE included. */
+CDEC_API int64_t cdec_grammar_complete(cdec_grammar_session *session, cdec_i64 states,
+                                       cdec_bool_out out, int64_t first);
+/* Write how many tokens and end ids are allowed, and the only one (-1: none, or several; ends count as
+ * one, given as the first). */
+CDEC_API int64_t cdec_grammar_count_allowed(cdec_grammar_session *session, cdec_i64 states,
+                                            cdec_i64_out counts, cdec_i32_out only, int64_t first);
+/* Write the allowed tokens and end ids, ascending, as far as offsets [n + 1] have room. */
+CDEC_API int64_t cdec_grammar_fill_allowed(cdec_grammar_session *session, cdec_i64 states,
+                                           cdec_i64 offsets, cdec_i32_out ids, int64_t first);
+/* Write the states after the bytes text[offsets[i]:offsets[i + 1]]; a lookahead does not apply. */
+CDEC_API int64_t cdec_grammar_advance_bytes(cdec_grammar_session *session, cdec_i64 states,
+                                            cdec_u8 text, cdec_i64 offsets, cdec_i64_out out,
+                                            int64_t first);
+/* Hash the first reading of each state: its scanner state and the top three LR states. */
+CDEC_API int64_t cdec_grammar_speculation_keys(cdec_grammar_session *session, cdec_i64 states,
+                                               cdec_i64_out out);
+/* Say in out[0], one row, whether a stack can shift a terminal. */
+CDEC_API int64_t cdec_grammar_takes(cdec_grammar_session *session, int64_t stack, int64_t terminal,
+                                    cdec_bool_out out, int64_t first);
+/* Write the readings of a state [m, 2], scanner state and stack; return how many there are. */
+CDEC_API int64_t cdec_grammar_readings(cdec_grammar_session *session, int64_t state,
+                                       cdec_i32_rows_out out);
+/* Write the LR states on top of a stack, those on the way down from the first, and its depth to
+ * depth[0]; as far as there is room. Returns how many are on top. */
+CDEC_API int64_t cdec_grammar_stack(cdec_grammar_session *session, int64_t stack, cdec_i32_out tops,
+                                    cdec_i32_out path, cdec_i64_out depth);
+/* Write how many states and remembered steps there are, and their bytes. */
+CDEC_API int64_t cdec_grammar_statistics(cdec_grammar_session *session, cdec_i64_out out);
 
 /* ---- schemas: the engine ------------------------------------------------------------------------- */
 

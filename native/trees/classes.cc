@@ -61,18 +61,16 @@ std::vector<int32_t> classes_within(cdec_i32_rows delta, cdec_i64 labels, cdec_i
   const int64_t longest = *std::max_element(lengths.at, lengths.at + lengths.size);
   for (int64_t state = 0; state < delta.rows; ++state) classes[state] = state;
   for (int64_t length = 1, done = 0; length / 2 < longest; length *= 2) {
-    const auto asks = [&](int64_t state) {
-      return length / 2 < lengths[state] && lengths[state] <= length;
-    };
-    bool is_asked = false;
-    for (int64_t state = 0; state < delta.rows && !is_asked; ++state) is_asked = asks(state);
-    if (!is_asked) continue;
+    std::vector<int32_t> asking;
+    for (int64_t state = 0; state < delta.rows; ++state)
+      if (length / 2 < lengths[state] && lengths[state] <= length)
+        asking.push_back(static_cast<int32_t>(state));
+    if (asking.empty()) continue;
     // What a step shows: the label of the state entered, and what its texts show.
     partition.refine(length - 1 - done);
     done = length - 1;
-    const std::vector<int32_t> same = partition.same_successors();
-    for (int64_t state = 0; state < delta.rows; ++state)
-      if (asks(state)) classes[state] = delta.rows * length + same[state];
+    const std::vector<int32_t> &same = partition.same_successors(asking);
+    for (size_t i = 0; i < asking.size(); ++i) classes[asking[i]] = delta.rows * length + same[i];
   }
   return numbered(classes);
 }

@@ -1,7 +1,7 @@
 """Runs a benchmark from any folder: ``python PATH/TO/tests/benchmarks NAME [ARGUMENT ...]``.
 
 NAME is ``sets``, ``accuracy``, ``grammars``, ``schemas``, ``verdicts``, ``aligned``, ``drafts``,
-``estimates``, ``classify``, ``answers``, ``candidates``, ``free``, ``cluster`` or
+``estimates``, ``classify``, ``answers``, ``candidates``, ``free``, ``start``, ``cluster`` or
 ``integrations``; ``--help`` after it lists its arguments. JSON files go to ``--output``, by default
 ``bench-results`` here.
 """
@@ -25,6 +25,7 @@ NAMES = (
     "answers",
     "candidates",
     "free",
+    "start",
     "cluster",
     "integrations",
 )

@@ -18,8 +18,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from cdec.core.files.cache import cache_directory
-
 REPOSITORY = Path(__file__).resolve().parents[2]
 _PLACE = struct.Struct("<qd")
 """Where a worker says which seed it tries, and since when."""
@@ -153,8 +151,6 @@ class _Worker:
         path = os.pathsep.join(filter(None, [str(REPOSITORY), os.environ.get("PYTHONPATH")]))
         own = {"PYTHONPATH": path, "CDEC_CACHE_DIR": str(folder / "cache"), "OMP_NUM_THREADS": "1"}
         own |= {"HF_HUB_OFFLINE": "1", "TOKENIZERS_PARALLELISM": "false"}
-        # Kernels are what all workers share: nobody attacks them, and compiling takes minutes.
-        own |= {"NUMBA_CACHE_DIR": os.environ.get("NUMBA_CACHE_DIR", str(cache_directory()))}
         with self._errors.open("wb") as errors:
             self._process = subprocess.Popen(
                 [*_COMMAND, json.dumps(order | {"folder": str(folder), "seconds": seconds})],

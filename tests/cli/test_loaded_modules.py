@@ -1,5 +1,5 @@
-"""A command loads what its run needs: over a set no grammar engine, free text, rewards or kernels
-of theirs; with the embedded models no transformers."""
+"""A command loads what its run needs: over a set no grammar engine, free text or rewards, with the
+embedded models no transformers."""
 
 from __future__ import annotations
 
@@ -31,17 +31,7 @@ def letters(options):
 models.open_model = letters
 status = main({words!r})
 loaded = {{name: module for name, module in sys.modules.items() if name.startswith("cdec.")}}
-kernels = []
-if "cdec.core.kernels" in loaded:
-    from numba.core.ccallback import CFunc
-    from numba.core.dispatcher import Dispatcher
-
-    for name, module in loaded.items():
-        for found in vars(module).values():
-            inner = getattr(found, "py_func", getattr(found, "__wrapped__", None))
-            if isinstance(found, (Dispatcher, CFunc)) and inner.__module__ == name:
-                kernels.append(name)
-print(json.dumps({{"status": status, "modules": sorted(loaded), "kernels": kernels}}),
+print(json.dumps({{"status": status, "modules": sorted(loaded)}}),
       file=sys.stderr)
 """
 NOT_FOR_SETS = (
@@ -66,7 +56,7 @@ DECLARATIONS = {
     "cdec.compilers.schemas.options",
     "cdec.compilers.schemas.report",
 }
-"""What options and their bounds are read from: no kernels, nothing that runs."""
+"""What options and their bounds are read from: nothing that runs."""
 SAMPLE = ("sample", "-a", "letters.arrow", "--prompt", "x", "--quiet")
 
 
@@ -95,7 +85,6 @@ def test_a_run_over_a_set_loads_no_other_kinds_of_constraint(
     assert found["status"] == 0, done.stderr
     modules = set(found["modules"])
     assert {n for n in modules if n.startswith(NOT_FOR_SETS)} - DECLARATIONS == set()
-    assert found["kernels"] == []
 
 
 EMBEDDED = """

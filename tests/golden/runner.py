@@ -360,7 +360,6 @@ def _work(runner: Runner, cases: Sequence[Case], *, keeps_compiler: bool) -> Non
 
 def _import_all() -> None:
     import lark  # noqa: F401
-    import numba  # noqa: F401
     import pyarrow  # noqa: F401
     import tokenizers  # noqa: F401
     import torch

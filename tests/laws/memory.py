@@ -3,18 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import contextmanager, nullcontext
 from typing import Any
-from unittest.mock import patch
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.constraint import DEAD, Constraint, Session
 from cdec.core.grammars.constraint import GrammarConstraint
-from cdec.core.grammars.engine import engine as grammar_engine
-from cdec.core.grammars.engine import memory as engine_memory
-from cdec.core.grammars.engine import memos
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.sessions import state_masks, to_numpy
 
@@ -54,34 +49,6 @@ def with_fewer_steps(
     return GrammarConstraint(fewer, constraint.vocabulary, constraint.metadata, **options)
 
 
-class _Rubbish:
-    """numpy, but for ``empty``: small numbers stand there, as memory that was freed may hold."""
-
-    def __init__(self, seed: int) -> None:
-        self._rng = np.random.default_rng(seed)
-
-    def __getattr__(self, name: str) -> Any:
-        return getattr(np, name)
-
-    def empty(self, shape: Any, dtype: Any = float) -> Any:
-        """Return an array of numbers between 0 and its own length."""
-        array = np.empty(shape, dtype)
-        array[...] = self._rng.integers(0, max(array.size, 2), array.shape)
-        return array
-
-
-@contextmanager
-def rubbish_in_memory(seed: int) -> Iterator[None]:
-    """Fill what engines allocate in the context, and do not clear, with small numbers."""
-    rubbish = _Rubbish(seed)
-    with (
-        patch.object(grammar_engine, "np", rubbish),
-        patch.object(engine_memory, "np", rubbish),
-        patch.object(memos, "np", rubbish),
-    ):
-        yield
-
-
 def assert_answers_survive_drops(
     roomy: Constraint,
     tight: Constraint,
@@ -93,9 +60,8 @@ def assert_answers_survive_drops(
 ) -> int:
     """Ask sessions whose masks and memos are dropped at random moments, and one that keeps all.
 
-    They walk side by side; the session of the walk before is asked as well. Masks and memos are
-    dropped between calls, and where a call lacks room and is about to begin again; what engines
-    allocate holds rubbish. After each call what is kept must be within the budget.
+    They walk side by side; the session of the walk before is asked as well. After each call what is
+    kept must be within the budget. (``make bounds`` fills new memory with rubbish.)
 
     Args:
         roomy: Keeps all.
@@ -108,41 +74,6 @@ def assert_answers_survive_drops(
     Returns:
         How many states were asked for.
     """
-    with rubbish_in_memory(int(rng.integers(1 << 30))), _drops_in_calls(engines, rng):
-        return _walk_both(roomy, tight, engines, rng, walks, steps)
-
-
-@contextmanager
-def _drops_in_calls(
-    engines: Callable[[], Iterable[Any]], rng: np.random.Generator
-) -> Iterator[Any]:
-    """Drop what engines keep in the middle of a call, too, at most twice."""
-    dropped: list[object] = []
-
-    def dropping(original: Any) -> Any:
-        def make_room(self: Any, call: object) -> None:
-            mine = any(self is engine for engine in engines())
-            if mine and dropped.count(call) < 2 and rng.random() < 0.4:
-                dropped.append(call)
-                self.drop()
-            original(self, call)
-
-        return make_room
-
-    kind = grammar_engine.Engine
-    with patch.object(kind, "make_room", dropping(kind.make_room)):
-        yield
-
-
-def _walk_both(
-    roomy: Constraint,
-    tight: Constraint,
-    engines: Callable[[], Iterable[Any]],
-    rng: np.random.Generator,
-    walks: int,
-    steps: int,
-) -> int:
-    """Do the work of ``assert_answers_survive_drops``."""
     vocabulary, asked = roomy.vocabulary, 0
     kept, before = roomy.session("cpu"), None
     for _ in range(walks):
@@ -155,8 +86,7 @@ def _walk_both(
                 for engine in engines():
                     assert engine.memo_bytes <= engine.budget, f"after {name}"
                     if rng.random() < 0.15:
-                        with getattr(engine, "lock", nullcontext()):
-                            engine.drop()
+                        engine.drop()
             np.testing.assert_array_equal(expected["mask"][0], ~expected["advance"])
             asked += 1
             if before is not None:

@@ -133,7 +133,7 @@ def digraph(successors: Sequence[Sequence[int]], values: Sequence[int]) -> list[
     component: list[int] = []
     met = 0
     for root in range(count):
-        if index[root]:
+        if index[root] or not successors[root]:
             continue
         met += 1
         index[root] = low[root] = met
@@ -142,13 +142,15 @@ def digraph(successors: Sequence[Sequence[int]], values: Sequence[int]) -> list[
         while path:
             node, rest = path[-1]
             for child in rest:
-                if not index[child]:
+                if not successors[child]:
+                    pass  # its own value is all there is
+                elif not index[child]:
                     met += 1
                     index[child] = low[child] = met
                     component.append(child)
                     path.append((child, iter(successors[child])))
                     break
-                if not done[child]:
+                elif not done[child]:
                     low[node] = min(low[node], index[child])
                 result[node] |= result[child]
             else:

@@ -64,6 +64,8 @@ class Adjacency:
         self._stamp = 0
         self._plain: dict[tuple[int, ...], int] = {}
         self._successors: dict[Node, list[Node]] = {}
+        self._known_ahead: dict[Node, tuple[int, list[Node]]] = {}
+        self._completes: dict[Node, int] = {}
         self._direct: dict[tuple[int, int], int] = {}
         self._left: dict[tuple[int, int], list[int]] = {}
         self._skipped = 0
@@ -132,12 +134,14 @@ class Adjacency:
 
     def _completed(self, node: Node) -> int:
         """Return the letter that ends at a node, as a bit."""
-        state, pending = node
-        terminal = int(self._match[state])
-        if terminal < 0:
-            return 0
-        letter = Letter(terminal, self.matches.after(pending, state))
-        return 1 << self._letter_number(letter)
+        if node not in self._completes:
+            state, pending = node
+            terminal, bit = int(self._match[state]), 0
+            if terminal >= 0:
+                letter = Letter(terminal, self.matches.after(pending, state))
+                bit = 1 << self._letter_number(letter)
+            self._completes[node] = bit
+        return self._completes[node]
 
     def successors(self, node: Node) -> list[Node]:
         """Return where one more byte leads, unless it completes a pending match."""
@@ -230,30 +234,35 @@ class Adjacency:
         """
         start = (int(self._scanner.context_start[context]), pending)
         nodes = {start: 0}
-        inside: set[Node] = set()
+        is_inside = False  # the start itself
         ready = [start]
         while ready:
-            for node in self.successors(ready.pop()):
-                inside.add(node)
-                if node[1] != NOTHING_PENDING and node not in nodes:
+            for node in self._ahead(ready.pop())[1]:
+                is_inside |= node == start
+                if node not in nodes:
                     nodes[node] = len(nodes)
                     ready.append(node)
-        values = []
-        edges = []
-        for node in nodes:
+        values = [self._ahead(node)[0] for node in nodes]
+        edges = [[nodes[after] for after in self._ahead(node)[1]] for node in nodes]
+        found = {}
+        for node, possible in zip(nodes, digraph(edges, values), strict=True):
+            barred = self.matches.live(node[0]) & ~possible
+            if barred and not self.matches.viable[node[1]] and (is_inside or node != start):
+                found[node] = (barred, possible)
+        return found
+
+    def _ahead(self, node: Node) -> tuple[int, list[Node]]:
+        """Return the terminals that can end ahead, and the nodes where matches are pending still.
+
+        What is ahead of those nodes is left out.
+        """
+        if node not in self._known_ahead:
             ahead = 0
             for state, left in self.successors(node):
                 if self._match[state] >= 0:
                     ahead |= 1 << int(self._match[state])
                 if left == NOTHING_PENDING:
                     ahead |= self.matches.live(state)
-            values.append(ahead)
-            edges.append(
-                [nodes[after] for after in self.successors(node) if after[1] != NOTHING_PENDING]
-            )
-        found = {}
-        for node, possible in zip(nodes, digraph(edges, values), strict=True):
-            barred = self.matches.live(node[0]) & ~possible
-            if node in inside and barred and not self.matches.viable[node[1]]:
-                found[node] = (barred, possible)
-        return found
+            pending = [after for after in self.successors(node) if after[1] != NOTHING_PENDING]
+            self._known_ahead[node] = ahead, pending
+        return self._known_ahead[node]

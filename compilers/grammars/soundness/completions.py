@@ -77,6 +77,7 @@ class Completions:
             self.following |= following
         self._values: dict[_Head, Ways] = {}
         self._users: dict[_Head, set[_Head]] = {}
+        self._after_returns: dict[tuple[int, int, int], Ways] = {}
         self._waiting: deque[_Head] = deque()
         self._queued: set[_Head] = set()
         # States met last are deep in rules, and the others wait for them.
@@ -131,13 +132,29 @@ class Completions:
 
     def under(self, state: int, above: Ways) -> Ways:
         """Return the ways of a state that stands under one with the ways ``above``."""
-        while True:
+        popped = _Closure(self, state, None)
+        popped.add_ways(above)
+        ways = popped.ways
+        for nonterminal, letters in popped.returned.items():
+            for way, on in self._after_return(state, nonterminal, letters).items():
+                ways[way] = ways.get(way, 0) | on
+        return ways
+
+    def _after_return(self, state: int, nonterminal: int, letters: int) -> Ways:
+        """Return the ways of a state on which a nonterminal is parsed before ``letters``, once.
+
+        subtle: what several nonterminals and letters lead to is the union of what each does.
+        """
+        key = state, nonterminal, letters
+        while key not in self._after_returns:
             work = _Closure(self, state, None)
-            work.add_ways(above)
+            work.add_return(nonterminal, letters)
             ways = work.run()
-            if not self._waiting:
-                return ways
-            self._settle()  # heads that no boundary led to
+            if self._waiting:
+                self._settle()  # heads that no boundary led to
+            else:
+                self._after_returns[key] = ways
+        return self._after_returns[key]
 
     def before(self, state: int, letter: int) -> Ways:
         """Return the ways of a state that a reduction led to, where a letter comes next."""
@@ -223,18 +240,18 @@ class _Closure:
         self._all = completions
         self._gotos = completions.gotos[state]
         self._reader = reader
-        self._ways: Ways = {}
-        self._returns: dict[int, int] = {}
+        self.ways: Ways = {}
+        self.returned: dict[int, int] = {}
         self._fresh: dict[int, int] = {}
 
     def add_way(self, way: Way, letters: int) -> None:
-        self._ways[way] = self._ways.get(way, 0) | letters
+        self.ways[way] = self.ways.get(way, 0) | letters
 
     def add_return(self, nonterminal: int, letters: int) -> None:
         """Note that ``nonterminal`` is parsed on top of the state, before any of ``letters``."""
-        known = self._returns.get(nonterminal, 0)
+        known = self.returned.get(nonterminal, 0)
         if letters & ~known:
-            self._returns[nonterminal] = known | letters
+            self.returned[nonterminal] = known | letters
             self._fresh[nonterminal] = self._fresh.get(nonterminal, 0) | (letters & ~known)
 
     def add_ways(self, above: Ways) -> None:
@@ -263,4 +280,4 @@ class _Closure:
             ahead = letters & (self._all._shiftable[target] | self._all._empty[target])
             for ways in self._all.after_reduction(target, ahead, self._reader) if ahead else ():
                 self.add_ways(ways)
-        return self._ways
+        return self.ways

@@ -102,7 +102,7 @@ class Cdec:
 
     def masks(self) -> tuple[int, int]:
         seen = self.session.statistics()
-        return seen["mask_hits"] + seen["mask_shared"], seen["mask_misses"]
+        return seen["mask_hits"], seen["mask_misses"]
 
     def replay(self, ids: Sequence[int]) -> tuple[list[int], int]:
         now, session, mask = self._now, self.session, self.mask

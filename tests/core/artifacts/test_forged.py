@@ -17,7 +17,7 @@ from cdec.core.artifacts.kinds import KINDS, bind_artifact, read_artifact
 from cdec.core.artifacts.read import ArtifactFile, verify_bytes
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.errors import ArtifactInvalidError
-from cdec.core.grammars.engine import engine
+from cdec.core.grammars import engine
 from cdec.core.mask import allocate_mask
 from tests.core.artifacts.hostile_files import META
 from tests.core.artifacts.test_artifact_memory import count_verifications

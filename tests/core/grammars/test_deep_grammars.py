@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 from cdec.core.constraint import DEAD
-from cdec.core.grammars.engine import fields as f
 from tests.core.grammars.engine.engine_cases import (
     byte_vocabulary,
     constraint_of,
@@ -41,11 +40,8 @@ def session_of(constraint: Any, rng: np.random.Generator) -> Any:
 
 def stack_height(session: Any, state: int) -> int:
     """Return how many LR states stand above each other in the first reading of a state."""
-    memory, engine = session._memory.arrays, session._engine.memory.arrays
-    stack, height = int(memory[f.STATE_ITEMS][int(memory[f.STATE_OFFSETS][state]) + 1]), 0
-    while stack >= 0:
-        stack, height = int(engine[f.VERTEX_BELOW][stack]), height + 1
-    return height
+    _, stack = session.readings(state)[0]
+    return int(session.stack(stack, 0)[2])
 
 
 def places(length: int, rng: np.random.Generator) -> list[int]:

@@ -7,18 +7,11 @@ import pytest
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.errors import UsageError
-from cdec.core.grammars.columns import GrammarArrays
-from cdec.core.grammars.engine import fields
 from cdec.core.grammars.state_view import describe_state
 from cdec.core.mask import allocate_mask
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.grammars.engine.engine_cases import JSON, byte_vocabulary, case, constraint_of, walk
 from tests.laws.sessions import state_masks
-
-
-def test_field_numbers_are_those_of_the_columns():
-    names = [name.upper() for name in GrammarArrays._fields]
-    assert [getattr(fields, name) for name in names] == list(range(len(names)))
 
 
 def test_states_and_tokens_may_be_any_integers():

@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import gc
 import threading
-import time
 import weakref
 
 import numpy as np
 import pytest
 
-from cdec.core.grammars.engine import fields as f
-from cdec.core.grammars.engine.memory import Memory
 from cdec.core.mask import allocate_mask
 from tests.benchmarks.grammars.fresh_workloads import fresh_workloads
 from tests.core.grammars.engine.engine_cases import JSON, byte_vocabulary, case, constraint_of, walk
 from tests.core.grammars.engine.test_grammar_masks import uniform_prefixes
-from tests.laws.memory import pieces_of, rubbish_in_memory, with_fewer_steps
+from tests.laws.memory import pieces_of, with_fewer_steps
 from tests.laws.sessions import state_masks, states_after
 
 
@@ -38,7 +35,7 @@ def test_masks_are_exact_after_everything_was_dropped(lexer, name):
     assert other.statistics()["epochs"] > 3 and session.statistics()["epochs"] == 0
 
 
-def test_masks_do_not_depend_on_what_stood_in_memory_before():
+def test_masks_do_not_depend_on_who_asked_first():
     """What links the parts of a tree is made when it is first asked for, whoever asks."""
     load, rng = fresh_workloads()["graphql"], np.random.default_rng(1)
     vocabulary = pieces_of(load["docs"], 250, rng)
@@ -46,16 +43,12 @@ def test_masks_do_not_depend_on_what_stood_in_memory_before():
     session = whole.session()
     prefixes = uniform_prefixes(session, rng, walks=6, steps=60)
     expected = state_masks(session, states_after(session, prefixes), vocabulary.width)
-    # As an engine leaves it, and the next one takes it over at another place.
-    groups = np.arange(len(whole.arrays.group_dense))
-    before = np.repeat(groups, np.diff(whole.arrays.group_branches))
-    for shift in (-3, -1, 1, 3):
-        for share in (0.2, 0.5):
-            with rubbish_in_memory(shift + 3):
-                fresh = with_fewer_steps(whole, share, rng).session()
-            fresh._engine.memory.arrays[f.BRANCH_GROUP][:] = np.roll(before, shift)
-            states = states_after(fresh, prefixes)
-            np.testing.assert_array_equal(state_masks(fresh, states, vocabulary.width), expected)
+    for share in (0.2, 0.5):
+        fresh = with_fewer_steps(whole, share, rng).session()
+        order = rng.permutation(len(prefixes))
+        states = states_after(fresh, prefixes)
+        masks = state_masks(fresh, states[order], vocabulary.width)
+        np.testing.assert_array_equal(masks, expected[order])
 
 
 @pytest.mark.parametrize("held", [0, 1 << 14, 1 << 18])
@@ -77,7 +70,8 @@ def test_what_is_kept_after_each_call_is_within_memo_bytes(held):
             found = session.statistics()
             assert found["memo_bytes"] <= held
             most = max(most, found["bytes"] - begins_with)
-            assert session._memory.arrays[f.NEXT_TABLE].nbytes * 2 <= max(held // 4, 1024)
+            # Of a table that is half full at most, 16 bytes a place.
+            assert 32 * found["steps"] <= max(held // 4, 1024)
     index = 16 * 4 * 2 * len(whole.arrays.automaton_offsets)
     assert most <= held + index + (1 << 17)
 
@@ -149,20 +143,10 @@ def test_threads_may_share_an_engine():
     assert failures == []
 
 
-def test_threads_that_share_a_session_take_turns_where_its_memory_grows(monkeypatch):
-    inside, together, grow = [], [], Memory.grow
-
-    def slow(memory, groups):
-        inside.append(memory)
-        together.append(inside.count(memory))
-        time.sleep(0.002)
-        grow(memory, groups)
-        inside.remove(memory)
-
+def test_threads_may_share_a_session():
     constraint = constraint_of(JSON, byte_vocabulary())
     session, expected = constraint.session(), constraint.session()
-    monkeypatch.setattr(Memory, "grow", slow)
-    text, found = b'[{"a": [1, 22, 333]}, ' * 9, []
+    text, found = b'[{"a": [1, 22, 333]}, ' * 40, []
     start = threading.Barrier(3)
 
     def run():
@@ -174,6 +158,5 @@ def test_threads_that_share_a_session_take_turns_where_its_memory_grows(monkeypa
         thread.start()
     for thread in threads:
         thread.join()
-    assert together and max(together) == 1
     masks = state_masks(expected, states_after(expected, [list(text)]), 258)
     assert len(found) == 3 and all((each == masks).all() for each in found)

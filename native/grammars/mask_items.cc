@@ -1,0 +1,145 @@
+// What waits for the stack goes on above an LR state: from a tree's root, or after a reduction.
+//
+// The work is done above the LR state alone, with the hole right below it, so that it is the same for
+// every state of the automaton and every stack.
+#include "mask_automaton.h"
+
+namespace cdec::grammars {
+
+// The state of what a list that waits, or a first state, finds. O(path nodes and branches beneath
+// what waits).
+int64_t MaskAutomaton::compute_evaluated(int64_t waiting, int64_t lr_state) {
+  root_ = root_of(waiting);
+  tree_ = trees_[tree_of(root_)];
+  trees_.link(tree_);
+  found_.clear();
+  open_.clear();
+  allowed_.assign((tree_.allowed_count() + 63) >> 6, 0);
+  const Stack stack = stacks_.vertex(lr_state, partial_.hole());
+  if (is_before(waiting)) {
+    visit(trees_.first_branch(tree_.number), trees_.first_node(tree_.number), stack);
+    read_tokens(stack);
+  } else {
+    for (int64_t i = 0; i < lists_.length(waiting); ++i) {
+      const int64_t packed = lists_.item(waiting, i);
+      resume(high_half(packed), int64_t{low_half(packed)} - 1, stack);
+    }
+  }
+  while (!open_.empty()) {
+    const auto [node, above] = open_.back();
+    open_.pop_back();
+    visit(trees_.branch_beneath(node), trees_.node_beneath(node), above);
+  }
+  const int64_t result = found_state();
+  evaluated_.set(pack(waiting, lr_state), result);
+  work_.spend(1 + 2 * static_cast<int64_t>(found_.size()));
+  work_.pause();
+  return result;
+}
+
+int64_t MaskAutomaton::found_state() {
+  lists_.begin(root_ << 2 | kAllowed);
+  for (const uint64_t word : allowed_) lists_.append(static_cast<int64_t>(word));
+  const int64_t allowed = lists_.end();
+  std::ranges::sort(found_);
+  found_.erase(std::unique(found_.begin(), found_.end()), found_.end());
+  size_t kept = 0;
+  for (size_t i = 0; i < found_.size();) {
+    const int64_t suspension = found_[i].first;
+    lists_.begin(root_ << 2 | kWaiting);
+    for (; i < found_.size() && found_[i].first == suspension; ++i) lists_.append(found_[i].second);
+    found_[kept++] = {suspension, lists_.end()};
+  }
+  found_.resize(kept);
+  return state_of(root_, allowed, found_);
+}
+
+// Tries the branches at a node, and shifts the terminals of the nodes beneath it.
+void MaskAutomaton::visit(int32_t branch, int32_t node, Stack stack) {
+  for (; branch >= 0; branch = trees_.next_branch(branch)) {
+    const int64_t code = effect_at(tree_.item_of_branch(branch));
+    if (code == kFails) continue;
+    try_branch(branch, code == kPlain ? grammar_.columns.branch_live[branch] : code, stack);
+  }
+  for (; node >= 0; node = trees_.next_node(node))
+    try_node(node, effect_at(tree_.item_of_node(node)), stack);
+}
+
+// Notes that a branch's group is allowed, or what of its live row waits.
+void MaskAutomaton::try_branch(int64_t branch, int64_t row, Stack stack) {
+  const int64_t group = trees_.group_of(branch) - tree_.groups.begin;
+  if (group < 0 || is_allowed(group)) return;
+  if (grammar_.columns.branch_depth[branch] > grammar_.lookahead) return;
+  if (row < 0 || takes_row(stack, row, tree_.item_of_branch(branch))) allow(group);
+}
+
+// Shifts a node's terminal, or what an indenter makes of it, or lets it wait. What lies beneath the
+// node goes on above the stack after it.
+void MaskAutomaton::try_node(int64_t node, int64_t code, Stack stack) {
+  const int64_t terminal = grammar_.columns.path_terminal[node];
+  auto effect = static_cast<Effect>(code);
+  const auto open = [&](Stack above) { open_.emplace_back(static_cast<int32_t>(node), above); };
+  if (effect == kDropped)
+    open(indents_.without_line(stack));
+  else if (terminal < 0 && enters(stack, node))
+    open(stack);
+  if (effect == kDropped || effect == kFails || terminal < 0) return;
+  const int64_t item = tree_.item_of_node(node);
+  while (stack != kFail && effect != 0) {
+    const bool is_plain = effect < 0;
+    const PartialOutcome outcome =
+        partial_.shift(stack, is_plain ? terminal : indents_.symbol(effect));
+    wait(outcome.waiting, item, is_plain ? -1 : as_row(effect));
+    stack = outcome.stack;
+    effect = is_plain ? 0 : rest_of(effect);
+  }
+  if (stack != kFail) open(stack);
+}
+
+void MaskAutomaton::wait(int64_t suspensions, int64_t item, int64_t row) {
+  for (int64_t i = 0; i < lists_.length(suspensions); ++i)
+    found_.emplace_back(lists_.item(suspensions, i), pack(item, row + 1));
+}
+
+// Whether a partial stack takes a live row; if not, notes what of it waits.
+bool MaskAutomaton::takes_row(Stack stack, int64_t row, int64_t item) {
+  const PartialOutcome outcome = partial_.shift_any(stack, row);
+  if (outcome.stack != kFail) return true;
+  for (int64_t i = 0; i + 1 < lists_.length(outcome.waiting); i += 2)
+    found_.emplace_back(lists_.item(outcome.waiting, i),
+                        pack(item, lists_.item(outcome.waiting, i + 1) + 1));
+  return false;
+}
+
+// Whether the next terminal's first byte leads to the scanner state of an ENTER node.
+bool MaskAutomaton::enters(Stack stack, int64_t node) const {
+  if (stack < 0 || stacks_[stack].state >= grammar_.lr_states) return false;
+  const int64_t start = grammar_.start_of(grammar_.columns.lr_context[stacks_[stack].state]);
+  if (start == -1) return false;
+  return grammar_.scan_class(start, grammar_.columns.path_byte[node]) ==
+         grammar_.columns.path_next[node];
+}
+
+// Goes on with an item that waited, above the LR state of its reduction's goto.
+void MaskAutomaton::resume(int64_t item, int64_t row, Stack stack) {
+  const int64_t branch = tree_.branches.begin + item - tree_.nodes.size();
+  if (0 <= item && item < tree_.nodes.size()) {
+    try_node(tree_.nodes.begin + item, is_effect(row) ? effect_of(row) : kPlain, stack);
+  } else if (tree_.branches.holds(branch)) {
+    try_branch(branch, row, stack);
+  } else if (reads_tokens()) {
+    const int64_t place = branch - tree_.branches.end;
+    if (0 <= place && place < tree_.tokens.size()) resume_token(place, row, stack);
+  }
+}
+
+// The effect, or the live row, of an item in the head at work; kPlain: what the tree says.
+int64_t MaskAutomaton::effect_in_head(int64_t item) const {
+  const auto list = lists_.items(root_);
+  const auto begin = list.begin() + std::min<size_t>(1, list.size());
+  const auto found = std::lower_bound(
+      begin, list.end(), item, [](int64_t packed, int64_t key) { return high_half(packed) < key; });
+  return found == list.end() || high_half(*found) != item ? kPlain : low_half(*found);
+}
+
+}  // namespace cdec::grammars

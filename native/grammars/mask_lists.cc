@@ -1,0 +1,49 @@
+#include "mask_lists.h"
+
+namespace cdec::grammars {
+
+int64_t StoredLists::hash(std::span<const int64_t> list) {
+  int64_t key = static_cast<int64_t>(list.size());
+  for (const int64_t item : list) key = mixed(key ^ item);
+  return usable(key);
+}
+
+int64_t StoredLists::find(std::span<const int64_t> list) {
+  if (count_ == 0) return -1;
+  for (; indexed_ < count_; ++indexed_) {
+    int64_t key = hash((*this)[first_ + indexed_]);
+    while (index_.find(key) != Table::kAbsent) key = next_key(key);
+    index_.set(key, first_ + indexed_);
+  }
+  int64_t key = hash(list);
+  for (int64_t known; (known = index_.find(key)) != Table::kAbsent; key = next_key(key))
+    if (std::ranges::equal((*this)[known], list)) return known;
+  return -1;
+}
+
+int64_t MaskLists::merge(int64_t a, int64_t b) {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);
+  const int64_t known = known_of(a, b);
+  if (known != Table::kAbsent) return known;
+  begin(head_or(a, kWaiting));
+  std::ranges::set_union(items(a), items(b), std::back_inserter(written));
+  const int64_t result = end();
+  note(a, b, result);
+  return result;
+}
+
+int64_t MaskLists::either(int64_t a, int64_t b) {
+  if (a == b) return a;
+  if (a > b) std::swap(a, b);
+  const int64_t known = known_of(a, b);
+  if (known != Table::kAbsent) return known;
+  const auto first = items(a), second = items(b);
+  begin(head_or(a, kAllowed));
+  for (size_t i = 0; i < std::min(first.size(), second.size()); ++i) append(first[i] | second[i]);
+  const int64_t result = end();
+  note(a, b, result);
+  return result;
+}
+
+}  // namespace cdec::grammars

@@ -1,0 +1,399 @@
+// Decoding states of a session: lists of readings, interned; their steps, masks and ends.
+#include "engine.h"
+
+using namespace cdec;
+using namespace cdec::grammars;
+
+namespace cdec::grammars {
+
+bool operator==(const Reading &a, const Reading &b) { return a.at == b.at && a.stack == b.stack; }
+int64_t hash_of(const Reading &reading) { return mixed(pack(reading.at, reading.stack)); }
+
+}  // namespace cdec::grammars
+
+struct cdec_grammar_engine : Engine {
+  using Engine::Engine;
+};
+
+struct cdec_grammar_session {
+  cdec_grammar_session(cdec_grammar_engine &engine, int64_t words, int64_t most_steps)
+      : engine(engine), words(words), most_steps(most_steps) {}
+
+  // Does rows of a call.
+  template <class Body>
+  int64_t each_row(int64_t first, int64_t stop, Body &&body) {
+    return engine.each_row(resumption, first, stop, body);
+  }
+
+  bool is_state(int64_t state) const { return states.holds(state); }
+  int64_t intern(const std::vector<Reading> &readings);
+  void load(int64_t state);
+  bool is_end(int64_t token) const {
+    const cdec_i64 &ends = engine.end_ids;
+    return std::find(ends.at, ends.at + ends.size, token) != ends.at + ends.size;
+  }
+  bool may_end(int64_t state);
+  bool allows(int64_t state, int64_t token);
+  int64_t next(int64_t state, int64_t token);
+  int64_t compute_next(int64_t state, int64_t token);
+  int64_t mask_of(int64_t state);
+  int64_t speculation_key(int64_t state) const;
+
+  struct Known {
+    int64_t epoch = -1;    // of the mask
+    int32_t mask = -1;
+    int8_t may_end = -1;
+  };
+
+  cdec_grammar_engine &engine;
+  const int64_t words;       // of a mask
+  const int64_t most_steps;  // places of the table of steps; a full one is emptied
+  Lists<Reading> states{std::pmr::new_delete_resource()};
+  std::vector<Known> known;
+  Table steps{std::pmr::new_delete_resource()};  // (state, token) -> state
+  Resumption resumption;
+};
+
+int64_t cdec_grammar_session::intern(const std::vector<Reading> &readings) {
+  if (readings.empty()) return CDEC_DEAD;
+  known.resize(std::max<size_t>(known.size(), states.size() + 1));
+  return states.intern(readings);
+}
+
+void cdec_grammar_session::load(int64_t state) {
+  const auto readings = states[state];
+  engine.memos->reader.readings.assign(readings.begin(), readings.end());
+}
+
+// A reading is between terminals and its stack takes the end.
+bool cdec_grammar_session::may_end(int64_t state) {
+  int8_t &known_end = known[state].may_end;
+  if (known_end >= 0) return known_end == 1;
+  bool result = false;
+  for (const Reading &reading : states[state])
+    result |= engine.grammar.is_start(reading.at) &&
+              engine.memos->parser.can_shift(reading.stack, engine.grammar.terminals);
+  known_end = result;
+  return result;
+}
+
+// Ends, and ids without bytes, are not allowed here; nothing that is made is kept.
+bool cdec_grammar_session::allows(int64_t state, int64_t token) {
+  const auto text = engine.grammar.text_of(token);
+  if (text.empty()) return false;
+  const Trial trial(engine.stacks, engine.work, &resumption.level);
+  load(state);
+  return engine.memos->reader.allows(text);
+}
+
+// The state after a token, CDEC_DEAD or CDEC_DONE; remembered.
+int64_t cdec_grammar_session::next(int64_t state, int64_t token) {
+  if (!is_state(state) || token < 0) return CDEC_DEAD;
+  if (token < engine.grammar.vocabulary) {
+    const int64_t after = steps.find(pack(state, token));
+    if (after != Table::kAbsent) return after;
+  }
+  return compute_next(state, token);
+}
+
+int64_t cdec_grammar_session::compute_next(int64_t state, int64_t token) {
+  if (is_end(token)) return may_end(state) ? CDEC_DONE : CDEC_DEAD;
+  if (token >= engine.grammar.vocabulary || state > INT32_MAX) return CDEC_DEAD;
+  int64_t after = CDEC_DEAD;
+  if (const auto text = engine.grammar.text_of(token); !text.empty()) {
+    load(state);
+    engine.memos->reader.read(text, engine.grammar.lookahead);
+    after = intern(engine.memos->reader.readings);
+  }
+  const int64_t places = steps.bytes() / 16;
+  if (2 * static_cast<int64_t>(steps.size() + 1) > places && 2 * places > most_steps) steps.clear();
+  steps.set(pack(state, token), after);
+  return after;
+}
+
+// The mask of a state, without its ends.
+int64_t cdec_grammar_session::mask_of(int64_t state) {
+  Known &own = known[state];
+  if (own.epoch == engine.epoch) {
+    ++engine.hits;
+    return own.mask;
+  }
+  const int64_t mask = engine.memos->masks.of(states[state]);
+  own.mask = static_cast<int32_t>(mask), own.epoch = engine.epoch;
+  return mask;
+}
+
+// A hash of the scanner state and the three topmost LR states of the first reading.
+int64_t cdec_grammar_session::speculation_key(int64_t state) const {
+  const Reading &first = states[state][0];
+  Stack stack = engine.indents.parser_stack(first.stack);
+  int64_t key = mixed(int64_t{first.at} + 1);
+  for (int depth = 0; depth < 3; ++depth) {
+    const int64_t count = engine.stacks.count(stack);
+    for (int64_t i = 0; i < count; ++i)
+      key = mixed(key ^ (engine.stacks[engine.stacks.member(stack, i)].state + 1));
+    if (count != 1) break;
+    stack = engine.stacks[engine.stacks.member(stack, 0)].below;
+  }
+  return key & INT64_MAX;
+}
+
+extern "C" {
+
+cdec_grammar_engine *cdec_grammar_engine_make(const cdec_grammar *grammar,
+                                              const cdec_grammar_settings *settings,
+                                              cdec_i32 tree_state, cdec_i64 loop_state,
+                                              cdec_i64 end_ids) {
+  cdec_grammar_engine *made = nullptr;
+  guarded([&]() -> int64_t {
+    made = new cdec_grammar_engine(*grammar, *settings, tree_state, loop_state, end_ids);
+    return 0;
+  });
+  return made;
+}
+
+void cdec_grammar_engine_free(cdec_grammar_engine *engine) { delete engine; }
+
+int64_t cdec_grammar_engine_drop(cdec_grammar_engine *engine) {
+  const std::lock_guard lock(engine->mutex);
+  return guarded([&]() -> int64_t {
+    engine->drop();
+    return 0;
+  });
+}
+
+int64_t cdec_grammar_engine_statistics(cdec_grammar_engine *engine, cdec_i64_out out) {
+  const std::lock_guard lock(engine->mutex);
+  const Memos &memos = *engine->memos;
+  const int64_t found[CDEC_GRAMMAR_STATISTICS] = {
+      engine->hits,
+      engine->misses,
+      memos.masks.store.size(),
+      engine->stacks.vertex_count(),
+      engine->stacks.set_count(),
+      memos.parser.shift_count(),
+      engine->epoch,
+      engine->memo_bytes(),
+      engine->memory.all.bytes(),
+      engine->memory.stacks.bytes(),
+      engine->work.edges,
+      memos.lists.made().size(),
+      memos.lists.made().item_count(),
+      static_cast<int64_t>(memos.automaton.steps().size()),
+  };
+  std::copy_n(found, std::min<int64_t>(out.size, CDEC_GRAMMAR_STATISTICS), out.at);
+  return 0;
+}
+
+int64_t cdec_grammar_engine_steps(cdec_grammar_engine *engine, cdec_i64 states, cdec_i64 lr_states,
+                                  int64_t most_edges, cdec_i64_out out, int64_t first) {
+  return engine->each_row(engine->resumption, first, states.size, [&](int64_t i) {
+    MaskAutomaton &automaton = engine->memos->automaton;
+    if (engine->work.edges > most_edges) throw Paused();
+    const int64_t after =
+        automaton.lists().holds(states[i]) ? automaton.step(states[i], lr_states[i]) : -1;
+    out[i] = after < 0 || automaton.is_final(after) ? -1 : after;
+  });
+}
+
+int64_t cdec_grammar_engine_automaton(cdec_grammar_engine *engine, cdec_i64_out offsets,
+                                      cdec_i64_out items, cdec_i64_out steps, cdec_i64_out after) {
+  const std::lock_guard lock(engine->mutex);
+  const auto &lists = engine->memos->lists.made();
+  if (offsets.size != lists.size() + 1 || items.size != lists.item_count()) return -1;
+  int64_t at = offsets[0] = 0;
+  for (int64_t i = 0; i < lists.size(); ++i) {
+    for (const int64_t item : lists[i]) items[at++] = item;
+    offsets[i + 1] = at;
+  }
+  at = 0;
+  engine->memos->automaton.steps().visit([&](int64_t key, int64_t value) {
+    if (at < steps.size) steps[at] = key, after[at] = value;
+    ++at;
+  });
+  return 0;
+}
+
+cdec_grammar_session *cdec_grammar_session_make(cdec_grammar_engine *engine, int64_t words,
+                                                int64_t most_steps) {
+  cdec_grammar_session *made = nullptr;
+  guarded([&]() -> int64_t {
+    made = new cdec_grammar_session(*engine, words, most_steps);
+    return 0;
+  });
+  return made;
+}
+
+void cdec_grammar_session_free(cdec_grammar_session *session) { delete session; }
+
+int64_t cdec_grammar_start(cdec_grammar_session *session) {
+  int64_t start = CDEC_DEAD;
+  const int64_t result = session->each_row(0, 1, [&](int64_t) {
+    Engine &engine = session->engine;
+    const int64_t first = engine.grammar.columns.lr_context[0];
+    const int64_t at = engine.grammar.start_of(engine.grammar.start_of(first) < 0 ? 0 : first);
+    engine.memos->reader.begin(at + engine.grammar.scanner_states,
+                               engine.indents.first(engine.stacks.vertex(0, kNone)));
+    start = session->intern(engine.memos->reader.readings);
+  });
+  return result == 1 ? start : result == 0 ? CDEC_TOO_MUCH_WORK : result;
+}
+
+int64_t cdec_grammar_advance(cdec_grammar_session *session, cdec_i64 states, cdec_i64 tokens,
+                             cdec_i64_out out, int64_t first) {
+  return session->each_row(first, states.size,
+                           [&](int64_t i) { out[i] = session->next(states[i], tokens[i]); });
+}
+
+int64_t cdec_grammar_check(cdec_grammar_session *session, cdec_i64 states, cdec_i64_rows tokens,
+                           cdec_bool_rows_out out, int64_t first) {
+  return session->each_row(first, states.size * tokens.width, [&](int64_t at) {
+    const int64_t state = states[at / tokens.width], token = tokens.at[at];
+    bool allowed = false;
+    if (session->is_state(state))
+      allowed = session->is_end(token) ? session->may_end(state) : session->allows(state, token);
+    out.at[at] = allowed;
+  });
+}
+
+int64_t cdec_grammar_fill_mask(cdec_grammar_session *session, cdec_i64 states,
+                               cdec_i32_rows_out mask, int64_t first) {
+  if (mask.width != session->words) return CDEC_BAD_WIDTH;
+  const Engine &engine = session->engine;
+  return session->each_row(first, states.size, [&](int64_t i) {
+    auto *words = reinterpret_cast<uint32_t *>(mask[i]);
+    if (!session->is_state(states[i])) {
+      std::memset(words, 0, 4 * mask.width);
+      return;
+    }
+    const int64_t number = session->mask_of(states[i]);
+    const bool may_end = session->may_end(states[i]);
+    copy_words(engine.memos->masks.store.words(number), engine.grammar.words, words, mask.width);
+    for (int64_t e = 0; may_end && e < engine.end_ids.size; ++e)
+      if (engine.end_ids[e] >= 0 && engine.end_ids[e] >> 5 < mask.width)
+        set_bit(words, engine.end_ids[e]);
+  });
+}
+
+int64_t cdec_grammar_complete(cdec_grammar_session *session, cdec_i64 states, cdec_bool_out out,
+                              int64_t first) {
+  return session->each_row(first, states.size, [&](int64_t i) {
+    out[i] = session->is_state(states[i]) ? session->may_end(states[i]) : states[i] == CDEC_DONE;
+  });
+}
+
+int64_t cdec_grammar_count_allowed(cdec_grammar_session *session, cdec_i64 states,
+                                   cdec_i64_out counts, cdec_i32_out only, int64_t first) {
+  Engine &engine = session->engine;
+  return session->each_row(first, states.size, [&](int64_t i) {
+    counts[i] = 0, only[i] = -1;
+    if (!session->is_state(states[i])) return;
+    const int64_t mask = session->mask_of(states[i]);
+    const int64_t ends = session->may_end(states[i]) ? engine.end_ids.size : 0;
+    const int64_t count = engine.memos->masks.store.count(mask);
+    counts[i] = count + ends;
+    if (ends == 0)
+      only[i] = static_cast<int32_t>(engine.memos->masks.store.only(mask));
+    else if (count == 0)
+      only[i] = static_cast<int32_t>(engine.end_ids[0]);
+  });
+}
+
+int64_t cdec_grammar_fill_allowed(cdec_grammar_session *session, cdec_i64 states, cdec_i64 offsets,
+                                  cdec_i32_out ids, int64_t first) {
+  const Engine &engine = session->engine;
+  return session->each_row(first, states.size, [&](int64_t i) {
+    const Range range = range_of(offsets, i, ids.size);
+    if (range.size() == 0 || !session->is_state(states[i])) return;
+    const int64_t mask = session->mask_of(states[i]);
+    const int64_t last = session->may_end(states[i]) ? engine.end_ids.size : 0;
+    const uint32_t *words = engine.memos->masks.store.words(mask);
+    int64_t at = range.begin, end = 0;
+    const auto put = [&](int64_t id) {
+      if (at < range.end) ids[at++] = static_cast<int32_t>(id);
+    };
+    for (int64_t word = 0; word < engine.grammar.words; ++word)
+      for (uint32_t bits = words[word]; bits; bits &= bits - 1) {
+        const int64_t token = 32 * word + std::countr_zero(bits);
+        while (end < last && engine.end_ids[end] < token) put(engine.end_ids[end++]);
+        put(token);
+      }
+    while (end < last) put(engine.end_ids[end++]);
+  });
+}
+
+int64_t cdec_grammar_advance_bytes(cdec_grammar_session *session, cdec_i64 states, cdec_u8 text,
+                                   cdec_i64 offsets, cdec_i64_out out, int64_t first) {
+  Reader::Text bytes{text.at, static_cast<size_t>(text.size)};
+  return session->each_row(first, states.size, [&](int64_t i) {
+    const Range range = range_of(offsets, i, text.size);
+    if (!session->is_state(states[i])) {
+      out[i] = states[i] == CDEC_DONE && range.size() == 0 ? CDEC_DONE : CDEC_DEAD;
+      return;
+    }
+    session->load(states[i]);
+    Reader &reader = session->engine.memos->reader;
+    reader.read(bytes.subspan(range.begin, range.size()), Grammar::kUnlimited);
+    out[i] = session->intern(reader.readings);
+  });
+}
+
+int64_t cdec_grammar_speculation_keys(cdec_grammar_session *session, cdec_i64 states,
+                                      cdec_i64_out out) {
+  const std::lock_guard lock(session->engine.mutex);
+  for (int64_t i = 0; i < states.size; ++i)
+    out[i] = session->is_state(states[i]) ? session->speculation_key(states[i])
+             : states[i] == CDEC_DONE     ? CDEC_DONE
+                                          : CDEC_DEAD;
+  return 0;
+}
+
+int64_t cdec_grammar_takes(cdec_grammar_session *session, int64_t stack, int64_t terminal,
+                           cdec_bool_out out, int64_t first) {
+  Engine &engine = session->engine;
+  return session->each_row(first, 1, [&](int64_t) {
+    const bool is_stack = stack == static_cast<Stack>(stack) &&
+                          engine.stacks.holds(static_cast<Stack>(stack)) && terminal >= 0;
+    out[0] = is_stack && terminal <= engine.grammar.terminals &&
+             engine.memos->parser.can_shift(static_cast<Stack>(stack), terminal);
+  });
+}
+
+int64_t cdec_grammar_readings(cdec_grammar_session *session, int64_t state,
+                              cdec_i32_rows_out out) {
+  const std::lock_guard lock(session->engine.mutex);
+  if (!session->is_state(state) || out.width != 2) return 0;
+  const auto readings = session->states[state];
+  for (int64_t i = 0; i < std::min<int64_t>(out.rows, readings.size()); ++i)
+    out[i][0] = readings[i].at, out[i][1] = readings[i].stack;
+  return static_cast<int64_t>(readings.size());
+}
+
+int64_t cdec_grammar_stack(cdec_grammar_session *session, int64_t stack, cdec_i32_out tops,
+                           cdec_i32_out path, cdec_i64_out depth) {
+  const Engine &engine = session->engine;
+  const std::lock_guard lock(session->engine.mutex);
+  if (stack != static_cast<Stack>(stack) || !engine.stacks.holds(static_cast<Stack>(stack)))
+    return 0;
+  const Stacks &stacks = engine.stacks;
+  const Stack own = engine.indents.parser_stack(static_cast<Stack>(stack));
+  const int64_t count = stacks.count(own);
+  for (int64_t i = 0; i < std::min(count, tops.size); ++i)
+    tops[i] = stacks[stacks.member(own, i)].state;
+  int64_t height = 0;
+  for (Stack at = own; stacks.count(at) > 0; at = stacks[stacks.member(at, 0)].below, ++height)
+    if (height < path.size) path[height] = stacks[stacks.member(at, 0)].state;
+  depth[0] = height;
+  return count;
+}
+
+int64_t cdec_grammar_statistics(cdec_grammar_session *session, cdec_i64_out out) {
+  const std::lock_guard lock(session->engine.mutex);
+  const int64_t known = static_cast<int64_t>(session->known.capacity() * sizeof session->known[0]);
+  const int64_t found[3] = {session->states.size(), static_cast<int64_t>(session->steps.size()),
+                            session->states.bytes() + known + session->steps.bytes()};
+  std::copy_n(found, std::min<int64_t>(out.size, 3), out.at);
+  return 0;
+}
+
+}  // extern "C"
