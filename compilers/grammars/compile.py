@@ -206,7 +206,9 @@ def _build(
             trie,
             vocabulary.size,
             lexing=lexing,
-            fallback_states=states_with_fallback(made.scanner) if lexing else None,
+            fallback_states=states_with_fallback(made.scanner.delta, made.scanner.match_offsets)
+            if lexing
+            else None,
             limits=limits,
             ignored=np.isin(np.arange(len(made.grammar.terminals)), sorted(made.grammar.ignored)),
             same_tree=laid.same_tree,

@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.states.construction import constructed
 from cdec.core.native import library
-
-if TYPE_CHECKING:
-    from cdec.compilers.grammars.scanner.build import Scanner
 
 
 def live_rows(
@@ -40,13 +37,18 @@ def live_rows(
     return found.delta.ravel(), found.offsets.astype(np.int32), found.items
 
 
-def states_with_fallback(scanner: Scanner) -> NDArray[np.bool_]:
+def states_with_fallback(
+    delta: NDArray[np.int32], match_offsets: NDArray[np.int32]
+) -> NDArray[np.bool_]:
     """Return the states in which the lexer can still remember an earlier end of the terminal.
 
     They are the states that complete a terminal and all that come after them: bool[C].
+
+    Args:
+        delta: int32[C, K], -1 dead.
+        match_offsets: int32[C + 1], terminals of each state.
     """
-    delta = np.asarray(scanner.delta)
-    found = np.diff(scanner.match_offsets) > 0
+    found = np.diff(match_offsets) > 0
     front: NDArray[Any] = np.flatnonzero(found)
     while len(front):
         reached = np.unique(delta[front])
