@@ -117,16 +117,17 @@ def read_outline(text: str) -> Outline:
     outline = Outline(text, [], [], True)
     lines: list[list[Token]] = [[]]
     position = 0
-    while position < len(text):
-        match = _TOKEN.match(text, position)
-        if match is None:
-            raise _bad_character(outline, position)
+    for match in _TOKEN.finditer(text):
+        if match.start() != position:
+            break
         kind = match.lastgroup or ""
         if kind == "NL":
             lines.append([])
         elif kind != "SKIP":
             lines[-1].append(Token(kind, match.group(), position))
         position = match.end()
+    if position < len(text):
+        raise _bad_character(outline, position)
     for tokens in _joined(lines):
         outline.tokens += tokens
         statement = _statement(tokens)

@@ -228,7 +228,7 @@ def _columns(forest: object, classes: NDArray[np.int64], words: int) -> dict[str
     sizes = np.empty(7, np.int64)
     library.forest_finish(forest, sizes)
     trees, paths, groups, branches, tokens, verified, masks = sizes.tolist()
-    columns = {
+    columns: dict[str, NDArray[Any]] = {
         "tree_of_state": np.empty(int(classes.max()) + 1, np.int32),
         "tree_paths": np.empty(trees + 1, np.int64),
         "path_parent": np.empty(paths, np.int32),

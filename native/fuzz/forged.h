@@ -1,0 +1,119 @@
+// Arguments as a file has them (tests/native/fuzz_seeds.py writes it), forged by a fuzzer's bytes.
+#pragma once
+
+#include <cstdio>
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <vector>
+
+#include "cdec_native.h"
+
+namespace fuzz {
+
+// The bytes that a fuzzer gives, read from the front; zeros at their end.
+class Bytes {
+ public:
+  Bytes(const uint8_t *data, size_t size) : at_(data), left_(size) {}
+  bool empty() const { return left_ == 0; }
+  template <class T>
+  T read() {
+    T found{};
+    const size_t count = std::min(left_, sizeof(T));
+    std::memcpy(&found, at_, count);
+    at_ += count, left_ -= count;
+    return found;
+  }
+
+ private:
+  const uint8_t *at_;
+  size_t left_;
+};
+
+// Structs of spans and numbers, laid out as the interface has them, each array in memory of its own,
+// so that AddressSanitizer sees a read outside of it.
+class Arguments {
+ public:
+  // The file: arguments; each its number of fields; each field -1 and a number, or the size of an
+  // item, the dimensions, the lengths, and the items.
+  explicit Arguments(const char *path) {
+    std::unique_ptr<std::FILE, int (*)(std::FILE *)> file(std::fopen(path, "rb"), &std::fclose);
+    if (!file) std::fprintf(stderr, "no seed at %s\n", path), std::exit(2);
+    const auto number = [&] {
+      int64_t found = 0;
+      if (std::fread(&found, sizeof found, 1, file.get()) != 1) std::exit(2);
+      return found;
+    };
+    structs_.resize(number());
+    for (auto &words : structs_)
+      for (int64_t left = number(); left > 0; --left) {
+        const int64_t item = number();
+        if (item < 0) {
+          words.push_back(number());
+          continue;
+        }
+        const int64_t dimensions = number(), rows = number(), width = dimensions > 1 ? number() : 1;
+        Array array{item, std::vector<uint8_t>(item * rows * width), {}};
+        if (std::fread(array.kept.data(), 1, array.kept.size(), file.get()) != array.kept.size())
+          std::exit(2);
+        arrays_.push_back(std::move(array));
+        places_.push_back({&words - structs_.data(), static_cast<int64_t>(words.size())});
+        words.push_back(0);
+        words.push_back(rows);
+        if (dimensions > 1) words.push_back(width);
+      }
+  }
+
+  // Fresh copies of all arrays, in which the bytes change so many elements.
+  void forge(Bytes &bytes, int changes) {
+    for (size_t i = 0; i < arrays_.size(); ++i) {
+      Array &array = arrays_[i];
+      array.used = std::make_unique<uint8_t[]>(array.kept.size());
+      std::copy(array.kept.begin(), array.kept.end(), array.used.get());
+      structs_[places_[i].argument][places_[i].word] = reinterpret_cast<int64_t>(array.used.get());
+    }
+    for (; changes > 0 && !bytes.empty(); --changes)
+      arrays_[bytes.read<uint16_t>() % arrays_.size()].change(bytes);
+  }
+
+  template <class S>
+  const S *get(size_t argument) const {
+    return reinterpret_cast<const S *>(structs_[argument].data());
+  }
+
+ private:
+  struct Array {
+    int64_t item;
+    std::vector<uint8_t> kept;
+    std::unique_ptr<uint8_t[]> used;
+
+    void change(Bytes &bytes) {
+      const int64_t count = static_cast<int64_t>(kept.size()) / item;
+      if (count == 0) return;
+      uint8_t *place = used.get() + item * (bytes.read<uint32_t>() % count);
+      int64_t value = 0;
+      std::memcpy(&value, place, item);
+      switch (bytes.read<uint8_t>() % 4) {
+        case 0: value += bytes.read<int8_t>(); break;
+        case 1: value = bytes.read<int64_t>(); break;
+        case 2: value = uint64_t{1} << (bytes.read<uint8_t>() % 64); break;
+        default: value = ~value;
+      }
+      std::memcpy(place, &value, item);
+    }
+  };
+  struct Place {
+    int64_t argument, word;
+  };
+  std::vector<std::vector<int64_t>> structs_;
+  std::vector<Array> arrays_;
+  std::vector<Place> places_;
+};
+
+// The arguments of the file that CDEC_FUZZ_SEED names.
+inline Arguments &seed() {
+  static Arguments arguments(std::getenv("CDEC_FUZZ_SEED") ? std::getenv("CDEC_FUZZ_SEED") : "");
+  return arguments;
+}
+
+}  // namespace fuzz

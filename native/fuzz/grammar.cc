@@ -1,0 +1,33 @@
+// Texts followed and masked by the engine of a damaged grammar.
+#include "forged.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  fuzz::Bytes bytes(data, size);
+  fuzz::Arguments &seed = fuzz::seed();
+  seed.forge(bytes, bytes.read<uint8_t>() % 16);
+  const auto *grammar = seed.get<cdec_grammar>(0);
+  auto *engine = cdec_grammar_engine_make(grammar, seed.get<cdec_grammar_settings>(1),
+                                          *seed.get<cdec_i32>(2), *seed.get<cdec_i64>(3),
+                                          *seed.get<cdec_i64>(4));
+  if (!engine) return 0;
+  const int64_t vocabulary = grammar->vocabulary_offsets.size - 1, words = (vocabulary + 31) / 32;
+  auto *session = cdec_grammar_session_make(engine, words, 1 << 10);
+  std::vector<int32_t> mask(words);
+  int64_t state = session ? cdec_grammar_start(session) : -1;
+  for (int64_t steps = 0; state >= 0 && steps < 32 && !bytes.empty(); ++steps) {
+    int64_t token = bytes.read<uint16_t>(), next = -1;
+    uint8_t allowed = 0;
+    cdec_grammar_fill_mask(session, {&state, 1}, {mask.data(), 1, words}, 0);
+    for (int64_t tried = 0; token % 8 && tried < vocabulary; ++tried) {
+      token = (token + 1) % vocabulary;
+      if (mask[token / 32] >> (token % 32) & 1) break;
+    }
+    cdec_grammar_check(session, {&state, 1}, {&token, 1, 1}, {&allowed, 1, 1}, 0);
+    cdec_grammar_complete(session, {&state, 1}, {&allowed, 1}, 0);
+    cdec_grammar_advance(session, {&state, 1}, {&token, 1}, {&next, 1}, 0);
+    state = next;
+  }
+  if (session) cdec_grammar_session_free(session);
+  cdec_grammar_engine_free(engine);
+  return 0;
+}

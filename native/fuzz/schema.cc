@@ -1,0 +1,33 @@
+// Any tokens and bytes after each other under a schema, whose columns Python has checked.
+#include "forged.h"
+
+extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
+  fuzz::Bytes bytes(data, size);
+  fuzz::Arguments &seed = fuzz::seed();
+  seed.forge(bytes, 0);
+  const auto *schema = seed.get<cdec_schema>(0);
+  auto *engine = cdec_schema_engine_make(
+      schema, seed.get<cdec_token_trie>(1), seed.get<cdec_token_trie>(2),
+      seed.get<cdec_token_trie>(3), seed.get<cdec_token_trie>(4), seed.get<cdec_json_tokens>(5),
+      *seed.get<cdec_i64>(6), *seed.get<int64_t>(7), *seed.get<int64_t>(8));
+  if (!engine) return 0;
+  const int64_t vocabulary = schema->vocabulary_offsets.size - 1, words = (vocabulary + 31) / 32;
+  std::vector<int32_t> mask(words);
+  int64_t state = cdec_schema_engine_start(engine);
+  for (int64_t steps = 0; state >= 0 && steps < 64 && !bytes.empty(); ++steps) {
+    int64_t token = bytes.read<uint16_t>(), next = -1, offsets[2] = {0, 1};
+    uint8_t allowed = 0, byte = bytes.read<uint8_t>();
+    cdec_schema_engine_fill_mask(engine, {&state, 1}, {mask.data(), 1, words});
+    for (int64_t tried = 0; token % 8 && tried < vocabulary; ++tried) {
+      token = (token + 1) % vocabulary;
+      if (mask[token / 32] >> (token % 32) & 1) break;
+    }
+    cdec_schema_engine_check(engine, {&state, 1}, {&token, 1, 1}, {&allowed, 1, 1});
+    cdec_schema_engine_complete(engine, {&state, 1}, {&allowed, 1});
+    cdec_schema_engine_advance_bytes(engine, {&state, 1}, {&byte, 1}, {offsets, 2}, {&next, 1});
+    if (next < 0) cdec_schema_engine_advance(engine, {&state, 1}, {&token, 1}, {&next, 1});
+    state = next;
+  }
+  cdec_schema_engine_free(engine);
+  return 0;
+}
