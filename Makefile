@@ -79,7 +79,7 @@ BOUNDED := tests/native tests/core/grammars tests/core/artifacts/test_forged.py 
 	tests/core/tokens/test_token_trie.py tests/core/models/test_context_tree.py \
 	tests/samplers/learning tests/samplers/loops tests/samplers/walks/test_events.py \
 	tests/compilers/grammars/trees tests/compilers/grammars/scanner tests/compilers/regular \
-	tests/compilers/schemas/test_number_spellings.py
+	tests/compilers/schemas/test_number_spellings.py tests/core/schemas
 SANITIZED = LD_PRELOAD="$(foreach name,$(1),$$(c++ -print-file-name=lib$(name).so))" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 TSAN_OPTIONS=ignore_noninstrumented_modules=1
 bounds: $(READY)
