@@ -62,7 +62,7 @@ class Llama(nn.Module):
         self.config = config
         self.generation_config = generation_config
         matrix = weights["model.embed_tokens.weight"]
-        self.embedding: nn.Embedding = nn.Embedding(*matrix.shape, _weight=matrix)
+        self.embedding = nn.Embedding(matrix.shape[0], matrix.shape[1], _weight=matrix)
         self.norm = nn.Parameter(weights["model.norm.weight"])
         self.layers = nn.ModuleList(
             nn.ParameterDict(_of_layer(index, weights)) for index in range(config.num_hidden_layers)
