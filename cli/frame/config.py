@@ -104,9 +104,8 @@ class Config:
                 normal = self._check_key(key, everyone)
                 if normal in own:
                     chosen[normal] = value
-        for key, value in tables.get(command, {}).items():
-            chosen[key.replace("_", "-")] = value
-        return chosen
+        own_table = tables.get(command, {})
+        return chosen | {key.replace("_", "-"): value for key, value in own_table.items()}
 
     def _check_key(self, key: str, known: Mapping[str, Sequence[Parameter]]) -> str:
         """Return a key as options spell it; ``known`` are the options that it would set."""

@@ -23,10 +23,14 @@ from cdec.core.artifacts.checks import (
     require_rising,
     vocabulary_size,
 )
-from cdec.core.grammars.automaton_columns import check_automaton, check_automaton_shape
+from cdec.core.grammars.automaton_columns import (
+    check_automaton,
+    check_automaton_shape,
+    check_indent_shape,
+    check_indents,
+)
 from cdec.core.grammars.blanks import MAX_RUN
 from cdec.core.grammars.columns import arrays_from
-from cdec.core.grammars.indent_columns import check_indent_shape, check_indents
 from cdec.core.grammars.loops import check_loops, check_steps, count_states
 from cdec.core.mask import mask_words
 
