@@ -79,7 +79,7 @@ BOUNDED := tests/native tests/core/grammars tests/core/artifacts/test_forged.py 
 	tests/core/tokens/test_token_trie.py tests/core/models/test_context_tree.py \
 	tests/samplers/learning tests/samplers/loops tests/samplers/walks/test_events.py \
 	tests/compilers/grammars/trees tests/compilers/grammars/scanner tests/compilers/regular \
-	tests/compilers/schemas/test_number_spellings.py
+	tests/compilers/schemas/test_number_spellings.py tests/core/schemas
 SANITIZED = LD_PRELOAD="$(foreach name,$(1),$$(c++ -print-file-name=lib$(name).so))" \
 	ASAN_OPTIONS=detect_leaks=0 UBSAN_OPTIONS=halt_on_error=1 TSAN_OPTIONS=ignore_noninstrumented_modules=1
 bounds: $(READY)
@@ -91,6 +91,16 @@ races: $(READY)
 	$(BIN)/python native/build.py --sanitize thread
 	status=0; $(call SANITIZED,tsan) $(BIN)/python -m pytest tests/native/test_threads.py || status=$$?; \
 	$(BIN)/python native/build.py --again; exit $$status
+
+# Fuzzers of each kind of artifact, FUZZ_SECONDS each, where clang is there.
+FUZZ_SECONDS := 60
+fuzz: $(READY)
+	$(BIN)/python native/build.py --fuzzers build/fuzz
+	$(BIN)/python -m tests.native.fuzz_seeds build/fuzz/seeds
+	for kind in set grammar schema; do mkdir -p build/fuzz/found/$$kind; \
+		CDEC_FUZZ_SEED=build/fuzz/seeds/$$kind build/fuzz/$$kind -max_len=512 -timeout=20 -verbosity=0 \
+		-max_total_time=$(FUZZ_SECONDS) -print_final_stats=1 -artifact_prefix=build/fuzz/$$kind- \
+		build/fuzz/found/$$kind || exit 1; done
 
 # Wheels for Linux, macOS and Windows in dist/, cross-compiled; minutes, WHEEL_ARGS="--tag win_amd64"
 # for one. The one for this machine is tried where no compiler is found.

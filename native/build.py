@@ -2,9 +2,10 @@
 
 ``python native/build.py`` compiles what changed and links it into ``core/``, for an editable
 installation; ``--sanitize NAMES`` with sanitizers, ``--again`` without, whatever is there;
-``--find`` looks for a compiler only. It is the build backend of the project as well: setuptools'
-own, which asks for the package ``ziglang`` (a C++ compiler that an index brings) where the system
-has none. That one compiles its own C++ library first, which takes a minute.
+``--find`` looks for a compiler only; ``--fuzzers FOLDER`` builds these. It is the build backend of
+the project as well: setuptools' own, which asks for the package ``ziglang`` (a C++ compiler that an
+index brings) where the system has none. That one compiles its own C++ library first, which takes a
+minute.
 """
 
 from __future__ import annotations
@@ -127,6 +128,22 @@ def build(
     return target
 
 
+def fuzzers(folder: Path) -> None:
+    """Build a fuzzer of each kind of artifact, ``native/fuzz``, with clang.
+
+    Args:
+        folder: Where they go.
+    """
+    flags = _flags(["clang++"], HERE, "fuzzer-no-link,address,undefined")
+    rooms = [path for path in sources() if path.parent.name != "binding"]
+    with ThreadPoolExecutor(os.cpu_count()) as workers:
+        objects = list(workers.map(partial(_compiled, ["clang++", *flags]), rooms))
+    folder.mkdir(parents=True, exist_ok=True)
+    for source in sorted((NATIVE / "fuzz").glob("*.cc")):
+        linked = ["-fsanitize=fuzzer", str(source), *map(str, objects)]
+        _run(["clang++", *flags, *linked, "-o", str(folder.resolve() / source.stem)])
+
+
 def _compiled(command: list[str], source: Path) -> Path:
     """Compile one file, unless that was done before; only ``module.cc`` holds the digest."""
     folder = OBJECTS / hashlib.sha256(shlex.join(command).encode()).hexdigest()[:8]
@@ -181,7 +198,10 @@ if __name__ == "__main__":
     for option in ("again", "find"):
         parser.add_argument(f"--{option}", action="store_true")
     parser.add_argument("--sanitize", metavar="SANITIZERS")
+    parser.add_argument("--fuzzers", metavar="FOLDER", type=Path)
     given = parser.parse_args()
     if given.find:
         sys.exit(0 if compiler() else 1)
+    if given.fuzzers:
+        sys.exit(fuzzers(given.fuzzers))
     build(again=given.again, sanitize=given.sanitize)

@@ -85,9 +85,8 @@ class Config:
         return {name: value for name, value in found.items() if name not in set(skip)}
 
     def _applicable(self, command: str, own: Mapping[str, Parameter]) -> dict[str, Any]:
-        if not self.values_by_key:
-            return {}  # The modules of all commands are for the names of their options alone.
-        every_command = {name: option_fields(options_class_of(name)) for name in COMMANDS}
+        asked = COMMANDS if self.values_by_key else ()  # Their options are in their modules.
+        every_command = {name: option_fields(options_class_of(name)) for name in asked}
         everyone: dict[str, list[Parameter]] = {}
         for fields in every_command.values():
             for key, parameter in fields.items():

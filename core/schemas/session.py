@@ -60,8 +60,9 @@ class SchemaSession(Session):
             int64[n]: DEAD where the token is not allowed, DONE after an end id.
         """
         try:
-            out: NDArray[np.int64] = _empty(len(states), _INT64)
-            if _advance(self._handle, states, token_ids, out) == len(out):
+            n = len(states)
+            out: NDArray[np.int64] = _empty(n, _INT64)
+            if _advance(self._handle, states, token_ids, out) == n:
                 return out
         except (TypeError, ValueError):
             pass
@@ -81,10 +82,10 @@ class SchemaSession(Session):
             mask: int32[n, ceil(width / 32)]; fastest if C-contiguous.
         """
         try:
-            is_wide = mask.shape[1] == self.words
-            if is_wide and _fill_mask(self._handle, states, mask) == len(mask):
+            rows, words = mask.shape
+            if words == self.words and _fill_mask(self._handle, states, mask) == rows:
                 return
-        except (TypeError, ValueError, AttributeError, IndexError):
+        except (TypeError, ValueError, AttributeError):
             pass
         at = integers(states, 1, "states")
         shape = require_mask(mask, len(at), self.words)

@@ -91,11 +91,11 @@ class Arguments {
       const int64_t count = static_cast<int64_t>(kept.size()) / item;
       if (count == 0) return;
       uint8_t *place = used.get() + item * (bytes.read<uint32_t>() % count);
-      int64_t value = 0;
+      uint64_t value = 0;
       std::memcpy(&value, place, item);
       switch (bytes.read<uint8_t>() % 4) {
         case 0: value += bytes.read<int8_t>(); break;
-        case 1: value = bytes.read<int64_t>(); break;
+        case 1: value = bytes.read<uint64_t>(); break;
         case 2: value = uint64_t{1} << (bytes.read<uint8_t>() % 64); break;
         default: value = ~value;
       }

@@ -50,7 +50,8 @@ class Indents {
   Effect dedents(Stack blocks) const;
   // The first terminal of an effect that is a number; -1 where the grammar has none.
   int64_t symbol(Effect effect) const {
-    return grammar_.columns.indent_symbols[effect & 1 ? 0 : effect == 2 ? 1 : 2];
+    const int64_t at = effect & 1 ? 0 : effect == 2 ? 1 : 2;
+    return at < grammar_.columns.indent_symbols.size ? grammar_.columns.indent_symbols[at] : -1;
   }
   // A parser's stack, which may be partial, behind a line break that is dropped: where terminals
   // look around, what stood before the line break is no longer next to what comes.

@@ -28,7 +28,9 @@ int64_t after(const cdec_trie &trie, int64_t state, int64_t token) {
   if (trie.degree[child] > 0) return child;
   const int64_t row = trie.row[child];
   if (row < 0 || row >= row_number(trie)) return CDEC_DEAD;
-  return landed(trie, {row, trie.link[child] - trie.row_offsets[row]});
+  const int64_t begin = trie.row_offsets[row], tail = trie.link[child];
+  if (begin < 0 || tail < begin || tail > trie.tokens.size) return CDEC_DEAD;
+  return landed(trie, {row, tail - begin});
 }
 
 // The number of the packed mask of a node with many children, or -1.

@@ -121,6 +121,24 @@ def test_the_embedded_models_need_no_transformers(tmp_path: Path, words: tuple[s
     assert NOT_FOR_EMBEDDED & set(done.stderr.splitlines()[-1].split()) == set()
 
 
+def test_what_was_loaded_is_not_looked_through_for_garbage(tmp_path: Path) -> None:
+    compile_set(["Paris"], Vocabulary.from_tokenizer("embedded"), tmp_path / "names.arrow")
+    words = ["sample", "-a", "names.arrow", "--prompt", "x", "--quiet"]
+    code = (
+        "import gc\n"
+        "from cdec.cli.app import main\n"
+        f"assert main({words!r}) == 0\n"
+        "import sys\n"
+        "print(gc.isenabled(), gc.get_freeze_count(), len(gc.get_objects()), file=sys.stderr)\n"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=True
+    )
+    enabled, frozen, looked_through = done.stderr.splitlines()[-1].split()
+    assert enabled == "True"
+    assert int(frozen) > 10 * int(looked_through)
+
+
 def test_a_command_imports_the_modules_of_no_other(tmp_path: Path) -> None:
     code = (
         "import sys\n"

@@ -61,7 +61,8 @@ class Llama(nn.Module):
         super().__init__()
         self.config = config
         self.generation_config = generation_config
-        self.embedding = nn.Embedding.from_pretrained(weights["model.embed_tokens.weight"])
+        matrix = weights["model.embed_tokens.weight"]
+        self.embedding = nn.Embedding(matrix.shape[0], matrix.shape[1], _weight=matrix)
         self.norm = nn.Parameter(weights["model.norm.weight"])
         self.layers = nn.ModuleList(
             nn.ParameterDict(_of_layer(index, weights)) for index in range(config.num_hidden_layers)
@@ -104,7 +105,8 @@ class Llama(nn.Module):
         rotation = self._rotation(position_ids, states)
         past = 0 if past_key_values is None else past_key_values.past
         mask = _mask(input_ids, attention_mask, past)
-        for index, weights in enumerate(self.layers):
+        for index, layer in enumerate(self.layers):
+            weights: Any = layer
             normed = self._normed(states, weights["input_layernorm"])
             query, key, value = (self._heads(normed, weights[f"{name}_proj"]) for name in "qkv")
             query, key = _rotated(query, *rotation), _rotated(key, *rotation)
@@ -144,8 +146,8 @@ def read_llama(folder: Path, device: str, dtype: torch.dtype | None) -> Llama:
 
     stored = load_file(folder / "model.safetensors")
     weights = {name: tensor.to(device, dtype) for name, tensor in stored.items()}
-    settings = (Settings.read(folder / f"{name}.json") for name in ("config", "generation_config"))
-    module = Llama(*settings, weights)
+    config, generation = folder / "config.json", folder / "generation_config.json"
+    module = Llama(Settings.read(config), Settings.read(generation), weights)
     return module.requires_grad_(False).eval()
 
 

@@ -52,7 +52,8 @@ class ShippedTokenizer:
     @property
     def all_special_ids(self) -> list[int]:
         """Ids of the tokens that have a role."""
-        return [self._backend.token_to_id(token) for token in self.all_special_tokens]
+        ids = {str(token): token_id for token_id, token in self.added_tokens_decoder.items()}
+        return [ids[token] for token in self.all_special_tokens]
 
     def get_chat_template(self) -> str:
         """Return the source of the template."""
@@ -62,11 +63,8 @@ class ShippedTokenizer:
         self, conversation: Sequence[Mapping[str, Any]], tokenize: bool, add_generation_prompt: bool
     ) -> str:
         """Return the text of a conversation; ``tokenize`` as transformers has it, False."""
-        return self._template.render(
-            messages=conversation,
-            add_generation_prompt=add_generation_prompt,
-            **self.special_tokens_map,
-        )
+        said = {"messages": conversation, "add_generation_prompt": add_generation_prompt}
+        return str(self._template.render(**said, **self.special_tokens_map))
 
     @cached_property
     def _template(self) -> Any:
