@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers import compile_grammar, compile_token_set
+from cdec.compilers import compile_grammar, compile_schema, compile_token_set
 from cdec.core.artifacts.kinds import KINDS, bind_artifact
 from cdec.core.artifacts.read import ArtifactFile, verify_bytes
 from cdec.core.artifacts.stored import StoredConstraint
@@ -32,6 +32,21 @@ from tests.samplers.learning.tree_files import grown, reloaded
 ROWS = [[0], [0, 1], [2, 0], [2, 1, 0], [1, 2], [1, 2, 2]]
 GRAMMAR = 'start: "{" [A ("," A)*] "}"\nA: /[a-z]+/ | "if"\nWS: / +/\n%ignore WS\n'
 DYNAMIC = "start: x\nx: A | x B | A x C\nA: /a+b?/\nB: /b+/\nC: /[bc]/\n"
+SCHEMA = {
+    "type": "object",
+    "properties": {
+        "name": {"type": "string", "maxLength": 3},
+        "tags": {
+            "type": "array",
+            "items": {"enum": ["a", "bc"]},
+            "maxItems": 2,
+            "uniqueItems": True,
+        },
+        "age": {"anyOf": [{"type": "integer", "minimum": -3}, {"const": None}]},
+    },
+    "required": ["tags"],
+    "additionalProperties": False,
+}
 _SECRETS = ("cdec.kind", "cdec.format", "cdec.digest")
 """Metadata that say which file this is: their damage is that of the frame, tried on bytes."""
 
@@ -117,7 +132,6 @@ class ArtifactTarget(TargetFile):
         list(constraint.verdicts(texts))
         constraint.statistics()
         json.dumps(constraint.summary())
-        constraint.tree().lines()
         self.ask(constraint, texts, rng)
         return "used" if is_even else "uneven"
 
@@ -136,6 +150,7 @@ class SetTarget(ArtifactTarget):
     def ask(
         self, constraint: StoredConstraint, texts: list[bytes], rng: np.random.Generator
     ) -> None:
+        constraint.tree().lines()
         constraint.member_rows()
         for text in texts:
             constraint.accepts(text)
@@ -164,6 +179,7 @@ class GrammarTarget(ArtifactTarget):
     def ask(
         self, constraint: StoredConstraint, texts: list[bytes], rng: np.random.Generator
     ) -> None:
+        constraint.tree().lines()
         list(constraint.explain([int(i) for i in rng.integers(200, size=4)]))
         for lookahead in (0, 1):
             walk(constraint.with_lookahead(lookahead), rng, steps=2)
@@ -176,6 +192,15 @@ class DynamicTarget(GrammarTarget):
 
     def compile(self, path: Path) -> None:
         compile_grammar(self.source, grammar_vocabulary(), path, lexer="dynamic")
+
+
+class SchemaTarget(ArtifactTarget):
+    """A JSON Schema with texts, counts, alternatives and required properties."""
+
+    may_be_uneven = True
+
+    def compile(self, path: Path) -> None:
+        compile_schema(SCHEMA, grammar_vocabulary(), path)
 
 
 class TreeTarget(TargetFile):
@@ -277,6 +302,7 @@ TARGETS: dict[str, type[TargetFile]] = {
     "set with dense masks": DenseTarget,
     "grammar": GrammarTarget,
     "grammar, dynamic": DynamicTarget,
+    "schema": SchemaTarget,
     "tree": TreeTarget,
     "counts": CountsTarget,
     "parquet": ParquetTarget,
