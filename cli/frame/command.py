@@ -93,7 +93,7 @@ def as_command(
         if os.environ.get("CDEC_FAULT") == "raise":
             # A fault on purpose: lets a test see that no secret gets into a traceback.
             raise RuntimeError(f"fault asked for, HF_TOKEN={os.environ.get('HF_TOKEN')}")
-        # From the first second on: what a command imports may load for long, or compile kernels.
+        # From the first second on: what a command imports may load for long.
         with run.console.stage("working"):
             status = execute(options, run)
         # A signal that the interpreter dropped after the last batch.

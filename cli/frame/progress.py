@@ -28,7 +28,6 @@ _WINDOW_S = 30.0
 """Seconds back to which a rate is measured; further where less was told."""
 _APART_S = 0.1
 """Seconds between two counts that a rate is taken from."""
-"""Kernels that compile faster than this are not worth a word."""
 _CLEAR = "\x1b[K"
 _ERASE = f"\r{_CLEAR}"
 

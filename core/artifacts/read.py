@@ -56,7 +56,7 @@ class ArtifactKind:
     Attributes:
         columns: Column name -> element type, as numpy names it.
         check_shape: Checks lengths and options, each time that a file opens, so that not even a
-            file that was called good by mistake leads a kernel outside of an array; raises
+            file that was called good by mistake leads outside of an array; raises
             ``ArtifactInvalidError``.
         check: Checks the ranges of every index, once for a file; raises ``ArtifactInvalidError``.
         checks_version: Changes when ``check`` does, so that remembered files are checked again.

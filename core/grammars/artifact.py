@@ -99,10 +99,10 @@ def _check_tree_shape(arrays: Columns, states: int, size: int) -> None:
 
 
 def check_grammar(arrays: Columns, metadata: Mapping[str, str]) -> None:
-    """Check every index of a grammar's arrays, so that no kernel can read outside of them.
+    """Check every index of a grammar's arrays, so that nothing can read outside of them.
 
     Path nodes must come after their parents. That reductions find enough on the stack, and end,
-    depends on all of the tables together; the kernels see to it. That the tables are those of the
+    depends on all of the tables together; the engine sees to it. That the tables are those of the
     grammar is a matter of compiling it again (``compilers.grammars.verify``).
 
     Args:

@@ -110,7 +110,7 @@ def _is_note(entry: object) -> bool:
 
 
 def check_schema(arrays: Columns, metadata: Mapping[str, str]) -> None:
-    """Check every index of a program, so that no kernel can read outside of its arrays.
+    """Check every index of a program, so that nothing can read outside of its arrays.
 
     Labels of keys are checked where they are used: which object a state belongs to is not written.
     That the program is that of the schema is a matter of compiling it again.

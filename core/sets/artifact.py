@@ -84,7 +84,7 @@ def check_set_shape(arrays: Columns, metadata: Mapping[str, str]) -> None:
 
 
 def check_set(arrays: Columns, metadata: Mapping[str, str]) -> None:
-    """Check every index of a set's arrays, so that no kernel can read outside of them.
+    """Check every index of a set's arrays, so that nothing can read outside of them.
 
     The trie must be in level order: the children of the inner nodes, taken in order, are exactly
     the nodes 1, 2, ... So every child comes after its parent; cycles and orphans are impossible.

@@ -80,7 +80,7 @@ class SetArrays:
     def __post_init__(self) -> None:
         for name, dtype in DTYPES.items():
             array = np.ascontiguousarray(getattr(self, name), dtype=dtype).view()
-            # Kernels are compiled once, for read-only arrays, wherever the arrays come from.
+            # Read-only, wherever the arrays come from.
             array.flags.writeable = False
             object.__setattr__(self, name, array)
 

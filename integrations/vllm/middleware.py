@@ -41,7 +41,7 @@ class ConstraintMiddleware:
     async def __call__(self, scope: Message, receive: Receive, send: Send) -> None:
         """Answer a request."""
         if scope["type"] == "lifespan":
-            # Artifacts and kernels take seconds to open: before the first request, if they can be.
+            # Artifacts may take seconds to open: before the first request, if they can be.
             self._threads.submit(checking)
         if scope["type"] != "http" or scope.get("method") != "POST":
             await self._app(scope, receive, send)
