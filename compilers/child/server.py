@@ -1,8 +1,8 @@
 """The limited child's own side: a preloaded server that forks one process for every source.
 
 Run by ``ChildCompiler`` alone. For each kind of source that it is asked for, the server imports
-what compiling needs, and with the second source makes the tables that most sources use; it reads
-the vocabulary once, and then forks: a source meets a process that is ready, and what it breaks, fills
+what compiling needs, and before the second source it makes the tables that many use; it reads the
+vocabulary once, and then forks: a source meets a process that is ready, and what it breaks, fills
 or exhausts ends with that process.
 """
 
