@@ -34,6 +34,8 @@ def _make_tables() -> None:
     lexers: tuple[Lexer, ...] = ("contextual", "dynamic")
     for lexer in lexers:
         _compile(_FIRST_GRAMMAR, GrammarOptions(lexer=lexer))
+    _compile("start: A\nA: /a(?!b)/\n", GrammarOptions())
+    _compile('root ::= "a"', GrammarOptions(format="ebnf"))
 
 
 def _compile_first_regex() -> None:
