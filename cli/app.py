@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import gc
 import os
 import sys
 from collections.abc import Sequence
@@ -32,6 +33,8 @@ SUMMARY = """Constrained decoding: compile a constraint, draw texts that satisfy
 `cdec COMMAND --help` shows the usual options, `--help-all` every one.
 """
 
+_COLLECT_AFTER = 200_000
+"""Objects that are made before garbage is looked for."""
 _HELP = {"help_option_names": ["-h", "--help"]}
 
 # subtle: newer Typer carries its own copy of click, older Typer imports click; the public
@@ -114,6 +117,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     Args:
         arguments: Words after the program's name; None takes the process's.
     """
+    # What a command loads stays, and few of its objects are cycles that are left.
+    gc.set_threshold(_COLLECT_AFTER)
     open_closed_streams()
     use_utf8()
     with Signals() as signals:

@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.spellings import flag_of
-from cdec.core.artifacts.write import MADE_FROM_KEY
 from cdec.core.errors import CdecError, OutputExistsError, TokenizerMismatchError
 
 if TYPE_CHECKING:
@@ -97,6 +96,9 @@ def _parsed(file: ArtifactFile) -> tuple[object, Mapping[str, object]]:
     Raises:
         OutputExistsError: It records none, as those that Python wrote.
     """
+    # Loads Arrow, which no first compilation needs in this process.
+    from cdec.core.artifacts.write import MADE_FROM_KEY
+
     try:
         made = json.loads(file.metadata[MADE_FROM_KEY])
         source, options = made["source"], made["options"]

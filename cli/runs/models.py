@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -10,6 +9,7 @@ from typing import TYPE_CHECKING
 
 from cdec.cli.options.decoding import WarpingOptions
 from cdec.core.errors import ModelError, UsageError
+from cdec.core.lazy import uncollected
 from cdec.core.tokens.shipped import EMBEDDED, is_shipped
 
 if TYPE_CHECKING:
@@ -92,20 +92,6 @@ def open_model(options: ModelOptions) -> LanguageModel:
             allow_special=options.allow_special,
             chat=True if options.chat else False if options.raw else None,
         )
-
-
-@contextmanager
-def uncollected() -> Iterator[None]:
-    """Keep what is loaded in the block to the end: it is never looked through for garbage.
-
-    Collecting while torch is imported, and once more at the end, took a quarter of a short run.
-    """
-    gc.disable()
-    try:
-        yield
-    finally:
-        gc.enable()
-        gc.freeze()
 
 
 def refuse_revision(name: str | None, typed: frozenset[str], *, field: str = "revision") -> None:

@@ -1,7 +1,7 @@
 """The limited child's own side: a preloaded server that forks one process for every source.
 
 Run by ``ChildCompiler`` alone. For each kind of source that it is asked for, the server imports
-what compiling needs and compiles a first source so that all kernels are loaded; it reads the
+what compiling needs, and before the second source it makes the tables that many use; it reads the
 vocabulary once, and then forks: a source meets a process that is ready, and what it breaks, fills
 or exhausts ends with that process.
 """
@@ -17,6 +17,7 @@ import signal
 import sys
 import time
 import traceback
+from collections import Counter
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -28,11 +29,14 @@ from cdec.compilers.child.source import SourceKind, SourceOptions, source_kind
 from cdec.core.child.limits import claim_pipes, end_with_parent, limit_memory, limit_time
 from cdec.core.child.protocol import PIECE, Inbox, Message, pack, write_all
 from cdec.core.errors import CdecError
+from cdec.core.lazy import uncollected
 from cdec.core.progress import Stage
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
+_MANY = 2
+"""With so many sources of a kind, what most of them use is made once for all that follow."""
 _LOOK_EVERY_S = 2.0
 _STILL_S = 20.0
 """A fork that uses no processor for so long waits for what will not come."""
@@ -71,18 +75,25 @@ class _Known:
 
     def __init__(self) -> None:
         self.kinds: dict[str, SourceKind[Any]] = {}
+        self._served: Counter[str] = Counter()
         self._vocabulary: Vocabulary | None = None
         self._prepared: set[str] = set()
 
     def load(self, name: str) -> None:
         """Load a kind of source."""
-        import cdec.core.artifacts.write  # noqa: F401  # loaded for the forks
+        with uncollected():
+            import cdec.core.artifacts.write  # noqa: F401  # loaded for the forks
 
-        self.kinds[name] = source_kind(name)
-        self.kinds[name].warm_up()
-        # What is there stays there: collections in a fork would only copy its pages.
-        gc.collect()
-        gc.freeze()
+            self.kinds[name] = source_kind(name)
+            self.kinds[name].warm_up()
+
+    def kind_for(self, name: str) -> SourceKind[Any]:
+        """Return the kind of the source that is compiled next, ready for many after the first."""
+        self._served[name] += 1
+        if self._served[name] == _MANY:
+            with uncollected():
+                self.kinds[name].settle()
+        return self.kinds[name]
 
     def meet(self, message: Message) -> None:
         """Take the vocabulary of the sources that follow."""
@@ -109,7 +120,7 @@ class _Known:
 def _answer(message: Message, known: _Known, requests: int, answers: int) -> None:
     """Fork, let the fork compile, pass on what it says, and say how it ended."""
     name = message.body["source"]
-    kind, vocabulary = known.kinds[name], known.vocabulary_for(name)
+    kind, vocabulary = known.kind_for(name), known.vocabulary_for(name)
     reading, writing = os.pipe()
     child = os.fork()
     if child == 0:

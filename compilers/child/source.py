@@ -96,13 +96,16 @@ class SourceKind(Generic[ReportT]):
         compile: Called with source, vocabulary, path, options, and ``force`` and ``progress`` by
             name; writes the artifact.
         warm_up: Called once in the server, before the first fork for such a source: compiles a
-            little, so that modules and kernels are loaded.
+            little, so that modules are loaded.
+        settle: Called once in the server, before the second fork: makes tables that many sources
+            use and that a single one would hardly pay for.
         prepare: Called once in the server with each vocabulary: makes what all forks share.
     """
 
     options: type[SourceOptions[ReportT]]
     compile: Callable[..., ReportT]
     warm_up: Callable[[], None]
+    settle: Callable[[], None]
     prepare: Callable[[Vocabulary], object]
 
 

@@ -19,7 +19,6 @@ from cdec.compilers.grammars.automata.counting import Counting
 from cdec.compilers.grammars.blanks import bound_blanks
 from cdec.compilers.grammars.definition import GrammarLimits, Lexer
 from cdec.compilers.grammars.indentation.lay_out import Indented, follow_blocks, lay_out
-from cdec.compilers.grammars.lookaround.refine import refine
 from cdec.compilers.grammars.options import (
     MAX_WHITESPACE,
     PRECOMPUTE,
@@ -282,6 +281,8 @@ def _parts(
     plain: list[NDArray[np.int32]] = []
     with clock.phase("scanner"):
         if looks_around:
+            from cdec.compilers.grammars.lookaround.refine import refine
+
             if indenter is not None:
                 tables = follow_blocks(tables, grammar, indenter)
             grammar, tables, contexts, scanner, *plain = refine(

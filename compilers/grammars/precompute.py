@@ -110,6 +110,8 @@ def _distinct(values: NDArray[np.int64]) -> NDArray[np.int64]:
 
     subtle: ``np.unique`` hashes int64, and pairs packed into one collide: it took 16 seconds here.
     """
+    if bool((values[1:] > values[:-1]).all()):
+        return values
     values = np.sort(values)
     distinct: NDArray[np.int64] = values[np.diff(values, prepend=-1) != 0]
     return distinct
@@ -173,9 +175,9 @@ def _reached(arrays: Any) -> NDArray[np.bool_]:
         front = np.array([start])
         while len(front):
             reached[context, front] = True
-            after = np.unique(delta[front])
-            after = after[after >= 0]
-            front = after[~reached[context, after]]
+            met = np.zeros(states + 1, np.bool_)  # the last place: no state, -1
+            met[delta[front]] = True
+            front = np.flatnonzero(met[:states] & ~reached[context])
     return reached
 
 

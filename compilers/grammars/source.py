@@ -6,7 +6,6 @@ from dataclasses import replace
 
 from cdec.compilers.grammars.decoding import decode_source, decode_text
 from cdec.compilers.grammars.definition import Grammar
-from cdec.compilers.grammars.ebnf.read import read_ebnf
 from cdec.compilers.grammars.options import UNNAMED, GrammarOptions
 from cdec.compilers.grammars.regex.read import read_regex
 from cdec.core.errors import CdecError
@@ -39,6 +38,8 @@ def read_grammar(text: bytes | str, options: GrammarOptions = GrammarOptions()) 
             )
         source = decode_source(text, limits)
         if options.format in ("ebnf", "gbnf"):
+            from cdec.compilers.grammars.ebnf.read import read_ebnf  # lark texts need none of it
+
             grammar = read_ebnf(source, start=start, limits=limits)
         else:
             from cdec.compilers.grammars.lark.source import read_lark  # lark is for its texts alone

@@ -24,9 +24,18 @@ FIRST_SCHEMA = """{
 
 
 def _compile_first() -> None:
-    """Compile a small schema, so that every kernel is loaded."""
+    """Compile a small schema that uses what many do."""
+    _compile(FIRST_SCHEMA)
+
+
+def _load() -> None:
+    """Compile the smallest of schemas, so that modules are loaded."""
+    _compile('{"const": 1}')
+
+
+def _compile(text: str) -> None:
     vocabulary = Vocabulary([*(bytes([byte]) for byte in range(256)), b""], [256])
-    build_schema(FIRST_SCHEMA, vocabulary, SchemaOptions(), Path("first"))
+    build_schema(text, vocabulary, SchemaOptions(), Path("first"))
 
 
 def _nothing(vocabulary: Vocabulary) -> None:
@@ -36,6 +45,7 @@ def _nothing(vocabulary: Vocabulary) -> None:
 SCHEMAS = SourceKind(
     options=SchemaOptions,
     compile=compile_with,
-    warm_up=_compile_first,
+    warm_up=_load,
+    settle=_compile_first,
     prepare=_nothing,
 )

@@ -8,7 +8,6 @@ import threading
 from collections.abc import Mapping
 from dataclasses import dataclass
 from urllib.parse import urlsplit
-from urllib.request import getproxies, proxy_bypass
 
 ANSWERS_WITHIN = 3.0
 """Seconds after which the hub counts as away."""
@@ -58,6 +57,9 @@ def hub_away(environment: Mapping[str, str] = os.environ) -> Away | None:
 
 def _place_of(endpoint: str) -> tuple[str, int]:
     """Return whom a request to ``endpoint`` connects to: the hub, or a proxy before it."""
+    # Brings protocols and certificates along, which nobody needs who asks no hub.
+    from urllib.request import getproxies, proxy_bypass
+
     hub = urlsplit(endpoint)
     proxies = getproxies()
     proxy = proxies.get(hub.scheme) or proxies.get("all")

@@ -56,6 +56,9 @@ class Table {
     return entry.key == key ? entry.value : kAbsent;
   }
 
+  // Begins to load what `find` of a key will look at.
+  void expect(int64_t key) const { __builtin_prefetch(&entries_[mixed(key) & mask()]); }
+
   void set(int64_t key, int64_t value) {
     Entry *entry = &entries_[place(key)];
     const bool is_new = entry->key != key;

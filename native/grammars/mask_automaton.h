@@ -53,6 +53,8 @@ class MaskAutomaton {
     const int64_t known = steps_.find(pack(state, lr_state));
     return known != Table::kAbsent ? known : compute_step(state, lr_state);
   }
+  // Begins to load what `step` will look at.
+  void expect(int64_t state, int64_t lr_state) const { steps_.expect(pack(state, lr_state)); }
   // Whether nothing waits in a state: its mask is that of all stacks below.
   bool is_final(int64_t state) const { return lists_.length(state) == 1; }
   // The list of what a state allows whatever lies below.

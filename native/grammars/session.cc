@@ -11,6 +11,9 @@ int64_t hash_of(const Reading &reading) { return mixed(pack(reading.at, reading.
 
 }  // namespace cdec::grammars
 
+// Steps of the automaton of masks that are looked up ahead.
+constexpr int64_t kAhead = 16;
+
 struct cdec_grammar_engine : Engine {
   using Engine::Engine;
 };
@@ -190,6 +193,7 @@ int64_t cdec_grammar_engine_steps(cdec_grammar_engine *engine, cdec_i64 states, 
   return engine->each_row(engine->resumption, first, states.size, [&](int64_t i) {
     MaskAutomaton &automaton = engine->memos->automaton;
     if (engine->work.edges > most_edges) throw Paused();
+    if (i + kAhead < states.size) automaton.expect(states[i + kAhead], lr_states[i + kAhead]);
     const int64_t after =
         automaton.lists().holds(states[i]) ? automaton.step(states[i], lr_states[i]) : -1;
     out[i] = after < 0 || automaton.is_final(after) ? -1 : after;

@@ -121,6 +121,27 @@ def test_the_embedded_models_need_no_transformers(tmp_path: Path, words: tuple[s
     assert NOT_FOR_EMBEDDED & set(done.stderr.splitlines()[-1].split()) == set()
 
 
+@pytest.mark.parametrize(
+    "words",
+    [
+        ("compile-grammar", "json", "-o", "json.arrow"),
+        ("compile-regex", "[a-z]+", "-o", "regex.arrow"),
+        ("compile-schema", "s.json", "-o", "schema.arrow"),
+    ],
+    ids=lambda words: words[0],
+)
+def test_who_asks_for_an_artifact_loads_neither_arrow_nor_protocols(
+    tmp_path: Path, words: tuple[str, ...]
+) -> None:
+    (tmp_path / "s.json").write_text('{"type": "integer"}')
+    code = EMBEDDED.format(words=[*words, "--quiet"])
+    done = subprocess.run(
+        [sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    assert {"pyarrow", "ssl", "lark"} & set(done.stderr.splitlines()[-1].split()) == set()
+
+
 def test_what_was_loaded_is_not_looked_through_for_garbage(tmp_path: Path) -> None:
     compile_set(["Paris"], Vocabulary.from_tokenizer("embedded"), tmp_path / "names.arrow")
     words = ["sample", "-a", "names.arrow", "--prompt", "x", "--quiet"]

@@ -8,6 +8,8 @@ from functools import lru_cache
 from importlib import import_module
 from typing import Any
 
+import numpy as np
+
 _constants: Any = import_module("re._constants")
 _parser: Any = import_module("re._parser")
 _compiler: Any = import_module("re._compiler")
@@ -71,4 +73,4 @@ def _tried(op: Any, value: Any, flags: int) -> tuple[int, ...]:
 
 @lru_cache(maxsize=2)
 def _characters(first: int, stop: int) -> str:
-    return "".join(map(chr, range(first, stop)))
+    return np.arange(first, stop, dtype="<u4").tobytes().decode("utf-32-le")

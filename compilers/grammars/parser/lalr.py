@@ -28,20 +28,23 @@ def lookaheads(automaton: Automaton, end: int, *, as_lark: bool) -> list[dict[in
     Cost: linear in transitions times rule length, plus unions of sets.
     """
     relations = _Relations(automaton, end)
-    for number, (state, nonterminal) in enumerate(relations.transitions):
-        relations.begin_rules(number, state, nonterminal)
+    relations.begin_rules()
     if as_lark:
         for state, kernel in enumerate(automaton.kernels):
             relations.go_on_with_rules(state, kernel)
     read = digraph(relations.reads, relations.directly_reads)
     follow = digraph(relations.includes, read)
-    found: list[dict[int, int]] = [{} for _ in automaton.kernels]
-    for (state, rule), numbers in relations.lookback.items():
-        terminals = 0
-        for number in numbers:
-            terminals |= follow[number]
-        found[state][rule] = terminals
-    return found
+    return [
+        {rule: _union(follow, numbers) for rule, numbers in reductions.items()}
+        for reductions in relations.lookback
+    ]
+
+
+def _union(sets: Sequence[int], numbers: Sequence[int]) -> int:
+    union = 0
+    for number in numbers:
+        union |= sets[number]
+    return union
 
 
 class _Relations:
@@ -74,14 +77,24 @@ class _Relations:
         start = rules[-1].rhs[0]
         self.directly_reads[self._numbers[0][start]] |= 1 << end
         self.includes: list[list[int]] = [[] for _ in self.transitions]
-        self.lookback: dict[tuple[int, int], list[int]] = {}
+        self.lookback: list[dict[int, list[int]]] = [{} for _ in automaton.kernels]
 
-    def begin_rules(self, number: int, state: int, nonterminal: int) -> None:
-        """Follow every rule of a transition's nonterminal from the transition's state."""
+    def begin_rules(self) -> None:
+        """Follow every rule of each transition's nonterminal from the transition's state."""
+        transitions, numbers, includes = self._automaton.transitions, self._numbers, self.includes
         items = self._automaton.items
-        for rule in items.by_lhs.get(~nonterminal, ()):
-            last = self._walk(number, state, rule, 0)
-            self.lookback.setdefault((last, rule), []).append(number)
+        cut = zip(items.rules, self._tail, strict=True)
+        parts = [(rule.rhs[:place], rule.rhs[place:]) for rule, place in cut]
+        for number, (begin, nonterminal) in enumerate(self.transitions):
+            for rule in items.by_lhs.get(~nonterminal, ()):
+                state, (head, tail) = begin, parts[rule]
+                for symbol in head:
+                    state = transitions[state][symbol]
+                for symbol in tail:
+                    if symbol < 0:
+                        includes[numbers[state][symbol]].append(number)
+                    state = transitions[state][symbol]
+                self.lookback[state].setdefault(rule, []).append(number)
 
     def go_on_with_rules(self, state: int, kernel: Sequence[int]) -> None:
         """Follow the rules under way in ``state`` as if its own transitions had begun them."""
@@ -94,8 +107,8 @@ class _Relations:
             if number is not None:
                 self._walk(number, state, rule, item - items.first[rule])
 
-    def _walk(self, number: int, state: int, rule: int, dot: int) -> int:
-        """Note that transitions on the rule's last symbols include ``number``; return the end."""
+    def _walk(self, number: int, state: int, rule: int, dot: int) -> None:
+        """Note that transitions on the rule's last symbols include ``number``."""
         tail = self._tail[rule]
         rhs = self._automaton.items.rules[rule].rhs
         transitions = self._automaton.transitions
@@ -104,7 +117,6 @@ class _Relations:
             if symbol < 0 and place >= tail:
                 self.includes[self._numbers[state][symbol]].append(number)
             state = transitions[state][symbol]
-        return state
 
 
 def _tail(rhs: tuple[int, ...], nullable: frozenset[int]) -> int:

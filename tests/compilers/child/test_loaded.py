@@ -31,21 +31,38 @@ kind.warm_up()
 kind.compile("[a-z]+", Vocabulary([b"a", b""], [1]), Path("a.arrow"), options)
 print(*sys.modules)
 """
+TABLES = """
+from pathlib import Path
+from cdec.compilers.child.server import _Known
+from cdec.compilers.grammars.automata import charsets
+
+known = _Known()
+for kind in ("grammar", "regex"):
+    charsets._category.cache_clear()
+    known.load(kind)
+    for _ in range(3):
+        known.kind_for(kind)
+        print(charsets._category.cache_info().currsize)
+"""
 
 
 @pytest.mark.skipif(not Path("/proc/self/stat").exists(), reason="no /proc here")
 def test_who_asks_a_child_loads_no_compiler(tmp_path: Path) -> None:
-    loaded = _modules(ASKING, tmp_path)
+    loaded = set(_printed(ASKING, tmp_path))
     assert "cdec.compilers.child.compiler" in loaded
     assert not {name for name in loaded if name.startswith("cdec.core.grammars.engine")}
     assert not {"cdec.compilers.grammars.compile", "numba", "lark"} & loaded
 
 
 def test_a_regular_expression_is_compiled_without_lark(tmp_path: Path) -> None:
-    assert "lark" not in _modules(COMPILING, tmp_path)
+    assert "lark" not in _printed(COMPILING, tmp_path)
 
 
-def _modules(code: str, folder: Path) -> set[str]:
+def test_tables_that_many_sources_use_are_made_before_the_second(tmp_path: Path) -> None:
+    assert _printed(TABLES, tmp_path) == ["0", "1", "1"] * 2
+
+
+def _printed(code: str, folder: Path) -> list[str]:
     words = [sys.executable, "-c", code]
     done = subprocess.run(words, cwd=folder, capture_output=True, text=True, check=True)
-    return set(done.stdout.split())
+    return done.stdout.split()
