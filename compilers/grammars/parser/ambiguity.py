@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
-
 import numpy as np
 
 from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.core.errors import LimitError
 
-if TYPE_CHECKING:
-    from cdec.compilers.grammars.parser.tables import ParseTables
-
-__all__ = ["ambiguity", "within_ambiguity"]
+__all__ = ["ambiguity", "refuse_ambiguity"]
 
 
 def ambiguity(tables: ParseTables) -> int:
@@ -35,8 +31,8 @@ def ambiguity(tables: ParseTables) -> int:
     return int(np.bincount(pairs[0], followed[pairs[1]]).max(initial=0))
 
 
-def within_ambiguity(tables: ParseTables, limits: GrammarLimits) -> ParseTables:
-    """Return the tables, unless their masks would take long.
+def refuse_ambiguity(tables: ParseTables, limits: GrammarLimits) -> None:
+    """Refuse a grammar whose masks would take long.
 
     Raises:
         LimitError: More than ``max_ambiguity``.
@@ -49,4 +45,3 @@ def within_ambiguity(tables: ParseTables, limits: GrammarLimits) -> ParseTables:
             hint="raise `max_ambiguity`, or write fewer rules that can be read in several ways",
             limit="max_ambiguity",
         )
-    return tables

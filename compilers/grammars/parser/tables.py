@@ -10,7 +10,6 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.analysis.nullable import closed_nonterminals, used_rules
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule
-from cdec.compilers.grammars.parser.ambiguity import within_ambiguity
 from cdec.compilers.grammars.parser.conflicts import Conflict, bits, conflict_error, resolve
 from cdec.compilers.grammars.parser.epsilon_free import epsilon_free
 from cdec.compilers.grammars.parser.lalr import lookaheads
@@ -103,22 +102,23 @@ def build_tables(
     Raises:
         GrammarConflictError: Not generalised, and two rules of equal priority can end at the same
             place before the same terminal.
-        LimitError: ``max_states``; ``max_ambiguity`` if generalised.
+        LimitError: ``max_states``.
     """
-    limits, start_nullable = limits or GrammarLimits(), False
+    limits = limits or GrammarLimits()
+    start_nullable = False
     if generalised:
         rules, names, start_nullable = epsilon_free(grammar, nullable_terminals, barren_terminals)
     else:
         rules, names = used_rules(grammar.rules, grammar.start), grammar.nonterminals
-    automaton = Automaton((*rules, Rule(len(names), (~grammar.start,))), limits.max_states - 1)
+    root = Rule(len(names), (~grammar.start,))
+    automaton = Automaton((*rules, root), limits.max_states - 1)
     end = len(grammar.terminals)
     ahead = lookaheads(automaton, end, as_lark=not generalised)
     builder = _TableBuilder(grammar, automaton, rules, end, limits)
     for state, reductions in enumerate(ahead):
         builder.add_state(state, reductions, generalised, start_nullable)
     builder.refuse_conflicts()
-    tables = builder.finish(names, start_nullable)
-    return within_ambiguity(tables, limits) if generalised else tables
+    return builder.finish(names, start_nullable)
 
 
 class _TableBuilder:

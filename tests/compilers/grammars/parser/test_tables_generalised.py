@@ -8,7 +8,7 @@ import random
 import pytest
 
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule
-from cdec.compilers.grammars.parser.ambiguity import ambiguity
+from cdec.compilers.grammars.parser.ambiguity import ambiguity, refuse_ambiguity
 from cdec.compilers.grammars.parser.epsilon_free import epsilon_free
 from cdec.compilers.grammars.parser.tables import ParseTables, build_tables
 from cdec.core.errors import LimitError
@@ -217,16 +217,16 @@ def chain(count: int, *forms: str) -> list[tuple[str, str]]:
 
 
 def test_chains_of_ambiguous_rules_are_refused_by_their_square() -> None:
-    def tables(count: int, **options: GrammarLimits) -> ParseTables:
+    def tables(count: int) -> ParseTables:
         rules = chain(count, "{next} {next}", "b {next} c")
-        return build_tables(plain_grammar(rules), generalised=True, **options)
+        return build_tables(plain_grammar(rules), generalised=True)
 
     assert 3.8 < ambiguity(tables(40)) / ambiguity(tables(20)) < 4.2
     with pytest.raises(LimitError) as raised:
-        tables(300)
+        refuse_ambiguity(tables(300), GrammarLimits())
     assert raised.value.details["limit"] == "max_ambiguity"
     assert "`max_ambiguity`" in str(raised.value.hint)
-    tables(300, limits=GrammarLimits(max_ambiguity=1 << 20))
+    refuse_ambiguity(tables(300), GrammarLimits(max_ambiguity=1 << 20))
 
 
 def test_long_chains_without_ambiguity_are_not_refused() -> None:
