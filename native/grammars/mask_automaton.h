@@ -97,7 +97,8 @@ class MaskAutomaton {
   bool enters(Stack stack, int64_t node) const;
   void resume(int64_t item, int64_t row, Stack stack);
   int64_t effect_at(int64_t item) const {
-    return root_ < grammar_.trees ? int64_t{kPlain} : int64_t{effects_[item]};
+    const bool is_known = root_ >= grammar_.trees && static_cast<size_t>(item) < effects_.size();
+    return is_known ? effects_[item] : kPlain;
   }
   void load_effects();
   bool takes_row(Stack stack, int64_t row, int64_t item);
