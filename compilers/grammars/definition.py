@@ -139,6 +139,9 @@ class GrammarLimits:
     max_nesting: int = limit(500, "Brackets within brackets.")
     max_repeat: int = limit(100_000, "Largest count of a repetition.")
     max_states: int = limit(500_000, "Most states of scanner or parser.")
+    max_ambiguity: int = limit(
+        32_768, "Most reductions that compete before one terminal, counted by state."
+    )
     max_tree_nodes: int = limit(20_000_000, "Most nodes of all subterminal trees.")
     compile_seconds: float = limit(
         300.0, "CPU seconds for one grammar.", unit="seconds", at_least=0.1

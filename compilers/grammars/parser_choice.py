@@ -19,6 +19,7 @@ from cdec.compilers.grammars.definition import (
     Lexer,
     Terminal,
 )
+from cdec.compilers.grammars.parser.ambiguity import refuse_ambiguity
 from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.parser.tables import build_tables
 from cdec.compilers.grammars.scanner.halving import with_halves
@@ -116,8 +117,8 @@ def choose_parser(
         EmptyTerminalError: A terminal that matches the empty text under a lexer that cannot
             have it, or nothing else.
         UntokenizableError: A terminal of which tokens have the bytes of no text.
-        LimitError, RegexUnsupportedError, UncountableError: As ``build_tables`` and
-            ``compile_terminal``.
+        LimitError, RegexUnsupportedError, UncountableError: As ``build_tables``,
+            ``refuse_ambiguity`` and ``compile_terminal``.
     """
     analysed, costs = analyse(grammar), Costs(limits, counting, {}, alphabet)
     if grammar.indenter is not None:
@@ -225,8 +226,7 @@ def _generalised(
     read, compiled = with_halves(
         grammar, lambda t: _compiled(t, ends_early(t), costs), costs.limits
     )
-    automata = []
-    nullable, barren = set(), set()
+    automata, nullable, barren = [], set(), set()
     for number, terminal in enumerate(read.terminals):
         automaton = costs.within(terminal, compiled[number])
         if automaton.is_open:
@@ -249,6 +249,7 @@ def _generalised(
         nullable_terminals=nullable_parts,
         barren_terminals=frozenset(barren),
     )
+    refuse_ambiguity(tables, costs.limits)
     return ParserChoice("dynamic", reason, grammar, divided, tables, parts, notices)
 
 

@@ -63,12 +63,19 @@ class Table {
     Entry *entry = &entries_[place(key)];
     const bool is_new = entry->key != key;
     if (is_new && 2 * (count_ + 1) > entries_.size()) {
-      grow();
+      resize(2 * entries_.size());
       entry = &entries_[place(key)];
     }
     if (journal_) journal_->note(this, key, is_new ? kAbsent : entry->value);
     count_ += is_new;
     *entry = {key, value};
+  }
+
+  // Makes room for a number of keys at once.
+  void reserve(size_t count) {
+    size_t places = entries_.size();
+    while (places < 2 * count) places *= 2;
+    if (places > entries_.size()) resize(places);
   }
 
   // Forgets a key; entries behind it move up, so that probing stays right.
@@ -117,8 +124,8 @@ class Table {
     return at;
   }
 
-  void grow() {
-    std::pmr::vector<Entry> old(2 * entries_.size(), Entry{}, entries_.get_allocator());
+  void resize(size_t places) {
+    std::pmr::vector<Entry> old(places, Entry{}, entries_.get_allocator());
     entries_.swap(old);
     for (const Entry &entry : old)
       if (entry.key != kEmpty) entries_[place(entry.key)] = entry;

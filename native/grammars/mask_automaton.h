@@ -99,9 +99,10 @@ class MaskAutomaton {
   bool enters(Stack stack, int64_t node) const;
   void resume(int64_t item, int64_t row, Stack stack);
   int64_t effect_at(int64_t item) const {
-    return root_ < grammar_.trees ? int64_t{kPlain} : effect_in_head(item);
+    const bool is_known = root_ >= grammar_.trees && static_cast<size_t>(item) < effects_.size();
+    return is_known ? effects_[item] : kPlain;
   }
-  int64_t effect_in_head(int64_t item) const;
+  void load_effects();
   bool takes_row(Stack stack, int64_t row, int64_t item);
   bool is_allowed(int64_t number) const { return allowed_[number >> 6] >> (number & 63) & 1; }
   void allow(int64_t number) { allowed_[number >> 6] |= uint64_t{1} << (number & 63); }
@@ -119,6 +120,7 @@ class MaskAutomaton {
   void note_nodes(const Tree &tree, Stack blocks, int64_t column);
   void note_branches(const Tree &tree, Stack blocks, int64_t column);
   int64_t row_above(int64_t row, Stack blocks, int64_t column);
+  int64_t compute_row_above(int64_t row, Stack blocks, int64_t column);
   int64_t part_above(int64_t row, Stack blocks, int64_t column, bool has_line);
 
   const Grammar &grammar_;
@@ -142,7 +144,15 @@ class MaskAutomaton {
   std::vector<Pair> found_;        // (suspension, item that waits)
   std::vector<std::pair<int32_t, Stack>> open_;  // path nodes to look beneath, and stacks there
   std::vector<Pair> below_, ready_;              // what waits after a step; what goes on
+  int64_t loaded_ = -1;            // head of which `effects_` are
+  std::vector<int32_t> effects_;   // by node and branch: the effect, or the live row, in a head
   std::vector<Stack> node_blocks_;
+  struct RowAbove {
+    int64_t head = 0, code = 0;
+    Stack blocks = kNone;
+  };
+  std::vector<RowAbove> rows_above_;  // by live row: what was found last
+  int64_t head_count_ = 0;
   std::vector<Reading> next_;
 };
 

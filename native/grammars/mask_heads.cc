@@ -12,6 +12,7 @@ int64_t MaskAutomaton::compute_head(int64_t at, Stack blocks) {
   const cdec_i32 &columns = grammar_.columns.state_column;
   const int64_t column = row < columns.size ? columns[row] : 0;
   found_.clear();
+  ++head_count_;
   note_nodes(tree, blocks, column);
   note_branches(tree, blocks, column);
   int64_t state = tree.number;
@@ -54,11 +55,20 @@ void MaskAutomaton::note_branches(const Tree &tree, Stack blocks, int64_t column
   }
 }
 
-// What of a live row can come above blocks: a part of a row, or an effect. kPlain: the row itself;
-// kDropped: something that brackets drop, so nothing is asked; kFails: none. Where a line break alone
-// can be one, those with blocks behind them say nothing more.
+// What of a live row can come above blocks, remembered for the branches of one head.
 int64_t MaskAutomaton::row_above(int64_t row, Stack blocks, int64_t column) {
   if (!grammar_.is_row(row)) return kFails;
+  rows_above_.resize(grammar_.live_rows);
+  RowAbove &known = rows_above_[row];
+  if (known.head != head_count_ || known.blocks != blocks)
+    known = {head_count_, compute_row_above(row, blocks, column), blocks};
+  return known.code;
+}
+
+// A part of the row, or an effect. kPlain: the row itself; kDropped: something that brackets drop, so
+// nothing is asked; kFails: none. Where a line break alone can be one, those with blocks behind them
+// say nothing more.
+int64_t MaskAutomaton::compute_row_above(int64_t row, Stack blocks, int64_t column) {
   bool is_same = true, has_line = false;
   for (const int32_t terminal : grammar_.live(row)) {
     const Effect code = indents_.effect(blocks, terminal, column).effect;

@@ -12,6 +12,7 @@ int64_t MaskAutomaton::compute_evaluated(int64_t waiting, int64_t lr_state) {
   root_ = root_of(waiting);
   tree_ = trees_[tree_of(root_)];
   trees_.link(tree_);
+  load_effects();
   found_.clear();
   open_.clear();
   allowed_.assign((tree_.allowed_count() + 63) >> 6, 0);
@@ -133,13 +134,15 @@ void MaskAutomaton::resume(int64_t item, int64_t row, Stack stack) {
   }
 }
 
-// The effect, or the live row, of an item in the head at work; kPlain: what the tree says.
-int64_t MaskAutomaton::effect_in_head(int64_t item) const {
+// Writes down the effects of the head at work; kPlain: what the tree says.
+void MaskAutomaton::load_effects() {
+  if (root_ < grammar_.trees || root_ == loaded_) return;
+  effects_.assign(tree_.item_of_token(0), kPlain);
   const auto list = lists_.items(root_);
-  const auto begin = list.begin() + std::min<size_t>(1, list.size());
-  const auto found = std::lower_bound(
-      begin, list.end(), item, [](int64_t packed, int64_t key) { return high_half(packed) < key; });
-  return found == list.end() || high_half(*found) != item ? kPlain : low_half(*found);
+  for (size_t i = list.size(); i-- > 1;)
+    if (const int64_t item = high_half(list[i]); 0 <= item && item < tree_.item_of_token(0))
+      effects_[item] = low_half(list[i]);
+  loaded_ = root_;
 }
 
 }  // namespace cdec::grammars

@@ -10,6 +10,7 @@ int64_t StoredLists::hash(std::span<const int64_t> list) {
 
 int64_t StoredLists::find(std::span<const int64_t> list) {
   if (count_ == 0) return -1;
+  if (indexed_ == 0) index_.reserve(count_);
   for (; indexed_ < count_; ++indexed_) {
     int64_t key = hash((*this)[first_ + indexed_]);
     while (index_.find(key) != Table::kAbsent) key = next_key(key);

@@ -2,12 +2,10 @@
 
 namespace cdec::grammars {
 
-Stack Stacks::vertex(int64_t state, Stack below) {
-  const int64_t key = pack(state, below), known = index_.find(key);
-  if (known != Table::kAbsent) return static_cast<Stack>(known);
+Stack Stacks::make_vertex(int64_t state, Stack below) {
   const auto made = static_cast<Stack>(vertices_.size());
   vertices_.push_back({static_cast<int32_t>(state), below});
-  index_.set(key, made);
+  index_.set(pack(state, below), made);
   return made;
 }
 

@@ -45,7 +45,10 @@ class Stacks {
         pending_(&memory.memos) {}
 
   // The vertex (LR state, stack below).
-  Stack vertex(int64_t state, Stack below);
+  Stack vertex(int64_t state, Stack below) {
+    const int64_t known = index_.find(pack(state, below));
+    return known != Table::kAbsent ? static_cast<Stack>(known) : make_vertex(state, below);
+  }
   const Vertex &operator[](Stack vertex) const { return vertices_[vertex]; }
   Vertex &operator[](Stack vertex) { return vertices_[vertex]; }
 
@@ -92,6 +95,7 @@ class Stacks {
   static int64_t pair(Stack a, Stack b) { return pack(std::min(a, b), std::max(a, b)); }
   static int64_t number_of(Stack set) { return -2 - static_cast<int64_t>(set); }
   bool holds_set(Stack stack) const { return sets_.holds(number_of(stack)); }
+  Stack make_vertex(int64_t state, Stack below);
   Stack intern(const std::vector<Stack> &vertices);
   Stack compute_union(Stack a, Stack b);
   void push_missing(Stack a, Stack b);

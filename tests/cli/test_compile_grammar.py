@@ -183,6 +183,11 @@ def test_errors_name_file_line_and_column(cdec: Runner) -> None:
         ('start: "a"~50\n', ("--max-repeat", "49"), "max_repeat"),
         (LIST, ("--max-states", "2"), "max_states"),
         (LIST, ("--max-tree-nodes", "1"), "max_tree_nodes"),
+        (
+            'start: start start | "a"\n',
+            ("--lexer", "dynamic", "--max-ambiguity", "1"),
+            "max_ambiguity",
+        ),
         (LARGE, ("--compile-megabytes", "32"), "compile_megabytes"),
     ],
 )

@@ -128,6 +128,7 @@ GRAMMAR_OPTIONS: dict[str, str] = {
     "max-nesting": "n.lark --max-nesting 3",
     "max-repeat": "r.lark --max-repeat 5",
     "max-states": "r.lark --max-states 3",
+    "max-ambiguity": "a.lark --lexer dynamic --max-ambiguity 1",
     "max-tree-nodes": "g.lark --max-tree-nodes 2",
     "max-bytes": "g.lark --max-grammar-bytes 9",
     "missing": "none.lark",

@@ -7,9 +7,11 @@ import random
 
 import pytest
 
-from cdec.compilers.grammars.definition import Grammar, Rule
+from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule
+from cdec.compilers.grammars.parser.ambiguity import ambiguity, refuse_ambiguity
 from cdec.compilers.grammars.parser.epsilon_free import epsilon_free
 from cdec.compilers.grammars.parser.tables import ParseTables, build_tables
+from cdec.core.errors import LimitError
 from tests.compilers.grammars.parser.lark_tables import plain_grammar
 
 LONGEST = 5
@@ -184,3 +186,49 @@ def test_every_action_is_kept_shifts_first() -> None:
     assert crowded
     assert all(values[0] >= 0 and values[1] < 0 for values in crowded)
     assert not tables.resolved
+
+
+def plain_ambiguity(tables: ParseTables) -> int:
+    """Return the ambiguity of tables by the definition."""
+    most = 0
+    for terminal in range(int(tables.action_terminals.max()) + 1):
+        found = [table_actions(tables, state, terminal) for state in range(tables.num_states)]
+        competing = {action for actions in found if len(actions) > 1 for action in actions}
+        names = {int(tables.rule_lhs[~action]) for action in competing if action < 0}
+        most = max(most, sum(int((tables.goto_symbols == name).sum()) for name in names))
+    return most
+
+
+@pytest.mark.parametrize("name", AWKWARD)
+def test_ambiguity_counts_the_reductions_that_compete(name: str) -> None:
+    tables = build_tables(plain_grammar(AWKWARD[name]), generalised=True)
+    assert ambiguity(tables) == plain_ambiguity(tables)
+
+
+def chain(count: int, *forms: str) -> list[tuple[str, str]]:
+    """Return rules each of which is the next one, or has other forms of itself and the next one."""
+    pairs = list(itertools.pairwise(["S", *(f"R{i}" for i in range(1, count)), "Z"]))
+    more = [
+        (name, form.format(own=name, next=after, i=i))
+        for i, (name, after) in enumerate(pairs)
+        for form in forms
+    ]
+    return [*pairs, *more, ("Z", "a")]
+
+
+def test_chains_of_ambiguous_rules_are_refused_by_their_square() -> None:
+    def tables(count: int) -> ParseTables:
+        rules = chain(count, "{next} {next}", "b {next} c")
+        return build_tables(plain_grammar(rules), generalised=True)
+
+    assert 3.8 < ambiguity(tables(40)) / ambiguity(tables(20)) < 4.2
+    with pytest.raises(LimitError) as raised:
+        refuse_ambiguity(tables(300), GrammarLimits())
+    assert raised.value.details["limit"] == "max_ambiguity"
+    assert "`max_ambiguity`" in str(raised.value.hint)
+    refuse_ambiguity(tables(300), GrammarLimits(max_ambiguity=1 << 20))
+
+
+def test_long_chains_without_ambiguity_are_not_refused() -> None:
+    rules = chain(300, "{own} o{i} {next}")
+    assert ambiguity(build_tables(plain_grammar(rules), generalised=True)) == 0

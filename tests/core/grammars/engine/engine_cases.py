@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from cdec.compilers.grammars.compile import build_grammar
+from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import PRECOMPUTE, GrammarOptions
 from cdec.core.grammars.columns import arrays_from
 from cdec.core.grammars.constraint import GrammarConstraint
@@ -82,13 +83,18 @@ def constraint_of(
     lexer: str | None = None,
     *,
     precompute: int = PRECOMPUTE,
+    limits: GrammarLimits | None = None,
     **options: Any,
 ) -> GrammarConstraint:
     """Compile a grammar in memory."""
     arrays, metadata, _ = build_grammar(
         grammar,
         vocabulary,
-        GrammarOptions(lexer=lexer, precompute=precompute),  # type: ignore[arg-type]
+        GrammarOptions(
+            lexer=lexer,  # type: ignore[arg-type]
+            precompute=precompute,
+            limits=limits or GrammarLimits(),
+        ),
         Path("unwritten.arrow"),
     )
     return GrammarConstraint(arrays_from(arrays), vocabulary, metadata, **options)

@@ -10,6 +10,7 @@ import time
 import numpy as np
 import pytest
 
+from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.core.constraint import DONE
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.grammars.constraint import GrammarConstraint
@@ -74,7 +75,9 @@ def chained(count: int, tokens: tuple[str, ...] = ("xx", "xxx", "xxxx")) -> Gram
     """Compile rules each of which is the next one, twice or once, or behind a letter."""
     rules = [f'a{i}: a{i + 1} a{i + 1}? | "x" a{i + 1}?' for i in range(count)]
     source = "start: a0\n" + "\n".join(rules) + f'\na{count}: "x" | "y"\n'
-    return constraint_of(source, byte_vocabulary(tokens), "dynamic", precompute=0)
+    limits = GrammarLimits(max_ambiguity=1 << 20)
+    vocabulary = byte_vocabulary(tokens)
+    return constraint_of(source, vocabulary, "dynamic", precompute=0, limits=limits)
 
 
 def test_a_mask_that_an_automaton_would_work_on_for_long_is_stepped() -> None:
