@@ -10,6 +10,14 @@ namespace cdec {
 
 inline int64_t hash_of(int64_t item) { return item; }
 
+// The key of a list; others may have it as well.
+template <class Item>
+int64_t key_of(std::span<const Item> list) {
+  int64_t key = static_cast<int64_t>(list.size());
+  for (const Item &item : list) key = mixed(key ^ hash_of(item));
+  return usable(key);
+}
+
 // An `Item` that is no integer has a `hash_of` and an operator ==.
 template <class Item>
 class Lists {
@@ -28,7 +36,7 @@ class Lists {
 
   // The number of a list, which may not be a part of these lists; a new one if there is none.
   int64_t intern(std::span<const Item> list) {
-    int64_t key = hash(list);
+    int64_t key = key_of(list);
     for (int64_t known; (known = index_.find(key)) != Table::kAbsent; key = next_key(key))
       if (std::ranges::equal((*this)[known], list)) return known;
     const int64_t number = add(list);
@@ -56,12 +64,6 @@ class Lists {
   }
 
  private:
-  static int64_t hash(std::span<const Item> list) {
-    int64_t key = static_cast<int64_t>(list.size());
-    for (const Item &item : list) key = mixed(key ^ hash_of(item));
-    return usable(key);
-  }
-
   std::pmr::vector<Item> items_;
   std::pmr::vector<int64_t> offsets_;
   Table index_;

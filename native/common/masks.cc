@@ -14,9 +14,6 @@ int64_t cdec_list_bits(cdec_u32_rows mask, cdec_i64 offsets, cdec_i32_out ids) {
 }
 
 int64_t cdec_find_only(cdec_u32_rows mask, cdec_i64 end_ids, cdec_i32_out out) {
-  const auto is_end = [&](int64_t token) {
-    return std::find(end_ids.at, end_ids.at + end_ids.size, token) != end_ids.at + end_ids.size;
-  };
   for (int64_t i = 0; i < mask.rows; ++i) {
     int64_t events = 0, only = -1;
     for (int64_t e = 0; e < end_ids.size && events == 0; ++e)
@@ -25,7 +22,7 @@ int64_t cdec_find_only(cdec_u32_rows mask, cdec_i64 end_ids, cdec_i32_out out) {
     for (int64_t word = 0; word < mask.width && events <= 1; ++word)
       for (uint32_t bits = mask[i][word]; bits; bits &= bits - 1) {
         const int64_t token = word * 32 + std::countr_zero(bits);
-        if (!is_end(token)) ++events, only = token;
+        if (!cdec::contains(end_ids, token)) ++events, only = token;
       }
     out[i] = events == 1 ? static_cast<int32_t>(only) : -1;
   }

@@ -2,21 +2,15 @@
 
 namespace cdec::grammars {
 
-int64_t StoredLists::hash(std::span<const int64_t> list) {
-  int64_t key = static_cast<int64_t>(list.size());
-  for (const int64_t item : list) key = mixed(key ^ item);
-  return usable(key);
-}
-
 int64_t StoredLists::find(std::span<const int64_t> list) {
   if (count_ == 0) return -1;
   if (indexed_ == 0) index_.reserve(count_);
   for (; indexed_ < count_; ++indexed_) {
-    int64_t key = hash((*this)[first_ + indexed_]);
+    int64_t key = key_of((*this)[first_ + indexed_]);
     while (index_.find(key) != Table::kAbsent) key = next_key(key);
     index_.set(key, first_ + indexed_);
   }
-  int64_t key = hash(list);
+  int64_t key = key_of(list);
   for (int64_t known; (known = index_.find(key)) != Table::kAbsent; key = next_key(key))
     if (std::ranges::equal((*this)[known], list)) return known;
   return -1;

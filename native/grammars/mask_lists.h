@@ -37,7 +37,6 @@ class StoredLists {
   int64_t find(std::span<const int64_t> list);
 
  private:
-  static int64_t hash(std::span<const int64_t> list);
 
   const cdec_grammar &columns_;
   const int64_t first_, count_;

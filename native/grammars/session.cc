@@ -31,10 +31,7 @@ struct cdec_grammar_session {
   bool is_state(int64_t state) const { return states.holds(state); }
   int64_t intern(const std::vector<Reading> &readings);
   void load(int64_t state);
-  bool is_end(int64_t token) const {
-    const cdec_i64 &ends = engine.end_ids;
-    return std::find(ends.at, ends.at + ends.size, token) != ends.at + ends.size;
-  }
+  bool is_end(int64_t token) const { return contains(engine.end_ids, token); }
   bool may_end(int64_t state);
   bool allows(int64_t state, int64_t token);
   int64_t next(int64_t state, int64_t token);
@@ -273,9 +270,7 @@ int64_t cdec_grammar_fill_mask(cdec_grammar_session *session, cdec_i64 states,
     const int64_t number = session->mask_of(states[i]);
     const bool may_end = session->may_end(states[i]);
     copy_words(engine.memos->masks.store.words(number), engine.grammar.words, words, mask.width);
-    for (int64_t e = 0; may_end && e < engine.end_ids.size; ++e)
-      if (engine.end_ids[e] >= 0 && engine.end_ids[e] >> 5 < mask.width)
-        set_bit(words, engine.end_ids[e]);
+    if (may_end) set_bits(words, mask.width, engine.end_ids);
   });
 }
 

@@ -23,11 +23,7 @@ struct cdec_schema_engine {
     return std::bit_floor(std::clamp<uint64_t>(budget / 128, 128, 1 << 17));
   }
 
-  bool is_end(int64_t token) const {
-    bool found = false;
-    for (int64_t i = 0; i < end_ids.size; ++i) found |= end_ids[i] == token;
-    return found;
-  }
+  bool is_end(int64_t token) const { return contains(end_ids, token); }
 
   // The state after a token that is no end; DEAD where it is not allowed.
   int64_t after(int64_t state, int64_t token) {
@@ -58,9 +54,7 @@ struct cdec_schema_engine {
       return;
     }
     masks.write(static_cast<int32_t>(state), words, width);
-    if (!may_end(state)) return;
-    for (int64_t i = 0; i < end_ids.size; ++i)
-      if (end_ids[i] >> 5 < width) set_bit(words, end_ids[i]);
+    if (may_end(state)) set_bits(words, width, end_ids);
   }
 
   int64_t after_bytes(int64_t state, const uint8_t* data, int64_t size) {

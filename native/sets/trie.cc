@@ -17,7 +17,7 @@ int64_t landed(const cdec_trie &trie, TailState at) {
 int64_t after(const cdec_trie &trie, int64_t state, int64_t token) {
   if (token < 0 || token >= trie.width) return CDEC_DEAD;
   const Span span = span_of(trie, state);
-  if (is_end(trie, token)) return may_end(trie, span) ? CDEC_DONE : CDEC_DEAD;
+  if (contains(trie.end_ids, token)) return may_end(trie, span) ? CDEC_DONE : CDEC_DEAD;
   if (span.in_tail) {
     if (span.first >= span.stop || trie.tokens[span.first] != token) return CDEC_DEAD;
     const auto [row, depth] = TailState::of(state);
@@ -90,7 +90,7 @@ int64_t cdec_trie_check(const cdec_trie *trie, cdec_i64 states, cdec_i64_rows to
       bool &allowed = reinterpret_cast<bool &>(out[i][j]);
       if (token < 0 || token >= trie->width) {
         allowed = false;
-      } else if (is_end(*trie, token)) {
+      } else if (contains(trie->end_ids, token)) {
         allowed = ends;
       } else if (span.in_tail) {
         allowed = token == only;
@@ -129,10 +129,7 @@ int64_t cdec_trie_fill_mask(const cdec_trie *trie, cdec_i64 states, cdec_u32_row
         if (token >= 0 && token < std::min(trie->width, mask.width * 32)) set_bit(bits, token);
       }
     }
-    if (may_end(*trie, span))
-      for (int64_t e = 0; e < trie->end_ids.size; ++e)
-        if (trie->end_ids[e] >= 0 && trie->end_ids[e] < mask.width * 32)
-          set_bit(bits, trie->end_ids[e]);
+    if (may_end(*trie, span)) set_bits(bits, mask.width, trie->end_ids);
   }
   return 0;
 }

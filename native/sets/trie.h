@@ -78,10 +78,4 @@ inline int64_t search(cdec_i32 token, int64_t first, int64_t stop, int64_t sough
   return token[first] == sought ? first : -1;
 }
 
-inline bool is_end(const cdec_trie &trie, int64_t token) {
-  bool found = false;
-  for (int64_t e = 0; e < trie.end_ids.size; ++e) found |= trie.end_ids[e] == token;
-  return found;
-}
-
 }  // namespace cdec
