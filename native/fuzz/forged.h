@@ -116,4 +116,13 @@ inline Arguments &seed() {
   return arguments;
 }
 
+// Most times the next token that a mask allows after some number, else the number, whatever it is.
+inline int64_t chosen(int64_t token, const std::vector<int32_t> &mask, int64_t vocabulary) {
+  for (int64_t tried = 0; token % 8 && tried < vocabulary; ++tried) {
+    token = (token + 1) % vocabulary;
+    if (mask[token / 32] >> (token % 32) & 1) break;
+  }
+  return token;
+}
+
 }  // namespace fuzz

@@ -18,10 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t token = bytes.read<uint16_t>(), next = -1;
     uint8_t allowed = 0;
     cdec_grammar_fill_mask(session, {&state, 1}, {mask.data(), 1, words}, 0);
-    for (int64_t tried = 0; token % 8 && tried < vocabulary; ++tried) {
-      token = (token + 1) % vocabulary;
-      if (mask[token / 32] >> (token % 32) & 1) break;
-    }
+    token = fuzz::chosen(token, mask, vocabulary);
     cdec_grammar_check(session, {&state, 1}, {&token, 1, 1}, {&allowed, 1, 1}, 0);
     cdec_grammar_complete(session, {&state, 1}, {&allowed, 1}, 0);
     cdec_grammar_advance(session, {&state, 1}, {&token, 1}, {&next, 1}, 0);

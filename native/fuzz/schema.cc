@@ -18,10 +18,7 @@ extern "C" int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     int64_t token = bytes.read<uint16_t>(), next = -1, offsets[2] = {0, 1};
     uint8_t allowed = 0, byte = bytes.read<uint8_t>();
     cdec_schema_engine_fill_mask(engine, {&state, 1}, {mask.data(), 1, words});
-    for (int64_t tried = 0; token % 8 && tried < vocabulary; ++tried) {
-      token = (token + 1) % vocabulary;
-      if (mask[token / 32] >> (token % 32) & 1) break;
-    }
+    token = fuzz::chosen(token, mask, vocabulary);
     cdec_schema_engine_check(engine, {&state, 1}, {&token, 1, 1}, {&allowed, 1, 1});
     cdec_schema_engine_complete(engine, {&state, 1}, {&allowed, 1});
     cdec_schema_engine_advance_bytes(engine, {&state, 1}, {&byte, 1}, {offsets, 2}, {&next, 1});
