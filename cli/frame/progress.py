@@ -169,10 +169,6 @@ class _Watched(Display, ABC):
     def _replaced(self, view: View) -> None:
         """Show that a stage has ended, and another one begins in its place."""
 
-    def _view(self) -> View:
-        """Return what is to be seen."""
-        return self._open[-1].view()
-
     def _write(self, text: str) -> None:
         # subtle: stderr may be a closed pipe or a full device; data must go on all the same.
         with suppress(OSError, ValueError):
@@ -197,7 +193,7 @@ class LiveLine(_Watched):
         """Draw the next frame over the one before it."""
         self._turn += 1
         self._is_drawn = True
-        self._write(f"\r{frame(self._view(), self._width(), self._turn)}{_CLEAR}")
+        self._write(f"\r{frame(self._open[-1].view(), self._width(), self._turn)}{_CLEAR}")
 
     @contextmanager
     def aside(self) -> Iterator[None]:
@@ -260,7 +256,7 @@ class PlainLines(_Watched):
     def look(self) -> None:
         """Print a line if the last one is old enough."""
         if self._clock() - self._last >= self._every:
-            self._print(self._view())
+            self._print(self._open[-1].view())
 
     def _end(self, tracker: _Tracker) -> None:
         self._replaced(tracker.view())
