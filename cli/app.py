@@ -14,12 +14,17 @@ from typer.core import TyperGroup
 
 from cdec.cli.frame.command import Run, as_command
 from cdec.cli.frame.console import Console
-from cdec.cli.frame.faults import address_space
-from cdec.cli.frame.help import SectionedCommand
+from cdec.cli.frame.help import SectionedCommand, refuse_unknown_command, suggest_file
+from cdec.cli.frame.process import (
+    BROKEN_PIPE_STATUS,
+    Interrupted,
+    Signals,
+    address_space,
+    drop_stdout,
+    open_closed_streams,
+    use_utf8,
+)
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
-from cdec.cli.frame.signals import BROKEN_PIPE_STATUS, Interrupted, Signals
-from cdec.cli.frame.streams import drop_stdout, open_closed_streams, use_utf8
-from cdec.cli.frame.suggestions import refuse_unknown_command, suggest_file
 from cdec.core.errors import CdecError, LimitError, UsageError
 from cdec.integrations.records.faults import as_cdec_error
 

@@ -13,10 +13,10 @@ from cdec.cli.compiling.in_child import Job, compile_one
 from cdec.cli.compiling.made_from import hash_of
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import Declared
-from cdec.cli.frame.summaries.grammars import grammar_rows
+from cdec.cli.frame.summaries import grammar_rows
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
-from cdec.cli.options.grammar_limits import GrammarLimitOptions, parse_whitespace
+from cdec.cli.options.record_sources import GrammarLimitOptions, parse_whitespace
 from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.options import PRECOMPUTE, Dialect

@@ -11,7 +11,7 @@ from cdec.cli.compiling.in_child import Job, compile_one
 from cdec.cli.compiling.reading import read_whole
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.declaration import Declared, Limits
-from cdec.cli.frame.summaries.grammars import regex_rows
+from cdec.cli.frame.summaries import regex_rows
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
 from cdec.cli.options.shared import require_utf8

@@ -13,11 +13,11 @@ from cdec.cli.compiling.made_from import counts_of, object_of
 from cdec.cli.compiling.many import Asked, compile_many, outputs_in
 from cdec.cli.compiling.reading import read_whole, stem_of
 from cdec.cli.frame.declaration import Declared, Limits
-from cdec.cli.frame.summaries.schemas import COSTS, cost_rows, schema_rows
+from cdec.cli.frame.summaries import COSTS, cost_rows, schema_rows
 from cdec.cli.frame.tables import print_columns
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
-from cdec.cli.options.schemas import SchemaReadingOptions
+from cdec.cli.options.record_sources import SchemaReadingOptions
 from cdec.compilers.schemas.options import MAX_RUN, MAX_WHITESPACE, SchemaLimits, SchemaOptions
 from cdec.core.errors import UsageError
 

@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.compiling.made_from import MadeFrom, counts_of, hash_of, hash_of_source, object_of
 from cdec.cli.compiling.next_command import next_command
 from cdec.cli.compiling.reading import plain_name
-from cdec.cli.endings.kept import keeping
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.summaries.sets import set_rows, set_summary
+from cdec.cli.frame.interruption import keeping
+from cdec.cli.frame.summaries import set_rows, set_summary
 from cdec.cli.frame.tables import print_json, print_table
 from cdec.cli.options.compiling import SetOptions as Options
 from cdec.cli.options.compiling import require_output, unnamed_output

@@ -6,14 +6,12 @@ from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.console import escape
-from cdec.cli.frame.redaction import redact
-from cdec.cli.frame.summaries.overview import next_commands, overview
+from cdec.cli.frame.console import escape, redact
+from cdec.cli.frame.summaries import next_commands, overview
 from cdec.cli.frame.tables import flatten, print_json, print_table, print_wrapped
-from cdec.cli.options.reading import InspectOptions as Options
+from cdec.cli.options.compiling import InspectOptions as Options
 from cdec.cli.options.shared import refuse_unused
-from cdec.cli.runs.artifacts import read_artifact
-from cdec.cli.runs.found import named_or_found
+from cdec.cli.runs.artifacts import named_or_found, read_artifact
 from cdec.core.progress import silent
 
 if TYPE_CHECKING:

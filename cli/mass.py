@@ -2,8 +2,92 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
 from cdec.cli.frame.command import Run
-from cdec.cli.options.scoring import MassOptions as Options
+from cdec.cli.frame.declaration import Declared
+from cdec.cli.frame.tables import print_columns, print_json
+from cdec.cli.options import shared
+from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
+from cdec.cli.options.model import DecodingOptions, ModelOptions
+from cdec.cli.options.prompts import PromptOptions
+from cdec.cli.runs import models
+from cdec.cli.runs.constraints import ArtifactPaths, artifact_for_records, read_held
+from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
+from cdec.cli.runs.loop import Loop, arriving
+from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
+from cdec.cli.runs.output import checked_tree, for_tree
+from cdec.cli.runs.recompile import bind_for
+from cdec.cli.runs.tally import BY_MEASURING, Estimates
+from cdec.core.errors import UsageError
+from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.tasks import Task, at_temperatures, batches, prepared
+from cdec.samplers.options import ROUND
+
+if TYPE_CHECKING:
+    from cdec.cli.frame.console import Console
+    from cdec.data.prompts.record import BadRecord, PromptRecord
+    from cdec.samplers.scoring.mass_estimator import Mass, MassEstimator
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOptions, ModelOptions):
+    """Options of ``cdec mass``; the documented defaults stand here and in the bases."""
+
+    candidates: Annotated[
+        int,
+        Declared(
+            "Candidates drawn for each prompt; the estimate is their mean.",
+            shared.METHOD,
+            metavar="N",
+            common=True,
+        ),
+    ] = 256
+    until_converged: Annotated[
+        float | None,
+        Declared(
+            "Stop earlier where the certified bounds of the log mass are at most W nats apart; "
+            "such a record has bounds and no estimate, since a stopped mean is biased.",
+            shared.METHOD,
+            metavar="W",
+            common=True,
+        ),
+    ] = None
+    round: Annotated[
+        int,
+        Declared(
+            "Candidates that are drawn before a record learns from them; decides results.",
+            shared.METHOD,
+            metavar="N",
+        ),
+    ] = ROUND.default
+    remember: Annotated[
+        bool,
+        Declared(
+            "Let candidates learn from those before; if not, they are independent.", shared.METHOD
+        ),
+    ] = True
+    tree: Annotated[
+        Path | None,
+        Declared(
+            "Keep what a single prompt's candidates learnt in this file, and begin with what "
+            "it holds, as in cdec sample. Written when all is drawn.",
+            shared.METHOD,
+            metavar="FILE.arrow",
+            typed_only=True,
+        ),
+    ] = None
+    strict: shared.StrictOption = False
+    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
+    json: Annotated[
+        bool,
+        Declared("Print JSON lines on a terminal too, not a table.", shared.OUTPUT, common=True),
+    ] = False
+    progress: shared.ProgressOption = None
 
 
 def execute(options: Options, run: Run) -> int:
@@ -26,6 +110,137 @@ def execute(options: Options, run: Run) -> int:
       cdec mass -a cities.arrow --and short.arrow --prompt "A city:" --until-converged 0.01
       cdec mass -a sql.arrow --prompt "SELECT" --tree select.arrow
     """
-    from cdec.cli.runs.mass import measure
 
     return measure(options, run)
+
+
+_ANY_N = 2**63 - 1
+"""How many draws a record asks for does not matter here."""
+
+
+def measure(options: Options, run: Run) -> int:
+    """Carry out one run; returns the exit status."""
+    _check_options(options, run.typed)
+    estimator = _estimator(options)
+    tree = checked_tree(estimator.tree)
+    paths = ArtifactPaths.of(options.artifact, options)
+    prompts = Prompts.open(options, max_n=_ANY_N)
+    records = prompts.records()
+    if not paths:
+        records, artifact = artifact_for_records(records, run, "cdec mass")
+        paths = ArtifactPaths.of(artifact, options)
+    with run.console.stage("opening artifacts") as progress:
+        held = read_held(paths, read_denied(options.deny), options, progress)
+    records = for_tree(records, tree, held)
+    warping = warping_of(options)
+    with run.console.stage(loading(options.model)):
+        model = models.open_model(options)
+    shown, estimates = _Shown(options, run.console), Estimates(BY_MEASURING)
+    with Requirements(held, model, required=not options.conjoined, bind=bind_for) as requirements:
+        run.console.warn(requirements.take_notices())
+        records, is_idle = arriving(records, options.streams, options.idle, options.batch_size)
+        tasks = (
+            prepared(record.id, partial(_task, options, record, requirements)) for record in records
+        )
+        loop = Loop(
+            work=at_temperatures(model, warping, estimator.run),
+            records=partial(_records, estimates),
+            write=shown.write,
+            strict=options.strict or tree is not None,
+            max_bad=options.max_bad,
+            phase="measuring",
+            total=prompts.total,
+            model=model,
+        )
+        try:
+            status = loop.over(batches(tasks, options.batch_size, is_idle), run)
+        finally:
+            # What was measured is shown, whatever ended the run.
+            shown.finish()
+        run.console.warn([*requirements.take_notices(), *prompts.stats.notices])
+        run.console.warn(estimates.take_notices())
+    return status
+
+
+def _check_options(options: Options, typed: frozenset[str]) -> None:
+    check_warping(options)
+    refuse_revision(options.model, typed)
+    if options.tree is not None and not options.remember:
+        raise UsageError("--tree keeps what --no-remember forgets", hint="give one of them")
+    check_prompts(options, typed)
+
+
+def _estimator(options: Options) -> MassEstimator:
+    from cdec.samplers.learning.saved.file import TreeFile
+    from cdec.samplers.scoring.mass_estimator import MassEstimator
+
+    return MassEstimator(
+        candidates=options.candidates,
+        until_converged=options.until_converged,
+        round=options.round,
+        remember=options.remember,
+        tree=None if options.tree is None else TreeFile(options.tree),
+    )
+
+
+def _task(options: Options, record: PromptRecord | BadRecord, requirements: Requirements) -> Task:
+    """Return what to measure of one record.
+
+    Raises:
+        CdecError: It cannot be measured.
+    """
+    from cdec.data.prompts.record import BadRecord
+    from cdec.samplers.request import Request
+
+    if isinstance(record, BadRecord):
+        return Task(record.id, record.error)
+    prompt, constraint = requirements.of(record)
+    seed = options.seed if record.seed is None else record.seed
+    longest = options.max_new_tokens if record.max_tokens is None else record.max_tokens
+    # One draw: its seed is that from which methods that learn draw all candidates.
+    request = Request.numbered(prompt, constraint, id=record.id, seed=seed, max_new_tokens=longest)
+    return Task(record.id, request, record.temperature)
+
+
+def _records(estimates: Estimates, task: Task, mass: Mass) -> list[dict[str, object]]:
+    estimates.note(mass.log_mass_reliable)
+    return [{"id": task.name, **mass.to_json()}]
+
+
+class _Shown:
+    """Results on stdout: JSON lines, or on a terminal a table at the end."""
+
+    def __init__(self, options: Options, console: Console) -> None:
+        self._console = console
+        self._rows: list[list[str]] | None = None
+        if console.stdout.isatty() and not options.json:
+            self._rows = []
+
+    def write(self, record: Mapping[str, Any]) -> None:
+        """Print one record, or note it for the table."""
+        if self._rows is None:
+            print_json(self._console, record)
+        else:
+            self._rows.append(_row(record))
+
+    def finish(self) -> None:
+        """Print the table, if it is one."""
+        if self._rows:
+            print_columns(self._console, _HEADER, self._rows)
+
+
+_HEADER = ("id", "mass", "error", "reliable", "lower", "upper", "candidates", "evaluations")
+
+
+def _row(record: Mapping[str, Any]) -> list[str]:
+    """Return a record as cells; the standard error is that of the mass."""
+    if "error" in record:
+        found: Mapping[str, Any] = record["error"]
+        return [str(record["id"]), f"{found['code']}: {found['message']}", *[""] * 6]
+    mass, log_error = record["mass"], record["log_mass_se"]
+    error = None if mass is None or log_error is None else mass * log_error
+    masses = [mass, error, record["mass_lower"], record["mass_upper"]]
+    shown = ["-" if value is None else f"{value:.6g}" for value in masses]
+    shown.insert(2, {True: "yes", False: "no", None: "-"}[record["log_mass_reliable"]])
+    counts = [str(record[name]) for name in ("candidates", "distinct_evaluations")]
+    return [str(record["id"]), *shown, *counts]

@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions, Declared
-from cdec.cli.frame.spellings import words_of
+from cdec.cli.frame.declaration import CommonOptions, Declared, words_of
 from cdec.cli.frame.tables import print_json, print_wrapped
 from cdec.cli.options.methods import (
     facts_of,

@@ -24,7 +24,7 @@ def execute(options: Options, run: Run) -> int:
     """
     check_engine(options, run.typed)
     if options.engine == "ray":
-        from cdec.cli.runs.workers.parts import sample_parts
+        from cdec.cli.runs.parts import sample_parts
 
         return sample_parts(options, run)
     from cdec.cli.runs.sample import sample

@@ -2,8 +2,110 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import TYPE_CHECKING, Annotated
+
 from cdec.cli.frame.command import Run
-from cdec.cli.options.scoring import ScoreOptions as Options
+from cdec.cli.frame.declaration import Declared
+from cdec.cli.frame.tables import print_json
+from cdec.cli.options import shared
+from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
+from cdec.cli.options.model import ModelOptions, WarpingOptions
+from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
+from cdec.cli.options.texts import TextRecordOptions
+from cdec.cli.runs import models
+from cdec.cli.runs.artifacts import optional_artifact
+from cdec.cli.runs.constraints import ArtifactPaths, read_held, without_misfit
+from cdec.cli.runs.inputs import ScorePrompts, read_denied, read_prompt, require_input, typed_prompt
+from cdec.cli.runs.loop import Loop, arriving
+from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
+from cdec.cli.runs.recompile import bind_for
+from cdec.cli.runs.tally import Tally
+from cdec.core.errors import CdecError, UsageError
+from cdec.core.record_fields import fields_of
+from cdec.data.input.arrivals import never
+from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.tasks import Task, at_temperatures, prepared
+from cdec.samplers.request import MAX_NEW_TOKENS
+
+if TYPE_CHECKING:
+    from cdec.core.constraint import Constraint
+    from cdec.core.models.base import LanguageModel, Prompt
+    from cdec.data.input.source import InputLimits, SourceStats
+    from cdec.data.prompts.record import BadRecord, PromptRecord
+    from cdec.data.prompts.score_records import ScoreRecord
+    from cdec.samplers.scoring.score import Score, ScoreRequest
+
+
+@dataclass(frozen=True, kw_only=True)
+class Options(TextRecordOptions, ConstraintOptions, ArtifactOptions, WarpingOptions, ModelOptions):
+    """Options of ``cdec score``; the documented defaults stand here and in the bases."""
+
+    max_new_tokens: Annotated[
+        int | None,
+        Declared(
+            "Longest member; the set's or the model's own limit if not given.",
+            shared.METHOD,
+            at_least=MAX_NEW_TOKENS.at_least,
+        ),
+    ] = None
+    candidates: Annotated[
+        int,
+        Declared(
+            "Masked candidates drawn for each prompt, to narrow the bounds of Q.",
+            shared.METHOD,
+            metavar="N",
+            at_least=0,
+        ),
+    ] = 0
+    seed: Annotated[
+        int,
+        Declared("Of the candidates.", shared.METHOD, at_least=0, at_most=math.inf),
+    ] = 0
+    prompt: Annotated[
+        str | None,
+        Declared(
+            "What stands before the texts of records that have no `prompt`.",
+            shared.PROMPTS,
+            metavar="TEXT",
+            common=True,
+        ),
+    ] = None
+    prompt_file: Annotated[
+        str | None,
+        Declared(
+            "A file that is this prompt, newlines included; `-` is stdin.",
+            shared.PROMPTS,
+            metavar="FILE",
+        ),
+    ] = None
+    prompts: Annotated[
+        str | None,
+        Declared(
+            "Records as cdec sample read them: gives each sample the prompt of its `id`.",
+            shared.PROMPTS,
+            metavar="FILE",
+            common=True,
+        ),
+    ] = None
+    template: shared.TemplateOption = None
+    end: Annotated[
+        bool,
+        Declared("Without artifact: count the end of the text as an event.", shared.METHOD),
+    ] = True
+    batch_size: Annotated[
+        int,
+        Declared(
+            "Texts scored together, or more where they share a prompt.", shared.METHOD, at_least=1
+        ),
+    ] = 64
+    fields: shared.FieldsOption = None
+    progress: shared.ProgressOption = None
+    strict: shared.StrictOption = False
+    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
 
 
 def execute(options: Options, run: Run) -> int:
@@ -29,6 +131,262 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -a set.arrow -i q.jsonl | cdec score -a set.arrow --prompts q.jsonl
       cdec score -m gpt2 -i texts.txt --prompt "A text: " --no-end | jq .perplexity
     """
-    from cdec.cli.runs.score import score
 
     return score(options, run)
+
+
+_CONSTRAINED_ONLY = ("deny", "lookahead", "heal", "prefill", "max_new_tokens", "candidates", "seed")
+_BOUNDS = frozenset(
+    ("probability", "probability_lower", "probability_upper", "log_mass_lower", "log_mass_upper")
+)
+"""Fields in which texts of one prompt help each other."""
+MAX_POOL = 10_000
+"""Most consecutive records of one prompt that share their bounds."""
+
+
+def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | None:
+    """Refuse what makes no sense before anything is opened; return the fields to keep, or None.
+
+    Raises:
+        UsageError: A value out of range, options that contradict each other, an unknown field, or
+            texts awaited from a terminal.
+        InputMissingError: An input is not there.
+    """
+    check_warping(options)
+    places = (options.prompt, options.prompt_file, options.prompts)
+    flags = ("--prompt", "--prompt-file", "--prompts")
+    given = [flag for flag, place in zip(flags, places, strict=True) if place is not None]
+    if len(given) > 1:
+        raise UsageError(f"{' and '.join(given)} were both given", hint="give one of them")
+    if options.prompts is None:
+        refuse_unused(("template",), typed, "without --prompts")
+        if not (options.artifact or options.conjoined):
+            refuse_unused(("constraint", *_CONSTRAINED_ONLY), typed, "without an artifact")
+    if options.artifact or options.conjoined or options.constraint:
+        refuse_unused(("end",), typed, "with an artifact, which says where its members end")
+    if not options.candidates:
+        refuse_unused(("seed",), typed, "without --candidates")
+    if options.input == "-" and "-" in (options.prompts, options.prompt_file):
+        raise UsageError(f"--input and {given[0]} are both stdin", hint="name one of the files")
+    fields = parse_fields(options.fields, fields_of("score"), "score")
+    if options.input == "-":
+        refuse_terminal("samples (JSONL or text lines)", "give -i FILE, or pipe them in")
+    require_input(options.input)
+    if options.prompts is not None:
+        require_input(options.prompts)
+    return fields
+
+
+def with_found_artifact(options: Options, run: Run) -> Options:
+    """Return the options with the only artifact in the working directory, where none is named.
+
+    A text can be scored without one: where there are none or several nothing is refused, and with
+    ``--no-end``, which goes with no artifact, nothing is looked for.
+    """
+    if options.artifact or options.conjoined or options.constraint or "end" in run.typed:
+        return options
+    return replace(options, artifact=optional_artifact(run))
+
+
+def score(options: Options, run: Run) -> int:
+    """Carry out one run; returns the exit status.
+
+    Raises:
+        CdecError: What every record would meet; with ``--strict`` the first bad record's own error.
+    """
+    from cdec.data.input.count import count_records
+    from cdec.data.input.source import SourceStats
+
+    refuse_revision(options.model, run.typed)
+    named, options = options.artifact, with_found_artifact(options, run)
+    fields = check_options(options, run.typed)
+    paths = ArtifactPaths.of(options.artifact, options)
+    denied = read_denied(options.deny)
+    limits = options.input_limits
+    stats = SourceStats()
+    prompts = ScorePrompts.read(
+        _given_prompt(options, stats),
+        options.prompts,
+        options.template,
+        limits,
+    )
+    with run.console.stage("opening artifacts") as progress:
+        held = read_held(paths, denied, options, progress)
+    with run.console.stage(loading(options.model)):
+        model = models.open_model(options)
+    if named is None:
+        held = without_misfit(held, model, run)
+    with Requirements(held, model, required=False, bind=bind_for) as requirements:
+        run.console.warn(requirements.take_notices())
+        records, is_idle = arriving(
+            _records(options, limits, stats), [options.input], options.idle, options.batch_size
+        )
+        tasks = map(Tasks(options, prompts, requirements).of, records)
+        has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)
+        is_pooled = has_bounds and (bool(paths) or prompts.by_id is not None)
+        tally = Tally()
+        loop = Loop(
+            work=at_temperatures(model, warping_of(options), partial(_scores, options)),
+            records=partial(_written, tally, fields),
+            write=partial(print_json, run.console),
+            strict=options.strict,
+            max_bad=options.max_bad,
+            phase="scoring",
+            total=count_records(options.input),
+            model=model,
+            tally=tally,
+        )
+        found = pooled(tasks, options.batch_size, is_pooled=is_pooled, is_idle=is_idle)
+        status = loop.over(found, run)
+        run.console.warn([*requirements.take_notices(), *prompts.notices, *stats.notices])
+    return status
+
+
+def _given_prompt(options: Options, stats: SourceStats) -> str | None:
+    """Return what stands before texts whose records do not say it."""
+    if options.prompt_file is not None:
+        return read_prompt(options.prompt_file, options.input_limits)
+    return None if options.prompt is None else typed_prompt(options.prompt, stats)
+
+
+def _scores(
+    options: Options, model: LanguageModel, requests: list[ScoreRequest]
+) -> Sequence[Score | CdecError]:
+    from cdec.samplers.scoring.score import Scorer
+
+    scorer = Scorer(
+        model,
+        candidates=options.candidates,
+        max_new_tokens=options.max_new_tokens,
+        end=options.end,
+    )
+    return scorer.run(requests)
+
+
+def _written(
+    tally: Tally, fields: Sequence[str] | None, task: Task, result: Score
+) -> list[dict[str, object]]:
+    """Count a score, and return its record."""
+    tally.judge(result.valid)
+    return [_kept({**task.head, **result.to_json()}, fields)]
+
+
+def _kept(record: dict[str, object], fields: Sequence[str] | None) -> dict[str, object]:
+    """Return a record with these fields alone; None keeps all."""
+    return record if fields is None else {name: record[name] for name in fields if name in record}
+
+
+class Tasks:
+    """Turns records into tasks."""
+
+    def __init__(
+        self,
+        options: Options,
+        prompts: ScorePrompts,
+        requirements: Requirements,
+    ) -> None:
+        self._seed = options.seed
+        self._prompts = prompts
+        self._requirements = requirements
+        self._last: tuple[PromptRecord, Prompt, Constraint | None] | None = None
+
+    def of(self, record: ScoreRecord | BadRecord) -> Task:
+        """Return what to score of one record.
+
+        Raises:
+            UsageError: An option that does not go with the constraint.
+        """
+        from cdec.data.prompts.record import BadRecord
+
+        if isinstance(record, BadRecord):
+            return Task(record.id, record.error)
+        given: dict[str, object] = {"id": record.id, "index": record.index}
+        head = {name: value for name, value in given.items() if value is not None}
+        name = f"line {record.line}" if record.id is None else record.id
+        return prepared(name, partial(self._of, name, record, head))
+
+    def _of(self, name: object, record: ScoreRecord, head: dict[str, object]) -> Task:
+        from cdec.core.seeds import derive_seed
+        from cdec.samplers.scoring.score import ScoreRequest
+
+        source = self._prompts.of(record)
+        prompt, constraint = self._opened(source)
+        seed = derive_seed(self._seed, record.id, 0)
+        request = ScoreRequest(prompt, constraint, record.text, record.token_ids, seed)
+        return Task(name, request, source.temperature, head)
+
+    def _opened(self, source: PromptRecord) -> tuple[Prompt, Constraint | None]:
+        """Return the prompt and the constraint of a prompt's record."""
+        # Samples of one record share its constraint, so that they share its bounds.
+        if self._last is None or self._last[0] is not source:
+            opened = self._requirements.of(source)
+            self._last = (source, *opened)
+        return self._last[1:]
+
+
+def pooled(
+    tasks: Iterable[Task], size: int, *, is_pooled: bool, is_idle: Callable[[], bool] = never
+) -> Iterator[list[Task]]:
+    """Cut tasks into batches of ``size`` or more.
+
+    Args:
+        tasks: In the order of the input.
+        size: Of a batch, at least.
+        is_pooled: Keep neighbours of one prompt together, up to ``MAX_POOL``, so that no bound
+            depends on ``size``.
+        is_idle: Says whether no further task comes for now: what there is goes on alone then, but
+            for a last prompt whose pool may still grow.
+    """
+    batch: list[Task] = []
+    run = pool = 0
+    iterator = iter(tasks)
+    while True:
+        if batch and is_idle():
+            grows = is_pooled and run < MAX_POOL and not isinstance(batch[-1].request, CdecError)
+            whole = len(batch) - run * grows
+            if whole:
+                yield batch[:whole]
+                batch = batch[whole:]
+        task = next(iterator, None)
+        if task is None:
+            break
+        belongs = is_pooled and bool(batch) and _share_bounds(task, batch[-1]) and run < MAX_POOL
+        if not belongs and (len(batch) >= size or run >= MAX_POOL):
+            yield batch
+            batch = []
+        run = run + 1 if belongs else 1
+        pool += is_pooled and not belongs
+        batch.append(_in_pool(task, pool))
+    if batch:
+        yield batch
+
+
+def _in_pool(task: Task, pool: int) -> Task:
+    """Return a task with its request in a pool."""
+    if isinstance(task.request, CdecError):
+        return task
+    return replace(task, request=replace(task.request, pool=pool))
+
+
+def _share_bounds(one: Task, other: Task) -> bool:
+    """Whether both were drawn from one prompt under one constraint."""
+    mine, its = one.request, other.request
+    if isinstance(mine, CdecError) or isinstance(its, CdecError):
+        return False
+    same = mine.constraint is its.constraint and one.temperature == other.temperature
+    return same and bool(mine.prompt == its.prompt)
+
+
+def _records(
+    options: Options, limits: InputLimits, stats: SourceStats
+) -> Iterator[ScoreRecord | BadRecord]:
+    from cdec.data.prompts.score_records import read_scored
+
+    return read_scored(
+        options.input,
+        field=options.field,
+        format=options.input_format,
+        no_header=options.no_header,
+        limits=limits,
+        stats=stats,
+    )

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 
 from svg import ASSETS, BLUE, GREEN, PALE, RED, bar, picture, text
 
-from cdec.cli.tour.answers import DRAWS, QUESTION, Answer, five_answers
+from cdec.cli.demo import DRAWS, QUESTION, Answer, five_answers
 from cdec.core import load_model
 
 ROW, BAR, PANEL, LEFT, TOP = 34, 20, 190, 150, 86

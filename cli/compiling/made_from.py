@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.frame.spellings import flag_of
+from cdec.cli.frame.declaration import flag_of
 from cdec.core.errors import CdecError, OutputExistsError, TokenizerMismatchError
 
 if TYPE_CHECKING:

@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.compiling.in_child import Job, load_named, said_of
 from cdec.cli.compiling.reading import stem_of
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
-from cdec.cli.frame.frames import plural
+from cdec.cli.frame.console import notice_objects, typed_error
+from cdec.cli.frame.progress import plural
 from cdec.cli.frame.tables import print_columns, print_json, shown_bytes
-from cdec.cli.frame.typed import notice_objects, typed_error
 from cdec.core.errors import CdecError, OutputError, UsageError
 from cdec.core.progress import Stage
 

@@ -13,9 +13,14 @@ from pathlib import Path
 from types import NoneType, UnionType
 from typing import Any, Literal, Union, get_args, get_origin
 
-from cdec.cli.frame.declaration import CommonOptions, NumberOrWord, Parameter, parameters_of
+from cdec.cli.frame.declaration import (
+    CommonOptions,
+    NumberOrWord,
+    Parameter,
+    flag_of,
+    parameters_of,
+)
 from cdec.cli.frame.registry import COMMANDS, options_class_of
-from cdec.cli.frame.spellings import flag_of
 from cdec.core.errors import ConfigError, TrustError
 from cdec.core.files.cache import CacheFolder
 from cdec.core.files.remote import Url, is_url

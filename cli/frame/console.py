@@ -1,22 +1,112 @@
-"""The two streams: notices, errors and progress on stderr, data on stdout."""
+"""The two streams: notices, errors and progress on stderr, data on stdout.
+
+Errors and notices of the library name a parameter in backquotes, as it is called in Python: "raise
+`max_rules`, or split the grammar". Here, and nowhere else, it becomes "raise --max-rules, ...".
+"""
 
 from __future__ import annotations
 
 import io
 import os
+import re
 import sys
 import traceback
 import unicodedata
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, nullcontext
+from functools import cache
 from typing import TextIO
 
+from cdec.cli.frame.declaration import SPELLINGS, flag_of
 from cdec.cli.frame.progress import FINE_LINE_S, LINE_S, Display, LiveLine, Note, PlainLines
-from cdec.cli.frame.redaction import redact
-from cdec.cli.frame.typed import typed_error, typed_notice
 from cdec.core.errors import CdecError, Notice
 from cdec.core.progress import Progress, Stage
 from cdec.data.output.terminal import HIDDEN_CATEGORIES
+from cdec.integrations.records.tasks import error_object
+
+_SECRET_NAME = re.compile(
+    r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_KEY|AUTH(?!OR)", re.IGNORECASE
+)
+_SECRET_SHAPES = (
+    re.compile(r"\bhf_[A-Za-z0-9]{8,}"),
+    # User information of URLs, and of those that became a path, which has one slash.
+    re.compile(r"(?<=:/)[^/\s?#]+(?=@)"),
+    re.compile(r"(?<=://)[^/\s?#]+(?=@)"),
+    re.compile(r"(?i)(?<=bearer )[A-Za-z0-9._~+/-]{8,}=*"),
+    re.compile(r"(?i)(?<=signature=)[^&\s]+"),
+    re.compile(r"(?i)(?<=security-token=)[^&\s]+"),
+)
+_SECRET_PARAMETER = re.compile(
+    r"([?&;][^=&\s]*(?:token|key|sig|secret|passw|credential|auth)[^=&\s]*=)[^&\s'\"]+",
+    re.IGNORECASE,
+)
+_SHORTEST_SECRET = 4
+REPLACEMENT = "[redacted]"
+
+
+def redact(text: str, environment: Mapping[str, str] | None = None) -> str:
+    """Return ``text`` without the values of secret-looking variables and secret-shaped words.
+
+    Args:
+        text: A message or a traceback.
+        environment: Environment variables; None takes the process's. A variable is secret by its
+            name (``HF_TOKEN``); values shorter than 4 characters are taken for switches.
+    """
+    for name, value in (os.environ if environment is None else environment).items():
+        if len(value) >= _SHORTEST_SECRET and _SECRET_NAME.search(name):
+            text = text.replace(value, REPLACEMENT)
+    for shape in _SECRET_SHAPES:
+        text = shape.sub(REPLACEMENT, text)
+    return _SECRET_PARAMETER.sub(rf"\1{REPLACEMENT}", text)
+
+
+_PARAMETER = re.compile(r"""(?<!\w)(['"])(?:\\.|(?!\1).)*\1(?!\w)|`([A-Za-z_]+)`""", re.DOTALL)
+"""What stands in quotes is somebody's text and stays, whatever is in it; else a word in
+backquotes."""
+
+
+def in_typed_words(text: str) -> str:
+    """Return ``text`` with options for the parameters in backquotes; other words stay."""
+    return _PARAMETER.sub(_typed, text)
+
+
+def typed_error(error: CdecError) -> CdecError:
+    """Let an error name options in its message and hint; the error itself is changed."""
+    error.message = in_typed_words(error.message)
+    error.args = (error.message,)
+    error.hint = None if error.hint is None else in_typed_words(error.hint)
+    return error
+
+
+def typed_notice(notice: Notice) -> Notice:
+    """Return a notice that names options."""
+    return Notice(notice.code, in_typed_words(notice.message), notice.details)
+
+
+def notice_objects(notices: Iterable[Notice]) -> list[dict[str, object]]:
+    """Return notices as the JSON-ready objects of a summary."""
+    typed = map(typed_notice, notices)
+    return [{"code": note.code, "message": note.message, **note.details} for note in typed]
+
+
+def record_error(error: CdecError, record_id: object) -> dict[str, object]:
+    """Return the object that stands in a failed record's place in the output."""
+    return error_object(typed_error(error), record_id)
+
+
+def _typed(match: re.Match[str]) -> str:
+    name = match[2]
+    return flag_of(name) if name in _parameters() else match[0]
+
+
+@cache
+def _parameters() -> frozenset[str]:
+    """Return the names of all parameters that some command has an option for."""
+    from cdec.cli.frame.config import option_fields
+    from cdec.cli.frame.registry import COMMANDS, options_class_of
+
+    fields = (option_fields(options_class_of(command)).values() for command in COMMANDS)
+    return frozenset(option.name for command in fields for option in command) | SPELLINGS.keys()
 
 
 def escape(text: str) -> str:

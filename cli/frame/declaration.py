@@ -1,4 +1,4 @@
-"""What is declared of a command's options: all that help, cdec.toml, checks and manifests ask."""
+"""Options of commands as they are declared: what help, cdec.toml, checks and manifests ask."""
 
 from __future__ import annotations
 
@@ -8,9 +8,33 @@ from dataclasses import KW_ONLY, MISSING, dataclass
 from functools import cache
 from typing import Annotated, Any, TypeVar, get_args, get_type_hints
 
-from cdec.cli.frame.spellings import flag_of
 from cdec.core.errors import UsageError
 from cdec.core.options import LARGEST_COUNT, limits_of
+
+SPELLINGS: dict[str, tuple[str, ...]] = {
+    "K": ("--K", "-K"),
+    "artifact": ("--artifact", "-a"),
+    "conjoined": ("--and",),
+    "input": ("--input", "-i"),
+    "model": ("--model", "-m"),
+    "n": ("-n", "--n"),
+    "output": ("--output", "-o"),
+    "path": ("-o",),
+    "quiet": ("--quiet", "-q"),
+}
+"""Parameter → the words that stand for it, where they are not ``--`` and the name with dashes."""
+
+
+def words_of(name: str) -> tuple[str, ...]:
+    """Return the words by which a parameter is typed: ``top_k`` gives ``--top-k``."""
+    return SPELLINGS.get(name, ("--" + name.replace("_", "-"),))
+
+
+def flag_of(name: str) -> str:
+    """Return the word that messages use for a parameter: ``K`` gives ``--K``."""
+    words = words_of(name)
+    return next((word for word in words if word.startswith("--")), words[0])
+
 
 GENERAL = "General"
 

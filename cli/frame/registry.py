@@ -70,7 +70,7 @@ COMMANDS: dict[str, Command] = {
         "cdec.cli.retokenize", "Rewrite texts in the tokens that a model prefers.", _MEASURE
     ),
     "trace": Command(
-        "cdec.cli.traces.command",
+        "cdec.cli.trace",
         "Show what the constraint did to samples, token by token.",
         _LOOK,
         _LITTLE_MIB,

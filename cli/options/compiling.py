@@ -1,7 +1,8 @@
-"""What compile commands take: the artifact to write, its tokenizer, and what a set is made of."""
+"""Options of commands that write an artifact or look into one."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
@@ -138,3 +139,49 @@ class SetOptions(TextFormatOptions, CompileOptions):
             "Sort on disk beyond this much memory, such as 2GB.", shared.LIMITS, metavar="SIZE"
         ),
     ] = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class InspectOptions(CommonOptions):
+    """Options of ``cdec inspect``; the documented defaults stand here."""
+
+    artifact: shared.ArtifactArgument = None
+    all: Annotated[
+        bool,
+        Declared("Show hashes, fingerprints, sizes and columns.", shared.OUTPUT, common=True),
+    ] = False
+    verify: Annotated[
+        bool,
+        Declared(
+            "Compile it again from what it holds, and compare all columns and metadata.",
+            shared.OUTPUT,
+            common=True,
+        ),
+    ] = False
+    tree: Annotated[
+        bool,
+        Declared(
+            "Show part of a set's trie, or one subterminal tree of a grammar.",
+            shared.OUTPUT,
+            common=True,
+        ),
+    ] = False
+    depth: Annotated[
+        int, Declared("Sets: levels of --tree.", shared.OUTPUT, at_least=1, at_most=math.inf)
+    ] = 3
+    width: Annotated[
+        int,
+        Declared(
+            "Children a node of --tree; grammars: groups, and tokens a group.",
+            shared.OUTPUT,
+            at_least=1,
+            at_most=math.inf,
+        ),
+    ] = 8
+    state: Annotated[
+        int,
+        Declared(
+            "Grammars: the scanner state whose tree --tree shows.", shared.OUTPUT, metavar="N"
+        ),
+    ] = 0
+    json: shared.JsonOption = False

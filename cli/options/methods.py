@@ -18,9 +18,9 @@ from cdec.cli.frame.declaration import (
     NumberOrWord,
     Parameter,
     Several,
+    flag_of,
 )
-from cdec.cli.frame.spellings import flag_of
-from cdec.cli.options.decoding import WarpingOptions
+from cdec.cli.options.model import WarpingOptions
 from cdec.cli.options.shared import DRAFTS, METHOD, REWARDS, names_model
 from cdec.core.errors import UsageError
 from cdec.core.options import Option

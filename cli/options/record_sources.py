@@ -1,22 +1,127 @@
-"""The options about grammars and the like that records bring, and what these are compiled with."""
+"""Options of grammars and schemas that records bring, and what compiling one may cost."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cache
 from typing import Annotated
 
-from cdec.cli.frame.declaration import CommonOptions, Declared, parameters_of
+from cdec.cli.frame.declaration import (
+    CommonOptions,
+    Declared,
+    Limits,
+    NumberOrWord,
+    flag_of,
+    parameters_of,
+)
 from cdec.cli.frame.registry import COMMANDS, options_class_of
-from cdec.cli.frame.spellings import flag_of
 from cdec.cli.options import shared
-from cdec.cli.options.grammar_limits import GrammarLimitOptions, parse_whitespace
 from cdec.cli.options.prompts import BatchFileOptions
-from cdec.cli.options.schemas import SchemaReadingOptions
+from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.compilers.grammars.options import MAX_WHITESPACE
+from cdec.compilers.schemas.options import Escapes, Formats, NumberRange, PropertyOrder, Whitespace
 from cdec.core.errors import UsageError
+from cdec.core.grammars.blanks import MAX_RUN
 from cdec.integrations.records.sources import RecordSources
+
+
+@dataclass(frozen=True, kw_only=True)
+class GrammarLimitOptions(CommonOptions):
+    """Limits of a compilation, and of the blanks that a grammar ignores."""
+
+    max_whitespace: Annotated[
+        NumberOrWord,
+        Declared(
+            "Longest run of blanks that a grammar ignores: N on a line, N line breaks, 4N of "
+            "indentation; 0 for none at all, `none` for any number.",
+            shared.CONSTRAINT,
+            metavar="N",
+            decides=True,
+        ),
+    ] = field(default_factory=lambda: NumberOrWord(MAX_WHITESPACE))
+
+    grammar_limits: Annotated[GrammarLimits, Limits(shared.LIMITS)] = field(
+        default_factory=GrammarLimits
+    )
+
+
+def parse_whitespace(options: GrammarLimitOptions) -> int | None:
+    """Return the longest run of blanks; None for any.
+
+    Raises:
+        UsageError: Neither a number nor ``none``.
+    """
+    text = options.max_whitespace
+    if text in ("none", "inf"):
+        return None
+    if text.isascii() and text.isdigit() and len(text) <= len(str(MAX_RUN)):
+        return int(text)
+    raise UsageError(
+        f"--max-whitespace is {str(text)!r}, expected a number from 0 to {MAX_RUN:,}, or none",
+        hint=f"leave it out for {MAX_WHITESPACE}",
+    )
+
+
+@dataclass(frozen=True, kw_only=True)
+class SchemaReadingOptions(CommonOptions):
+    """What a JSON Schema means where the standard leaves it open, and what masks cannot hold."""
+
+    lenient: Annotated[
+        bool,
+        Declared(
+            "Where masks cannot enforce a keyword of a JSON Schema, record it (`unenforced`) and "
+            "go on, instead of refusing the schema.",
+            shared.CONSTRAINT,
+            decides=True,
+            common=True,
+        ),
+    ] = False
+    property_order: Annotated[
+        PropertyOrder,
+        Declared(
+            "Order of an object's properties: any, or as the schema declares them.",
+            shared.CONSTRAINT,
+            decides=True,
+            common=True,
+        ),
+    ] = "any"
+    whitespace: Annotated[
+        Whitespace,
+        Declared(
+            "White space of JSON: as writers have it, any, none, or lines indented by 2 blanks.",
+            shared.CONSTRAINT,
+            decides=True,
+            common=True,
+        ),
+    ] = "usual"
+    escapes: Annotated[
+        Escapes,
+        Declared(
+            "Escapes in JSON texts: those that writers have (usual: of printable ASCII only "
+            "quotes and backslashes are escaped), or any.",
+            shared.CONSTRAINT,
+            decides=True,
+        ),
+    ] = "usual"
+    formats: Annotated[
+        Formats,
+        Declared(
+            "Whether `format` is enforced, or only an annotation.",
+            shared.CONSTRAINT,
+            decides=True,
+        ),
+    ] = "enforce"
+    numbers: Annotated[
+        NumberRange,
+        Declared(
+            "Numbers of JSON texts: those that doubles can hold, neither infinite nor taken for 0, "
+            "or any.",
+            shared.CONSTRAINT,
+            decides=True,
+        ),
+    ] = "finite"
 
 
 @dataclass(frozen=True, kw_only=True)

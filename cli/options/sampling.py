@@ -8,12 +8,10 @@ from typing import Annotated
 
 from cdec.cli.frame.declaration import Declared
 from cdec.cli.options import shared
-from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
-from cdec.cli.options.decoding import DecodingOptions
+from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions, FreeTextOptions
 from cdec.cli.options.engine import EngineOptions
-from cdec.cli.options.free_text import FreeTextOptions
 from cdec.cli.options.methods import ChoiceOptions, MethodOptions
-from cdec.cli.options.model import ModelOptions
+from cdec.cli.options.model import DecodingOptions, ModelOptions
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
 from cdec.cli.options.record_sources import RecordSourceOptions
 from cdec.core.files.remote import Place

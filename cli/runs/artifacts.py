@@ -1,118 +1,190 @@
-"""The artifacts that a run names: read and verified once, before a model loads."""
+"""Artifact discovery and reading: the only one of a folder where none is named."""
 
 from __future__ import annotations
 
+import itertools
+import os
 import shlex
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
-from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.options.shared import require_utf8
 from cdec.core.errors import (
     ArtifactFormatError,
     ArtifactVersionError,
     CdecError,
+    InputMissingError,
     UsageError,
-    needs_grammar,
 )
-from cdec.core.files.remote import place_of
 from cdec.core.progress import Progress, silent
 from cdec.data.suffixes import PARQUET
-from cdec.integrations.records.held import DEFAULT, RunConstraint
-from cdec.samplers.registry import METHODS
+from cdec.integrations.records.requirements import HOW_TO_MAKE_ONE
 
 if TYPE_CHECKING:
-    from cdec.cli.options.constraint import ConstraintOptions
-    from cdec.cli.options.sampling import SampleOptions
+    from cdec.cli.frame.command import Run
     from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.files.remote import Place
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArtifactPaths:
-    """Where the artifacts of a run are.
+_SHOWN = 8
+"""Most files that a message lists."""
+
+
+@dataclass(frozen=True)
+class Found:
+    """The ``.arrow`` files of a folder, in the order of their names.
 
     Attributes:
-        named: By name; DEFAULT names the one of ``--artifact``.
-        others: Those of ``--and``, by the words that name them.
+        artifacts: Those that texts can be held to, and of which kind each is. Names of one file
+            count once.
+        others: The rest, with what is the matter with each.
     """
 
-    named: Mapping[str, Place]
-    others: Mapping[str, Place]
+    artifacts: dict[Path, str]
+    others: dict[Path, str]
 
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self.named or self.others)
-
-    @classmethod
-    def of(cls, artifact: Place | None, options: ConstraintOptions) -> ArtifactPaths:
-        """Return what was typed.
-
-        Raises:
-            UsageError: A ``--constraint`` that is no NAME=ARTIFACT, or an artifact given twice.
-        """
-        named = parse_named(options.constraint)
-        default = {} if artifact is None else {DEFAULT: artifact}
-        return cls(named=default | named, others=_others(options.conjoined))
+    def listed(self) -> str:
+        """Return the files for a message."""
+        shown = self.artifacts or self.others
+        names = [f"{path} ({what})" for path, what in itertools.islice(shown.items(), _SHOWN)]
+        more = len(shown) - _SHOWN
+        return ", ".join(names) + (f" and {more} more" if more > 0 else "")
 
 
-def parse_named(pairs: Sequence[str]) -> dict[str, Place]:
-    """Return name → path for every ``--constraint NAME=ARTIFACT``.
-
-    Raises:
-        UsageError: No ``=``, an empty part, or a name given twice.
-    """
-    named: dict[str, Place] = {}
-    for pair in pairs:
-        name, equals, path = pair.partition("=")
-        if not (name and equals and path):
-            raise UsageError(
-                f"--constraint is {pair!r}, expected NAME=ARTIFACT",
-                hint="write for example --constraint cities=cities.arrow",
-            )
-        if name in named:
-            raise UsageError(f"--constraint names {name!r} twice", hint="give each its own name")
-        named[name] = place_of(path)
-    return named
-
-
-def _others(paths: Sequence[Place]) -> dict[str, Place]:
-    named = {f"--and {path}": path for path in paths}
-    if len(named) < len(paths):
-        twice = next(path for path in paths if paths.count(path) > 1)
-        raise UsageError(f"--and names {twice} twice", hint="leave one of them out")
-    return named
-
-
-def read_held(
-    paths: ArtifactPaths,
-    denied: Sequence[str],
-    options: ConstraintOptions,
-    progress: Progress = silent,
-) -> RunConstraint:
-    """Read and verify what all records of a run are held to.
+def find_artifacts(folder: Path = Path(), *, but: Collection[Place] = ()) -> Found:
+    """Look at the ``.arrow`` files of a folder; only their schema metadata is read.
 
     Args:
-        paths: Of the run.
-        denied: Texts never to emit.
-        options: As typed.
-        progress: Told how much of those of URLs is fetched.
+        folder: The folder; not those within it. Hidden files are not looked at.
+        but: Files that do not count.
+
+    Returns:
+        What is there; nothing where the folder cannot be read. Cost: some 0.1 ms a file.
+    """
+    found = Found({}, {})
+    seen = {file for path in but if (file := _identity(Path(path))) is not None}
+    for path in _arrow_files(folder):
+        file = _identity(path)
+        if file is None or file in seen:
+            continue
+        seen.add(file)
+        is_artifact, what = _kind(path)
+        (found.artifacts if is_artifact else found.others)[path] = what
+    return found
+
+
+def _arrow_files(folder: Path) -> list[Path]:
+    try:
+        with os.scandir(folder) as entries:
+            # subtle: Python follows links here, so a link to a file is one, and a dead one none.
+            names = [e.name for e in entries if e.name.endswith(".arrow") and e.is_file()]
+    except OSError:
+        return []
+    return [folder / name for name in sorted(names) if not name.startswith(".")]
+
+
+def _identity(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_dev, status.st_ino
+
+
+def _kind(path: Path) -> tuple[bool, str]:
+    """Return whether a file is an artifact of texts, and its kind or what it is instead."""
+    from cdec.core.artifacts.kinds import CONSTRAINTS
+    from cdec.core.artifacts.read import peek_metadata
+
+    try:
+        kind = peek_metadata(path).get("cdec.kind")
+    except InputMissingError:
+        return False, "cannot be read"
+    except CdecError:
+        return False, "damaged, or no Arrow file"
+    if kind is None:
+        return False, "of another program"
+    return kind in CONSTRAINTS, kind
+
+
+def named_or_found(artifact: Place | None, run: Run, who: str) -> Place:
+    """Return the artifact of a command that needs one, and name it if it was not typed.
+
+    Args:
+        artifact: As typed, or of ``cdec.toml``; None takes the only one in the working directory.
+        run: What was typed; its console is told.
+        who: What needs an artifact, such as ``cdec check``.
 
     Raises:
-        CdecError: One is missing or damaged, or no constraint.
-        UsageError: ``--prefill`` is no UTF-8.
+        UsageError: None is named, and the working directory holds none or several.
     """
-    read = partial(read_artifact, copy=options.copy, progress=progress)
-    return RunConstraint(
-        named={name: read(path) for name, path in paths.named.items()},
-        others={words: read(path) for words, path in paths.others.items()},
-        denied=denied,
-        lookahead=options.lookahead,
-        heal=options.heal,
-        prefill=require_utf8(options.prefill, "--prefill") if options.prefill else None,
+    if artifact is not None:
+        return artifact
+    return found_artifact(run, who)
+
+
+def found_artifact(run: Run, who: str, *, but: Collection[Place] = ()) -> Path:
+    """Return the only artifact in the working directory, and name it.
+
+    Args:
+        run: What was typed; its console is told.
+        who: What needs an artifact.
+        but: Files that do not count: what the command names already.
+
+    Raises:
+        UsageError: There is none, or there are several.
+    """
+    found = find_artifacts(but=but)
+    if (path := _only_one(found, run)) is not None:
+        return path
+    if found.artifacts:
+        first = next(iter(found.artifacts))
+        raise UsageError(
+            f"{who} needs an artifact, and this folder has {len(found.artifacts)}: "
+            f"{found.listed()}",
+            hint=f"name one: {_with_artifact(run.words, str(first))}",
+        )
+    held = f" that can be used: {found.listed()}" if found.others else ""
+    raise UsageError(
+        f"{who} needs an artifact, and this folder has none{held}",
+        hint=f"make one with {HOW_TO_MAKE_ONE}, or name one: "
+        f"{_with_artifact(run.words, 'ARTIFACT')}",
     )
+
+
+def optional_artifact(run: Run) -> Path | None:
+    """Return the only artifact in the working directory, for a command that can do without.
+
+    Args:
+        run: What was typed; its console is told, also where there are several.
+    """
+    found = find_artifacts()
+    if len(found.artifacts) > 1:
+        run.console.note(f"artifact: none; name one of {found.listed()} with -a")
+    return _only_one(found, run)
+
+
+def _only_one(found: Found, run: Run) -> Path | None:
+    if len(found.artifacts) != 1:
+        return None
+    (path,) = found.artifacts
+    run.console.note(f"artifact: {path} (the only one in this folder)")
+    return path
+
+
+def _with_artifact(words: tuple[str, ...], artifact: str) -> str:
+    """Return a command as it was typed, but with an artifact."""
+    from cdec.cli.frame.declaration import parameters_of
+    from cdec.cli.frame.registry import options_class_of
+
+    command, *rest = words
+    parameter = parameters_of(options_class_of(command)).get("artifact")
+    is_argument = parameter is not None and parameter.declared.positional
+    # A name that begins with a dash would be read as an option.
+    artifact = f"./{artifact}" if artifact.startswith("-") else artifact
+    typed = ["cdec", command, *([] if is_argument else ["-a"]), artifact, *rest]
+    return shlex.join(typed)
 
 
 def read_artifact(path: Place, copy: bool = False, *, progress: Progress = silent) -> ArtifactFile:
@@ -166,49 +238,6 @@ def _refuse_tree(path: Place) -> None:
     )
 
 
-def require_grammars(
-    options: SampleOptions, held: RunConstraint, *, guessing: str | None = None
-) -> None:
-    """Refuse options that need a grammar where the run has none, before a model loads.
-
-    Args:
-        options: All options.
-        held: What all records are held to.
-        guessing: The option by which tokens are guessed from counts, if they are.
-
-    Raises:
-        UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
-            for a method without masks.
-    """
-    from cdec.core.artifacts.kinds import constraint_class
-
-    asked = {"lookahead": held.lookahead is not None, "heal": held.heal}
-    parameters = [name for name, is_asked in asked.items() if is_asked]
-    parameters += [] if guessing is None else ["draft counts"]
-    if not parameters:
-        return
-    if held.lookahead is not None and not METHODS[options.method].masks:
-        raise UsageError(
-            f"--lookahead means nothing to --method {options.method}, which has no masks",
-            hint="leave it out",
-        )
-    files = [*held.named.values(), *held.others.values()]
-    if options.has_texts and not files:
-        raise needs_grammar(parameters[0], "there is no artifact")
-    for file in files:
-        kind = constraint_class(file.kind)
-        can = {
-            "lookahead": kind.has_terminals,
-            "heal": kind.takes_bytes,
-            "draft counts": kind.has_speculation_keys,
-        }
-        lacking = [parameter for parameter in parameters if not can[parameter]]
-        if lacking:
-            raise needs_grammar(lacking[0], f"{file.path} is a {file.kind}", kind.reasons)
-        if held.lookahead is not None:
-            require_terminals(file)
-
-
 def require_terminals(file: ArtifactFile) -> None:
     """Refuse a lookahead for an artifact of terminals where nothing stands beyond the first.
 
@@ -223,17 +252,3 @@ def require_terminals(file: ArtifactFile) -> None:
             "no token begins another",
             hint="leave it out",
         )
-
-
-def require_members(options: SampleOptions, held: RunConstraint) -> None:
-    """Refuse free text where no constraint follows it, before a model loads.
-
-    Raises:
-        UsageError: There is no artifact, and no record can bring one.
-    """
-    if held.free is None or not options.has_texts or held.named or held.others:
-        return
-    raise UsageError(
-        "free text ends where a constraint begins, and there is none",
-        hint="name the artifact with -a, or leave --after and --between out",
-    )

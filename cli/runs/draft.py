@@ -1,14 +1,14 @@
-"""The draft of a run: which it is, how it is opened, and the file that keeps its counts."""
+"""The draft of a run: its choice, its opening, the cost of its calls, the file of its counts."""
 
 from __future__ import annotations
 
+import time
 from collections.abc import Set
 from dataclasses import dataclass
 from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.shared import refuse_unused
-from cdec.cli.runs.cost_ratio import measure_cost_ratio
 from cdec.cli.runs.models import named_by, named_model, refuse_revision
 from cdec.core.errors import (
     ModelError,
@@ -22,11 +22,14 @@ from cdec.core.tokens.shipped import EMBEDDED, EMBEDDED_DRAFT
 from cdec.samplers.options import COUNTS, LOOKUP
 
 if TYPE_CHECKING:
+    from collections.abc import Sequence
+
     from cdec.cli.frame.console import Console
     from cdec.cli.options.sampling import SampleOptions
     from cdec.cli.runs.method import ChosenMethod
     from cdec.core.models.base import LanguageModel
     from cdec.samplers.drafts.counts import Counts
+
 
 NO_MODELS = (COUNTS, LOOKUP)
 """Drafts that are no models."""
@@ -270,3 +273,47 @@ def nothing_guessed(guessing: str | None, has_keys: Set[bool]) -> list[Notice]:
         return []
     message = f"{guessing} guessed nothing: no record has a grammar, whose states are counted"
     return [Notice("W_NOTHING_GUESSED", message)]
+
+
+_PROMPT = "The quick brown fox jumps over the lazy dog. Then"
+_TOKENS = 16
+_ROUNDS = 4
+"""The first of them is a warm-up."""
+
+
+def measure_cost_ratio(model: LanguageModel, draft: LanguageModel) -> float:
+    """Return greedy tokens a second of ``model`` over those of ``draft``, one text at a time.
+
+    The fastest of a few rounds counts, as what else runs on the machine can only slow them down.
+    Cost: 64 tokens of each.
+
+    Raises:
+        UsageError: A context has no room for a few tokens more than the fixed prompt.
+    """
+    prompt = model.encode_prompt(_PROMPT)
+    return _seconds_a_token(draft, prompt) / _seconds_a_token(model, prompt)
+
+
+def _seconds_a_token(model: LanguageModel, prompt: Sequence[int]) -> float:
+    spent = []
+    for _ in range(_ROUNDS):
+        root = model.prefill([list(prompt)])
+        try:
+            room = model.max_new_tokens(int(root[0]))
+            tokens = _TOKENS if room is None else min(_TOKENS, room - 1)
+            if tokens < 1:
+                raise UsageError(
+                    "a model's context is too short to time it",
+                    hint="give a number instead of --cost-ratio measure",
+                )
+            context = root
+            # The prompt's own pass is not a token's.
+            best = int(model.next_logprobs(context)[0].argmax())
+            started = time.perf_counter()
+            for _ in range(tokens):
+                context = model.advance(context, [best])
+                best = int(model.next_logprobs(context)[0].argmax())
+            spent.append((time.perf_counter() - started) / tokens)
+        finally:
+            model.release(root)
+    return min(spent[1:])

@@ -12,13 +12,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
-from cdec.cli.endings.kept import printed
-from cdec.cli.endings.kept import records as count
-from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
-from cdec.cli.frame.frames import DIVIDER, plural
-from cdec.cli.frame.typed import record_error
+from cdec.cli.frame.console import record_error
+from cdec.cli.frame.interruption import printed
+from cdec.cli.frame.interruption import records as count
+from cdec.cli.frame.progress import DIVIDER, plural
 from cdec.cli.options.shared import DEFAULT_MAX_BAD
+from cdec.cli.runs.tally import Tally
 from cdec.core.errors import LimitError
 from cdec.core.progress import Stage
 from cdec.data.input.arrivals import Arrivals, never

@@ -1,4 +1,4 @@
-"""Which method a run uses, and with which options: what ``METHODS`` declares, checked."""
+"""The method of a run with its options and reward: what ``METHODS`` declares, checked."""
 
 from __future__ import annotations
 
@@ -8,19 +8,20 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.frame.declaration import NumberOrWord
-from cdec.cli.frame.spellings import flag_of
+from cdec.cli.frame.declaration import NumberOrWord, flag_of
 from cdec.cli.options.methods import MEASURE, named_method
 from cdec.cli.options.shared import parse_size
-from cdec.cli.runs.cost_ratio import parse_cost_ratio
-from cdec.core.errors import UsageError
+from cdec.cli.runs.models import named_by
+from cdec.core.errors import ConfigError, FieldError, UsageError
 from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
-    from cdec.cli.options.sampling import DrawnOptions
+    from cdec.cli.options.sampling import DrawnOptions, SampleOptions
     from cdec.samplers.base import Sampler
     from cdec.samplers.learning.saved.file import TreeFile
+    from cdec.samplers.rewards import Reward
+
 
 _EITHER = frozenset({"divergence", "divergence_total"})
 """Of these, what is typed wins over the other in ``cdec.toml``."""
@@ -157,3 +158,90 @@ def _shown(value: Any) -> object:
     if isinstance(value, Path):
         return str(value)
     return "inf" if isinstance(value, float) and math.isinf(value) else value
+
+
+def parse_cost_ratio(text: str | None) -> float | None:
+    """Return the number that was typed; None for none, and for ``measure``.
+
+    Raises:
+        UsageError: It is neither a number above 0 nor ``measure``.
+    """
+    if text is None or text == MEASURE:
+        return None
+    try:
+        ratio = float(text)
+    except ValueError:
+        ratio = math.nan
+    if not 0.0 < ratio < math.inf:
+        raise UsageError(
+            f"--cost-ratio is {text!r}, expected a number above 0, or measure",
+            hint="give for example --cost-ratio 0.2",
+        )
+    return ratio
+
+
+_SAFE = ("coverage", "classifier", "regex")
+"""Rewards that run no code of whoever names them."""
+
+
+def refuse_code(options: SampleOptions, typed: frozenset[str]) -> None:
+    """Refuse a reward that runs code unless it stood on the command line.
+
+    Raises:
+        ConfigError: ``cdec.toml`` names one.
+    """
+    spec = options.given.get("reward")
+    if spec is None or "reward" in typed or spec.partition(":")[0] in _SAFE:
+        return
+    if ":" in spec:
+        raise ConfigError(
+            f"cdec.toml: the reward {spec!r} runs code and may stand on the command line only",
+            hint=f"remove it there and type --reward {spec} where it is wanted",
+            key="reward",
+        )
+
+
+def fields_of_reward(method: ChosenMethod) -> frozenset[str] | None:
+    """Return the fields of records that the reward of a method reads; None for any."""
+    spec = method.values.get("reward")
+    if spec is None:
+        return frozenset()
+    from cdec.samplers.rewards import fields_read
+
+    return fields_read(spec)
+
+
+def build_reward(options: SampleOptions, method: ChosenMethod) -> Reward | None:
+    """Build the reward of a method that uses one; a classifier is loaded.
+
+    Raises:
+        UsageError: No such reward, or one that reads fields of records, which --prompt has not.
+        CdecError: What it needs cannot be had.
+    """
+    spec = method.values.get("reward")
+    if spec is None:
+        return None
+    from cdec.samplers.rewards import build_reward
+
+    is_model = spec.partition(":")[0] == "classifier"
+    with named_by("--reward", spec):
+        reward = build_reward(spec, **({"device": options.device} if is_model else {}))
+    if options.has_texts:
+        _require_no_fields(reward)
+    return reward
+
+
+def _require_no_fields(reward: Reward) -> None:
+    """Refuse a reward that would fail for every text of ``--prompt``.
+
+    Raises:
+        UsageError: It reads fields.
+    """
+    try:
+        reward.check(None)
+    except FieldError as error:
+        raise UsageError(
+            f"--prompt gives a text and no fields: {error.message}",
+            hint="give JSON records with -i FILE in place of --prompt, which have the field "
+            f"{error.details['field']!r}",
+        ) from error

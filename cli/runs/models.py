@@ -7,14 +7,13 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.options.decoding import WarpingOptions
+from cdec.cli.options.model import WarpingOptions
 from cdec.core.errors import ModelError, UsageError
 from cdec.core.lazy import uncollected
 from cdec.core.tokens.shipped import EMBEDDED, is_shipped
 
 if TYPE_CHECKING:
-    from cdec.cli.options.decoding import TemperatureOptions
-    from cdec.cli.options.model import ModelOptions
+    from cdec.cli.options.model import ModelOptions, TemperatureOptions
     from cdec.core.models.base import LanguageModel
     from cdec.core.models.warping import Warping
     from cdec.core.tokens.vocabulary import Vocabulary

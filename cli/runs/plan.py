@@ -9,16 +9,19 @@ from typing import TYPE_CHECKING
 from cdec.cli.options.prompts import check_batch_file
 from cdec.cli.options.record_sources import check_record_sources, record_sources
 from cdec.cli.options.shared import parse_fields
-from cdec.cli.runs.artifacts import ArtifactPaths, read_held, require_grammars, require_members
+from cdec.cli.runs.constraints import (
+    ArtifactPaths,
+    artifact_for_records,
+    read_held,
+    require_grammars,
+    require_members,
+    told_of_sourceless,
+)
 from cdec.cli.runs.draft import Draft
-from cdec.cli.runs.found import artifact_for_records, told_of_sourceless
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
-from cdec.cli.runs.method import ChosenMethod
+from cdec.cli.runs.method import ChosenMethod, fields_of_reward, refuse_code
 from cdec.cli.runs.models import check_warping, named_model, refuse_revision
-from cdec.cli.runs.outputs.checks import check_form, refuse_output
-from cdec.cli.runs.reward import fields_of_reward, refuse_code
-from cdec.cli.runs.tracing import check_trace
-from cdec.cli.runs.tree import checked_tree, for_tree
+from cdec.cli.runs.output import check_form, check_trace, checked_tree, for_tree, refuse_output
 from cdec.core.errors import UsageError
 from cdec.core.progress import Progress, silent
 from cdec.core.record_fields import fields_of

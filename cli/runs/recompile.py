@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.frame.spellings import flag_of
+from cdec.cli.frame.declaration import flag_of
 from cdec.compilers.schemas.options import MAX_WHITESPACE
 from cdec.core.errors import TokenizerMismatchError
 

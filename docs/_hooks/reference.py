@@ -10,10 +10,9 @@ from typing import Any
 
 from mkdocs.structure.files import File
 
-from cdec.cli.frame.declaration import Parameter, parameters_of
-from cdec.cli.frame.exits import EXIT_STATUSES
+from cdec.cli.frame.command import EXIT_STATUSES
+from cdec.cli.frame.declaration import Parameter, parameters_of, words_of
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
-from cdec.cli.frame.spellings import words_of
 from cdec.cli.methods import method_json
 from cdec.cli.options.methods import in_option_words
 from cdec.core import errors

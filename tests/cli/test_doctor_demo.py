@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from cdec.cli import doctor
-from cdec.cli.tour.answers import five_answers
-from cdec.cli.tour.demonstration import NEXT, shipped_questions
+from cdec.cli.demo import NEXT, five_answers, shipped_questions
 from cdec.core import native
 
 from .conftest import Runner

@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cdec.cli.runs.found import find_artifacts
+from cdec.cli.runs.artifacts import find_artifacts
 from cdec.core.artifacts.write import write_artifact
 
 from . import light

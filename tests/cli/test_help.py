@@ -9,9 +9,8 @@ from pathlib import Path
 import pytest
 
 from cdec.cli.frame.config import option_fields
-from cdec.cli.frame.declaration import parameters_of
+from cdec.cli.frame.declaration import flag_of, parameters_of
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
-from cdec.cli.frame.spellings import flag_of
 from cdec.samplers.registry import METHODS
 
 from .conftest import Runner

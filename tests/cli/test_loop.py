@@ -10,7 +10,7 @@ import pytest
 
 from cdec.cli.frame.command import SOME_RECORDS_FAILED, Run
 from cdec.cli.frame.console import Console
-from cdec.cli.frame.signals import Signals
+from cdec.cli.frame.process import Signals
 from cdec.cli.runs.loop import Loop
 from cdec.core.errors import ChatTemplateMissingError, DataError, LimitError, UsageError
 from cdec.core.models.warping import Warping

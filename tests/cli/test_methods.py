@@ -6,7 +6,7 @@ import shlex
 
 import pytest
 
-from cdec.cli.frame.spellings import flag_of, words_of
+from cdec.cli.frame.declaration import flag_of, words_of
 from cdec.cli.methods import EXAMPLES
 from cdec.samplers.facts.table import ABOUT
 from cdec.samplers.registry import METHODS

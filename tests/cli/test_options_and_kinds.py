@@ -10,12 +10,14 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 
-from cdec.cli.frame.declaration import NumberOrWord, Parameter, parameters_of
-from cdec.cli.frame.spellings import flag_of
-from cdec.cli.options.grammar_limits import GrammarLimitOptions
-from cdec.cli.options.record_sources import RecordSourceOptions, source_fields
+from cdec.cli.frame.declaration import NumberOrWord, Parameter, flag_of, parameters_of
+from cdec.cli.options.record_sources import (
+    GrammarLimitOptions,
+    RecordSourceOptions,
+    SchemaReadingOptions,
+    source_fields,
+)
 from cdec.cli.options.sampling import SampleOptions
-from cdec.cli.options.schemas import SchemaReadingOptions
 from cdec.cli.runs import models
 from cdec.core.errors import CdecError
 from cdec.core.files.remote import Place

@@ -312,7 +312,7 @@ def test_an_interrupt_that_was_dropped_before_the_end_of_an_empty_input_ends_the
     code = (
         "import contextlib, os, signal, sys\n"
         "from cdec.cli.app import main\n"
-        "from cdec.cli.frame.signals import Interrupted\n"
+        "from cdec.cli.frame.process import Interrupted\n"
         "from cdec.cli.runs import models\n"
         f"sys.path.insert(0, {str(Path(light.__file__).parent)!r})\n"
         "import light\n"

@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.frame.signals import Interrupted
-from cdec.cli.frame.spellings import flag_of
-from cdec.cli.frame.typed import typed_error
+from cdec.cli.frame.console import typed_error
+from cdec.cli.frame.declaration import flag_of
+from cdec.cli.frame.process import Interrupted
 from cdec.cli.runs import models
 from cdec.core.errors import UsageError
 from cdec.core.models.tabular import TabularModel

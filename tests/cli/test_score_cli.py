@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.runs.score import pooled
+from cdec.cli.score import pooled
 from cdec.compilers import compile_grammar
 from cdec.integrations.records.tasks import Task
 from tests.laws.rounding import near
@@ -215,7 +215,7 @@ def test_batches_change_no_result(cdec: Runner, letters: Path) -> None:
 
 
 def test_pools_are_cut_where_the_limit_says(monkeypatch: pytest.MonkeyPatch) -> None:
-    from cdec.cli.runs import score
+    from cdec.cli import score
     from cdec.samplers.scoring.score import ScoreRequest
 
     monkeypatch.setattr(score, "MAX_POOL", 4)

@@ -11,8 +11,7 @@ from cdec.cli.frame.declaration import CommonOptions, parameters_of
 from cdec.cli.frame.registry import options_class_of
 from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
-from cdec.cli.options.decoding import DecodingOptions, WarpingOptions
-from cdec.cli.options.model import ModelOptions
+from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
 from cdec.cli.options.prompts import PromptOptions
 from cdec.cli.options.texts import TextFormatOptions, TextRecordOptions
 

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from cdec.cli.endings.tally import Tally
 from cdec.cli.runs import models
+from cdec.cli.runs.tally import Tally
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
 

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from cdec.cli.traces.page import level
+from cdec.cli.trace import level
 from tests.laws.rounding import near
 
 from .conftest import Runner

@@ -105,7 +105,7 @@ def test_one_option_has_a_second_name() -> None:
 
 
 def test_options_are_called_as_they_are_typed() -> None:
-    from cdec.cli.frame.spellings import flag_of
+    from cdec.cli.frame.declaration import flag_of
 
     names = {option.name for method in METHODS.values() for option in method.options}
     assert not {name for name in names if flag_of(name)[2:].replace("-", "_") != name}

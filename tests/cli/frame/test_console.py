@@ -6,9 +6,8 @@ import io
 
 import pytest
 
-from cdec.cli.frame.console import Console, escape
+from cdec.cli.frame.console import REPLACEMENT, Console, escape, redact
 from cdec.cli.frame.progress import LiveLine, PlainLines
-from cdec.cli.frame.redaction import REPLACEMENT, redact
 from cdec.core.errors import CdecError, Notice
 from cdec.core.progress import Stage
 from tests.cli.screen import screen

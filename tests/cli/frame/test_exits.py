@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from cdec.cli.frame.command import SOME_RECORDS_FAILED, SOME_TEXTS_INVALID
-from cdec.cli.frame.exits import EXIT_STATUSES
-from cdec.cli.frame.signals import BROKEN_PIPE_STATUS
+from cdec.cli.frame.command import EXIT_STATUSES, SOME_RECORDS_FAILED, SOME_TEXTS_INVALID
+from cdec.cli.frame.process import BROKEN_PIPE_STATUS
 from cdec.core.errors import CdecError
 
 

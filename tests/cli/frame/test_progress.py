@@ -7,8 +7,16 @@ import time
 
 import pytest
 
-from cdec.cli.frame.frames import View, duration, frame, per_time, plain_line
-from cdec.cli.frame.progress import Display, LiveLine, PlainLines
+from cdec.cli.frame.progress import (
+    Display,
+    LiveLine,
+    PlainLines,
+    View,
+    duration,
+    frame,
+    per_time,
+    plain_line,
+)
 from cdec.core.progress import Stage
 from tests.cli.screen import frames, screen
 

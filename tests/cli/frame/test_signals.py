@@ -11,7 +11,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from cdec.cli.frame.signals import HANDLED, Interrupted, Signals
+from cdec.cli.frame.process import HANDLED, Interrupted, Signals
 
 
 @pytest.fixture(autouse=True)
@@ -57,7 +57,7 @@ def test_handlers_are_restored() -> None:
 def test_the_second_signal_ends_the_process_at_once() -> None:
     code = (
         "import os, signal, time\n"
-        "from cdec.cli.frame.signals import Signals\n"
+        "from cdec.cli.frame.process import Signals\n"
         "with Signals() as signals:\n"
         "    with signals.shield():\n"
         "        os.kill(os.getpid(), signal.SIGINT)\n"
@@ -70,7 +70,7 @@ def test_the_second_signal_ends_the_process_at_once() -> None:
 def test_a_second_signal_during_the_shutdown_keeps_the_status() -> None:
     code = (
         "import atexit, os, signal, sys\n"
-        "from cdec.cli.frame.signals import Interrupted, Signals\n"
+        "from cdec.cli.frame.process import Interrupted, Signals\n"
         "class Last:\n"
         "    def __del__(self, kill=os.kill, process=os.getpid(), signum=signal.SIGINT):\n"
         "        kill(process, signum)\n"
@@ -89,7 +89,7 @@ def test_a_second_signal_during_the_shutdown_keeps_the_status() -> None:
 def test_the_second_signal_ends_native_code_too() -> None:
     code = (
         "import hashlib, os, signal, threading, time\n"
-        "from cdec.cli.frame.signals import Signals\n"
+        "from cdec.cli.frame.process import Signals\n"
         "def kill():\n"
         "    for _ in range(2):\n"
         "        time.sleep(0.3)\n"
@@ -106,7 +106,7 @@ def test_the_second_signal_ends_native_code_too() -> None:
 def test_an_interruption_that_a_finaliser_swallows_is_raised_again() -> None:
     code = (
         "import os, signal, sys, time\n"
-        "from cdec.cli.frame.signals import Interrupted, Signals\n"
+        "from cdec.cli.frame.process import Interrupted, Signals\n"
         "class Deaf:\n"
         "    def __del__(self):\n"
         "        os.kill(os.getpid(), signal.SIGTERM)\n"

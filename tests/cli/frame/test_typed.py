@@ -7,15 +7,15 @@ import io
 import pytest
 
 from cdec.cli.frame.config import option_fields
-from cdec.cli.frame.console import Console
-from cdec.cli.frame.registry import COMMANDS, options_class_of
-from cdec.cli.frame.spellings import SPELLINGS, flag_of, words_of
-from cdec.cli.frame.typed import (
+from cdec.cli.frame.console import (
+    Console,
     in_typed_words,
     notice_objects,
     record_error,
     typed_error,
 )
+from cdec.cli.frame.declaration import SPELLINGS, flag_of, words_of
+from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.core.errors import CdecError, LimitError, Notice
 
 

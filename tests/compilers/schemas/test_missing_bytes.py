@@ -10,8 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.cli.frame.summaries.overview import overview
-from cdec.cli.frame.summaries.schemas import schema_rows
+from cdec.cli.frame.summaries import overview, schema_rows
 from cdec.compilers import SchemaOptions, compile_schema
 from cdec.compilers.schemas.constraint import schema_constraint
 from cdec.core.artifacts.kinds import open_artifact

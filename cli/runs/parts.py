@@ -11,16 +11,16 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.endings.kept import NOTHING, in_file
-from cdec.cli.endings.tally import Tally
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
-from cdec.cli.frame.frames import plural
+from cdec.cli.frame.interruption import NOTHING, in_file
+from cdec.cli.frame.progress import plural
 from cdec.cli.options.engine import needs_folder
 from cdec.cli.options.shared import parse_size
 from cdec.cli.runs.models import named_model
-from cdec.cli.runs.outputs.checks import inputs
+from cdec.cli.runs.output import inputs
 from cdec.cli.runs.plan import Plan
 from cdec.cli.runs.sample import decided, estimates_of
+from cdec.cli.runs.tally import Tally
 from cdec.core.errors import CdecError, Notice, UsageError
 from cdec.core.files.remote import place_of
 from cdec.core.progress import Stage
@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from cdec.integrations.ray.parts import Part, PartFolder
     from cdec.integrations.ray.run import PartRun
     from cdec.integrations.ray.worker import Report
+
 
 _VERDICTS = {"valid": True, "invalid": False, "unknown": None}
 

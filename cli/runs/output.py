@@ -1,18 +1,24 @@
-"""Outputs that are refused before a model is loaded."""
+"""Output files of a run, refused before a model is loaded: records, trace, tree."""
 
 from __future__ import annotations
 
 import os
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.shared import refuse_among
 from cdec.core.errors import OutputError, OutputExistsError, UsageError
+from cdec.data.output.forms import LINES, Form, form_of
+from cdec.integrations.records.held import DEFAULT
+from cdec.integrations.records.tracing import Trace
 
 if TYPE_CHECKING:
     from cdec.cli.options.sampling import SampleOptions as Options
+    from cdec.data.prompts.read import BadRecord, PromptRecord
+    from cdec.integrations.records.held import RunConstraint
+    from cdec.samplers.learning.saved.file import TreeFile
 
 
 def check_form(output: Path | None, *, keep_input: bool) -> None:
@@ -133,3 +139,112 @@ def inputs(options: Options) -> list[str]:
         *map(str, options.conjoined),
         *(str(path) for path in optional if path is not None),
     ]
+
+
+def check_trace(options: Options) -> None:
+    """Refuse a trace that would say too little, or stand in the place of something else.
+
+    Raises:
+        UsageError: It would.
+    """
+    path = options.trace
+    if path is None:
+        return
+    if str(path) == "-":
+        raise UsageError("--trace is a file, and was given as -", hint="name a file")
+    if form_of(path) != Form(LINES):
+        raise UsageError("--trace writes JSON lines", hint="name a file that ends in .jsonl")
+    if options.resume:
+        raise UsageError(
+            "--resume leaves out what was drawn before, which a trace would lack",
+            hint="give one of them",
+        )
+    output = options.output_file
+    if output is not None and output.resolve() == path.resolve():
+        raise UsageError(f"{path} would be the output and the trace", hint="name two files")
+
+
+@contextmanager
+def tracing(options: Options) -> Iterator[Trace]:
+    """Open the file of the trace, if one is asked for.
+
+    Raises:
+        OutputExistsError: It is there, and may not be replaced.
+        OutputError: It cannot be written.
+    """
+    from cdec.data.output.writer import open_writer
+
+    if options.trace is None:
+        yield Trace()
+        return
+    with open_writer(options.trace, inputs=options.streams, force=options.force) as writer:
+
+        def write(line: Mapping[str, object]) -> None:
+            with begun_anew():
+                writer.write(line)
+
+        yield Trace(write)
+
+
+def for_tree(
+    records: Iterator[PromptRecord | BadRecord], tree: TreeFile | None, held: RunConstraint
+) -> Iterator[PromptRecord | BadRecord]:
+    """Return the records; with a tree there must be no more than one, whose constraint it is of.
+
+    Raises:
+        UsageError: More records than one.
+        OutputError: The tree could not be written.
+    """
+    if tree is None:
+        return records
+    from cdec.data.prompts.read import PromptRecord
+
+    tree.require_writable()
+    first, second = next(records, None), next(records, None)
+    if second is not None:
+        raise UsageError(
+            "--tree keeps the tree of one record, and the input holds more",
+            hint="give one prompt, or run each record with a --tree of its own",
+        )
+    if isinstance(first, PromptRecord):
+        tree.names = names_of(held, first)
+    return iter([] if first is None else [first])
+
+
+def names_of(held: RunConstraint, record: PromptRecord) -> dict[str, str]:
+    """Return what tells a record's constraint from others, by the words of messages."""
+    from cdec.samplers.learning.saved.key import hash_of
+
+    own = {**record.sources, "candidates": record.candidates}
+    restricted = {"--and": held.other_digests, "--deny": sorted(set(held.denied))}
+    names = {"artifact": held.digests.get(record.constraint or DEFAULT, "")}
+    if record.sources:
+        names = {}
+    names |= {name: hash_of(value) for name, value in (own | restricted).items() if value}
+    if held.lookahead is not None:
+        names["--lookahead"] = str(held.lookahead)
+    prefill = held.prefill_of(record)
+    names |= {} if prefill is None else {"--prefill": hash_of(prefill)}
+    return names | ({"--heal": "yes"} if held.heal else {})
+
+
+def checked_tree(
+    tree: TreeFile | None, *, output: Path | None = None, resume: bool = False
+) -> TreeFile | None:
+    """Return the tree of a run, if it keeps one.
+
+    Raises:
+        UsageError: ``--resume``, or a tree in the place of the output or of standard output.
+    """
+    if tree is None:
+        return None
+    if str(tree.path) == "-":
+        raise UsageError("--tree is a file, and was given as -", hint="name a file")
+    if resume:
+        raise UsageError(
+            "--resume would draw a record anew, and --tree holds what it drew before",
+            hint="give one of them",
+        )
+    if output is not None and output.resolve() == tree.path.resolve():
+        raise UsageError(f"{output} would be the output and the tree", hint="name two files")
+    return tree

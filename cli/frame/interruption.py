@@ -1,4 +1,4 @@
-"""What a run that a signal ends leaves behind, and how to go on with it: said on stderr."""
+"""Interruption report: what a run that a signal ends leaves behind, and how to go on with it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from cdec.cli.frame.frames import plural
+from cdec.cli.frame.progress import plural
 from cdec.core.files.remote import Place
 
 if TYPE_CHECKING:

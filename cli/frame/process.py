@@ -1,15 +1,171 @@
-"""Signals: SIGINT and SIGTERM end a run between two records; nothing else may live here."""
+"""The process of a run: limits of memory and files, standard streams, signals."""
 
 from __future__ import annotations
 
 import atexit
+import contextlib
+import errno
+import io
 import os
+import resource
 import signal
 import sys
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from types import FrameType, TracebackType
+from typing import TYPE_CHECKING
+
+from cdec.core.errors import LimitError
+
+if TYPE_CHECKING:
+    pass
+
+
+_ONE_THREAD_BYTES = 4 << 30
+_LEAST_FILES = 16
+"""Files open at once: of the model, the artifact, the output and a process beside this one."""
+
+
+def address_space() -> int | None:
+    """Return the bytes of address space that this process may take; None without a limit."""
+    limit, _ = resource.getrlimit(resource.RLIMIT_AS)
+    return None if limit == resource.RLIM_INFINITY else limit
+
+
+def require_room(least_mib: int) -> None:
+    """Refuse to begin under limits that leave the libraries of a command too little.
+
+    subtle: OpenBLAS takes some 30 MiB a thread while it is loaded, and where it gets none it tries
+    again without end, as other libraries do that compile or start threads: no signal is answered
+    then, and nothing can be caught afterwards. Under a limit it gets one thread.
+
+    Args:
+        least_mib: Address space that the command's libraries need, MiB (``ulimit -v``).
+
+    Raises:
+        LimitError: The limit is below that, or few files may be opened.
+    """
+    _require_files()
+    limit = address_space()
+    if limit is None or limit >= _ONE_THREAD_BYTES:
+        return
+    if limit < least_mib << 20:
+        raise LimitError(
+            f"the address space is limited to {limit >> 20} MiB, expected at least {least_mib}",
+            hint="raise the limit: ulimit -v",
+        )
+    os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+
+def _require_files() -> None:
+    """Refuse to begin where too few files can be opened.
+
+    Raises:
+        LimitError: So it is, by a limit or because others are open.
+    """
+    opened: list[int] = []
+    try:
+        while len(opened) < _LEAST_FILES:
+            opened.append(os.open(os.devnull, os.O_RDONLY | os.O_CLOEXEC))
+    except OSError as error:
+        raise LimitError(
+            f"{len(opened)} files can be opened, expected at least {_LEAST_FILES}: "
+            f"{error.strerror}",
+            hint="raise the limit: ulimit -n",
+        ) from error
+    finally:
+        for descriptor in opened:
+            os.close(descriptor)
+
+
+_NAMES = ("stdin", "stdout", "stderr")
+
+
+class _Closed(io.RawIOBase):
+    """A stream that was closed before the start: every use of it fails.
+
+    Args:
+        number: Of the stream.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+
+    def fileno(self) -> int:
+        """Return its number, which is open on the null device."""
+        return self._number
+
+    def readable(self) -> bool:
+        """Whether it is stdin."""
+        return self._number == 0
+
+    def writable(self) -> bool:
+        """Whether it is stdout."""
+        return self._number == 1
+
+    def readinto(self, buffer: object) -> int:
+        """Fail."""
+        raise self._error()
+
+    def write(self, data: object) -> int:
+        """Fail."""
+        raise self._error()
+
+    def _error(self) -> OSError:
+        return OSError(errno.EBADF, f"{_NAMES[self._number]} is closed")
+
+
+def open_closed_streams() -> None:
+    """Open the streams that were closed before the start."""
+    for number, name in enumerate(_NAMES):
+        if getattr(sys, name) is None:
+            _occupy(number)
+            setattr(sys, name, _opened(number))
+
+
+def use_utf8() -> None:
+    """Make our own streams UTF-8, whatever the locale says."""
+    for stream, errors in ((sys.stdout, "strict"), (sys.stderr, "backslashreplace")):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(encoding="utf-8", errors=errors)
+
+
+def drop_stdout() -> None:
+    """Point stdout at nothing, so that the interpreter's last flush cannot fail aloud."""
+    if isinstance(sys.stdout, io.TextIOWrapper) and isinstance(_raw(sys.stdout), _Closed):
+        sys.stdout = _opened(2)
+        return
+    with contextlib.suppress(OSError, ValueError, AttributeError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
+
+
+def _raw(stream: io.TextIOWrapper) -> object:
+    return getattr(stream.buffer, "raw", None)
+
+
+def _occupy(number: int) -> None:
+    """Open the null device under a number that is free: the lowest, as those below are taken."""
+    try:
+        os.fstat(number)
+    except OSError:
+        nowhere = os.open(os.devnull, os.O_RDWR)
+        if nowhere != number:
+            os.dup2(nowhere, number)
+            os.close(nowhere)
+        os.set_inheritable(number, True)
+
+
+def _opened(number: int) -> io.TextIOWrapper:
+    if number == 0:
+        return io.TextIOWrapper(io.BufferedReader(_Closed(0)), encoding="utf-8")
+    if number == 1:
+        return io.TextIOWrapper(io.BufferedWriter(_Closed(1)), encoding="utf-8")
+    nowhere = os.fdopen(os.open(os.devnull, os.O_WRONLY), "wb", buffering=0)
+    return io.TextIOWrapper(nowhere, encoding="utf-8", write_through=True)
+
 
 HANDLED = (signal.SIGINT, signal.SIGTERM)
 BROKEN_PIPE_STATUS = 128 + signal.SIGPIPE

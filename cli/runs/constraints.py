@@ -1,0 +1,286 @@
+"""The constraint specification of a run, read and verified once, before a model loads."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from cdec.cli.options.record_sources import said_of_sourceless, source_fields, sourceless
+from cdec.cli.options.shared import require_utf8
+from cdec.cli.runs.artifacts import (
+    Found,
+    find_artifacts,
+    found_artifact,
+    optional_artifact,
+    read_artifact,
+    require_terminals,
+)
+from cdec.core.errors import (
+    Notice,
+    TokenizerMismatchError,
+    UsageError,
+    needs_grammar,
+)
+from cdec.core.files.remote import place_of
+from cdec.core.progress import Progress, silent
+from cdec.integrations.records.held import DEFAULT, RunConstraint
+from cdec.samplers.registry import METHODS
+
+if TYPE_CHECKING:
+    from cdec.cli.frame.command import Run
+    from cdec.cli.options.constraint import ConstraintOptions
+    from cdec.cli.options.sampling import SampleOptions
+    from cdec.core.files.remote import Place
+    from cdec.core.models.base import LanguageModel
+    from cdec.data.prompts.record import BadRecord, PromptRecord
+
+
+@dataclass(frozen=True, kw_only=True)
+class ArtifactPaths:
+    """Where the artifacts of a run are.
+
+    Attributes:
+        named: By name; DEFAULT names the one of ``--artifact``.
+        others: Those of ``--and``, by the words that name them.
+    """
+
+    named: Mapping[str, Place]
+    others: Mapping[str, Place]
+
+    def __bool__(self) -> bool:
+        """Whether there are any."""
+        return bool(self.named or self.others)
+
+    @classmethod
+    def of(cls, artifact: Place | None, options: ConstraintOptions) -> ArtifactPaths:
+        """Return what was typed.
+
+        Raises:
+            UsageError: A ``--constraint`` that is no NAME=ARTIFACT, or an artifact given twice.
+        """
+        named = parse_named(options.constraint)
+        default = {} if artifact is None else {DEFAULT: artifact}
+        return cls(named=default | named, others=_others(options.conjoined))
+
+
+def parse_named(pairs: Sequence[str]) -> dict[str, Place]:
+    """Return name → path for every ``--constraint NAME=ARTIFACT``.
+
+    Raises:
+        UsageError: No ``=``, an empty part, or a name given twice.
+    """
+    named: dict[str, Place] = {}
+    for pair in pairs:
+        name, equals, path = pair.partition("=")
+        if not (name and equals and path):
+            raise UsageError(
+                f"--constraint is {pair!r}, expected NAME=ARTIFACT",
+                hint="write for example --constraint cities=cities.arrow",
+            )
+        if name in named:
+            raise UsageError(f"--constraint names {name!r} twice", hint="give each its own name")
+        named[name] = place_of(path)
+    return named
+
+
+def _others(paths: Sequence[Place]) -> dict[str, Place]:
+    named = {f"--and {path}": path for path in paths}
+    if len(named) < len(paths):
+        twice = next(path for path in paths if paths.count(path) > 1)
+        raise UsageError(f"--and names {twice} twice", hint="leave one of them out")
+    return named
+
+
+def read_held(
+    paths: ArtifactPaths,
+    denied: Sequence[str],
+    options: ConstraintOptions,
+    progress: Progress = silent,
+) -> RunConstraint:
+    """Read and verify what all records of a run are held to.
+
+    Args:
+        paths: Of the run.
+        denied: Texts never to emit.
+        options: As typed.
+        progress: Told how much of those of URLs is fetched.
+
+    Raises:
+        CdecError: One is missing or damaged, or no constraint.
+        UsageError: ``--prefill`` is no UTF-8.
+    """
+    read = partial(read_artifact, copy=options.copy, progress=progress)
+    return RunConstraint(
+        named={name: read(path) for name, path in paths.named.items()},
+        others={words: read(path) for words, path in paths.others.items()},
+        denied=denied,
+        lookahead=options.lookahead,
+        heal=options.heal,
+        prefill=require_utf8(options.prefill, "--prefill") if options.prefill else None,
+    )
+
+
+def require_grammars(
+    options: SampleOptions, held: RunConstraint, *, guessing: str | None = None
+) -> None:
+    """Refuse options that need a grammar where the run has none, before a model loads.
+
+    Args:
+        options: All options.
+        held: What all records are held to.
+        guessing: The option by which tokens are guessed from counts, if they are.
+
+    Raises:
+        UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
+            for a method without masks.
+    """
+    from cdec.core.artifacts.kinds import constraint_class
+
+    asked = {"lookahead": held.lookahead is not None, "heal": held.heal}
+    parameters = [name for name, is_asked in asked.items() if is_asked]
+    parameters += [] if guessing is None else ["draft counts"]
+    if not parameters:
+        return
+    if held.lookahead is not None and not METHODS[options.method].masks:
+        raise UsageError(
+            f"--lookahead means nothing to --method {options.method}, which has no masks",
+            hint="leave it out",
+        )
+    files = [*held.named.values(), *held.others.values()]
+    if options.has_texts and not files:
+        raise needs_grammar(parameters[0], "there is no artifact")
+    for file in files:
+        kind = constraint_class(file.kind)
+        can = {
+            "lookahead": kind.has_terminals,
+            "heal": kind.takes_bytes,
+            "draft counts": kind.has_speculation_keys,
+        }
+        lacking = [parameter for parameter in parameters if not can[parameter]]
+        if lacking:
+            raise needs_grammar(lacking[0], f"{file.path} is a {file.kind}", kind.reasons)
+        if held.lookahead is not None:
+            require_terminals(file)
+
+
+def require_members(options: SampleOptions, held: RunConstraint) -> None:
+    """Refuse free text where no constraint follows it, before a model loads.
+
+    Raises:
+        UsageError: There is no artifact, and no record can bring one.
+    """
+    if held.free is None or not options.has_texts or held.named or held.others:
+        return
+    raise UsageError(
+        "free text ends where a constraint begins, and there is none",
+        hint="name the artifact with -a, or leave --after and --between out",
+    )
+
+
+_BAD_RECORDS = 64
+"""Most bad records that are set aside until one is met that says what it needs."""
+
+
+def artifact_for_records(
+    records: Iterator[PromptRecord | BadRecord],
+    run: Run,
+    who: str,
+    *,
+    needed: bool = True,
+    but: Collection[Place] = (),
+) -> tuple[Iterator[PromptRecord | BadRecord], Path | None]:
+    """Return the artifact of a run that names none, unless its records bring what they need.
+
+    The first record that can be read decides; where it brings a constraint of its own, later ones
+    without become error objects in their places.
+
+    Args:
+        records: Of the input.
+        run: What was typed; its console is told.
+        who: What needs an artifact, or would be held to it.
+        needed: Whether it makes no sense without one; else several are as good as none.
+        but: Files that do not count.
+
+    Returns:
+        All records, and the artifact; None where they need none.
+
+    Raises:
+        UsageError: They need one, and the working directory holds none or several.
+    """
+    records, first = _first_record(records)
+    if first is None or not first.brings_constraint:
+        return records, found_artifact(run, who, but=but) if needed else optional_artifact(run)
+    if first.candidates is not None:
+        _tell_unused(find_artifacts(but=but), run)
+    return records, None
+
+
+def told_of_sourceless(
+    records: Iterator[PromptRecord | BadRecord], run: Run
+) -> Iterator[PromptRecord | BadRecord]:
+    """Return all records; warn where typed options are about nothing that the first brings.
+
+    Args:
+        records: Of the input; the first is awaited where such options were typed.
+        run: What was typed; its console is told.
+    """
+    if not source_fields().keys() & run.typed:
+        return records
+    records, first = _first_record(records)
+    if first is None:
+        return records
+    brought = [*first.sources, *(() if first.candidates is None else ["candidates"])]
+    if names := sourceless(run.typed, brought):
+        said = f"{said_of_sourceless(names)}, and the first record brings none"
+        run.console.warn([Notice("W_UNUSED_OPTION", said)])
+    return records
+
+
+def _first_record(
+    records: Iterator[PromptRecord | BadRecord],
+) -> tuple[Iterator[PromptRecord | BadRecord], PromptRecord | None]:
+    """Return all records, and the first one that can be read; None where it is far or not there."""
+    from cdec.data.prompts.record import PromptRecord
+
+    head: list[PromptRecord | BadRecord] = []
+    for record in records:
+        head.append(record)
+        if isinstance(record, PromptRecord):
+            return itertools.chain(head, records), record
+        if len(head) == _BAD_RECORDS:
+            break
+    return itertools.chain(head, records), None
+
+
+def _tell_unused(found: Found, run: Run) -> None:
+    """Say that candidates are not looked up in the folder's artifact, as ids of its entities."""
+    if len(found.artifacts) == 1:
+        (path,) = found.artifacts
+        run.console.note(
+            f"artifact: none, as records bring candidates; for those of {path} add -a {path}"
+        )
+
+
+def without_misfit(held: RunConstraint, model: LanguageModel, run: Run) -> RunConstraint:
+    """Return a run without the artifact that was found, if it is for another tokenizer.
+
+    Args:
+        held: With the artifact that ``optional_artifact`` found, or none.
+        model: The run's.
+        run: Its console is told.
+    """
+    from cdec.core.artifacts.kinds import require_vocabulary
+
+    file = held.named.get(DEFAULT)
+    if file is None:
+        return held
+    try:
+        require_vocabulary(file, model.vocabulary)
+    except TokenizerMismatchError:
+        run.console.note(f"artifact: none, as {file.path} is for another tokenizer")
+        return replace(held, named={})
+    return held
