@@ -27,7 +27,7 @@ from cdec.core.errors import (
 )
 from cdec.core.files.remote import place_of
 from cdec.core.progress import Progress, silent
-from cdec.integrations.records.held import DEFAULT, RunConstraint
+from cdec.integrations.records.settings import DEFAULT, ConstraintSpecification
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ def read_held(
     denied: Sequence[str],
     options: ConstraintOptions,
     progress: Progress = silent,
-) -> RunConstraint:
+) -> ConstraintSpecification:
     """Read and verify what all records of a run are held to.
 
     Args:
@@ -114,7 +114,7 @@ def read_held(
         UsageError: ``--prefill`` is no UTF-8.
     """
     read = partial(read_artifact, copy=options.copy, progress=progress)
-    return RunConstraint(
+    return ConstraintSpecification(
         named={name: read(path) for name, path in paths.named.items()},
         others={words: read(path) for words, path in paths.others.items()},
         denied=denied,
@@ -125,7 +125,7 @@ def read_held(
 
 
 def require_grammars(
-    options: SampleOptions, held: RunConstraint, *, guessing: str | None = None
+    options: SampleOptions, held: ConstraintSpecification, *, guessing: str | None = None
 ) -> None:
     """Refuse options that need a grammar where the run has none, before a model loads.
 
@@ -167,7 +167,7 @@ def require_grammars(
             require_terminals(file)
 
 
-def require_members(options: SampleOptions, held: RunConstraint) -> None:
+def require_members(options: SampleOptions, held: ConstraintSpecification) -> None:
     """Refuse free text where no constraint follows it, before a model loads.
 
     Raises:
@@ -265,7 +265,9 @@ def _tell_unused(found: Found, run: Run) -> None:
         )
 
 
-def without_misfit(held: RunConstraint, model: LanguageModel, run: Run) -> RunConstraint:
+def without_misfit(
+    held: ConstraintSpecification, model: LanguageModel, run: Run
+) -> ConstraintSpecification:
     """Return a run without the artifact that was found, if it is for another tokenizer.
 
     Args:

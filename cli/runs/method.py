@@ -18,7 +18,6 @@ from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
     from cdec.cli.options.sampling import DrawnOptions, SampleOptions
-    from cdec.samplers.base import Sampler
     from cdec.samplers.learning.saved.file import TreeFile
     from cdec.samplers.rewards import Reward
 
@@ -85,16 +84,6 @@ class ChosenMethod:
         from cdec.samplers.learning.saved.file import TreeFile
 
         return TreeFile(path)
-
-    def sampler(self, **opened: Any) -> Sampler:
-        """Construct the sampler.
-
-        Args:
-            opened: What its options name; what it has no option for is left out.
-        """
-        own = {name: value for name, value in opened.items() if self.uses(name)}
-        sampler: Sampler = _sampler_class(self.declared)(**{**self.values, **own})
-        return sampler
 
     def manifest(self) -> dict[str, object]:
         """Return the values that decide what records say, by what is typed for them."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.model import WarpingOptions
 from cdec.core.errors import ModelError, UsageError
@@ -76,21 +76,20 @@ def open_model(options: ModelOptions) -> LanguageModel:
 
     if options.chat and options.raw:
         raise UsageError("--chat and --raw were both given", hint="give one of them")
-
     with uncollected(), named_by("--model", options.model):
-        return load_model(
-            named_model(options.model),
-            device=options.device,
-            dtype=options.dtype,
-            device_map=options.device_map,
-            attn_implementation=options.attn_implementation,
-            revision=options.revision,
-            trust_remote_code=options.trust_remote_code,
-            allow_pickle=options.allow_pickle,
-            quantization=options.quantization,
-            allow_special=options.allow_special,
-            chat=True if options.chat else False if options.raw else None,
-        )
+        return load_model(named_model(options.model), **load_keywords(options))
+
+
+_OF_LOADING = (
+    *("device", "dtype", "device_map", "attn_implementation", "revision"),
+    *("trust_remote_code", "allow_pickle", "quantization", "allow_special"),
+)
+
+
+def load_keywords(options: ModelOptions) -> dict[str, Any]:
+    """Return the keywords of ``load_model`` beside the name."""
+    chat = True if options.chat else False if options.raw else None
+    return {**{name: getattr(options, name) for name in _OF_LOADING}, "chat": chat}
 
 
 def refuse_revision(name: str | None, typed: frozenset[str], *, field: str = "revision") -> None:

@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 from cdec.cli.options.shared import refuse_among
 from cdec.core.errors import OutputError, OutputExistsError, UsageError
 from cdec.data.output.forms import LINES, Form, form_of
-from cdec.integrations.records.held import DEFAULT
+from cdec.integrations.records.settings import DEFAULT
 from cdec.integrations.records.tracing import Trace
 
 if TYPE_CHECKING:
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.data.prompts.read import BadRecord, PromptRecord
-    from cdec.integrations.records.held import RunConstraint
+    from cdec.integrations.records.settings import ConstraintSpecification
     from cdec.samplers.learning.saved.file import TreeFile
 
 
@@ -187,7 +187,9 @@ def tracing(options: Options) -> Iterator[Trace]:
 
 
 def for_tree(
-    records: Iterator[PromptRecord | BadRecord], tree: TreeFile | None, held: RunConstraint
+    records: Iterator[PromptRecord | BadRecord],
+    tree: TreeFile | None,
+    held: ConstraintSpecification,
 ) -> Iterator[PromptRecord | BadRecord]:
     """Return the records; with a tree there must be no more than one, whose constraint it is of.
 
@@ -211,7 +213,7 @@ def for_tree(
     return iter([] if first is None else [first])
 
 
-def names_of(held: RunConstraint, record: PromptRecord) -> dict[str, str]:
+def names_of(held: ConstraintSpecification, record: PromptRecord) -> dict[str, str]:
     """Return what tells a record's constraint from others, by the words of messages."""
     from cdec.samplers.learning.saved.key import hash_of
 

@@ -9,14 +9,13 @@ import sys
 import time
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdec.cli.frame.command import SOME_RECORDS_FAILED
 from cdec.cli.frame.interruption import NOTHING, in_file
 from cdec.cli.frame.progress import plural
 from cdec.cli.options.engine import needs_folder
 from cdec.cli.options.shared import parse_size
-from cdec.cli.runs.models import named_model
 from cdec.cli.runs.output import inputs
 from cdec.cli.runs.plan import Plan
 from cdec.cli.runs.sample import decided, estimates_of
@@ -28,7 +27,6 @@ from cdec.core.progress import Stage
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.options.sampling import SampleOptions as Options
-    from cdec.cli.runs.plan import Files
     from cdec.integrations.ray.parts import Part, PartFolder
     from cdec.integrations.ray.run import PartRun
     from cdec.integrations.ray.worker import Report
@@ -63,9 +61,13 @@ def sample_parts(options: Options, run: Run) -> int:
     parts = _parts(options)
     with run.console.stage("opening artifacts") as progress:
         files = _first_of(plan, parts).open_files(run, progress)
-    sampler = sampler_of(plan, files, run.typed)
+    if plan.method.is_measured:
+        raise UsageError(
+            "--cost-ratio measure times one machine, and workers may stand on others",
+            hint="give a number: the cost of a draft's call in calls of the model",
+        )
     ray_library()
-    settings = Settings.of(sampler)
+    settings = Settings.of(plan.settings(files))
     config = decided(plan, files)
     folder = part_folder(options.output, options.part_format, config=config, fields=plan.fields)
     folder.prepare(force=options.force, resume=options.resume)
@@ -125,76 +127,6 @@ def _first_of(plan: Plan, parts: list[Part]) -> Plan:
     if not parts:
         return plan
     return replace(plan, options=replace(plan.options, input=[str(parts[0].source)]))
-
-
-def sampler_of(plan: Plan, files: Files, typed: frozenset[str]) -> dict[str, Any]:
-    """Return a run as keywords of ``RecordSampler``.
-
-    Args:
-        plan: Of the run.
-        files: Of the run.
-        typed: Fields that stood on the command line.
-
-    Raises:
-        UsageError: What one process alone can do.
-    """
-    options, paths, held = files.options, plan.paths, files.held
-    if plan.method.is_measured:
-        raise UsageError(
-            "--cost-ratio measure times one machine, and workers may stand on others",
-            hint="give a number: the cost of a draft's call in calls of the model",
-        )
-    streams = plan.method.declared.streams and "batch_size" not in typed
-    draft = {"dtype": options.draft_dtype or options.dtype, "revision": options.draft_revision}
-    own = dict(plan.method.values)
-    if plan.method.uses("draft"):
-        own["draft"] = plan.draft.name
-    return {
-        "model": named_model(options.model),
-        "method": options.method,
-        "artifact": None if options.artifact is None else str(options.artifact),
-        "constraint": {name: str(path) for name, path in paths.named.items() if name},
-        "conjoined": [str(path) for path in options.conjoined],
-        "deny": list(held.denied),
-        "lookahead": held.lookahead,
-        "heal": held.heal,
-        "prefill": held.prefill,
-        "free": held.free,
-        "marker_limits": held.marker_limits,
-        "sources": plan.sources,
-        "template": files.prompts.template,
-        **({} if options.max_n is None else {"max_n": options.max_n}),
-        "n": options.n,
-        "seed": options.seed,
-        "temperature": options.temperature,
-        "top_k": options.top_k,
-        "top_p": options.top_p,
-        "max_new_tokens": options.max_new_tokens,
-        "batch_size": None if streams else options.batch_size,
-        "fields": plan.fields,
-        "strict_fields": options.strict_fields,
-        "strict": options.strict,
-        "load": _load(options),
-        "draft_load": draft,
-        **{name: value for name, value in own.items() if value is not None},
-    }
-
-
-def _load(options: Options) -> dict[str, Any]:
-    """Return the keywords of ``load_model`` for the run's model."""
-    names = (
-        "device",
-        "dtype",
-        "device_map",
-        "attn_implementation",
-        "revision",
-        "trust_remote_code",
-        "allow_pickle",
-        "quantization",
-        "allow_special",
-    )
-    chat = True if options.chat else False if options.raw else None
-    return {**{name: getattr(options, name) for name in names}, "chat": chat}
 
 
 @contextlib.contextmanager

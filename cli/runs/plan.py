@@ -20,13 +20,19 @@ from cdec.cli.runs.constraints import (
 from cdec.cli.runs.draft import Draft
 from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
 from cdec.cli.runs.method import ChosenMethod, fields_of_reward, refuse_code
-from cdec.cli.runs.models import check_warping, named_model, refuse_revision
+from cdec.cli.runs.models import check_warping, load_keywords, named_model, refuse_revision
 from cdec.cli.runs.output import check_form, check_trace, checked_tree, for_tree, refuse_output
 from cdec.core.errors import UsageError
 from cdec.core.progress import Progress, silent
 from cdec.core.record_fields import fields_of
 from cdec.data.output.writer import refuse_url
-from cdec.integrations.records.held import DEFAULT
+from cdec.integrations.records.settings import (
+    DEFAULT,
+    ConstraintSpecification,
+    Drawing,
+    Execution,
+    RunSettings,
+)
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
@@ -34,7 +40,6 @@ if TYPE_CHECKING:
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.integrations.openai_batch.body import Asking
-    from cdec.integrations.records.held import RunConstraint
     from cdec.integrations.records.sources import RecordSources
     from cdec.samplers.drafts.counts import Counts
     from cdec.samplers.learning.saved.file import TreeFile
@@ -47,13 +52,15 @@ class Files:
     Attributes:
         prompts: Where records come from.
         records: The records, from the first one on.
+        paths: Of the artifacts.
         held: What all records are held to.
         options: Those of the plan, with the artifact that was found.
     """
 
     prompts: Prompts
     records: Iterator[PromptRecord | BadRecord]
-    held: RunConstraint
+    paths: ArtifactPaths
+    held: ConstraintSpecification
     options: Options
 
 
@@ -70,6 +77,7 @@ class Plan:
         fields: Of the samples; None keeps all.
         paths: Of the artifacts.
         sources: How the grammars of records are compiled.
+        typed: Options that stood on the command line.
     """
 
     options: Options
@@ -80,6 +88,7 @@ class Plan:
     fields: Sequence[str] | None
     paths: ArtifactPaths
     sources: RecordSources
+    typed: frozenset[str]
 
     @classmethod
     def of(cls, options: Options, typed: frozenset[str]) -> Plan:
@@ -105,6 +114,7 @@ class Plan:
             fields=kept_fields(options),
             paths=ArtifactPaths.of(options.artifact, options),
             sources=record_sources(options),
+            typed=typed,
         )
 
     @property
@@ -166,12 +176,56 @@ class Plan:
             paths = ArtifactPaths.of(artifact, options)
         refuse_output(options)
         held = read_held(paths, read_denied(options.deny), options, progress)
-        held = replace(held, free=options.free_text, marker_limits=options.marker_limits)
+        held = replace(
+            held,
+            free=options.free_text,
+            marker_limits=options.marker_limits,
+            sources=self.sources,
+        )
         require_members(options, held)
         require_grammars(options, held, guessing=self.draft.guessing)
         has_file = self.draft.keeps_counts and self.method.values["counts"] is not None
         self.counts.require_artifacts(held.digests.values() if has_file else ())
-        return Files(prompts, for_tree(records, self.tree, held), held, options)
+        return Files(prompts, for_tree(records, self.tree, held), paths, held, options)
+
+    def settings(self, files: Files) -> RunSettings:
+        """Return what the record sampler is told, models, drafts and artifacts by their names."""
+        options, method = files.options, self.method
+        given = {name: value for name, value in method.values.items() if value is not None}
+        if method.uses("draft") and self.draft.name is not None:
+            given["draft"] = self.draft.name
+        is_streamed = method.declared.streams and "batch_size" not in self.typed
+        return RunSettings(
+            drawing=Drawing(
+                method=options.method,
+                options=given,
+                n=options.n,
+                max_n=options.max_n,
+                seed=options.seed,
+                temperature=options.temperature,
+                top_k=options.top_k,
+                top_p=options.top_p,
+                max_new_tokens=options.max_new_tokens,
+                template=files.prompts.template,
+                fields=self.fields,
+            ),
+            constraint=replace(
+                files.held,
+                named={name: str(place) for name, place in files.paths.named.items()},
+                others={words: str(place) for words, place in files.paths.others.items()},
+            ),
+            execution=Execution(
+                model=named_model(options.model),
+                load=load_keywords(options),
+                draft_load={
+                    "dtype": options.draft_dtype or options.dtype,
+                    "revision": options.draft_revision,
+                },
+                batch_size=None if is_streamed else options.batch_size,
+                strict_fields=options.strict_fields,
+                strict=options.strict,
+            ),
+        )
 
 
 def check_options(options: Options, typed: frozenset[str]) -> None:

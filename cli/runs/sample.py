@@ -18,15 +18,15 @@ from cdec.cli.runs import models
 from cdec.cli.runs.draft import nothing_guessed
 from cdec.cli.runs.loop import Loop, UnderWay, arriving, headed_error, named_error
 from cdec.cli.runs.method import build_reward
-from cdec.cli.runs.models import named_model, warping_of
+from cdec.cli.runs.models import named_model
 from cdec.cli.runs.output import inputs, tracing
 from cdec.cli.runs.plan import Plan
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import BY_DRAWING, BY_LEARNING, BY_TRYING, Estimates, Tally
 from cdec.integrations.records.drawing import SampleTasks
-from cdec.integrations.records.requirements import Requirements
-from cdec.integrations.records.tasks import Records, Task, Work, at_temperatures, batches
-from cdec.integrations.records.tracing import Trace
+from cdec.integrations.records.sampling import RecordSampler
+from cdec.integrations.records.settings import RunSettings
+from cdec.integrations.records.tasks import Records, Task, Work, batches
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -41,8 +41,6 @@ if TYPE_CHECKING:
     from cdec.data.output.resume import FinishedRecords
     from cdec.data.output.staged import StagedWriter
     from cdec.data.prompts.record import BadRecord, PromptRecord
-    from cdec.samplers.base import Sampler
-    from cdec.samplers.observer import Observer
     from cdec.samplers.rewards import Reward
 
 
@@ -60,27 +58,17 @@ def sample(options: Options, run: Run) -> int:
     status = finished_status(plan, files, decided(plan, files), run)
     if status is not None:
         return status
-    loaded = _load(plan, files, run.console)
+    sampler = _opened_sampler(plan, files, run.console)
     with (
-        loaded.requirements,
-        _opened(plan, files, loaded.model) as writer,
-        tracing(options) as trace,
+        sampler,
+        _opened_output(plan, files, sampler.model) as writer,
+        tracing(options) as sampler.trace,
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
-        tasks = SampleTasks(
-            requirements=loaded.requirements,
-            n=options.n,
-            seed=options.seed,
-            max_new_tokens=options.max_new_tokens,
-            finished=writer.finished,
-            reward=loaded.reward,
-            keeps_input=options.keep_input,
-        )
-        streams = plan.method.declared.streams and "batch_size" not in run.typed
-        size = 1 if streams else options.batch_size
-        noted = Noted(estimates_of(plan), Tally(), trace, plan.written)
-        loaded.sampler.progress = under_way = UnderWay(run.console)
-        steps = (_of_requests if options.openai_batch else _of_records)(plan, loaded, noted, size)
+        tasks = sampler.tasks(finished=writer.finished, keeps_input=options.keep_input)
+        noted = Noted(estimates_of(plan), Tally(), sampler, plan.written)
+        sampler.method.progress = under_way = UnderWay(run.console)
+        steps = (_of_requests if options.openai_batch else _of_records)(plan, sampler, noted)
         loop = Loop(
             work=steps.work,
             records=steps.records,
@@ -91,24 +79,25 @@ def sample(options: Options, run: Run) -> int:
             max_bad=options.max_bad,
             phase="sampling",
             total=files.prompts.total,
-            model=loaded.model,
+            model=sampler.model,
             under_way=under_way,
             tally=noted.tally,
             skipped=lambda: tasks.skipped,
             kept=partial(_kept, options, run),
         )
+        size = sampler.batch_size
         records, is_idle = arriving(files.records, options.streams, options.idle, size)
         status = loop.over(batches(steps.tasks(tasks, records), size, is_idle), run)
         plan.draft.save_counts(plan.counts)
-        run.console.warn([*loaded.requirements.take_notices(), *files.prompts.stats.notices])
+        run.console.warn([*sampler.requirements.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
-        _warn_at_the_end(loaded, noted, options, run.console)
+        _warn_at_the_end(sampler.reward, noted, options, run.console)
     is_short = options.require_complete and noted.tally.incomplete
     # Those that the output to resume holds count too.
     return status or (SOME_RECORDS_FAILED if is_short or writer.finished.errors > 0 else 0)
 
 
-def _opened(plan: Plan, files: Files, model: LanguageModel) -> RecordWriter | StagedWriter:
+def _opened_output(plan: Plan, files: Files, model: LanguageModel) -> RecordWriter | StagedWriter:
     """Open the output; what is there is read, or replaced."""
     from cdec.data.output.writer import open_writer
 
@@ -125,8 +114,10 @@ def _opened(plan: Plan, files: Files, model: LanguageModel) -> RecordWriter | St
     )
 
 
-def _warn_at_the_end(loaded: _Loaded, noted: Noted, options: Options, console: Console) -> None:
-    told = () if loaded.reward is None else loaded.reward.notices
+def _warn_at_the_end(
+    reward: Reward | None, noted: Noted, options: Options, console: Console
+) -> None:
+    told = () if reward is None else reward.notices
     console.warn([*told, *noted.estimates.take_notices()])
     console.warn(noted.tally.notices(required=options.require_complete))
 
@@ -149,42 +140,31 @@ def _kept(options: Options, run: Run, count: str) -> str:
     return in_file(count, place, run.words, from_pipe="-" in inputs(options))
 
 
-@dataclass(frozen=True)
-class _Loaded:
-    """What a run works with once its models are there."""
-
-    sampler: Sampler
-    model: LanguageModel
-    requirements: Requirements
-    reward: Reward | None
-
-
-def _load(plan: Plan, files: Files, console: Console) -> _Loaded:
+def _opened_sampler(plan: Plan, files: Files, console: Console) -> RecordSampler:
     """Load reward, draft and model, the smaller before the larger, and open the constraints.
 
     Raises:
         CdecError: One of them cannot be had, or they do not fit each other.
     """
-    options = plan.options
-    reward = build_reward(options, plan.method)
+    options, method = plan.options, plan.method
+    reward = build_reward(options, method)
     with console.stage(models.loading(options.model)):
         draft = plan.draft.load_early()
         model = models.open_model(options)
     opened = plan.draft.opened(model, draft, console)
-    sampler = plan.method.sampler(**opened, reward=reward, counts=plan.counts, tree=plan.tree)
+    opened |= {"reward": reward, "counts": plan.counts, "tree": plan.tree}
+    own = {name: value for name, value in opened.items() if method.uses(name)}
     plan.counts.require_vocabulary(model.vocabulary.vocabulary_hash)
-    method = plan.method.declared
+    told = plan.settings(files)
+    settings = RunSettings(
+        drawing=replace(told.drawing, options={**method.values, **own}),
+        constraint=files.held,
+        execution=replace(told.execution, model=model, has_one_record=plan.tree is not None),
+    )
     with console.stage("opening artifacts"):
-        requirements = Requirements(
-            files.held,
-            model,
-            required=method.needs_constraint,
-            masks=method.masks,
-            sources=plan.sources,
-            bind=bind_for,
-        )
-    console.warn(requirements.take_notices())
-    return _Loaded(sampler, model, requirements, reward)
+        sampler = RecordSampler(settings=settings, bind=bind_for)
+    console.warn(sampler.requirements.take_notices())
+    return sampler
 
 
 def estimates_of(plan: Plan) -> Estimates:
@@ -201,7 +181,7 @@ class Noted:
 
     estimates: Estimates
     tally: Tally
-    trace: Trace
+    sampler: RecordSampler
     fields: Sequence[str] | None
 
     def written(self, task: Task, samples: Sequence[Sample]) -> Iterator[Sample]:
@@ -212,7 +192,7 @@ class Noted:
         for sample in samples:
             if task.missing is None or sample.index in task.missing:
                 self.tally.add(sample)
-                self.trace.write(sample)
+                self.sampler.write_traces([sample])
                 yield sample
 
 
@@ -226,44 +206,30 @@ class _Steps:
     failed: Callable[[Task, CdecError], Mapping[str, object]] = named_error
 
 
-def _of_records(plan: Plan, loaded: _Loaded, noted: Noted, size: int) -> _Steps:
+def _of_records(plan: Plan, sampler: RecordSampler, noted: Noted) -> _Steps:
     """Return the steps of records: a line a sample."""
     return _Steps(
         SampleTasks.of,
-        _drawing(plan, loaded, noted)(None),
+        sampler.work(),
         lambda task, found: (s.to_json(noted.fields) for s in noted.written(task, found)),
         headed_error if plan.options.keep_input else named_error,
     )
 
 
-def _of_requests(plan: Plan, loaded: _Loaded, noted: Noted, size: int) -> _Steps:
+def _of_requests(plan: Plan, sampler: RecordSampler, noted: Noted) -> _Steps:
     """Return the steps of the requests of a batch file: a line a request."""
     from cdec.integrations.openai_batch.drawing import BatchTasks, batch_work
     from cdec.integrations.openai_batch.responses import Responses, refusal
 
     called = plan.options.served_name or named_model(plan.options.model)
-    responses = Responses(loaded.model, called, noted.fields)
+    responses = Responses(sampler.model, called, noted.fields)
     return _Steps(
         lambda tasks, records: BatchTasks(tasks).of(records),
-        batch_work(_drawing(plan, loaded, noted), size),
+        batch_work(sampler.work, sampler.batch_size),
         lambda task, found: [
             responses.of(task.head, task.request, list(noted.written(task, found)))
         ],
         lambda task, error: refusal(task.head, typed_error(error)),
-    )
-
-
-def _drawing(plan: Plan, loaded: _Loaded, noted: Noted) -> Callable[[Observer | None], Work]:
-    """Return what makes work on tasks, with somebody who looks on or nobody."""
-    from cdec.samplers.greedy import greedily
-
-    draw, warping = loaded.sampler.draw_batch, warping_of(plan.options)
-    best = greedily(loaded.sampler).draw_batch
-    return lambda observer: at_temperatures(
-        loaded.model,
-        warping,
-        noted.trace.watching(draw, observer),
-        noted.trace.watching(best, observer),
     )
 
 

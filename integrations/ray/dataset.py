@@ -12,6 +12,7 @@ from cdec.integrations.ray.library import ray_library
 from cdec.integrations.ray.pool import Pool
 from cdec.integrations.ray.settings import Settings
 from cdec.integrations.ray.worker import written
+from cdec.integrations.records.settings import RunSettings
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -76,7 +77,7 @@ def sample(
     """
     ray_library()
     pool = Pool(workers=workers, cpus=cpus, gpus=gpus, memory=memory, retries=retries)
-    told = Settings.of({"model": model, **settings})
+    told = Settings.of(RunSettings.of(model=model, **settings))
     arguments = {"settings": told, "journal": new_journal()}
     return pool.mapped(dataset, BatchWorker, arguments, batch_size=rows, is_read=True)
 
@@ -94,7 +95,7 @@ class BatchWorker:
 
     def __init__(self, settings: Settings, journal: Any) -> None:
         self._sampler, self._journal = settings.opened(), journal
-        self._schema = sample_schema(settings.sampler.get("fields"))
+        self._schema = sample_schema(settings.run.drawing.fields)
 
     def __call__(self, batch: pa.Table) -> pa.Table:
         """Return the samples of a batch, and an error record in the place of each bad row."""

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import inspect
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from cdec.core.errors import (
     ArtifactChecksumError,
@@ -15,7 +14,7 @@ from cdec.core.errors import (
     UnavailableError,
     UsageError,
 )
-from cdec.core.tokens.shipped import EMBEDDED
+from cdec.integrations.records.settings import ConstraintSpecification, RunSettings
 from cdec.samplers.sampling import named_method
 
 if TYPE_CHECKING:
@@ -33,33 +32,33 @@ class Settings:
     """How records are sampled, wherever that is done.
 
     Attributes:
-        sampler: Keywords of ``RecordSampler``, all of which can be pickled; ``model`` is a name, a
-            path, or a function that makes the model in the worker.
+        run: What the record sampler is told, all of which can be pickled: artifacts by their
+            places, the model by name or path, or as a function that makes it in the worker.
         digests: Of the artifacts that the run began with, by name; a worker that finds another one
             under the same name refuses to work.
         version: Of cdec, where the run was begun.
     """
 
-    sampler: Mapping[str, Any]
+    run: RunSettings
     digests: Mapping[str, str] = field(default_factory=dict)
     version: str = ""
 
     @classmethod
-    def of(cls, sampler: Mapping[str, Any]) -> Settings:
+    def of(cls, run: RunSettings) -> Settings:
         """Return the settings of a run that begins here; its artifacts are looked at.
 
         Raises:
-            UsageError: A trace is asked for, or an option that neither the sampler nor the method
+            UsageError: A tree is asked for, or an option that neither the sampler nor the method
                 has, or with a value that it cannot have.
             CdecError: An artifact is not there, or is none.
         """
-        if sampler.get("trace") is not None:
+        if run.execution.trace is not None:
             raise UsageError(
                 "`trace` takes the lines of one process, and workers are many",
                 hint="leave it out, or take `cdec.integrations.records` in one process",
             )
-        _require_known(sampler)
-        return cls(dict(sampler), digests_of(sampler), installed_version())
+        _require_known(run)
+        return cls(run, digests_of(run.constraint), installed_version())
 
     def opened(self) -> RecordSampler:
         """Open model and artifacts in this process.
@@ -78,7 +77,7 @@ class Settings:
                 hint="install the same version on every machine",
             )
         try:
-            found = digests_of(self.sampler)
+            found = digests_of(self.run.constraint)
         except InputMissingError as error:
             error.hint = (
                 "put artifacts where every machine finds them under the same name: a shared "
@@ -92,25 +91,19 @@ class Settings:
                     f"of the run {digest}",
                     hint="let all machines read one file, and leave it as it is during a run",
                 )
-        model = self.sampler.get("model", EMBEDDED)
-        made = model() if callable(model) else model
-        return RecordSampler(**{**self.sampler, "model": made})
+        return RecordSampler(settings=self.run)
 
 
-def _require_known(sampler: Mapping[str, Any]) -> None:
+def _require_known(run: RunSettings) -> None:
     """Refuse here what every worker would refuse, after it has loaded its model.
 
     Raises:
         UsageError: As ``Settings.of``.
     """
-    from cdec.integrations.records.sampling import RecordSampler
-
-    own = set(inspect.signature(RecordSampler).parameters) - {"options"}
-    method = named_method(sampler.get("method", "disc"))
-    options = {name: value for name, value in sampler.items() if name not in own}
+    method, options = named_method(run.drawing.method), run.drawing.options
     has = {name for option in method.options for name in (option.name, option.also) if name}
     for name in options.keys() - has:
-        close = get_close_matches(name, own | has, n=1)
+        close = get_close_matches(name, RunSettings.keywords() | has, n=1)
         raise UsageError(
             f"`{name}` is an option neither of record samplers nor of the method {method.name}",
             hint=f"did you mean `{close[0]}`?" if close else f"it has {', '.join(sorted(has))}",
@@ -118,8 +111,8 @@ def _require_known(sampler: Mapping[str, Any]) -> None:
     method.checked(options)
 
 
-def digests_of(sampler: Mapping[str, Any]) -> dict[str, str]:
-    """Return the digests of the artifacts among keywords of ``RecordSampler``, by their places.
+def digests_of(held: ConstraintSpecification) -> dict[str, str]:
+    """Return the digests of the artifacts of a run, by their places.
 
     Raises:
         UsageError: An artifact in memory, which has no file that other processes could read.
@@ -127,12 +120,8 @@ def digests_of(sampler: Mapping[str, Any]) -> dict[str, str]:
     """
     from cdec.core.artifacts.read import peek_metadata
 
-    places = dict(sampler.get("constraint") or {})
-    if sampler.get("artifact") is not None:
-        places[""] = sampler["artifact"]
-    places |= {str(place): place for place in sampler.get("conjoined", ())}
     found = {}
-    for place in places.values():
+    for place in (*held.named.values(), *held.others.values()):
         if hasattr(place, "session"):
             raise UsageError(
                 "the artifact is an open constraint, and workers are other processes",

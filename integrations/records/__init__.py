@@ -1,10 +1,10 @@
 """Records in, records out: prompt records as dicts become the samples that ``cdec sample`` draws.
 
 ``RecordSampler`` and ``sample_records`` of ``sampling`` are the way in. Read ``tasks`` (a record on
-its way; a failure becomes an error object in its place), ``held`` and ``sources`` (what all records
-are held to, how the grammars they bring are compiled), ``requirements`` (what one record's texts
-must belong to), ``drawing`` (records to draws). The command line runs on these; other libraries'
-integrations, too.
+its way; a failure becomes an error object in its place), ``settings`` (what is drawn, what texts
+are held to, how it runs), ``sources`` (how the grammars that records bring are compiled),
+``requirements`` (what one record's texts must belong to), ``drawing`` (records to draws). The
+command line runs on these; other libraries' integrations, too.
 """
 
 from __future__ import annotations

@@ -13,6 +13,7 @@ from cdec.samplers.options import COUNTS, LOOKUP
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
+    from cdec.integrations.records.settings import Execution
     from cdec.samplers.facts.method import Method
 
 
@@ -20,8 +21,8 @@ def opened_options(
     method: Method,
     given: Mapping[str, Any],
     model: LanguageModel,
-    name: str | None = None,
-    draft_load: Mapping[str, Any] | None = None,
+    name: str | None,
+    execution: Execution,
 ) -> dict[str, Any]:
     """Return the options of a method with objects in the place of the names of models and files.
 
@@ -30,14 +31,14 @@ def opened_options(
         given: By name; objects stay as they are.
         model: What draws.
         name: By which the model was loaded; the embedded one brings its draft.
-        draft_load: Further keywords of ``load_model`` for a draft that is named.
+        execution: How the run is carried out.
 
     Raises:
-        UsageError: A tree, which is of one record and not of many.
+        UsageError: A tree, which is of one record, where there are many.
         CdecError: What is named cannot be had, or does not fit the model.
     """
     values = dict(given)
-    if values.get("tree") is not None:
+    if values.get("tree") is not None and not execution.has_one_record:
         raise UsageError(
             "`tree` keeps the draws of one record, and records are many",
             hint="leave it out, or draw with the sampler itself",
@@ -46,7 +47,7 @@ def opened_options(
         values.setdefault("draft", EMBEDDED_DRAFT)
     draft, reward, counts = (values.get(option) for option in ("draft", "reward", "counts"))
     if isinstance(draft, str) and draft not in (COUNTS, LOOKUP):
-        values["draft"] = _draft(draft, model, draft_load or {})
+        values["draft"] = _draft(draft, model, execution.draft_load)
     if isinstance(reward, str):
         from cdec.samplers.rewards import build_reward
 

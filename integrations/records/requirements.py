@@ -6,7 +6,7 @@ from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
 from cdec.core.errors import FieldError, Notice, UsageError, needs_grammar
-from cdec.integrations.records.held import DEFAULT
+from cdec.integrations.records.settings import DEFAULT
 from cdec.integrations.records.sources import RecordSources
 
 if TYPE_CHECKING:
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel, Prompt
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.prompts.record import PromptRecord
-    from cdec.integrations.records.held import RunConstraint
+    from cdec.integrations.records.settings import ConstraintSpecification
 
 _Asked = TypeVar("_Asked", bound=Hashable)
 
@@ -40,12 +40,10 @@ class Requirements:
     manager: the child process that compiles what records bring ends with it.
 
     Args:
-        held: What all records are held to.
+        held: What all records are held to, read.
         model: Its vocabulary must be the artifacts'; it encodes the prompts to heal.
         required: Whether every record needs a constraint.
         masks: Whether texts are held to the constraint; if not, they are judged by it alone.
-        sources: How the grammars and candidates that records bring are compiled and kept; None
-            takes the defaults.
         default: The constraint of records that name none, open already; None takes the artifact.
         bind: Opens artifacts; None takes ``bind_artifact``.
 
@@ -56,12 +54,11 @@ class Requirements:
 
     def __init__(
         self,
-        held: RunConstraint,
+        held: ConstraintSpecification,
         model: LanguageModel,
         *,
         required: bool,
         masks: bool = True,
-        sources: RecordSources | None = None,
         default: Constraint | None = None,
         bind: Bind | None = None,
     ) -> None:
@@ -76,7 +73,7 @@ class Requirements:
                 "`heal` continues the prompt's last word, and this model's texts begin anew",
                 hint="leave `heal` out, or take a causal model",
             )
-        sources = sources or RecordSources.of()
+        sources = held.sources or RecordSources.of()
         vocabulary = model.vocabulary
         bind = bind or bind_artifact
         others = {words: bind(file, vocabulary) for words, file in held.others.items()}

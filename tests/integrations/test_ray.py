@@ -19,6 +19,8 @@ import pytest
 
 from cdec.core.errors import ArtifactChecksumError, LimitError
 from cdec.data.prompts.read import prompts_from_records, read_prompts
+from cdec.integrations.records.sampling import RecordSampler
+from cdec.integrations.records.settings import RunSettings
 
 from .ray_worlds import artifact, as_written, lines, one_process, prompts, slow_model
 
@@ -44,7 +46,7 @@ def two_workers() -> Iterator[None]:
 
 
 def _settings(folder: Path, model: Any, **more: Any) -> Settings:
-    return Settings.of({"model": model, "artifact": str(artifact(folder)), "n": 2, **more})
+    return Settings.of(RunSettings.of(model=model, artifact=str(artifact(folder)), n=2, **more))
 
 
 @pytest.mark.usefixtures("two_workers")
@@ -67,7 +69,8 @@ def test_a_killed_worker_loses_nothing_and_repeats_nothing(tmp_path: Path) -> No
     drawn = lines(folder.path)
     keys = [(record["id"], record.get("index")) for record in drawn]
     assert len(keys) == len(set(keys))
-    alone = one_process(records, **{**settings.sampler, "model": slow_model()()})
+    with RecordSampler(settings=settings.run) as sampler:
+        alone = list(sampler.sample(records))
     assert drawn == as_written(alone)
     assert not list(folder.path.glob(".*"))
 
@@ -97,7 +100,7 @@ def test_a_part_that_kills_every_worker_is_named_and_all_others_are_done(tmp_pat
 @pytest.mark.usefixtures("two_workers")
 def test_a_worker_that_finds_another_artifact_ends_the_run(tmp_path: Path) -> None:
     settings = _settings(tmp_path, slow_model(), method="masked")
-    wrong = Settings(settings.sampler, dict.fromkeys(settings.digests, "0"), settings.version)
+    wrong = Settings(settings.run, dict.fromkeys(settings.digests, "0"), settings.version)
     folder = PartFolder(tmp_path / "out", "jsonl")
     folder.prepare(force=False, resume=False)
     parts = parts_of_records(prompts_from_records(prompts(4)), 2)

@@ -32,6 +32,7 @@ from cdec.integrations.ray.parts import (
 from cdec.integrations.ray.pool import Pool
 from cdec.integrations.ray.settings import Settings, WorkerError
 from cdec.integrations.records import RecordSampler
+from cdec.integrations.records.settings import RunSettings
 
 from .ray_worlds import artifact, lines, one_process, prompts, slow_model
 
@@ -178,11 +179,11 @@ def test_the_files_of_a_folder_are_parts_by_their_names(tmp_path: Path) -> None:
 
 
 def test_workers_of_another_version_do_not_work(tmp_path: Path) -> None:
-    settings = Settings.of({"model": slow_model(), "artifact": str(artifact(tmp_path))})
+    settings = Settings.of(RunSettings.of(model=slow_model(), artifact=str(artifact(tmp_path))))
     with settings.opened() as sampler:
         assert sampler.model.vocabulary.size == 4
     with pytest.raises(WorkerError, match=r"begun by cdec 0\.0\.1"):
-        Settings(settings.sampler, settings.digests, "0.0.1").opened()
+        Settings(settings.run, settings.digests, "0.0.1").opened()
 
 
 def test_an_open_constraint_cannot_be_sent_to_workers(tmp_path: Path) -> None:
@@ -190,9 +191,9 @@ def test_an_open_constraint_cannot_be_sent_to_workers(tmp_path: Path) -> None:
 
     opened = open_artifact(artifact(tmp_path))
     with pytest.raises(UsageError, match="open constraint"):
-        Settings.of({"artifact": opened})
+        Settings.of(RunSettings.of(artifact=opened))
     with pytest.raises(UsageError, match="`trace` takes the lines of one process"):
-        Settings.of({"trace": print})
+        Settings.of(RunSettings.of(trace=print))
 
 
 @pytest.mark.parametrize(
@@ -215,13 +216,13 @@ def test_numbers_of_a_pool_are_checked(wrong: dict[str, Any]) -> None:
 )
 def test_a_typo_is_an_error_before_any_worker_begins(wrong: dict[str, Any], told: str) -> None:
     with pytest.raises(UsageError) as caught:
-        Settings.of(wrong)
+        Settings.of(RunSettings.of(**wrong))
     assert told in (caught.value.hint or "")
 
 
 def test_a_value_that_an_option_cannot_have_is_an_error_before_any_worker_begins() -> None:
     with pytest.raises(UsageError, match="`K` is 0"):
-        Settings.of({"method": "disc", "K": 0})
+        Settings.of(RunSettings.of(method="disc", K=0))
 
 
 @pytest.mark.parametrize(

@@ -29,6 +29,7 @@ from cdec.integrations.ray.far_parts import part_folder
 from cdec.integrations.ray.parts import parts_of_files
 from cdec.integrations.ray.pool import Pool
 from cdec.integrations.ray.settings import Settings
+from cdec.integrations.records.settings import RunSettings
 
 pytestmark = pytest.mark.heavy
 
@@ -56,7 +57,7 @@ def test_two_workers_draw_from_bucket_to_bucket(
     store.pipe("bucket/cities.arrow", artifact(tmp_path).read_bytes())
     place = "s3://bucket/cities.arrow"
     settings = Settings.of(
-        {"model": slow_model(), "artifact": place, "method": "masked", "batch_size": 4}
+        RunSettings.of(model=slow_model(), artifact=place, method="masked", batch_size=4)
     )
     folder = part_folder(Url("s3://bucket/out"), "parquet", config={"seed": 0})
     folder.prepare(force=False, resume=False)

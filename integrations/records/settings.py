@@ -1,0 +1,213 @@
+"""Settings of a run over prompt records: what is drawn, what texts are held to, how it runs."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import TYPE_CHECKING, Any
+
+from cdec.core.tokens.shipped import EMBEDDED
+
+if TYPE_CHECKING:
+    from cdec.core.combine.free.free_text import FreeText, MarkerLimits
+    from cdec.core.files.remote import FilePath
+    from cdec.core.models.base import LanguageModel
+    from cdec.data.prompts.record import PromptRecord
+    from cdec.data.prompts.templates import PromptTemplate
+    from cdec.integrations.records.sources import RecordSources
+
+DEFAULT = ""
+"""Stands for the artifact of the records that name none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Drawing:
+    """What is drawn for records.
+
+    Attributes:
+        method: A name in ``METHODS``.
+        options: Of the method, as ``sample`` takes them, and by name: a draft's name or path, a
+            reward's text, a file of counts.
+        n: Draws of records that ask for no number.
+        max_n: Most draws that a record may ask for; None takes ``DEFAULT_MAX_N``.
+        seed: Of records that bring none.
+        temperature: Of records that bring none; above 0.
+        top_k: Tokens kept at each step; None keeps all.
+        top_p: Mass kept at each step; None keeps all.
+        max_new_tokens: Of records that bring no ``max_tokens``; None as in ``Request``.
+        template: Fills a prompt from the fields of a record.
+        fields: Fields of samples to keep; None keeps all.
+    """
+
+    method: str = "disc"
+    options: Mapping[str, Any] = field(default_factory=dict)
+    n: int = 1
+    max_n: int | None = None
+    seed: int = 0
+    temperature: float = 1.0
+    top_k: int | None = None
+    top_p: float | None = None
+    max_new_tokens: int | None = None
+    template: PromptTemplate | None = None
+    fields: Sequence[str] | None = None
+
+
+@dataclass(frozen=True, kw_only=True)
+class ConstraintSpecification:
+    """What all records of a run are held to; its artifacts are places until they are ``read``.
+
+    Attributes:
+        named: Artifacts by the name that records give in ``constraint``, each a path or URL, or
+            verified and read; DEFAULT names the one of records that name none.
+        others: Those that all texts must satisfy as well, by the words that name them.
+        denied: Texts never to emit.
+        lookahead: Terminals that tokens of grammars may begin beyond their first; None for any
+            number.
+        heal: Whether the cut end of prompts is healed; needs grammars.
+        prefill: What texts of records that bring none begin with; None for nothing.
+        free: What the model writes freely for records that do not say; None for nothing.
+        marker_limits: Of the markers of records; None takes those of ``free``, or the defaults.
+        sources: How the grammars, regexes and schemas of records are compiled; None: the defaults.
+    """
+
+    named: Mapping[str, Any] = field(default_factory=dict)
+    others: Mapping[str, Any] = field(default_factory=dict)
+    denied: Sequence[str] = ()
+    lookahead: int | None = None
+    heal: bool = False
+    prefill: str | None = None
+    free: FreeText | None = None
+    marker_limits: MarkerLimits | None = None
+    sources: RecordSources | None = None
+
+    @classmethod
+    def of(
+        cls,
+        artifact: FilePath | None = None,
+        constraint: Mapping[str, FilePath] | None = None,
+        conjoined: Sequence[FilePath] = (),
+        deny: Sequence[str] = (),
+        **others: Any,
+    ) -> ConstraintSpecification:
+        """Return the specification by the names of the command line's options.
+
+        Args:
+            artifact: The constraint of records that name none; None where they bring their own.
+            constraint: Name → artifact that records name in their field ``constraint``.
+            conjoined: Artifacts that all texts must satisfy as well.
+            deny: Texts never to emit.
+            others: The other attributes.
+        """
+        named = ({} if artifact is None else {DEFAULT: artifact}) | dict(constraint or {})
+        satisfied = {str(place): place for place in conjoined}
+        return cls(named=named, others=satisfied, denied=deny, **others)
+
+    def read(self) -> ConstraintSpecification:
+        """Return it with its artifacts read and verified.
+
+        Raises:
+            CdecError: One is missing or damaged, or no constraint.
+        """
+        from cdec.core.artifacts.kinds import read_artifact
+        from cdec.core.artifacts.read import ArtifactFile
+
+        def files(given: Mapping[str, Any]) -> dict[str, ArtifactFile]:
+            return {
+                name: place if isinstance(place, ArtifactFile) else read_artifact(place)
+                for name, place in given.items()
+            }
+
+        return replace(self, named=files(self.named), others=files(self.others))
+
+    def prefill_of(self, record: PromptRecord) -> str | None:
+        """Return what the texts of a record begin with; None for nothing."""
+        return self.prefill if record.prefill is None else record.prefill
+
+    @property
+    def digests(self) -> dict[str, str]:
+        """Digests of the artifacts that were read, by name."""
+        return {name: file.metadata["cdec.digest"] for name, file in self.named.items()}
+
+    @property
+    def other_digests(self) -> list[str]:
+        """Digests of the artifacts that all satisfy, sorted: their order makes no difference."""
+        return sorted(file.metadata["cdec.digest"] for file in self.others.values())
+
+
+@dataclass(frozen=True, kw_only=True)
+class Execution:
+    """How a run is carried out; but for the model this changes no record.
+
+    Attributes:
+        model: A name or path, a model, or (for workers) a function that makes it; the embedded one
+            if not given.
+        load: Further keywords of ``load_model`` for ``model``: ``device``, ``dtype``, ...
+        draft_load: The same for a draft that is named.
+        batch_size: Prompts decoded together; None takes what suits the method.
+        trace: Called with each line of the traces of samples, as ``cdec sample`` writes them: a
+            line a token, before the sample's record is yielded; None computes none.
+        strict_fields: Refuse records with fields that nothing reads.
+        strict: Raise the first error of a record in the place of its error object.
+        has_one_record: Whether there is a single record, whose draws a ``tree`` may keep.
+    """
+
+    model: str | LanguageModel | Callable[[], LanguageModel] = EMBEDDED
+    load: Mapping[str, Any] = field(default_factory=dict)
+    draft_load: Mapping[str, Any] = field(default_factory=dict)
+    batch_size: int | None = None
+    trace: Callable[[Mapping[str, object]], None] | None = None
+    strict_fields: bool = False
+    strict: bool = False
+    has_one_record: bool = False
+
+
+_RENAMED = {"artifact", "constraint", "conjoined", "deny"}
+"""Keywords of ``ConstraintSpecification.of`` that are no attributes."""
+
+
+def _names(kind: type[Any]) -> set[str]:
+    return {each.name for each in fields(kind)}
+
+
+@dataclass(frozen=True, kw_only=True)
+class RunSettings:
+    """All that a run over prompt records is told.
+
+    Attributes:
+        drawing: What is drawn.
+        constraint: What texts are held to.
+        execution: How it runs.
+    """
+
+    drawing: Drawing = field(default_factory=Drawing)
+    constraint: ConstraintSpecification = field(default_factory=ConstraintSpecification)
+    execution: Execution = field(default_factory=Execution)
+
+    @classmethod
+    def of(cls, **given: Any) -> RunSettings:
+        """Return the settings of keywords: attributes of the three parts, options of the method.
+
+        Args:
+            given: By name; artifacts and texts to leave out as ``ConstraintSpecification.of`` has
+                them. What no part has is an option of the method.
+        """
+        parts: list[dict[str, Any]] = []
+        for names in (
+            _names(Drawing) - {"options"},
+            (_names(ConstraintSpecification) | _RENAMED) - {"named", "others", "denied"},
+            _names(Execution) - {"has_one_record"},
+        ):
+            parts.append({name: given.pop(name) for name in names & given.keys()})
+        drawing, constraint, execution = parts
+        known = {name: value for name, value in execution.items() if value is not None}
+        return cls(
+            drawing=Drawing(options=given, **drawing),
+            constraint=ConstraintSpecification.of(**constraint),
+            execution=Execution(**known),
+        )
+
+    @staticmethod
+    def keywords() -> set[str]:
+        """Return the keywords that are no options of methods."""
+        named = _names(Drawing) | _names(ConstraintSpecification) | _names(Execution) | _RENAMED
+        return named - {"options", "named", "others", "denied", "has_one_record"}
