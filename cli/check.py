@@ -7,11 +7,11 @@ import textwrap
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import SOME_TEXTS_INVALID, Run
 from cdec.cli.frame.console import escape
-from cdec.cli.frame.declaration import Declared
+from cdec.cli.frame.declaration import CommonOptions
 from cdec.cli.frame.tables import WIDTH, print_json
 from cdec.cli.options import shared
 from cdec.cli.options.shared import refuse_terminal, refuse_unused
@@ -21,6 +21,8 @@ from cdec.cli.runs.loop import Loop
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import Tally
 from cdec.core.errors import DataError, EncodingError, FieldError, JsonError, Notice, UsageError
+from cdec.core.files.remote import Place
+from cdec.core.options import group, option
 from cdec.core.progress import Progress, silent
 from cdec.integrations.records.tasks import Task, batches
 
@@ -29,58 +31,46 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TextFormatOptions):
+class Options(CommonOptions):
     """Options of ``cdec check``; the documented defaults stand here."""
 
-    artifact: shared.ArtifactArgument = None
-    input: Annotated[
-        str,
-        Declared("Texts, one a line; `-` is stdin.", shared.INPUT, metavar="FILE", common=True),
-    ] = "-"
-    whole: Annotated[
-        bool,
-        Declared(
-            "The input is one text; one newline at its end is not part of it.",
-            shared.INPUT,
-            common=True,
-        ),
-    ] = False
-    token_ids: Annotated[
-        bool,
-        Declared("The input is one JSON array of token ids a line.", shared.INPUT),
-    ] = False
-    allowed: Annotated[
-        int,
-        Declared(
-            "How many of the continuations that were allowed to show.",
-            shared.OUTPUT,
-            at_least=0,
-            at_most=math.inf,
-        ),
-    ] = 10
-    copy: shared.CopyOption = False
-    lookahead: shared.LookaheadOption = None
-    explain: Annotated[
-        bool,
-        Declared("Grammars: step through one text, token by token.", shared.OUTPUT, common=True),
-    ] = False
-    tokenizer: Annotated[
-        str | None,
-        Declared(
-            "Cuts the text of --explain; the longest tokens from the left if not given.",
-            shared.MODEL,
-            metavar="NAME_OR_PATH",
-        ),
-    ] = None
-    json: Annotated[
-        bool,
-        Declared("Print --explain as JSON lines.", shared.OUTPUT),
-    ] = False
-    fail: Annotated[
-        bool,
-        Declared("End with exit status 1 where a text is invalid.", shared.OUTPUT, common=True),
-    ] = False
-    progress: shared.ProgressOption = None
+    texts: TextFormatOptions = group(TextFormatOptions)
+    artifact: Place | None = shared.artifact_argument()
+    input: str = option(
+        "-", "Texts, one a line; `-` is stdin.", shared.INPUT, metavar="FILE", common=True
+    )
+    whole: bool = option(
+        False,
+        "The input is one text; one newline at its end is not part of it.",
+        shared.INPUT,
+        common=True,
+    )
+    token_ids: bool = option(
+        False, "The input is one JSON array of token ids a line.", shared.INPUT
+    )
+    allowed: int = option(
+        10,
+        "How many of the continuations that were allowed to show.",
+        shared.OUTPUT,
+        at_least=0,
+        at_most=math.inf,
+    )
+    copy: bool = shared.copy_option()
+    lookahead: int | None = shared.lookahead_option()
+    explain: bool = option(
+        False, "Grammars: step through one text, token by token.", shared.OUTPUT, common=True
+    )
+    tokenizer: str | None = option(
+        None,
+        "Cuts the text of --explain; the longest tokens from the left if not given.",
+        shared.MODEL,
+        metavar="NAME_OR_PATH",
+    )
+    json: bool = option(False, "Print --explain as JSON lines.", shared.OUTPUT)
+    fail: bool = option(
+        False, "End with exit status 1 where a text is invalid.", shared.OUTPUT, common=True
+    )
+    progress: bool | None = shared.progress_option()
 
 
 def execute(options: Options, run: Run) -> int:
@@ -260,11 +250,14 @@ def _texts(options: Options, constraint: Constraint) -> Iterator[bytes]:
 
     try:
         for batch in read_entities(
-            options.input, format=options.format, field=options.field, no_header=options.no_header
+            options.input,
+            format=options.texts.format,
+            field=options.texts.field,
+            no_header=options.texts.no_header,
         ):
             yield from (text.encode() for text in batch.texts)
     except (JsonError, FieldError) as error:
-        if options.format == "auto" and not constraint.lists_members:
+        if options.texts.format == "auto" and not constraint.lists_members:
             error.hint = f"give --whole to check the input as one text; or {error.hint}"
         raise
 

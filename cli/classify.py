@@ -2,32 +2,33 @@
 
 from __future__ import annotations
 
-import dataclasses
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape
-from cdec.cli.frame.declaration import Declared, deciding
+from cdec.cli.frame.declaration import CommonOptions, deciding
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
-from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
-from cdec.cli.options.model import ModelOptions, TemperatureOptions
+from cdec.cli.options.constraint import ConstraintOptions, artifact_option
+from cdec.cli.options.model import ModelOptions, WarpingOptions, temperature_option
 from cdec.cli.options.prompts import PromptOptions
 from cdec.cli.options.shared import parse_fields, refuse_unused, require_utf8
 from cdec.cli.runs import models
 from cdec.cli.runs.constraints import ArtifactPaths, artifact_for_records, read_held
-from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied, require_input
+from cdec.cli.runs.inputs import Prompts, check_prompts, require_input
 from cdec.cli.runs.loop import Loop, arriving, headed_error, named_error
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.output import begun_anew, check_form, require_output
 from cdec.cli.runs.recompile import bind_for
 from cdec.compilers.sets.report import LeadingSpace
 from cdec.core.errors import UsageError
+from cdec.core.files.remote import Place
+from cdec.core.options import group, option
 from cdec.core.record_fields import fields_of
 from cdec.data.output.rows import cell_of, row_of
 from cdec.integrations.records.requirements import Requirements
@@ -48,98 +49,81 @@ LABELS = "Labels"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(PromptOptions, ConstraintOptions, ArtifactOptions, TemperatureOptions, ModelOptions):
-    """Options of ``cdec classify``; the documented defaults stand here and in the bases."""
+class Options(CommonOptions):
+    """Options of ``cdec classify``, in the order of its help."""
 
-    label_file: Annotated[
-        str | None,
-        Declared(
-            "Labels, one a line, or JSONL, CSV, Parquet; or an artifact, ending in .arrow.",
-            metavar="LABELS",
-            positional=True,
-        ),
-    ] = None
-    labels: Annotated[
-        str | None,
-        Declared(
-            "Labels between commas; those that hold one go into a file.",
-            LABELS,
-            metavar="A,B,...",
-            common=True,
-        ),
-    ] = None
-    field: Annotated[
-        str | None,
-        Declared("Field or column of LABELS with the texts; `text` if not given.", LABELS),
-    ] = None
-    id_field: Annotated[
-        str | None,
-        Declared("Field or column of LABELS with the ids; line numbers if not given.", LABELS),
-    ] = None
-    suffix: Annotated[
-        str,
-        Declared(
-            "Text that ends every label, in the place of the end of the text.",
-            LABELS,
-            common=True,
-        ),
-    ] = ""
-    leading_space: Annotated[
-        LeadingSpace,
-        Declared("Whether a label begins with a space when tokenised.", LABELS),
-    ] = "auto"
-    top: Annotated[
-        int | None,
-        Declared(
-            "Show the N most probable labels; all if not given.",
-            shared.OUTPUT,
-            metavar="N",
-            at_least=1,
-            common=True,
-        ),
-    ] = None
-    calibrate: Annotated[
-        Literal["none", "contextual"],
-        Declared(
-            "`contextual` divides by the labels' probabilities without content.",
-            shared.METHOD,
-            common=True,
-        ),
-    ] = "none"
-    content_free: Annotated[
-        list[str],
-        Declared(
-            "Stands for content with --calibrate: in the places of the template, or as the whole "
-            "prompt without one; repeatable. N/A if not given.",
-            shared.METHOD,
-            metavar="TEXT",
-        ),
-    ] = dataclasses.field(default_factory=list)
-    batch_size: Annotated[
-        int,
-        Declared("Prompts classified together; changes no result.", shared.METHOD, at_least=1),
-    ] = 16
-    format: Annotated[
-        Literal["jsonl", "csv", "table"],
-        Declared("A record a prompt, or a row a label.", shared.OUTPUT, common=True),
-    ] = "jsonl"
-    output: Annotated[
-        Path | None,
-        Declared(
-            "Write to this file, as its name says: .jsonl, or .csv and .tsv with a row a label; "
-            "stdout if not given.",
-            shared.OUTPUT,
-            metavar="FILE",
-            common=True,
-            typed_only=True,
-        ),
-    ] = None
-    force: shared.ForceOption = False
-    keep_input: shared.KeepInputOption = False
-    fields: shared.FieldsOption = None
-    strict: shared.StrictOption = False
-    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
-    progress: shared.ProgressOption = None
+    loading: ModelOptions = group(ModelOptions)
+    temperature: float = temperature_option()
+    artifact: Place | None = artifact_option()
+    held: ConstraintOptions = group(ConstraintOptions)
+    prompts: PromptOptions = group(PromptOptions)
+
+    label_file: str | None = option(
+        None,
+        "Labels, one a line, or JSONL, CSV, Parquet; or an artifact, ending in .arrow.",
+        metavar="LABELS",
+        positional=True,
+    )
+    labels: str | None = option(
+        None,
+        "Labels between commas; those that hold one go into a file.",
+        LABELS,
+        metavar="A,B,...",
+        common=True,
+    )
+    field: str | None = option(
+        None, "Field or column of LABELS with the texts; `text` if not given.", LABELS
+    )
+    id_field: str | None = option(
+        None, "Field or column of LABELS with the ids; line numbers if not given.", LABELS
+    )
+    suffix: str = option(
+        "", "Text that ends every label, in the place of the end of the text.", LABELS, common=True
+    )
+    leading_space: LeadingSpace = option(
+        "auto", "Whether a label begins with a space when tokenised.", LABELS
+    )
+    top: int | None = option(
+        None,
+        "Show the N most probable labels; all if not given.",
+        shared.OUTPUT,
+        metavar="N",
+        at_least=1,
+        common=True,
+    )
+    calibrate: Literal["none", "contextual"] = option(
+        "none",
+        "`contextual` divides by the labels' probabilities without content.",
+        shared.METHOD,
+        common=True,
+    )
+    content_free: list[str] = option(
+        [],
+        "Stands for content with --calibrate: in the places of the template, or as the whole "
+        "prompt without one; repeatable. N/A if not given.",
+        shared.METHOD,
+        metavar="TEXT",
+    )
+    batch_size: int = option(
+        16, "Prompts classified together; changes no result.", shared.METHOD, at_least=1
+    )
+    format: Literal["jsonl", "csv", "table"] = option(
+        "jsonl", "A record a prompt, or a row a label.", shared.OUTPUT, common=True
+    )
+    output: Path | None = option(
+        None,
+        "Write to this file, as its name says: .jsonl, or .csv and .tsv with a row a label; "
+        "stdout if not given.",
+        shared.OUTPUT,
+        metavar="FILE",
+        common=True,
+        typed_only=True,
+    )
+    force: bool = shared.force_option()
+    keep_input: bool = shared.keep_input_option()
+    fields: str | None = shared.fields_option()
+    failures: shared.FailureOptions = group(shared.FailureOptions)
+    progress: bool | None = shared.progress_option()
 
 
 def execute(options: Options, run: Run) -> int:
@@ -218,7 +202,7 @@ class Labels:
             UsageError: There are no labels anywhere.
         """
         options = self.options
-        paths = ArtifactPaths.of(options.artifact, options)
+        paths = ArtifactPaths.of(options.artifact, options.held)
         if self.entities is None and not paths.named:
             try:
                 records, artifact = artifact_for_records(records, run, "cdec classify")
@@ -226,7 +210,7 @@ class Labels:
                 error.message = error.message.replace("needs an artifact", "needs labels", 1)
                 error.hint = _WAYS
                 raise
-            paths = ArtifactPaths.of(artifact, options)
+            paths = ArtifactPaths.of(artifact, options.held)
         return records, paths
 
     def compiled(self, vocabulary: Vocabulary) -> tuple[StoredConstraint | None, Sequence[Notice]]:
@@ -283,7 +267,7 @@ def _read(options: Options, file: str) -> list[Any]:
     """Return the entities of a file, read whole: so they are refused before a model loads."""
     from cdec.data.entities.source import read_entities
 
-    if file == "-" and "-" in options.input and not options.has_texts:
+    if file == "-" and "-" in options.prompts.input and not options.prompts.has_texts:
         raise UsageError("labels and prompts both come from stdin", hint="name one of the files")
     require_input(file)
     return list(read_entities(file, field=options.field, id_field=options.id_field))
@@ -305,15 +289,15 @@ def classify(options: Options, run: Run) -> int:
     passed_on = form == "jsonl" and (fields is None or "input" in fields)
     keeps_all = options.keep_input
     prompts = Prompts.open(
-        options, max_n=_ANY_N, passed_on=passed_on or keeps_all, keeps_all=keeps_all
+        options.prompts, max_n=_ANY_N, passed_on=passed_on or keeps_all, keeps_all=keeps_all
     )
     classifier = _classifier(options, prompts.template)
     records, paths = labels.paths(prompts.records(), run)
     refuse_output(options, labels.options)
     with run.console.stage("opening artifacts") as progress:
-        held = read_held(paths, read_denied(options.deny), options, progress)
-    with run.console.stage(loading(options.model)):
-        model = models.open_model(options)
+        held = read_held(paths, options.held, progress)
+    with run.console.stage(loading(options.loading.model)):
+        model = models.open_model(options.loading)
     default, notices = labels.compiled(model.vocabulary)
     run.console.warn(notices)
     with (
@@ -323,23 +307,29 @@ def classify(options: Options, run: Run) -> int:
         run.console.warn(requirements.take_notices())
         shown = Shown(run.console, form, fields, write)
         loop = Loop(
-            work=at_temperatures(model, warping_of(options), classifier.run),
+            work=at_temperatures(model, warping_of(_warping(options)), classifier.run),
             records=_records,
             write=shown.write,
             failed=headed_error if options.keep_input else named_error,
-            strict=options.strict,
-            max_bad=options.max_bad,
+            strict=options.failures.strict,
+            max_bad=options.failures.max_bad,
             phase="classifying",
             total=prompts.total,
             model=model,
         )
         shown.begin()
-        records, is_idle = arriving(records, options.streams, options.idle, options.batch_size)
+        records, is_idle = arriving(
+            records, options.prompts.streams, options.prompts.idle, options.batch_size
+        )
         tasks = (_prepared(record, requirements) for record in records)
         status = loop.over(batches(tasks, options.batch_size, is_idle), run)
         shown.finish()
         run.console.warn([*requirements.take_notices(), *prompts.stats.notices])
     return status
+
+
+def _warping(options: Options) -> WarpingOptions:
+    return WarpingOptions(temperature=options.temperature)
 
 
 def format_of(options: Options) -> str:
@@ -363,10 +353,12 @@ def refuse_output(options: Options, labels: Options) -> None:
     """
     if options.output is None:
         return
-    files = (labels.label_file, labels.artifact, options.template, options.deny)
-    read = [*options.streams, *(str(file) for file in files if file is not None)]
+    files = (labels.label_file, labels.artifact, options.prompts.template, options.held.deny)
+    read = [*options.prompts.streams, *(str(file) for file in files if file is not None)]
     ways = "replace it with --force, or name another file"
-    require_output(options.output, read, options.streams, may_exist=options.force, ways=ways)
+    require_output(
+        options.output, read, options.prompts.streams, may_exist=options.force, ways=ways
+    )
 
 
 @contextmanager
@@ -399,12 +391,12 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
     Raises:
         UsageError: A value out of range, options that contradict each other, an unknown field.
     """
-    check_warping(options)
-    refuse_revision(options.model, typed)
+    check_warping(_warping(options))
+    refuse_revision(options.loading.model, typed)
     refuse_unused(("lookahead", "heal"), typed, "to cdec classify: labels are whole texts")
     if options.calibrate == "none":
         refuse_unused(("content_free",), typed, "without --calibrate contextual")
-    elif options.template is None and not options.content_free:
+    elif options.prompts.template is None and not options.content_free:
         raise UsageError(
             "--calibrate contextual needs the prompt without content",
             hint="give the prompts' --template, in whose places N/A will stand, or the whole "
@@ -421,7 +413,7 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         refuse_unused(("fields",), typed, "with --format table")
     known = COLUMNS if format_of(options) == "csv" else fields_of("classify")
     fields = parse_fields(options.fields, known, "classification")
-    check_prompts(options, typed)
+    check_prompts(options.prompts, typed)
     return fields
 
 

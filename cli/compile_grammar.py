@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import itertools
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from cdec.cli.compiling.grammar_record import recorded_grammar
 from cdec.cli.compiling.grammar_source import GrammarSource, read_source
 from cdec.cli.compiling.in_child import Job, compile_one
 from cdec.cli.compiling.made_from import hash_of
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import Declared
 from cdec.cli.frame.summaries import grammar_rows
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
@@ -21,6 +20,7 @@ from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.options import PRECOMPUTE, Dialect
 from cdec.core.errors import InputMissingError
+from cdec.core.options import option
 
 if TYPE_CHECKING:
     from cdec.compilers import GrammarOptions
@@ -30,61 +30,48 @@ if TYPE_CHECKING:
 class SourceOptions(CompileOptions):
     """What ``cdec compile-grammar`` reads and writes; the documented defaults stand here."""
 
-    source: Annotated[
-        str,
-        Declared(
-            "A grammar; `-` is stdin; or the name of a shipped one: json.",
-            metavar="FILE",
-            positional=True,
-        ),
-    ]
-    format: Annotated[
-        Dialect,
-        Declared(
-            "Dialect; auto goes by the file's ending, and is lark where that says nothing.",
-            shared.INPUT,
-            common=True,
-        ),
-    ] = "auto"
-    start: Annotated[
-        str | None,
-        Declared(
-            "Start rule; `start` (ebnf: `root`) if not given.",
-            shared.INPUT,
-            metavar="NAME",
-            common=True,
-        ),
-    ] = None
-    lexer: Annotated[
-        Lexer | None,
-        Declared(
-            "How text is cut into terminals; contextual where LALR(1) tables lose no text, else "
-            "dynamic.",
-            shared.INPUT,
-            common=True,
-        ),
-    ] = None
-    allow_imports: Annotated[
-        Path | None,
-        Declared("Let %import read grammars in this folder.", shared.INPUT, metavar="DIR"),
-    ] = None
-    indenter: Annotated[
-        str | None,
-        Declared(
-            "What makes terminals of indentation: `python`, Lark's PythonIndenter, or what differs "
-            "from it: `NL_type=_NL,tab_len=4`.",
-            shared.INPUT,
-            metavar="NAME",
-        ),
-    ] = None
-    precompute: Annotated[
-        int,
-        Declared(
-            "Steps of masks that are computed now; the others are while decoding.",
-            shared.LIMITS,
-            at_least=0,
-        ),
-    ] = PRECOMPUTE
+    source: str = option(
+        MISSING,
+        "A grammar; `-` is stdin; or the name of a shipped one: json.",
+        metavar="FILE",
+        positional=True,
+    )
+    format: Dialect = option(
+        "auto",
+        "Dialect; auto goes by the file's ending, and is lark where that says nothing.",
+        shared.INPUT,
+        common=True,
+    )
+    start: str | None = option(
+        None,
+        "Start rule; `start` (ebnf: `root`) if not given.",
+        shared.INPUT,
+        metavar="NAME",
+        common=True,
+    )
+    lexer: Lexer | None = option(
+        None,
+        "How text is cut into terminals; contextual where LALR(1) tables lose no text, else "
+        "dynamic.",
+        shared.INPUT,
+        common=True,
+    )
+    allow_imports: Path | None = option(
+        None, "Let %import read grammars in this folder.", shared.INPUT, metavar="DIR"
+    )
+    indenter: str | None = option(
+        None,
+        "What makes terminals of indentation: `python`, Lark's PythonIndenter, or what differs "
+        "from it: `NL_type=_NL,tab_len=4`.",
+        shared.INPUT,
+        metavar="NAME",
+    )
+    precompute: int = option(
+        PRECOMPUTE,
+        "Steps of masks that are computed now; the others are while decoding.",
+        shared.LIMITS,
+        at_least=0,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
 from cdec.cli.compiling.grammar_record import recorded_grammar
 from cdec.cli.compiling.in_child import Job, compile_one
 from cdec.cli.compiling.reading import read_whole
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import Declared, Limits
 from cdec.cli.frame.summaries import regex_rows
 from cdec.cli.options import shared
 from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
@@ -18,50 +16,41 @@ from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import UNNAMED
 from cdec.core.errors import UsageError
+from cdec.core.options import limits, option
 
 
 @dataclass(frozen=True, kw_only=True)
 class Options(CompileOptions):
     """Options of ``cdec compile-regex``; the documented defaults stand here."""
 
-    pattern: Annotated[
-        str | None,
-        Declared(
-            "A regular expression, in the syntax of Python's re.",
-            metavar="PATTERN",
-            positional=True,
-        ),
-    ] = None
-    file: Annotated[
-        Path | None,
-        Declared(
-            "Read the pattern from a file (`-` is stdin), but for the line break at its end.",
-            shared.INPUT,
-            metavar="FILE",
-            common=True,
-        ),
-    ] = None
-    conjoined: Annotated[
-        list[str],
-        Declared(
-            "Another pattern that texts match as a whole; repeatable.",
-            shared.CONSTRAINT,
-            metavar="PATTERN",
-            common=True,
-        ),
-    ] = field(default_factory=list)
-    deny_regex: Annotated[
-        list[str],
-        Declared(
-            "A pattern that no text matches as a whole; repeatable.",
-            shared.CONSTRAINT,
-            metavar="PATTERN",
-            common=True,
-        ),
-    ] = field(default_factory=list)
-    grammar_limits: Annotated[GrammarLimits, Limits(shared.LIMITS)] = field(
-        default_factory=GrammarLimits
+    pattern: str | None = option(
+        None,
+        "A regular expression, in the syntax of Python's re.",
+        metavar="PATTERN",
+        positional=True,
     )
+    file: Path | None = option(
+        None,
+        "Read the pattern from a file (`-` is stdin), but for the line break at its end.",
+        shared.INPUT,
+        metavar="FILE",
+        common=True,
+    )
+    conjoined: list[str] = option(
+        [],
+        "Another pattern that texts match as a whole; repeatable.",
+        shared.CONSTRAINT,
+        metavar="PATTERN",
+        common=True,
+    )
+    deny_regex: list[str] = option(
+        [],
+        "A pattern that no text matches as a whole; repeatable.",
+        shared.CONSTRAINT,
+        metavar="PATTERN",
+        common=True,
+    )
+    grammar_limits: GrammarLimits = limits(GrammarLimits(), shared.LIMITS)
 
 
 def execute(options: Options, run: Run) -> int:

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass, field, replace
+from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.compiling.in_child import Job, compile_one
 from cdec.cli.compiling.made_from import counts_of, object_of
 from cdec.cli.compiling.many import Asked, compile_many, outputs_in
 from cdec.cli.compiling.reading import read_whole, stem_of
-from cdec.cli.frame.declaration import Declared, Limits
 from cdec.cli.frame.summaries import COSTS, cost_rows, schema_rows
 from cdec.cli.frame.tables import print_columns
 from cdec.cli.options import shared
@@ -20,6 +19,7 @@ from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_o
 from cdec.cli.options.record_sources import SchemaReadingOptions
 from cdec.compilers.schemas.options import MAX_RUN, MAX_WHITESPACE, SchemaLimits, SchemaOptions
 from cdec.core.errors import UsageError
+from cdec.core.options import limits, option
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
@@ -31,60 +31,45 @@ if TYPE_CHECKING:
 class Options(SchemaReadingOptions, CompileOptions):
     """Options of ``cdec compile-schema``; the documented defaults stand here."""
 
-    sources: Annotated[
-        list[str],
-        Declared(
-            "JSON Schemas; `-` is stdin. Several of them need --out-dir.",
-            metavar="FILE...",
-            positional=True,
-        ),
-    ]
-    out_dir: Annotated[
-        Path | None,
-        Declared(
-            "Folder for the artifacts, one for each FILE; made if it is not there.",
-            shared.OUTPUT,
-            metavar="DIR",
-            common=True,
-            typed_only=True,
-        ),
-    ] = None
-    tools: Annotated[
-        bool,
-        Declared(
-            "FILE is a list of functions as chat models are given them; texts are calls: "
-            '{"name": ..., "arguments": ...}.',
-            shared.INPUT,
-            common=True,
-        ),
-    ] = False
-    strict: Annotated[
-        bool,
-        Declared(
-            "Refuse keywords that the schema's draft does not know (but for x-...), instead of "
-            "taking them for comments.",
-            shared.CONSTRAINT,
-            common=True,
-        ),
-    ] = False
-    max_whitespace: Annotated[
-        int,
-        Declared(
-            "Longest run of white space, --whitespace any: N on a line, N line breaks, 4N of "
-            "indentation.",
-            shared.CONSTRAINT,
-            metavar="N",
-            at_least=0,
-            at_most=MAX_RUN,
-        ),
-    ] = MAX_WHITESPACE
-    stats: Annotated[
-        bool,
-        Declared("Print what each keyword cost.", shared.OUTPUT, common=True),
-    ] = False
-    schema_limits: Annotated[SchemaLimits, Limits(shared.LIMITS)] = field(
-        default_factory=SchemaLimits
+    sources: list[str] = option(
+        MISSING,
+        "JSON Schemas; `-` is stdin. Several of them need --out-dir.",
+        metavar="FILE...",
+        positional=True,
     )
+    out_dir: Path | None = option(
+        None,
+        "Folder for the artifacts, one for each FILE; made if it is not there.",
+        shared.OUTPUT,
+        metavar="DIR",
+        common=True,
+        typed_only=True,
+    )
+    tools: bool = option(
+        False,
+        "FILE is a list of functions as chat models are given them; texts are calls: "
+        '{"name": ..., "arguments": ...}.',
+        shared.INPUT,
+        common=True,
+    )
+    strict: bool = option(
+        False,
+        "Refuse keywords that the schema's draft does not know (but for x-...), instead of "
+        "taking them for comments.",
+        shared.CONSTRAINT,
+        common=True,
+    )
+    max_whitespace: int = option(
+        MAX_WHITESPACE,
+        "Longest run of white space, --whitespace any: N on a line, N line breaks, 4N of "
+        "indentation.",
+        shared.CONSTRAINT,
+        metavar="N",
+        at_least=0,
+        at_most=MAX_RUN,
+    )
+    stats: bool = option(False, "Print what each keyword cost.", shared.OUTPUT, common=True)
+    schema_limits: SchemaLimits = limits(SchemaLimits(), shared.LIMITS)
 
 
 def execute(options: Options, run: Run) -> int:

@@ -8,12 +8,13 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions, Declared
+from cdec.cli.frame.declaration import CommonOptions
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
+from cdec.core.options import option
 
 if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
@@ -25,14 +26,10 @@ if TYPE_CHECKING:
 class Options(CommonOptions):
     """Options of ``cdec demo``; the documented defaults stand here."""
 
-    prompts: Annotated[
-        int, Declared("Questions asked.", common=True, at_least=1, at_most=math.inf)
-    ] = 8
-    n: Annotated[
-        int, Declared("Samples a question.", common=True, at_least=1, at_most=math.inf)
-    ] = 8
-    seed: Annotated[int, Declared("Of every random draw.", common=True)] = 0
-    json: shared.JsonOption = False
+    prompts: int = option(8, "Questions asked.", common=True, at_least=1, at_most=math.inf)
+    n: int = option(8, "Samples a question.", common=True, at_least=1, at_most=math.inf)
+    seed: int = option(0, "Of every random draw.", common=True)
+    json: bool = shared.json_option()
 
 
 def execute(options: Options, run: Run) -> int:

@@ -26,7 +26,7 @@ _REQUIREMENT = re.compile(
 class Options(CommonOptions):
     """Options of ``cdec doctor``; the documented defaults stand here."""
 
-    json: shared.JsonOption = False
+    json: bool = shared.json_option()
 
 
 def execute(options: Options, run: Run) -> int:

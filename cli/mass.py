@@ -6,24 +6,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import Declared
+from cdec.cli.frame.declaration import CommonOptions
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
-from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
-from cdec.cli.options.model import DecodingOptions, ModelOptions
+from cdec.cli.options.constraint import ConstraintOptions, artifact_option
+from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
 from cdec.cli.options.prompts import PromptOptions
 from cdec.cli.runs import models
 from cdec.cli.runs.constraints import ArtifactPaths, artifact_for_records, read_held
-from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
+from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.loop import Loop, arriving
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.output import checked_tree, for_tree
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import BY_MEASURING, Estimates
 from cdec.core.errors import UsageError
+from cdec.core.files.remote import Place
+from cdec.core.options import group, option
 from cdec.integrations.records.requirements import Requirements
 from cdec.integrations.records.tasks import Task, at_temperatures, batches, prepared
 from cdec.samplers.options import ROUND
@@ -35,59 +37,53 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(PromptOptions, ConstraintOptions, ArtifactOptions, DecodingOptions, ModelOptions):
-    """Options of ``cdec mass``; the documented defaults stand here and in the bases."""
+class Options(CommonOptions):
+    """Options of ``cdec mass``, in the order of its help."""
 
-    candidates: Annotated[
-        int,
-        Declared(
-            "Candidates drawn for each prompt; the estimate is their mean.",
-            shared.METHOD,
-            metavar="N",
-            common=True,
-        ),
-    ] = 256
-    until_converged: Annotated[
-        float | None,
-        Declared(
-            "Stop earlier where the certified bounds of the log mass are at most W nats apart; "
-            "such a record has bounds and no estimate, since a stopped mean is biased.",
-            shared.METHOD,
-            metavar="W",
-            common=True,
-        ),
-    ] = None
-    round: Annotated[
-        int,
-        Declared(
-            "Candidates that are drawn before a record learns from them; decides results.",
-            shared.METHOD,
-            metavar="N",
-        ),
-    ] = ROUND.default
-    remember: Annotated[
-        bool,
-        Declared(
-            "Let candidates learn from those before; if not, they are independent.", shared.METHOD
-        ),
-    ] = True
-    tree: Annotated[
-        Path | None,
-        Declared(
-            "Keep what a single prompt's candidates learnt in this file, and begin with what "
-            "it holds, as in cdec sample. Written when all is drawn.",
-            shared.METHOD,
-            metavar="FILE.arrow",
-            typed_only=True,
-        ),
-    ] = None
-    strict: shared.StrictOption = False
-    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
-    json: Annotated[
-        bool,
-        Declared("Print JSON lines on a terminal too, not a table.", shared.OUTPUT, common=True),
-    ] = False
-    progress: shared.ProgressOption = None
+    loading: ModelOptions = group(ModelOptions)
+    warping: WarpingOptions = group(WarpingOptions)
+    decoding: DecodingOptions = group(DecodingOptions)
+    artifact: Place | None = artifact_option()
+    held: ConstraintOptions = group(ConstraintOptions)
+    prompts: PromptOptions = group(PromptOptions)
+
+    candidates: int = option(
+        256,
+        "Candidates drawn for each prompt; the estimate is their mean.",
+        shared.METHOD,
+        metavar="N",
+        common=True,
+    )
+    until_converged: float | None = option(
+        None,
+        "Stop earlier where the certified bounds of the log mass are at most W nats apart; "
+        "such a record has bounds and no estimate, since a stopped mean is biased.",
+        shared.METHOD,
+        metavar="W",
+        common=True,
+    )
+    round: int = option(
+        ROUND.default,
+        "Candidates that are drawn before a record learns from them; decides results.",
+        shared.METHOD,
+        metavar="N",
+    )
+    remember: bool = option(
+        True, "Let candidates learn from those before; if not, they are independent.", shared.METHOD
+    )
+    tree: Path | None = option(
+        None,
+        "Keep what a single prompt's candidates learnt in this file, and begin with what "
+        "it holds, as in cdec sample. Written when all is drawn.",
+        shared.METHOD,
+        metavar="FILE.arrow",
+        typed_only=True,
+    )
+    failures: shared.FailureOptions = group(shared.FailureOptions)
+    json: bool = option(
+        False, "Print JSON lines on a terminal too, not a table.", shared.OUTPUT, common=True
+    )
+    progress: bool | None = shared.progress_option()
 
 
 def execute(options: Options, run: Run) -> int:
@@ -123,22 +119,26 @@ def measure(options: Options, run: Run) -> int:
     _check_options(options, run.typed)
     estimator = _estimator(options)
     tree = checked_tree(estimator.tree)
-    paths = ArtifactPaths.of(options.artifact, options)
-    prompts = Prompts.open(options, max_n=_ANY_N)
+    paths = ArtifactPaths.of(options.artifact, options.held)
+    prompts = Prompts.open(options.prompts, max_n=_ANY_N)
     records = prompts.records()
     if not paths:
         records, artifact = artifact_for_records(records, run, "cdec mass")
-        paths = ArtifactPaths.of(artifact, options)
+        paths = ArtifactPaths.of(artifact, options.held)
     with run.console.stage("opening artifacts") as progress:
-        held = read_held(paths, read_denied(options.deny), options, progress)
+        held = read_held(paths, options.held, progress)
     records = for_tree(records, tree, held)
-    warping = warping_of(options)
-    with run.console.stage(loading(options.model)):
-        model = models.open_model(options)
+    warping = warping_of(options.warping)
+    with run.console.stage(loading(options.loading.model)):
+        model = models.open_model(options.loading)
     shown, estimates = _Shown(options, run.console), Estimates(BY_MEASURING)
-    with Requirements(held, model, required=not options.conjoined, bind=bind_for) as requirements:
+    with Requirements(
+        held, model, required=not options.held.conjoined, bind=bind_for
+    ) as requirements:
         run.console.warn(requirements.take_notices())
-        records, is_idle = arriving(records, options.streams, options.idle, options.batch_size)
+        records, is_idle = arriving(
+            records, options.prompts.streams, options.prompts.idle, options.decoding.batch_size
+        )
         tasks = (
             prepared(record.id, partial(_task, options, record, requirements)) for record in records
         )
@@ -146,14 +146,14 @@ def measure(options: Options, run: Run) -> int:
             work=at_temperatures(model, warping, estimator.run),
             records=partial(_records, estimates),
             write=shown.write,
-            strict=options.strict or tree is not None,
-            max_bad=options.max_bad,
+            strict=options.failures.strict or tree is not None,
+            max_bad=options.failures.max_bad,
             phase="measuring",
             total=prompts.total,
             model=model,
         )
         try:
-            status = loop.over(batches(tasks, options.batch_size, is_idle), run)
+            status = loop.over(batches(tasks, options.decoding.batch_size, is_idle), run)
         finally:
             # What was measured is shown, whatever ended the run.
             shown.finish()
@@ -163,11 +163,11 @@ def measure(options: Options, run: Run) -> int:
 
 
 def _check_options(options: Options, typed: frozenset[str]) -> None:
-    check_warping(options)
-    refuse_revision(options.model, typed)
+    check_warping(options.warping)
+    refuse_revision(options.loading.model, typed)
     if options.tree is not None and not options.remember:
         raise UsageError("--tree keeps what --no-remember forgets", hint="give one of them")
-    check_prompts(options, typed)
+    check_prompts(options.prompts, typed)
 
 
 def _estimator(options: Options) -> MassEstimator:
@@ -195,8 +195,8 @@ def _task(options: Options, record: PromptRecord | BadRecord, requirements: Requ
     if isinstance(record, BadRecord):
         return Task(record.id, record.error)
     prompt, constraint = requirements.of(record)
-    seed = options.seed if record.seed is None else record.seed
-    longest = options.max_new_tokens if record.max_tokens is None else record.max_tokens
+    seed = options.decoding.seed if record.seed is None else record.seed
+    longest = options.decoding.max_new_tokens if record.max_tokens is None else record.max_tokens
     # One draw: its seed is that from which methods that learn draw all candidates.
     request = Request.numbered(prompt, constraint, id=record.id, seed=seed, max_new_tokens=longest)
     return Task(record.id, request, record.temperature)

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Annotated
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import CommonOptions, Declared, words_of
+from cdec.cli.frame.declaration import CommonOptions, words_of
 from cdec.cli.frame.tables import print_json, print_wrapped
 from cdec.cli.options.methods import (
     facts_of,
@@ -16,6 +15,7 @@ from cdec.cli.options.methods import (
     named_method,
     options_said,
 )
+from cdec.core.options import option
 from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS
 
@@ -48,10 +48,10 @@ what is allowed at a step. A pass: one call for one token."""
 class Options(CommonOptions):
     """Options of ``cdec methods``; the documented defaults stand here."""
 
-    name: Annotated[
-        str | None, Declared("Say everything about this method.", metavar="NAME", positional=True)
-    ] = None
-    json: Annotated[bool, Declared("Print JSON lines, one a method.", common=True)] = False
+    name: str | None = option(
+        None, "Say everything about this method.", metavar="NAME", positional=True
+    )
+    json: bool = option(False, "Print JSON lines, one a method.", common=True)
 
 
 def execute(options: Options, run: Run) -> int:
@@ -141,6 +141,6 @@ def _rows(method: Method) -> list[tuple[str, str]]:
 def _option_rows(method: Method) -> list[tuple[str, str]]:
     parameters = method_parameters()
     return [
-        (" ".join(filter(None, (words_of(name)[0], parameters[name].declared.metavar))), said)
+        (" ".join(filter(None, (words_of(name)[0], parameters[name].metavar))), said)
         for name, said in options_said(method).items()
     ]

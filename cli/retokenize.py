@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import Declared
+from cdec.cli.frame.declaration import CommonOptions
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options import shared
 from cdec.cli.options.model import ModelOptions
@@ -16,6 +16,7 @@ from cdec.cli.options.shared import refuse_terminal, require_utf8
 from cdec.cli.options.texts import TextRecordOptions
 from cdec.cli.runs.inputs import require_input
 from cdec.cli.runs.models import refuse_revision
+from cdec.core.options import group, option
 
 if TYPE_CHECKING:
     from cdec.core.errors import CdecError
@@ -26,31 +27,25 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TextRecordOptions, ModelOptions):
-    """Options of ``cdec retokenize``; the documented defaults stand here."""
+class Options(CommonOptions):
+    """Options of ``cdec retokenize``, in the order of its help."""
 
-    prompt: Annotated[
-        str,
-        Declared(
-            "What stands before the texts of records that have no `prompt`.",
-            shared.INPUT,
-            metavar="TEXT",
-            common=True,
-        ),
-    ] = ""
-    end: Annotated[
-        bool,
-        Declared("Count the end of the text as an event.", shared.METHOD),
-    ] = False
-    batch_size: Annotated[
-        int,
-        Declared(
-            "Texts rewritten together; results come batch by batch.", shared.METHOD, at_least=1
-        ),
-    ] = 16
-    strict: shared.StrictOption = False
-    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
-    progress: shared.ProgressOption = None
+    loading: ModelOptions = group(ModelOptions)
+    texts: TextRecordOptions = group(TextRecordOptions)
+
+    prompt: str = option(
+        "",
+        "What stands before the texts of records that have no `prompt`.",
+        shared.INPUT,
+        metavar="TEXT",
+        common=True,
+    )
+    end: bool = option(False, "Count the end of the text as an event.", shared.METHOD)
+    batch_size: int = option(
+        16, "Texts rewritten together; results come batch by batch.", shared.METHOD, at_least=1
+    )
+    failures: shared.FailureOptions = group(shared.FailureOptions)
+    progress: bool | None = shared.progress_option()
 
 
 def execute(options: Options, run: Run) -> int:
@@ -67,11 +62,11 @@ def execute(options: Options, run: Run) -> int:
       echo '{"name": "Ada"}' | jq -cR '{text: .}' | cdec retokenize --prompt "As JSON: "
       cdec retokenize -m gpt2 -i texts.txt --prompt "A text: " | jq .perplexity
     """
-    refuse_revision(options.model, run.typed)
+    refuse_revision(options.loading.model, run.typed)
     prompt = require_utf8(options.prompt, "--prompt")
-    if options.input == "-":
+    if options.texts.input == "-":
         refuse_terminal("texts (text or JSONL lines)", "give -i FILE, or pipe them in")
-    require_input(options.input)
+    require_input(options.texts.input)
     return _retokenize(options, prompt, run)
 
 
@@ -89,8 +84,8 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
     from cdec.integrations.records.tasks import batches
     from cdec.samplers.scoring.retokenize import Retokenizer
 
-    with run.console.stage(models.loading(options.model)):
-        model = models.open_model(options)
+    with run.console.stage(models.loading(options.loading.model)):
+        model = models.open_model(options.loading)
     retokenizer = Retokenizer(model, end=options.end)
 
     def work(tasks: Sequence[Task]) -> Sequence[Retokenized | CdecError]:
@@ -99,24 +94,26 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
 
     stats = SourceStats()
     records = read_texts(
-        options.input,
-        format=options.input_format,
-        no_header=options.no_header,
-        field=options.field,
-        limits=options.input_limits,
+        options.texts.input,
+        format=options.texts.input_format,
+        no_header=options.texts.no_header,
+        field=options.texts.field,
+        limits=options.texts.input_limits,
         stats=stats,
     )
     loop = Loop(
         work=work,
         records=lambda task, result: [{**task.head, **result.to_json()}],
         write=partial(print_json, run.console),
-        strict=options.strict,
-        max_bad=options.max_bad,
+        strict=options.failures.strict,
+        max_bad=options.failures.max_bad,
         phase="retokenizing",
-        total=count_records(options.input),
+        total=count_records(options.texts.input),
         model=model,
     )
-    records, is_idle = arriving(records, [options.input], options.idle, options.batch_size)
+    records, is_idle = arriving(
+        records, [options.texts.input], options.texts.idle, options.batch_size
+    )
     tasks = (_task(record, prompt) for record in records)
     status = loop.over(batches(tasks, options.batch_size, is_idle), run)
     run.console.warn(stats.notices)

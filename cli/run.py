@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass
 
 from cdec.cli import sample
 from cdec.cli.frame.command import Run
 from cdec.cli.options import shared
-from cdec.cli.options.sampling import RunOptions, SampleOptions
+from cdec.cli.options.sampling import SampleOptions
 from cdec.core.errors import UsageError
+from cdec.core.files.remote import Place
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(RunOptions):
+class Options(SampleOptions):
     """Options of ``cdec run``: those of ``cdec sample``, the artifact by its place."""
 
-    artifact: shared.ArtifactArgument = None
+    artifact: Place | None = shared.artifact_argument()
 
 
 def execute(options: Options, run: Run) -> int:
@@ -33,5 +33,4 @@ def execute(options: Options, run: Run) -> int:
             f"{options.artifact} is a recipe, and this version runs artifacts only",
             hint="type the run: cdec sample -a ARTIFACT -i PROMPTS -o SAMPLES",
         )
-    values = {field.name: getattr(options, field.name) for field in dataclasses.fields(options)}
-    return sample.execute(SampleOptions(**values), run)
+    return sample.execute(options, run)

@@ -22,8 +22,8 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -a titles.arrow -n 8 --K 8 < prompts.jsonl | jq -r .text
       jq -c --rawfile g json.lark '.grammar = $g' prompts.jsonl | cdec sample
     """
-    check_engine(options, run.typed)
-    if options.engine == "ray":
+    check_engine(options.dealing, run.typed)
+    if options.dealing.engine == "ray":
         from cdec.cli.runs.parts import sample_parts
 
         return sample_parts(options, run)

@@ -6,25 +6,28 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
-from typing import TYPE_CHECKING, Annotated
+from pathlib import Path
+from typing import TYPE_CHECKING
 
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.declaration import Declared
+from cdec.cli.frame.declaration import CommonOptions
 from cdec.cli.frame.tables import print_json
 from cdec.cli.options import shared
-from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions
+from cdec.cli.options.constraint import ConstraintOptions, artifact_option
 from cdec.cli.options.model import ModelOptions, WarpingOptions
 from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.options.texts import TextRecordOptions
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import optional_artifact
 from cdec.cli.runs.constraints import ArtifactPaths, read_held, without_misfit
-from cdec.cli.runs.inputs import ScorePrompts, read_denied, read_prompt, require_input, typed_prompt
+from cdec.cli.runs.inputs import ScorePrompts, read_prompt, require_input, typed_prompt
 from cdec.cli.runs.loop import Loop, arriving
 from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import Tally
 from cdec.core.errors import CdecError, UsageError
+from cdec.core.files.remote import Place
+from cdec.core.options import group, option
 from cdec.core.record_fields import fields_of
 from cdec.data.input.arrivals import never
 from cdec.integrations.records.requirements import Requirements
@@ -41,71 +44,59 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Options(TextRecordOptions, ConstraintOptions, ArtifactOptions, WarpingOptions, ModelOptions):
-    """Options of ``cdec score``; the documented defaults stand here and in the bases."""
+class Options(CommonOptions):
+    """Options of ``cdec score``, in the order of its help."""
 
-    max_new_tokens: Annotated[
-        int | None,
-        Declared(
-            "Longest member; the set's or the model's own limit if not given.",
-            shared.METHOD,
-            at_least=MAX_NEW_TOKENS.at_least,
-        ),
-    ] = None
-    candidates: Annotated[
-        int,
-        Declared(
-            "Masked candidates drawn for each prompt, to narrow the bounds of Q.",
-            shared.METHOD,
-            metavar="N",
-            at_least=0,
-        ),
-    ] = 0
-    seed: Annotated[
-        int,
-        Declared("Of the candidates.", shared.METHOD, at_least=0, at_most=math.inf),
-    ] = 0
-    prompt: Annotated[
-        str | None,
-        Declared(
-            "What stands before the texts of records that have no `prompt`.",
-            shared.PROMPTS,
-            metavar="TEXT",
-            common=True,
-        ),
-    ] = None
-    prompt_file: Annotated[
-        str | None,
-        Declared(
-            "A file that is this prompt, newlines included; `-` is stdin.",
-            shared.PROMPTS,
-            metavar="FILE",
-        ),
-    ] = None
-    prompts: Annotated[
-        str | None,
-        Declared(
-            "Records as cdec sample read them: gives each sample the prompt of its `id`.",
-            shared.PROMPTS,
-            metavar="FILE",
-            common=True,
-        ),
-    ] = None
-    template: shared.TemplateOption = None
-    end: Annotated[
-        bool,
-        Declared("Without artifact: count the end of the text as an event.", shared.METHOD),
-    ] = True
-    batch_size: Annotated[
-        int,
-        Declared(
-            "Texts scored together, or more where they share a prompt.", shared.METHOD, at_least=1
-        ),
-    ] = 64
-    fields: shared.FieldsOption = None
-    progress: shared.ProgressOption = None
-    strict: shared.StrictOption = False
-    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
+    loading: ModelOptions = group(ModelOptions)
+    warping: WarpingOptions = group(WarpingOptions)
+    artifact: Place | None = artifact_option()
+    held: ConstraintOptions = group(ConstraintOptions)
+    texts: TextRecordOptions = group(TextRecordOptions)
+
+    max_new_tokens: int | None = option(
+        None,
+        "Longest member; the set's or the model's own limit if not given.",
+        shared.METHOD,
+        at_least=MAX_NEW_TOKENS.at_least,
+    )
+    candidates: int = option(
+        0,
+        "Masked candidates drawn for each prompt, to narrow the bounds of Q.",
+        shared.METHOD,
+        metavar="N",
+        at_least=0,
+    )
+    seed: int = option(0, "Of the candidates.", shared.METHOD, at_least=0, at_most=math.inf)
+    prompt: str | None = option(
+        None,
+        "What stands before the texts of records that have no `prompt`.",
+        shared.PROMPTS,
+        metavar="TEXT",
+        common=True,
+    )
+    prompt_file: str | None = option(
+        None,
+        "A file that is this prompt, newlines included; `-` is stdin.",
+        shared.PROMPTS,
+        metavar="FILE",
+    )
+    prompts: str | None = option(
+        None,
+        "Records as cdec sample read them: gives each sample the prompt of its `id`.",
+        shared.PROMPTS,
+        metavar="FILE",
+        common=True,
+    )
+    template: Path | None = shared.template_option()
+    end: bool = option(
+        True, "Without artifact: count the end of the text as an event.", shared.METHOD
+    )
+    batch_size: int = option(
+        64, "Texts scored together, or more where they share a prompt.", shared.METHOD, at_least=1
+    )
+    fields: str | None = shared.fields_option()
+    progress: bool | None = shared.progress_option()
+    failures: shared.FailureOptions = group(shared.FailureOptions)
 
 
 def execute(options: Options, run: Run) -> int:
@@ -152,7 +143,7 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
             texts awaited from a terminal.
         InputMissingError: An input is not there.
     """
-    check_warping(options)
+    check_warping(options.warping)
     places = (options.prompt, options.prompt_file, options.prompts)
     flags = ("--prompt", "--prompt-file", "--prompts")
     given = [flag for flag, place in zip(flags, places, strict=True) if place is not None]
@@ -160,18 +151,18 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
         raise UsageError(f"{' and '.join(given)} were both given", hint="give one of them")
     if options.prompts is None:
         refuse_unused(("template",), typed, "without --prompts")
-        if not (options.artifact or options.conjoined):
+        if not (options.artifact or options.held.conjoined):
             refuse_unused(("constraint", *_CONSTRAINED_ONLY), typed, "without an artifact")
-    if options.artifact or options.conjoined or options.constraint:
+    if options.artifact or options.held.conjoined or options.held.constraint:
         refuse_unused(("end",), typed, "with an artifact, which says where its members end")
     if not options.candidates:
         refuse_unused(("seed",), typed, "without --candidates")
-    if options.input == "-" and "-" in (options.prompts, options.prompt_file):
+    if options.texts.input == "-" and "-" in (options.prompts, options.prompt_file):
         raise UsageError(f"--input and {given[0]} are both stdin", hint="name one of the files")
     fields = parse_fields(options.fields, fields_of("score"), "score")
-    if options.input == "-":
+    if options.texts.input == "-":
         refuse_terminal("samples (JSONL or text lines)", "give -i FILE, or pipe them in")
-    require_input(options.input)
+    require_input(options.texts.input)
     if options.prompts is not None:
         require_input(options.prompts)
     return fields
@@ -183,7 +174,7 @@ def with_found_artifact(options: Options, run: Run) -> Options:
     A text can be scored without one: where there are none or several nothing is refused, and with
     ``--no-end``, which goes with no artifact, nothing is looked for.
     """
-    if options.artifact or options.conjoined or options.constraint or "end" in run.typed:
+    if options.artifact or options.held.conjoined or options.held.constraint or "end" in run.typed:
         return options
     return replace(options, artifact=optional_artifact(run))
 
@@ -197,12 +188,11 @@ def score(options: Options, run: Run) -> int:
     from cdec.data.input.count import count_records
     from cdec.data.input.source import SourceStats
 
-    refuse_revision(options.model, run.typed)
+    refuse_revision(options.loading.model, run.typed)
     named, options = options.artifact, with_found_artifact(options, run)
     fields = check_options(options, run.typed)
-    paths = ArtifactPaths.of(options.artifact, options)
-    denied = read_denied(options.deny)
-    limits = options.input_limits
+    paths = ArtifactPaths.of(options.artifact, options.held)
+    limits = options.texts.input_limits
     stats = SourceStats()
     prompts = ScorePrompts.read(
         _given_prompt(options, stats),
@@ -211,28 +201,31 @@ def score(options: Options, run: Run) -> int:
         limits,
     )
     with run.console.stage("opening artifacts") as progress:
-        held = read_held(paths, denied, options, progress)
-    with run.console.stage(loading(options.model)):
-        model = models.open_model(options)
+        held = read_held(paths, options.held, progress)
+    with run.console.stage(loading(options.loading.model)):
+        model = models.open_model(options.loading)
     if named is None:
         held = without_misfit(held, model, run)
     with Requirements(held, model, required=False, bind=bind_for) as requirements:
         run.console.warn(requirements.take_notices())
         records, is_idle = arriving(
-            _records(options, limits, stats), [options.input], options.idle, options.batch_size
+            _records(options, limits, stats),
+            [options.texts.input],
+            options.texts.idle,
+            options.batch_size,
         )
         tasks = map(Tasks(options, prompts, requirements).of, records)
         has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)
         is_pooled = has_bounds and (bool(paths) or prompts.by_id is not None)
         tally = Tally()
         loop = Loop(
-            work=at_temperatures(model, warping_of(options), partial(_scores, options)),
+            work=at_temperatures(model, warping_of(options.warping), partial(_scores, options)),
             records=partial(_written, tally, fields),
             write=partial(print_json, run.console),
-            strict=options.strict,
-            max_bad=options.max_bad,
+            strict=options.failures.strict,
+            max_bad=options.failures.max_bad,
             phase="scoring",
-            total=count_records(options.input),
+            total=count_records(options.texts.input),
             model=model,
             tally=tally,
         )
@@ -245,7 +238,7 @@ def score(options: Options, run: Run) -> int:
 def _given_prompt(options: Options, stats: SourceStats) -> str | None:
     """Return what stands before texts whose records do not say it."""
     if options.prompt_file is not None:
-        return read_prompt(options.prompt_file, options.input_limits)
+        return read_prompt(options.prompt_file, options.texts.input_limits)
     return None if options.prompt is None else typed_prompt(options.prompt, stats)
 
 
@@ -383,10 +376,10 @@ def _records(
     from cdec.data.prompts.score_records import read_scored
 
     return read_scored(
-        options.input,
-        field=options.field,
-        format=options.input_format,
-        no_header=options.no_header,
+        options.texts.input,
+        field=options.texts.field,
+        format=options.texts.input_format,
+        no_header=options.texts.no_header,
         limits=limits,
         stats=stats,
     )

@@ -6,17 +6,18 @@ import html
 import itertools
 import math
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape, in_typed_words
-from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
+from cdec.cli.frame.declaration import CommonOptions
 from cdec.cli.frame.tables import print_columns, print_json
 from cdec.cli.options import shared
 from cdec.core.errors import FieldError, Notice, UsageError
 from cdec.core.files.whole import refuse_existing, whole_file
+from cdec.core.options import limits, option
 from cdec.core.record_fields.text_warnings import (
     BUDGET,
     CYCLE,
@@ -38,29 +39,23 @@ _HEADER = ("", "token", "P", "Z", "model's own", "P", "struck out", "P", "")
 class Options(CommonOptions):
     """Options of ``cdec trace``; the documented defaults stand here."""
 
-    file: Annotated[
-        str,
-        Declared("What `--trace` wrote; `-` is stdin.", metavar="FILE", positional=True),
-    ]
-    html: Annotated[
-        Path | None,
-        Declared(
-            "Write one page for a browser to this file: text coloured by Z, and the "
-            "alternatives of each token.",
-            shared.OUTPUT,
-            metavar="OUT.html",
-            common=True,
-            typed_only=True,
-        ),
-    ] = None
-    json: Annotated[
-        bool,
-        Declared(
-            "Print one JSON object a sample: sums over its tokens.", shared.OUTPUT, common=True
-        ),
-    ] = False
-    force: shared.ForceOption = False
-    input_limits: Annotated[InputLimits, Limits(shared.INPUT)] = PROMPT_LIMITS
+    file: str = option(
+        MISSING, "What `--trace` wrote; `-` is stdin.", metavar="FILE", positional=True
+    )
+    html: Path | None = option(
+        None,
+        "Write one page for a browser to this file: text coloured by Z, and the "
+        "alternatives of each token.",
+        shared.OUTPUT,
+        metavar="OUT.html",
+        common=True,
+        typed_only=True,
+    )
+    json: bool = option(
+        False, "Print one JSON object a sample: sums over its tokens.", shared.OUTPUT, common=True
+    )
+    force: bool = shared.force_option()
+    input_limits: InputLimits = limits(PROMPT_LIMITS, shared.INPUT)
 
 
 def execute(options: Options, run: Run) -> int:

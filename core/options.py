@@ -1,11 +1,14 @@
-"""Option: a parameter, declared once: its type, default, bounds, unit and help; limits are such."""
+"""Option: a parameter, declared once: type, default, bounds, unit, help; limits are such, too."""
 
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field, fields
-from functools import cache
-from typing import Any, get_type_hints
+from collections.abc import Callable, Mapping
+from dataclasses import MISSING, dataclass, field, fields, replace
+from functools import cache, reduce
+from operator import or_
+from types import NoneType, UnionType
+from typing import Any, Union, get_args, get_origin, get_type_hints
 
 from cdec.core.errors import UsageError
 
@@ -15,7 +18,7 @@ LARGEST_COUNT = 2**31 - 1
 
 @dataclass(frozen=True, kw_only=True)
 class Option:
-    """A parameter of a method or a function, from which constructors and commands are built.
+    """A parameter of a method, a function or a command, from which these are built.
 
     None is a value of every option whose default is None.
 
@@ -23,8 +26,10 @@ class Option:
         name: The keyword in Python.
         also: A second keyword in Python; "" for none.
         type: int, float, bool, str, Path, a tuple of words of which one is given, or a tuple of
-            int and words, such as ``(int, "auto")``.
-        default: Taken where nothing is given; None where the method does without, or needs it.
+            int and words, such as ``(int, "auto")``; of a command's option any type that a text can
+            be read as, without the None that a default of None stands for.
+        default: Taken where nothing is given; None where the method does without, or needs it;
+            ``MISSING`` where a command needs it.
         help: One or two sentences; other parameters stand in backquotes.
         unit: Of the value: tokens, candidates, nats, bytes, ...; "" for none.
         metavar: What stands for the value in a usage line; "" for the type's name.
@@ -32,7 +37,8 @@ class Option:
             ``LARGEST_COUNT`` if this is None.
         above: The value is larger than this. below: It is smaller than this.
         infinite: Whether inf is a value.
-        written: Whether it names a file that is written.
+        typed_only: Whether ``cdec.toml`` must not set it, as it writes or replaces a file or runs
+            code: the folder may have been downloaded.
         opened: Whether Python takes an object (a model, a reward, a file of counts), of which a
             command line takes the name; an object is checked by what uses it.
         decides: Whether it changes what records say.
@@ -40,6 +46,13 @@ class Option:
         common: Whether it stands in a command's short help.
         expected: What a value outside the bounds is told to be, in place of the bounds.
         hint: What to do about a value that is refused, in place of the usual.
+        panel: The section of a command's help in which it stands.
+        positional: Whether it is an argument of a command, told by its place.
+        has_key: Of an argument: whether ``cdec.toml`` may give it, as it gives options.
+        names_model: Whether a value names a model or tokenizer to load, which ``cdec.toml`` may do
+            once somebody confirmed it; None where none does.
+        details: Returns the sections of help about a value that is typed; of all values for None.
+        within: Names of the fields of a command's options that lead to the group it is in.
     """
 
     name: str
@@ -53,7 +66,7 @@ class Option:
     above: float | None = None
     below: float | None = None
     infinite: bool = False
-    written: bool = False
+    typed_only: bool = False
     opened: bool = False
     decides: bool = True
     python_only: bool = False
@@ -61,6 +74,12 @@ class Option:
     expected: str = ""
     hint: str = ""
     also: str = ""
+    panel: str = "General"
+    positional: bool = False
+    has_key: bool = False
+    names_model: Callable[[str], bool] | None = None
+    details: Callable[[str | None], Any] | None = None
+    within: tuple[str, ...] = ()
 
     @property
     def words(self) -> tuple[str, ...]:
@@ -165,6 +184,21 @@ class Option:
         )
 
 
+def option(default: Any, help: str, panel: str = "General", **declared: Any) -> Any:
+    """Return the field of a dataclass of a command's options, which has its name and type.
+
+    Args:
+        default: The value where nothing is given; ``MISSING`` where it must be.
+        help: One or two sentences.
+        panel: The section of the help.
+        declared: Of the ``Option``, where it is more; it decides nothing if nobody says so.
+    """
+    told = {"decides": False, "help": help, "panel": panel} | declared
+    if isinstance(default, list):
+        return field(default_factory=default.copy, metadata=told)
+    return field(default=default, metadata=told)
+
+
 def limit(default: float, help: str, **declared: Any) -> Any:
     """Return the field of a dataclass of limits: an option with the field's name and type.
 
@@ -177,14 +211,67 @@ def limit(default: float, help: str, **declared: Any) -> Any:
     return field(default=default, metadata=usual | {"help": help} | declared)
 
 
+def group(kind: Callable[[], Any]) -> Any:
+    """Return the field of a dataclass of options that holds another such dataclass, ``kind``."""
+    return field(default_factory=kind, metadata={"group": None})
+
+
+def limits(default: Any, panel: str) -> Any:
+    """Return the field that holds a dataclass of limits, each an option without a default.
+
+    Args:
+        default: The limits where nothing is given, which the help tells.
+        panel: The section of the help.
+    """
+    return field(default_factory=lambda: default, metadata={"group": panel})
+
+
+def several(declared: Callable[[], Mapping[str, Option]]) -> Any:
+    """Return the field that holds those options that were given, by name, of the ones declared."""
+    return field(default_factory=dict, metadata={"several": declared})
+
+
 @cache
-def limits_of(declaring: Any) -> tuple[Option, ...]:
-    """Return the options that the fields of a dataclass of limits declare."""
+def options_of(declaring: Any) -> tuple[Option, ...]:
+    """Return the options that the fields of a dataclass declare, those of its groups included."""
     types = get_type_hints(declaring)
-    return tuple(
-        Option(name=found.name, type=types[found.name], default=found.default, **found.metadata)
-        for found in fields(declaring)
-    )
+    found: list[Option] = []
+    for each in fields(declaring):
+        told, kind = each.metadata, types[each.name]
+        default = each.default if each.default_factory is MISSING else each.default_factory()
+        if "group" in told:
+            own = options_of(kind)
+            if told["group"] is not None:
+                own = tuple(_limit_of(o, default, told["group"]) for o in own if not o.python_only)
+            found += (replace(o, within=(each.name, *o.within)) for o in own)
+        elif "several" in told:
+            found += (replace(o, within=(each.name,)) for o in told["several"]().values())
+        else:
+            found.append(Option(name=each.name, type=_bare(kind), default=default, **told))
+    return tuple(found)
+
+
+def _limit_of(option: Option, limits: Any, panel: str) -> Option:
+    """Return a limit as an option of a command: what it is if not given stands in its help."""
+    shown = _shown(getattr(limits, option.name), option.unit)
+    said = f"{option.help.removesuffix('.')}; {shown} if not given."
+    return replace(option, default=None, help=said, panel=panel)
+
+
+def _shown(limit: float, unit: str) -> str:
+    """Return a limit for people: ``4 MiB``, ``4 KiB``, ``20 million``, ``500``."""
+    if unit == "bytes" and limit < 1 << 20:
+        return f"{limit / (1 << 10):g} KiB"
+    if unit == "bytes":
+        return f"{limit / (1 << 20):g} MiB"
+    return f"{limit / 1e6:g} million" if limit % 1e6 == 0 else f"{limit:.0f}"
+
+
+def _bare(kind: Any) -> Any:
+    """Return a type without None."""
+    if get_origin(kind) not in (Union, UnionType):
+        return kind
+    return reduce(or_, (part for part in get_args(kind) if part is not NoneType))
 
 
 def check_limits(limits: object) -> None:
@@ -194,5 +281,5 @@ def check_limits(limits: object) -> None:
         UsageError: One is out of bounds.
     """
     kind: Any = type(limits)
-    for declared in limits_of(kind):
+    for declared in options_of(kind):
         declared.check(getattr(limits, declared.name))

@@ -134,7 +134,7 @@ TREE = Option(
     "it holds; refused where model, warping, prompt or constraint differ. Written when all is "
     "drawn: an interrupted run leaves it as it was.",
     metavar="FILE.arrow",
-    written=True,
+    typed_only=True,
     opened=True,
     decides=False,
 )

@@ -9,7 +9,7 @@ import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, get_args
+from typing import Annotated, Any
 
 import typer
 
@@ -18,15 +18,16 @@ from cdec.cli.frame.console import Console
 from cdec.cli.frame.declaration import (
     NumberOrWord,
     OptionsT,
-    Parameter,
     options_from,
     parameters_of,
+    value_named,
     words_of,
 )
 from cdec.cli.frame.help import HELP_ALL, HelpAll
 from cdec.cli.frame.process import Signals, require_room
 from cdec.cli.frame.registry import COMMANDS
 from cdec.core.files.remote import Place, place_of
+from cdec.core.options import Option
 
 EXIT_STATUSES: dict[int, str] = {
     0: "All went well.",
@@ -90,7 +91,7 @@ def as_command(
 
     Args:
         name: The command's name, as in ``cdec.toml`` tables.
-        options_class: Frozen dataclass; each field is ``Annotated`` with ``Declared``.
+        options_class: Frozen dataclass, whose fields are options or groups of them.
         execute: Does the work and returns the exit status.
     """
 
@@ -104,7 +105,7 @@ def as_command(
         configured = config.values(name, options_class, skip=run.typed)
         require_confirmed(config, options_class, configured, bool(given.get("trust_config")))
         options = options_from(options_class, given | configured)
-        progress = getattr(options, "progress", None)
+        progress = value_named(options, "progress")
         run.console = Console(quiet=options.quiet, debug=options.debug, progress=progress)
         run.signals.before_exit = run.console.display.leave
         # A file that was found must not hide what it does: only a typed --quiet does.
@@ -139,7 +140,7 @@ def as_command(
     return function
 
 
-def _signature_parameter(parameter: Parameter, annotation: Any) -> inspect.Parameter:
+def _signature_parameter(parameter: Option, annotation: Any) -> inspect.Parameter:
     default = parameter.default
     return inspect.Parameter(
         parameter.name,
@@ -149,40 +150,38 @@ def _signature_parameter(parameter: Parameter, annotation: Any) -> inspect.Param
     )
 
 
-def _typer_type(parameter: Parameter) -> Any:
+def _typer_type(parameter: Option) -> Any:
     """Return a parameter's type with what Typer is to know of it."""
-    declared = parameter.declared
-    kind, parser = _parsed(parameter.type)
-    if declared.positional:
-        info: Any = typer.Argument(metavar=declared.metavar, help=declared.help, parser=parser)
+    kind, parser = _parsed(parameter)
+    if parameter.positional:
+        info: Any = typer.Argument(
+            metavar=parameter.metavar or None, help=parameter.help, parser=parser
+        )
         return Annotated[kind, info]
     words = list(words_of(parameter.name))
-    if parameter.type in (bool, bool | None) and parameter.default is not False:
+    if parameter.type is bool and parameter.default is not False:
         words[0] += words[0].replace("--", "/--no-", 1)
     info = typer.Option(
         *words,
-        metavar=declared.metavar,
-        help=declared.help,
-        rich_help_panel=declared.panel,
+        metavar=parameter.metavar or None,
+        help=parameter.help,
+        rich_help_panel=parameter.panel,
         show_default=parameter.default is not None,
         parser=parser,
     )
     return Annotated[kind, info]
 
 
-_PLACES: Mapping[Any, Any] = {
-    Place: Path,
-    Place | None: Path | None,
-    list[Place]: list[Path],
-}
+_PLACES: Mapping[Any, Any] = {Place: Path, list[Place]: list[Path]}
 """Types of options that take a path or a URL, and what stands for them: Typer knows no unions."""
 
 
-def _parsed(kind: Any) -> tuple[Any, Callable[[str], Any] | None]:
+def _parsed(option: Option) -> tuple[Any, Callable[[str], Any] | None]:
     """Return the type that Typer is told, and what makes a value of a text; None for Typer."""
+    kind, parser = option.type, NumberOrWord if option.type is NumberOrWord else None
     if kind in _PLACES:
-        return _PLACES[kind], place_of
-    return kind, NumberOrWord if NumberOrWord in (kind, *get_args(kind)) else None
+        kind, parser = _PLACES[kind], place_of
+    return kind | None if option.default is None else kind, parser
 
 
 def _was_typed(ctx: typer.Context, name: str) -> bool:

@@ -16,14 +16,15 @@ from typing import Any, Literal, Union, get_args, get_origin
 from cdec.cli.frame.declaration import (
     CommonOptions,
     NumberOrWord,
-    Parameter,
     flag_of,
+    key_of,
     parameters_of,
 )
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.core.errors import ConfigError, TrustError
 from cdec.core.files.cache import CacheFolder
 from cdec.core.files.remote import Url, is_url
+from cdec.core.options import Option
 
 FILE_NAME = "cdec.toml"
 _MAX_BYTES = 1 << 20
@@ -89,10 +90,10 @@ class Config:
             found[own[key].name] = _checked(key, value, own[key].type, self.path)
         return {name: value for name, value in found.items() if name not in set(skip)}
 
-    def _applicable(self, command: str, own: Mapping[str, Parameter]) -> dict[str, Any]:
+    def _applicable(self, command: str, own: Mapping[str, Option]) -> dict[str, Any]:
         asked = COMMANDS if self.values_by_key else ()  # Their options are in their modules.
         every_command = {name: option_fields(options_class_of(name)) for name in asked}
-        everyone: dict[str, list[Parameter]] = {}
+        everyone: dict[str, list[Option]] = {}
         for fields in every_command.values():
             for key, parameter in fields.items():
                 everyone.setdefault(key, []).append(parameter)
@@ -112,12 +113,12 @@ class Config:
         own_table = tables.get(command, {})
         return chosen | {key.replace("_", "-"): value for key, value in own_table.items()}
 
-    def _check_key(self, key: str, known: Mapping[str, Sequence[Parameter]]) -> str:
+    def _check_key(self, key: str, known: Mapping[str, Sequence[Option]]) -> str:
         """Return a key as options spell it; ``known`` are the options that it would set."""
         normal = key.replace("_", "-")
         if normal not in known:
             raise self._unknown(key, known)
-        if any(option.declared.typed_only for option in known[normal]):
+        if any(option.typed_only for option in known[normal]):
             raise ConfigError(
                 f"{self.path}: {key!r} writes a file or runs code, and may stand on the command "
                 "line only",
@@ -180,7 +181,7 @@ def require_confirmed(
     named = [
         (name, value)
         for name, value in configured.items()
-        if (says := known[name].declared.names_model) and value is not None and says(str(value))
+        if (says := known[name].names_model) and value is not None and says(str(value))
     ]
     if not named:
         return
@@ -225,10 +226,10 @@ def _cut(text: str) -> str:
     return text if len(text) <= _SHOWN else text[:_SHOWN] + "..."
 
 
-def option_fields(options_class: type[CommonOptions]) -> dict[str, Parameter]:
+def option_fields(options_class: type[CommonOptions]) -> dict[str, Option]:
     """Return the options of a command by their keys, and the arguments that have one."""
     found = parameters_of(options_class).values()
-    return {p.key: p for p in found if p.declared.has_key or not p.declared.positional}
+    return {key_of(p): p for p in found if p.has_key or not p.positional}
 
 
 def _checked(key: str, value: Any, expected: Any, path: Path) -> Any:

@@ -13,10 +13,11 @@ from typing import Annotated, Any
 import typer
 from typer.core import TyperCommand
 
-from cdec.cli.frame.declaration import Details, Parameter, parameters_of, words_of
+from cdec.cli.frame.declaration import Details, parameters_of, words_of
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.core.errors import CdecError, InputMissingError, UsageError
 from cdec.core.files.remote import file_system, is_url, meant_url
+from cdec.core.options import Option
 
 
 def refuse_unknown_option(error: Exception, command: str, parameters: Iterable[Any]) -> None:
@@ -273,17 +274,17 @@ class SectionedCommand(TyperCommand):
                 formatter.write_dl(sorted(records, key=lambda row: not row[0].startswith(_FIRST)))
 
 
-def _is_common(declared: Mapping[str, Parameter], name: str) -> bool:
+def _is_common(declared: Mapping[str, Option], name: str) -> bool:
     """Whether the short help shows a parameter; the parser's own are not declared."""
     own = declared.get(name)
-    return own is None or own.declared.common or own.declared.positional
+    return own is None or own.common or own.positional
 
 
-def _details(declared: Mapping[str, Parameter], words: tuple[str, ...]) -> Iterator[Details]:
+def _details(declared: Mapping[str, Option], words: tuple[str, ...]) -> Iterator[Details]:
     """Yield the sections about values that are typed, or about all values where none is."""
     for parameter in declared.values():
-        if parameter.declared.details is not None:
-            yield from parameter.declared.details(_typed_value(parameter.name, words))
+        if parameter.details is not None:
+            yield from parameter.details(_typed_value(parameter.name, words))
 
 
 def _typed_value(name: str, words: tuple[str, ...]) -> str | None:

@@ -2,138 +2,114 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
-from typing import Annotated
 
-from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.options.shared import (
     CONSTRAINT,
     LIMITS,
     PROMPTS,
-    CopyOption,
-    LookaheadOption,
+    copy_option,
+    lookahead_option,
     require_utf8,
 )
 from cdec.core.combine.free.free_text import BUDGET, REGIONS, FreeText, MarkerLimits
 from cdec.core.files.remote import Place
+from cdec.core.options import limits, option
+
+artifact_option = partial(
+    option,
+    None,
+    "The constraint of records that name none, by path or URL; that of cdec.toml, or the only one "
+    "in this folder, if not given.",
+    CONSTRAINT,
+    metavar="ARTIFACT",
+    common=True,
+)
 
 
 @dataclass(frozen=True, kw_only=True)
-class ArtifactOptions(CommonOptions):
-    """The artifact, by an option; ``cdec run`` takes it by its place."""
-
-    artifact: Annotated[
-        Place | None,
-        Declared(
-            "The constraint of records that name none, by path or URL; that of cdec.toml, or the "
-            "only one in this folder, if not given.",
-            CONSTRAINT,
-            metavar="ARTIFACT",
-            common=True,
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class ConstraintOptions(CommonOptions):
+class ConstraintOptions:
     """Further artifacts, and what becomes of an artifact before texts are held to it."""
 
-    constraint: Annotated[
-        list[str],
-        Declared(
-            "Artifact that prompt records name in their `constraint` field; repeatable.",
-            CONSTRAINT,
-            metavar="NAME=ARTIFACT",
-        ),
-    ] = field(default_factory=list)
-    deny: Annotated[
-        Path | None,
-        Declared(
-            "Texts that are not allowed, one a line; the artifact stays as it is.",
-            CONSTRAINT,
-            metavar="FILE",
-            common=True,
-        ),
-    ] = None
-    conjoined: Annotated[
-        list[Place],
-        Declared(
-            "Set or grammar that whole texts (a set's leading space, prefix and suffix "
-            "included) must satisfy as well; repeatable.",
-            CONSTRAINT,
-            metavar="ARTIFACT",
-        ),
-    ] = field(default_factory=list)
-    copy: CopyOption = False
-    lookahead: LookaheadOption = None
-    prefill: Annotated[
-        str | None,
-        Declared(
-            "Begun answer that texts continue, within the constraint; the last message of a "
-            "record's `messages`, if it is the assistant's, or its `prefill` wins.",
-            PROMPTS,
-            metavar="TEXT",
-            decides=True,
-        ),
-    ] = None
-    heal: Annotated[
-        bool,
-        Declared(
-            "Grammars: cut the prompt's last tokens off, as many as one longer token could join, "
-            "and let any tokens spell their text.",
-            PROMPTS,
-            decides=True,
-        ),
-    ] = False
+    constraint: list[str] = option(
+        [],
+        "Artifact that prompt records name in their `constraint` field; repeatable.",
+        CONSTRAINT,
+        metavar="NAME=ARTIFACT",
+    )
+    deny: Path | None = option(
+        None,
+        "Texts that are not allowed, one a line; the artifact stays as it is.",
+        CONSTRAINT,
+        metavar="FILE",
+        common=True,
+    )
+    conjoined: list[Place] = option(
+        [],
+        "Set or grammar that whole texts (a set's leading space, prefix and suffix "
+        "included) must satisfy as well; repeatable.",
+        CONSTRAINT,
+        metavar="ARTIFACT",
+    )
+    copy: bool = copy_option()
+    lookahead: int | None = lookahead_option()
+    prefill: str | None = option(
+        None,
+        "Begun answer that texts continue, within the constraint; the last message of a "
+        "record's `messages`, if it is the assistant's, or its `prefill` wins.",
+        PROMPTS,
+        metavar="TEXT",
+        decides=True,
+    )
+    heal: bool = option(
+        False,
+        "Grammars: cut the prompt's last tokens off, as many as one longer token could join, "
+        "and let any tokens spell their text.",
+        PROMPTS,
+        decides=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class FreeTextOptions(CommonOptions):
+class FreeTextOptions:
     """Free text before the constraint, or around tagged regions."""
 
-    after: Annotated[
-        list[str],
-        Declared(
-            "The model writes freely up to this text, where the constraint begins; repeatable: the "
-            "first to appear counts.",
-            CONSTRAINT,
-            metavar="TEXT",
-            decides=True,
-        ),
-    ] = field(default_factory=list)
-    between: Annotated[
-        tuple[str, str] | None,
-        Declared(
-            "The constraint holds between these two texts, as often as the model writes them.",
-            CONSTRAINT,
-            metavar="BEGIN END",
-            decides=True,
-        ),
-    ] = None
-    budget: Annotated[
-        int | None,
-        Declared(
-            "Most tokens of free text; then, or where the text ends before, the model is forced "
-            "into the text of --after (or of a region that --regions asks for).",
-            CONSTRAINT,
-            metavar="TOKENS",
-            at_least=BUDGET.at_least,
-            decides=True,
-        ),
-    ] = None
-    regions: Annotated[
-        int | None,
-        Declared(
-            "With --between: fewest regions; 0 if not given.",
-            CONSTRAINT,
-            metavar="N",
-            at_least=REGIONS.at_least,
-            decides=True,
-        ),
-    ] = None
+    after: list[str] = option(
+        [],
+        "The model writes freely up to this text, where the constraint begins; repeatable: the "
+        "first to appear counts.",
+        CONSTRAINT,
+        metavar="TEXT",
+        decides=True,
+    )
+    between: tuple[str, str] | None = option(
+        None,
+        "The constraint holds between these two texts, as often as the model writes them.",
+        CONSTRAINT,
+        metavar="BEGIN END",
+        decides=True,
+    )
+    budget: int | None = option(
+        None,
+        "Most tokens of free text; then, or where the text ends before, the model is forced "
+        "into the text of --after (or of a region that --regions asks for).",
+        CONSTRAINT,
+        metavar="TOKENS",
+        at_least=BUDGET.at_least,
+        decides=True,
+    )
+    regions: int | None = option(
+        None,
+        "With --between: fewest regions; 0 if not given.",
+        CONSTRAINT,
+        metavar="N",
+        at_least=REGIONS.at_least,
+        decides=True,
+    )
 
-    marker_limits: Annotated[MarkerLimits, Limits(LIMITS)] = field(default_factory=MarkerLimits)
+    marker_limits: MarkerLimits = limits(MarkerLimits(), LIMITS)
 
     @property
     def free_text(self) -> FreeText | None:

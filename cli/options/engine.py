@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Literal
 
-from cdec.cli.frame.declaration import CommonOptions, Declared
 from cdec.cli.options.shared import refuse_unused
 from cdec.core.errors import UsageError
+from cdec.core.options import option
 
 ENGINE = "Many machines"
 OF_RAY = (
@@ -23,73 +23,60 @@ OF_RAY = (
 
 
 @dataclass(frozen=True, kw_only=True)
-class EngineOptions(CommonOptions):
+class EngineOptions:
     """Where records are drawn, and how they are dealt out to workers."""
 
-    engine: Annotated[
-        Literal["local", "ray"],
-        Declared(
-            "`ray` draws on many workers: --input may be a folder or pattern of part files, and "
-            "--output is the folder or its URL that gets one for each.",
-            ENGINE,
-        ),
-    ] = "local"
-    workers: Annotated[
-        int | None,
-        Declared(
-            "Workers, each with a model of its own; as many as the cluster has processors for if "
-            "not given.",
-            ENGINE,
-            metavar="N",
-            at_least=1,
-        ),
-    ] = None
-    ray_address: Annotated[
-        str | None,
-        Declared(
-            "Cluster to join (`auto`, HOST:PORT); this machine alone if not given.",
-            ENGINE,
-            metavar="ADDRESS",
-            typed_only=True,
-        ),
-    ] = None
-    worker_cpus: Annotated[
-        float, Declared("Processors a worker asks for.", ENGINE, metavar="X", at_least=0)
-    ] = 1.0
-    worker_gpus: Annotated[
-        float,
-        Declared(
-            "Graphics processors a worker asks for; 0.5 lets two share one.",
-            ENGINE,
-            metavar="X",
-            at_least=0,
-        ),
-    ] = 0.0
-    worker_memory: Annotated[
-        str | None,
-        Declared("Memory a worker asks for, such as 16GB.", ENGINE, metavar="SIZE"),
-    ] = None
-    retries: Annotated[
-        int,
-        Declared(
-            "How often a part file is begun again whose worker died.",
-            ENGINE,
-            metavar="N",
-            at_least=0,
-        ),
-    ] = 3
-    part_size: Annotated[
-        int,
-        Declared(
-            "Records a part file, where the input is no folder of part files.",
-            ENGINE,
-            metavar="N",
-            at_least=1,
-        ),
-    ] = 1024
-    part_format: Annotated[
-        Literal["jsonl", "parquet"], Declared("Format of the part files written.", ENGINE)
-    ] = "jsonl"
+    engine: Literal["local", "ray"] = option(
+        "local",
+        "`ray` draws on many workers: --input may be a folder or pattern of part files, and "
+        "--output is the folder or its URL that gets one for each.",
+        ENGINE,
+    )
+    workers: int | None = option(
+        None,
+        "Workers, each with a model of its own; as many as the cluster has processors for if "
+        "not given.",
+        ENGINE,
+        metavar="N",
+        at_least=1,
+    )
+    ray_address: str | None = option(
+        None,
+        "Cluster to join (`auto`, HOST:PORT); this machine alone if not given.",
+        ENGINE,
+        metavar="ADDRESS",
+        typed_only=True,
+    )
+    worker_cpus: float = option(
+        1.0, "Processors a worker asks for.", ENGINE, metavar="X", at_least=0
+    )
+    worker_gpus: float = option(
+        0.0,
+        "Graphics processors a worker asks for; 0.5 lets two share one.",
+        ENGINE,
+        metavar="X",
+        at_least=0,
+    )
+    worker_memory: str | None = option(
+        None, "Memory a worker asks for, such as 16GB.", ENGINE, metavar="SIZE"
+    )
+    retries: int = option(
+        3,
+        "How often a part file is begun again whose worker died.",
+        ENGINE,
+        metavar="N",
+        at_least=0,
+    )
+    part_size: int = option(
+        1024,
+        "Records a part file, where the input is no folder of part files.",
+        ENGINE,
+        metavar="N",
+        at_least=1,
+    )
+    part_format: Literal["jsonl", "parquet"] = option(
+        "jsonl", "Format of the part files written.", ENGINE
+    )
 
 
 _OF_ONE_PROCESS = ("tree", "save_counts", "copy", "trace", "idle", "max_bad")

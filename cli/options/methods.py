@@ -5,25 +5,17 @@ from __future__ import annotations
 import dataclasses
 import re
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from difflib import get_close_matches
 from functools import cache
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Any, Literal
 
-from cdec.cli.frame.declaration import (
-    CommonOptions,
-    Declared,
-    Details,
-    NumberOrWord,
-    Parameter,
-    Several,
-    flag_of,
-)
+from cdec.cli.frame.declaration import Details, NumberOrWord, flag_of
 from cdec.cli.options.model import WarpingOptions
 from cdec.cli.options.shared import DRAFTS, METHOD, REWARDS, names_model
 from cdec.core.errors import UsageError
-from cdec.core.options import Option
+from cdec.core.options import Option, option, several
 from cdec.samplers.facts.method import Method
 from cdec.samplers.options import COUNTS, LOOKUP
 from cdec.samplers.registry import METHODS
@@ -35,23 +27,19 @@ _LITERAL: Any = Literal
 
 
 @dataclass(frozen=True, kw_only=True)
-class ChoiceOptions(CommonOptions):
+class ChoiceOptions:
     """Which method, and how many samples."""
 
-    method: Annotated[
-        str,
-        Declared(
-            "How texts are drawn; see Methods.",
-            METHOD,
-            metavar="NAME",
-            decides=True,
-            common=True,
-            details=details_of,
-        ),
-    ] = "disc"
-    n: Annotated[
-        int, Declared("Samples a prompt.", METHOD, at_least=1, decides=True, common=True)
-    ] = 1
+    method: str = option(
+        "disc",
+        "How texts are drawn; see Methods.",
+        METHOD,
+        metavar="NAME",
+        decides=True,
+        common=True,
+        details=lambda name: details_of(name),
+    )
+    n: int = option(1, "Samples a prompt.", METHOD, at_least=1, decides=True, common=True)
 
 
 _NAMES_MODEL: Mapping[str, Callable[[str], bool]] = {
@@ -62,32 +50,34 @@ _NAMES_MODEL: Mapping[str, Callable[[str], bool]] = {
 
 
 @cache
-def method_parameters() -> Mapping[str, Parameter]:
+def method_parameters() -> Mapping[str, Option]:
     """Return the options of all methods, by name."""
     users: dict[str, dict[str, Option]] = {}
     for name, method in METHODS.items():
-        for option in method.options:
-            if not option.python_only:
-                users.setdefault(option.name, {})[name] = option
+        for each in method.options:
+            if not each.python_only:
+                users.setdefault(each.name, {})[name] = each
     return {name: _parameter(list(found), list(found.values())) for name, found in users.items()}
 
 
-def _parameter(users: Sequence[str], options: Sequence[Option]) -> Parameter:
+def _parameter(users: Sequence[str], options: Sequence[Option]) -> Option:
     """Return the option of a command for what some methods, ``users``, each declare."""
     option = options[0]
     is_shared = all(other.default == option.default for other in options)
-    default = _default(option) if is_shared else None
     said = option.help + (_MEASURED if option.name == "cost_ratio" else "")
-    declared = Declared(
-        f"{_named(users)}: {said[0].lower()}{in_option_words(said[1:])}",
-        _panel(users, option.name),
+    # Bounds are those of the method that is chosen, which checks them and has its own manifest.
+    return Option(
+        name=option.name,
+        type=_type(option),
+        default=_default(option) if is_shared else None,
+        help=f"{_named(users)}: {said[0].lower()}{in_option_words(said[1:])}",
+        panel=_panel(users, option.name),
         metavar=_metavar(option),
         common=any(each.common for each in options),
-        typed_only=option.written,
+        typed_only=option.typed_only,
         names_model=_NAMES_MODEL.get(option.name),
+        decides=False,
     )
-    kind = _type(option)
-    return Parameter(option.name, kind if default is not None else kind | None, default, declared)
 
 
 def _named(users: Sequence[str]) -> str:
@@ -168,10 +158,8 @@ def _default(option: Option) -> Any:
     return NumberOrWord(option.default) if is_mixed else option.default
 
 
-def _metavar(option: Option) -> str | None:
-    if option.name == "cost_ratio":
-        return f"{option.metavar}|{MEASURE}"
-    return option.metavar or None
+def _metavar(option: Option) -> str:
+    return f"{option.metavar}|{MEASURE}" if option.name == "cost_ratio" else option.metavar
 
 
 def _panel(users: Sequence[str], name: str) -> str:
@@ -184,14 +172,14 @@ def _panel(users: Sequence[str], name: str) -> str:
 
 def in_option_words(text: str) -> str:
     """Return a help of the library with options for the parameters that it names."""
-    classes = (ChoiceOptions, MethodOptions, WarpingOptions)
-    named = {field.name for each in classes for field in dataclasses.fields(each)}
+    groups = (ChoiceOptions, MethodOptions, WarpingOptions)
+    named = {field.name for each in groups for field in dataclasses.fields(each)}
     named |= {option.name for method in METHODS.values() for option in method.options}
     return re.sub("`([A-Za-z_]+)`", lambda m: flag_of(m[1]) if m[1] in named else m[0], text)
 
 
 @dataclass(frozen=True, kw_only=True)
-class MethodOptions(CommonOptions):
+class MethodOptions:
     """The options of all methods; how a draft model is loaded, and where counts are kept.
 
     Attributes:
@@ -199,20 +187,16 @@ class MethodOptions(CommonOptions):
             ``cdec.toml``; the others have the default of the method that is chosen.
     """
 
-    given: Annotated[Mapping[str, Any], Several(method_parameters)] = field(default_factory=dict)
+    given: Mapping[str, Any] = several(method_parameters)
 
-    draft_revision: Annotated[
-        str | None, Declared("Commit, tag or branch of the draft.", DRAFTS)
-    ] = None
-    draft_dtype: Annotated[
-        str | None, Declared("As --dtype, for the draft; that of --dtype if not given.", DRAFTS)
-    ] = None
-    save_counts: Annotated[
-        Path | None,
-        Declared(
-            "Write the counts at the end of the run; the file of --counts may be named again.",
-            DRAFTS,
-            metavar="FILE",
-            typed_only=True,
-        ),
-    ] = None
+    draft_revision: str | None = option(None, "Commit, tag or branch of the draft.", DRAFTS)
+    draft_dtype: str | None = option(
+        None, "As --dtype, for the draft; that of --dtype if not given.", DRAFTS
+    )
+    save_counts: Path | None = option(
+        None,
+        "Write the counts at the end of the run; the file of --counts may be named again.",
+        DRAFTS,
+        metavar="FILE",
+        typed_only=True,
+    )

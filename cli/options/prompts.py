@@ -3,22 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING
 
-from cdec.cli.frame.declaration import CommonOptions, Declared, Limits
 from cdec.cli.options.shared import (
-    DEFAULT_IDLE_MS,
     LIMITS,
     PROMPTS,
-    IdleOption,
-    InputFormatOption,
-    NoHeaderOption,
-    TemplateOption,
+    InputFormat,
+    idle_option,
+    input_format_option,
+    no_header_option,
     refuse_unused,
+    template_option,
 )
 from cdec.core.errors import UsageError
+from cdec.core.options import limits, option
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits
 from cdec.data.output.forms import LINES, form_of
 from cdec.integrations.serving.settings import AskedLimits
@@ -28,56 +28,47 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True, kw_only=True)
-class PromptOptions(CommonOptions):
+class PromptOptions:
     """Prompts: from the command line, a file or stdin."""
 
-    input: Annotated[
-        list[str],
-        Declared(
-            "Prompts: text, JSON, CSV, Parquet, Arrow; a file, folder, URL or '*.csv'; `-` is "
-            "stdin; repeatable.",
-            PROMPTS,
-            metavar="FILE",
-            common=True,
-        ),
-    ] = field(default_factory=lambda: ["-"])
-    input_format: InputFormatOption = "auto"
-    no_header: NoHeaderOption = False
-    shard: Annotated[
-        str | None,
-        Declared(
-            "Only the I-th of N parts of the records, by a hash of their ids; each record is in "
-            "one part.",
-            PROMPTS,
-            metavar="I/N",
-            decides=True,
-        ),
-    ] = None
-    prompt: Annotated[
-        list[str],
-        Declared(
-            "A prompt; repeatable. Newlines are typed as $'one\\ntwo'.",
-            PROMPTS,
-            metavar="TEXT",
-            common=True,
-        ),
-    ] = field(default_factory=list)
-    prompt_file: Annotated[
-        list[str],
-        Declared(
-            "A file that is one prompt, newlines included (all but one at its end); repeatable; "
-            "`-` is stdin.",
-            PROMPTS,
-            metavar="FILE",
-        ),
-    ] = field(default_factory=list)
-    template: TemplateOption = None
-    strict_fields: Annotated[
-        bool,
-        Declared("Refuse records with fields that no template and no reward reads.", PROMPTS),
-    ] = False
-    idle: IdleOption = DEFAULT_IDLE_MS
-    input_limits: Annotated[InputLimits, Limits(PROMPTS)] = PROMPT_LIMITS
+    input: list[str] = option(
+        ["-"],
+        "Prompts: text, JSON, CSV, Parquet, Arrow; a file, folder, URL or '*.csv'; `-` is "
+        "stdin; repeatable.",
+        PROMPTS,
+        metavar="FILE",
+        common=True,
+    )
+    input_format: InputFormat = input_format_option()
+    no_header: bool = no_header_option()
+    shard: str | None = option(
+        None,
+        "Only the I-th of N parts of the records, by a hash of their ids; each record is in "
+        "one part.",
+        PROMPTS,
+        metavar="I/N",
+        decides=True,
+    )
+    prompt: list[str] = option(
+        [],
+        "A prompt; repeatable. Newlines are typed as $'one\\ntwo'.",
+        PROMPTS,
+        metavar="TEXT",
+        common=True,
+    )
+    prompt_file: list[str] = option(
+        [],
+        "A file that is one prompt, newlines included (all but one at its end); repeatable; "
+        "`-` is stdin.",
+        PROMPTS,
+        metavar="FILE",
+    )
+    template: Path | None = template_option()
+    strict_fields: bool = option(
+        False, "Refuse records with fields that no template and no reward reads.", PROMPTS
+    )
+    idle: int = idle_option()
+    input_limits: InputLimits = limits(PROMPT_LIMITS, PROMPTS)
 
     @property
     def chosen_shard(self) -> Shard | None:
@@ -102,38 +93,32 @@ class PromptOptions(CommonOptions):
 
 
 @dataclass(frozen=True, kw_only=True)
-class BatchFileOptions(PromptOptions):
+class BatchFileOptions:
     """Requests of OpenAI batch files, and what they may ask."""
 
-    openai_batch: Annotated[
-        bool,
-        Declared(
-            "The input is an OpenAI batch file: its lines are requests for chat or text "
-            "completions, and the responses are written.",
-            PROMPTS,
-            decides=True,
-        ),
-    ] = False
-    allow: Annotated[
-        list[str],
-        Declared(
-            "What such requests may bring to be compiled: candidates, grammar, regex, schema; "
-            "repeatable, nothing if not given.",
-            PROMPTS,
-            metavar="KIND",
-            decides=True,
-        ),
-    ] = field(default_factory=list)
-    served_name: Annotated[
-        str | None,
-        Declared(
-            "What such requests call the model; the name by which it is loaded if not given.",
-            PROMPTS,
-            metavar="NAME",
-            decides=True,
-        ),
-    ] = None
-    asked_limits: Annotated[AskedLimits, Limits(LIMITS)] = field(default_factory=AskedLimits)
+    openai_batch: bool = option(
+        False,
+        "The input is an OpenAI batch file: its lines are requests for chat or text "
+        "completions, and the responses are written.",
+        PROMPTS,
+        decides=True,
+    )
+    allow: list[str] = option(
+        [],
+        "What such requests may bring to be compiled: candidates, grammar, regex, schema; "
+        "repeatable, nothing if not given.",
+        PROMPTS,
+        metavar="KIND",
+        decides=True,
+    )
+    served_name: str | None = option(
+        None,
+        "What such requests call the model; the name by which it is loaded if not given.",
+        PROMPTS,
+        metavar="NAME",
+        decides=True,
+    )
+    asked_limits: AskedLimits = limits(AskedLimits(), LIMITS)
 
 
 _OF_REQUESTS = ("allow", "served_name", "max_candidates", "max_text_bytes")
@@ -144,13 +129,19 @@ _OF_RECORDS = (
 
 
 def check_batch_file(
-    options: BatchFileOptions, typed: frozenset[str], *, output: Path | None, engine: str
+    options: BatchFileOptions,
+    typed: frozenset[str],
+    *,
+    template: Path | None,
+    output: Path | None,
+    engine: str,
 ) -> None:
     """Refuse options that mean nothing to batch files, or to anything else.
 
     Args:
         options: As typed.
         typed: Fields that stood on the command line.
+        template: That fills prompts of records.
         output: Where responses go; None for stdout.
         engine: Where they are drawn.
 
@@ -161,7 +152,7 @@ def check_batch_file(
         refuse_unused(_OF_REQUESTS, typed, "without --openai-batch")
         return
     refuse_unused(_OF_RECORDS, typed, "with --openai-batch, whose requests bring all they need")
-    beside = {"--template": options.template is not None, "--engine ray": engine == "ray"}
+    beside = {"--template": template is not None, "--engine ray": engine == "ray"}
     for name, is_set in beside.items():
         if is_set:
             raise UsageError(f"{name} means nothing with --openai-batch", hint="leave it out")

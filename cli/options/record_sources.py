@@ -4,47 +4,41 @@ from __future__ import annotations
 
 import math
 from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from functools import cache
-from typing import Annotated
+from typing import Any
 
 from cdec.cli.frame.declaration import (
-    CommonOptions,
-    Declared,
-    Limits,
     NumberOrWord,
     flag_of,
     parameters_of,
 )
 from cdec.cli.frame.registry import COMMANDS, options_class_of
 from cdec.cli.options import shared
-from cdec.cli.options.prompts import BatchFileOptions
+from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import MAX_WHITESPACE
 from cdec.compilers.schemas.options import Escapes, Formats, NumberRange, PropertyOrder, Whitespace
 from cdec.core.errors import UsageError
 from cdec.core.grammars.blanks import MAX_RUN
+from cdec.core.options import group, limits, option
 from cdec.integrations.records.sources import RecordSources
 
 
 @dataclass(frozen=True, kw_only=True)
-class GrammarLimitOptions(CommonOptions):
+class GrammarLimitOptions:
     """Limits of a compilation, and of the blanks that a grammar ignores."""
 
-    max_whitespace: Annotated[
-        NumberOrWord,
-        Declared(
-            "Longest run of blanks that a grammar ignores: N on a line, N line breaks, 4N of "
-            "indentation; 0 for none at all, `none` for any number.",
-            shared.CONSTRAINT,
-            metavar="N",
-            decides=True,
-        ),
-    ] = field(default_factory=lambda: NumberOrWord(MAX_WHITESPACE))
-
-    grammar_limits: Annotated[GrammarLimits, Limits(shared.LIMITS)] = field(
-        default_factory=GrammarLimits
+    max_whitespace: NumberOrWord = option(
+        NumberOrWord(MAX_WHITESPACE),
+        "Longest run of blanks that a grammar ignores: N on a line, N line breaks, 4N of "
+        "indentation; 0 for none at all, `none` for any number.",
+        shared.CONSTRAINT,
+        metavar="N",
+        decides=True,
     )
+
+    grammar_limits: GrammarLimits = limits(GrammarLimits(), shared.LIMITS)
 
 
 def parse_whitespace(options: GrammarLimitOptions) -> int | None:
@@ -65,85 +59,70 @@ def parse_whitespace(options: GrammarLimitOptions) -> int | None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class SchemaReadingOptions(CommonOptions):
+class SchemaReadingOptions:
     """What a JSON Schema means where the standard leaves it open, and what masks cannot hold."""
 
-    lenient: Annotated[
-        bool,
-        Declared(
-            "Where masks cannot enforce a keyword of a JSON Schema, record it (`unenforced`) and "
-            "go on, instead of refusing the schema.",
-            shared.CONSTRAINT,
-            decides=True,
-            common=True,
-        ),
-    ] = False
-    property_order: Annotated[
-        PropertyOrder,
-        Declared(
-            "Order of an object's properties: any, or as the schema declares them.",
-            shared.CONSTRAINT,
-            decides=True,
-            common=True,
-        ),
-    ] = "any"
-    whitespace: Annotated[
-        Whitespace,
-        Declared(
-            "White space of JSON: as writers have it, any, none, or lines indented by 2 blanks.",
-            shared.CONSTRAINT,
-            decides=True,
-            common=True,
-        ),
-    ] = "usual"
-    escapes: Annotated[
-        Escapes,
-        Declared(
-            "Escapes in JSON texts: those that writers have (usual: of printable ASCII only "
-            "quotes and backslashes are escaped), or any.",
-            shared.CONSTRAINT,
-            decides=True,
-        ),
-    ] = "usual"
-    formats: Annotated[
-        Formats,
-        Declared(
-            "Whether `format` is enforced, or only an annotation.",
-            shared.CONSTRAINT,
-            decides=True,
-        ),
-    ] = "enforce"
-    numbers: Annotated[
-        NumberRange,
-        Declared(
-            "Numbers of JSON texts: those that doubles can hold, neither infinite nor taken for 0, "
-            "or any.",
-            shared.CONSTRAINT,
-            decides=True,
-        ),
-    ] = "finite"
+    lenient: bool = option(
+        False,
+        "Where masks cannot enforce a keyword of a JSON Schema, record it (`unenforced`) and "
+        "go on, instead of refusing the schema.",
+        shared.CONSTRAINT,
+        decides=True,
+        common=True,
+    )
+    property_order: PropertyOrder = option(
+        "any",
+        "Order of an object's properties: any, or as the schema declares them.",
+        shared.CONSTRAINT,
+        decides=True,
+        common=True,
+    )
+    whitespace: Whitespace = option(
+        "usual",
+        "White space of JSON: as writers have it, any, none, or lines indented by 2 blanks.",
+        shared.CONSTRAINT,
+        decides=True,
+        common=True,
+    )
+    escapes: Escapes = option(
+        "usual",
+        "Escapes in JSON texts: those that writers have (usual: of printable ASCII only "
+        "quotes and backslashes are escaped), or any.",
+        shared.CONSTRAINT,
+        decides=True,
+    )
+    formats: Formats = option(
+        "enforce",
+        "Whether `format` is enforced, or only an annotation.",
+        shared.CONSTRAINT,
+        decides=True,
+    )
+    numbers: NumberRange = option(
+        "finite",
+        "Numbers of JSON texts: those that doubles can hold, neither infinite nor taken for 0, "
+        "or any.",
+        shared.CONSTRAINT,
+        decides=True,
+    )
 
 
 @dataclass(frozen=True, kw_only=True)
-class RecordSourceOptions(SchemaReadingOptions, GrammarLimitOptions):
+class RecordSourceOptions:
     """Options about the grammars and schemas of records, and what compiling one may cost."""
 
-    grammar_cache: Annotated[
-        int,
-        Declared(
-            "Grammars, schemas and candidates of records that are kept compiled.",
-            shared.CONSTRAINT,
-            metavar="N",
-            at_least=1,
-            at_most=math.inf,
-        ),
-    ] = 64
-    grammar_cache_size: Annotated[
-        str,
-        Declared(
-            "Most bytes of what is kept compiled of records.", shared.CONSTRAINT, metavar="SIZE"
-        ),
-    ] = "1GiB"
+    grammars: GrammarLimitOptions = group(GrammarLimitOptions)
+    schemas: SchemaReadingOptions = group(SchemaReadingOptions)
+    grammar_cache: int = option(
+        64,
+        "Grammars, schemas and candidates of records that are kept compiled.",
+        shared.CONSTRAINT,
+        metavar="N",
+        at_least=1,
+        at_most=math.inf,
+    )
+    grammar_cache_size: str = option(
+        "1GiB", "Most bytes of what is kept compiled of records.", shared.CONSTRAINT, metavar="SIZE"
+    )
 
 
 def record_sources(options: RecordSourceOptions | None = None) -> RecordSources:
@@ -154,34 +133,29 @@ def record_sources(options: RecordSourceOptions | None = None) -> RecordSources:
     """
     options = options or RecordSourceOptions()
     return RecordSources.of(
-        grammar_limits=options.grammar_limits,
-        lenient=options.lenient,
-        property_order=options.property_order,
-        whitespace=options.whitespace,
-        max_whitespace=parse_whitespace(options),
-        escapes=options.escapes,
-        formats=options.formats,
-        numbers=options.numbers,
+        grammar_limits=options.grammars.grammar_limits,
+        max_whitespace=parse_whitespace(options.grammars),
+        **vars(options.schemas),
         kept=options.grammar_cache,
         kept_bytes=shared.parse_size(options.grammar_cache_size, "--grammar-cache-size") or 1,
     )
 
 
-_SOURCES: Mapping[type[CommonOptions], tuple[str, ...]] = {
+_SOURCES: Mapping[type[Any], tuple[str, ...]] = {
     SchemaReadingOptions: ("schema",),
     GrammarLimitOptions: ("grammar", "regex", "schema"),
     RecordSourceOptions: ("grammar", "regex", "schema", "candidates"),
 }
-"""Fields of records that the options of a class are about; those of its bases have their own."""
+"""Fields of records that the options of a class are about; those of its groups have their own."""
 
 
 @cache
 def source_fields() -> Mapping[str, tuple[str, ...]]:
     """Return, for each option about what records bring, the fields that it is about."""
-    found: dict[str, tuple[str, ...]] = dict.fromkeys(parameters_of(CommonOptions), ())
+    found: dict[str, tuple[str, ...]] = {}
     for owner, fields in _SOURCES.items():
         found = dict.fromkeys(parameters_of(owner), fields) | found
-    return {name: fields for name, fields in found.items() if fields}
+    return found
 
 
 def sourceless(typed: frozenset[str], brought: Collection[str]) -> list[str]:
@@ -203,20 +177,23 @@ def said_of_sourceless(names: Collection[str]) -> str:
     return f"{', '.join(map(flag_of, names))} {verb} about a {what} that a record brings"
 
 
-def check_record_sources(options: BatchFileOptions, typed: frozenset[str]) -> None:
+def check_record_sources(
+    prompts: PromptOptions, batch: BatchFileOptions, typed: frozenset[str]
+) -> None:
     """Refuse options about what records bring, where none can bring it.
 
     Args:
-        options: Where records come from.
+        prompts: Where records come from.
+        batch: What requests may bring.
         typed: Options that stood on the command line.
 
     Raises:
         UsageError: One was typed.
     """
-    if options.has_texts:
+    if prompts.has_texts:
         names, why = sourceless(typed, ()), "a prompt that is typed brings none"
-    elif options.openai_batch:
-        names, why = sourceless(typed, options.allow), "--allow lets requests bring none"
+    elif batch.openai_batch:
+        names, why = sourceless(typed, batch.allow), "--allow lets requests bring none"
     else:
         return
     if names:

@@ -1,79 +1,48 @@
-"""The options of ``cdec sample``, which ``cdec run`` shares."""
+"""The options of ``cdec sample``, which ``cdec run`` shares: groups, and what is its own."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated
 
-from cdec.cli.frame.declaration import Declared
+from cdec.cli.frame.declaration import CommonOptions
 from cdec.cli.options import shared
-from cdec.cli.options.constraint import ArtifactOptions, ConstraintOptions, FreeTextOptions
+from cdec.cli.options.constraint import ConstraintOptions, FreeTextOptions, artifact_option
 from cdec.cli.options.engine import EngineOptions
 from cdec.cli.options.methods import ChoiceOptions, MethodOptions
-from cdec.cli.options.model import DecodingOptions, ModelOptions
+from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
 from cdec.cli.options.prompts import BatchFileOptions, PromptOptions
 from cdec.cli.options.record_sources import RecordSourceOptions
 from cdec.core.files.remote import Place
+from cdec.core.options import group, option
 
 
 @dataclass(frozen=True, kw_only=True)
-class DrawingOptions(DecodingOptions, ChoiceOptions, PromptOptions, ConstraintOptions):
-    """What is drawn: constraint, prompts, method."""
+class OutputOptions:
+    """Where samples go, and what happened at their tokens."""
 
-    max_n: Annotated[
-        int | None,
-        Declared(
-            "Most samples a record may ask for; 10000 if not given.", shared.PROMPTS, at_least=1
-        ),
-    ] = None
-
-
-@dataclass(frozen=True, kw_only=True)
-class DrawnOptions(FreeTextOptions, MethodOptions, ModelOptions, DrawingOptions):
-    """Method, model and output."""
-
-    output: Annotated[
-        Place | None,
-        Declared(
-            "Write samples to this file, as its name says: .jsonl, .csv, .tsv, .parquet, .gz, ...; "
-            "stdout if not given.",
-            shared.OUTPUT,
-            metavar="FILE",
-            common=True,
-            typed_only=True,
-        ),
-    ] = None
-    keep_input: shared.KeepInputOption = False
-    force: shared.ForceOption = False
-    resume: Annotated[
-        bool,
-        Declared(
-            "Go on with an unfinished output file.", shared.OUTPUT, common=True, typed_only=True
-        ),
-    ] = False
-    trace: Annotated[
-        Path | None,
-        Declared(
-            "Write what happened at every token to this file, one JSON object a token; `cdec "
-            "trace` shows it.",
-            shared.OUTPUT,
-            metavar="FILE.jsonl",
-            typed_only=True,
-        ),
-    ] = None
-    strict: shared.StrictOption = False
-    max_bad: shared.MaxBadOption = shared.DEFAULT_MAX_BAD
-    require_complete: Annotated[
-        bool,
-        Declared(
-            "Exit with status 3 if a sample is not `complete` (cut by length, at a dead end, past "
-            "its budget); all are written.",
-            shared.OUTPUT,
-        ),
-    ] = False
-    fields: shared.FieldsOption = None
-    progress: shared.ProgressOption = None
+    output: Place | None = option(
+        None,
+        "Write samples to this file, as its name says: .jsonl, .csv, .tsv, .parquet, .gz, ...; "
+        "stdout if not given.",
+        shared.OUTPUT,
+        metavar="FILE",
+        common=True,
+        typed_only=True,
+    )
+    keep_input: bool = shared.keep_input_option()
+    force: bool = shared.force_option()
+    resume: bool = option(
+        False, "Go on with an unfinished output file.", shared.OUTPUT, common=True, typed_only=True
+    )
+    trace: Path | None = option(
+        None,
+        "Write what happened at every token to this file, one JSON object a token; `cdec "
+        "trace` shows it.",
+        shared.OUTPUT,
+        metavar="FILE.jsonl",
+        typed_only=True,
+    )
 
     @property
     def output_file(self) -> Path | None:
@@ -82,10 +51,31 @@ class DrawnOptions(FreeTextOptions, MethodOptions, ModelOptions, DrawingOptions)
 
 
 @dataclass(frozen=True, kw_only=True)
-class RunOptions(RecordSourceOptions, EngineOptions, BatchFileOptions, DrawnOptions):
-    """All that ``cdec run`` shares; options about the grammars of records come last."""
+class SampleOptions(CommonOptions):
+    """Options of ``cdec sample``, in the order of its help."""
 
-
-@dataclass(frozen=True, kw_only=True)
-class SampleOptions(RunOptions, ArtifactOptions):
-    """Options of ``cdec sample``; the documented defaults stand here and in the bases."""
+    artifact: Place | None = artifact_option()
+    held: ConstraintOptions = group(ConstraintOptions)
+    prompts: PromptOptions = group(PromptOptions)
+    choice: ChoiceOptions = group(ChoiceOptions)
+    warping: WarpingOptions = group(WarpingOptions)
+    decoding: DecodingOptions = group(DecodingOptions)
+    max_n: int | None = option(
+        None, "Most samples a record may ask for; 10000 if not given.", shared.PROMPTS, at_least=1
+    )
+    loading: ModelOptions = group(ModelOptions)
+    methods: MethodOptions = group(MethodOptions)
+    free: FreeTextOptions = group(FreeTextOptions)
+    writing: OutputOptions = group(OutputOptions)
+    failures: shared.FailureOptions = group(shared.FailureOptions)
+    require_complete: bool = option(
+        False,
+        "Exit with status 3 if a sample is not `complete` (cut by length, at a dead end, past "
+        "its budget); all are written.",
+        shared.OUTPUT,
+    )
+    fields: str | None = shared.fields_option()
+    progress: bool | None = shared.progress_option()
+    batch: BatchFileOptions = group(BatchFileOptions)
+    dealing: EngineOptions = group(EngineOptions)
+    sources: RecordSourceOptions = group(RecordSourceOptions)

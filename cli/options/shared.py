@@ -6,13 +6,14 @@ import os
 import re
 import sys
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from difflib import get_close_matches
+from functools import partial
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
-from cdec.cli.frame.declaration import Declared
 from cdec.core.errors import UsageError
-from cdec.core.files.remote import Place
+from cdec.core.options import option
 from cdec.core.tokens.shipped import is_shipped
 
 MODEL = "Model"
@@ -26,24 +27,25 @@ LIMITS = "Limits"
 INPUT = "Input"
 TOKENS = "Tokens"
 
-ArtifactArgument = Annotated[
-    Place | None,
-    Declared(
-        "An artifact, by path or URL; that of cdec.toml, or the only one in this folder, if not "
-        "given.",
-        metavar="ARTIFACT",
-        positional=True,
-        has_key=True,
-    ),
-]
-CopyOption = Annotated[
-    bool,
-    Declared(
-        "Read artifacts into memory; they are mapped from 4 MiB on, and a mapped file that another "
-        "program cuts ends the run.",
-        CONSTRAINT,
-    ),
-]
+DEFAULT_IDLE_MS = 50
+DEFAULT_MAX_BAD = 10_000
+InputFormat = Literal["auto", "lines", "json", "jsonl", "csv", "tsv"]
+
+artifact_argument = partial(
+    option,
+    None,
+    "An artifact, by path or URL; that of cdec.toml, or the only one in this folder, if not given.",
+    metavar="ARTIFACT",
+    positional=True,
+    has_key=True,
+)
+copy_option = partial(
+    option,
+    False,
+    "Read artifacts into memory; they are mapped from 4 MiB on, and a mapped file that another "
+    "program cuts ends the run.",
+    CONSTRAINT,
+)
 
 
 def names_model(value: str) -> bool:
@@ -51,109 +53,97 @@ def names_model(value: str) -> bool:
     return not is_shipped(value)
 
 
-ModelOption = Annotated[
-    str | None,
-    Declared(
-        "Hugging Face model; the embedded one if not given.",
-        MODEL,
-        metavar="NAME_OR_PATH",
-        common=True,
-        names_model=names_model,
-    ),
-]
-RevisionOption = Annotated[
-    str | None,
-    Declared("Commit, tag or branch of the model.", MODEL, decides=True),
-]
-ForceOption = Annotated[
-    bool,
-    Declared("Replace an existing output file.", OUTPUT, common=True, typed_only=True),
-]
-JsonOption = Annotated[
-    bool,
-    Declared("Print the summary as one JSON object.", OUTPUT, common=True),
-]
-ProgressOption = Annotated[
-    bool | None,
-    Declared(
-        "Progress on stderr: a bar on a terminal, elsewhere a line every 30 s; frequent lines if "
-        "asked for, none with --no-progress.",
-        OUTPUT,
-    ),
-]
-IdleOption = Annotated[
-    int,
-    Declared(
-        "Milliseconds without a further record after which what a pipe brought is worked on, full "
-        "batch or not; changes no result, and nothing for files.",
-        PROMPTS,
-        metavar="MS",
-        at_least=1,
-    ),
-]
-DEFAULT_IDLE_MS = 50
-KeepInputOption = Annotated[
-    bool,
-    Declared(
-        "CSV and TSV: begin each row with the columns of the input; one that has a result's name "
-        "is called input.NAME.",
-        OUTPUT,
-        decides=True,
-    ),
-]
-NoHeaderOption = Annotated[
-    bool,
-    Declared(
-        "CSV and TSV have no header: their columns are called 1, 2, ... in their order.", INPUT
-    ),
-]
-InputFormatOption = Annotated[
-    Literal["auto", "lines", "json", "jsonl", "csv", "tsv"],
-    Declared(
-        "How the input is read: auto tells Parquet and Arrow by content, JSON and CSV by the name, "
-        "and reads all else as lines.",
-        PROMPTS,
-    ),
-]
-StrictOption = Annotated[
-    bool,
-    Declared("Stop at the first bad record.", OUTPUT),
-]
-DEFAULT_MAX_BAD = 10_000
-MaxBadOption = Annotated[
-    int,
-    Declared(
+model_option = partial(
+    option,
+    None,
+    "Hugging Face model; the embedded one if not given.",
+    MODEL,
+    metavar="NAME_OR_PATH",
+    common=True,
+    names_model=names_model,
+)
+revision_option = partial(option, None, "Commit, tag or branch of the model.", MODEL, decides=True)
+force_option = partial(
+    option, False, "Replace an existing output file.", OUTPUT, common=True, typed_only=True
+)
+json_option = partial(option, False, "Print the summary as one JSON object.", OUTPUT, common=True)
+progress_option = partial(
+    option,
+    None,
+    "Progress on stderr: a bar on a terminal, elsewhere a line every 30 s; frequent lines if "
+    "asked for, none with --no-progress.",
+    OUTPUT,
+)
+idle_option = partial(
+    option,
+    DEFAULT_IDLE_MS,
+    "Milliseconds without a further record after which what a pipe brought is worked on, full "
+    "batch or not; changes no result, and nothing for files.",
+    PROMPTS,
+    metavar="MS",
+    at_least=1,
+)
+keep_input_option = partial(
+    option,
+    False,
+    "CSV and TSV: begin each row with the columns of the input; one that has a result's name "
+    "is called input.NAME.",
+    OUTPUT,
+    decides=True,
+)
+no_header_option = partial(
+    option,
+    False,
+    "CSV and TSV have no header: their columns are called 1, 2, ... in their order.",
+    INPUT,
+)
+input_format_option = partial(
+    option,
+    "auto",
+    "How the input is read: auto tells Parquet and Arrow by content, JSON and CSV by the name, "
+    "and reads all else as lines.",
+    PROMPTS,
+)
+fields_option = partial(
+    option,
+    None,
+    "Keep these fields of each result.",
+    OUTPUT,
+    metavar="A,B,...",
+    decides=True,
+    common=True,
+)
+lookahead_option = partial(
+    option,
+    None,
+    "Grammars: tokens may begin at most K terminals beyond their first; any number if not "
+    "given (0 forbids what the model would have written within the grammar).",
+    CONSTRAINT,
+    metavar="K",
+    at_least=0,
+    decides=True,
+)
+template_option = partial(
+    option,
+    None,
+    "Prompt text with {field} places, filled from each prompt record.",
+    PROMPTS,
+    metavar="FILE",
+    common=True,
+)
+
+
+@dataclass(frozen=True, kw_only=True)
+class FailureOptions:
+    """What becomes of a run whose records are bad."""
+
+    strict: bool = option(False, "Stop at the first bad record.", OUTPUT)
+    max_bad: int = option(
+        DEFAULT_MAX_BAD,
         "Bad records that a run takes: with one more it ends, and what is written stays.",
         LIMITS,
         at_least=0,
-    ),
-]
-FieldsOption = Annotated[
-    str | None,
-    Declared(
-        "Keep these fields of each result.", OUTPUT, metavar="A,B,...", decides=True, common=True
-    ),
-]
-LookaheadOption = Annotated[
-    int | None,
-    Declared(
-        "Grammars: tokens may begin at most K terminals beyond their first; any number if not "
-        "given (0 forbids what the model would have written within the grammar).",
-        CONSTRAINT,
-        metavar="K",
-        at_least=0,
-        decides=True,
-    ),
-]
-TemplateOption = Annotated[
-    Path | None,
-    Declared(
-        "Prompt text with {field} places, filled from each prompt record.",
-        PROMPTS,
-        metavar="FILE",
-        common=True,
-    ),
-]
+    )
 
 
 def refuse_among(output: Path, inputs: Iterable[str], what: str, flag: str) -> None:

@@ -180,7 +180,7 @@ def _with_artifact(words: tuple[str, ...], artifact: str) -> str:
 
     command, *rest = words
     parameter = parameters_of(options_class_of(command)).get("artifact")
-    is_argument = parameter is not None and parameter.declared.positional
+    is_argument = parameter is not None and parameter.positional
     # A name that begins with a dash would be read as an option.
     artifact = f"./{artifact}" if artifact.startswith("-") else artifact
     typed = ["cdec", command, *([] if is_argument else ["-a"]), artifact, *rest]

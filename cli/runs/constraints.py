@@ -19,6 +19,7 @@ from cdec.cli.runs.artifacts import (
     read_artifact,
     require_terminals,
 )
+from cdec.cli.runs.inputs import read_denied
 from cdec.core.errors import (
     Notice,
     TokenizerMismatchError,
@@ -28,15 +29,14 @@ from cdec.core.errors import (
 from cdec.core.files.remote import place_of
 from cdec.core.progress import Progress, silent
 from cdec.integrations.records.settings import DEFAULT, ConstraintSpecification
-from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
     from cdec.cli.options.constraint import ConstraintOptions
-    from cdec.cli.options.sampling import SampleOptions
     from cdec.core.files.remote import Place
     from cdec.core.models.base import LanguageModel
     from cdec.data.prompts.record import BadRecord, PromptRecord
+    from cdec.samplers.facts.method import Method
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -97,7 +97,6 @@ def _others(paths: Sequence[Place]) -> dict[str, Place]:
 
 def read_held(
     paths: ArtifactPaths,
-    denied: Sequence[str],
     options: ConstraintOptions,
     progress: Progress = silent,
 ) -> ConstraintSpecification:
@@ -105,8 +104,7 @@ def read_held(
 
     Args:
         paths: Of the run.
-        denied: Texts never to emit.
-        options: As typed.
+        options: What is asked of them beside.
         progress: Told how much of those of URLs is fetched.
 
     Raises:
@@ -117,7 +115,7 @@ def read_held(
     return ConstraintSpecification(
         named={name: read(path) for name, path in paths.named.items()},
         others={words: read(path) for words, path in paths.others.items()},
-        denied=denied,
+        denied=read_denied(options.deny),
         lookahead=options.lookahead,
         heal=options.heal,
         prefill=require_utf8(options.prefill, "--prefill") if options.prefill else None,
@@ -125,13 +123,18 @@ def read_held(
 
 
 def require_grammars(
-    options: SampleOptions, held: ConstraintSpecification, *, guessing: str | None = None
+    held: ConstraintSpecification,
+    method: Method,
+    *,
+    has_records: bool,
+    guessing: str | None = None,
 ) -> None:
     """Refuse options that need a grammar where the run has none, before a model loads.
 
     Args:
-        options: All options.
         held: What all records are held to.
+        method: Of the run.
+        has_records: Whether there are records, which can bring a grammar.
         guessing: The option by which tokens are guessed from counts, if they are.
 
     Raises:
@@ -145,13 +148,13 @@ def require_grammars(
     parameters += [] if guessing is None else ["draft counts"]
     if not parameters:
         return
-    if held.lookahead is not None and not METHODS[options.method].masks:
+    if held.lookahead is not None and not method.masks:
         raise UsageError(
-            f"--lookahead means nothing to --method {options.method}, which has no masks",
+            f"--lookahead means nothing to --method {method.name}, which has no masks",
             hint="leave it out",
         )
     files = [*held.named.values(), *held.others.values()]
-    if options.has_texts and not files:
+    if not has_records and not files:
         raise needs_grammar(parameters[0], "there is no artifact")
     for file in files:
         kind = constraint_class(file.kind)
@@ -167,13 +170,13 @@ def require_grammars(
             require_terminals(file)
 
 
-def require_members(options: SampleOptions, held: ConstraintSpecification) -> None:
+def require_members(held: ConstraintSpecification, *, has_records: bool) -> None:
     """Refuse free text where no constraint follows it, before a model loads.
 
     Raises:
         UsageError: There is no artifact, and no record can bring one.
     """
-    if held.free is None or not options.has_texts or held.named or held.others:
+    if held.free is None or has_records or held.named or held.others:
         return
     raise UsageError(
         "free text ends where a constraint begins, and there is none",

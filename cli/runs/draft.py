@@ -25,6 +25,8 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from cdec.cli.frame.console import Console
+    from cdec.cli.options.methods import MethodOptions
+    from cdec.cli.options.model import ModelOptions
     from cdec.cli.options.sampling import SampleOptions
     from cdec.cli.runs.method import ChosenMethod
     from cdec.core.models.base import LanguageModel
@@ -44,12 +46,14 @@ class Draft:
 
     Attributes:
         name: ``embedded-draft``, ``counts``, ``prompt-lookup``, a name or a path; None for none.
-        options: Of the run.
+        options: How it is loaded, and where counts go.
+        model: How the model of the run is loaded.
         method: Of the run.
     """
 
     name: str | None
-    options: SampleOptions
+    options: MethodOptions
+    model: ModelOptions
     method: ChosenMethod
 
     @classmethod
@@ -62,10 +66,10 @@ class Draft:
         """
         name = method.values.get("draft")
         if name is None and method.declared.needs_draft:
-            name = _default(options, method)
-        draft = cls(name, options, method)
-        draft._check(typed)
-        draft._check_counts(typed)
+            name = _default(options.loading, method)
+        draft = cls(name, options.methods, options.loading, method)
+        draft._check(typed, resumes=options.writing.resume)
+        draft._check_counts(typed, force=options.writing.force)
         return draft
 
     @property
@@ -89,10 +93,10 @@ class Draft:
         Raises:
             CdecError: It cannot be loaded.
         """
-        options = self.options
+        model = self.model
         # Where the model will be is then decided when it is loaded.
-        is_placed = options.device_map is not None or options.quantization is not None
-        return self._load(options.device) if self.is_model and not is_placed else None
+        is_placed = model.device_map is not None or model.quantization is not None
+        return self._load(model.device) if self.is_model and not is_placed else None
 
     def opened(
         self, model: LanguageModel, loaded: LanguageModel | None, console: Console
@@ -150,9 +154,43 @@ class Draft:
             counts.save(self.options.save_counts)
 
     def _load(self, device: str) -> LanguageModel:
-        return _load(self.options, str(self.name), device)
+        """Load a draft model onto a device; its own code is never run.
 
-    def _check(self, typed: frozenset[str]) -> None:
+        Raises:
+            ModelError: It cannot be loaded.
+            TrustError: It wants to run code, or has pickled weights only.
+            UsageError: No such dtype or device.
+        """
+        from cdec.core import load_model
+
+        name = str(self.name)
+        try:
+            with named_by("--draft", name):
+                return load_model(name, device=device, **self.load_keywords())
+        except UsageError as error:
+            if self.options.draft_dtype is not None:
+                error.message = error.message.replace("`dtype`", "`draft_dtype`")
+            raise
+        except TrustError as error:
+            # The hint names options that are for the model alone.
+            raise TrustError(
+                error.message,
+                hint="Name a draft with .safetensors weights and no code of its own.",
+                **error.details,
+            ) from error
+        except ModelError as error:
+            close = get_close_matches(name, (EMBEDDED_DRAFT, *NO_MODELS), n=1)
+            if not close:
+                raise
+            hint = f"did you mean --draft {close[0]}?"
+            raise ModelError(error.message, hint=hint, **error.details) from error
+
+    def load_keywords(self) -> dict[str, Any]:
+        """Return the keywords of ``load_model`` beside name and device."""
+        dtype = self.options.draft_dtype or self.model.dtype
+        return {"dtype": dtype, "revision": self.options.draft_revision}
+
+    def _check(self, typed: frozenset[str], *, resumes: bool) -> None:
         """Refuse options without effect, and drafts that are no models where one is needed."""
         name, method = self.name, self.method.declared
         if name == "":
@@ -174,18 +212,18 @@ class Draft:
                 "ahead with a model",
                 hint="give --draft NAME_OR_PATH, a smaller model of the same vocabulary",
             )
-        if self.is_model and self.method.is_measured and self.options.resume:
+        if self.is_model and self.method.is_measured and resumes:
             raise UsageError(
                 "--cost-ratio measure gives another number each time, and --resume continues",
                 hint="give the number that the first run told on stderr",
             )
 
-    def _check_counts(self, typed: frozenset[str]) -> None:
+    def _check_counts(self, typed: frozenset[str], *, force: bool) -> None:
         """Refuse counts that nothing is guessed from, and a file that cannot be written.
 
         Asked before the run: at its end, what was learnt would be lost.
         """
-        path, force = self.options.save_counts, self.options.force
+        path = self.options.save_counts
         if not self.keeps_counts:
             refuse_unused(_OF_COUNTS, typed, "without --draft counts")
         elif path is not None:
@@ -208,58 +246,21 @@ class Draft:
                 )
 
 
-def _default(options: SampleOptions, method: ChosenMethod) -> str:
+def _default(model: ModelOptions, method: ChosenMethod) -> str:
     """Return the embedded draft, which belongs to the embedded model.
 
     Raises:
         UsageError: The run has another model.
     """
-    if named_model(options.model) == EMBEDDED:
+    if named_model(model.model) == EMBEDDED:
         return EMBEDDED_DRAFT
     hint = "give --draft NAME_OR_PATH, a smaller model of the same vocabulary"
     if LOOKUP in method.declared.named_drafts:
         hint += ", or --draft prompt-lookup"
     raise UsageError(
-        f"--method {options.method} needs a draft, and {options.model} brings none",
+        f"--method {method.declared.name} needs a draft, and {model.model} brings none",
         hint=hint,
     )
-
-
-def _load(options: SampleOptions, name: str, device: str) -> LanguageModel:
-    """Load a draft model onto a device; its own code is never run.
-
-    Raises:
-        ModelError: It cannot be loaded.
-        TrustError: It wants to run code, or has pickled weights only.
-        UsageError: No such dtype or device.
-    """
-    from cdec.core import load_model
-
-    try:
-        with named_by("--draft", name):
-            return load_model(
-                name,
-                device=device,
-                dtype=options.draft_dtype or options.dtype,
-                revision=options.draft_revision,
-            )
-    except UsageError as error:
-        if options.draft_dtype is not None:
-            error.message = error.message.replace("`dtype`", "`draft_dtype`")
-        raise
-    except TrustError as error:
-        # The hint names options that are for the model alone.
-        raise TrustError(
-            error.message,
-            hint="Name a draft with .safetensors weights and no code of its own.",
-            **error.details,
-        ) from error
-    except ModelError as error:
-        close = get_close_matches(name, (EMBEDDED_DRAFT, *NO_MODELS), n=1)
-        if not close:
-            raise
-        hint = f"did you mean --draft {close[0]}?"
-        raise ModelError(error.message, hint=hint, **error.details) from error
 
 
 def nothing_guessed(guessing: str | None, has_keys: Set[bool]) -> list[Notice]:

@@ -17,7 +17,7 @@ from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS
 
 if TYPE_CHECKING:
-    from cdec.cli.options.sampling import DrawnOptions, SampleOptions
+    from cdec.cli.options.methods import ChoiceOptions
     from cdec.samplers.learning.saved.file import TreeFile
     from cdec.samplers.rewards import Reward
 
@@ -41,11 +41,14 @@ class ChosenMethod:
     is_measured: bool
 
     @classmethod
-    def of(cls, options: DrawnOptions, typed: frozenset[str]) -> ChosenMethod:
+    def of(
+        cls, choice: ChoiceOptions, given: Mapping[str, Any], typed: frozenset[str]
+    ) -> ChosenMethod:
         """Return the method that ``--method`` names.
 
         Args:
-            options: Of the run.
+            choice: The method, and how many samples.
+            given: Options of methods that were typed or stand in ``cdec.toml``.
             typed: Options that stood on the command line; one that the method does not use is
                 refused, while ``cdec.toml`` may set options of several methods.
 
@@ -53,23 +56,23 @@ class ChosenMethod:
             UsageError: No such method, an option that it does not use, one that it needs and that
                 is not given, a value out of range, or values that do not go together.
         """
-        method = named_method(options.method)
-        _refuse_unused(method, options.given, typed)
+        method = named_method(choice.method)
+        _refuse_unused(method, given, typed)
         beside = _EITHER - typed if _EITHER & typed else frozenset()
-        given = {
+        read = {
             name: _read(name, value)
-            for name, value in options.given.items()
+            for name, value in given.items()
             if method.option(name) is not None and name not in beside
         }
-        if method.needs_reward and "reward" not in given:
+        if method.needs_reward and "reward" not in read:
             raise UsageError(
                 f"--method {method.name} needs a reward",
                 hint="give --reward coverage, classifier:PATH, regex:PATTERN or module:function",
             )
-        values = method.checked(given)
+        values = method.checked(read)
         _sampler_class(method).require_consistent(values)
-        _require_beams(method, options.n, values)
-        return cls(method, values, options.given.get("cost_ratio") == MEASURE)
+        _require_beams(method, choice.n, values)
+        return cls(method, values, given.get("cost_ratio") == MEASURE)
 
     def uses(self, name: str) -> bool:
         """Whether the method has an option."""
@@ -173,13 +176,13 @@ _SAFE = ("coverage", "classifier", "regex")
 """Rewards that run no code of whoever names them."""
 
 
-def refuse_code(options: SampleOptions, typed: frozenset[str]) -> None:
+def refuse_code(given: Mapping[str, Any], typed: frozenset[str]) -> None:
     """Refuse a reward that runs code unless it stood on the command line.
 
     Raises:
         ConfigError: ``cdec.toml`` names one.
     """
-    spec = options.given.get("reward")
+    spec = given.get("reward")
     if spec is None or "reward" in typed or spec.partition(":")[0] in _SAFE:
         return
     if ":" in spec:
@@ -200,7 +203,7 @@ def fields_of_reward(method: ChosenMethod) -> frozenset[str] | None:
     return fields_read(spec)
 
 
-def build_reward(options: SampleOptions, method: ChosenMethod) -> Reward | None:
+def build_reward(method: ChosenMethod, *, device: str, has_fields: bool) -> Reward | None:
     """Build the reward of a method that uses one; a classifier is loaded.
 
     Raises:
@@ -214,8 +217,8 @@ def build_reward(options: SampleOptions, method: ChosenMethod) -> Reward | None:
 
     is_model = spec.partition(":")[0] == "classifier"
     with named_by("--reward", spec):
-        reward = build_reward(spec, **({"device": options.device} if is_model else {}))
-    if options.has_texts:
+        reward = build_reward(spec, **({"device": device} if is_model else {}))
+    if not has_fields:
         _require_no_fields(reward)
     return reward
 

@@ -7,13 +7,12 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.options.model import WarpingOptions
 from cdec.core.errors import ModelError, UsageError
 from cdec.core.lazy import uncollected
 from cdec.core.tokens.shipped import EMBEDDED, is_shipped
 
 if TYPE_CHECKING:
-    from cdec.cli.options.model import ModelOptions, TemperatureOptions
+    from cdec.cli.options.model import ModelOptions, WarpingOptions
     from cdec.core.models.base import LanguageModel
     from cdec.core.models.warping import Warping
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -132,11 +131,11 @@ def named_by(flag: str, name: str | None) -> Iterator[None]:
         raise
 
 
-def check_warping(options: TemperatureOptions, *, instead: str = _NEARLY_GREEDY) -> None:
+def check_warping(options: WarpingOptions, *, instead: str = _NEARLY_GREEDY) -> None:
     """Refuse a distribution that the model would refuse, in the words that were typed.
 
     Args:
-        options: Temperature, and top-k and top-p where they may be given.
+        options: As typed.
         instead: What to give in the place of a temperature of 0.
 
     Raises:
@@ -151,11 +150,9 @@ def check_warping(options: TemperatureOptions, *, instead: str = _NEARLY_GREEDY)
         raise
 
 
-def warping_of(options: TemperatureOptions) -> Warping:
+def warping_of(options: WarpingOptions) -> Warping:
     """Return how the options warp the model's distribution."""
     # Imports numpy, which no help needs.
     from cdec.core.models.warping import Warping
 
-    if not isinstance(options, WarpingOptions):
-        return Warping(options.temperature)
     return Warping(options.temperature, options.top_k, options.top_p)

@@ -15,6 +15,7 @@ from cdec.integrations.records.settings import DEFAULT
 from cdec.integrations.records.tracing import Trace
 
 if TYPE_CHECKING:
+    from cdec.cli.options.sampling import OutputOptions
     from cdec.cli.options.sampling import SampleOptions as Options
     from cdec.data.prompts.read import BadRecord, PromptRecord
     from cdec.integrations.records.settings import ConstraintSpecification
@@ -51,17 +52,17 @@ def refuse_output(options: Options) -> None:
         OutputExistsError: It is there, and neither ``--force`` nor ``--resume`` was given.
         OutputError: Its folder is not there, or may not be written.
     """
-    output, read = options.output_file, inputs(options)
-    if options.trace is not None:
-        refuse_among(options.trace, read, "trace", "--trace")
-        require_folder(options.trace)
-    if options.save_counts is not None:
-        others = [path for path in read if path != str(options.given.get("counts"))]
-        refuse_among(options.save_counts, others, "file of counts", "--save-counts")
-        require_folder(options.save_counts)
+    output, read = options.writing.output_file, inputs(options)
+    if options.writing.trace is not None:
+        refuse_among(options.writing.trace, read, "trace", "--trace")
+        require_folder(options.writing.trace)
+    if options.methods.save_counts is not None:
+        others = [path for path in read if path != str(options.methods.given.get("counts"))]
+        refuse_among(options.methods.save_counts, others, "file of counts", "--save-counts")
+        require_folder(options.methods.save_counts)
     if output is not None:
-        may_exist = options.force or options.resume
-        require_output(output, read, options.streams, may_exist=may_exist)
+        may_exist = options.writing.force or options.writing.resume
+        require_output(output, read, options.prompts.streams, may_exist=may_exist)
 
 
 def require_output(
@@ -131,17 +132,18 @@ def begun_anew() -> Iterator[None]:
 
 def inputs(options: Options) -> list[str]:
     """Return the files that a run reads."""
-    named = [pair.partition("=")[2] for pair in options.constraint]
-    optional = (options.artifact, options.template, options.deny, options.given.get("counts"))
+    named = [pair.partition("=")[2] for pair in options.held.constraint]
+    counts = options.methods.given.get("counts")
+    optional = (options.artifact, options.prompts.template, options.held.deny, counts)
     return [
-        *(options.prompt_file if options.has_texts else options.input),
+        *(options.prompts.prompt_file if options.prompts.has_texts else options.prompts.input),
         *named,
-        *map(str, options.conjoined),
+        *map(str, options.held.conjoined),
         *(str(path) for path in optional if path is not None),
     ]
 
 
-def check_trace(options: Options) -> None:
+def check_trace(options: OutputOptions) -> None:
     """Refuse a trace that would say too little, or stand in the place of something else.
 
     Raises:
@@ -165,7 +167,7 @@ def check_trace(options: Options) -> None:
 
 
 @contextmanager
-def tracing(options: Options) -> Iterator[Trace]:
+def tracing(options: OutputOptions, inputs: Sequence[str]) -> Iterator[Trace]:
     """Open the file of the trace, if one is asked for.
 
     Raises:
@@ -177,7 +179,7 @@ def tracing(options: Options) -> Iterator[Trace]:
     if options.trace is None:
         yield Trace()
         return
-    with open_writer(options.trace, inputs=options.streams, force=options.force) as writer:
+    with open_writer(options.trace, inputs=inputs, force=options.force) as writer:
 
         def write(line: Mapping[str, object]) -> None:
             with begun_anew():

@@ -26,7 +26,9 @@ from cdec.core.progress import Stage
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
+    from cdec.cli.options.prompts import PromptOptions
     from cdec.cli.options.sampling import SampleOptions as Options
+    from cdec.core.files.remote import Place
     from cdec.integrations.ray.parts import Part, PartFolder
     from cdec.integrations.ray.run import PartRun
     from cdec.integrations.ray.worker import Report
@@ -55,10 +57,10 @@ def sample_parts(options: Options, run: Run) -> int:
     from cdec.integrations.ray.settings import Settings
 
     run.kept = lambda: NOTHING
-    if options.output is None:
+    if options.writing.output is None:
         raise needs_folder()
     plan = Plan.of(options, run.typed)
-    parts = _parts(options)
+    parts = _parts(options.prompts, options.writing.output)
     with run.console.stage("opening artifacts") as progress:
         files = _first_of(plan, parts).open_files(run, progress)
     if plan.method.is_measured:
@@ -69,42 +71,44 @@ def sample_parts(options: Options, run: Run) -> int:
     ray_library()
     settings = Settings.of(plan.settings(files))
     config = decided(plan, files)
-    folder = part_folder(options.output, options.part_format, config=config, fields=plan.fields)
-    folder.prepare(force=options.force, resume=options.resume)
-    pool = Pool(
-        workers=options.workers,
-        cpus=options.worker_cpus,
-        gpus=options.worker_gpus,
-        memory=parse_size(options.worker_memory, "--worker-memory"),
-        retries=options.retries,
+    folder = part_folder(
+        options.writing.output, options.dealing.part_format, config=config, fields=plan.fields
     )
-    dealt = parts or parts_of_records(files.records, options.part_size)
+    folder.prepare(force=options.writing.force, resume=options.writing.resume)
+    pool = Pool(
+        workers=options.dealing.workers,
+        cpus=options.dealing.worker_cpus,
+        gpus=options.dealing.worker_gpus,
+        memory=parse_size(options.dealing.worker_memory, "--worker-memory"),
+        retries=options.dealing.retries,
+    )
+    dealt = parts or parts_of_records(files.records, options.dealing.part_size)
     read = {
-        "limits": options.input_limits,
-        "format": options.input_format,
-        "no_header": options.no_header,
-        "shard": options.chosen_shard,
+        "limits": options.prompts.input_limits,
+        "format": options.prompts.input_format,
+        "no_header": options.prompts.no_header,
+        "shard": options.prompts.chosen_shard,
     }
     told = _Told(run, plan, folder, PartRun())
     cpus = None if pool.workers is None else max(1, math.ceil(pool.workers * pool.cpus))
-    with folder.locked(), _silent(options), cluster(options.ray_address, cpus=cpus):
+    with folder.locked(), _silent(options.debug), cluster(options.dealing.ray_address, cpus=cpus):
         told.follow(dealt_out(dealt, folder, settings, pool, read=read, run=told.parts))
     run.console.warn(files.prompts.stats.notices)
     return told.finish()
 
 
-def _parts(options: Options) -> list[Part]:
+def _parts(prompts: PromptOptions, output: Place) -> list[Part]:
     """Return a part for each file of the input, where it names a folder or a pattern."""
     from cdec.data.prompts.places import input_files, names_many
     from cdec.integrations.ray.parts import parts_of_files
 
-    if not any(map(names_many, options.streams)):
+    if not any(map(names_many, prompts.streams)):
         return []
-    refuse_input_folder(options)
-    return parts_of_files(input_files(options.streams))
+    refuse_input_folder(prompts, output)
+    return parts_of_files(input_files(prompts.streams))
 
 
-def refuse_input_folder(options: Options) -> None:
+def refuse_input_folder(prompts: PromptOptions, output: Place) -> None:
     """Refuse an output folder whose part files the input would name.
 
     Raises:
@@ -112,10 +116,7 @@ def refuse_input_folder(options: Options) -> None:
     """
     from cdec.data.prompts.places import would_hold
 
-    output = options.output
-    if output is None:
-        return
-    for place in options.streams:
+    for place in prompts.streams:
         if would_hold(place, place_of(f"{output}/part-00000.jsonl")):
             raise UsageError(
                 f"{output} would be the output and is the input", hint="name another folder with -o"
@@ -126,13 +127,14 @@ def _first_of(plan: Plan, parts: list[Part]) -> Plan:
     """Return a plan whose input is the first of several files, by which a run is judged."""
     if not parts:
         return plan
-    return replace(plan, options=replace(plan.options, input=[str(parts[0].source)]))
+    prompts = replace(plan.options.prompts, input=[str(parts[0].source)])
+    return replace(plan, options=replace(plan.options, prompts=prompts))
 
 
 @contextlib.contextmanager
-def _silent(options: Options) -> Iterator[None]:
+def _silent(is_shown: bool) -> Iterator[None]:
     """Keep what Ray prints away from standard output; it is shown with ``--debug`` alone."""
-    with contextlib.redirect_stdout(sys.stderr if options.debug else io.StringIO()):
+    with contextlib.redirect_stdout(sys.stderr if is_shown else io.StringIO()):
         yield
 
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.prompts import check_batch_file
 from cdec.cli.options.record_sources import check_record_sources, record_sources
@@ -18,7 +18,7 @@ from cdec.cli.runs.constraints import (
     told_of_sourceless,
 )
 from cdec.cli.runs.draft import Draft
-from cdec.cli.runs.inputs import Prompts, check_prompts, read_denied
+from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.method import ChosenMethod, fields_of_reward, refuse_code
 from cdec.cli.runs.models import check_warping, load_keywords, named_model, refuse_revision
 from cdec.cli.runs.output import check_form, check_trace, checked_tree, for_tree, refuse_output
@@ -101,26 +101,28 @@ class Plan:
         Raises:
             CdecError: It makes no sense.
         """
-        method = ChosenMethod.of(options, typed)
+        method = ChosenMethod.of(options.choice, options.methods.given, typed)
         check_options(options, typed)
-        refuse_code(options, typed)
+        refuse_code(options.methods.given, typed)
         draft = Draft.of(options, typed, method)
         return cls(
             options=options,
             method=method,
             draft=draft,
             counts=draft.load_counts(),
-            tree=checked_tree(method.tree, output=options.output_file, resume=options.resume),
+            tree=checked_tree(
+                method.tree, output=options.writing.output_file, resume=options.writing.resume
+            ),
             fields=kept_fields(options),
-            paths=ArtifactPaths.of(options.artifact, options),
-            sources=record_sources(options),
+            paths=ArtifactPaths.of(options.artifact, options.held),
+            sources=record_sources(options.sources),
             typed=typed,
         )
 
     @property
     def written(self) -> Sequence[str] | None:
         """Fields of the records that are written, from which rows are made; None for all."""
-        if self.fields is None or not self.options.keep_input:
+        if self.fields is None or not self.options.writing.keep_input:
             return self.fields
         return tuple(dict.fromkeys((*self.fields, "input")))
 
@@ -132,7 +134,7 @@ class Plan:
             UsageError: What they may bring is nothing that can be brought.
         """
         options = self.options
-        if not options.openai_batch:
+        if not options.batch.openai_batch:
             return None
         from cdec.data.prompts.read import DEFAULT_MAX_N
         from cdec.integrations.openai_batch.body import Asking
@@ -140,9 +142,9 @@ class Plan:
 
         named = {name: path for name, path in self.paths.named.items() if name != DEFAULT}
         return Asking(
-            ServingSettings.of_requests(named, options.allow, options.asked_limits),
-            model=options.served_name or named_model(options.model),
-            n=options.n,
+            ServingSettings.of_requests(named, options.batch.allow, options.batch.asked_limits),
+            model=options.batch.served_name or named_model(options.loading.model),
+            n=options.choice.n,
             max_n=DEFAULT_MAX_N if options.max_n is None else options.max_n,
             is_greedy=self.method.declared.about.is_greedy(self.method.values),
         )
@@ -159,31 +161,41 @@ class Plan:
         """
         options, paths = self.options, self.paths
         prompts = Prompts.open(
-            options,
+            options.prompts,
             max_n=options.max_n,
             read=fields_of_reward(self.method),
-            passed_on=options.keep_input or self.fields is None or "input" in self.fields,
-            keeps_all=options.keep_input,
+            passed_on=options.writing.keep_input or self.fields is None or "input" in self.fields,
+            keeps_all=options.writing.keep_input,
             asking=self.asking,
         )
         records = told_of_sourceless(prompts.records(), run)
         needed = self.method.declared.needs_constraint
         if not paths.named and (needed or (self.method.declared.masks and not paths)):
             records, artifact = artifact_for_records(
-                records, run, f"--method {options.method}", needed=needed, but=options.conjoined
+                records,
+                run,
+                f"--method {options.choice.method}",
+                needed=needed,
+                but=options.held.conjoined,
             )
             options = replace(options, artifact=artifact)
-            paths = ArtifactPaths.of(artifact, options)
+            paths = ArtifactPaths.of(artifact, options.held)
         refuse_output(options)
-        held = read_held(paths, read_denied(options.deny), options, progress)
+        held = read_held(paths, options.held, progress)
         held = replace(
             held,
-            free=options.free_text,
-            marker_limits=options.marker_limits,
+            free=options.free.free_text,
+            marker_limits=options.free.marker_limits,
             sources=self.sources,
         )
-        require_members(options, held)
-        require_grammars(options, held, guessing=self.draft.guessing)
+        has_records = not options.prompts.has_texts
+        require_members(held, has_records=has_records)
+        require_grammars(
+            held,
+            self.method.declared,
+            has_records=has_records,
+            guessing=self.draft.guessing,
+        )
         has_file = self.draft.keeps_counts and self.method.values["counts"] is not None
         self.counts.require_artifacts(held.digests.values() if has_file else ())
         return Files(prompts, for_tree(records, self.tree, held), paths, held, options)
@@ -197,15 +209,15 @@ class Plan:
         is_streamed = method.declared.streams and "batch_size" not in self.typed
         return RunSettings(
             drawing=Drawing(
-                method=options.method,
+                method=options.choice.method,
                 options=given,
-                n=options.n,
+                n=options.choice.n,
                 max_n=options.max_n,
-                seed=options.seed,
-                temperature=options.temperature,
-                top_k=options.top_k,
-                top_p=options.top_p,
-                max_new_tokens=options.max_new_tokens,
+                seed=options.decoding.seed,
+                temperature=options.warping.temperature,
+                top_k=options.warping.top_k,
+                top_p=options.warping.top_p,
+                max_new_tokens=options.decoding.max_new_tokens,
                 template=files.prompts.template,
                 fields=self.fields,
             ),
@@ -215,15 +227,12 @@ class Plan:
                 others={words: str(place) for words, place in files.paths.others.items()},
             ),
             execution=Execution(
-                model=named_model(options.model),
-                load=load_keywords(options),
-                draft_load={
-                    "dtype": options.draft_dtype or options.dtype,
-                    "revision": options.draft_revision,
-                },
-                batch_size=None if is_streamed else options.batch_size,
-                strict_fields=options.strict_fields,
-                strict=options.strict,
+                model=named_model(options.loading.model),
+                load=load_keywords(options.loading),
+                draft_load=self.draft.load_keywords(),
+                batch_size=None if is_streamed else options.decoding.batch_size,
+                strict_fields=options.prompts.strict_fields,
+                strict=options.failures.strict,
             ),
         )
 
@@ -234,20 +243,26 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
     Raises:
         UsageError: Also for prompts awaited from a terminal.
     """
-    check_warping(options, instead=_greedily(options))
-    refuse_revision(options.model, typed)
-    if options.resume and options.force:
+    check_warping(options.warping, instead=_greedily(options.choice.method, options.methods.given))
+    refuse_revision(options.loading.model, typed)
+    if options.writing.resume and options.writing.force:
         raise UsageError("--resume continues a file, --force replaces it", hint="give one of them")
-    if options.resume and options.output is None:
+    if options.writing.resume and options.writing.output is None:
         raise UsageError("--resume needs an output file", hint="name it with -o FILE")
-    if options.engine == "local" and options.output is not None:
-        refuse_url(options.output)
-    local = options.output_file if options.engine == "local" else None
-    check_form(local, keep_input=options.keep_input)
-    check_prompts(options, typed)
-    check_batch_file(options, typed, output=options.output_file, engine=options.engine)
-    check_record_sources(options, typed)
-    check_trace(options)
+    if options.dealing.engine == "local" and options.writing.output is not None:
+        refuse_url(options.writing.output)
+    local = options.writing.output_file if options.dealing.engine == "local" else None
+    check_form(local, keep_input=options.writing.keep_input)
+    check_prompts(options.prompts, typed)
+    check_batch_file(
+        options.batch,
+        typed,
+        template=options.prompts.template,
+        output=options.writing.output_file,
+        engine=options.dealing.engine,
+    )
+    check_record_sources(options.prompts, options.batch, typed)
+    check_trace(options.writing)
     refuse_beside_free_text(options)
 
 
@@ -257,28 +272,28 @@ def refuse_beside_free_text(options: Options) -> None:
     Raises:
         UsageError: A begun answer, a healed prompt or a tree.
     """
-    if options.free_text is None:
+    if options.free.free_text is None:
         return
     beside = {
-        "--prefill": bool(options.prefill),
-        "--heal": options.heal,
-        "--tree": options.given.get("tree") is not None,
+        "--prefill": bool(options.held.prefill),
+        "--heal": options.held.heal,
+        "--tree": options.methods.given.get("tree") is not None,
     }
     for flag, is_given in beside.items():
         if is_given:
             raise UsageError(
                 f"{flag} is about a text that begins with the constraint, and with "
-                f"{'--after' if options.after else '--between'} it begins with free text",
+                f"{'--after' if options.free.after else '--between'} it begins with free text",
                 hint=f"leave {flag} out",
             )
 
 
-def _greedily(options: Options) -> str:
+def _greedily(method: str, given: Mapping[str, Any]) -> str:
     """Say how the most probable tokens are had."""
-    if METHODS[options.method].about.is_greedy(options.given):
+    if METHODS[method].about.is_greedy(given):
         return "leave --temperature out: the most probable tokens are taken at any temperature"
     instead = {"speculative": "--greedy", "mentored": "--method speculative --greedy"}
-    words = instead.get(options.method, "--method greedy")
+    words = instead.get(method, "--method greedy")
     return f"give {words} in its place, for the most probable allowed token at each step"
 
 
@@ -289,7 +304,7 @@ def kept_fields(options: Options) -> Sequence[str] | None:
         UsageError: An unknown name, or ``--resume`` without the fields it goes by.
     """
     names = parse_fields(options.fields, fields_of("sample"), "sample")
-    is_by_draw = options.resume and not options.openai_batch
+    is_by_draw = options.writing.resume and not options.batch.openai_batch
     if names is not None and is_by_draw and not {"id", "index"} <= set(names):
         raise UsageError(
             f"--fields is {options.fields!r}, without id and index, by which --resume goes",

@@ -62,21 +62,23 @@ def sample(options: Options, run: Run) -> int:
     with (
         sampler,
         _opened_output(plan, files, sampler.model) as writer,
-        tracing(options) as sampler.trace,
+        tracing(options.writing, options.prompts.streams) as sampler.trace,
     ):
         run.console.warn([*writer.notices, *files.prompts.stats.notices])
-        tasks = sampler.tasks(finished=writer.finished, keeps_input=options.keep_input)
+        tasks = sampler.tasks(finished=writer.finished, keeps_input=options.writing.keep_input)
         noted = Noted(estimates_of(plan), Tally(), sampler, plan.written)
         sampler.method.progress = under_way = UnderWay(run.console)
-        steps = (_of_requests if options.openai_batch else _of_records)(plan, sampler, noted)
+        steps = (_of_requests if options.batch.openai_batch else _of_records)(plan, sampler, noted)
         loop = Loop(
             work=steps.work,
             records=steps.records,
             failed=steps.failed,
-            write=writer.write if options.output else partial(_print, run.console, writer.write),
+            write=writer.write
+            if options.writing.output
+            else partial(_print, run.console, writer.write),
             # With a tree there is one record: its error is the run's.
-            strict=options.strict or plan.tree is not None,
-            max_bad=options.max_bad,
+            strict=options.failures.strict or plan.tree is not None,
+            max_bad=options.failures.max_bad,
             phase="sampling",
             total=files.prompts.total,
             model=sampler.model,
@@ -86,7 +88,9 @@ def sample(options: Options, run: Run) -> int:
             kept=partial(_kept, options, run),
         )
         size = sampler.batch_size
-        records, is_idle = arriving(files.records, options.streams, options.idle, size)
+        records, is_idle = arriving(
+            files.records, options.prompts.streams, options.prompts.idle, size
+        )
         status = loop.over(batches(steps.tasks(tasks, records), size, is_idle), run)
         plan.draft.save_counts(plan.counts)
         run.console.warn([*sampler.requirements.take_notices(), *files.prompts.stats.notices])
@@ -103,14 +107,14 @@ def _opened_output(plan: Plan, files: Files, model: LanguageModel) -> RecordWrit
 
     options = plan.options
     return open_writer(
-        options.output,
+        options.writing.output,
         config=manifest(plan, files, model),
         inputs=inputs(files.options),
-        force=options.force,
-        resume=options.resume,
+        force=options.writing.force,
+        resume=options.writing.resume,
         fields=plan.fields,
-        is_part=options.shard is not None,
-        keep_input=options.keep_input,
+        is_part=options.prompts.shard is not None,
+        keep_input=options.writing.keep_input,
     )
 
 
@@ -134,7 +138,9 @@ def _kept(options: Options, run: Run, count: str) -> str:
     """Return what a signal leaves behind; ``count`` is that of the records done."""
     from cdec.data.output.writer import records_path
 
-    place = None if options.output_file is None else records_path(options.output_file)
+    place = (
+        None if options.writing.output_file is None else records_path(options.writing.output_file)
+    )
     if place is None or not (place.is_file() or place.is_dir()):
         return printed(count)
     return in_file(count, place, run.words, from_pipe="-" in inputs(options))
@@ -147,10 +153,12 @@ def _opened_sampler(plan: Plan, files: Files, console: Console) -> RecordSampler
         CdecError: One of them cannot be had, or they do not fit each other.
     """
     options, method = plan.options, plan.method
-    reward = build_reward(options, method)
-    with console.stage(models.loading(options.model)):
+    reward = build_reward(
+        method, device=options.loading.device, has_fields=not options.prompts.has_texts
+    )
+    with console.stage(models.loading(options.loading.model)):
         draft = plan.draft.load_early()
-        model = models.open_model(options)
+        model = models.open_model(options.loading)
     opened = plan.draft.opened(model, draft, console)
     opened |= {"reward": reward, "counts": plan.counts, "tree": plan.tree}
     own = {name: value for name, value in opened.items() if method.uses(name)}
@@ -212,7 +220,7 @@ def _of_records(plan: Plan, sampler: RecordSampler, noted: Noted) -> _Steps:
         SampleTasks.of,
         sampler.work(),
         lambda task, found: (s.to_json(noted.fields) for s in noted.written(task, found)),
-        headed_error if plan.options.keep_input else named_error,
+        headed_error if plan.options.writing.keep_input else named_error,
     )
 
 
@@ -221,7 +229,7 @@ def _of_requests(plan: Plan, sampler: RecordSampler, noted: Noted) -> _Steps:
     from cdec.integrations.openai_batch.drawing import BatchTasks, batch_work
     from cdec.integrations.openai_batch.responses import Responses, refusal
 
-    called = plan.options.served_name or named_model(plan.options.model)
+    called = plan.options.batch.served_name or named_model(plan.options.loading.model)
     responses = Responses(sampler.model, called, noted.fields)
     return _Steps(
         lambda tasks, records: BatchTasks(tasks).of(records),
@@ -249,7 +257,7 @@ def decided(plan: Plan, files: Files) -> dict[str, object]:
         **plan.method.manifest(),
         **plan.draft.manifest(),
         **deciding(options),
-        "model": named_model(options.model),
+        "model": named_model(options.loading.model),
         "artifacts": dict(sorted(held.digests.items())),
         **({"and": held.other_digests} if held.others else {}),
         "deny": _hash(held.denied) if held.denied else None,
@@ -284,11 +292,15 @@ def finished_status(plan: Plan, files: Files, config: Mapping[str, object], run:
     from cdec.data.output.writer import open_writer
 
     options = plan.options
-    output = options.output_file
-    if not options.resume or output is None or not (output.is_file() and output.stat().st_size):
+    output = options.writing.output_file
+    if (
+        not options.writing.resume
+        or output is None
+        or not (output.is_file() and output.stat().st_size)
+    ):
         return None
     check_manifest(output, config, unknown=OF_MODEL)
-    is_more = plan.tree is not None or options.save_counts is not None
+    is_more = plan.tree is not None or options.methods.save_counts is not None
     again = _again(files.prompts)
     if is_more or again is None:
         return None
@@ -321,12 +333,12 @@ def _all_done(
     from cdec.integrations.openai_batch.responses import line_id
     from cdec.integrations.records.drawing import draws_of
 
-    is_batch, count = plan.options.openai_batch, 0
+    is_batch, count = plan.options.batch.openai_batch, 0
     for record in records:
         if is_batch:
             missing = finished.missing(line_id(record.id), 1)
         else:
-            missing = finished.missing(record.id, draws_of(record, plan.options.n))
+            missing = finished.missing(record.id, draws_of(record, plan.options.choice.n))
         if missing:
             return 0
         count += 1

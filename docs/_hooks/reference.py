@@ -11,12 +11,13 @@ from typing import Any
 from mkdocs.structure.files import File
 
 from cdec.cli.frame.command import EXIT_STATUSES
-from cdec.cli.frame.declaration import Parameter, parameters_of, words_of
+from cdec.cli.frame.declaration import parameters_of, words_of
 from cdec.cli.frame.registry import COMMANDS, execute_of, options_class_of
 from cdec.cli.methods import method_json
 from cdec.cli.options.methods import in_option_words
 from cdec.core import errors
 from cdec.core.grammars import errors as grammar_errors
+from cdec.core.options import Option
 from cdec.core.record_fields import RECORD_FIELDS, RecordField
 from cdec.core.schemas import errors as schema_errors
 from cdec.samplers.registry import METHODS
@@ -52,9 +53,9 @@ def _commands() -> Iterator[str]:
         doc = inspect.cleandoc(execute_of(name).__doc__ or "").replace("\b", "")
         yield f"## cdec {name}\n"
         yield from _prose(doc)
-        panels: dict[str, list[Parameter]] = {}
+        panels: dict[str, list[Option]] = {}
         for parameter in parameters_of(options_class_of(name)).values():
-            panels.setdefault(parameter.declared.panel, []).append(parameter)
+            panels.setdefault(parameter.panel, []).append(parameter)
         for panel, parameters in panels.items():
             yield f"\n**{panel}**\n"
             yield "| option | default | |"
@@ -73,15 +74,12 @@ def _prose(doc: str) -> Iterator[str]:
         yield "```"
 
 
-def _option_row(parameter: Parameter) -> str:
-    declared = parameter.declared
-    words = (
-        parameter.declared.metavar if declared.positional else ", ".join(words_of(parameter.name))
-    )
-    metavar = "" if declared.positional or not declared.metavar else f" {declared.metavar}"
+def _option_row(parameter: Option) -> str:
+    words = parameter.metavar if parameter.positional else ", ".join(words_of(parameter.name))
+    metavar = "" if parameter.positional or not parameter.metavar else f" {parameter.metavar}"
     default = parameter.default
     shown = "" if default in (None, MISSING, False, ()) else f"`{default}`"
-    return f"| `{words}{metavar}` | {shown} | {_cell(declared.help)} |"
+    return f"| `{words}{metavar}` | {shown} | {_cell(parameter.help)} |"
 
 
 def _cell(text: str) -> str:

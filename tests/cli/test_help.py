@@ -51,7 +51,7 @@ def test_short_helps_fit_80_lines_and_point_to_all(cdec: Runner, name: str) -> N
 def test_help_all_shows_every_option(cdec: Runner, name: str) -> None:
     text = shown(cdec, name, "--help-all")
     for key, option in option_fields(options_class_of(name)).items():
-        assert str(option.declared.metavar if option.declared.positional else f"--{key}") in text
+        assert str(option.metavar if option.positional else f"--{key}") in text
 
 
 @pytest.mark.parametrize("name", COMMANDS)
@@ -59,10 +59,8 @@ def test_short_helps_show_the_common_options_alone(cdec: Runner, name: str) -> N
     options = shown(cdec, name, "--help").split("Examples:")[1].partition("\n\n")[2]
     rows = " ".join(line[:30] for line in options.splitlines())
     for parameter in parameters_of(options_class_of(name)).values():
-        if not parameter.declared.positional:
-            assert (flag_of(parameter.name) in rows.replace(",", " ").split()) == (
-                parameter.declared.common
-            )
+        if not parameter.positional:
+            assert (flag_of(parameter.name) in rows.replace(",", " ").split()) == (parameter.common)
 
 
 @pytest.mark.parametrize("name", COMMANDS)

@@ -42,7 +42,7 @@ def test_the_command_line_has_the_options_that_methods_declare() -> None:
 @pytest.mark.parametrize("name", DECLARED)
 def test_help_begins_with_the_methods_that_use_an_option(name: str) -> None:
     users = [method.name for method in METHODS.values() if method.option(name) is not None]
-    said = method_parameters()[name].declared.help
+    said = method_parameters()[name].help
     named = "all methods" if len(users) == len(METHODS) else ", ".join(users)
     assert said.startswith(f"{named}: ")
     assert f"`{name}`" not in said

@@ -10,7 +10,7 @@ from typing import Any, Literal, Union, get_args, get_origin
 
 import pytest
 
-from cdec.cli.frame.declaration import NumberOrWord, Parameter, flag_of, parameters_of
+from cdec.cli.frame.declaration import NumberOrWord, flag_of, parameters_of
 from cdec.cli.options.record_sources import (
     GrammarLimitOptions,
     RecordSourceOptions,
@@ -21,6 +21,7 @@ from cdec.cli.options.sampling import SampleOptions
 from cdec.cli.runs import models
 from cdec.core.errors import CdecError
 from cdec.core.files.remote import Place
+from cdec.core.options import Option
 
 from .conftest import Result, Runner
 
@@ -73,7 +74,7 @@ def alternatives(kind: Any) -> Iterator[Any]:
         yield from (part for part in get_args(kind) if part is not NoneType)
 
 
-def words(option: Parameter) -> list[str]:
+def words(option: Option) -> list[str]:
     """Return an option as it may be typed."""
     kind, flag = next(alternatives(option.type)), flag_of(option.name)
     if get_origin(kind) is list:
@@ -84,7 +85,7 @@ def words(option: Parameter) -> list[str]:
         return [flag, "x", "y"]
     if get_origin(kind) is Literal:
         return [flag, str(next(v for v in get_args(kind) if v != option.default))]
-    size = option.declared.metavar == "SIZE" or option.name == "tree_cache"
+    size = option.metavar == "SIZE" or option.name == "tree_cache"
     number = kind in (int, float, NumberOrWord)
     return [flag, "1" if number else "64MiB" if size else "x"]
 

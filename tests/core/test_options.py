@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from cdec.core.errors import UsageError
-from cdec.core.options import LARGEST_COUNT, Option, check_limits, limit, limits_of
+from cdec.core.options import LARGEST_COUNT, Option, check_limits, limit, options_of
 
 COUNT = Option(name="rounds", type=int, default=4, at_least=1)
 SHARE = Option(name="share", type=float, default=0.5, at_least=0, at_most=1)
@@ -128,7 +128,7 @@ class Bounds:
 
 
 def test_limits_are_options_with_the_names_types_and_defaults_of_their_fields() -> None:
-    most, share = limits_of(Bounds)
+    most, share = options_of(Bounds)
     assert (most.name, most.type, most.default, most.unit) == ("most", int, 5, "tokens")
     assert (share.name, share.type, share.default, share.at_least) == ("share", float, 0.5, 0.1)
 

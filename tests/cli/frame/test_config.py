@@ -140,7 +140,7 @@ def test_no_option_that_names_a_file_to_write_is_left_out() -> None:
     for name in COMMANDS:
         for key, option in option_fields(options_class_of(name)).items():
             takes_path = option.type in (Path, Path | None)
-            assert not (takes_path and key in writes) or option.declared.typed_only, (name, key)
+            assert not (takes_path and key in writes) or option.typed_only, (name, key)
 
 
 def test_what_a_command_shows_is_no_file_that_another_writes(tmp_path: Path) -> None:
@@ -178,7 +178,7 @@ def test_options_of_every_command_that_write_or_run_code_are_refused_in_every_ta
     refused = 0
     for name in COMMANDS:
         for key, option in option_fields(options_class_of(name)).items():
-            if not option.declared.typed_only:
+            if not option.typed_only:
                 continue
             value = "true" if option.type is bool else "'x'"
             for text in (f"[{name}]\n{key} = {value}\n", f"{key} = {value}\n"):
