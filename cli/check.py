@@ -217,7 +217,7 @@ def explanation(options: Options, run: Run) -> Explanation:
 def _constraint(
     options: Options, run: Run, typed: frozenset[str], progress: Progress = silent
 ) -> Constraint:
-    from cdec.cli.runs.models import load_vocabulary
+    from cdec.cli.runs.tokenizer import load_vocabulary
     from cdec.core.artifacts.kinds import constraint_class
 
     path = named_or_found(options.artifact, run, "cdec check")

@@ -20,11 +20,13 @@ from cdec.cli.options.prompts import PromptOptions
 from cdec.cli.options.shared import parse_fields, refuse_unused, require_utf8
 from cdec.cli.runs import models
 from cdec.cli.runs.constraints import ArtifactPaths, artifact_for_records, read_held
-from cdec.cli.runs.inputs import Prompts, check_prompts, require_input
+from cdec.cli.runs.files import require_input
+from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.loop import Loop, arriving, headed_error, named_error
-from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
+from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.output import begun_anew, check_form, require_output
 from cdec.cli.runs.recompile import bind_for
+from cdec.cli.runs.tokenizer import loading
 from cdec.compilers.sets.report import LeadingSpace
 from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place

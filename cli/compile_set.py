@@ -20,13 +20,13 @@ from cdec.cli.frame.tables import print_json, print_table
 from cdec.cli.options.compiling import SetOptions as Options
 from cdec.cli.options.compiling import require_output, unnamed_output
 from cdec.cli.options.shared import parse_size, refuse_unused, require_utf8
-from cdec.cli.runs.inputs import read_denied, require_input
-from cdec.cli.runs.models import load_vocabulary, loading
+from cdec.cli.runs.files import read_denied, require_input
+from cdec.cli.runs.tokenizer import load_vocabulary, loading
 from cdec.core.files.remote import is_url, public_name
 from cdec.core.progress import Progress, Stage
 
 if TYPE_CHECKING:
-    from cdec.compilers import SetReport
+    from cdec.compilers.sets.report import SetReport
     from cdec.core.artifacts.read import ArtifactFile
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.input.source import InputLimits, SourceStats
@@ -117,7 +117,7 @@ def _made_from(options: Options, deny: list[str]) -> MadeFrom:
 
 def _recorded(file: ArtifactFile) -> SetReport:
     """Return the report of an artifact that is there."""
-    from cdec.compilers import SetReport
+    from cdec.compilers.sets.report import SetReport
 
     report = SetReport(file.local, options=object_of(file, "cdec.options"))
     report.bytes = file.local.stat().st_size
@@ -144,7 +144,7 @@ def _compile(
     memory_limit: int | None,
 ) -> SetReport:
     """Read entities (or token rows), compile them, and return the report with all notices."""
-    from cdec.compilers import compile_set, compile_token_set
+    from cdec.compilers.sets.compile import compile_set, compile_token_set
     from cdec.data.input.count import count_records
     from cdec.data.input.source import SourceStats
 

@@ -19,10 +19,11 @@ from cdec.cli.runs import models
 from cdec.cli.runs.constraints import ArtifactPaths, artifact_for_records, read_held
 from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.loop import Loop, arriving
-from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
+from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.output import checked_tree, for_tree
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import BY_MEASURING, Estimates
+from cdec.cli.runs.tokenizer import loading
 from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place
 from cdec.core.options import group, option

@@ -14,8 +14,9 @@ from cdec.cli.options import shared
 from cdec.cli.options.model import ModelOptions
 from cdec.cli.options.shared import refuse_terminal, require_utf8
 from cdec.cli.options.texts import TextRecordOptions
-from cdec.cli.runs.inputs import require_input
+from cdec.cli.runs.files import require_input
 from cdec.cli.runs.models import refuse_revision
+from cdec.cli.runs.tokenizer import loading
 from cdec.core.options import group, option
 
 if TYPE_CHECKING:
@@ -84,7 +85,7 @@ def _retokenize(options: Options, prompt: str, run: Run) -> int:
     from cdec.integrations.records.tasks import batches
     from cdec.samplers.scoring.retokenize import Retokenizer
 
-    with run.console.stage(models.loading(options.loading.model)):
+    with run.console.stage(loading(options.loading.model)):
         model = models.open_model(options.loading)
     retokenizer = Retokenizer(model, end=options.end)
 

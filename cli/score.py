@@ -20,11 +20,13 @@ from cdec.cli.options.texts import TextRecordOptions
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import optional_artifact
 from cdec.cli.runs.constraints import ArtifactPaths, read_held, without_misfit
-from cdec.cli.runs.inputs import ScorePrompts, read_prompt, require_input, typed_prompt
+from cdec.cli.runs.files import require_input
+from cdec.cli.runs.inputs import ScorePrompts, read_prompt, typed_prompt
 from cdec.cli.runs.loop import Loop, arriving
-from cdec.cli.runs.models import check_warping, loading, refuse_revision, warping_of
+from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import Tally
+from cdec.cli.runs.tokenizer import loading
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.files.remote import Place
 from cdec.core.options import group, option

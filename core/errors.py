@@ -321,6 +321,10 @@ def wrong_type(argument: str, found: object, expected: str, hint: str) -> UsageE
     )
 
 
+HOW_TO_MAKE_ONE = "cdec compile-set, compile-schema, compile-grammar or compile-regex"
+"""For the hint of an error about an artifact that is not there."""
+
+
 def needs_grammar(
     parameter: str, found: str, reasons: Mapping[str, str] | None = None
 ) -> UsageError:

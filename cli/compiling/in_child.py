@@ -14,7 +14,7 @@ from cdec.cli.compiling.next_command import next_command
 from cdec.cli.frame.console import notice_objects
 from cdec.cli.frame.interruption import keeping
 from cdec.cli.frame.tables import print_json, print_table
-from cdec.cli.runs.models import load_vocabulary, loading
+from cdec.cli.runs.tokenizer import load_vocabulary, loading
 from cdec.compilers.child.report import ReportT
 from cdec.compilers.child.source import SourceOptions
 

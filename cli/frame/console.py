@@ -22,7 +22,7 @@ from cdec.cli.frame.progress import FINE_LINE_S, LINE_S, Display, LiveLine, Note
 from cdec.core.errors import CdecError, Notice
 from cdec.core.progress import Progress, Stage
 from cdec.data.output.terminal import HIDDEN_CATEGORIES
-from cdec.integrations.records.tasks import error_object
+from cdec.integrations.records.faults import error_object
 
 _SECRET_NAME = re.compile(
     r"TOKEN|SECRET|PASSWORD|PASSWD|CREDENTIAL|API_?KEY|ACCESS_KEY|AUTH(?!OR)", re.IGNORECASE

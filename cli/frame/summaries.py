@@ -12,8 +12,9 @@ from cdec.cli.frame.tables import shown_bytes
 from cdec.core.schemas.forms import described_escapes, described_whitespace
 
 if TYPE_CHECKING:
-    from cdec.compilers import GrammarReport, SetReport
+    from cdec.compilers.grammars.report import GrammarReport
     from cdec.compilers.schemas.report import SchemaReport
+    from cdec.compilers.sets.report import SetReport
 
 
 def grammar_rows(report: GrammarReport) -> list[tuple[str, str]]:

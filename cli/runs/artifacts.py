@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.core.errors import (
+    HOW_TO_MAKE_ONE,
     ArtifactFormatError,
     ArtifactVersionError,
     CdecError,
@@ -19,7 +20,6 @@ from cdec.core.errors import (
 )
 from cdec.core.progress import Progress, silent
 from cdec.data.suffixes import PARQUET
-from cdec.integrations.records.requirements import HOW_TO_MAKE_ONE
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run

@@ -19,7 +19,7 @@ from cdec.cli.runs.artifacts import (
     read_artifact,
     require_terminals,
 )
-from cdec.cli.runs.inputs import read_denied
+from cdec.cli.runs.files import read_denied
 from cdec.core.errors import (
     Notice,
     TokenizerMismatchError,

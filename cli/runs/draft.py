@@ -9,7 +9,8 @@ from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.options.shared import refuse_unused
-from cdec.cli.runs.models import named_by, named_model, refuse_revision
+from cdec.cli.runs.models import refuse_revision
+from cdec.cli.runs.tokenizer import named_by, named_model
 from cdec.core.errors import (
     ModelError,
     Notice,

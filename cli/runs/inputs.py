@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from cdec.cli.options.shared import refuse_terminal, require_utf8
+from cdec.cli.runs.files import require_input
 from cdec.core.errors import FieldError, Notice, UsageError
 
 if TYPE_CHECKING:
@@ -249,29 +250,6 @@ def read_prompt(path: str, limits: InputLimits) -> str:
         what="prompt",
         hint="raise `max_line_bytes`, or give many prompts as records with -i FILE",
     )
-
-
-def require_input(source: str) -> None:
-    """See whether an input can be opened, before anything that costs time.
-
-    Raises:
-        InputMissingError: It is not there or cannot be read.
-    """
-    from cdec.data.input.source import open_source
-
-    path = Path(source)
-    # subtle: a named pipe must be opened once only, or its writer meets a closed end.
-    if source != "-" and (path.is_file() or not path.exists()):
-        with open_source(source):
-            pass
-
-
-def read_denied(path: Path | None) -> list[str]:
-    """Return the texts of ``--deny``, one a line, blank lines left out; none without a file."""
-    from cdec.data.entities.source import read_entities
-
-    batches = () if path is None else read_entities(path, format="text")
-    return [text for batch in batches for text in batch.texts if text]
 
 
 def check_prompts(options: PromptOptions, typed: frozenset[str]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from cdec.cli.frame.declaration import NumberOrWord, flag_of
 from cdec.cli.options.methods import MEASURE, named_method
 from cdec.cli.options.shared import parse_size
-from cdec.cli.runs.models import named_by
+from cdec.cli.runs.tokenizer import named_by
 from cdec.core.errors import ConfigError, FieldError, UsageError
 from cdec.samplers.facts.method import Method
 from cdec.samplers.registry import METHODS

@@ -1,66 +1,23 @@
-"""Opens the model, or the tokenizer alone, that options name, and says how the model is warped."""
+"""The model that options name, and how its distribution is warped."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.core.errors import ModelError, UsageError
+from cdec.cli.runs.tokenizer import named_by, named_model
+from cdec.core.errors import UsageError
 from cdec.core.lazy import uncollected
-from cdec.core.tokens.shipped import EMBEDDED, is_shipped
+from cdec.core.tokens.shipped import is_shipped
 
 if TYPE_CHECKING:
     from cdec.cli.options.model import ModelOptions, WarpingOptions
     from cdec.core.models.base import LanguageModel
     from cdec.core.models.warping import Warping
-    from cdec.core.tokens.vocabulary import Vocabulary
 
 _NEARLY_GREEDY = (
     "give a small one such as 0.01, which leaves nearly all mass to the most probable tokens"
 )
-
-
-def named_model(name: str | None) -> str:
-    """Return the model that is meant, as messages and manifests call it."""
-    return EMBEDDED if name is None else name
-
-
-def loading(name: str | None) -> str:
-    """Return what progress says while a model, or its tokenizer, is loaded."""
-    return "loading the embedded model" if named_model(name) == EMBEDDED else f"loading {name}"
-
-
-def load_vocabulary(
-    tokenizer: str | None, model: str | None, revision: str | None
-) -> tuple[Vocabulary, str]:
-    """Load the vocabulary that a compile command writes for.
-
-    Args:
-        tokenizer: ``--tokenizer``: a file, folder or hub name.
-        model: ``--model``: the model whose tokenizer to take.
-        revision: Commit, tag or branch on the hub.
-
-    Returns:
-        The vocabulary and the name to show.
-
-    Raises:
-        UsageError: Both were given and differ.
-        ModelError: It cannot be loaded.
-    """
-    from cdec.core.tokens.vocabulary import Vocabulary
-
-    if tokenizer is not None and model is not None and tokenizer != model:
-        raise UsageError(
-            "--tokenizer and --model were given", hint="give one: a model brings its tokenizer"
-        )
-    name = tokenizer if tokenizer is not None else model
-    with named_by("--model" if tokenizer is None else "--tokenizer", name):
-        vocabulary = Vocabulary.from_tokenizer(named_model(name), revision=revision)
-    # As it was typed, and not as the place on this machine where it was found.
-    vocabulary.name = named_model(name)
-    return vocabulary, vocabulary.name
 
 
 def open_model(options: ModelOptions) -> LanguageModel:
@@ -112,23 +69,6 @@ def refuse_revision(name: str | None, typed: frozenset[str], *, field: str = "re
             f"{flag} chooses a version on the hub, and {found} has one version",
             hint=f"leave {flag} out, or name a model on the hub",
         )
-
-
-@contextmanager
-def named_by(flag: str, name: str | None) -> Iterator[None]:
-    """Let a ``ModelError`` raised inside begin with the option that named the model.
-
-    Args:
-        flag: The option.
-        name: The model as typed; None where nobody named it.
-    """
-    try:
-        yield
-    except ModelError as error:
-        if name is not None:
-            error.message = f"{flag}: {error.message}"
-            error.args = (error.message,)
-        raise
 
 
 def check_warping(options: WarpingOptions, *, instead: str = _NEARLY_GREEDY) -> None:

@@ -20,8 +20,9 @@ from cdec.cli.runs.constraints import (
 from cdec.cli.runs.draft import Draft
 from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.method import ChosenMethod, fields_of_reward, refuse_code
-from cdec.cli.runs.models import check_warping, load_keywords, named_model, refuse_revision
+from cdec.cli.runs.models import check_warping, load_keywords, refuse_revision
 from cdec.cli.runs.output import check_form, check_trace, checked_tree, for_tree, refuse_output
+from cdec.cli.runs.tokenizer import named_model
 from cdec.core.errors import UsageError
 from cdec.core.progress import Progress, silent
 from cdec.core.record_fields import fields_of

@@ -18,11 +18,11 @@ from cdec.cli.runs import models
 from cdec.cli.runs.draft import nothing_guessed
 from cdec.cli.runs.loop import Loop, UnderWay, arriving, headed_error, named_error
 from cdec.cli.runs.method import build_reward
-from cdec.cli.runs.models import named_model
 from cdec.cli.runs.output import inputs, tracing
 from cdec.cli.runs.plan import Plan
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tally import BY_DRAWING, BY_LEARNING, BY_TRYING, Estimates, Tally
+from cdec.cli.runs.tokenizer import loading, named_model
 from cdec.integrations.records.drawing import SampleTasks
 from cdec.integrations.records.sampling import RecordSampler
 from cdec.integrations.records.settings import RunSettings
@@ -156,7 +156,7 @@ def _opened_sampler(plan: Plan, files: Files, console: Console) -> RecordSampler
     reward = build_reward(
         method, device=options.loading.device, has_fields=not options.prompts.has_texts
     )
-    with console.stage(models.loading(options.loading.model)):
+    with console.stage(loading(options.loading.model)):
         draft = plan.draft.load_early()
         model = models.open_model(options.loading)
     opened = plan.draft.opened(model, draft, console)

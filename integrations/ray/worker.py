@@ -18,8 +18,7 @@ from cdec.data.prompts.read import read_prompts
 from cdec.integrations.ray.counts import Counts
 from cdec.integrations.ray.journal import Watch
 from cdec.integrations.ray.library import ray_library
-from cdec.integrations.records.faults import as_cdec_error
-from cdec.integrations.records.tasks import error_object
+from cdec.integrations.records.faults import as_cdec_error, error_object
 
 if TYPE_CHECKING:
     from cdec.data.prompts.record import BadRecord, PromptRecord

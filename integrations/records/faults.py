@@ -1,21 +1,34 @@
-"""Errors that nobody raised on purpose, as ones with a code."""
+"""Errors that nobody raised on purpose, as ones with a code; objects in failed records' places."""
 
 from __future__ import annotations
 
 import errno
 import re
 from collections.abc import Iterator
+from typing import TYPE_CHECKING
 
-from cdec.core.errors import CdecError, LimitError, OutputError
+from cdec.core.errors import (
+    CdecError,
+    LimitError,
+    OutputError,
+)
+
+if TYPE_CHECKING:
+    pass
+
 
 _CAUSES = 16
 """Most causes of causes that are looked at."""
+
+
 _MEMORY = re.compile(
     r"failed to map segment|can(no|')t allocate memory|not enough memory|out of memory|bad_alloc"
     r"|can't start new thread|unable to mmap",
     re.IGNORECASE,
 )
 """How loaders and native libraries say that there is no memory left."""
+
+
 _NATIVE = (ImportError, OSError, RuntimeError, SystemError)
 """Errors in which they say so."""
 
@@ -61,3 +74,8 @@ def _chain(error: BaseException) -> Iterator[BaseException]:
         yield current
         hidden = None if isinstance(current, CdecError) else current.__context__
         current = current.__cause__ or hidden
+
+
+def error_object(error: CdecError, record_id: object) -> dict[str, object]:
+    """Return the object that stands in a failed record's place."""
+    return {"id": record_id, "error": error.to_json()}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Hashable
 from typing import TYPE_CHECKING, Any, TypeAlias, TypeVar
 
-from cdec.core.errors import FieldError, Notice, UsageError, needs_grammar
+from cdec.core.errors import HOW_TO_MAKE_ONE, FieldError, Notice, UsageError, needs_grammar
 from cdec.integrations.records.settings import DEFAULT
 from cdec.integrations.records.sources import RecordSources
 
@@ -27,7 +27,6 @@ _Asked = TypeVar("_Asked", bound=Hashable)
 Bind: TypeAlias = "Callable[[ArtifactFile, Vocabulary | None], StoredConstraint]"
 """Opens a verified artifact for a model's vocabulary, as ``bind_artifact`` does."""
 
-HOW_TO_MAKE_ONE = "cdec compile-set, compile-schema, compile-grammar or compile-regex"
 _HOW_TO_NAME_ONE = f"name the artifact with `artifact` (make one with {HOW_TO_MAKE_ONE})"
 _ADAPTED = 64
 """Constraints kept with a lookahead, and for prompts with the same end cut off."""

@@ -12,10 +12,11 @@ from cdec.core.tokens.shipped import EMBEDDED
 from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_records
 from cdec.integrations.records.drawing import SampleTasks
+from cdec.integrations.records.faults import error_object
 from cdec.integrations.records.opening import opened_options
 from cdec.integrations.records.requirements import Requirements
 from cdec.integrations.records.settings import Execution, RunSettings
-from cdec.integrations.records.tasks import at_temperatures, batches, error_object, work_off
+from cdec.integrations.records.tasks import at_temperatures, batches, work_off
 from cdec.integrations.records.tracing import Trace
 from cdec.samplers.greedy import greedily
 from cdec.samplers.registry import SAMPLERS

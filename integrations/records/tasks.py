@@ -92,11 +92,6 @@ def work_off(
         yield Done(task, result)
 
 
-def error_object(error: CdecError, record_id: object) -> dict[str, object]:
-    """Return the object that stands in a failed record's place."""
-    return {"id": record_id, "error": error.to_json()}
-
-
 def _results(batch: Sequence[Task], work: Work) -> list[Any]:
     """Return a result or an error for each task."""
     doable = [task for task in batch if not isinstance(task.request, CdecError)]

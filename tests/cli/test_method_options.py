@@ -30,7 +30,7 @@ NEEDED = {"reward": "regex:a", "draft": "prompt-lookup"}
 
 def chosen(method: str, **given: object) -> ChosenMethod:
     options = options_from(SampleOptions, {"method": method, **given})
-    return ChosenMethod.of(options, frozenset(given))
+    return ChosenMethod.of(options.choice, options.methods.given, frozenset(given))
 
 
 def test_the_command_line_has_the_options_that_methods_declare() -> None:
@@ -69,7 +69,10 @@ def test_an_option_of_another_method_is_refused_if_it_was_typed() -> None:
     with pytest.raises(UsageError, match="--by means nothing to --method disc"):
         chosen("disc", by="text")
     options = options_from(SampleOptions, {"method": "disc", "by": "text"})
-    assert "by" not in ChosenMethod.of(options, frozenset({"method"})).values
+    assert (
+        "by"
+        not in ChosenMethod.of(options.choice, options.methods.given, frozenset({"method"})).values
+    )
 
 
 def test_texts_that_loop_can_be_stopped_where_texts_grow(cdec: Runner, letters: Path) -> None:
@@ -98,7 +101,7 @@ def test_a_key_of_a_method_has_the_type_of_its_option(tmp_path: Path) -> None:
     values = Config.load(path).values("sample", SampleOptions)
     assert values == {"K": 8, "gamma": "auto", "tree_cache": "1MB", "recycle": True}
     read = options_from(SampleOptions, {**values, "method": "exact"})
-    found = ChosenMethod.of(read, frozenset()).values
+    found = ChosenMethod.of(read.choice, read.methods.given, frozenset()).values
     assert (found["K"], found["gamma"], found["tree_cache"]) == (8, "auto", 1_000_000)
     path.write_text('K = "many"\n')
     with pytest.raises(ConfigError, match="expected an integer"):
