@@ -272,11 +272,7 @@ def _whole(source: str) -> bytes:
 
 
 def _decoded(text: bytes) -> str:
-    """Return a text where bytes will not do.
-
-    Raises:
-        EncodingError: It is no UTF-8.
-    """
+    """Return a text where bytes will not do."""
     try:
         return text.decode()
     except UnicodeDecodeError as error:

@@ -33,7 +33,7 @@ from cdec.core.files.remote import Place
 from cdec.core.options import group, option
 from cdec.core.record_fields import fields_of
 from cdec.data.output.rows import cell_of, row_of
-from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.resolver import ConstraintResolver
 from cdec.integrations.records.tasks import Task, at_temperatures, batches, prepared
 
 if TYPE_CHECKING:
@@ -234,11 +234,7 @@ class Labels:
 
 
 def _one_source(options: Options, run: Run) -> Options:
-    """Return the options with labels from one place: what was typed before what cdec.toml says.
-
-    Raises:
-        UsageError: Two were typed.
-    """
+    """Return the options with labels from one place: what was typed before what cdec.toml says."""
     given = {"label_file": options.label_file, "labels": options.labels}
     given["artifact"] = None if options.artifact is None else str(options.artifact)
     names = [name for name, value in given.items() if value is not None]
@@ -303,10 +299,10 @@ def classify(options: Options, run: Run) -> int:
     default, notices = labels.compiled(model.vocabulary)
     run.console.warn(notices)
     with (
-        Requirements(held, model, required=True, default=default, bind=bind_for) as requirements,
+        ConstraintResolver(held, model, required=True, default=default, bind=bind_for) as resolver,
         _opened(options, form, fields) as write,
     ):
-        run.console.warn(requirements.take_notices())
+        run.console.warn(resolver.take_notices())
         shown = Shown(run.console, form, fields, write)
         loop = Loop(
             work=at_temperatures(model, warping_of(_warping(options)), classifier.run),
@@ -323,10 +319,10 @@ def classify(options: Options, run: Run) -> int:
         records, is_idle = arriving(
             records, options.prompts.streams, options.prompts.idle, options.batch_size
         )
-        tasks = (_prepared(record, requirements) for record in records)
+        tasks = (_prepared(record, resolver) for record in records)
         status = loop.over(batches(tasks, options.batch_size, is_idle), run)
         shown.finish()
-        run.console.warn([*requirements.take_notices(), *prompts.stats.notices])
+        run.console.warn([*resolver.take_notices(), *prompts.stats.notices])
     return status
 
 
@@ -349,9 +345,6 @@ def refuse_output(options: Options, labels: Options) -> None:
     Args:
         options: As typed.
         labels: With where labels come from.
-
-    Raises:
-        UsageError, OutputExistsError, OutputError: It is so.
     """
     if options.output is None:
         return
@@ -420,11 +413,7 @@ def check_options(options: Options, typed: frozenset[str]) -> Sequence[str] | No
 
 
 def refuse_parquet(output: Path) -> None:
-    """Refuse Parquet, whose columns are those of samples.
-
-    Raises:
-        UsageError: The output is Parquet by its name.
-    """
+    """Refuse Parquet, whose columns are those of samples."""
     from cdec.data.output.forms import COLUMNS as PARQUET
     from cdec.data.output.forms import form_of
 
@@ -446,24 +435,20 @@ def _classifier(options: Options, template: PromptTemplate | None) -> Classifier
     return Classifier(top=options.top, calibrate=options.calibrate, content_free=texts)
 
 
-def _prepared(record: PromptRecord | BadRecord, requirements: Requirements) -> Task:
+def _prepared(record: PromptRecord | BadRecord, resolver: ConstraintResolver) -> Task:
     """Return the task of a record; where it cannot be classified, with its error."""
-    task = prepared(record.id, partial(_task, record, requirements))
+    task = prepared(record.id, partial(_task, record, resolver))
     return replace(task, head={} if record.input is None else {"input": record.input})
 
 
-def _task(record: PromptRecord | BadRecord, requirements: Requirements) -> Task:
-    """Return what to classify of one record.
-
-    Raises:
-        CdecError: It cannot be classified.
-    """
+def _task(record: PromptRecord | BadRecord, resolver: ConstraintResolver) -> Task:
+    """Return what to classify of one record."""
     from cdec.data.prompts.record import BadRecord
     from cdec.samplers.scoring.classify import ClassifyRequest
 
     if isinstance(record, BadRecord):
         return Task(record.id, record.error)
-    prompt, constraint = requirements.of(record)
+    prompt, constraint = resolver.of(record)
     return Task(record.id, ClassifyRequest(prompt, constraint), record.temperature)
 
 

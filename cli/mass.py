@@ -27,7 +27,7 @@ from cdec.cli.runs.tokenizer import loading
 from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place
 from cdec.core.options import group, option
-from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.resolver import ConstraintResolver
 from cdec.integrations.records.tasks import Task, at_temperatures, batches, prepared
 from cdec.samplers.options import ROUND
 
@@ -133,15 +133,15 @@ def measure(options: Options, run: Run) -> int:
     with run.console.stage(loading(options.loading.model)):
         model = models.open_model(options.loading)
     shown, estimates = _Shown(options, run.console), Estimates(BY_MEASURING)
-    with Requirements(
+    with ConstraintResolver(
         held, model, required=not options.held.conjoined, bind=bind_for
-    ) as requirements:
-        run.console.warn(requirements.take_notices())
+    ) as resolver:
+        run.console.warn(resolver.take_notices())
         records, is_idle = arriving(
             records, options.prompts.streams, options.prompts.idle, options.decoding.batch_size
         )
         tasks = (
-            prepared(record.id, partial(_task, options, record, requirements)) for record in records
+            prepared(record.id, partial(_task, options, record, resolver)) for record in records
         )
         loop = Loop(
             work=at_temperatures(model, warping, estimator.run),
@@ -158,7 +158,7 @@ def measure(options: Options, run: Run) -> int:
         finally:
             # What was measured is shown, whatever ended the run.
             shown.finish()
-        run.console.warn([*requirements.take_notices(), *prompts.stats.notices])
+        run.console.warn([*resolver.take_notices(), *prompts.stats.notices])
         run.console.warn(estimates.take_notices())
     return status
 
@@ -184,18 +184,14 @@ def _estimator(options: Options) -> MassEstimator:
     )
 
 
-def _task(options: Options, record: PromptRecord | BadRecord, requirements: Requirements) -> Task:
-    """Return what to measure of one record.
-
-    Raises:
-        CdecError: It cannot be measured.
-    """
+def _task(options: Options, record: PromptRecord | BadRecord, resolver: ConstraintResolver) -> Task:
+    """Return what to measure of one record."""
     from cdec.data.prompts.record import BadRecord
     from cdec.samplers.request import Request
 
     if isinstance(record, BadRecord):
         return Task(record.id, record.error)
-    prompt, constraint = requirements.of(record)
+    prompt, constraint = resolver.of(record)
     seed = options.decoding.seed if record.seed is None else record.seed
     longest = options.decoding.max_new_tokens if record.max_tokens is None else record.max_tokens
     # One draw: its seed is that from which methods that learn draw all candidates.

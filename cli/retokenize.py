@@ -72,11 +72,7 @@ def execute(options: Options, run: Run) -> int:
 
 
 def _retokenize(options: Options, prompt: str, run: Run) -> int:
-    """Carry out one run; returns the exit status.
-
-    Raises:
-        CdecError: With ``--strict`` the first bad record's own error.
-    """
+    """Carry out one run; returns the exit status."""
     from cdec.cli.runs import models
     from cdec.cli.runs.loop import Loop, arriving
     from cdec.data.input.count import count_records

@@ -32,7 +32,7 @@ from cdec.core.files.remote import Place
 from cdec.core.options import group, option
 from cdec.core.record_fields import fields_of
 from cdec.data.input.arrivals import never
-from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.resolver import ConstraintResolver
 from cdec.integrations.records.tasks import Task, at_temperatures, prepared
 from cdec.samplers.request import MAX_NEW_TOKENS
 
@@ -208,15 +208,15 @@ def score(options: Options, run: Run) -> int:
         model = models.open_model(options.loading)
     if named is None:
         held = without_misfit(held, model, run)
-    with Requirements(held, model, required=False, bind=bind_for) as requirements:
-        run.console.warn(requirements.take_notices())
+    with ConstraintResolver(held, model, required=False, bind=bind_for) as resolver:
+        run.console.warn(resolver.take_notices())
         records, is_idle = arriving(
             _records(options, limits, stats),
             [options.texts.input],
             options.texts.idle,
             options.batch_size,
         )
-        tasks = map(Tasks(options, prompts, requirements).of, records)
+        tasks = map(Tasks(options, prompts, resolver).of, records)
         has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)
         is_pooled = has_bounds and (bool(paths) or prompts.by_id is not None)
         tally = Tally()
@@ -233,7 +233,7 @@ def score(options: Options, run: Run) -> int:
         )
         found = pooled(tasks, options.batch_size, is_pooled=is_pooled, is_idle=is_idle)
         status = loop.over(found, run)
-        run.console.warn([*requirements.take_notices(), *prompts.notices, *stats.notices])
+        run.console.warn([*resolver.take_notices(), *prompts.notices, *stats.notices])
     return status
 
 
@@ -278,11 +278,11 @@ class Tasks:
         self,
         options: Options,
         prompts: ScorePrompts,
-        requirements: Requirements,
+        resolver: ConstraintResolver,
     ) -> None:
         self._seed = options.seed
         self._prompts = prompts
-        self._requirements = requirements
+        self._resolver = resolver
         self._last: tuple[PromptRecord, Prompt, Constraint | None] | None = None
 
     def of(self, record: ScoreRecord | BadRecord) -> Task:
@@ -314,7 +314,7 @@ class Tasks:
         """Return the prompt and the constraint of a prompt's record."""
         # Samples of one record share its constraint, so that they share its bounds.
         if self._last is None or self._last[0] is not source:
-            opened = self._requirements.of(source)
+            opened = self._resolver.of(source)
             self._last = (source, *opened)
         return self._last[1:]
 

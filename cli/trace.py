@@ -265,11 +265,7 @@ def _trace_lines(source: Source, limits: InputLimits) -> Iterator[Mapping[str, A
 
 
 def _checked(line: Any, place: str) -> Mapping[str, Any]:
-    """Return a line of a trace.
-
-    Raises:
-        FieldError: It is none.
-    """
+    """Return a line of a trace."""
     _require(line, _TYPES, place)
     _require(line, {name: kinds for name, kinds in _OPTIONAL.items() if name in line}, place)
     for event in (line["choice"], *line["struck"], *line["alternatives"]):
@@ -284,11 +280,7 @@ def _checked(line: Any, place: str) -> Mapping[str, Any]:
 
 
 def _require(found: object, types: Mapping[str, tuple[type, ...]], place: str) -> None:
-    """Refuse what lacks a field, or has one of another type.
-
-    Raises:
-        FieldError: It does.
-    """
+    """Refuse what lacks a field, or has one of another type."""
     fields = found if isinstance(found, dict) else {}
     for name, allowed in types.items():
         value = fields.get(name)

@@ -1,4 +1,4 @@
-"""What every command shares: parsing, configuration, streams, signals, progress, tables.
+"""The frame of every command: parsing, configuration, streams, signals, progress, tables.
 
 Read ``registry`` (the list of commands), ``declaration`` (what is said of an option), ``command``
 (from options to Typer), ``config``, ``help``, ``console`` (what is printed, parameters of the

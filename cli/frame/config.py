@@ -142,9 +142,6 @@ def _read(path: Path) -> bytes:
 
     subtle: what is opened is looked at, not what bears the name a moment before: a pipe would keep
     us waiting, a device would never end.
-
-    Raises:
-        ConfigError: It is no regular file.
     """
     descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC)
     with os.fdopen(descriptor, "rb", buffering=0) as file:

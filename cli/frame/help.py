@@ -67,9 +67,6 @@ def refuse_unknown_command(words: Sequence[str]) -> None:
 
     Args:
         words: The command line after the program's name.
-
-    Raises:
-        UsageError: It is none.
     """
     name = words[0]
     if name in COMMANDS:
@@ -104,9 +101,6 @@ def refuse_extra_words(words: Sequence[str], command: str, parameters: Iterable[
         words: Those that are left over.
         command: The command that was typed.
         parameters: The parser's, of that command.
-
-    Raises:
-        UsageError: There are some.
     """
     if not words:
         return

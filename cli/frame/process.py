@@ -42,9 +42,6 @@ def require_room(least_mib: int) -> None:
 
     Args:
         least_mib: Address space that the command's libraries need, MiB (``ulimit -v``).
-
-    Raises:
-        LimitError: The limit is below that, or few files may be opened.
     """
     _require_files()
     limit = address_space()
@@ -59,11 +56,7 @@ def require_room(least_mib: int) -> None:
 
 
 def _require_files() -> None:
-    """Refuse to begin where too few files can be opened.
-
-    Raises:
-        LimitError: So it is, by a limit or because others are open.
-    """
+    """Refuse to begin where too few files can be opened."""
     opened: list[int] = []
     try:
         while len(opened) < _LEAST_FILES:

@@ -1,4 +1,4 @@
-"""The options that say where records are drawn: in this process, or by workers on Ray."""
+"""Options of the engine: records are drawn in this process, or by workers on Ray."""
 
 from __future__ import annotations
 
@@ -88,9 +88,6 @@ def check_engine(options: EngineOptions, typed: frozenset[str]) -> None:
     Args:
         options: As typed.
         typed: Fields that stood on the command line.
-
-    Raises:
-        UsageError: One was typed.
     """
     if options.engine == "local":
         refuse_unused(OF_RAY, typed, "without --engine ray")

@@ -1,4 +1,4 @@
-"""The options of methods, as ``METHODS`` declares them; what a command adds for drafts."""
+"""Options of methods, as ``METHODS`` declares them, and of drafts."""
 
 from __future__ import annotations
 

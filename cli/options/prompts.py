@@ -1,4 +1,4 @@
-"""The options that say where the prompts of a run come from."""
+"""Options of prompts, and of the requests of OpenAI batch files."""
 
 from __future__ import annotations
 

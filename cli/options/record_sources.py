@@ -186,9 +186,6 @@ def check_record_sources(
         prompts: Where records come from.
         batch: What requests may bring.
         typed: Options that stood on the command line.
-
-    Raises:
-        UsageError: One was typed.
     """
     if prompts.has_texts:
         names, why = sourceless(typed, ()), "a prompt that is typed brings none"

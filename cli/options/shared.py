@@ -1,4 +1,4 @@
-"""Options that several commands share, as annotated types; defaults stand in the dataclasses."""
+"""Options that several commands share, the sections of help, and checks of what is typed."""
 
 from __future__ import annotations
 
@@ -154,9 +154,6 @@ def refuse_among(output: Path, inputs: Iterable[str], what: str, flag: str) -> N
         inputs: Paths and URLs; ``-`` is stdin.
         what: The output, for the message: ``trace``.
         flag: That names it.
-
-    Raises:
-        UsageError: It is one of them.
     """
     for path in inputs:
         if output.exists() and path != "-" and Path(path).exists() and output.samefile(path):
@@ -210,11 +207,7 @@ def require_utf8(text: str, option: str) -> str:
 
 
 def refuse_terminal(what: str, hint: str) -> None:
-    """Refuse to wait in silence for ``what`` where stdin is a terminal.
-
-    Raises:
-        UsageError: It is one.
-    """
+    """Refuse to wait in silence for ``what`` where stdin is a terminal."""
     if sys.stdin.isatty():
         raise UsageError(f"{what} are awaited on stdin, which is a terminal", hint=hint)
 
@@ -226,9 +219,6 @@ def refuse_unused(fields: Iterable[str], typed: frozenset[str], where: str) -> N
         fields: Names of the options' fields that mean nothing here.
         typed: Fields that stood on the command line.
         where: Why they mean nothing, such as ``with --token-ids``.
-
-    Raises:
-        UsageError: One of them was typed.
     """
     unused = sorted(typed.intersection(fields))
     if unused:

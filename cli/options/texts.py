@@ -1,4 +1,4 @@
-"""The options that say where given texts come from: records for a model, or texts alone."""
+"""Options of given texts: records for a model, or texts alone."""
 
 from __future__ import annotations
 

@@ -216,11 +216,7 @@ _COMPILING = {
 
 
 def _refuse_tree(path: Place) -> None:
-    """Refuse a tree of prefixes, which is kept as an artifact is.
-
-    Raises:
-        UsageError: It is one.
-    """
+    """Refuse a tree of prefixes, which is kept as an artifact is."""
     from cdec.core.artifacts.contents import ArtifactLimits
     from cdec.core.artifacts.read import map_verified
     from cdec.core.files.fetched import local_copy
@@ -239,11 +235,7 @@ def _refuse_tree(path: Place) -> None:
 
 
 def require_terminals(file: ArtifactFile) -> None:
-    """Refuse a lookahead for an artifact of terminals where nothing stands beyond the first.
-
-    Raises:
-        UsageError: It is a regular expression.
-    """
+    """Refuse a lookahead for an artifact of terminals where nothing stands beyond the first."""
     from cdec.core.artifacts.kinds import constraint_class
 
     if not constraint_class(file.kind).looks_ahead(file.metadata):

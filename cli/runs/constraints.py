@@ -171,11 +171,7 @@ def require_grammars(
 
 
 def require_members(held: ConstraintSpecification, *, has_records: bool) -> None:
-    """Refuse free text where no constraint follows it, before a model loads.
-
-    Raises:
-        UsageError: There is no artifact, and no record can bring one.
-    """
+    """Refuse free text where no constraint follows it, before a model loads."""
     if held.free is None or has_records or held.named or held.others:
         return
     raise UsageError(

@@ -248,11 +248,7 @@ class Draft:
 
 
 def _default(model: ModelOptions, method: ChosenMethod) -> str:
-    """Return the embedded draft, which belongs to the embedded model.
-
-    Raises:
-        UsageError: The run has another model.
-    """
+    """Return the embedded draft, which belongs to the embedded model."""
     if named_model(model.model) == EMBEDDED:
         return EMBEDDED_DRAFT
     hint = "give --draft NAME_OR_PATH, a smaller model of the same vocabulary"

@@ -1,4 +1,4 @@
-"""Where records come from: prompts of ``--prompt``, a file or stdin; the prompts of given texts."""
+"""Records of a run: prompts that are typed, in files or on stdin; the prompts of given texts."""
 
 from __future__ import annotations
 
@@ -258,9 +258,6 @@ def check_prompts(options: PromptOptions, typed: frozenset[str]) -> None:
     Args:
         options: Where prompts come from.
         typed: Fields that stood on the command line.
-
-    Raises:
-        UsageError: One of these.
     """
     if options.has_texts and "input" in typed:
         flag = "--prompt" if options.prompt else "--prompt-file"

@@ -104,11 +104,7 @@ def _sampler_class(method: Method) -> Any:
 
 
 def _refuse_unused(method: Method, given: Mapping[str, Any], typed: frozenset[str]) -> None:
-    """Refuse options of other methods that were typed.
-
-    Raises:
-        UsageError: One was.
-    """
+    """Refuse options of other methods that were typed."""
     for name in given:
         if name in typed and method.option(name) is None:
             users = [each.name for each in METHODS.values() if each.option(name) is not None]
@@ -132,11 +128,7 @@ def _read(name: str, value: Any) -> Any:
 
 
 def _require_beams(method: Method, n: int, values: Mapping[str, Any]) -> None:
-    """Refuse to ask a beam search for more texts than it can find.
-
-    Raises:
-        UsageError: The method is one, and is asked for more.
-    """
+    """Refuse to ask a beam search for more texts than it can find."""
     widest = values.get("beams")
     if method.name == "beam" and widest is not None and n > widest:
         raise UsageError(
@@ -224,11 +216,7 @@ def build_reward(method: ChosenMethod, *, device: str, has_fields: bool) -> Rewa
 
 
 def _require_no_fields(reward: Reward) -> None:
-    """Refuse a reward that would fail for every text of ``--prompt``.
-
-    Raises:
-        UsageError: It reads fields.
-    """
+    """Refuse a reward that would fail for every text of ``--prompt``."""
     try:
         reward.check(None)
     except FieldError as error:

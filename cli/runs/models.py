@@ -55,9 +55,6 @@ def refuse_revision(name: str | None, typed: frozenset[str], *, field: str = "re
         name: The model, as typed.
         typed: Fields that stood on the command line; what ``cdec.toml`` says is for other models.
         field: The option's field.
-
-    Raises:
-        UsageError: It was typed.
     """
     if field not in typed:
         return
@@ -77,9 +74,6 @@ def check_warping(options: WarpingOptions, *, instead: str = _NEARLY_GREEDY) -> 
     Args:
         options: As typed.
         instead: What to give in the place of a temperature of 0.
-
-    Raises:
-        UsageError: One of them is out of range.
     """
     if options.temperature == 0:
         raise UsageError("--temperature is 0, which gives no distribution", hint=instead)

@@ -28,9 +28,6 @@ def check_form(output: Path | None, *, keep_input: bool) -> None:
     Args:
         output: The file; None for stdout.
         keep_input: Whether rows shall begin with the columns of the input.
-
-    Raises:
-        UsageError: It does, or ``keep_input`` where there are no rows.
     """
     from cdec.data.output.forms import form_of
 
@@ -81,9 +78,6 @@ def require_output(
         streams: Those of its prompts, folders and patterns among them.
         may_exist: Whether it is replaced or gone on with.
         ways: What to do where it exists and may not.
-
-    Raises:
-        UsageError, OutputExistsError, OutputError: As ``refuse_output``.
     """
     from cdec.data.output.writer import existing_output
     from cdec.data.prompts.places import would_hold
@@ -104,11 +98,7 @@ def require_output(
 
 
 def require_folder(output: Path) -> None:
-    """Refuse a file whose folder is not there or may not be written.
-
-    Raises:
-        OutputError: It is so.
-    """
+    """Refuse a file whose folder is not there or may not be written."""
     folder = output.parent
     if output.exists() or (folder.is_dir() and os.access(folder, os.W_OK)):
         return
@@ -144,11 +134,7 @@ def inputs(options: Options) -> list[str]:
 
 
 def check_trace(options: OutputOptions) -> None:
-    """Refuse a trace that would say too little, or stand in the place of something else.
-
-    Raises:
-        UsageError: It would.
-    """
+    """Refuse a trace that would say too little, or stand in the place of something else."""
     path = options.trace
     if path is None:
         return

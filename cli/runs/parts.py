@@ -109,11 +109,7 @@ def _parts(prompts: PromptOptions, output: Place) -> list[Part]:
 
 
 def refuse_input_folder(prompts: PromptOptions, output: Place) -> None:
-    """Refuse an output folder whose part files the input would name.
-
-    Raises:
-        UsageError: It is one.
-    """
+    """Refuse an output folder whose part files the input would name."""
     from cdec.data.prompts.places import would_hold
 
     for place in prompts.streams:

@@ -1,4 +1,4 @@
-"""What a run of ``cdec sample`` is before a model is loaded: the command line, then its files."""
+"""The plan of a run of ``cdec sample`` before a model is loaded: command line, then files."""
 
 from __future__ import annotations
 
@@ -239,11 +239,7 @@ class Plan:
 
 
 def check_options(options: Options, typed: frozenset[str]) -> None:
-    """Refuse values out of range and options that contradict each other.
-
-    Raises:
-        UsageError: Also for prompts awaited from a terminal.
-    """
+    """Refuse values out of range and options that contradict each other."""
     check_warping(options.warping, instead=_greedily(options.choice.method, options.methods.given))
     refuse_revision(options.loading.model, typed)
     if options.writing.resume and options.writing.force:
@@ -268,11 +264,7 @@ def check_options(options: Options, typed: frozenset[str]) -> None:
 
 
 def refuse_beside_free_text(options: Options) -> None:
-    """Refuse what cannot be combined with free text before a constraint.
-
-    Raises:
-        UsageError: A begun answer, a healed prompt or a tree.
-    """
+    """Refuse what cannot be combined with free text before a constraint."""
     if options.free.free_text is None:
         return
     beside = {

@@ -1,4 +1,4 @@
-"""One run of ``cdec sample``: loads what was planned, and drives the loop."""
+"""One run of ``cdec sample``: the record sampler opened as planned, and driven by the loop."""
 
 from __future__ import annotations
 
@@ -93,7 +93,7 @@ def sample(options: Options, run: Run) -> int:
         )
         status = loop.over(batches(steps.tasks(tasks, records), size, is_idle), run)
         plan.draft.save_counts(plan.counts)
-        run.console.warn([*sampler.requirements.take_notices(), *files.prompts.stats.notices])
+        run.console.warn([*sampler.resolver.take_notices(), *files.prompts.stats.notices])
         run.console.warn(nothing_guessed(plan.draft.guessing, tasks.has_keys))
         _warn_at_the_end(sampler.reward, noted, options, run.console)
     is_short = options.require_complete and noted.tally.incomplete
@@ -147,11 +147,7 @@ def _kept(options: Options, run: Run, count: str) -> str:
 
 
 def _opened_sampler(plan: Plan, files: Files, console: Console) -> RecordSampler:
-    """Load reward, draft and model, the smaller before the larger, and open the constraints.
-
-    Raises:
-        CdecError: One of them cannot be had, or they do not fit each other.
-    """
+    """Load reward, draft and model, the smaller before the larger, and open the constraints."""
     options, method = plan.options, plan.method
     reward = build_reward(
         method, device=options.loading.device, has_fields=not options.prompts.has_texts
@@ -171,7 +167,7 @@ def _opened_sampler(plan: Plan, files: Files, console: Console) -> RecordSampler
     )
     with console.stage("opening artifacts"):
         sampler = RecordSampler(settings=settings, bind=bind_for)
-    console.warn(sampler.requirements.take_notices())
+    console.warn(sampler.resolver.take_notices())
     return sampler
 
 

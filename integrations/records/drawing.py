@@ -12,7 +12,7 @@ from cdec.integrations.records.tasks import Task, own_error
 from cdec.samplers.request import Request
 
 if TYPE_CHECKING:
-    from cdec.integrations.records.requirements import Requirements
+    from cdec.integrations.records.resolver import ConstraintResolver
     from cdec.samplers.rewards import Reward
 
 
@@ -21,7 +21,7 @@ class SampleTasks:
     """Turns records into tasks, leaving out what an output to resume holds already.
 
     Attributes:
-        requirements: What the texts of a record must belong to.
+        resolver: What the texts of a record must belong to.
         n: Draws of records that ask for no number.
         seed: Of records that bring none.
         max_new_tokens: Of records that bring no ``max_tokens``; None as in ``Request``.
@@ -32,7 +32,7 @@ class SampleTasks:
         has_keys: Whether the constraints of tasks so far have what tokens are guessed by.
     """
 
-    requirements: Requirements
+    resolver: ConstraintResolver
     n: int = 1
     seed: int = 0
     max_new_tokens: int | None = None
@@ -82,8 +82,8 @@ class SampleTasks:
         Raises:
             Exception: The record asks for what cannot be had.
         """
-        prompt, constraint = self.requirements.of(record, takes_free=True)
-        free = self.requirements.free_text_of(record)
+        prompt, constraint = self.resolver.of(record, takes_free=True)
+        free = self.resolver.free_text_of(record)
         self.has_keys.add(constraint is not None and constraint.has_speculation_keys)
         if self.reward is not None:
             self.reward.check(record.input)

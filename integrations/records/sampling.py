@@ -14,7 +14,7 @@ from cdec.data.prompts.read import DEFAULT_MAX_N, prompts_from_records
 from cdec.integrations.records.drawing import SampleTasks
 from cdec.integrations.records.faults import error_object
 from cdec.integrations.records.opening import opened_options
-from cdec.integrations.records.requirements import Requirements
+from cdec.integrations.records.resolver import ConstraintResolver
 from cdec.integrations.records.settings import Execution, RunSettings
 from cdec.integrations.records.tasks import at_temperatures, batches, work_off
 from cdec.integrations.records.tracing import Trace
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
     from cdec.data.prompts.record import BadRecord, PromptRecord
-    from cdec.integrations.records.requirements import Bind
+    from cdec.integrations.records.resolver import Bind
     from cdec.integrations.records.tasks import Done, Records, Task, Work
     from cdec.samplers.base import Sampler
     from cdec.samplers.observer import Observer
@@ -57,7 +57,7 @@ class RecordSampler:
         model: The model.
         reading: Keywords by which ``read_prompts`` reads records as this sampler does.
         batch_size: Prompts decoded together. fields: As given.
-        method: The sampler of the method. requirements: What resolves the constraints of records.
+        method: The sampler of the method. resolver: What resolves the constraints of records.
         reward: That of the method; None for none. trace: Takes the lines of samples.
 
     Raises:
@@ -85,7 +85,7 @@ class RecordSampler:
         self.reward: Reward | None = opened.get("reward")
         self.method: Sampler = SAMPLERS[drawing.method](**opened)
         self.trace = Trace(execution.trace)
-        self.requirements = Requirements(
+        self.resolver = ConstraintResolver(
             held,
             self.model,
             required=declared.needs_constraint,
@@ -119,7 +119,7 @@ class RecordSampler:
 
     def close(self) -> None:
         """End the child process that compiles what records bring; nothing else is held."""
-        self.requirements.__exit__()
+        self.resolver.__exit__()
 
     def sample(self, records: Iterable[Mapping[str, object]]) -> Iterator[dict[str, Any]]:
         """Yield the samples of prompt records, in their order, batch by batch.
@@ -163,7 +163,7 @@ class RecordSampler:
         """Return what turns records into tasks; ``more`` are further attributes of it."""
         drawing = self._drawing
         return SampleTasks(
-            requirements=self.requirements,
+            resolver=self.resolver,
             reward=self.reward,
             n=drawing.n,
             seed=drawing.seed,
@@ -193,7 +193,7 @@ class RecordSampler:
         """Return the warnings since the last call."""
         from cdec.core.validity.judge import JUDGE
 
-        found = [*self.requirements.take_notices(), *JUDGE.take_notices()]
+        found = [*self.resolver.take_notices(), *JUDGE.take_notices()]
         if self.reward is not None:
             found += self.reward.notices
             self.reward.notices = []

@@ -1,4 +1,4 @@
-"""What each record must satisfy: its own words, and what the run asks of all of them."""
+"""Constraint resolver of records: their own words, and what the run asks of all of them."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ _ADAPTED = 64
 """Constraints kept with a lookahead, and for prompts with the same end cut off."""
 
 
-class Requirements:
+class ConstraintResolver:
     """The constraints of a run's records, opened for its model.
 
     Records that ask for the same get the same constraint, so that they share sessions. A context
@@ -97,7 +97,7 @@ class Requirements:
         self._begun: Recent[BegunConstraint] = Recent(_ADAPTED)
         self._tokens: SortedTokens | None = None
 
-    def __enter__(self) -> Requirements:
+    def __enter__(self) -> ConstraintResolver:
         return self
 
     def __exit__(self, *_: object) -> None:
