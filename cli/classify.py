@@ -19,7 +19,7 @@ from cdec.cli.options.model import ModelOptions, WarpingOptions, temperature_opt
 from cdec.cli.options.prompts import PromptOptions
 from cdec.cli.options.shared import parse_fields, refuse_unused, require_utf8
 from cdec.cli.runs import models
-from cdec.cli.runs.constraints import ArtifactPaths, artifact_for_records, read_held
+from cdec.cli.runs.constraints import artifact_for_records, named_artifacts, read_held
 from cdec.cli.runs.files import require_input
 from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.loop import Loop, arriving, headed_error, named_error
@@ -43,6 +43,7 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.data.prompts.templates import PromptTemplate
+    from cdec.integrations.records.settings import ConstraintSpecification
     from cdec.samplers.scoring.classification import Classification
     from cdec.samplers.scoring.classify import Classifier
 
@@ -195,25 +196,25 @@ class Labels:
             options = replace(options, artifact=Path(file))
         return cls(None, options)
 
-    def paths(
+    def places(
         self, records: Iterator[PromptRecord | BadRecord], run: Run
-    ) -> tuple[Iterator[PromptRecord | BadRecord], ArtifactPaths]:
+    ) -> tuple[Iterator[PromptRecord | BadRecord], ConstraintSpecification]:
         """Return the records, and the artifacts of the run.
 
         Raises:
             UsageError: There are no labels anywhere.
         """
         options = self.options
-        paths = ArtifactPaths.of(options.artifact, options.held)
-        if self.entities is None and not paths.named:
+        places = named_artifacts(options.artifact, options.held)
+        if self.entities is None and not places.named:
             try:
                 records, artifact = artifact_for_records(records, run, "cdec classify")
             except UsageError as error:
                 error.message = error.message.replace("needs an artifact", "needs labels", 1)
                 error.hint = _WAYS
                 raise
-            paths = ArtifactPaths.of(artifact, options.held)
-        return records, paths
+            places = named_artifacts(artifact, options.held)
+        return records, places
 
     def compiled(self, vocabulary: Vocabulary) -> tuple[StoredConstraint | None, Sequence[Notice]]:
         """Return the set of the labels that were given as texts, and its warnings.
@@ -290,10 +291,10 @@ def classify(options: Options, run: Run) -> int:
         options.prompts, max_n=_ANY_N, passed_on=passed_on or keeps_all, keeps_all=keeps_all
     )
     classifier = _classifier(options, prompts.template)
-    records, paths = labels.paths(prompts.records(), run)
+    records, places = labels.places(prompts.records(), run)
     refuse_output(options, labels.options)
     with run.console.stage("opening artifacts") as progress:
-        held = read_held(paths, options.held, progress)
+        held = read_held(places, options.held, progress)
     with run.console.stage(loading(options.loading.model)):
         model = models.open_model(options.loading)
     default, notices = labels.compiled(model.vocabulary)

@@ -16,7 +16,7 @@ from cdec.cli.options.constraint import ConstraintOptions, artifact_option
 from cdec.cli.options.model import DecodingOptions, ModelOptions, WarpingOptions
 from cdec.cli.options.prompts import PromptOptions
 from cdec.cli.runs import models
-from cdec.cli.runs.constraints import ArtifactPaths, artifact_for_records, read_held
+from cdec.cli.runs.constraints import artifact_for_records, named_artifacts, read_held
 from cdec.cli.runs.inputs import Prompts, check_prompts
 from cdec.cli.runs.loop import Loop, arriving
 from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
@@ -120,14 +120,14 @@ def measure(options: Options, run: Run) -> int:
     _check_options(options, run.typed)
     estimator = _estimator(options)
     tree = checked_tree(estimator.tree)
-    paths = ArtifactPaths.of(options.artifact, options.held)
+    places = named_artifacts(options.artifact, options.held)
     prompts = Prompts.open(options.prompts, max_n=_ANY_N)
     records = prompts.records()
-    if not paths:
+    if not places.has_artifacts:
         records, artifact = artifact_for_records(records, run, "cdec mass")
-        paths = ArtifactPaths.of(artifact, options.held)
+        places = named_artifacts(artifact, options.held)
     with run.console.stage("opening artifacts") as progress:
-        held = read_held(paths, options.held, progress)
+        held = read_held(places, options.held, progress)
     records = for_tree(records, tree, held)
     warping = warping_of(options.warping)
     with run.console.stage(loading(options.loading.model)):

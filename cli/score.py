@@ -19,7 +19,7 @@ from cdec.cli.options.shared import parse_fields, refuse_terminal, refuse_unused
 from cdec.cli.options.texts import TextRecordOptions
 from cdec.cli.runs import models
 from cdec.cli.runs.artifacts import optional_artifact
-from cdec.cli.runs.constraints import ArtifactPaths, read_held, without_misfit
+from cdec.cli.runs.constraints import named_artifacts, read_held, without_misfit
 from cdec.cli.runs.files import require_input
 from cdec.cli.runs.inputs import ScorePrompts, read_prompt, typed_prompt
 from cdec.cli.runs.loop import Loop, arriving
@@ -193,7 +193,7 @@ def score(options: Options, run: Run) -> int:
     refuse_revision(options.loading.model, run.typed)
     named, options = options.artifact, with_found_artifact(options, run)
     fields = check_options(options, run.typed)
-    paths = ArtifactPaths.of(options.artifact, options.held)
+    places = named_artifacts(options.artifact, options.held)
     limits = options.texts.input_limits
     stats = SourceStats()
     prompts = ScorePrompts.read(
@@ -203,7 +203,7 @@ def score(options: Options, run: Run) -> int:
         limits,
     )
     with run.console.stage("opening artifacts") as progress:
-        held = read_held(paths, options.held, progress)
+        held = read_held(places, options.held, progress)
     with run.console.stage(loading(options.loading.model)):
         model = models.open_model(options.loading)
     if named is None:
@@ -218,7 +218,7 @@ def score(options: Options, run: Run) -> int:
         )
         tasks = map(Tasks(options, prompts, resolver).of, records)
         has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)
-        is_pooled = has_bounds and (bool(paths) or prompts.by_id is not None)
+        is_pooled = has_bounds and (places.has_artifacts or prompts.by_id is not None)
         tally = Tally()
         loop = Loop(
             work=at_temperatures(model, warping_of(options.warping), partial(_scores, options)),

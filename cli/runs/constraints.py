@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import itertools
-from collections.abc import Collection, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -39,32 +39,15 @@ if TYPE_CHECKING:
     from cdec.samplers.facts.method import Method
 
 
-@dataclass(frozen=True, kw_only=True)
-class ArtifactPaths:
-    """Where the artifacts of a run are.
+def named_artifacts(artifact: Place | None, options: ConstraintOptions) -> ConstraintSpecification:
+    """Return what texts are held to, with artifacts as places, those of ``--and`` by their words.
 
-    Attributes:
-        named: By name; DEFAULT names the one of ``--artifact``.
-        others: Those of ``--and``, by the words that name them.
+    Raises:
+        UsageError: A ``--constraint`` that is no NAME=ARTIFACT, or an artifact given twice.
     """
-
-    named: Mapping[str, Place]
-    others: Mapping[str, Place]
-
-    def __bool__(self) -> bool:
-        """Whether there are any."""
-        return bool(self.named or self.others)
-
-    @classmethod
-    def of(cls, artifact: Place | None, options: ConstraintOptions) -> ArtifactPaths:
-        """Return what was typed.
-
-        Raises:
-            UsageError: A ``--constraint`` that is no NAME=ARTIFACT, or an artifact given twice.
-        """
-        named = parse_named(options.constraint)
-        default = {} if artifact is None else {DEFAULT: artifact}
-        return cls(named=default | named, others=_others(options.conjoined))
+    named = parse_named(options.constraint)
+    default = {} if artifact is None else {DEFAULT: artifact}
+    return ConstraintSpecification(named=default | named, others=_others(options.conjoined))
 
 
 def parse_named(pairs: Sequence[str]) -> dict[str, Place]:
@@ -96,14 +79,12 @@ def _others(paths: Sequence[Place]) -> dict[str, Place]:
 
 
 def read_held(
-    paths: ArtifactPaths,
-    options: ConstraintOptions,
-    progress: Progress = silent,
+    places: ConstraintSpecification, options: ConstraintOptions, progress: Progress = silent
 ) -> ConstraintSpecification:
     """Read and verify what all records of a run are held to.
 
     Args:
-        paths: Of the run.
+        places: As ``named_artifacts`` returns it.
         options: What is asked of them beside.
         progress: Told how much of those of URLs is fetched.
 
@@ -111,11 +92,12 @@ def read_held(
         CdecError: One is missing or damaged, or no constraint.
         UsageError: ``--prefill`` is no UTF-8.
     """
+    denied = read_denied(options.deny)
     read = partial(read_artifact, copy=options.copy, progress=progress)
     return ConstraintSpecification(
-        named={name: read(path) for name, path in paths.named.items()},
-        others={words: read(path) for words, path in paths.others.items()},
-        denied=read_denied(options.deny),
+        named={name: read(place) for name, place in places.named.items()},
+        others={words: read(place) for words, place in places.others.items()},
+        denied=denied,
         lookahead=options.lookahead,
         heal=options.heal,
         prefill=require_utf8(options.prefill, "--prefill") if options.prefill else None,

@@ -10,8 +10,8 @@ from cdec.cli.options.prompts import check_batch_file
 from cdec.cli.options.record_sources import check_record_sources, record_sources
 from cdec.cli.options.shared import parse_fields
 from cdec.cli.runs.constraints import (
-    ArtifactPaths,
     artifact_for_records,
+    named_artifacts,
     read_held,
     require_grammars,
     require_members,
@@ -53,14 +53,14 @@ class Files:
     Attributes:
         prompts: Where records come from.
         records: The records, from the first one on.
-        paths: Of the artifacts.
+        places: What texts are held to, artifacts by their places.
         held: What all records are held to.
         options: Those of the plan, with the artifact that was found.
     """
 
     prompts: Prompts
     records: Iterator[PromptRecord | BadRecord]
-    paths: ArtifactPaths
+    places: ConstraintSpecification
     held: ConstraintSpecification
     options: Options
 
@@ -76,7 +76,7 @@ class Plan:
         counts: What guesses begin with.
         tree: Where the draws of a single record are kept.
         fields: Of the samples; None keeps all.
-        paths: Of the artifacts.
+        places: What texts are held to, artifacts by their places.
         sources: How the grammars of records are compiled.
         typed: Options that stood on the command line.
     """
@@ -87,7 +87,7 @@ class Plan:
     counts: Counts
     tree: TreeFile | None
     fields: Sequence[str] | None
-    paths: ArtifactPaths
+    places: ConstraintSpecification
     sources: RecordSources
     typed: frozenset[str]
 
@@ -115,7 +115,7 @@ class Plan:
                 method.tree, output=options.writing.output_file, resume=options.writing.resume
             ),
             fields=kept_fields(options),
-            paths=ArtifactPaths.of(options.artifact, options.held),
+            places=named_artifacts(options.artifact, options.held),
             sources=record_sources(options.sources),
             typed=typed,
         )
@@ -141,7 +141,7 @@ class Plan:
         from cdec.integrations.openai_batch.body import Asking
         from cdec.integrations.serving.settings import ServingSettings
 
-        named = {name: path for name, path in self.paths.named.items() if name != DEFAULT}
+        named = {name: path for name, path in self.places.named.items() if name != DEFAULT}
         return Asking(
             ServingSettings.of_requests(named, options.batch.allow, options.batch.asked_limits),
             model=options.batch.served_name or named_model(options.loading.model),
@@ -160,7 +160,7 @@ class Plan:
         Raises:
             CdecError: One of them cannot be used.
         """
-        options, paths = self.options, self.paths
+        options, places = self.options, self.places
         prompts = Prompts.open(
             options.prompts,
             max_n=options.max_n,
@@ -171,7 +171,9 @@ class Plan:
         )
         records = told_of_sourceless(prompts.records(), run)
         needed = self.method.declared.needs_constraint
-        if not paths.named and (needed or (self.method.declared.masks and not paths)):
+        if not places.named and (
+            needed or (self.method.declared.masks and not places.has_artifacts)
+        ):
             records, artifact = artifact_for_records(
                 records,
                 run,
@@ -180,9 +182,9 @@ class Plan:
                 but=options.held.conjoined,
             )
             options = replace(options, artifact=artifact)
-            paths = ArtifactPaths.of(artifact, options.held)
+            places = named_artifacts(artifact, options.held)
         refuse_output(options)
-        held = read_held(paths, options.held, progress)
+        held = read_held(places, options.held, progress)
         held = replace(
             held,
             free=options.free.free_text,
@@ -199,7 +201,7 @@ class Plan:
         )
         has_file = self.draft.keeps_counts and self.method.values["counts"] is not None
         self.counts.require_artifacts(held.digests.values() if has_file else ())
-        return Files(prompts, for_tree(records, self.tree, held), paths, held, options)
+        return Files(prompts, for_tree(records, self.tree, held), places, held, options)
 
     def settings(self, files: Files) -> RunSettings:
         """Return what the record sampler is told, models, drafts and artifacts by their names."""
@@ -224,8 +226,8 @@ class Plan:
             ),
             constraint=replace(
                 files.held,
-                named={name: str(place) for name, place in files.paths.named.items()},
-                others={words: str(place) for words, place in files.paths.others.items()},
+                named={name: str(place) for name, place in files.places.named.items()},
+                others={words: str(place) for words, place in files.places.others.items()},
             ),
             execution=Execution(
                 model=named_model(options.loading.model),

@@ -119,6 +119,11 @@ class ConstraintSpecification:
 
         return replace(self, named=files(self.named), others=files(self.others))
 
+    @property
+    def has_artifacts(self) -> bool:
+        """Whether there are any."""
+        return bool(self.named or self.others)
+
     def prefill_of(self, record: PromptRecord) -> str | None:
         """Return what the texts of a record begin with; None for nothing."""
         return self.prefill if record.prefill is None else record.prefill
