@@ -102,7 +102,8 @@ def options_from(options_class: type[OptionsT], values: Mapping[str, Any]) -> Op
         place[name] = values[name]
     required = {name for name, each in known.items() if each.default is dataclasses.MISSING}
     options = options_class(**{name: nested.pop(name) for name in required})
-    return _replaced(options, nested)
+    filled: OptionsT = _replaced(options, nested)
+    return filled
 
 
 def _replaced(group: Any, values: Mapping[str, Any]) -> Any:

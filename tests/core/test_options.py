@@ -10,7 +10,17 @@ from typing import Any
 import pytest
 
 from cdec.core.errors import UsageError
-from cdec.core.options import LARGEST_COUNT, Option, check_limits, limit, options_of
+from cdec.core.options import (
+    LARGEST_COUNT,
+    Option,
+    check_limits,
+    group,
+    limit,
+    limits,
+    option,
+    options_of,
+    several,
+)
 
 COUNT = Option(name="rounds", type=int, default=4, at_least=1)
 SHARE = Option(name="share", type=float, default=0.5, at_least=0, at_most=1)
@@ -138,3 +148,30 @@ def test_a_limit_may_be_as_large_as_one_likes_but_not_nothing() -> None:
     for given in ({"most": 0}, {"share": 0.05}, {"most": 1.5}):
         with pytest.raises(UsageError, match=r"^`(most|share)` is "):
             Bounds(**given)  # type: ignore[arg-type]
+
+
+@dataclass(frozen=True)
+class Inner:
+    depth: int | None = option(None, "How deep.", "Shape", at_least=1, decides=True)
+
+
+@dataclass(frozen=True)
+class Outer:
+    name: str = option("x", "Its name.")
+    inner: Inner = group(Inner)
+    bounds: Bounds = limits(Bounds(most=1 << 20), "Limits")
+    given: dict[str, Any] = several(lambda: {"rounds": COUNT})
+
+
+def test_a_dataclass_of_options_has_those_of_its_groups_in_their_order() -> None:
+    name, depth, most, share, rounds = options_of(Outer)
+    assert (name.name, name.type, name.default, name.panel) == ("name", str, "x", "General")
+    assert (depth.type, depth.panel, depth.decides, name.decides) == (int, "Shape", True, False)
+    assert [each.within for each in (name, depth, most, rounds)] == [
+        (),
+        ("inner",),
+        ("bounds",),
+        ("given",),
+    ]
+    assert (most.default, most.help) == (None, "Most of them; 1.04858 million if not given.")
+    assert (share.panel, rounds.default) == ("Limits", 4)
