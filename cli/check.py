@@ -91,7 +91,6 @@ def execute(options: Options, run: Run) -> int:
       cdec check json.arrow -i answers.txt --fail > verdicts.jsonl || echo "not all are JSON"
       echo '{"a": [1, 2}' | cdec check json.arrow --explain
     """
-
     if options.token_ids:
         refuse_unused(
             ("format", "field", "no_header", "whole", "tokenizer"), run.typed, "with --token-ids"

@@ -151,8 +151,49 @@ def execute(options: Options, run: Run) -> int:
       echo '{"prompt": "The capital of France is", "candidates": ["Paris", "Lyon"]}' |
         cdec classify
     """
-
-    return classify(options, run)
+    fields = check_options(options, run.typed)
+    form = format_of(options)
+    labels = Labels.of(options, run)
+    passed_on = form == "jsonl" and (fields is None or "input" in fields)
+    keeps_all = options.keep_input
+    prompts = Prompts.open(
+        options.prompts, max_n=_ANY_N, passed_on=passed_on or keeps_all, keeps_all=keeps_all
+    )
+    classifier = _classifier(options, prompts.template)
+    records, places = labels.places(prompts.records(), run)
+    refuse_output(options, labels.options)
+    with run.console.stage("opening artifacts") as progress:
+        held = read_held(places, options.held, progress)
+    with run.console.stage(loading(options.loading.model)):
+        model = models.open_model(options.loading)
+    default, notices = labels.compiled(model.vocabulary)
+    run.console.warn(notices)
+    with (
+        ConstraintResolver(held, model, required=True, default=default, bind=bind_for) as resolver,
+        _opened(options, form, fields) as write,
+    ):
+        run.console.warn(resolver.take_notices())
+        shown = Shown(run.console, form, fields, write)
+        loop = Loop(
+            work=at_temperatures(model, warping_of(_warping(options)), classifier.run),
+            records=_records,
+            write=shown.write,
+            failed=headed_error if options.keep_input else named_error,
+            strict=options.failures.strict,
+            max_bad=options.failures.max_bad,
+            phase="classifying",
+            total=prompts.total,
+            model=model,
+        )
+        shown.begin()
+        records, is_idle = arriving(
+            records, options.prompts.streams, options.prompts.idle, options.batch_size
+        )
+        tasks = (_prepared(record, resolver) for record in records)
+        status = loop.over(batches(tasks, options.batch_size, is_idle), run)
+        shown.finish()
+        run.console.warn([*resolver.take_notices(), *prompts.stats.notices])
+    return status
 
 
 _WAYS = (
@@ -274,57 +315,6 @@ def _read(options: Options, file: str) -> list[Any]:
 
 _ANY_N = 2**63 - 1
 """How many draws a record asks for does not matter here."""
-
-
-def classify(options: Options, run: Run) -> int:
-    """Carry out one run; returns the exit status.
-
-    Raises:
-        CdecError: What every record would meet; with ``--strict`` the first bad record's own error.
-    """
-    fields = check_options(options, run.typed)
-    form = format_of(options)
-    labels = Labels.of(options, run)
-    passed_on = form == "jsonl" and (fields is None or "input" in fields)
-    keeps_all = options.keep_input
-    prompts = Prompts.open(
-        options.prompts, max_n=_ANY_N, passed_on=passed_on or keeps_all, keeps_all=keeps_all
-    )
-    classifier = _classifier(options, prompts.template)
-    records, places = labels.places(prompts.records(), run)
-    refuse_output(options, labels.options)
-    with run.console.stage("opening artifacts") as progress:
-        held = read_held(places, options.held, progress)
-    with run.console.stage(loading(options.loading.model)):
-        model = models.open_model(options.loading)
-    default, notices = labels.compiled(model.vocabulary)
-    run.console.warn(notices)
-    with (
-        ConstraintResolver(held, model, required=True, default=default, bind=bind_for) as resolver,
-        _opened(options, form, fields) as write,
-    ):
-        run.console.warn(resolver.take_notices())
-        shown = Shown(run.console, form, fields, write)
-        loop = Loop(
-            work=at_temperatures(model, warping_of(_warping(options)), classifier.run),
-            records=_records,
-            write=shown.write,
-            failed=headed_error if options.keep_input else named_error,
-            strict=options.failures.strict,
-            max_bad=options.failures.max_bad,
-            phase="classifying",
-            total=prompts.total,
-            model=model,
-        )
-        shown.begin()
-        records, is_idle = arriving(
-            records, options.prompts.streams, options.prompts.idle, options.batch_size
-        )
-        tasks = (_prepared(record, resolver) for record in records)
-        status = loop.over(batches(tasks, options.batch_size, is_idle), run)
-        shown.finish()
-        run.console.warn([*resolver.take_notices(), *prompts.stats.notices])
-    return status
 
 
 def _warping(options: Options) -> WarpingOptions:

@@ -45,7 +45,6 @@ def execute(options: Options, run: Run) -> int:
       cdec demo
       cdec demo --prompts 50 -n 16 --json
     """
-
     result = demonstrate(run, prompts=options.prompts, n=options.n, seed=options.seed)
     if options.json:
         print_json(run.console, result.to_json())

@@ -107,16 +107,6 @@ def execute(options: Options, run: Run) -> int:
       cdec mass -a cities.arrow --and short.arrow --prompt "A city:" --until-converged 0.01
       cdec mass -a sql.arrow --prompt "SELECT" --tree select.arrow
     """
-
-    return measure(options, run)
-
-
-_ANY_N = 2**63 - 1
-"""How many draws a record asks for does not matter here."""
-
-
-def measure(options: Options, run: Run) -> int:
-    """Carry out one run; returns the exit status."""
     _check_options(options, run.typed)
     estimator = _estimator(options)
     tree = checked_tree(estimator.tree)
@@ -161,6 +151,10 @@ def measure(options: Options, run: Run) -> int:
         run.console.warn([*resolver.take_notices(), *prompts.stats.notices])
         run.console.warn(estimates.take_notices())
     return status
+
+
+_ANY_N = 2**63 - 1
+"""How many draws a record asks for does not matter here."""
 
 
 def _check_options(options: Options, typed: frozenset[str]) -> None:

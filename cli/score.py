@@ -124,8 +124,54 @@ def execute(options: Options, run: Run) -> int:
       cdec sample -a set.arrow -i q.jsonl | cdec score -a set.arrow --prompts q.jsonl
       cdec score -m gpt2 -i texts.txt --prompt "A text: " --no-end | jq .perplexity
     """
+    from cdec.data.input.count import count_records
+    from cdec.data.input.source import SourceStats
 
-    return score(options, run)
+    refuse_revision(options.loading.model, run.typed)
+    named, options = options.artifact, with_found_artifact(options, run)
+    fields = check_options(options, run.typed)
+    places = named_artifacts(options.artifact, options.held)
+    limits = options.texts.input_limits
+    stats = SourceStats()
+    prompts = ScorePrompts.read(
+        _given_prompt(options, stats),
+        options.prompts,
+        options.template,
+        limits,
+    )
+    with run.console.stage("opening artifacts") as progress:
+        held = read_held(places, options.held, progress)
+    with run.console.stage(loading(options.loading.model)):
+        model = models.open_model(options.loading)
+    if named is None:
+        held = without_misfit(held, model, run)
+    with ConstraintResolver(held, model, required=False, bind=bind_for) as resolver:
+        run.console.warn(resolver.take_notices())
+        records, is_idle = arriving(
+            _records(options, limits, stats),
+            [options.texts.input],
+            options.texts.idle,
+            options.batch_size,
+        )
+        tasks = map(Tasks(options, prompts, resolver).of, records)
+        has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)
+        is_pooled = has_bounds and (places.has_artifacts or prompts.by_id is not None)
+        tally = Tally()
+        loop = Loop(
+            work=at_temperatures(model, warping_of(options.warping), partial(_scores, options)),
+            records=partial(_written, tally, fields),
+            write=partial(print_json, run.console),
+            strict=options.failures.strict,
+            max_bad=options.failures.max_bad,
+            phase="scoring",
+            total=count_records(options.texts.input),
+            model=model,
+            tally=tally,
+        )
+        found = pooled(tasks, options.batch_size, is_pooled=is_pooled, is_idle=is_idle)
+        status = loop.over(found, run)
+        run.console.warn([*resolver.take_notices(), *prompts.notices, *stats.notices])
+    return status
 
 
 _CONSTRAINED_ONLY = ("deny", "lookahead", "heal", "prefill", "max_new_tokens", "candidates", "seed")
@@ -179,62 +225,6 @@ def with_found_artifact(options: Options, run: Run) -> Options:
     if options.artifact or options.held.conjoined or options.held.constraint or "end" in run.typed:
         return options
     return replace(options, artifact=optional_artifact(run))
-
-
-def score(options: Options, run: Run) -> int:
-    """Carry out one run; returns the exit status.
-
-    Raises:
-        CdecError: What every record would meet; with ``--strict`` the first bad record's own error.
-    """
-    from cdec.data.input.count import count_records
-    from cdec.data.input.source import SourceStats
-
-    refuse_revision(options.loading.model, run.typed)
-    named, options = options.artifact, with_found_artifact(options, run)
-    fields = check_options(options, run.typed)
-    places = named_artifacts(options.artifact, options.held)
-    limits = options.texts.input_limits
-    stats = SourceStats()
-    prompts = ScorePrompts.read(
-        _given_prompt(options, stats),
-        options.prompts,
-        options.template,
-        limits,
-    )
-    with run.console.stage("opening artifacts") as progress:
-        held = read_held(places, options.held, progress)
-    with run.console.stage(loading(options.loading.model)):
-        model = models.open_model(options.loading)
-    if named is None:
-        held = without_misfit(held, model, run)
-    with ConstraintResolver(held, model, required=False, bind=bind_for) as resolver:
-        run.console.warn(resolver.take_notices())
-        records, is_idle = arriving(
-            _records(options, limits, stats),
-            [options.texts.input],
-            options.texts.idle,
-            options.batch_size,
-        )
-        tasks = map(Tasks(options, prompts, resolver).of, records)
-        has_bounds = fields is None or not _BOUNDS.isdisjoint(fields)
-        is_pooled = has_bounds and (places.has_artifacts or prompts.by_id is not None)
-        tally = Tally()
-        loop = Loop(
-            work=at_temperatures(model, warping_of(options.warping), partial(_scores, options)),
-            records=partial(_written, tally, fields),
-            write=partial(print_json, run.console),
-            strict=options.failures.strict,
-            max_bad=options.failures.max_bad,
-            phase="scoring",
-            total=count_records(options.texts.input),
-            model=model,
-            tally=tally,
-        )
-        found = pooled(tasks, options.batch_size, is_pooled=is_pooled, is_idle=is_idle)
-        status = loop.over(found, run)
-        run.console.warn([*resolver.take_notices(), *prompts.notices, *stats.notices])
-    return status
 
 
 def _given_prompt(options: Options, stats: SourceStats) -> str | None:

@@ -159,7 +159,7 @@ class Inner:
 class Outer:
     name: str = option("x", "Its name.")
     inner: Inner = group(Inner)
-    bounds: Bounds = limits(Bounds(most=1 << 20), "Limits")
+    bounds: Bounds = limits(Bounds(most=2_000_000), "Limits")
     given: dict[str, Any] = several(lambda: {"rounds": COUNT})
 
 
@@ -173,5 +173,5 @@ def test_a_dataclass_of_options_has_those_of_its_groups_in_their_order() -> None
         ("bounds",),
         ("given",),
     ]
-    assert (most.default, most.help) == (None, "Most of them; 1.04858 million if not given.")
+    assert (most.default, most.help) == (None, "Most of them; 2 million if not given.")
     assert (share.panel, rounds.default) == ("Limits", 4)
