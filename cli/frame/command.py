@@ -178,7 +178,8 @@ _PLACES: Mapping[Any, Any] = {Place: Path, list[Place]: list[Path]}
 
 def _parsed(option: Option) -> tuple[Any, Callable[[str], Any] | None]:
     """Return the type that Typer is told, and what makes a value of a text; None for Typer."""
-    kind, parser = option.type, NumberOrWord if option.type is NumberOrWord else None
+    kind = option.type
+    parser: Callable[[str], Any] | None = NumberOrWord if kind is NumberOrWord else None
     if kind in _PLACES:
         kind, parser = _PLACES[kind], place_of
     return kind | None if option.default is None else kind, parser

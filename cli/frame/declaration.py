@@ -133,5 +133,5 @@ def value_of(options: object, option: Option) -> Any:
 
 def deciding(options: CommonOptions) -> dict[str, object]:
     """Return the values of the options that decide what records say, by name."""
-    declared = options_of(type(options))
+    declared = parameters_of(type(options)).values()
     return {each.name: value_of(options, each) for each in declared if each.decides}
