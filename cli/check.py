@@ -73,6 +73,11 @@ class Options(CommonOptions):
     progress: bool | None = shared.progress_option()
 
 
+_SHOWN_TERMINALS = 4
+_WIDEST_TOKEN = 16
+_WIDEST_STACK = 22
+
+
 def execute(options: Options, run: Run) -> int:
     """Say which texts an artifact accepts, and where not.
 
@@ -217,7 +222,7 @@ def _constraint(
     options: Options, run: Run, typed: frozenset[str], progress: Progress = silent
 ) -> Constraint:
     from cdec.cli.runs.tokenizer import load_vocabulary
-    from cdec.core.artifacts.kinds import constraint_class
+    from cdec.core.artifacts.opened import constraint_class
 
     path = named_or_found(options.artifact, run, "cdec check")
     file = read_artifact(path, options.copy, progress=progress)

@@ -27,7 +27,7 @@ from cdec.cli.runs.models import check_warping, refuse_revision, warping_of
 from cdec.cli.runs.output import begun_anew, check_form, require_output
 from cdec.cli.runs.recompile import bind_for
 from cdec.cli.runs.tokenizer import loading
-from cdec.compilers.sets.report import LeadingSpace
+from cdec.compilers.sets.options import LeadingSpace
 from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place
 from cdec.core.options import group, option
@@ -38,7 +38,7 @@ from cdec.integrations.records.tasks import Task, at_temperatures, batches, prep
 
 if TYPE_CHECKING:
     from cdec.cli.frame.console import Console
-    from cdec.core.artifacts.stored import StoredConstraint
+    from cdec.core.artifacts.opened import StoredConstraint
     from cdec.core.errors import Notice
     from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.prompts.record import BadRecord, PromptRecord
@@ -265,7 +265,7 @@ class Labels:
         """
         if self.entities is None:
             return None, ()
-        from cdec.compilers.sets.constraint import compiled_set
+        from cdec.compilers.sets.compile import compiled_set
 
         options = self.options
         suffix = require_utf8(options.suffix, "--suffix")

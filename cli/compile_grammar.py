@@ -3,27 +3,48 @@
 from __future__ import annotations
 
 import itertools
+import shlex
 from dataclasses import MISSING, dataclass
+from difflib import get_close_matches
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cdec.cli.compiling.grammar_record import recorded_grammar
-from cdec.cli.compiling.grammar_source import GrammarSource, read_source
-from cdec.cli.compiling.in_child import Job, compile_one
-from cdec.cli.compiling.made_from import hash_of
+from cdec.cli.compiling.jobs import TextJob, compile_one, recorded_summary
+from cdec.cli.compiling.sources import (
+    hash_of,
+    object_of,
+    output_path,
+    plain_name,
+    read_whole,
+    stem_of,
+)
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.summaries import grammar_rows
+from cdec.cli.frame.kinds import (
+    CompileCommand,
+    Described,
+    Rows,
+    count,
+    part,
+    piped,
+    shown_seconds,
+    shown_soundness,
+    source_name,
+)
+from cdec.cli.frame.tables import shown_bytes
 from cdec.cli.options import shared
-from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
+from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.record_sources import GrammarLimitOptions, parse_whitespace
 from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import Lexer
-from cdec.compilers.grammars.options import PRECOMPUTE, Dialect
-from cdec.core.errors import InputMissingError
+from cdec.compilers.grammars.options import PRECOMPUTE, Dialect, GrammarOptions
+from cdec.core.errors import DataError, InputMissingError
 from cdec.core.options import option
 
 if TYPE_CHECKING:
-    from cdec.compilers import GrammarOptions
+    from cdec.compilers.grammars.options import GrammarReport
+    from cdec.core.artifacts.read import ArtifactFile
+
+_EBNF_ENDINGS = (".ebnf", ".gbnf")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -94,26 +115,27 @@ def execute(options: Options, run: Run) -> int:
       cdec compile-grammar chess.gbnf --model ./my-model
       cat g.ebnf | cdec compile-grammar - --format ebnf -o g.arrow
     """
-    source = read_source(options.source, options.grammar_limits.max_grammar_bytes)
+    source = _read_source(options.source, options.grammar_limits.max_grammar_bytes)
     if source.shipped is not None:
         missing = "" if source.name == source.shipped else f"; there is no file {source.name} here"
         run.console.note(f"grammar: the shipped {source.shipped}{missing}")
     grammar_options = _grammar_options(options, source)
-    job = Job(
-        kind="grammar",
+    beside = source.folder / f"{source.stem}.arrow" if source.stem else None
+    job = TextJob(
+        command=GRAMMARS,
+        options=options,
+        run=run,
         data=source.data,
-        output=output_path(source, options.output),
+        output=output_path(
+            options.output, beside, source.name, "the grammar comes", "compile-grammar"
+        ),
         compiled_with=grammar_options,
         decided_by=_deciding(grammar_options),
-        recorded=recorded_grammar,
-        rows=grammar_rows,
     )
-    return compile_one(job, options, run)
+    return compile_one(job)
 
 
-def _grammar_options(options: Options, source: GrammarSource) -> GrammarOptions:
-    from cdec.compilers import GrammarOptions
-
+def _grammar_options(options: Options, source: _Source) -> GrammarOptions:
     folder = options.allow_imports
     if folder is not None and not folder.is_dir():
         raise InputMissingError(
@@ -142,14 +164,154 @@ def _deciding(options: GrammarOptions) -> dict[str, object]:
     return values
 
 
-def output_path(source: GrammarSource, output: Path | None) -> Path:
-    """Return where the artifact goes.
+@dataclass(frozen=True, slots=True)
+class _Source:
+    """A grammar's text and what its name says of it.
 
-    Raises:
-        UsageError: Stdin without ``-o``, or the output is the input.
+    Attributes:
+        name: As typed, for messages.
+        dialect: By the ending of the file; ``auto`` where it says nothing.
+        data: The text, undecoded.
+        stem: File name without endings; empty for stdin.
+        folder: Where an artifact goes that was not named.
+        shipped: Name of the shipped grammar that it is; None for a file of one's own.
     """
-    if output is None:
-        if not source.stem:
-            raise unnamed_output("the grammar comes", "compile-grammar")
-        output = source.folder / f"{source.stem}.arrow"
-    return require_output(output, source.name)
+
+    name: str
+    dialect: Dialect
+    data: bytes
+    stem: str
+    folder: Path
+    shipped: str | None = None
+
+
+def _read_source(name: str, max_bytes: int) -> _Source:
+    """Read a grammar; a file on disk wins over a shipped grammar of the same name.
+
+    Args:
+        name: A path, ``-`` for stdin, or the name of a shipped grammar such as ``json``.
+        max_bytes: Limit on the text, after decompression.
+    """
+    path, folder, shipped = _located(name)
+    dialect: Dialect = "ebnf" if path.name.endswith(_EBNF_ENDINGS) else "auto"
+    if plain_name(name).endswith(_EBNF_ENDINGS):
+        dialect = "ebnf"
+    data = read_whole(name if name == "-" else path, max_bytes, "max_grammar_bytes")
+    _refuse_json(name, data)
+    shown = "stdin" if name == "-" else name
+    return _Source(shown, dialect, data, stem_of(name), folder, shipped)
+
+
+def _refuse_json(name: str, data: bytes) -> None:
+    """Refuse a JSON document, perhaps a JSON Schema, which is no grammar."""
+    import orjson
+
+    if data.lstrip()[:1] not in (b"{", b"["):
+        return
+    try:
+        orjson.loads(data)
+    except ValueError:
+        return
+    raise DataError(
+        f"{'stdin' if name == '-' else name} is a JSON document, expected a grammar (Lark or GBNF)",
+        hint=f"cdec compile-schema {name} compiles a JSON Schema; cdec compile-grammar json allows "
+        "any JSON",
+    )
+
+
+def _located(name: str) -> tuple[Path, Path, str | None]:
+    """Return the file to read, the folder for the artifact, and the shipped grammar it is."""
+    path = Path(name)
+    if name == "-" or path.is_file():
+        return path, path.parent, None
+    from cdec.data.assets import grammar_names, grammar_path
+
+    # A shipped grammar may be called by its own name or by its file's, never by that of another
+    # folder; a folder that happens to be called so is no grammar.
+    stem = name.removesuffix(".lark").removesuffix(".ebnf")
+    if stem in grammar_names() and name in (stem, grammar_path(stem).name):
+        return grammar_path(stem), Path(), stem
+    if path.exists():
+        return path, path.parent, None
+    shipped = ", ".join(grammar_names())
+    near = get_close_matches(name, grammar_names(), n=1)
+    meant = f"did you mean the shipped grammar {near[0]}? " if near else ""
+    raise InputMissingError(
+        f"no such file: {name}; and no grammar of this name is shipped",
+        hint=f"{meant}Check the name, give - for stdin, or name a shipped grammar: {shipped}",
+        path=name,
+    )
+
+
+def grammar_rows(report: GrammarReport) -> Rows:
+    """Return the report as names and values of a table."""
+    counts = report.counts
+    return [
+        ("artifact", str(report.path)),
+        ("start rule", report.start),
+        ("lexer", f"{report.lexer} ({report.lexer_reason})"),
+        ("sound", shown_soundness(is_sound=report.is_sound, reason=report.sound_reason)),
+        ("terminals", f"{counts['terminals']:,}, {counts['ignored']:,} of them ignored"),
+        *([("ignored blanks", _shown_whitespace(report.max_whitespace))] if report.blanks else []),
+        *([("indentation", report.indenter)] if report.indenter else []),
+        ("rules", f"{counts['rules']:,} of {counts['nonterminals']:,} nonterminals"),
+        ("parser states", f"{counts['lr_states']:,}"),
+        ("scanner states", f"{counts['scanner_states']:,} in {counts['contexts']:,} contexts"),
+        ("trees", f"{counts['trees']:,} with {counts['path_nodes']:,} nodes"),
+        ("token groups", f"{counts['groups']:,}"),
+        ("size", shown_bytes(report.bytes)),
+        ("seconds", shown_seconds(report)),
+    ]
+
+
+def _shown_whitespace(most: int | None) -> str:
+    """Return the bound on ignored blanks as one phrase."""
+    if most is None:
+        return "any number"
+    return f"at most {most} in a row (max_whitespace)" if most else "none (max_whitespace)"
+
+
+def recorded_grammar(file: ArtifactFile) -> dict[str, Any]:
+    """Return the summary of an artifact that is there, in the words of a report."""
+    options = object_of(file, "cdec.options")
+    described = {
+        **{name: options.get(name) for name in ("lexer", "lexer_reason", "start", "dialect")},
+        "sound": file.metadata.get("cdec.sound") == "1",
+        "sound_reason": file.metadata.get("cdec.sound_reason", ""),
+        "blanks": options.get("blanks", ""),
+        "max_whitespace": options.get("max_whitespace"),
+        "precompute": options.get("precompute", 0),
+        "indenter": options.get("indenter"),
+    }
+    return recorded_summary(file, described)
+
+
+def _overview(described: Described) -> tuple[str, Rows]:
+    counts, options = part(described, "counts"), part(described, "options")
+    is_sound, reason = bool(described.get("sound")), str(described.get("sound_reason", ""))
+    return f"a grammar of {count(counts, 'rules')} rules", [
+        ("terminals", f"{count(counts, 'terminals')}, {count(counts, 'ignored')} ignored"),
+        ("start rule", str(options.get("start", "?"))),
+        ("lexer", f"{options.get('lexer', '?')}: {options.get('lexer_reason', '')}"),
+        ("sound", shown_soundness(is_sound=is_sound, reason=reason)),
+    ]
+
+
+def _again(path: Path, described: Described) -> str:
+    from cdec.data.assets import grammar_names
+
+    options, name = described["options"], source_name(described)
+    is_there = name is not None and (name in grammar_names() or Path(name).is_file())
+    words = ["cdec", "compile-grammar", str(name) if is_there else "-"]
+    words += ["--format", options["dialect"]] if not is_there else []
+    words += ["--start", options["start"], "--lexer", options["lexer"]]
+    return shlex.join(words) if is_there else piped(path, "grammar", words)
+
+
+GRAMMARS = CompileCommand(
+    kind="grammar",
+    rows=grammar_rows,
+    recorded=recorded_grammar,
+    overview=_overview,
+    again=_again,
+)

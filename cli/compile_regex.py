@@ -2,21 +2,40 @@
 
 from __future__ import annotations
 
+import shlex
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cdec.cli.compiling.grammar_record import recorded_grammar
-from cdec.cli.compiling.in_child import Job, compile_one
-from cdec.cli.compiling.reading import read_whole
+from cdec.cli.compile_grammar import recorded_grammar
+from cdec.cli.compiling.jobs import TextJob, compile_one
+from cdec.cli.compiling.sources import output_path, read_whole
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.summaries import regex_rows
+from cdec.cli.frame.kinds import (
+    CompileCommand,
+    Described,
+    Rows,
+    count,
+    part,
+    piped,
+    shown_seconds,
+    shown_soundness,
+    source_name,
+)
+from cdec.cli.frame.tables import shown_bytes
 from cdec.cli.options import shared
-from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
+from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.shared import require_utf8
 from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.options import UNNAMED
+from cdec.compilers.grammars.options import UNNAMED, regex_options
 from cdec.core.errors import UsageError
 from cdec.core.options import limits, option
+
+if TYPE_CHECKING:
+    from cdec.compilers.grammars.options import GrammarReport
+
+_SHOWN = 60
+"""Characters of a pattern."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,20 +87,18 @@ def execute(options: Options, run: Run) -> int:
       cdec compile-regex '[A-Z]{1,3}-\\d{1,4}' --deny-regex '(HJ|KZ|SA|SS)-.*' -o plate.arrow
       cdec compile-regex --file plate.re --and '.{5,8}'
     """
-    from cdec.compilers.grammars.options import regex_options
-
     name, data = _source(options)
     conjoined = [require_utf8(pattern, "--and") for pattern in options.conjoined]
     denied = [require_utf8(pattern, "--deny-regex") for pattern in options.deny_regex]
-    job = Job(
-        kind="grammar",
+    job = TextJob(
+        command=REGEXES,
+        options=options,
+        run=run,
         data=data,
         output=_output(options),
         compiled_with=regex_options(conjoined, denied, limits=options.grammar_limits, name=name),
-        recorded=recorded_grammar,
-        rows=regex_rows,
     )
-    return compile_one(job, options, run)
+    return compile_one(job)
 
 
 def _source(options: Options) -> tuple[str, bytes]:
@@ -101,13 +118,61 @@ def _source(options: Options) -> tuple[str, bytes]:
 
 
 def _output(options: Options) -> Path:
-    if options.output is not None:
-        return require_output(options.output, str(options.file or "-"))
-    if options.file is None:
+    if options.output is None and options.file is None:
         raise UsageError(
             "no output was named, and a pattern has no file name to go by",
             hint="type the artifact's name: -o NAME.arrow",
         )
-    if str(options.file) == "-":
-        raise unnamed_output("the pattern comes", "compile-regex --file")
-    return require_output(options.file.with_suffix(".arrow"), str(options.file))
+    source = str(options.file or "-")
+    beside = None if source == "-" else Path(source).with_suffix(".arrow")
+    return output_path(options.output, beside, source, "the pattern comes", "compile-regex --file")
+
+
+def _rows(report: GrammarReport) -> Rows:
+    counts = report.counts
+    return [
+        ("artifact", str(report.path)),
+        ("states", f"{counts['scanner_states']:,}, {counts['byte_classes']:,} classes of bytes"),
+        ("sound", _soundness(is_sound=report.is_sound, reason=report.sound_reason)),
+        ("token groups", f"{counts['groups']:,}"),
+        ("size", shown_bytes(report.bytes)),
+        ("seconds", shown_seconds(report)),
+    ]
+
+
+def _soundness(*, is_sound: bool, reason: str) -> str:
+    """Return the finding about soundness: there is neither parser nor lexer to speak of."""
+    return shown_soundness(is_sound=is_sound, reason="" if is_sound else reason)
+
+
+def _overview(described: Described) -> tuple[str, Rows]:
+    options = part(described, "options")
+    is_sound, reason = bool(described.get("sound")), str(described.get("sound_reason", ""))
+    return f"the regular expression {_shortened(described['grammar'])}", [
+        *(("and", _shortened(pattern)) for pattern in options.get("conjoined", ())),
+        *(("but not", _shortened(pattern)) for pattern in options.get("deny_regex", ())),
+        ("states", count(part(described, "counts"), "scanner_states")),
+        ("sound", _soundness(is_sound=is_sound, reason=reason)),
+    ]
+
+
+def _shortened(pattern: str) -> str:
+    return pattern if len(pattern) <= _SHOWN else pattern[:_SHOWN] + "..."
+
+
+def _again(path: Path, described: Described) -> str:
+    options, name = described["options"], source_name(described)
+    is_there = name is not None and Path(name).is_file()
+    words = ["cdec", "compile-regex", "--file", str(name) if is_there else "-"]
+    for flag, key in (("--and", "conjoined"), ("--deny-regex", "deny_regex")):
+        words += [f"{flag}={pattern}" for pattern in options[key]]
+    return shlex.join(words) if is_there else piped(path, "grammar", words)
+
+
+REGEXES = CompileCommand(
+    kind="grammar",
+    rows=_rows,
+    recorded=recorded_grammar,
+    overview=_overview,
+    again=_again,
+)

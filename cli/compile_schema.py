@@ -3,28 +3,41 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import MISSING, dataclass, replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.compiling.in_child import Job, compile_one
-from cdec.cli.compiling.made_from import counts_of, object_of
-from cdec.cli.compiling.many import Asked, compile_many, outputs_in
-from cdec.cli.compiling.reading import read_whole, stem_of
-from cdec.cli.frame.summaries import COSTS, cost_rows, schema_rows
-from cdec.cli.frame.tables import print_columns
+from cdec.cli.compiling.jobs import TextJob, compile_many, compile_one, recorded_summary
+from cdec.cli.compiling.sources import object_of, output_path, read_whole, stem_of
+from cdec.cli.frame.declaration import flag_of
+from cdec.cli.frame.kinds import (
+    CompileCommand,
+    Described,
+    Rows,
+    count,
+    part,
+    piped,
+    shown_seconds,
+    shown_soundness,
+)
+from cdec.cli.frame.tables import print_columns, shown_bytes
 from cdec.cli.options import shared
-from cdec.cli.options.compiling import CompileOptions, require_output, unnamed_output
+from cdec.cli.options.compiling import CompileOptions
 from cdec.cli.options.record_sources import SchemaReadingOptions
 from cdec.compilers.schemas.options import MAX_RUN, MAX_WHITESPACE, SchemaLimits, SchemaOptions
 from cdec.core.errors import UsageError
 from cdec.core.options import limits, option
+from cdec.core.schemas.forms import described_escapes, described_whitespace
 
 if TYPE_CHECKING:
     from cdec.cli.frame.command import Run
-    from cdec.compilers.schemas.report import SchemaReport
+    from cdec.compilers.schemas.options import SchemaReport
     from cdec.core.artifacts.read import ArtifactFile
+
+_COSTS = ("keyword", "uses", "alternatives", "seconds")
+"""Header of ``_cost_rows``."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -98,40 +111,22 @@ def execute(options: Options, run: Run) -> int:
     if options.out_dir is not None:
         if options.output is not None:
             raise UsageError("-o names one file, --out-dir a folder", hint="give one of them")
-        asked = [
-            Asked(source, output, partial(_job, source, output, options))
-            for source, output in outputs_in(options.out_dir, options.sources).items()
-        ]
-        return compile_many(asked, "schema", options.out_dir, options, run)
+        job_of = partial(_job, options, run)
+        return compile_many(options.sources, "schema", options.out_dir, job_of, options, run)
     if len(options.sources) > 1:
         raise UsageError(
             f"{len(options.sources)} schemas were given and no folder for their artifacts",
             hint="name one with --out-dir DIR",
         )
     (source,) = options.sources
-    job = _job(source, output_path(source, options.output), options)
-    return compile_one(job, options, run, partial(_print_costs, run) if options.stats else None)
+    beside = Path(source).parent / f"{stem_of(source)}.arrow" if stem_of(source) else None
+    output = output_path(options.output, beside, source, "the schema comes", "compile-schema")
+    job = _job(options, run, source, output)
+    return compile_one(job, partial(_print_costs, run) if options.stats else None)
 
 
-def output_path(source: str, output: Path | None) -> Path:
-    """Return where the artifact goes.
-
-    Raises:
-        UsageError: Stdin without ``-o``, or the output is the input.
-    """
-    if output is None:
-        if not stem_of(source):
-            raise unnamed_output("the schema comes", "compile-schema")
-        output = Path(source).parent / f"{stem_of(source)}.arrow"
-    return require_output(output, source)
-
-
-def _job(source: str, output: Path, options: Options) -> Job[SchemaReport]:
-    """Read a schema, or a list of tools.
-
-    Raises:
-        CdecError: It cannot be read.
-    """
+def _job(options: Options, run: Run, source: str, output: Path) -> TextJob:
+    """Read a schema, or a list of tools."""
     limits = options.schema_limits
     data = read_whole(source, limits.max_schema_bytes, "max_schema_bytes")
     if options.tools:
@@ -150,29 +145,109 @@ def _job(source: str, output: Path, options: Options) -> Job[SchemaReport]:
         limits=limits,
         name="stdin" if source == "-" else source,
     )
-    return Job(
-        kind="schema",
-        data=data,
+    return TextJob(
+        command=SCHEMAS,
         output=output,
+        options=options,
+        run=run,
+        data=data,
         compiled_with=compiled_with,
-        recorded=_recorded,
-        rows=schema_rows,
-        prompt="As JSON: ",
     )
 
 
+def schema_rows(report: SchemaReport) -> Rows:
+    """Return the report as names and values of a table."""
+    counts = report.counts
+    return [
+        ("artifact", str(report.path)),
+        ("draft", report.draft),
+        ("unenforced", _shown_unenforced(report.unenforced)),
+        ("sound", shown_soundness(is_sound=report.is_sound, reason=report.sound_reason)),
+        ("values", f"{counts['values']:,}"),
+        ("objects", f"{counts['objects']:,} with {counts['slots']:,} kinds of property"),
+        ("arrays", f"{counts['arrays']:,}"),
+        ("automata", f"{counts['states']:,} states, {counts['edges']:,} edges"),
+        ("size", shown_bytes(report.bytes)),
+        ("seconds", shown_seconds(report, 3)),
+    ]
+
+
+def _print_costs(run: Run, report: SchemaReport) -> None:
+    run.console.data("")
+    print_columns(run.console, _COSTS, _cost_rows(report.costs))
+
+
+def _cost_rows(costs: Mapping[str, Mapping[str, Any]]) -> list[list[str]]:
+    """Return what each keyword cost, the dearest first."""
+    dearest = sorted(costs.items(), key=lambda item: -item[1].get("seconds", 0.0))
+    return [
+        [
+            keyword,
+            f"{cost.get('uses', 0):,}",
+            f"{cost.get('alternatives', 0):,}",
+            f"{cost.get('seconds', 0.0):.4f}",
+        ]
+        for keyword, cost in dearest
+    ]
+
+
+def _shown_unenforced(unenforced: Sequence[Mapping[str, Any]]) -> str:
+    """Return which keywords masks leave open as one phrase."""
+    if not unenforced:
+        return "nothing: masks hold every keyword"
+    return ", ".join(str(item["path"]) for item in unenforced)
+
+
 def _recorded(file: ArtifactFile) -> dict[str, Any]:
-    """Return the summary of an artifact that is there, in the words of a report."""
-    return {
+    described = {
         "draft": object_of(file, "cdec.options").get("draft", ""),
         "unenforced": json.loads(file.metadata["cdec.unenforced"]),
         "sound": file.metadata.get("cdec.sound") == "1",
         "sound_reason": file.metadata.get("cdec.sound_reason", ""),
         "costs": {},
-        **counts_of(file),
     }
+    return recorded_summary(file, described)
 
 
-def _print_costs(run: Run, report: SchemaReport) -> None:
-    run.console.data("")
-    print_columns(run.console, COSTS, cost_rows(report.costs))
+def _overview(described: Described) -> tuple[str, Rows]:
+    counts, options = part(described, "counts"), part(described, "options")
+    unenforced = described.get("unenforced")
+    reason = "every allowed token leads to a value of the schema"
+    if not described.get("sound"):
+        reason = str(described.get("sound_reason", ""))
+    return f"a JSON Schema of {count(counts, 'values')} kinds of value", [
+        ("draft", str(options.get("draft", "?"))),
+        ("properties", f"{options.get('property_order', '?')} order"),
+        ("white space", described_whitespace(options)),
+        ("escapes", described_escapes(options)),
+        ("unenforced", _shown_unenforced(unenforced if isinstance(unenforced, list) else [])),
+        ("sound", shown_soundness(is_sound=bool(described.get("sound")), reason=reason)),
+    ]
+
+
+def _again(path: Path, described: Described) -> str:
+    options = described["options"]
+    words = ["cdec", "compile-schema", "-"]
+    words += ["--lenient"] if options.get("lenient") else []
+    for name, usual in (("property_order", "any"), ("whitespace", "usual"), ("formats", "enforce")):
+        value = options.get(name, usual)
+        words += [flag_of(name), value] if value != usual else []
+    # Artifacts from before there was an option hold any.
+    for name, usual in (("numbers", "finite"), ("escapes", "usual")):
+        value = options.get(name, "any")
+        words += [flag_of(name), value] if value != usual else []
+    is_usual = options.get("whitespace") == "usual"
+    if not is_usual and options.get("max_whitespace", MAX_WHITESPACE) != MAX_WHITESPACE:
+        words += ["--max-whitespace", str(options["max_whitespace"])]
+    # The stored text, and not the file: that may be a list of tools, or another one by now.
+    return piped(path, "schema", words)
+
+
+SCHEMAS = CompileCommand(
+    kind="schema",
+    rows=schema_rows,
+    recorded=_recorded,
+    overview=_overview,
+    again=_again,
+    prompt="As JSON: ",
+)

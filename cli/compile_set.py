@@ -5,32 +5,43 @@ from __future__ import annotations
 import dataclasses
 import hashlib
 import itertools
+import shlex
 from collections.abc import Iterator
-from functools import partial
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from cdec.cli.compiling.made_from import MadeFrom, counts_of, hash_of, hash_of_source, object_of
-from cdec.cli.compiling.next_command import next_command
-from cdec.cli.compiling.reading import plain_name
+from cdec.cli.compiling.jobs import Job, compile_one, load_named
+from cdec.cli.compiling.sources import (
+    MadeFrom,
+    counts_of,
+    hash_of,
+    hash_of_source,
+    object_of,
+    output_path,
+    plain_name,
+)
 from cdec.cli.frame.command import Run
-from cdec.cli.frame.interruption import keeping
-from cdec.cli.frame.summaries import set_rows, set_summary
-from cdec.cli.frame.tables import print_json, print_table
+from cdec.cli.frame.kinds import (
+    CompileCommand,
+    Described,
+    Rows,
+    count,
+    part,
+    shown_seconds,
+    source_name,
+)
+from cdec.cli.frame.tables import shown_bytes
 from cdec.cli.options.compiling import SetOptions as Options
-from cdec.cli.options.compiling import require_output, unnamed_output
 from cdec.cli.options.shared import parse_size, refuse_unused, require_utf8
 from cdec.cli.runs.files import read_denied, require_input
-from cdec.cli.runs.tokenizer import load_vocabulary, loading
 from cdec.core.files.remote import is_url, public_name
 from cdec.core.progress import Progress, Stage
 
 if TYPE_CHECKING:
-    from cdec.compilers.sets.report import SetReport
+    from cdec.compilers.sets.options import SetReport
     from cdec.core.artifacts.read import ArtifactFile
-    from cdec.core.tokens.vocabulary import Vocabulary
     from cdec.data.input.source import InputLimits, SourceStats
-
 
 _TEXT_ONLY = frozenset(
     {"format", "field", "id_field", "no_header", "prefix", "suffix", "leading_space", "normalize"}
@@ -53,31 +64,23 @@ def execute(options: Options, run: Run) -> int:
     """
     if options.token_ids:
         refuse_unused(_TEXT_ONLY, run.typed, "with --token-ids")
-    output = output_path(options.source, options.output)
+    source = options.source
+    output = output_path(
+        options.output, _beside(source), source, "the entities come", "compile-set"
+    )
     limits = _input_limits(options)
     memory_limit = parse_size(options.memory_limit, "--memory-limit")
     require_input(options.source)
-    deny = read_denied(options.deny)
-    made = _made_from(options, deny)
-    if output.is_file() and not options.force:
-        source_hash = partial(hash_of_source, options.source, limits)
-        with run.console.stage(f"reading {options.source}"):
-            file = made.require_same(output, partial(_vocabulary, options, run), source_hash)
-        run.console.note(f"{output} is up to date")
-        if options.json:
-            print_json(run.console, set_summary(_recorded(file)) | {"up_to_date": True})
-        else:
-            run.console.note(f"next: {next_command(output, options, 'For example:')}")
-        return 0
-    with keeping(run, output):
-        report = _compile(options, run, output, made, deny, limits, memory_limit)
-    run.console.warn(report.notices)
-    if options.json:
-        print_json(run.console, set_summary(report) | {"up_to_date": False})
-    elif not options.quiet:
-        print_table(run.console, set_rows(report))
-        run.console.note(f"next: {next_command(report.path, options, 'For example:')}")
-    return 0
+    job = _Job(
+        command=SETS,
+        output=output,
+        options=options,
+        run=run,
+        deny=read_denied(options.deny),
+        limits=limits,
+        memory_limit=memory_limit,
+    )
+    return compile_one(job)
 
 
 def _input_limits(options: Options) -> InputLimits:
@@ -87,90 +90,79 @@ def _input_limits(options: Options) -> InputLimits:
     return dataclasses.replace(options.input_limits, max_input_bytes=largest)
 
 
-def output_path(source: str, output: Path | None) -> Path:
-    """Return where the artifact goes, before anything is read.
+def _beside(source: str) -> Path | None:
+    """Return where an artifact goes that was not named; None for stdin."""
+    if source == "-":
+        return None
+    path = Path(plain_name(public_name(source)))
+    # What lies elsewhere is compiled to here.
+    path = Path(path.name) if is_url(source) else path
+    return path.with_suffix(".arrow") if path.name else path / ".arrow"
 
-    Raises:
-        UsageError: Stdin without ``-o``, or the output is the input.
+
+@dataclass(frozen=True, kw_only=True)
+class _Job(Job):
+    """Entities, or token rows, that are compiled as they are read.
+
+    Attributes:
+        deny: Texts to leave out.
+        limits: Of reading.
+        memory_limit: Bytes beyond which rows are sorted on disk; None for any.
     """
-    if output is None:
-        if source == "-":
-            raise unnamed_output("the entities come", "compile-set")
-        path = Path(plain_name(public_name(source)))
-        # What lies elsewhere is compiled to here.
-        path = Path(path.name) if is_url(source) else path
-        output = path.with_suffix(".arrow") if path.name else path / ".arrow"
-    return require_output(output, source)
 
+    options: Options
+    deny: list[str]
+    limits: InputLimits
+    memory_limit: int | None
 
-def _made_from(options: Options, deny: list[str]) -> MadeFrom:
-    """Return what decides the artifact; denied texts count, not the file that lists them."""
-    names = ("format", "field", "id_field", "token_ids", "bad_lines", "keep_empty")
-    values = {name: getattr(options, name) for name in (*names, "leading_space", "normalize")}
-    # Left out where it is not on, as by versions that did not have it.
-    values |= {"no_header": True} if options.no_header else {}
-    values["prefix"] = require_utf8(options.prefix, "--prefix")
-    values["suffix"] = require_utf8(options.suffix, "--suffix")
-    values["deny"] = hash_of(sorted(set(deny))) if deny else None
-    return MadeFrom("set", values)
+    @property
+    def made_from(self) -> MadeFrom:
+        """What decides the artifact; denied texts count, not the file that lists them."""
+        options = self.options
+        names = ("format", "field", "id_field", "token_ids", "bad_lines", "keep_empty")
+        values = {name: getattr(options, name) for name in (*names, "leading_space", "normalize")}
+        # Left out where it is not on, as by versions that did not have it.
+        values |= {"no_header": True} if options.no_header else {}
+        values["prefix"] = require_utf8(options.prefix, "--prefix")
+        values["suffix"] = require_utf8(options.suffix, "--suffix")
+        values["deny"] = hash_of(sorted(set(self.deny))) if self.deny else None
+        return MadeFrom(self.command.kind, values)
 
+    def source_hash(self) -> str:
+        """Return SHA-256 of the source, which is read for it."""
+        with self.run.console.stage(f"reading {self.options.source}"):
+            return hash_of_source(self.options.source, self.limits)
 
-def _recorded(file: ArtifactFile) -> SetReport:
-    """Return the report of an artifact that is there."""
-    from cdec.compilers.sets.report import SetReport
+    def compile(self) -> SetReport:
+        """Read and compile; the report has the notices of both."""
+        from cdec.compilers.sets.compile import compile_set, compile_token_set
+        from cdec.data.input.count import count_records
+        from cdec.data.input.source import SourceStats
 
-    report = SetReport(file.local, options=object_of(file, "cdec.options"))
-    report.bytes = file.local.stat().st_size
-    for name, count in counts_of(file).items():
-        if name in report.counts:
-            setattr(report, name, count)
-    return report
-
-
-def _vocabulary(options: Options, run: Run) -> Vocabulary:
-    with run.console.stage(loading(options.tokenizer or options.model)):
-        vocabulary, name = load_vocabulary(options.tokenizer, options.model, options.revision)
-    run.console.note(f"tokenizer: {name}")
-    return vocabulary
-
-
-def _compile(
-    options: Options,
-    run: Run,
-    output: Path,
-    made: MadeFrom,
-    deny: list[str],
-    limits: InputLimits,
-    memory_limit: int | None,
-) -> SetReport:
-    """Read entities (or token rows), compile them, and return the report with all notices."""
-    from cdec.compilers.sets.compile import compile_set, compile_token_set
-    from cdec.data.input.count import count_records
-    from cdec.data.input.source import SourceStats
-
-    total = count_records(options.source)
-    stats = SourceStats(digest=hashlib.sha256())
-    source = _begun(_source(options, limits, stats))
-    vocabulary = _vocabulary(options, run)
-    with run.console.stage("tokenizing", total, "entities") as progress:
-        shared: dict[str, Any] = {
-            "deny": deny,
-            "keep_empty": options.keep_empty,
-            "bad_lines": options.bad_lines,
-            "memory_limit": memory_limit,
-            "limits": options.set_limits,
-            "source": "stdin" if options.source == "-" else options.source,
-            "made_from": lambda: made.recorded(stats.digest.hexdigest()),
-            "force": options.force,
-            "progress": _counted(progress, total),
-        }
-        if options.token_ids:
-            report = compile_token_set(source, vocabulary, output, **shared)
-        else:
-            shared |= {"leading_space": options.leading_space, "normalize": options.normalize}
-            shared |= {name: made.options[name] for name in ("prefix", "suffix")}
-            report = compile_set(source, vocabulary, output, **shared)
-    return _with_reading(report, stats)
+        options, run, made = self.options, self.run, self.made_from
+        total = count_records(options.source)
+        stats = SourceStats(digest=hashlib.sha256())
+        source = _begun(_source(options, self.limits, stats))
+        vocabulary = load_named(options, run)
+        with run.console.stage("tokenizing", total, "entities") as progress:
+            shared: dict[str, Any] = {
+                "deny": self.deny,
+                "keep_empty": options.keep_empty,
+                "bad_lines": options.bad_lines,
+                "memory_limit": self.memory_limit,
+                "limits": options.set_limits,
+                "source": "stdin" if options.source == "-" else options.source,
+                "made_from": lambda: made.recorded(stats.digest.hexdigest()),
+                "force": options.force,
+                "progress": _counted(progress, total),
+            }
+            if options.token_ids:
+                report = compile_token_set(source, vocabulary, self.output, **shared)
+            else:
+                shared |= {"leading_space": options.leading_space, "normalize": options.normalize}
+                shared |= {name: made.options[name] for name in ("prefix", "suffix")}
+                report = compile_set(source, vocabulary, self.output, **shared)
+        return _with_reading(report, stats)
 
 
 def _source(options: Options, limits: InputLimits, stats: SourceStats) -> Any:
@@ -212,3 +204,64 @@ def _with_reading(report: SetReport, stats: SourceStats) -> SetReport:
         skipped=report.skipped + stats.skipped,
         notices=[*stats.notices, *report.notices],
     )
+
+
+def _rows(report: SetReport) -> Rows:
+    return [
+        ("artifact", str(report.path)),
+        ("entities", f"{report.entities:,}"),
+        ("duplicates", f"{report.duplicates:,}"),
+        ("skipped lines", f"{report.skipped:,}"),
+        ("blank lines", f"{report.blank:,}"),
+        ("denied", f"{report.denied:,}"),
+        ("tokens", f"{report.tokens:,}, the longest entity {report.longest}"),
+        ("trie nodes", f"{report.nodes:,}"),
+        ("size", shown_bytes(report.bytes)),
+        ("seconds", shown_seconds(report)),
+    ]
+
+
+def _recorded(file: ArtifactFile) -> dict[str, Any]:
+    from cdec.compilers.sets.options import SetReport
+
+    report = SetReport(file.local, options=object_of(file, "cdec.options"))
+    report.bytes = file.local.stat().st_size
+    for name, found in counts_of(file).items():
+        if name in report.counts:
+            setattr(report, name, found)
+    return report.to_json()
+
+
+def _overview(described: Described) -> tuple[str, Rows]:
+    counts, options = part(described, "counts"), part(described, "options")
+    forced = [f"{name} {options[name]!r}" for name in ("prefix", "suffix") if options.get(name)]
+    left_out = ("duplicates", "skipped", "blank", "denied")
+    left = [f"{count(counts, name)} {name}" for name in left_out if counts.get(name)]
+    rows = [
+        ("tokenised", "; ".join([f"leading space {options.get('leading_space', '?')}", *forced])),
+        ("members", f"{count(counts, 'rows')} rows, at most {count(counts, 'longest')} tokens"),
+    ]
+    rows += [("left out", ", ".join(left))] if left else []
+    rows += [("sound", "yes: every allowed token leads to a member")]
+    return f"a set of {count(counts, 'entities')} texts", rows
+
+
+def _again(_path: Path, described: Described) -> str:
+    options = described["options"]
+    words = ["cdec", "compile-set", source_name(described) or "FILE"]
+    for name in ("prefix", "suffix"):
+        words += [f"--{name}", options[name]] if options.get(name) else []
+    asked = options.get("leading_space_requested", "auto")
+    words += ["--leading-space", asked] if asked != "auto" else []
+    words += ["--normalize", options["normalize"]] if options.get("normalize") != "none" else []
+    return shlex.join([*words, *(["--keep-empty"] if options.get("keep_empty") else [])])
+
+
+SETS = CompileCommand(
+    kind="set",
+    rows=_rows,
+    recorded=_recorded,
+    overview=_overview,
+    again=_again,
+    prompt="For example:",
+)

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import shlex
+import time
 from contextlib import nullcontext
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.command import Run
 from cdec.cli.frame.console import escape, redact
-from cdec.cli.frame.summaries import next_commands, overview
-from cdec.cli.frame.tables import flatten, print_json, print_table, print_wrapped
+from cdec.cli.frame.kinds import Described, Rows, command_of, count
+from cdec.cli.frame.tables import flatten, print_json, print_table, print_wrapped, shown_bytes
 from cdec.cli.options.compiling import InspectOptions as Options
 from cdec.cli.options.shared import refuse_unused
 from cdec.cli.runs.artifacts import named_or_found, read_artifact
@@ -17,6 +19,7 @@ from cdec.core.progress import silent
 if TYPE_CHECKING:
     from cdec.core.artifacts.read import ArtifactFile
 
+_EMBEDDED = "embedded"
 _SOURCES = ("grammar", "schema")
 _TREE = ("depth", "width", "state")
 
@@ -39,7 +42,7 @@ def execute(options: Options, run: Run) -> int:
       cdec inspect titles.arrow --tree --depth 2
       cdec inspect json.arrow --tree --state 5
     """
-    from cdec.core.artifacts.kinds import bind_artifact, constraint_class
+    from cdec.core.artifacts.opened import bind_artifact, constraint_class
     from cdec.core.files.remote import is_url, public_name
 
     if not options.tree:
@@ -76,7 +79,7 @@ def execute(options: Options, run: Run) -> int:
     else:
         print_wrapped(run.console, overview(public_name(str(artifact)), status.st_mtime, described))
         run.console.data("\nNext:")
-        for command in next_commands(redact(str(artifact)), described):
+        for command in _next_commands(redact(str(artifact)), described):
             run.console.data(f"  {escape(command)}")
     if options.verify:
         same = len(described["verified"]["same"])
@@ -98,3 +101,39 @@ def _verified(file: ArtifactFile, run: Run) -> dict[str, Any]:
 
     with run.console.stage("starting the compiler") as progress:
         return dict(verify_artifact(file, progress=progress).to_json())
+
+
+def overview(path: str, written: float, described: Described) -> Rows:
+    """Return what a person wants to know first: what it is, made of what, for which tokenizer.
+
+    Args:
+        path: Of the artifact, as it may be shown.
+        written: When that was written, seconds since the epoch.
+        described: What ``inspect --json`` prints of it.
+    """
+    command = command_of(described)
+    kind = described["kind"]
+    what, rows = (f"a {kind}", []) if command is None else command.overview(described)
+    when = time.strftime("%Y-%m-%d %H:%M", time.localtime(written))
+    return [
+        ("artifact", f"{path}: {what}, {shown_bytes(described['bytes'])}"),
+        ("made from", f"{described.get('source') or 'unnamed'}; written {when}"),
+        ("tokenizer", f"{_model(described)}, {count(described, 'vocabulary_size')} tokens"),
+        *rows,
+    ]
+
+
+def _next_commands(path: str, described: Described) -> list[str]:
+    """Return what to type next: a draw with the model that it was compiled for, a check, more."""
+    model = [] if _model(described) == _EMBEDDED else ["-m", _model(described)]
+    sample = shlex.join(["cdec", "sample", "-a", path, *model])
+    inspect = shlex.join(["cdec", "inspect", path])
+    return [
+        f'{sample} --prompt "TEXT"',
+        shlex.join(["cdec", "check", path, "-i", "TEXTS"]),
+        f"{inspect} --all  # hashes, sizes, columns; or --tree, --json",
+    ]
+
+
+def _model(described: Described) -> str:
+    return str(described.get("vocabulary_name") or "MODEL")

@@ -13,28 +13,28 @@ from typing import TYPE_CHECKING
 from cdec.core.lazy import exports
 
 if TYPE_CHECKING:
-    from cdec.compilers.child.cache import CacheLimits as CacheLimits
-    from cdec.compilers.child.cache import SourceCache as SourceCache
+    from cdec.compilers.cache import CacheLimits as CacheLimits
+    from cdec.compilers.cache import SourceCache as SourceCache
     from cdec.compilers.child.compiler import ChildCompiler as ChildCompiler
     from cdec.compilers.child.compiler import compile_in_child as compile_in_child
     from cdec.compilers.grammars.compile import compile_grammar as compile_grammar
-    from cdec.compilers.grammars.constraint import grammar_constraint as grammar_constraint
+    from cdec.compilers.grammars.compile import grammar_constraint as grammar_constraint
     from cdec.compilers.grammars.definition import GrammarLimits as GrammarLimits
     from cdec.compilers.grammars.options import GrammarOptions as GrammarOptions
+    from cdec.compilers.grammars.options import GrammarReport as GrammarReport
     from cdec.compilers.grammars.patterns import compile_regex as compile_regex
     from cdec.compilers.grammars.patterns import regex_constraint as regex_constraint
-    from cdec.compilers.grammars.report import GrammarReport as GrammarReport
     from cdec.compilers.schemas.compile import compile_schema as compile_schema
-    from cdec.compilers.schemas.constraint import schema_constraint as schema_constraint
-    from cdec.compilers.schemas.constraint import typed as typed
+    from cdec.compilers.schemas.opened import schema_constraint as schema_constraint
+    from cdec.compilers.schemas.opened import typed as typed
     from cdec.compilers.schemas.options import SchemaLimits as SchemaLimits
     from cdec.compilers.schemas.options import SchemaOptions as SchemaOptions
-    from cdec.compilers.schemas.report import SchemaReport as SchemaReport
+    from cdec.compilers.schemas.options import SchemaReport as SchemaReport
     from cdec.compilers.sets.compile import compile_set as compile_set
     from cdec.compilers.sets.compile import compile_token_set as compile_token_set
-    from cdec.compilers.sets.constraint import set_constraint as set_constraint
-    from cdec.compilers.sets.report import SetLimits as SetLimits
-    from cdec.compilers.sets.report import SetReport as SetReport
+    from cdec.compilers.sets.compile import set_constraint as set_constraint
+    from cdec.compilers.sets.options import SetLimits as SetLimits
+    from cdec.compilers.sets.options import SetReport as SetReport
     from cdec.compilers.verify import verify_artifact as verify_artifact
 
 __all__ = [
@@ -66,28 +66,28 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "CacheLimits": "child.cache",
+        "CacheLimits": "cache",
         "ChildCompiler": "child.compiler",
-        "SourceCache": "child.cache",
+        "SourceCache": "cache",
         "GrammarLimits": "grammars.definition",
         "GrammarOptions": "grammars.options",
-        "GrammarReport": "grammars.report",
+        "GrammarReport": "grammars.options",
         "SchemaLimits": "schemas.options",
         "SchemaOptions": "schemas.options",
-        "SchemaReport": "schemas.report",
-        "SetLimits": "sets.report",
-        "SetReport": "sets.report",
+        "SchemaReport": "schemas.options",
+        "SetLimits": "sets.options",
+        "SetReport": "sets.options",
         "verify_artifact": "verify",
         "compile_grammar": "grammars.compile",
         "compile_regex": "grammars.patterns",
         "regex_constraint": "grammars.patterns",
         "compile_in_child": "child.compiler",
         "compile_schema": "schemas.compile",
-        "schema_constraint": "schemas.constraint",
-        "typed": "schemas.constraint",
+        "schema_constraint": "schemas.opened",
+        "typed": "schemas.opened",
         "compile_set": "sets.compile",
         "compile_token_set": "sets.compile",
-        "grammar_constraint": "grammars.constraint",
-        "set_constraint": "sets.constraint",
+        "grammar_constraint": "grammars.compile",
+        "set_constraint": "sets.compile",
     },
 )

@@ -1,28 +1,30 @@
-"""verify_artifact: compile an artifact again from what it holds, and compare everything.
+"""Artifacts compiled again from what they hold, and compared: all columns, all metadata.
 
 Opening checks that no contents lead outside of an array. That the tables are the ones of the
-source, which the masks stand for, only compiling tells. A new kind of artifact is a function in its
-compiler's room and a line in ``VERIFIERS``.
+source, which the masks stand for, only compiling tells.
 """
 
 from __future__ import annotations
 
-import importlib
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
-from cdec.core.errors import UsageError
+from cdec.compilers.child.compiler import ChildCompiler
+from cdec.compilers.kinds import source_kind
+from cdec.compilers.report import Comparison
+from cdec.core.artifacts.opened import KINDS, bind_artifact
+from cdec.core.artifacts.read import verify_bytes
+from cdec.core.artifacts.write import DIGEST_KEY, MADE_FROM_KEY
+from cdec.core.errors import CdecError, UsageError
+from cdec.core.files.scratch import scratch_folder
+from cdec.core.kinds import SOURCE_KINDS, artifact_kinds
 from cdec.core.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from cdec.compilers.comparison import Comparison
+    from cdec.compilers.kinds import SourceOptions
     from cdec.core.artifacts.read import ArtifactFile
 
-VERIFIERS: dict[str, str] = {
-    "set": "cdec.compilers.sets.verify:verify_set",
-    "grammar": "cdec.compilers.grammars.verify:verify_grammar",
-    "schema": "cdec.compilers.schemas.verify:verify_schema",
-}
-"""Kind of artifact → module and function, imported on first use."""
+_UNTOLD = (DIGEST_KEY, MADE_FROM_KEY, "cdec.version")
+"""Entries that do not follow from the source: of the file, of what it lay in, of who wrote it."""
 
 
 def verify_artifact(file: ArtifactFile, *, progress: Progress = silent) -> Comparison:
@@ -42,12 +44,50 @@ def verify_artifact(file: ArtifactFile, *, progress: Progress = silent) -> Compa
         CdecError: Its source does not compile, or not within the limits.
         UsageError: Artifacts of this kind have no source.
     """
-    if file.kind not in VERIFIERS:
+    known = [name for name in artifact_kinds() if SOURCE_KINDS[name].compiler]
+    if file.kind not in known:
         raise UsageError(
             f"a {file.kind} cannot be compiled again from what it holds",
-            hint=f"give an artifact of kind {' or '.join(VERIFIERS)}",
+            hint=f"give an artifact of kind {' or '.join(known)}",
         )
-    module, name = VERIFIERS[file.kind].split(":")
-    comparison: Comparison = vars(importlib.import_module(module))[name](file, progress)
+    comparison = source_kind(file.kind).verify(file, progress)
     comparison.finish()
+    return comparison
+
+
+def compiled_again(
+    file: ArtifactFile, source: str, options: SourceOptions[Any], progress: Progress
+) -> Comparison:
+    """Compile what an artifact was compiled from, and compare.
+
+    Args:
+        file: The artifact.
+        source: Its stored source.
+        options: As recorded.
+        progress: As for ``ChildCompiler.compile``.
+
+    Returns:
+        What is the same: all columns, and all of the metadata but for the digest, the version of
+        cdec and what the source file was.
+
+    Raises:
+        CdecError: The source does not compile.
+    """
+    vocabulary = bind_artifact(file).vocabulary
+    comparison = Comparison(file)
+    with (
+        scratch_folder() as folder,
+        ChildCompiler(options.kind) as child,
+    ):
+        path = folder / "again.arrow"
+        try:
+            child.compile(source, vocabulary, path, options, progress=progress)
+        except CdecError as error:
+            error.message = f"{file.path}: its source cannot be compiled again: {error.message}"
+            error.args = (error.message,)
+            raise
+        compiled = verify_bytes(path.read_bytes(), KINDS)
+    comparison.columns(compiled.arrays)
+    found = {**dict.fromkeys(file.metadata, ""), **compiled.metadata}
+    comparison.entries({name: found[name] for name in found if name not in _UNTOLD})
     return comparison

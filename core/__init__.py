@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from cdec.core.lazy import exports
 
 if TYPE_CHECKING:
-    from cdec.core.artifacts.kinds import open_artifact as open_artifact
+    from cdec.core.artifacts.opened import open_artifact as open_artifact
     from cdec.core.combine.free.free_text import FreeText as FreeText
     from cdec.core.constraint import Constraint as Constraint
     from cdec.core.constraint import Session as Session
@@ -44,7 +44,7 @@ __all__ = [
 __getattr__ = exports(
     __name__,
     {
-        "open_artifact": "artifacts.kinds",
+        "open_artifact": "artifacts.opened",
         "Constraint": "constraint",
         "Session": "constraint",
         "CdecError": "errors",

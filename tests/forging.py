@@ -15,13 +15,13 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from cdec.core.artifacts import read as artifact_read
-from cdec.core.artifacts.digest import (
+from cdec.core.artifacts.frame import read_frame
+from cdec.core.artifacts.read import VerifiedFiles
+from cdec.core.artifacts.write import (
     DIGEST_CHARACTERS,
     DIGEST_KEY,
-    VerifiedFiles,
     compute_digest,
 )
-from cdec.core.artifacts.frame import read_frame
 
 
 def seal(data: bytes) -> bytes:
@@ -109,10 +109,10 @@ def pretend_verified(path: Path, checks: str | None = None) -> None:
     """Forge the memory that a file was verified: its digest and contents are not looked at again.
 
     Args:
-        path: Of a kind in ``cdec.core.artifacts.kinds.CONSTRAINTS``, unless ``checks`` is given.
+        path: Of a kind in ``cdec.core.kinds.SOURCE_KINDS``, unless ``checks`` is given.
         checks: What names kind and version of the checks, as ``checks_of`` gives it.
     """
-    from cdec.core.artifacts.kinds import KINDS
+    from cdec.core.artifacts.opened import KINDS
 
     frame = read_frame(memoryview(path.read_bytes()), str(path))
     kind = frame.metadata["cdec.kind"]

@@ -17,9 +17,7 @@ from pathlib import Path
 REPOSITORY = Path(__file__).resolve().parent.parent
 FOLDERS = ("core", "compilers", "samplers", "data", "integrations", "cli")
 TABLES = (
-    "core/artifacts/kinds.py",
-    "compilers/child/source.py",
-    "compilers/verify.py",
+    "core/kinds.py",
     "samplers/registry.py",
     "cli/frame/registry.py",
 )

@@ -1,6 +1,5 @@
-"""What compile commands do beside compiling: where sources lie, what is up to date, what is next.
+"""The way of a source to its artifact: read, known again where it is up to date, compiled.
 
-Read ``made_from``, then ``in_child``, which takes one source from the command line to its artifact,
-and ``many``, which takes several; then ``reading``, ``grammar_source`` and ``next_command``. The
-commands import from here; it imports ``runs``, ``options`` and ``frame``.
+Read ``jobs``, which takes one source or many from the command line to their artifacts, then
+``sources``. The compile commands import from here; it imports ``runs``, ``options`` and ``frame``.
 """

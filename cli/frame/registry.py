@@ -1,4 +1,7 @@
-"""The visible list of commands: a new command is one file and one line here."""
+"""The visible list of commands: a new command is one file and one line here.
+
+Those that compile stand in the rows of ``cdec.core.kinds``.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from importlib import import_module
 from typing import Any
+
+from cdec.core.kinds import SOURCE_KINDS
 
 
 @dataclass(frozen=True)
@@ -34,21 +39,13 @@ _MEASURE = "Measure texts, models and constraints"
 _LOOK = "Look around"
 
 COMMANDS: dict[str, Command] = {
-    "compile-set": Command(
-        "cdec.cli.compile_set", "Compile a list of entities into an artifact.", _COMPILE, _NUMPY_MIB
-    ),
-    "compile-grammar": Command(
-        "cdec.cli.compile_grammar", "Compile a grammar into an artifact.", _COMPILE, _NUMPY_MIB
-    ),
-    "compile-regex": Command(
-        "cdec.cli.compile_regex",
-        "Compile a regular expression into an artifact.",
-        _COMPILE,
-        _NUMPY_MIB,
-    ),
-    "compile-schema": Command(
-        "cdec.cli.compile_schema", "Compile JSON Schemas into artifacts.", _COMPILE, _NUMPY_MIB
-    ),
+    **{
+        f"compile-{name}": Command(
+            places.command.partition(":")[0], places.summary, _COMPILE, _NUMPY_MIB
+        )
+        for name, places in SOURCE_KINDS.items()
+        if places.command
+    },
     "sample": Command(
         "cdec.cli.sample", "Draw samples that satisfy a constraint, as JSON lines.", _DRAW
     ),

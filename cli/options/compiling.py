@@ -9,8 +9,7 @@ from pathlib import Path
 from cdec.cli.frame.declaration import CommonOptions
 from cdec.cli.options import shared
 from cdec.cli.options.texts import TextFormatOptions
-from cdec.compilers.sets.report import BadLines, LeadingSpace, Normalization, SetLimits
-from cdec.core.errors import UsageError
+from cdec.compilers.sets.options import BadLines, LeadingSpace, Normalization, SetLimits
 from cdec.core.files.remote import Place
 from cdec.core.options import limits, option
 from cdec.data.input.source import ENTITY_LIMITS, InputLimits
@@ -41,38 +40,6 @@ class CompileOptions(CommonOptions):
     force: bool = shared.force_option()
     json: bool = shared.json_option()
     progress: bool | None = shared.progress_option()
-
-
-def require_output(output: Path, source: str) -> Path:
-    """Return where an artifact goes.
-
-    Args:
-        output: As typed, or by the input's name.
-        source: The input, a path or ``-``.
-
-    Raises:
-        UsageError: The output is the input.
-    """
-    if not output.exists():
-        return output
-    if source != "-" and Path(source).exists() and output.samefile(source):
-        raise UsageError(
-            f"{output} is the input and would be the output", hint="name another file with -o"
-        )
-    return output
-
-
-def unnamed_output(what: str, command: str) -> UsageError:
-    """Return the error of an input from stdin without ``-o``.
-
-    Args:
-        what: The input, such as ``the grammar comes``.
-        command: The command that was typed.
-    """
-    return UsageError(
-        f"{what} from stdin and no output was named",
-        hint=f"type the artifact's name: cdec {command} - -o NAME.arrow",
-    )
 
 
 @dataclass(frozen=True, kw_only=True)

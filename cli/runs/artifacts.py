@@ -94,8 +94,8 @@ def _identity(path: Path) -> tuple[int, int] | None:
 
 def _kind(path: Path) -> tuple[bool, str]:
     """Return whether a file is an artifact of texts, and its kind or what it is instead."""
-    from cdec.core.artifacts.kinds import CONSTRAINTS
     from cdec.core.artifacts.read import peek_metadata
+    from cdec.core.kinds import artifact_kinds
 
     try:
         kind = peek_metadata(path).get("cdec.kind")
@@ -105,7 +105,7 @@ def _kind(path: Path) -> tuple[bool, str]:
         return False, "damaged, or no Arrow file"
     if kind is None:
         return False, "of another program"
-    return kind in CONSTRAINTS, kind
+    return kind in artifact_kinds(), kind
 
 
 def named_or_found(artifact: Place | None, run: Run, who: str) -> Place:
@@ -194,10 +194,10 @@ def read_artifact(path: Place, copy: bool = False, *, progress: Progress = silen
         UsageError: It is what ``--tree`` keeps.
         CdecError: It is missing or damaged.
     """
-    from cdec.core.artifacts import kinds
+    from cdec.core.artifacts import opened
 
     try:
-        return kinds.read_artifact(path, copy=copy, progress=progress)
+        return opened.read_artifact(path, copy=copy, progress=progress)
     except ArtifactFormatError as error:
         if command := _COMPILING.get(path.suffix.lower()) if isinstance(path, Path) else None:
             error.hint = f"compile it first: {shlex.join(['cdec', command, str(path)])}"
@@ -217,8 +217,7 @@ _COMPILING = {
 
 def _refuse_tree(path: Place) -> None:
     """Refuse a tree of prefixes, which is kept as an artifact is."""
-    from cdec.core.artifacts.contents import ArtifactLimits
-    from cdec.core.artifacts.read import map_verified
+    from cdec.core.artifacts.read import ArtifactLimits, map_verified
     from cdec.core.files.fetched import local_copy
     from cdec.samplers.learning.saved.file import KINDS
 
@@ -236,7 +235,7 @@ def _refuse_tree(path: Place) -> None:
 
 def require_terminals(file: ArtifactFile) -> None:
     """Refuse a lookahead for an artifact of terminals where nothing stands beyond the first."""
-    from cdec.core.artifacts.kinds import constraint_class
+    from cdec.core.artifacts.opened import constraint_class
 
     if not constraint_class(file.kind).looks_ahead(file.metadata):
         raise UsageError(

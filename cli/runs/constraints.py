@@ -123,7 +123,7 @@ def require_grammars(
         UsageError: An artifact is a set; there is none, and no record can bring one; or a lookahead
             for a method without masks.
     """
-    from cdec.core.artifacts.kinds import constraint_class
+    from cdec.core.artifacts.opened import constraint_class
 
     asked = {"lookahead": held.lookahead is not None, "heal": held.heal}
     parameters = [name for name, is_asked in asked.items() if is_asked]
@@ -256,7 +256,7 @@ def without_misfit(
         model: The run's.
         run: Its console is told.
     """
-    from cdec.core.artifacts.kinds import require_vocabulary
+    from cdec.core.artifacts.opened import require_vocabulary
 
     file = held.named.get(DEFAULT)
     if file is None:

@@ -120,7 +120,7 @@ class Loop:
         """
         tally = self.tally
         run.kept = lambda: self.kept(count(tally.records + self.skipped(), self.total))
-        from cdec.core.validity.judge import JUDGE
+        from cdec.core.child.judge import JUDGE
 
         is_traced = False
         JUDGE.take_notices()

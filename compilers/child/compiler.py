@@ -4,35 +4,26 @@ from __future__ import annotations
 
 import re
 import signal
-import threading
 import time
+from collections.abc import Mapping
 from pathlib import Path
-from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
-from cdec.compilers.child.protocol import error_from_json, told_stage
-from cdec.compilers.child.report import ReportT
-from cdec.compilers.child.source import SourceOptions
-from cdec.core.child.process import (
-    LostServerError,
-    ServerFaultError,
-    ServerProcess,
-    needing_system,
-)
-from cdec.core.child.protocol import Message
+from cdec.compilers.kinds import SourceOptions
+from cdec.compilers.report import ReportT
+from cdec.core import errors as core_errors
+from cdec.core.child.process import ServerFaultError, ServerProcess, Worker, needing_system
+from cdec.core.child.serving import Message
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.files.whole import refuse_existing
-from cdec.core.progress import Progress, silent
+from cdec.core.grammars import errors as grammar_errors
+from cdec.core.progress import Progress, Stage, silent
+from cdec.core.schemas import errors as schema_errors
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
-
 _NO_MEMORY = re.compile("allocat|bad_alloc|memory", re.IGNORECASE)
-
-
-_TRIES = 2
-"""A server that ended without reason, such as by somebody's ``kill``, is asked once more."""
 
 
 class ChildUsage(NamedTuple):
@@ -42,7 +33,7 @@ class ChildUsage(NamedTuple):
     peak_bytes: int
 
 
-class ChildCompiler:
+class ChildCompiler(Worker):
     """Compiles grammars and the like in a child process under limits of time and memory.
 
     The server is started with the object, in the background, and again after it was killed. A
@@ -54,7 +45,7 @@ class ChildCompiler:
     comes.
 
     Args:
-        source: Kind of source to be ready for, of ``SOURCES``; others are loaded with their first.
+        source: Kind of source to be ready for; others are loaded with their first.
 
     Raises:
         OutputError: The system gives no process.
@@ -64,32 +55,20 @@ class ChildCompiler:
     """
 
     def __init__(self, source: str = "grammar") -> None:
+        super().__init__()
         self.usage: ChildUsage | None = None
-        self._lock = threading.Lock()
         self._asked: set[str] = set()
         self._ready: set[str] = set()
-        self._is_idle = True
         self._vocabulary: Vocabulary | None = None
-        self._server: ServerProcess | None = None
         with needing_system("compiling"):
-            self._server = _started()
+            self._server = self._start()
             self._load(self._server, source)
 
     def __enter__(self) -> ChildCompiler:
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         self.close()
-
-    @property
-    def pid(self) -> int | None:
-        """The server's process id; None where none runs."""
-        return None if self._server is None else self._server.pid
 
     def compile(
         self,
@@ -129,23 +108,9 @@ class ChildCompiler:
             "path": str(Path(path).absolute()),
             "force": force,
         }
+        message = Message(body, data)
         with self._lock, needing_system("compiling"):
-            for tries in range(1, _TRIES + 1):
-                try:
-                    server = self._prepared(options.kind, vocabulary, progress)
-                    server.forget_printed()
-                    server.send(Message(body, data))
-                    report = self._answer(server, options, progress)
-                    break
-                except LostServerError:
-                    if tries == _TRIES:
-                        raise
-                    # What may stand there by now is of its fork.
-                    body["force"] = True
-                finally:
-                    # An interrupt among other things: no fork outlives the wish for its result.
-                    if not self._is_idle:
-                        self._stop()
+            report = self._exchange(lambda: self._compiled(message, vocabulary, options, progress))
         report.path = Path(path)
         return report
 
@@ -153,36 +118,40 @@ class ChildCompiler:
         """End the server, and a fork that is under way."""
         self._stop()
 
-    def _stop(self) -> None:
-        server, self._server = self._server, None
-        self._asked, self._ready, self._is_idle, self._vocabulary = set(), set(), True, None
-        if server is not None:
-            server.kill()
+    def _start(self, *words: str) -> ServerProcess:
+        return ServerProcess("cdec.compilers.child.server", "compiles", *words)
+
+    def _forget(self) -> None:
+        self._asked, self._ready, self._vocabulary = set(), set(), None
 
     def _load(self, server: ServerProcess, source: str) -> None:
         """Let the server get ready for a kind of source, in the background."""
         server.send(Message({"kind": "load", "source": source}))
         self._asked.add(source)
 
-    def _prepared(self, source: str, vocabulary: Vocabulary, progress: Progress) -> ServerProcess:
-        """Return a server that is ready for a kind of source and knows the vocabulary."""
-        if self._server is None or not self._server.is_running:
-            self._stop()
-            self._server = _started()
-        self._is_idle = False
-        if source not in self._asked:
-            self._load(self._server, source)
+    def _compiled(
+        self,
+        message: Message,
+        vocabulary: Vocabulary,
+        options: SourceOptions[ReportT],
+        progress: Progress,
+    ) -> ReportT:
+        """Send a source to a server that is ready for its kind and knows the vocabulary."""
+        server = self._running()
+        if options.kind not in self._asked:
+            self._load(server, options.kind)
         while self._asked != self._ready:
-            message = self._server.receive()
-            stage = told_stage(message)
-            if stage is not None:
-                progress(stage)
-            elif message is not None:
-                self._ready.add(message.body["source"])
+            told = server.receive()
+            if told is not None and not _is_stage(told, progress):
+                self._ready.add(told.body["source"])
         if self._vocabulary is not vocabulary:
-            self._server.send(_vocabulary_message(vocabulary))
+            server.send(_vocabulary_message(vocabulary))
             self._vocabulary = vocabulary
-        return self._server
+        server.forget_printed()
+        server.send(message)
+        # What may stand there when it is asked again is of its fork.
+        message.body["force"] = True
+        return self._answer(server, options, progress)
 
     def _answer(
         self, server: ServerProcess, options: SourceOptions[ReportT], progress: Progress
@@ -198,12 +167,9 @@ class ChildCompiler:
             body = message.body
             if body["kind"] == "ended":
                 break
-            stage = told_stage(message)
-            if stage is not None:
-                progress(stage)
-            else:
+            if not _is_stage(message, progress):
                 result = _result(message, options, server)
-        self._is_idle = True
+        self._is_asked = False
         self.usage = ChildUsage(body["cpu_seconds"], body["peak_bytes"])
         if result is None:
             result = _death(body["status"], body["cpu_seconds"], options, server)
@@ -226,8 +192,12 @@ def compile_in_child(
         return child.compile(source, vocabulary, path, options, force=force, progress=progress)
 
 
-def _started() -> ServerProcess:
-    return ServerProcess("cdec.compilers.child.server", "compiles")
+def _is_stage(message: Message, progress: Progress) -> bool:
+    """Say whether a message tells how far work is, and pass it on."""
+    if message.body["kind"] != "stage":
+        return False
+    progress(Stage(**message.body["stage"]))
+    return True
 
 
 def _vocabulary_message(vocabulary: Vocabulary) -> Message:
@@ -251,7 +221,7 @@ def _result(
     if body["kind"] == "report":
         return cast("ReportT", options.report.from_message(body["report"]))
     if body["kind"] == "error":
-        return error_from_json(body["error"])
+        return _error(body["error"])
     if body["kind"] == "memory":
         return _out_of_memory(options)
     failure = server.broken(f"failed: {body['fault']}")
@@ -292,3 +262,18 @@ def _out_of_memory(options: SourceOptions[Any]) -> LimitError:
         hint=f"raise `compile_megabytes`, or make the {options.source} smaller",
         limit="compile_megabytes",
     )
+
+
+def _error(values: Mapping[str, Any]) -> CdecError:
+    """Return the error that a fork raised: of the same class, text and details."""
+    details: dict[str, Any] = values["details"]
+    found = _ERRORS.get(str(values["class"]), CdecError)
+    return found(values["message"], hint=values["hint"], **details)
+
+
+_ERRORS: dict[str, type[CdecError]] = {
+    name: value
+    for module in (core_errors, grammar_errors, schema_errors)
+    for name, value in vars(module).items()
+    if isinstance(value, type) and issubclass(value, CdecError)
+}

@@ -18,16 +18,25 @@ import sys
 import time
 import traceback
 from collections import Counter
+from dataclasses import asdict
 from math import ceil
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from cdec.compilers.child.protocol import error_to_json, stage_message
-from cdec.compilers.child.source import SourceKind, SourceOptions, source_kind
-from cdec.core.child.limits import claim_pipes, end_with_parent, limit_memory, limit_time
-from cdec.core.child.protocol import PIECE, Inbox, Message, pack, write_all
+from cdec.compilers.kinds import SourceKind, SourceOptions, source_kind
+from cdec.core.child.serving import (
+    PIECE,
+    Inbox,
+    Message,
+    claim_pipes,
+    end_with_parent,
+    limit_memory,
+    limit_time,
+    messages,
+    write,
+)
 from cdec.core.errors import CdecError
 from cdec.core.lazy import uncollected
 from cdec.core.progress import Stage
@@ -42,32 +51,24 @@ _STILL_S = 20.0
 """A fork that uses no processor for so long waits for what will not come."""
 
 
-def main() -> None:
-    """Serve on stdin and stdout; what else would print goes to stderr."""
-    serve(*claim_pipes())
+def main(parent: int) -> None:
+    """Serve on stdin and stdout until the parent closes its end: messages as ``Worker`` sends them.
 
-
-def serve(requests: int, answers: int) -> None:
-    """Answer requests until the parent closes its end.
-
-    Args:
-        requests: Descriptor to read ``load``, ``vocabulary`` and ``compile`` messages from.
-        answers: Descriptor to write ``stage``, ``ready``, ``report``, ``error`` and ``ended`` to.
+    ``load``, ``vocabulary`` and ``compile`` come; ``ready``, and of a fork ``stage``, ``report``,
+    ``error`` and the like and at last ``ended`` go.
     """
-    # The parent answers the terminal's Ctrl-C: it closes the pipe or kills this process.
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    inbox, known = Inbox(), _Known()
-    while data := os.read(requests, PIECE):
-        for message in inbox.feed(data):
-            kind = message.body["kind"]
-            if kind == "load":
-                name = message.body["source"]
-                known.load(name)
-                write_all(answers, pack(Message({"kind": "ready", "source": name})))
-            elif kind == "vocabulary":
-                known.meet(message)
-            else:
-                _answer(message, known, requests, answers)
+    requests, answers = claim_pipes()
+    known = _Known()
+    for message in messages(requests, parent):
+        kind = message.body["kind"]
+        if kind == "load":
+            name = message.body["source"]
+            known.load(name)
+            write(answers, Message({"kind": "ready", "source": name}))
+        elif kind == "vocabulary":
+            known.meet(message)
+        else:
+            _answer(message, known, requests, answers)
 
 
 class _Known:
@@ -142,7 +143,7 @@ def _answer(message: Message, known: _Known, requests: int, answers: int) -> Non
         # Kilobytes, but bytes on macOS.
         "peak_bytes": usage.ru_maxrss * (1 if sys.platform == "darwin" else 1024),
     }
-    write_all(answers, pack(Message(ended)))
+    write(answers, Message(ended))
 
 
 def _relay(reading: int, requests: int, answers: int, child: int) -> None:
@@ -160,7 +161,7 @@ def _relay(reading: int, requests: int, answers: int, child: int) -> None:
             elif time.monotonic() - since > _STILL_S:
                 # subtle: a new thread that finds no memory ends without a word, and the one that
                 # waits for it waits for ever.
-                write_all(answers, pack(Message({"kind": "memory"})))
+                write(answers, Message({"kind": "memory"}))
                 os.kill(child, signal.SIGKILL)
                 return
             continue
@@ -173,7 +174,7 @@ def _relay(reading: int, requests: int, answers: int, child: int) -> None:
         if not data:
             return
         for message in inbox.feed(data):
-            write_all(answers, pack(message))
+            write(answers, message)
 
 
 def _cpu_ticks(pid: int) -> int:
@@ -198,7 +199,7 @@ def _be_the_child(
         limit_memory(options.limits.compile_megabytes)
         # Grammars are made of many small objects, and few of them are cycles that are left.
         gc.set_threshold(200_000)
-        write_all(writing, pack(_outcome(message, kind, vocabulary, options, writing)))
+        write(writing, _outcome(message, kind, vocabulary, options, writing))
         status = 0
     finally:
         # subtle: no clean-up of an interpreter that two processes share.
@@ -213,7 +214,7 @@ def _outcome(
     writing: int,
 ) -> Message:
     def tell(stage: Stage) -> None:
-        write_all(writing, pack(stage_message(stage)))
+        write(writing, Message({"kind": "stage", "stage": asdict(stage)}))
 
     body = message.body
     try:
@@ -221,7 +222,8 @@ def _outcome(
             message.data, vocabulary, body["path"], options, force=body["force"], progress=tell
         )
     except CdecError as error:
-        return Message({"kind": "error", "error": error_to_json(error)})
+        said = {"message": error.message, "hint": error.hint, "details": error.details}
+        return Message({"kind": "error", "error": {"class": type(error).__name__, **said}})
     except MemoryError:
         return Message({"kind": "memory"})
     except Exception as error:

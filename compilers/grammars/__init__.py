@@ -4,9 +4,8 @@ Read ``compile`` first: its ``build_grammar`` calls the stages in order. ``sourc
 the dialect that ``options`` names (rooms ``lark``, ``ebnf`` and ``regex``) into a
 ``definition.Grammar``; ``analysis`` removes rules that no text can use; ``parser_choice`` builds
 the automata of terminals (``automata``, over ``states``) and the tables (``parser``); then
-``scanner``, ``indentation``, ``soundness`` and ``trees``; ``assemble`` lays out the columns and
-``report`` says what was done. ``patterns`` is the entry of regular expressions. ``source_kind``
-tells ``compilers.child``, which runs all of it in a process with limits. Only ``core`` and
-``compilers.child`` are imported from outside, and other folders import ``compile``, ``patterns``,
-``options``, ``definition`` and ``report``.
+``scanner``, ``indentation``, ``soundness`` and ``trees``; ``assemble`` lays out the columns.
+``patterns`` is the entry of regular expressions. ``kind`` tells ``compilers.child``, which runs all
+of it in a process with limits. Other folders import ``compile``, ``patterns``, ``options`` and
+``definition``.
 """

@@ -15,8 +15,8 @@ from cdec.compilers.grammars.scanner.contexts import Contexts
 from cdec.core.grammars.columns import COLUMNS, no_automaton, no_indents, no_loops
 
 if TYPE_CHECKING:
+    from cdec.compilers.grammars.options import GrammarReport
     from cdec.compilers.grammars.parser.tables import ParseTables
-    from cdec.compilers.grammars.report import GrammarReport
     from cdec.compilers.grammars.scanner.build import Scanner
     from cdec.core.tokens.vocabulary import Vocabulary
 

@@ -1,4 +1,4 @@
-"""compile_grammar: the text of a grammar -> an artifact, stage by stage, in this process.
+"""The text of a grammar -> an artifact or a constraint, stage by stage, in this process.
 
 ``build_grammar`` is the table of contents: every stage is one call, and its room is named by the
 import.
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.clock import Clock
 from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, grammar_metadata
 from cdec.compilers.grammars.automata.counting import Counting
 from cdec.compilers.grammars.blanks import bound_blanks
@@ -21,16 +20,17 @@ from cdec.compilers.grammars.definition import GrammarLimits, Lexer
 from cdec.compilers.grammars.indentation.lay_out import Indented, follow_blocks, lay_out
 from cdec.compilers.grammars.options import (
     MAX_WHITESPACE,
+    PHASES,
     PRECOMPUTE,
     UNNAMED,
     Dialect,
     GrammarOptions,
+    GrammarReport,
 )
 from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.compilers.grammars.parser_choice import ParserChoice, choose_parser
 from cdec.compilers.grammars.precompute import precompute_masks
 from cdec.compilers.grammars.regex.texts import require_texts
-from cdec.compilers.grammars.report import PHASES, GrammarReport
 from cdec.compilers.grammars.scanner.build import build_scanner
 from cdec.compilers.grammars.scanner.contexts import find_contexts
 from cdec.compilers.grammars.scanner.loops import put_in
@@ -41,6 +41,9 @@ from cdec.compilers.grammars.soundness.prove import prove
 from cdec.compilers.grammars.source import read_grammar
 from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
 from cdec.compilers.grammars.trees.build import build_trees
+from cdec.compilers.report import Clock
+from cdec.core.artifacts.opened import bind_arrays
+from cdec.core.artifacts.read import UNNAMED as NO_FILE
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.errors import DataError
 from cdec.core.files.whole import refuse_existing
@@ -49,6 +52,7 @@ from cdec.core.progress import Progress, silent
 from cdec.core.tokens.token_trie import TokenTrie
 
 if TYPE_CHECKING:
+    from cdec.core.artifacts.opened import StoredConstraint
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
@@ -144,6 +148,49 @@ def compile_with(
     report.bytes = path.stat().st_size
     report.seconds["total"] = time.perf_counter() - started
     return report
+
+
+def grammar_constraint(
+    source: str | bytes,
+    vocabulary: Vocabulary,
+    *,
+    start: str | None = None,
+    lexer: Lexer | None = None,
+    format: Dialect = "auto",
+    limits: GrammarLimits | None = None,
+    allow_imports: Path | None = None,
+    max_whitespace: int | None = MAX_WHITESPACE,
+    indenter: str | None = None,
+) -> StoredConstraint:
+    """Make a constraint of a grammar, in memory: what ``compile_grammar`` would write, opened.
+
+        model = load_model("gpt2")
+        answer = grammar_constraint('start: "yes" | "no"', model.vocabulary)
+
+    Args:
+        source: The grammar's text.
+        vocabulary: Of the model that will draw.
+        start, lexer, format, limits, allow_imports, max_whitespace, indenter: As in
+            ``compile_grammar``.
+
+    Returns:
+        The constraint of that vocabulary. Cost: as ``compile_grammar``; keep it for all prompts.
+
+    Raises:
+        CdecError: As ``compile_grammar``, but for the file.
+    """
+    options = GrammarOptions(
+        start=start,
+        lexer=lexer,
+        format=format,
+        limits=limits or GrammarLimits(),
+        allow_imports=allow_imports,
+        max_whitespace=max_whitespace,
+        indenter=indenter,
+        precompute=0,
+    )
+    arrays, metadata, _ = build_grammar(source, vocabulary, options, NO_FILE)
+    return bind_arrays("grammar", arrays, metadata, vocabulary)
 
 
 def build_grammar(

@@ -1,4 +1,4 @@
-"""What a grammar is compiled with, checked."""
+"""Options of compiling a grammar, checked, and the report of it."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, ClassVar, Literal, TypeAlias, get_args
 
-from cdec.compilers.child.source import SourceOptions
-from cdec.compilers.grammars.definition import LEXERS, GrammarLimits, Lexer
-from cdec.compilers.grammars.report import GrammarReport
-from cdec.core.errors import UsageError
+from cdec.compilers.grammars.definition import LEXERS, Grammar, GrammarLimits, Lexer
+from cdec.compilers.kinds import SourceOptions
+from cdec.compilers.report import SourceReport
+from cdec.core.errors import Notice, UsageError
 from cdec.core.grammars.blanks import MAX_RUN
 from cdec.core.grammars.indenter import Indenter
 
@@ -30,6 +30,58 @@ _EBNF_HEAD = re.compile(r"(?:\s|(?:#|//)[^\n]*(?:\n|\Z))*[\w-][\w.-]*\s*::=")
 Pattern: TypeAlias = "str | re.Pattern[str]"
 UNNAMED = "<grammar>"
 """Name of a source that has none."""
+PHASES = {
+    "read": "reading the grammar",
+    "tables": "building parse tables",
+    "scanner": "building the scanner",
+    "soundness": "proving soundness",
+    "trie": "sorting the vocabulary",
+    "trees": "building subterminal trees",
+    "masks": "computing masks",
+    "write": "writing",
+}
+"""Every phase in its order, and what progress calls it."""
+
+
+@dataclass(slots=True)
+class GrammarReport(SourceReport):
+    """What a grammar compilation did.
+
+    Attributes, beside those of every report:
+        lexer: How the text is cut into terminals.
+        lexer_reason: Why this lexer was taken.
+        start: Name of the start rule.
+        dialect: ``lark`` or ``ebnf``.
+        is_sound: After every allowed token the text still has a completion.
+        sound_reason: What proves it, or what stood in the way.
+        blanks: Characters of ignored white space whose runs are bounded; "" for none.
+        max_whitespace: The bound; None for none.
+        precompute: Steps of the automaton of masks that were asked for.
+        indenter: How indentation becomes terminals; None where it means nothing.
+    """
+
+    lexer: Lexer = "contextual"
+    lexer_reason: str = ""
+    start: str = ""
+    dialect: str = ""
+    is_sound: bool = False
+    sound_reason: str = ""
+    blanks: str = ""
+    max_whitespace: int | None = None
+    precompute: int = 0
+    indenter: str | None = None
+
+    def describe(
+        self, grammar: Grammar, lexer: Lexer, reason: str, notices: tuple[Notice, ...]
+    ) -> None:
+        """Note the grammar, the lexer that was chosen for it and why, and the warnings so far."""
+        self.lexer, self.lexer_reason = lexer, reason
+        self.start, self.dialect = grammar.nonterminals[grammar.start], grammar.dialect
+        self.notices += [*grammar.notices, *notices]
+
+    def bound(self, blanks: str, max_whitespace: int | None) -> None:
+        """Note the characters whose runs are bounded, and the bound."""
+        self.blanks, self.max_whitespace = blanks, max_whitespace if blanks else None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -104,38 +156,17 @@ class GrammarOptions(SourceOptions[GrammarReport]):
 
     @property
     def kind(self) -> str:
-        """Key in ``SOURCES``: what reads grammars is loaded for grammars alone."""
+        """Key in ``SOURCE_KINDS``: what reads grammars is loaded for grammars alone."""
         return "regex" if self.format == "regex" else self.source
 
-    def to_json(self) -> dict[str, Any]:
-        """Return the options as one JSON-ready object."""
-        folder = None if self.allow_imports is None else str(self.allow_imports)
-        return {
-            "start": self.start,
-            "lexer": self.lexer,
-            "format": self.format,
-            "limits": dataclasses.asdict(self.limits),
-            "allow_imports": folder,
-            "name": self.name,
-            "made_from": self.made_from,
-            "max_whitespace": self.max_whitespace,
-            "precompute": self.precompute,
-            "indenter": self.indenter,
-            "conjoined": list(self.conjoined),
-            "deny_regex": list(self.deny_regex),
-        }
-
     @classmethod
-    def from_json(cls, values: dict[str, Any]) -> GrammarOptions:
-        """Return the options that ``to_json`` wrote."""
+    def _restored(cls, values: dict[str, Any]) -> dict[str, Any]:
         folder = values["allow_imports"]
-        changed = {
-            "limits": GrammarLimits(**values["limits"]),
+        return values | {
             "allow_imports": None if folder is None else Path(folder),
             "conjoined": tuple(values["conjoined"]),
             "deny_regex": tuple(values["deny_regex"]),
         }
-        return cls(**(values | changed))
 
     def for_text(self, text: str) -> GrammarOptions:
         """Return the options with the dialect told by the head of the first rule."""

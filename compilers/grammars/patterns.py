@@ -15,13 +15,13 @@ from cdec.compilers.grammars.options import (
     pattern_text,
     regex_options,
 )
-from cdec.core.artifacts.kinds import bind_arrays
+from cdec.core.artifacts.opened import bind_arrays
 from cdec.core.artifacts.read import UNNAMED as NO_FILE
 from cdec.core.progress import Progress, silent
 
 if TYPE_CHECKING:
-    from cdec.compilers.grammars.report import GrammarReport
-    from cdec.core.artifacts.stored import StoredConstraint
+    from cdec.compilers.grammars.options import GrammarReport
+    from cdec.core.artifacts.opened import StoredConstraint
     from cdec.core.tokens.vocabulary import Vocabulary
 
 

@@ -13,13 +13,14 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from cdec.compilers.clock import Clock
 from cdec.compilers.deep_calls import deep_calls
+from cdec.compilers.report import Clock
 from cdec.compilers.schemas.keywords import arrays, logic, objects, scalars, unevaluated
 from cdec.compilers.schemas.keywords.constants import constant
 from cdec.compilers.schemas.noted import note_bytes, note_keywords
 from cdec.compilers.schemas.options import (
     MAX_WHITESPACE,
+    PHASES,
     UNNAMED,
     Escapes,
     Formats,
@@ -27,6 +28,7 @@ from cdec.compilers.schemas.options import (
     PropertyOrder,
     SchemaLimits,
     SchemaOptions,
+    SchemaReport,
     Whitespace,
 )
 from cdec.compilers.schemas.program.blanks import bounded_blanks, no_blanks
@@ -35,7 +37,6 @@ from cdec.compilers.schemas.reading.document import Document
 from cdec.compilers.schemas.reading.drafts import draft_name
 from cdec.compilers.schemas.reading.source import read_json
 from cdec.compilers.schemas.reading.unknown import refuse_unknown
-from cdec.compilers.schemas.report import PHASES, SchemaReport
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
 from cdec.compilers.schemas.typed.kinds import schema_text

@@ -7,13 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from cdec.compilers.schemas.options import SchemaReport
 from cdec.compilers.schemas.reading.document import Document
 from cdec.compilers.schemas.reading.unknown import near_keyword
-from cdec.compilers.schemas.report import SchemaReport
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.core.errors import Notice
-from cdec.core.schemas.constraint import unspelt
 from cdec.core.schemas.own_keywords import UNENFORCED
+from cdec.core.schemas.schema_constraint import unspelt
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary

@@ -1,13 +1,12 @@
-"""What a JSON Schema is compiled with, checked."""
+"""Options of compiling a JSON Schema, checked, and the report of it."""
 
 from __future__ import annotations
 
-import dataclasses
 from dataclasses import dataclass, field
-from typing import Any, ClassVar, Literal, TypeAlias, get_args
+from typing import ClassVar, Literal, TypeAlias, get_args
 
-from cdec.compilers.child.source import SourceOptions
-from cdec.compilers.schemas.report import SchemaReport
+from cdec.compilers.kinds import SourceOptions
+from cdec.compilers.report import SourceReport
 from cdec.core.errors import UsageError
 from cdec.core.options import check_limits, limit
 
@@ -22,6 +21,13 @@ MAX_WHITESPACE = 8
 MAX_RUN = 1000
 UNNAMED = "<schema>"
 """Name of a source that has none."""
+PHASES = {
+    "read": "reading the schema",
+    "expand": "expanding the schema",
+    "emit": "building automata",
+    "write": "writing",
+}
+"""Every phase in its order, and what progress calls it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,26 @@ class SchemaLimits:
 
     def __post_init__(self) -> None:
         check_limits(self)
+
+
+@dataclass(slots=True)
+class SchemaReport(SourceReport):
+    """What a schema compilation did.
+
+    Attributes, beside those of every report:
+        draft: Of JSON Schema, as ``$schema`` says: ``2020-12``, ``draft-07`` and so on.
+        unenforced: Keywords that masks do not enforce, each an object with ``path`` (JSON pointer),
+            ``keyword`` and ``reason``; empty unless compiled leniently.
+        is_sound: After every allowed token the text still has a completion.
+        sound_reason: What proves it, or what stood in the way.
+        costs: What each keyword took, by keyword: ``uses``, ``seconds``, ``alternatives``.
+    """
+
+    draft: str = ""
+    unenforced: list[dict[str, str]] = field(default_factory=list)
+    costs: dict[str, dict[str, float]] = field(default_factory=dict)
+    is_sound: bool = True
+    sound_reason: str = "every state that can be reached has a completion by construction"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,12 +140,3 @@ class SchemaOptions(SourceOptions[SchemaReport]):
             if value not in choices:
                 known = ", ".join(choices)
                 raise UsageError(f"`{what}` is {value!r}, expected one of {known}", field=what)
-
-    def to_json(self) -> dict[str, Any]:
-        """Return the options as one JSON-ready object."""
-        return dataclasses.asdict(self)
-
-    @classmethod
-    def from_json(cls, values: dict[str, Any]) -> SchemaOptions:
-        """Return the options that ``to_json`` wrote."""
-        return cls(**(values | {"limits": SchemaLimits(**values["limits"])}))

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.compilers.sets.options import SetReport
 from cdec.compilers.sets.pieces import gather, gathered, offsets_of, picked_offsets
-from cdec.compilers.sets.report import SetReport
 from cdec.compilers.sets.runs import Rows, RowStore
 from cdec.core.errors import LimitError, Notice
 from cdec.core.native import library

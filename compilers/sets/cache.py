@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from typing import TYPE_CHECKING
 
-from cdec.compilers.kept import shared_name
+from cdec.compilers.cache import shared_name
 from cdec.core.errors import ArtifactError, DataError, Notice
 from cdec.core.files.scratch import scratch_folder
 from cdec.core.notices import FirstOfEach
 
 if TYPE_CHECKING:
-    from cdec.compilers.kept import KeptConstraints
-    from cdec.compilers.sets.report import SetLimits, SetReport
+    from cdec.compilers.cache import KeptConstraints
+    from cdec.compilers.sets.options import SetLimits, SetReport
     from cdec.core.constraint import Constraint
     from cdec.core.files.cache import CacheFolder
     from cdec.core.tokens.vocabulary import Vocabulary
@@ -67,7 +67,7 @@ class SetCache:
         return self._notices.take()
 
     def _compiled(self, texts: tuple[str, ...]) -> tuple[Constraint, int]:
-        from cdec.compilers.sets.constraint import compiled_set
+        from cdec.compilers.sets.compile import compiled_set
 
         if self._shared is not None:
             return self._of_file(texts, self._shared)
@@ -79,7 +79,7 @@ class SetCache:
     def _of_file(self, texts: tuple[str, ...], shared: CacheFolder) -> tuple[Constraint, int]:
         """Return a set that is kept, or keep it."""
         from cdec.compilers.sets.compile import compile_set
-        from cdec.core.artifacts.kinds import open_bytes
+        from cdec.core.artifacts.opened import open_bytes
 
         decides = {"source": "set", "texts": texts, "limits": self._limits}
         name = shared_name(decides, self._vocabulary)

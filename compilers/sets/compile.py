@@ -1,4 +1,4 @@
-"""compile_set and compile_token_set: from entities to a set artifact.
+"""Entities, or rows of tokens -> a set artifact or a constraint.
 
 The order of work (``job``): read and check a batch while the tokenizer works on the next
 (``source``, ``encode``), collect rows (``runs``), sort them (``sort``), build the columns
@@ -14,22 +14,26 @@ from typing import TYPE_CHECKING, Any
 from numpy.typing import NDArray
 
 from cdec.compilers.sets.job import Keep, SetJob
-from cdec.compilers.sets.options import require_texts, resolve_options
-from cdec.compilers.sets.report import (
+from cdec.compilers.sets.options import (
     BadLines,
     LeadingSpace,
     Normalization,
     SetLimits,
     SetReport,
+    require_texts,
+    resolve_options,
 )
 from cdec.compilers.sets.source import token_batches
 from cdec.compilers.sets.token_rows import TokenRowReader
+from cdec.core.artifacts.opened import bind_arrays
+from cdec.core.artifacts.read import UNNAMED
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.files.whole import refuse_existing
 from cdec.core.progress import Progress, silent
 from cdec.core.sets.entities import EntityBatch, TokenBatch
 
 if TYPE_CHECKING:
+    from cdec.core.artifacts.opened import StoredConstraint
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
@@ -166,3 +170,78 @@ def _written(path: str | Path, made_from: Callable[[], str] | None, *, force: bo
         return Path(path).stat().st_size
 
     return write
+
+
+def set_constraint(
+    texts: Iterable[str | Mapping[str, Any] | EntityBatch],
+    vocabulary: Vocabulary,
+    *,
+    prefix: str = "",
+    suffix: str = "",
+    leading_space: LeadingSpace = "auto",
+    normalize: Normalization = "none",
+    deny: Iterable[str] = (),
+    bad_lines: BadLines = "error",
+    keep_empty: bool = False,
+    limits: SetLimits | None = None,
+) -> StoredConstraint:
+    """Make a constraint of texts, in memory: what ``compile_set`` would write, opened.
+
+        model = load_model("gpt2")
+        colours = set_constraint(["red", "green"], model.vocabulary)
+
+    Args:
+        texts: Members: strings, or mappings with ``text`` and perhaps ``id``.
+        vocabulary: Of the model that will draw, with a tokenizer.
+        prefix, suffix, leading_space, normalize, deny, bad_lines, keep_empty, limits: As in
+            ``compile_set``.
+
+    Returns:
+        The constraint of that vocabulary. Cost: some milliseconds for a small set, as
+        ``compile_set`` for a large one.
+
+    Raises:
+        CdecError: As ``compile_set``, but for the file.
+    """
+    require_texts("texts", texts, vocabulary)
+    return compiled_set(
+        texts,
+        vocabulary,
+        prefix=prefix,
+        suffix=suffix,
+        leading_space=leading_space,
+        normalize=normalize,
+        deny=deny,
+        bad_lines=bad_lines,
+        keep_empty=keep_empty,
+        limits=limits,
+    )[0]
+
+
+def compiled_set(
+    texts: Iterable[str | Mapping[str, Any] | EntityBatch],
+    vocabulary: Vocabulary,
+    *,
+    deny: Iterable[str] = (),
+    limits: SetLimits | None = None,
+    **options: Any,
+) -> tuple[StoredConstraint, SetReport]:
+    """Return what ``set_constraint`` returns, and the report with its counts and notices.
+
+    Args:
+        texts, vocabulary, deny, limits: As in ``set_constraint``.
+        options: The others of ``set_constraint``.
+
+    Raises:
+        As ``set_constraint``.
+    """
+    made: list[StoredConstraint] = []
+
+    def bind(arrays: Mapping[str, NDArray[Any]], metadata: Mapping[str, str]) -> int:
+        made.append(bind_arrays("set", arrays, metadata, vocabulary))
+        # The vocabulary's own arrays are shared by all its sets.
+        return sum(a.nbytes for name, a in arrays.items() if not name.startswith("vocabulary_"))
+
+    job = SetJob(vocabulary, UNNAMED, resolve_options(vocabulary, **options), limits)
+    report = job.run_texts(texts, deny, "", bind)
+    return made[0], report

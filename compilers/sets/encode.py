@@ -11,8 +11,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.sets.options import SetOptions
-from cdec.compilers.sets.report import SetLimits, SetReport
+from cdec.compilers.sets.options import SetLimits, SetOptions, SetReport
 from cdec.compilers.sets.runs import RowBatch
 from cdec.compilers.sets.texts import (
     TextBatch,

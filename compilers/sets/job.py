@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.sets.assemble import assemble_set, set_metadata
 from cdec.compilers.sets.encode import SetEncoder, tokenized_ahead
-from cdec.compilers.sets.options import SetOptions
-from cdec.compilers.sets.report import SetLimits, SetReport
+from cdec.compilers.sets.options import SetLimits, SetOptions, SetReport
 from cdec.compilers.sets.runs import RowBatch, RowStore
 from cdec.compilers.sets.source import entity_batches
 from cdec.core.errors import EmptySetError, LimitError, Notice, UsageError

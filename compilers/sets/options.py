@@ -1,15 +1,98 @@
-"""How entities become token rows: the options of a set compilation, checked."""
+"""Options of compiling a set, checked; its limits, and the report of it."""
 
 from __future__ import annotations
 
 import unicodedata
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import get_args
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal, TypeAlias, get_args
 
-from cdec.compilers.sets.report import BadLines, LeadingSpace, Normalization
-from cdec.core.errors import EncodingError, UsageError, wrong_type
-from cdec.core.tokens.vocabulary import Vocabulary
+from cdec.core.errors import EncodingError, Notice, UsageError, wrong_type
+from cdec.core.options import check_limits, limit
+
+if TYPE_CHECKING:
+    from cdec.core.tokens.vocabulary import Vocabulary
+
+Normalization: TypeAlias = Literal["none", "nfc", "nfkc"]
+LeadingSpace: TypeAlias = Literal["auto", "always", "never", "both"]
+BadLines: TypeAlias = Literal["error", "skip"]
+
+
+@dataclass(frozen=True, slots=True)
+class SetLimits:
+    """Limits of a set compilation; passing one is a ``LimitError`` that names it.
+
+    Duplicates count as entities; the tokens of an entity include prefix and suffix.
+
+    Raises:
+        UsageError: One is out of bounds.
+    """
+
+    max_entities: int = limit(2**31 - 1, "Most entities.")
+    max_entry_tokens: int = limit(4096, "Most tokens of one entity.", unit="tokens")
+
+    def __post_init__(self) -> None:
+        check_limits(self)
+
+
+@dataclass(slots=True)
+class SetReport:
+    """What a set compilation did.
+
+    Attributes:
+        path: The artifact.
+        entities: Distinct members.
+        duplicates: Further occurrences of members, all of them kept as sources.
+        skipped: Entities left out because they are bad (``bad_lines="skip"``).
+        blank: Blank entities left out.
+        denied: Entities left out because they are on the deny-list.
+        rows: Token rows; more than entities where members have two forms.
+        tokens: Tokens of all rows.
+        longest: Tokens of the longest row.
+        nodes: Nodes of the trie.
+        bytes: Size of the artifact.
+        seconds: Seconds by phase. ``tokenize`` is the tokenizer's own time, which runs beside
+            ``read`` (reading and checking); ``total`` is wall time.
+        options: The options as recorded in the artifact.
+        notices: Warnings.
+    """
+
+    path: Path
+    entities: int = 0
+    duplicates: int = 0
+    skipped: int = 0
+    blank: int = 0
+    denied: int = 0
+    rows: int = 0
+    tokens: int = 0
+    longest: int = 0
+    nodes: int = 0
+    bytes: int = 0
+    seconds: dict[str, float] = field(default_factory=dict)
+    options: dict[str, object] = field(default_factory=dict)
+    notices: list[Notice] = field(default_factory=list)
+
+    @property
+    def counts(self) -> dict[str, int]:
+        """The numbers recorded in the artifact."""
+        names = ["entities", "duplicates", "skipped", "blank", "denied"]
+        names += ["rows", "tokens", "longest", "nodes"]
+        return {name: int(getattr(self, name)) for name in names}
+
+    def to_json(self) -> dict[str, Any]:
+        """Return the report as one JSON-ready object; the counts are entries of it."""
+        return {
+            "path": str(self.path),
+            **self.counts,
+            "bytes": self.bytes,
+            "seconds": {phase: round(value, 3) for phase, value in self.seconds.items()},
+            "options": dict(self.options),
+            "notices": [
+                {"code": notice.code, "message": notice.message, **notice.details}
+                for notice in self.notices
+            ],
+        }
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,6 +189,9 @@ def require_texts(argument: str, texts: object, vocabulary: object) -> None:
     if isinstance(texts, str | bytes | Mapping) or not isinstance(texts, Iterable):
         hint = 'give a list of texts: ["red", "green"]'
         raise wrong_type(argument, texts, "a list of texts", hint)
+    # Loads numpy, which nobody needs who asks for help on these options.
+    from cdec.core.tokens.vocabulary import Vocabulary
+
     if not isinstance(vocabulary, Vocabulary):
         hint = "give `model.vocabulary`, or what Vocabulary.from_tokenizer returns"
         raise wrong_type("vocabulary", vocabulary, "a Vocabulary", hint)

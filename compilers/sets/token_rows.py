@@ -10,9 +10,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.sets.options import SetOptions
+from cdec.compilers.sets.options import SetLimits, SetOptions, SetReport
 from cdec.compilers.sets.pieces import gathered, offsets_of
-from cdec.compilers.sets.report import SetLimits, SetReport
 from cdec.compilers.sets.runs import RowBatch
 from cdec.compilers.sets.texts import too_long
 from cdec.core.errors import FieldError

@@ -1,11 +1,17 @@
-"""Reading an artifact file: map it, check it in a fixed order, give its arrays.
+"""Artifact files as they are read: opened, checked in a fixed order, remembered.
 
-The order: size, frame (``artifact_frame``), compression, version, kind, extension types, schema,
-digest (``artifact_digest``), Arrow's own validation, ranges of every index (one file a kind).
+The order: size, frame, compression, version, kind, extension types, schema, digest, Arrow's own
+validation, ranges of every index (one file a kind). A file is read into memory where it is small,
+mapped where it is not.
 """
 
 from __future__ import annotations
 
+import hashlib
+import json
+import mmap
+import os
+import stat
 import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
@@ -16,23 +22,41 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from cdec.core.artifacts.contents import COPIED_BYTES, ArtifactLimits, contents_of
-from cdec.core.artifacts.digest import DIGEST_KEY, VerifiedFiles, verify_digest
 from cdec.core.artifacts.frame import Frame, read_frame
-from cdec.core.artifacts.write import FORMAT_VERSION
+from cdec.core.artifacts.write import DIGEST_KEY, FORMAT_VERSION, verify_digest
 from cdec.core.errors import (
     ArtifactFormatError,
     ArtifactInvalidError,
     ArtifactSchemaError,
     ArtifactVersionError,
+    InputMissingError,
     LimitError,
 )
-from cdec.core.files.fetched import local_copy
+from cdec.core.files.cache import CacheFolder
+from cdec.core.files.fetched import MAX_FETCHED_BYTES, local_copy
 from cdec.core.files.remote import FilePath, Place
 
 _AGAIN = "compile the artifact again"
 UNNAMED = Path("artifact")
 """Stands for the path of an artifact that is no file."""
+COPIED_BYTES = 4 << 20
+"""Files up to this size are read into memory, which costs a millisecond; larger ones are mapped."""
+MAX_REMEMBERED = 512
+"""Files whose verification is remembered; the oldest are forgotten first."""
+_MAX_ENTRY_BYTES = 1 << 16
+
+
+@dataclass(frozen=True, slots=True)
+class ArtifactLimits:
+    """What reading an artifact may cost; passing one is a ``LimitError``.
+
+    Attributes:
+        max_bytes: Largest file.
+        max_fetched_bytes: Largest file of a URL, which is copied to this machine.
+    """
+
+    max_bytes: int = 1 << 40
+    max_fetched_bytes: int = MAX_FETCHED_BYTES
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,7 +130,7 @@ def map_verified(
         Kind, schema metadata and arrays.
 
     Raises:
-        As ``cdec.core.artifacts.kinds.open_artifact``, but for the mismatch.
+        As ``cdec.core.artifacts.opened.open_artifact``, but for the mismatch.
     """
     name = path if name is None else name
     data, status = contents_of(path, limits, sys.maxsize if copy else COPIED_BYTES)
@@ -253,3 +277,115 @@ def _view(column: Any, name: str) -> NDArray[Any]:
     array: NDArray[Any] = np.from_dlpack(values).view()
     array.flags.writeable = False
     return array
+
+
+def contents_of(
+    path: Path, limits: ArtifactLimits, copied_bytes: int
+) -> tuple[Any, os.stat_result]:
+    """Read a regular file of at most ``copied_bytes``, or map it.
+
+    A map keeps its inode, whatever happens to the name; but where the file itself is cut while it
+    is mapped, the system ends the process (SIGBUS) that reads what is gone.
+
+    Args:
+        path: The file.
+        limits: What reading may cost.
+        copied_bytes: Largest file that is read into memory.
+
+    Returns:
+        The contents, bytes-like, and the status of the file that they are of.
+
+    Raises:
+        InputMissingError: It cannot be read.
+        ArtifactFormatError: It is no regular file, or was cut while it was read.
+        LimitError: It is larger than the limits.
+    """
+    if str(path) == "-":
+        raise ArtifactFormatError(
+            "an artifact is memory-mapped and cannot be read from standard input",
+            hint="give the name of a file",
+        )
+    try:
+        # subtle: O_NONBLOCK, or opening a named pipe without a writer would wait for ever.
+        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK)
+    except (OSError, ValueError) as error:
+        reason = getattr(error, "strerror", None) or str(error)
+        raise InputMissingError(
+            f"cannot read the artifact {path}: {reason}", hint="check the name", path=str(path)
+        ) from None
+    try:
+        status = os.fstat(descriptor)
+        _check_status(path, status, limits)
+        if not status.st_size:
+            return b"", status
+        if status.st_size <= copied_bytes:
+            data = _read_whole(descriptor, status.st_size, path)
+            # What was written meanwhile makes it another file than the one that is remembered.
+            return data, os.fstat(descriptor)
+        return mmap.mmap(descriptor, 0, access=mmap.ACCESS_READ), status
+    finally:
+        os.close(descriptor)
+
+
+def _read_whole(descriptor: int, size: int, path: Path) -> bytearray:
+    data, done = bytearray(size), 0
+    with memoryview(data) as view:
+        while done < size:
+            read = os.preadv(descriptor, [view[done:]], done)
+            if not read:
+                raise ArtifactFormatError(
+                    f"{path} was cut while it was read: {done} of {size} bytes",
+                    hint="wait until it is written, and try again",
+                    path=str(path),
+                )
+            done += read
+    return data
+
+
+def _check_status(path: Path, status: os.stat_result, limits: ArtifactLimits) -> None:
+    if stat.S_ISDIR(status.st_mode):
+        raise InputMissingError(
+            f"{path} is a folder, expected an artifact file", hint="check the name", path=str(path)
+        )
+    if not stat.S_ISREG(status.st_mode):
+        raise ArtifactFormatError(
+            f"{path} is a pipe or a device; an artifact is memory-mapped from a regular file",
+            hint="write it to a file first",
+            path=str(path),
+        )
+    if status.st_size > limits.max_bytes:
+        raise LimitError(
+            f"{path} has {status.st_size} bytes, more than {limits.max_bytes}",
+            path=str(path),
+            limit=f"max_bytes {limits.max_bytes}",
+        )
+
+
+class VerifiedFiles:
+    """Remembers which files were verified, one small file each in the cache directory.
+
+    A file is known by its path, device, inode, size and times in nanoseconds; the entry also holds
+    its recorded digest and the version of the checks. A cache that cannot be read or written, or
+    that others may write to, only means that files are verified again.
+    """
+
+    def __init__(self, checks: str) -> None:
+        self._checks = checks
+        self._folder = CacheFolder("verified", most=MAX_REMEMBERED, max_bytes=_MAX_ENTRY_BYTES)
+
+    def _entry(self, path: str, status: os.stat_result, digest: str) -> tuple[str, bytes]:
+        resolved = os.path.realpath(path)
+        name = hashlib.sha256(os.fsencode(resolved)).hexdigest()[:32]
+        facts = [status.st_dev, status.st_ino, status.st_size]
+        facts += [status.st_mtime_ns, status.st_ctime_ns]
+        said = json.dumps([resolved, *facts, digest, self._checks])
+        return f"{name}.json", said.encode("utf-8", "surrogatepass")
+
+    def knows(self, path: str, status: os.stat_result, digest: str) -> bool:
+        """Say whether exactly this file was found good before."""
+        name, expected = self._entry(path, status, digest)
+        return bytes(self._folder.read(name) or b"") == expected
+
+    def remember(self, path: str, status: os.stat_result, digest: str) -> None:
+        """Note that this file was found good; forget the oldest beyond ``MAX_REMEMBERED``."""
+        self._folder.keep(*self._entry(path, status, digest))

@@ -1,6 +1,8 @@
-"""Work in a process that can be killed: what the compiler of grammars and the judge of texts share.
+"""Work in a process that can be killed: compiling, verdicts on finished texts, chat templates.
 
-Read ``process`` (the parent's side: started, spoken to, ended), ``protocol`` (what both sides say)
-and ``limits`` (the child's side: memory, time, its end with its parent). Who uses it brings a
-module with a ``main`` that serves.
+Read ``process`` (the parent's side: a server that is started, spoken to, ended) and ``serving``
+(the child's side: messages, limits on itself, its end with its parent). ``judge`` asks for verdicts
+of independent readers, which ``readers`` builds in the child; the readers stand with their kinds:
+``grammars.validity`` (lark), ``schemas.validity`` (jsonschema), ``models.template_reader``. The
+compilers' server is ``cdec.compilers.child``.
 """

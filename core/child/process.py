@@ -1,4 +1,4 @@
-"""The server process as its parent sees it: started, spoken to, ended."""
+"""A server process as its parent sees it: started, spoken to, ended, asked once more."""
 
 from __future__ import annotations
 
@@ -10,10 +10,13 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
-from collections.abc import Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from typing import TypeVar
 
-from cdec.core.child.protocol import PIECE, Inbox, Message, pack
+from cdec.core.child.serving import PIECE, Inbox, Message, pack
 from cdec.core.errors import CdecError, OutputError
 
 _SHOWN_STDERR = 2000
@@ -22,8 +25,10 @@ _SHOWN_STDERR = 2000
 _CODE = (
     "import sys; sys.path[:] = [p for p in sys.path if p]; import json; "
     "sys.path[:] = json.loads(sys.argv[1]); "
-    "from {module} import main; main()"
+    "from {module} import main; main(int(sys.argv[2]), *sys.argv[3:])"
 )
+_TRIES = 2
+"""A server that ended without reason, such as by somebody's ``kill``, is asked once more."""
 _FAULT = "this is a fault of cdec: report what it was given and the traceback"
 _ENVIRONMENT = {
     # Each thread's arena would reserve address space that the memory limit counts.
@@ -34,6 +39,9 @@ _ENVIRONMENT = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }
+
+
+T = TypeVar("T")
 
 
 class ServerFaultError(Exception):
@@ -67,9 +75,10 @@ class ServerProcess:
     """A running server; it and its forks end with ``kill`` and with this process.
 
     Args:
-        module: Whose ``main`` serves on stdin and stdout until stdin ends.
+        module: Whose ``main`` is called with the id of this process and the words, and serves on
+            stdin and stdout until stdin ends.
         task: What it does, for messages: ``compiles grammars``.
-        words: ``sys.argv[2:]`` of the server.
+        words: Of the server.
 
     Raises:
         OSError: The system starts no process.
@@ -87,6 +96,7 @@ class ServerProcess:
                 "-c",
                 _CODE.format(module=module),
                 json.dumps([p for p in sys.path if p]),
+                str(os.getpid()),
                 *words,
             ],
             stdin=subprocess.PIPE,
@@ -189,6 +199,71 @@ class ServerProcess:
 
     def _lost(self) -> LostServerError:
         return LostServerError(f"the process that {self._task} ended too soon", hint=_FAULT)
+
+
+class Worker(ABC):
+    """Asks a server one thing at a time, and starts it where none runs.
+
+    Calls from several threads wait for each other. The server ends with this process, however that
+    ends.
+    """
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._server: ServerProcess | None = None
+        self._is_asked = False
+
+    @property
+    def pid(self) -> int | None:
+        """The server's process id; None where none runs."""
+        return None if self._server is None else self._server.pid
+
+    @abstractmethod
+    def _start(self, *words: str) -> ServerProcess:
+        """Start the server; ``words`` are for one that is started now.
+
+        Raises:
+            OSError: The system gives no process.
+        """
+
+    @abstractmethod
+    def _forget(self) -> None:
+        """Forget what the server knew, which is gone."""
+
+    def _running(self, *words: str) -> ServerProcess:
+        """Return the server, started with ``words`` where none runs; it owes an answer from now."""
+        if self._server is None or not self._server.is_running:
+            self._stop()
+            self._server = self._start(*words)
+        self._is_asked = True
+        return self._server
+
+    def _exchange(self, ask: Callable[[], T]) -> T:
+        """Return what asking gives; ``ask`` clears ``_is_asked`` once the server is done.
+
+        Raises:
+            LostServerError: It ended without reason, twice.
+            OSError: The system fails.
+        """
+        for tries in range(1, _TRIES + 1):
+            try:
+                return ask()
+            except LostServerError:
+                if tries == _TRIES:
+                    raise
+            finally:
+                # An interrupt among other things: no work outlives the wish for its result, and an
+                # answer that comes late is never taken for that to the next question.
+                if self._is_asked:
+                    self._stop()
+        raise AssertionError
+
+    def _stop(self) -> int | None:
+        """End the server, if there is one, and what it works on; return its exit status."""
+        server, self._server = self._server, None
+        self._is_asked = False
+        self._forget()
+        return None if server is None else server.kill()
 
 
 def _is_ready(descriptor: int, events: int, deadline: float | None) -> bool:

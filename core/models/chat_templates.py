@@ -10,10 +10,10 @@ from typing import Any
 
 import orjson
 
+from cdec.core.child.judge import JUDGE
+from cdec.core.child.readers import Language
 from cdec.core.errors import FieldError, LimitError
 from cdec.core.tokens.shipped import EMBEDDED, located
-from cdec.core.validity.judge import JUDGE
-from cdec.core.validity.language import Language
 
 MAX_SECONDS = 5.0
 """Processor time that one rendering, or one match of a tokenizer's own pattern, may take."""

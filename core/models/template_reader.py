@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import re
 
-from cdec.core.validity.language import Parse
+from cdec.core.child.readers import Parse
 
 
 def load() -> None:

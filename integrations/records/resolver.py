@@ -10,9 +10,9 @@ from cdec.integrations.records.settings import DEFAULT
 from cdec.integrations.records.sources import RecordSources
 
 if TYPE_CHECKING:
-    from cdec.compilers.child.source import SourceOptions
+    from cdec.compilers.kinds import SourceOptions
+    from cdec.core.artifacts.opened import StoredConstraint
     from cdec.core.artifacts.read import ArtifactFile
-    from cdec.core.artifacts.stored import StoredConstraint
     from cdec.core.combine.free.free_text import FreeText
     from cdec.core.combine.healing import SortedTokens
     from cdec.core.combine.prefill import BegunConstraint
@@ -61,10 +61,9 @@ class ConstraintResolver:
         default: Constraint | None = None,
         bind: Bind | None = None,
     ) -> None:
-        from cdec.compilers.child.cache import SourceCache
-        from cdec.compilers.kept import KeptConstraints, Recent
+        from cdec.compilers.cache import KeptConstraints, Recent, SourceCache
         from cdec.compilers.sets.cache import SetCache
-        from cdec.core.artifacts.kinds import bind_artifact
+        from cdec.core.artifacts.opened import bind_artifact
         from cdec.core.combine.restriction import Restriction
 
         if held.heal and not model.continues_prompt:

@@ -191,7 +191,7 @@ class RecordSampler:
 
     def take_notices(self) -> list[Notice]:
         """Return the warnings since the last call."""
-        from cdec.core.validity.judge import JUDGE
+        from cdec.core.child.judge import JUDGE
 
         found = [*self.resolver.take_notices(), *JUDGE.take_notices()]
         if self.reward is not None:

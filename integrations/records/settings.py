@@ -108,7 +108,7 @@ class ConstraintSpecification:
         Raises:
             CdecError: One is missing or damaged, or no constraint.
         """
-        from cdec.core.artifacts.kinds import read_artifact
+        from cdec.core.artifacts.opened import read_artifact
         from cdec.core.artifacts.read import ArtifactFile
 
         def files(given: Mapping[str, Any]) -> dict[str, ArtifactFile]:

@@ -8,9 +8,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from cdec.compilers.child.cache import CacheLimits
-    from cdec.compilers.child.source import SourceOptions
+    from cdec.compilers.cache import CacheLimits
     from cdec.compilers.grammars.definition import GrammarLimits
+    from cdec.compilers.kinds import SourceOptions
     from cdec.compilers.schemas.options import (
         Escapes,
         Formats,
@@ -70,7 +70,7 @@ class RecordSources:
         Raises:
             UsageError: A value out of bounds.
         """
-        from cdec.compilers.child.cache import CacheLimits
+        from cdec.compilers.cache import CacheLimits
         from cdec.compilers.grammars.definition import GrammarLimits
         from cdec.compilers.grammars.options import GrammarOptions, regex_options
         from cdec.compilers.schemas.options import MAX_RUN, SchemaOptions

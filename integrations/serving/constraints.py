@@ -7,13 +7,12 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
-from cdec.compilers.child.cache import SourceCache
+from cdec.compilers.cache import KeptConstraints, Recent, SourceCache
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import GrammarOptions, regex_options
-from cdec.compilers.kept import KeptConstraints, Recent
 from cdec.compilers.schemas.options import SchemaLimits, SchemaOptions
 from cdec.compilers.sets.cache import SetCache
-from cdec.core.artifacts.kinds import bind_artifact, read_artifact
+from cdec.core.artifacts.opened import bind_artifact, read_artifact
 from cdec.core.child.process import needing_system
 from cdec.core.combine.denial import deny
 from cdec.core.errors import CdecError
@@ -23,7 +22,7 @@ from cdec.integrations.serving.asked import Asked
 from cdec.integrations.serving.settings import ServingSettings
 
 if TYPE_CHECKING:
-    from cdec.compilers.child.source import SourceOptions
+    from cdec.compilers.kinds import SourceOptions
     from cdec.core.constraint import Constraint
 
 _KEPT_BYTES = 1 << 30

@@ -22,8 +22,8 @@ import numpy as np
 
 from cdec.compilers import compile_token_set
 from cdec.core import open_artifact
-from cdec.core.sets.constraint import SetConstraint
 from cdec.core.sets.rows import SetRows
+from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.sets.trie import SetArrays, build_trie
 from cdec.data.assets import embedded_model_path
 from tests.benchmarks import report

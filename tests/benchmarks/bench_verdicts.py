@@ -18,10 +18,9 @@ from typing import Any
 
 import numpy as np
 
+from cdec.core.child.judge import Judge, TextChecker
+from cdec.core.child.readers import Language
 from cdec.core.grammars.validity.parsers import grammar_language, parser_of
-from cdec.core.validity.checker import TextChecker
-from cdec.core.validity.judge import Judge
-from cdec.core.validity.language import Language
 from cdec.data.assets import grammar_path
 from tests.benchmarks.report import save, show
 

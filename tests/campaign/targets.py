@@ -12,9 +12,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers import compile_grammar, compile_schema, compile_token_set
-from cdec.core.artifacts.kinds import KINDS, bind_artifact
+from cdec.core.artifacts.opened import KINDS, StoredConstraint, bind_artifact
 from cdec.core.artifacts.read import ArtifactFile, verify_bytes
-from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.constraint import DEAD
 from cdec.core.errors import CdecError
 from cdec.core.mask import allocate_mask, unpack_mask

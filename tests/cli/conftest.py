@@ -157,7 +157,8 @@ def _kept_child() -> Iterator[ChildCompiler]:
 @pytest.fixture
 def grammar_child(_kept_child: ChildCompiler, monkeypatch: pytest.MonkeyPatch) -> ChildCompiler:
     """Let runs in this process share one child that compiles grammars."""
-    from cdec.compilers.child import cache, compiler
+    from cdec.compilers import cache
+    from cdec.compilers.child import compiler
 
     for module in (compiler, cache):
         monkeypatch.setattr(module, "ChildCompiler", lambda *source: _kept_child)

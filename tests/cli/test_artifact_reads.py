@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from cdec.core.artifacts import kinds
+from cdec.core.artifacts import opened
 from cdec.core.artifacts import read as artifact_read
 
 from .conftest import Runner
@@ -23,13 +23,13 @@ pytestmark = pytest.mark.usefixtures("loaded", "grammar_child")
 def reads(monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
     """Count the files that are mapped and verified, by name."""
     counted: Counter[str] = Counter()
-    plain: Callable[..., Any] = kinds.map_verified
+    plain: Callable[..., Any] = opened.map_verified
 
     def counting(path: Path, *arguments: Any, **named: Any) -> Any:
         counted[path.name] += 1
         return plain(path, *arguments, **named)
 
-    monkeypatch.setattr(kinds, "map_verified", counting)
+    monkeypatch.setattr(opened, "map_verified", counting)
     return counted
 
 

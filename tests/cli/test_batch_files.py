@@ -263,7 +263,7 @@ def test_what_is_large_is_answered_or_refused_and_the_others_are_answered(
 def test_nothing_is_compiled_or_opened_unless_that_was_allowed(
     cdec: Runner, cities: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from cdec.compilers.child import cache
+    from cdec.compilers import cache
 
     monkeypatch.delattr(cache, "ChildCompiler")
     schema = {"type": "json_schema", "json_schema": {"schema": {}}}

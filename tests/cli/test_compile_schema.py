@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from cdec.core.artifacts.kinds import read_artifact
+from cdec.core.artifacts.opened import read_artifact
 from cdec.core.artifacts.write import write_artifact
 
 from .conftest import Runner

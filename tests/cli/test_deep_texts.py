@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from cdec.compilers import compile_grammar
-from cdec.core.grammars.constraint import GrammarConstraint
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.grammars.session import GrammarSession
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.data.assets import embedded_model_path

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from cdec.compilers import ChildCompiler
-from cdec.compilers.child import again
+from cdec.compilers import verify as again
 from tests.forging import arrays_of, rebuild
 
 from .conftest import MEMBERS, Runner

@@ -52,9 +52,7 @@ DECLARATIONS = {
     "cdec.core.combine.free.free_text",
     "cdec.compilers.grammars.definition",
     "cdec.compilers.grammars.options",
-    "cdec.compilers.grammars.report",
     "cdec.compilers.schemas.options",
-    "cdec.compilers.schemas.report",
 }
 """What options and their bounds are read from: nothing that runs."""
 SAMPLE = ("sample", "-a", "letters.arrow", "--prompt", "x", "--quiet")

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cdec.compilers.kept import KeptConstraints
+from cdec.compilers.cache import KeptConstraints
 from cdec.compilers.sets.cache import SetCache
-from cdec.compilers.sets.report import SetLimits
+from cdec.compilers.sets.options import SetLimits
 from cdec.core.errors import LimitError, UntokenizableError
 from tests.compilers.sets.small_tokenizers import byte_level, lossy
 

@@ -9,12 +9,11 @@ from typing import Any
 
 import pytest
 
-from cdec.compilers import ChildCompiler, GrammarOptions
-from cdec.compilers.child import cache
-from cdec.compilers.child.cache import CacheLimits, SourceCache
+from cdec.compilers import ChildCompiler, GrammarOptions, cache
+from cdec.compilers.cache import CacheLimits, SourceCache
+from cdec.core.child.judge import TextChecker
 from cdec.core.constraint import Constraint
 from cdec.core.errors import CdecError
-from cdec.core.validity.checker import TextChecker
 from tests.laws.grammar_cases import byte_vocabulary
 
 from .conftest import MEMBERS, Result, Runner

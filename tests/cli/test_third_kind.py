@@ -10,9 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cdec.core.artifacts.kinds import CONSTRAINTS, open_artifact
+from cdec.core.artifacts.opened import open_artifact
 from cdec.core.combine.conjunction.constraint import conjoin
 from cdec.core.combine.denial import deny
+from cdec.core.kinds import SOURCE_KINDS, Places
 from tests.laws.length_kind import compile_length
 from tests.laws.sessions import assert_session_laws
 
@@ -35,7 +36,8 @@ def complete(result: Result) -> set[str]:
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(CONSTRAINTS, "length", "tests.laws.length_kind:LengthConstraint")
+    places = Places(constraint="tests.laws.length_kind:LengthConstraint")
+    monkeypatch.setitem(SOURCE_KINDS, "length", places)
 
 
 @pytest.fixture

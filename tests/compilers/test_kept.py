@@ -7,7 +7,7 @@ from typing import NoReturn
 
 import pytest
 
-from cdec.compilers.kept import PROCESS_LIMITS, KeptConstraints
+from cdec.compilers.cache import PROCESS_LIMITS, KeptConstraints
 from cdec.core.errors import CdecError, LimitError, OutputError
 from cdec.core.grammars.errors import RegexSyntaxError
 

@@ -18,9 +18,9 @@ from cdec.compilers import (
     compile_set,
     verify_artifact,
 )
-from cdec.compilers.child import again
-from cdec.compilers.sets.verify import verify_set
-from cdec.core.artifacts.kinds import KINDS, bind_artifact, read_artifact
+from cdec.compilers import verify as again
+from cdec.compilers.sets.kind import verify_set
+from cdec.core.artifacts.opened import KINDS, bind_artifact, read_artifact
 from cdec.core.artifacts.read import verify_bytes
 from cdec.core.errors import ArtifactInvalidError, CdecError
 from cdec.core.mask import allocate_mask

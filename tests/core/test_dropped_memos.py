@@ -14,7 +14,7 @@ from cdec.core.combine.conjunction.constraint import ConjunctionConstraint
 from cdec.core.combine.denial import deny
 from cdec.core.combine.prefill import begin
 from cdec.core.errors import CdecError
-from cdec.core.schemas.constraint import SchemaConstraint
+from cdec.core.schemas.schema_constraint import SchemaConstraint
 from tests.benchmarks.grammars.fresh_workloads import fresh_workloads
 from tests.benchmarks.grammars.workloads import workloads
 from tests.conftest import shared_folder

@@ -24,7 +24,7 @@ _IMPORTED = (
     "cdec.cli.runs.sample",
     "cdec.cli.mass",
     "cdec.cli.score",
-    "cdec.core.artifacts.kinds",
+    "cdec.core.artifacts.opened",
     "cdec.core.models.loading",
     "cdec.compilers.sets.compile",
     "cdec.samplers.exact",

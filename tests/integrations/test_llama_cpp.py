@@ -21,7 +21,7 @@ from llama_cpp.llama_speculative import LlamaPromptLookupDecoding
 
 from cdec.compilers import compile_set, regex_constraint, schema_constraint
 from cdec.core import FreeText, Vocabulary
-from cdec.core.artifacts.kinds import bind_artifact, read_artifact
+from cdec.core.artifacts.opened import bind_artifact, read_artifact
 from cdec.core.constraint import Constraint
 from cdec.core.errors import (
     ChatTemplateMissingError,

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.artifacts.checks import require, require_length
+from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.device_session import on_device
 from cdec.core.mask import allowed_of_masks, forced_of_masks, mask_words, pack_mask

@@ -9,7 +9,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.constraint import DEAD, Constraint, Session
-from cdec.core.grammars.constraint import GrammarConstraint
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.sessions import state_masks, to_numpy
 

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.models.tabular import TabularModel
-from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.laws.toys import Row, Toy, toy_set
 

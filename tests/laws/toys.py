@@ -10,9 +10,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.models.tabular import TabularModel
-from cdec.core.sets.constraint import SetConstraint
 from cdec.core.sets.members import SetMembers
 from cdec.core.sets.rows import SetRows
+from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.sets.trie import build_trie
 from cdec.core.tokens.vocabulary import Vocabulary
 

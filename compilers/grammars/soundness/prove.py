@@ -16,7 +16,7 @@ from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import EmptyLanguageError
 
 if TYPE_CHECKING:
-    from cdec.compilers.grammars.report import GrammarReport
+    from cdec.compilers.grammars.options import GrammarReport
     from cdec.core.tokens.vocabulary import Vocabulary
 
 

@@ -6,7 +6,7 @@ lexer on the stored source. ``dynamic``: lark's Earley parser on the stored char
 A regular expression: ``re.fullmatch``.
 
 A regular expression may look at a text for years, and lark at a grammar: what is here runs in the
-process of ``cdec.core.validity.server`` alone.
+process of ``cdec.core.child.readers`` alone.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from bisect import bisect_right
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
+from cdec.core.child.readers import Language, OutOfTime, Parse
 from cdec.core.grammars.blanks import BlankRuns
 from cdec.core.grammars.indenter import Indenter
-from cdec.core.validity.language import Language, OutOfTime, Parse
 
 _MOST_RULES = 20_000
 """Rules of a character grammar beyond which building its parser would cost more than a check."""

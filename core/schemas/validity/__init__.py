@@ -1,4 +1,4 @@
-"""What the jsonschema package says of finished texts; read by the process of ``core.validity``.
+"""The jsonschema package's verdicts on finished texts, in the process of ``core.child.readers``.
 
 Read ``reader`` (a schema as its artifact stores it), ``instances`` (JSON texts as exact values) and
 ``formats`` (what strings a format has, by the standard library). Others import

@@ -5,7 +5,7 @@ would round them; formats are checked by ``formats``; no other document is fetch
 not looked at. Of names that stand twice in an object the last one counts, as in ``json.loads``.
 
 The package looks at no clock, and goes back in regular expressions as Python does: what is here
-runs in the process of ``core.validity.server`` alone.
+runs in the process of ``core.child.readers`` alone.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from decimal import Decimal
 from functools import cache
 from typing import Any
 
+from cdec.core.child.readers import Language, Parse
 from cdec.core.schemas.own_keywords import NUMBERS
 from cdec.core.schemas.validity.formats import format_checker
 from cdec.core.schemas.validity.instances import LONG, is_finite, is_multiple, read_json
-from cdec.core.validity.language import Language, Parse
 
 _DEPTH = 20_000
 """Calls within calls: jsonschema makes about ten for each bracket within brackets."""

@@ -13,8 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core import TabularModel, Vocabulary
-from cdec.core.sets.constraint import SetConstraint
 from cdec.core.sets.rows import SetRows
+from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.sets.trie import build_trie
 from cdec.samplers import SAMPLERS, Request
 from cdec.samplers.walks.batch import Batch

@@ -81,7 +81,7 @@ class Cdec(Engine):
         self._token = np.zeros(1, np.int64)
 
     def compile(self, source: str) -> list[str]:
-        from cdec.compilers.schemas.constraint import schema_constraint
+        from cdec.compilers.schemas.opened import schema_constraint
         from cdec.compilers.schemas.options import SchemaOptions
         from cdec.core.errors import CdecError
 

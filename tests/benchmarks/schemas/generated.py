@@ -21,7 +21,7 @@ from typing import Any
 
 import numpy as np
 
-from cdec.compilers.schemas.constraint import schema_constraint
+from cdec.compilers.schemas.opened import schema_constraint
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.core.errors import CdecError
 from cdec.core.schemas.validity.reader import load, parser_of

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
 
-from cdec.compilers.schemas.constraint import schema_constraint
+from cdec.compilers.schemas.opened import schema_constraint
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.core.errors import CdecError
 from cdec.core.schemas.validity.reader import parser_of

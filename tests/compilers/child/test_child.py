@@ -15,9 +15,9 @@ from pathlib import Path
 import pytest
 
 from cdec.compilers import ChildCompiler, GrammarLimits, GrammarOptions, compile_grammar
-from cdec.compilers.child.cache import SourceCache
-from cdec.compilers.grammars.report import PHASES
-from cdec.core.artifacts.kinds import read_artifact
+from cdec.compilers.cache import SourceCache
+from cdec.compilers.grammars.options import PHASES
+from cdec.core.artifacts.opened import read_artifact
 from cdec.core.child.process import ServerProcess
 from cdec.core.errors import CdecError, LimitError, OutputError, OutputExistsError, UsageError
 from cdec.core.grammars.errors import GrammarUndefinedError

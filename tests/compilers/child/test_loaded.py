@@ -22,7 +22,7 @@ print(*sys.modules)
 COMPILING = """
 import sys
 from pathlib import Path
-from cdec.compilers.child.source import source_kind
+from cdec.compilers.kinds import source_kind
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.tokens.vocabulary import Vocabulary
 

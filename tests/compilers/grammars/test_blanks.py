@@ -13,8 +13,7 @@ from lark import Lark
 from lark.exceptions import UnexpectedInput
 
 from cdec.compilers import compile_grammar
-from cdec.compilers.grammars.options import GrammarOptions
-from cdec.compilers.grammars.report import GrammarReport
+from cdec.compilers.grammars.options import GrammarOptions, GrammarReport
 from cdec.core.errors import UsageError
 from cdec.data.assets import grammar_path
 from tests.laws.grammar_cases import byte_vocabulary, compiled, random_split, texts_over

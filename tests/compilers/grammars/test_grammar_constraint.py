@@ -10,7 +10,7 @@ import pytest
 from cdec.compilers import compile_grammar, grammar_constraint
 from cdec.core import open_artifact
 from cdec.core.errors import DataError
-from cdec.core.grammars.constraint import GrammarConstraint
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from tests.laws.grammar_cases import byte_vocabulary
 
 TEXT = 'start: "yes" | "no" | "[" start ("," start)* "]"'

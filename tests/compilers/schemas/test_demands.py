@@ -11,12 +11,12 @@ import jsonschema
 import numpy as np
 import pytest
 
-from cdec.compilers.schemas.constraint import schema_constraint
+from cdec.compilers.schemas.opened import schema_constraint
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import EmptyLanguageError
 from cdec.core.mask import allocate_mask
-from cdec.core.schemas.constraint import SchemaConstraint
 from cdec.core.schemas.errors import SchemaUnsupportedError
+from cdec.core.schemas.schema_constraint import SchemaConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 
 _BYTES = b'{}[]":, abcxyz0123456789-+.enul'

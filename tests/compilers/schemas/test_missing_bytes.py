@@ -10,10 +10,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.cli.frame.summaries import overview, schema_rows
+from cdec.cli.compile_schema import schema_rows
+from cdec.cli.inspect import overview
 from cdec.compilers import SchemaOptions, compile_schema
-from cdec.compilers.schemas.constraint import schema_constraint
-from cdec.core.artifacts.kinds import open_artifact
+from cdec.compilers.schemas.opened import schema_constraint
+from cdec.core.artifacts.opened import open_artifact
 from cdec.core.errors import CdecError
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.compilers.schemas.random_schemas import random_document

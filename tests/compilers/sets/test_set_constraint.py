@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from cdec.compilers import compile_set, set_constraint
 from cdec.core import open_artifact
 from cdec.core.errors import EmptySetError, FieldError, UntokenizableError, UsageError
-from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.set_constraint import SetConstraint
 from tests.compilers.sets.small_tokenizers import byte_level, lossy
 from tests.laws.toys import toy_a
 

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 
 from cdec.compilers import SetReport, compile_set
 from cdec.core import Vocabulary, open_artifact
-from cdec.core.artifacts.kinds import read_artifact
+from cdec.core.artifacts.opened import read_artifact
 from cdec.core.errors import EmptySetError
 from cdec.core.progress import Stage
-from cdec.core.sets.constraint import SetConstraint
 from cdec.core.sets.entities import EntityBatch
+from cdec.core.sets.set_constraint import SetConstraint
 from tests.compilers.sets.small_tokenizers import byte_level
 
 TITLES = ["Paris", "Parish", "New York", "New York City", "London Bridge", "München \U0001f600"]

@@ -10,10 +10,10 @@ import pytest
 
 from cdec.compilers import SetLimits, compile_token_set
 from cdec.core import Vocabulary, open_artifact
-from cdec.core.artifacts.kinds import read_artifact
+from cdec.core.artifacts.opened import read_artifact
 from cdec.core.errors import CdecError, EmptySetError, FieldError, LimitError, UsageError
-from cdec.core.sets.constraint import SetConstraint
 from cdec.core.sets.entities import TokenBatch
+from cdec.core.sets.set_constraint import SetConstraint
 
 TOY = Vocabulary([b"a", b"b", b"ab", b"", b""], eos_token_ids=[3], special_token_ids=[3])
 """Id 3 ends, id 4 is unused; "ab" has two tokenisations."""

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from cdec.core.artifacts.kinds import (
+from cdec.core.artifacts.opened import (
     bind_artifact,
     open_artifact,
     read_artifact,
@@ -74,7 +74,7 @@ def test_counts_are_recorded(good: bytes) -> None:
 
 def test_command_line_can_inspect_without_numba() -> None:
     code = (
-        "import sys; import cdec.core.artifacts.kinds; "
+        "import sys; import cdec.core.artifacts.opened; "
         "sys.exit('numba' in sys.modules or 'torch' in sys.modules)"
     )
     assert subprocess.run([sys.executable, "-c", code], check=False).returncode == 0

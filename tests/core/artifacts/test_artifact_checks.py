@@ -10,10 +10,9 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cdec.core.artifacts import digest as artifact_digest
-from cdec.core.artifacts.contents import ArtifactLimits
-from cdec.core.artifacts.kinds import KINDS, open_artifact, read_artifact
-from cdec.core.artifacts.read import verify_bytes
+from cdec.core.artifacts import write as artifact_digest
+from cdec.core.artifacts.opened import KINDS, open_artifact, read_artifact
+from cdec.core.artifacts.read import ArtifactLimits, verify_bytes
 from cdec.core.constraint import Constraint
 from cdec.core.errors import (
     ArtifactChecksumError,

@@ -11,8 +11,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cdec.core.artifacts.contents import ArtifactLimits, contents_of
-from cdec.core.artifacts.kinds import bind_artifact, read_artifact
+from cdec.core.artifacts.opened import bind_artifact, read_artifact
+from cdec.core.artifacts.read import ArtifactLimits, contents_of
 from cdec.core.errors import ArtifactFormatError
 from tests.core.artifacts.hostile_files import good_rows
 from tests.forging import arrays_of
@@ -20,7 +20,7 @@ from tests.forging import arrays_of
 _CUT = """
 import os, sys
 from cdec.core.artifacts import read
-from cdec.core.artifacts.kinds import read_artifact
+from cdec.core.artifacts.opened import read_artifact
 read.COPIED_BYTES = 0
 file = read_artifact(sys.argv[1], copy=sys.argv[2] == "copy")
 os.truncate(sys.argv[1], 0)

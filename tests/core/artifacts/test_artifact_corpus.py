@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from cdec.core.artifacts.kinds import KINDS, open_artifact, read_artifact
+from cdec.core.artifacts.opened import KINDS, open_artifact, read_artifact
 from cdec.core.artifacts.read import verify_bytes
 from cdec.core.errors import CdecError
 from tests.core.artifacts.hostile_files import (

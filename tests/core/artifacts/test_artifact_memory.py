@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from cdec.core.artifacts import digest as artifact_digest
 from cdec.core.artifacts import read as artifact_read
-from cdec.core.artifacts.kinds import read_artifact
+from cdec.core.artifacts import write as artifact_digest
+from cdec.core.artifacts.opened import read_artifact
 from cdec.core.errors import (
     ArtifactChecksumError,
     ArtifactError,
@@ -97,7 +97,7 @@ def test_cache_that_cannot_be_written_is_no_error(
 
 def test_memory_is_bounded(good: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("CDEC_CACHE_DIR", str(tmp_path / "cache"))
-    monkeypatch.setattr(artifact_digest, "MAX_REMEMBERED", 3)
+    monkeypatch.setattr(artifact_read, "MAX_REMEMBERED", 3)
     for number in range(6):
         path = tmp_path / f"{number}.arrow"
         path.write_bytes(good)

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from cdec.core.artifacts import write as artifact_write
-from cdec.core.artifacts.kinds import read_artifact
+from cdec.core.artifacts.opened import read_artifact
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.errors import (
     OutputError,

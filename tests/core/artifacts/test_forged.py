@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.options import GrammarOptions
-from cdec.core.artifacts.kinds import KINDS, bind_artifact, read_artifact
+from cdec.core.artifacts.opened import KINDS, bind_artifact, read_artifact
 from cdec.core.artifacts.read import ArtifactFile, verify_bytes
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.errors import ArtifactInvalidError

@@ -14,7 +14,7 @@ from cdec.core.combine.denial import deny
 from cdec.core.combine.healing import HealedConstraint
 from cdec.core.constraint import DEAD
 from cdec.core.errors import CdecError, EmptySetError, TokenizerMismatchError
-from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.combine.conjunction_cases import (
     BYTES,

@@ -9,7 +9,7 @@ import numpy as np
 
 from cdec.core.combine.conjunction.constraint import ConjunctionConstraint, conjoin
 from cdec.core.combine.denial import deny
-from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.set_constraint import SetConstraint
 from tests.core.combine.conjunction_cases import VOCABULARY, outcomes, random_rows, words
 from tests.core.grammars.finite_language import FiniteLanguage
 from tests.core.sets.set_cases import make_set

@@ -135,7 +135,7 @@ def _manifest(path: Path) -> None:
 
 
 def _verified(path: Path) -> None:
-    from cdec.core.artifacts.digest import VerifiedFiles
+    from cdec.core.artifacts.read import VerifiedFiles
 
     VerifiedFiles("test").remember(__file__, Path(__file__).stat(), "0")
 

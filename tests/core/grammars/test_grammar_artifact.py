@@ -10,13 +10,13 @@ import pytest
 
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.options import GrammarOptions
-from cdec.core.artifacts.kinds import open_artifact
+from cdec.core.artifacts.opened import open_artifact
 from cdec.core.artifacts.write import write_artifact
 from cdec.core.constraint import Constraint
 from cdec.core.errors import ArtifactInvalidError, LimitError, TokenizerMismatchError
 from cdec.core.grammars import engine
 from cdec.core.grammars.columns import COLUMNS, arrays_from
-from cdec.core.grammars.constraint import GrammarConstraint
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.mask import allocate_mask
 from tests.core.grammars.engine.engine_cases import COMMENTS, GENERAL, JSON, byte_vocabulary, walk
 from tests.laws.sessions import state_masks

@@ -14,7 +14,7 @@ from lark import Lark
 from lark.exceptions import LarkError
 from lark.indenter import PythonIndenter
 
-from cdec.compilers.grammars.constraint import grammar_constraint
+from cdec.compilers.grammars.compile import grammar_constraint
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.errors import CdecError, UsageError
 from cdec.core.grammars.errors import GrammarUndefinedError, GrammarUnsupportedError

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from cdec.core.artifacts.kinds import open_artifact
+from cdec.core.artifacts.opened import open_artifact
 from cdec.core.artifacts.write import write_artifact
-from cdec.core.schemas.constraint import SchemaConstraint
 from cdec.core.schemas.program import OWN_STYLE, USUAL_ESCAPES, arrays_from
+from cdec.core.schemas.schema_constraint import SchemaConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.schemas.programs import (
     Array,

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from cdec.core.schemas.constraint import SchemaConstraint
+from cdec.core.schemas.schema_constraint import SchemaConstraint
 from tests.core.schemas.programs import metadata_for
 from tests.core.schemas.random_programs import pieces, random_program
 from tests.core.schemas.reference import Reference

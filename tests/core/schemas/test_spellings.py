@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from cdec.compilers.schemas.constraint import schema_constraint
+from cdec.compilers.schemas.opened import schema_constraint
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.core.grammars.errors import EmptyLanguageError
-from cdec.core.schemas.constraint import SchemaConstraint
+from cdec.core.schemas.schema_constraint import SchemaConstraint
 from tests.compilers.schemas.test_compile_schema import BYTES
 
 BOUNDED = {"type": "number", "minimum": 0}

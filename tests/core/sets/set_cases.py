@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.sets.trie import SetArrays, build_trie
 from cdec.core.tokens.vocabulary import Vocabulary
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
-from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.sets.trie import build_trie
 from tests.benchmarks.sets.token_rows import title_rows
 from tests.core.sets.set_cases import byte_vocabulary, source_columns

@@ -7,8 +7,8 @@ import json
 import numpy as np
 import pytest
 
-from cdec.core.sets.constraint import SetConstraint
 from cdec.core.sets.report import TreeNode
+from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.sets.set_cases import byte_vocabulary, make_set
 

@@ -12,7 +12,7 @@ from torch.utils._python_dispatch import TorchDispatchMode
 
 from cdec.core.constraint import DEAD, DONE
 from cdec.core.mask import allocate_mask
-from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.set_constraint import SetConstraint
 from tests.core.sets.set_cases import byte_vocabulary, make_set
 from tests.laws.sessions import assert_session_laws, states_after
 

@@ -14,10 +14,9 @@ from pathlib import Path
 
 import pytest
 
+from cdec.core.child.judge import Judge, TextChecker
+from cdec.core.child.readers import Language
 from cdec.core.grammars.validity.parsers import grammar_language
-from cdec.core.validity.checker import TextChecker
-from cdec.core.validity.judge import Judge
-from cdec.core.validity.language import Language
 
 WORDS = 'start: "yes" | "no"\n'
 SLOW_MATCH = "start: A\nA: /(?:a|a){40}b|a{40}[c-z0-9A-Z]/\n"
@@ -212,8 +211,8 @@ def test_an_interrupt_leaves_neither_process_nor_answer_behind(judge: Judge) -> 
 
 PARENT = """
 import json, os, sys, time
-from cdec.core.validity.checker import TextChecker
-from cdec.core.validity.judge import JUDGE
+from cdec.core.child.judge import TextChecker
+from cdec.core.child.judge import JUDGE
 from cdec.core.grammars.validity.parsers import grammar_language
 def check(source, seconds=60.0):
     options = json.dumps({"lexer": "contextual", "start": "start"})

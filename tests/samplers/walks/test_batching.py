@@ -9,7 +9,7 @@ from cdec.core.constraint import Session
 from cdec.core.errors import CdecError, TokenizerMismatchError, UsageError
 from cdec.core.models.tabular import TabularModel
 from cdec.core.sample import Sample
-from cdec.core.sets.constraint import SetConstraint
+from cdec.core.sets.set_constraint import SetConstraint
 from cdec.core.tokens.vocabulary import Vocabulary
 from cdec.samplers import SAMPLERS
 from cdec.samplers.base import Sampler

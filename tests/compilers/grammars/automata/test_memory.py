@@ -8,10 +8,10 @@ from collections.abc import Callable
 
 import pytest
 
-from cdec.compilers.grammars.constraint import grammar_constraint
+from cdec.compilers.grammars.compile import grammar_constraint
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.patterns import regex_constraint
-from cdec.compilers.schemas.constraint import schema_constraint
+from cdec.compilers.schemas.opened import schema_constraint
 from cdec.core.errors import LimitError
 from cdec.core.tokens.vocabulary import Vocabulary
 

@@ -17,7 +17,7 @@ from cdec.compilers.grammars.definition import Grammar
 from cdec.compilers.grammars.lark import bnf
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.parser.tables import ParseTables, build_tables
-from cdec.core.artifacts.kinds import open_artifact
+from cdec.core.artifacts.opened import open_artifact
 from cdec.core.constraint import DEAD
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.grammars.errors import GrammarConflictError

@@ -15,7 +15,7 @@ from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.lark import word_lists
 from cdec.compilers.grammars.lark.scan import read_outline
 from cdec.compilers.grammars.lark.source import read_lark
-from cdec.core.artifacts.kinds import open_artifact
+from cdec.core.artifacts.opened import open_artifact
 from cdec.core.constraint import DEAD
 from cdec.core.grammars.errors import GrammarSyntaxError
 from cdec.core.tokens.vocabulary import Vocabulary

@@ -18,7 +18,7 @@ from cdec.compilers import (
     compile_regex,
     regex_constraint,
 )
-from cdec.core.artifacts.kinds import open_artifact
+from cdec.core.artifacts.opened import open_artifact
 from cdec.core.combine.conjunction.constraint import conjoin
 from cdec.core.combine.denial import deny
 from cdec.core.errors import (

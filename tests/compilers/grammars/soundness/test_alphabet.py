@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 
 from cdec.compilers import GrammarOptions, compile_grammar, compile_regex
-from cdec.compilers.grammars.compile import build_grammar
-from cdec.compilers.grammars.constraint import grammar_constraint
+from cdec.compilers.grammars.compile import build_grammar, grammar_constraint
 from cdec.compilers.grammars.patterns import regex_constraint
-from cdec.core.artifacts.kinds import open_artifact
+from cdec.core.artifacts.opened import open_artifact
 from cdec.core.constraint import DEAD
 from cdec.core.errors import CdecError, UntokenizableError
 from cdec.core.tokens.vocabulary import Vocabulary

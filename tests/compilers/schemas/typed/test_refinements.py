@@ -17,11 +17,11 @@ import pytest
 from annotated_types import Predicate
 
 from cdec.compilers import compile_schema, schema_constraint, typed
+from cdec.compilers.schemas.kind import verify_schema
 from cdec.compilers.schemas.typed.kinds import schema_of
 from cdec.compilers.schemas.typed.standard import standard_schema
-from cdec.compilers.schemas.verify import verify_schema
 from cdec.core import open_artifact
-from cdec.core.artifacts.kinds import KINDS
+from cdec.core.artifacts.opened import KINDS
 from cdec.core.artifacts.read import verify_bytes
 from cdec.core.models.tabular import TabularModel
 from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED

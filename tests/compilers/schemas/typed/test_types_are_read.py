@@ -15,7 +15,7 @@ import pytest
 from cdec.compilers import schema_constraint
 from cdec.compilers.schemas.typed import kinds
 from cdec.compilers.schemas.typed.kinds import schema_of, schema_text, value_parser
-from cdec.core.schemas.constraint import SchemaConstraint
+from cdec.core.schemas.schema_constraint import SchemaConstraint
 from cdec.core.schemas.validity.reader import parser_of
 from tests.benchmarks.schemas.random_walks import Walker, walking_vocabulary
 from tests.compilers.schemas.typed.kinds_of_types import RANDOM, TYPES

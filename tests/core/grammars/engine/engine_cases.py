@@ -12,8 +12,8 @@ from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.options import PRECOMPUTE, GrammarOptions
 from cdec.core.grammars.columns import arrays_from
-from cdec.core.grammars.constraint import GrammarConstraint
 from cdec.core.grammars.engine import Engine
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from cdec.core.grammars.session import GrammarSession
 from cdec.core.tokens.vocabulary import Vocabulary
 from tests.core.grammars.engine.plain_engine import PlainEngine

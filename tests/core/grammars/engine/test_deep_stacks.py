@@ -9,7 +9,7 @@ from functools import lru_cache
 import numpy as np
 import pytest
 
-from cdec.core.grammars.constraint import GrammarConstraint
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from tests.core.grammars.engine.engine_cases import byte_vocabulary, constraint_of, session_with
 from tests.laws.sessions import state_masks
 

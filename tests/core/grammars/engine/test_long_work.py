@@ -13,7 +13,7 @@ import pytest
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.core.constraint import DONE
 from cdec.core.errors import CdecError, LimitError
-from cdec.core.grammars.constraint import GrammarConstraint
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from tests.core.grammars.engine.engine_cases import (
     GENERAL,
     LEXED,

@@ -9,7 +9,7 @@ import numpy as np
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.core.grammars.columns import arrays_from
-from cdec.core.grammars.constraint import GrammarConstraint
+from cdec.core.grammars.grammar_constraint import GrammarConstraint
 from tests.core.grammars.engine.engine_cases import byte_vocabulary
 from tests.core.grammars.walks import walk
 from tests.laws.stepping import assert_masks_are_steps

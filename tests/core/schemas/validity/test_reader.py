@@ -7,11 +7,10 @@ import socket
 
 import pytest
 
+from cdec.core.child.judge import Judge, TextChecker
 from cdec.core.schemas.validity.formats import FORMATS
 from cdec.core.schemas.validity.instances import is_multiple, read_json
 from cdec.core.schemas.validity.reader import parser_of, schema_language, stored_language
-from cdec.core.validity.checker import TextChecker
-from cdec.core.validity.judge import Judge
 from tests.benchmarks.files import read_jsonl
 from tests.conftest import shared_folder
 

@@ -10,10 +10,10 @@ from cdec.compilers.schemas.compile import build_schema
 from cdec.compilers.schemas.keywords.scalars import TYPE_NOTICES
 from cdec.compilers.schemas.options import SchemaOptions
 from cdec.compilers.schemas.typed.kinds import is_type, schema_text, value_parser
-from cdec.core.artifacts.kinds import bind_arrays
+from cdec.core.artifacts.opened import bind_arrays
 from cdec.core.artifacts.read import UNNAMED
 from cdec.core.errors import UsageError
-from cdec.core.schemas.constraint import SchemaConstraint
+from cdec.core.schemas.schema_constraint import SchemaConstraint
 
 if TYPE_CHECKING:
     from cdec.core.constraint import Constraint

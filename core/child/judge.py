@@ -1,4 +1,4 @@
-"""Verdicts from a process that can be killed: one process for all languages of this one."""
+"""Verdicts on texts from a process that can be killed: one for all languages of this one."""
 
 from __future__ import annotations
 
@@ -11,20 +11,21 @@ from collections import OrderedDict
 from itertools import count
 from typing import Any, NamedTuple
 
-from cdec.core.child.process import ServerProcess
-from cdec.core.child.protocol import Message
-from cdec.core.errors import CdecError, Notice
+from cdec.core.child.process import LostServerError, ServerProcess, Worker
+from cdec.core.child.readers import NO_MEMORY, Language
+from cdec.core.child.serving import Message
+from cdec.core.errors import Notice
 from cdec.core.notices import FirstOfEach
-from cdec.core.validity.language import Language
-from cdec.core.validity.server import NO_MEMORY
 
+DEFAULT_SECONDS = 5.0
+"""Processor time that one verdict may take, making the parser included."""
+_MOST_LOST = 3
+"""Texts without verdict after which a language is given up, if no more than these were judged."""
 _PARSERS = 16
 """Parsers kept in the process: those of a batch of records with sources of their own, and more."""
 _MEGABYTES = 1024
 """Of memory that the process may take above what it has when it is ready."""
 _START_S = 60.0
-_TRIES = 2
-"""A process that ended without reason, such as by somebody's ``kill``, is asked once more."""
 
 
 class Answer(NamedTuple):
@@ -43,30 +44,22 @@ class Answer(NamedTuple):
     is_built: bool = True
 
 
-class Judge:
+class Judge(Worker):
     """Asks a process whether texts are members of languages, under limits of time and memory.
 
     The process is started with the first question and again after it was killed; it keeps the
-    parsers of the languages that were asked for last. It ends with ``close`` and with this process,
-    however that ends. Calls from several threads wait for each other.
+    parsers of the languages that were asked for last. It ends with ``close`` and with this process.
 
     Args:
         megabytes: Of memory that the process may take above what it has when it is ready.
     """
 
     def __init__(self, megabytes: int = _MEGABYTES) -> None:
+        super().__init__()
         self._megabytes = megabytes
         self._notices = FirstOfEach("texts")
         self._numbers = count()
-        self._lock = threading.Lock()
         self._known: OrderedDict[Language, int] = OrderedDict()
-        self._server: ServerProcess | None = None
-        self._is_asked = False
-
-    @property
-    def pid(self) -> int | None:
-        """The process's id; None where none runs."""
-        return None if self._server is None else self._server.pid
 
     def ask(self, language: Language, text: bytes, seconds: float) -> Answer:
         """Say whether a text is a member of a language.
@@ -82,19 +75,12 @@ class Judge:
             waits for the process, a quarter of a second.
         """
         with self._lock:
-            for _ in range(_TRIES):
-                try:
-                    answer = self._asked(language, text, seconds)
-                except OSError as error:
-                    return Answer(None, f"could not be decided: no process: {error.strerror}")
-                finally:
-                    # An interrupt among other things: an answer that comes late is never taken for
-                    # that to the next question.
-                    if self._is_asked:
-                        self._stop()
-                if answer is not None:
-                    return answer
-            return Answer(None, "could not be decided: the process that decides it broke down")
+            try:
+                return self._exchange(lambda: self._asked(language, text, seconds))
+            except LostServerError:
+                return Answer(None, "could not be decided: the process that decides it broke down")
+            except OSError as error:
+                return Answer(None, f"could not be decided: no process: {error.strerror}")
 
     def note(self, message: str) -> None:
         """Keep a warning, for whoever takes them."""
@@ -116,26 +102,24 @@ class Judge:
         # subtle: the lock may be held by a thread that is not here.
         self._lock = threading.Lock()
         server, self._server = self._server, None
-        self._known.clear()
-        self._is_asked = False
+        self._stop()
         if server is not None:
             server.abandon()
 
-    def _stop(self) -> int | None:
-        """End the process, if there is one, and return its exit status."""
-        server, self._server = self._server, None
+    def _forget(self) -> None:
         self._known.clear()
-        self._is_asked = False
-        return None if server is None else server.kill()
 
-    def _asked(self, language: Language, text: bytes, seconds: float) -> Answer | None:
-        """Ask once; None where the process ended without reason."""
+    def _asked(self, language: Language, text: bytes, seconds: float) -> Answer:
+        """Ask once.
+
+        Raises:
+            LostServerError: The process ended without reason.
+        """
         is_built = False
         late = f"took longer than {seconds:g} seconds to decide"
         said, begun = None, time.monotonic()
         try:
-            server = self._prepared(language.reader)
-            self._is_asked = True
+            server = self._running(language.reader)
             is_built = language in self._known
             begun = time.monotonic()
             deadline = begun + 2 * seconds + 5
@@ -144,7 +128,7 @@ class Judge:
                 if said is not None and said.body["kind"] == "built":
                     is_built = True
                     said = server.receive(deadline)
-        except CdecError:
+        except LostServerError:
             is_crowded = len(self._known) > 1
             status = self._stop()
             # subtle: the status reads 0 where the caller lets the system wait for children.
@@ -154,31 +138,18 @@ class Judge:
                 full = f"took more than {self._megabytes} megabytes to decide"
                 return Answer(None, full, is_built)
             # Somebody killed it, or others' parsers filled it.
-            return None
+            raise
         if said is None:
             return Answer(None, late, is_built)
         self._is_asked = False
         return Answer(said.body["verdict"], late if "is_late" in said.body else None)
 
-    def _prepared(self, reader: str) -> ServerProcess:
-        """Return the process, ready for a question.
-
-        Args:
-            reader: What a process that is started now loads first.
-
-        Raises:
-            OSError: None can be started.
-            CdecError: It ended.
-        """
-        if self._server is not None and self._server.is_running:
-            return self._server
-        self._stop()
+    def _start(self, *words: str) -> ServerProcess:
         follows = threading.current_thread() is threading.main_thread()
-        words = (os.getpid(), int(follows), self._megabytes, reader)
-        self._server = server = ServerProcess(
-            "cdec.core.validity.server", "judges texts", *map(str, words)
-        )
-        self._is_asked = True
+        words = (str(int(follows)), str(self._megabytes), *words)
+        server = ServerProcess("cdec.core.child.readers", "judges texts", *words)
+        # subtle: known and owed an answer before the wait, so that an interrupt ends it.
+        self._server, self._is_asked = server, True
         if server.receive(time.monotonic() + _START_S) is None:
             raise TimeoutError(0, f"none is ready after {_START_S:g} seconds")
         return server
@@ -202,3 +173,50 @@ verdict depends on it."""
 
 atexit.register(JUDGE.close)
 os.register_at_fork(after_in_child=JUDGE.abandon)
+
+
+class TextChecker:
+    """The independent check of one language's texts, in a process that can be killed.
+
+    A language whose parser could not be made in time is not tried again. Nor is one most of whose
+    texts, three at least, ran out of time or memory: what is left of a run does not wait for it.
+
+    Args:
+        language: Of the constraint.
+        seconds: Limit of one verdict, of processor time.
+        judge: Where verdicts come from.
+    """
+
+    def __init__(
+        self, language: Language, *, seconds: float = DEFAULT_SECONDS, judge: Judge = JUDGE
+    ) -> None:
+        self._language = language
+        self._seconds = seconds
+        self._judge = judge
+        self._given_up: str | None = None
+        self._judged = 0
+        self._lost = 0
+
+    def __call__(self, text: bytes) -> bool | None:
+        """Return whether a text is a member; None where that is not known.
+
+        Cost: the first call builds the parser; what a text costs is said where its reader is.
+        """
+        try:
+            text.decode("utf-8")
+        except UnicodeDecodeError:
+            return False
+        if self._given_up is not None:
+            self._judge.note(self._given_up)
+            return None
+        answer = self._judge.ask(self._language, text, self._seconds)
+        if answer.lost is None:
+            self._judged += 1
+            verdict: bool | None = answer.verdict
+            return verdict
+        self._lost += 1
+        message = f"whether a text is in its language {answer.lost}: `valid` is null"
+        if not answer.is_built or self._lost >= max(_MOST_LOST, self._judged + 1):
+            self._given_up = message
+        self._judge.note(message)
+        return None

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.schemas.engine import DEFAULT_BUDGET, Engine
@@ -147,8 +147,8 @@ class SchemaConstraint(StoredConstraint):
 
     @cached_property
     def _checker(self) -> Callable[[bytes], bool | None]:
+        from cdec.core.child.judge import TextChecker
         from cdec.core.schemas.validity.reader import stored_language
-        from cdec.core.validity.checker import TextChecker
 
         return TextChecker(stored_language(self.metadata))
 

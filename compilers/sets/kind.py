@@ -1,4 +1,4 @@
-"""verify_set: a set artifact, held against what its own rows give.
+"""Sets as a kind of source: an artifact held against what its own rows give.
 
 A set does not hold the texts it was compiled from; its rows spell them. Trie, masks, text index,
 options and counts follow from the rows. Source lines, entity ids and what was left out do not.
@@ -13,10 +13,11 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.comparison import Comparison
+from cdec.compilers.kinds import SourceKind
+from cdec.compilers.report import Comparison
 from cdec.compilers.sets.options import SetOptions
 from cdec.compilers.sets.pieces import gathered
-from cdec.core.artifacts.kinds import bind_artifact
+from cdec.core.artifacts.opened import bind_artifact
 from cdec.core.errors import UsageError
 from cdec.core.progress import Progress, Stage, silent
 from cdec.core.sets.text_index import build_text_index, hash_texts
@@ -136,3 +137,6 @@ def _hashes(
     edges = np.append(np.column_stack([starts, stops]).reshape(-1), len(data))
     pieces, offsets = gathered(data, edges.astype(np.int64), 2 * np.arange(len(starts)))
     return hash_texts(pieces, offsets)
+
+
+SETS: SourceKind[Any] = SourceKind(verify=verify_set)

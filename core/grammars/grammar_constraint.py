@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
+from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.device_session import on_device
 from cdec.core.errors import UsageError
 from cdec.core.grammars.artifact import check_grammar, check_grammar_shape
@@ -164,8 +164,8 @@ class GrammarConstraint(StoredConstraint):
 
     @cached_property
     def _checker(self) -> Callable[[bytes], bool | None]:
+        from cdec.core.child.judge import TextChecker
         from cdec.core.grammars.validity.parsers import stored_language
-        from cdec.core.validity.checker import TextChecker
 
         return TextChecker(stored_language(self.metadata))
 

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.core.agreement import all_accept
+from cdec.core.artifacts.opened import StoredConstraint
 from cdec.core.artifacts.read import ArtifactFile, ArtifactKind
-from cdec.core.artifacts.stored import StoredConstraint
 from cdec.core.constraint import Constraint
 from cdec.core.errors import UsageError
 from cdec.core.session import Session

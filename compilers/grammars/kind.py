@@ -1,16 +1,24 @@
-"""How the limited child compiles grammars."""
+"""Grammars and regular expressions as kinds of source: in the limited child, and verified."""
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from cdec.compilers.child.source import SourceKind
 from cdec.compilers.grammars.compile import build_grammar, compile_with
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.options import GrammarOptions
+from cdec.compilers.grammars.parser_choice import ASKED_FOR
+from cdec.compilers.kinds import SourceKind
+from cdec.core.progress import Progress, silent
 from cdec.core.tokens.token_trie import TokenTrie
 from cdec.core.tokens.vocabulary import Vocabulary
+
+if TYPE_CHECKING:
+    from cdec.compilers.report import Comparison
+    from cdec.core.artifacts.read import ArtifactFile
 
 _SMALLEST = "start: A\nA: /a+/\n"
 _FIRST_GRAMMAR = r"""
@@ -53,7 +61,39 @@ def _compile(text: str, options: GrammarOptions) -> None:
     build_grammar(text, Vocabulary([*tokens, b"ab", b""], [257]), options, Path("first"))
 
 
+def verify_grammar(file: ArtifactFile, progress: Progress = silent) -> Comparison:
+    """Compile the stored source again, with the recorded options, in a limited process.
+
+    Args:
+        file: A grammar artifact.
+        progress: As for ``ChildCompiler.compile``.
+
+    Returns:
+        As ``compiled_again``.
+
+    Raises:
+        CdecError: The source does not compile.
+    """
+    from cdec.compilers.verify import compiled_again
+
+    options = json.loads(file.metadata["cdec.options"])
+    asked = options["lexer"] if options["lexer_reason"] == ASKED_FOR else None
+    again = GrammarOptions(
+        start=options["start"],
+        lexer=asked,
+        format=options["dialect"],
+        max_whitespace=options["max_whitespace"],
+        precompute=options.get("precompute", 0),
+        indenter=options.get("indenter"),
+        conjoined=tuple(options.get("conjoined", ())),
+        deny_regex=tuple(options.get("deny_regex", ())),
+        name=file.metadata.get("cdec.source", ""),
+    )
+    return compiled_again(file, file.metadata["cdec.grammar"], again, progress)
+
+
 GRAMMARS = SourceKind(
+    verify=verify_grammar,
     options=GrammarOptions,
     compile=compile_with,
     warm_up=_compile_first,

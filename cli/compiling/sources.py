@@ -1,4 +1,4 @@
-"""What an artifact was made from: recorded when it is compiled, compared when it is again."""
+"""Sources of artifacts: read to their end, and recorded, to be known again by what was made."""
 
 from __future__ import annotations
 
@@ -10,7 +10,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from cdec.cli.frame.declaration import flag_of
-from cdec.core.errors import CdecError, OutputExistsError, TokenizerMismatchError
+from cdec.core.errors import (
+    CdecError,
+    LimitError,
+    OutputExistsError,
+    TokenizerMismatchError,
+    UsageError,
+)
 
 if TYPE_CHECKING:
     from cdec.core.artifacts.read import ArtifactFile
@@ -56,10 +62,10 @@ class MadeFrom:
         Raises:
             OutputExistsError: Something else is there; it says what differs.
         """
-        from cdec.core.artifacts import kinds
+        from cdec.core.artifacts.opened import read_artifact, require_vocabulary
 
         try:
-            file = kinds.read_artifact(output)
+            file = read_artifact(output)
         except CdecError as error:
             raise _exists(output, f"is no artifact that can be used ({error.message})") from error
         if file.kind != self.kind:
@@ -74,7 +80,7 @@ class MadeFrom:
                     )
                 raise _exists(output, f"was compiled with another {flag}")
         try:
-            kinds.require_vocabulary(file, vocabulary())
+            require_vocabulary(file, vocabulary())
         except TokenizerMismatchError as error:
             raise _exists(output, f"is for another tokenizer ({error.message})") from error
         if before != source_hash():
@@ -161,3 +167,78 @@ def object_of(file: ArtifactFile, key: str) -> dict[str, Any]:
     except (ValueError, RecursionError):
         return {}
     return found if isinstance(found, dict) else {}
+
+
+def read_whole(source: str | Path, most: int, limit: str) -> bytes:
+    """Read a source to its end.
+
+    Args:
+        source: A path, or ``-`` for stdin.
+        most: Most bytes, after decompression.
+        limit: Name of the parameter that says so.
+
+    Raises:
+        LimitError: It is longer.
+        InputMissingError: There is no such file.
+        EncodingError: UTF-16 or UTF-32.
+    """
+    from cdec.data.input.source import (
+        ENTITY_LIMITS,
+        SourceStats,
+        open_source,
+        read_chunks,
+        source_name,
+    )
+
+    data = bytearray()
+    name = source_name(source)
+    with open_source(source) as stream:
+        for chunk in read_chunks(stream, name, limits=ENTITY_LIMITS, stats=SourceStats()):
+            data += chunk
+            if len(data) > most:
+                raise LimitError(
+                    f"{name} has more than {most} bytes",
+                    hint=f"raise `{limit}`, or make it smaller",
+                    limit=limit,
+                )
+    return bytes(data)
+
+
+def output_path(
+    typed: Path | None, beside: Path | None, source: str, what: str, command: str
+) -> Path:
+    """Return where an artifact goes: as typed, else beside its source.
+
+    Args:
+        typed: With ``-o``.
+        beside: By the source's name; None for stdin, which has none.
+        source: A path or ``-``.
+        what: The source in a sentence, such as ``the grammar comes``.
+        command: That was typed.
+
+    Raises:
+        UsageError: Stdin without ``-o``, or the output is the input.
+    """
+    output = typed or beside
+    if output is None:
+        raise UsageError(
+            f"{what} from stdin and no output was named",
+            hint=f"type the artifact's name: cdec {command} - -o NAME.arrow",
+        )
+    if source != "-" and output.exists() and Path(source).exists() and output.samefile(source):
+        raise UsageError(
+            f"{output} is the input and would be the output", hint="name another file with -o"
+        )
+    return output
+
+
+def plain_name(source: str) -> str:
+    """Return a file's name without the ending of a compression."""
+    from cdec.data.input.decompress import SUFFIXES
+
+    return next((source.removesuffix(end) for end in SUFFIXES if source.endswith(end)), source)
+
+
+def stem_of(source: str) -> str:
+    """Return a file's name without its last ending; empty for stdin."""
+    return "" if source == "-" else Path(plain_name(source)).stem

@@ -1,37 +1,108 @@
-"""The table of kinds of artifact: which constraint a file opens as.
-
-A new kind is a subclass of ``StoredConstraint`` in its own file, a line in ``CONSTRAINTS``, and a
-compiler that writes its columns.
-"""
+"""Artifacts opened as constraints: their base class, and the kinds of ``cdec.core.kinds``."""
 
 from __future__ import annotations
 
-import importlib
 import json
+from abc import abstractmethod
 from collections.abc import Iterator, Mapping
 from itertools import pairwise
 from os import fspath
-from typing import Any
+from types import MappingProxyType
+from typing import Any, ClassVar, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.core.artifacts.contents import ArtifactLimits
-from cdec.core.artifacts.digest import DIGEST_KEY, digest_of_arrays
-from cdec.core.artifacts.read import UNNAMED, ArtifactFile, ArtifactKind, map_verified, verify_bytes
-from cdec.core.artifacts.stored import StoredConstraint
-from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError
+from cdec.core.artifacts.read import (
+    UNNAMED,
+    ArtifactFile,
+    ArtifactKind,
+    ArtifactLimits,
+    map_verified,
+    verify_bytes,
+)
+from cdec.core.artifacts.write import DIGEST_KEY, digest_of_arrays
+from cdec.core.constraint import Constraint
+from cdec.core.errors import ArtifactInvalidError, TokenizerMismatchError, UsageError
 from cdec.core.files.fetched import local_copy
 from cdec.core.files.remote import FilePath, place_of
+from cdec.core.kinds import SOURCE_KINDS, artifact_kinds, found
 from cdec.core.progress import Progress, silent
+from cdec.core.record_fields.shown import cut, line
 from cdec.core.tokens.vocabulary import Vocabulary
 
-CONSTRAINTS: dict[str, str] = {
-    "set": "cdec.core.sets.constraint:SetConstraint",
-    "grammar": "cdec.core.grammars.constraint:GrammarConstraint",
-    "schema": "cdec.core.schemas.constraint:SchemaConstraint",
-}
-"""Every kind of artifact that this version reads: module and class, imported on first use."""
+
+class TreeReport(Protocol):
+    """Part of what an artifact compiled its texts to, for people and programs."""
+
+    def to_json(self) -> dict[str, Any]:
+        """Return it as JSON-ready data; bytes that are no UTF-8 are escaped."""
+
+    def lines(self) -> list[str]:
+        """Return it as indented lines, every text quoted; control characters are as they are."""
+
+
+class StoredConstraint(Constraint):
+    """The base of every constraint that ``cdec.core.kinds.SOURCE_KINDS`` names.
+
+    What it can be asked belongs to the class, so that options are refused before a file is opened.
+
+    Attributes:
+        artifact: Columns of the file and their check.
+        tree_parameters: Names of the parameters that ``tree`` takes; none where there is no tree.
+        size_said: How many members there are, for people; empty where they are no list.
+    """
+
+    artifact: ClassVar[ArtifactKind]
+    tree_parameters: ClassVar[frozenset[str]] = frozenset()
+    size_said: str = ""
+    lists_members = False
+    has_terminals = False
+    takes_bytes = False
+    has_speculation_keys = False
+    reasons: Mapping[str, str] = MappingProxyType({})
+
+    @classmethod
+    @abstractmethod
+    def from_file(cls, file: ArtifactFile, vocabulary: Vocabulary) -> StoredConstraint:
+        """Open a verified artifact of this kind; the vocabulary's fingerprints agree with it."""
+
+    @classmethod
+    def looks_ahead(cls, metadata: Mapping[str, str]) -> bool:
+        """Whether a lookahead can change the masks of an artifact with these metadata."""
+        return cls.has_terminals
+
+    def __repr__(self) -> str:
+        source, name = self.metadata.get("cdec.source", ""), self.vocabulary.name
+        has_name = source and not source.startswith("<")
+        text = self.metadata.get(f"cdec.{self.kind}", "")
+        return line(
+            type(self).__name__,
+            repr(source) if has_name else cut(text) if text else "",
+            self.size_said,
+            f"for {name!r}" if name else "",
+        )
+
+    def summary(self) -> dict[str, Any]:
+        """Return what the artifact's metadata say, JSON-ready; law: its ``kind`` is this one's."""
+        return {
+            key.removeprefix("cdec."): _json_or_text(value) for key, value in self.metadata.items()
+        }
+
+    def statistics(self) -> Mapping[str, int | float]:
+        """Return sizes by name: counts, bytes."""
+        return {}
+
+    def tree(self, **parameters: int) -> TreeReport:
+        """Return part of the compiled structure.
+
+        Args:
+            parameters: Those of ``tree_parameters``; all have defaults.
+
+        Raises:
+            UsageError: There is nothing to show.
+        """
+        raise UsageError(f"`tree` means nothing to a {self.kind}", hint="leave it out")
 
 
 def constraint_class(kind: str) -> type[StoredConstraint]:
@@ -40,9 +111,10 @@ def constraint_class(kind: str) -> type[StoredConstraint]:
     Raises:
         KeyError: There is no such kind.
     """
-    module, name = CONSTRAINTS[kind].split(":")
-    found: type[StoredConstraint] = vars(importlib.import_module(module))[name]
-    return found
+    if kind not in artifact_kinds():
+        raise KeyError(kind)
+    opened: type[StoredConstraint] = found(SOURCE_KINDS[kind].constraint)
+    return opened
 
 
 class _Kinds(Mapping[str, ArtifactKind]):
@@ -52,14 +124,14 @@ class _Kinds(Mapping[str, ArtifactKind]):
         return constraint_class(kind).artifact
 
     def __iter__(self) -> Iterator[str]:
-        return iter(CONSTRAINTS)
+        return iter(artifact_kinds())
 
     def __len__(self) -> int:
-        return len(CONSTRAINTS)
+        return len(artifact_kinds())
 
 
 KINDS: Mapping[str, ArtifactKind] = _Kinds()
-"""Columns and checks of every kind in ``CONSTRAINTS``."""
+"""Columns and checks of every kind of artifact."""
 
 
 def open_artifact(
@@ -146,7 +218,7 @@ def bind_arrays(
     """Open what a compiler has just made, without a file; nothing is verified.
 
     Args:
-        kind: One of ``CONSTRAINTS``.
+        kind: One of ``artifact_kinds``.
         arrays: The columns; they become read-only.
         metadata: As ``write_artifact`` takes it; a digest of the columns is added.
         vocabulary: What it was compiled for.
@@ -243,3 +315,15 @@ def _mismatch(
         artifact=recorded,
         model=found,
     )
+
+
+def _json_or_text(value: str) -> Any:
+    """Metadata values that are JSON objects, lists or counts become those; all else is text."""
+    if value.isascii() and value.isdigit() and len(value) < 16:
+        return int(value)
+    if value[:1] not in ("{", "["):
+        return value
+    try:
+        return json.loads(value)
+    except (ValueError, RecursionError):
+        return value

@@ -1,0 +1,73 @@
+"""The table of kinds of source: where each is opened, compiled and verified, typed and shown.
+
+A new kind is its constraint, its compiler and a row here; and a command, if it is to have one.
+Places are ``module:name`` and imported when they are first asked for, so that nobody who works
+with one kind loads another, and ``core`` nothing of what stands on it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import KW_ONLY, dataclass
+from importlib import import_module
+from typing import Any
+
+
+@dataclass(frozen=True, slots=True)
+class Places:
+    """Where one kind of source is dealt with; "" where it is not.
+
+    Attributes:
+        constraint: Class that artifacts open as, check and explain texts with: a
+            ``StoredConstraint``.
+        artifact: The kind of artifact that it is compiled to, where that is another one's.
+        compiler: ``SourceKind``: compiles a source, verifies an artifact.
+        command: ``CompileCommand``: shows reports and artifacts; its module reads a source.
+        summary: One line of what that command does.
+    """
+
+    constraint: str = ""
+    _: KW_ONLY
+    artifact: str = ""
+    compiler: str = ""
+    command: str = ""
+    summary: str = ""
+
+
+SOURCE_KINDS: dict[str, Places] = {
+    "set": Places(
+        "cdec.core.sets.set_constraint:SetConstraint",
+        compiler="cdec.compilers.sets.kind:SETS",
+        command="cdec.cli.compile_set:SETS",
+        summary="Compile a list of entities into an artifact.",
+    ),
+    "grammar": Places(
+        "cdec.core.grammars.grammar_constraint:GrammarConstraint",
+        compiler="cdec.compilers.grammars.kind:GRAMMARS",
+        command="cdec.cli.compile_grammar:GRAMMARS",
+        summary="Compile a grammar into an artifact.",
+    ),
+    "regex": Places(
+        artifact="grammar",
+        compiler="cdec.compilers.grammars.kind:REGEXES",
+        command="cdec.cli.compile_regex:REGEXES",
+        summary="Compile a regular expression into an artifact.",
+    ),
+    "schema": Places(
+        "cdec.core.schemas.schema_constraint:SchemaConstraint",
+        compiler="cdec.compilers.schemas.kind:SCHEMAS",
+        command="cdec.cli.compile_schema:SCHEMAS",
+        summary="Compile JSON Schemas into artifacts.",
+    ),
+}
+"""Every kind of source by its name; those with a ``constraint`` are the kinds of artifact."""
+
+
+def artifact_kinds() -> list[str]:
+    """Return the kinds of artifact that this version reads."""
+    return [name for name, places in SOURCE_KINDS.items() if places.constraint]
+
+
+def found(place: str) -> Any:
+    """Return what stands at a place."""
+    module, name = place.split(":")
+    return getattr(import_module(module), name)
