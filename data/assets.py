@@ -81,6 +81,6 @@ def _shipped(path: Path, what: str) -> Path:
     present = sorted(p.stem for p in folder.iterdir()) if folder.is_dir() else []
     raise InputMissingError(
         f"no {what} at {path}; present: {', '.join(present) or 'nothing'}",
-        hint="name one that is present, or build it with python -m cdec.data.training",
+        hint="name one that is present, or build it with python -m tools.training",
         path=str(path),
     )

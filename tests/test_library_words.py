@@ -26,9 +26,8 @@ OF_ENGINES = {
 
 
 def files_of(room: str) -> list[Path]:
-    """Return a room's files; the training scripts are a program with options of its own."""
-    training = ROOT / "data" / "training"
-    return [path for path in (ROOT / room).rglob("*.py") if not path.is_relative_to(training)]
+    """Return a room's files."""
+    return list((ROOT / room).rglob("*.py"))
 
 
 def flags_in(path: Path) -> list[str]:

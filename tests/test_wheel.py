@@ -13,7 +13,6 @@ import pytest
 
 REPOSITORY = Path(__file__).resolve().parent.parent
 FOLDERS = ["cli", "core", "compilers", "samplers", "data", "integrations"]
-TRAINING = REPOSITORY / "data" / "training"
 SURFACE = REPOSITORY / "integrations" / "python" / "__init__.py"
 """Installs as the package itself."""
 ENGINES = {"llama_cpp", "sglang", "vllm"}
@@ -34,12 +33,11 @@ def wheel(
 
 
 def tracked_modules() -> list[str]:
-    """Every module of the folders but the training scripts, by its installed path."""
+    """Every module of the folders, by its installed path."""
     return sorted(
         "cdec/__init__.py" if path == SURFACE else f"cdec/{path.relative_to(REPOSITORY)}"
         for folder in FOLDERS
         for path in (REPOSITORY / folder).rglob("*.py")
-        if TRAINING not in path.parents
     )
 
 

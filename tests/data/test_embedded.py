@@ -10,7 +10,7 @@ import pytest
 
 from cdec.core.errors import InputMissingError
 from cdec.data.assets import EMBEDDED, embedded_model_path, entity_list, evaluation_prompts
-from cdec.data.training import evaluation
+from tools.training import evaluation
 
 MEBIBYTE = 1 << 20
 # Measured shares are in MODEL_CARD.md; these leave room for other versions of torch.

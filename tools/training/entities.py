@@ -6,8 +6,8 @@ import sys
 import unicodedata
 from collections.abc import Iterator
 
-from cdec.data.training.fact_tables import read_table, table_names
-from cdec.data.training.facts import all_facts
+from tools.training.fact_tables import read_table, table_names
+from tools.training.facts import all_facts
 
 # Prefixes of names that the Unicode standard derives from the code point alone.
 ALGORITHMIC = ("CJK UNIFIED IDEOGRAPH-", "CJK COMPATIBILITY IDEOGRAPH-", "HANGUL SYLLABLE ")

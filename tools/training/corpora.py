@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 
 from cdec.core.errors import InputMissingError
-from cdec.data.training.arithmetic import answer_json
-from cdec.data.training.facts import stable_hash
+from tools.training.arithmetic import answer_json
+from tools.training.facts import stable_hash
 
 GLOSS_HOLDOUT = 10  # one synset in this many is kept for evaluation
 _CALCULATION = re.compile(r"<<([^<>=]+)=([^<>]+)>>")

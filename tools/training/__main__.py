@@ -1,4 +1,4 @@
-"""Trains the embedded models: ``python -m cdec.data.training --shared ../shared --out FOLDER``."""
+"""Trains the embedded models: ``python -m tools.training --shared ../shared --out FOLDER``."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from cdec.data.training.mixture import TokenStream, build_sources, sample_texts, with_facts_share
-from cdec.data.training.model import CONTEXT, VOCABULARY, build_model
-from cdec.data.training.outputs import measure, write_data
-from cdec.data.training.tokenizer import save_tokenizer, train_tokenizer
-from cdec.data.training.training import Plan, Trainer, load_model, save_model
+from tools.training.mixture import TokenStream, build_sources, sample_texts, with_facts_share
+from tools.training.model import CONTEXT, VOCABULARY, build_model
+from tools.training.outputs import measure, write_data
+from tools.training.tokenizer import save_tokenizer, train_tokenizer
+from tools.training.training import Plan, Trainer, load_model, save_model
 
 DRAFT_SHARE = 0.15  # of the time
 
 
 def parse(arguments: list[str] | None) -> argparse.Namespace:
     """Parse the command line."""
-    parser = argparse.ArgumentParser(prog="python -m cdec.data.training", description=__doc__)
+    parser = argparse.ArgumentParser(prog="python -m tools.training", description=__doc__)
     parser.add_argument("--shared", type=Path, help="folder that holds data/ with the corpora")
     parser.add_argument("--tables-only", action="store_true", help="train without the corpora")
     parser.add_argument("--out", type=Path, required=True, help="folder to write")

@@ -11,8 +11,8 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from cdec.data.training.mixture import TokenStream
-from cdec.data.training.model import CONTEXT, chunked_cross_entropy, register_attention
+from tools.training.mixture import TokenStream
+from tools.training.model import CONTEXT, chunked_cross_entropy, register_attention
 
 SAVE_EVERY = 180.0  # seconds
 

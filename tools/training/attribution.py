@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from cdec.data.training import corpora
+from tools.training import corpora
 
 _HEAD = """# Attribution
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import numpy as np
 
-from cdec.data.training import corpora
-from cdec.data.training.fact_tables import read_table
-from cdec.data.training.facts import (
+from tools.training import corpora
+from tools.training.fact_tables import read_table
+from tools.training.facts import (
     all_facts,
     fact_documents,
     held_out_questions,
@@ -19,7 +19,7 @@ from cdec.data.training.facts import (
     record,
     stable_hash,
 )
-from cdec.data.training.relations import RECORD_KINDS
+from tools.training.relations import RECORD_KINDS
 
 FACT_PROMPTS = 1200
 JSON_PROMPTS = 120

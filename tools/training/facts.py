@@ -9,8 +9,8 @@ from hashlib import sha256
 
 import numpy as np
 
-from cdec.data.training.fact_tables import Row, read_table
-from cdec.data.training.relations import (
+from tools.training.fact_tables import Row, read_table
+from tools.training.relations import (
     FRAMES,
     NUMERIC_COLUMNS,
     RECORD_KINDS,

@@ -12,10 +12,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.data.training import corpora
-from cdec.data.training.arithmetic import problem_document
-from cdec.data.training.facts import fact_documents
-from cdec.data.training.tokenizer import END
+from tools.training import corpora
+from tools.training.arithmetic import problem_document
+from tools.training.facts import fact_documents
+from tools.training.tokenizer import END
 
 Epoch = Callable[[np.random.Generator], list[str]]
 PROMPT_WEIGHT = 0.1  # of a prompt's token in the loss; a completion's token has weight 1

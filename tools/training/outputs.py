@@ -8,10 +8,10 @@ from pathlib import Path
 from typing import Any
 
 from cdec.core.errors import CdecError
-from cdec.data.training import evaluation
-from cdec.data.training.attribution import attribution
-from cdec.data.training.entities import fact_entities, unicode_names
-from cdec.data.training.evaluation import Prompt
+from tools.training import evaluation
+from tools.training.attribution import attribution
+from tools.training.entities import fact_entities, unicode_names
+from tools.training.evaluation import Prompt
 
 LEAK_EPOCHS = 2  # epochs of drawn fact text searched, besides all trained phrasings
 

@@ -8,15 +8,15 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from cdec.data.training import corpora, evaluation
-from cdec.data.training.__main__ import main
-from cdec.data.training.arithmetic import problem_document
-from cdec.data.training.entities import fact_entities, unicode_names
-from cdec.data.training.fact_tables import read_table, table_names
-from cdec.data.training.facts import all_facts, fact_documents, held_out_questions
-from cdec.data.training.mixture import PROMPT_WEIGHT, Source, TokenStream, token_weights
-from cdec.data.training.relations import RELATIONS
-from cdec.data.training.tokenizer import BOS, END, train_tokenizer
+from tools.training import corpora, evaluation
+from tools.training.__main__ import main
+from tools.training.arithmetic import problem_document
+from tools.training.entities import fact_entities, unicode_names
+from tools.training.fact_tables import read_table, table_names
+from tools.training.facts import all_facts, fact_documents, held_out_questions
+from tools.training.mixture import PROMPT_WEIGHT, Source, TokenStream, token_weights
+from tools.training.relations import RELATIONS
+from tools.training.tokenizer import BOS, END, train_tokenizer
 
 
 def test_tables_are_rectangular_and_their_cells_clean() -> None:
@@ -172,7 +172,7 @@ def test_training_runs_end_to_end_and_repeats(tmp_path: Path) -> None:
 def test_chunked_loss_and_gradient_are_the_plain_ones() -> None:
     import torch
 
-    from cdec.data.training.model import chunked_cross_entropy
+    from tools.training.model import chunked_cross_entropy
 
     torch.manual_seed(0)
     hidden = torch.randn(70, 8, requires_grad=True)
@@ -192,7 +192,7 @@ def test_chunked_loss_and_gradient_are_the_plain_ones() -> None:
 def test_attention_equals_the_fused_kernel() -> None:
     import torch
 
-    from cdec.data.training.model import causal_matmul_attention
+    from tools.training.model import causal_matmul_attention
 
     torch.manual_seed(0)
     query = torch.randn(2, 4, 9, 6)
