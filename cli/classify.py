@@ -32,7 +32,7 @@ from cdec.core.errors import UsageError
 from cdec.core.files.remote import Place
 from cdec.core.options import group, option
 from cdec.core.record_fields import fields_of
-from cdec.data.output.rows import cell_of, row_of
+from cdec.data.output.csv_table import cell_of, row_of
 from cdec.integrations.records.resolver import ConstraintResolver
 from cdec.integrations.records.tasks import Task, at_temperatures, batches, prepared
 

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from cdec.data.input.source import PROMPT_LIMITS as PROMPT_LIMITS
     from cdec.data.input.source import InputLimits as InputLimits
     from cdec.data.input.source import SourceStats as SourceStats
-    from cdec.data.output.resume import FinishedRecords as FinishedRecords
+    from cdec.data.output.lines import FinishedRecords as FinishedRecords
     from cdec.data.output.writer import RecordWriter as RecordWriter
     from cdec.data.output.writer import open_writer as open_writer
     from cdec.data.prompts.read import prompts_from_texts as prompts_from_texts
@@ -67,7 +67,7 @@ __getattr__ = exports(
         "PromptRecord": "prompts.record",
         "prompts_from_texts": "prompts.read",
         "read_prompts": "prompts.read",
-        "FinishedRecords": "output.resume",
+        "FinishedRecords": "output.lines",
         "ENTITY_LIMITS": "input.source",
         "InputLimits": "input.source",
         "PROMPT_LIMITS": "input.source",

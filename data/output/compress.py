@@ -13,9 +13,8 @@ from cdec.core.files.whole import whole_file
 from cdec.data.input.chunk_file import ChunkFile
 from cdec.data.input.decompress import XZ, Compression
 from cdec.data.input.source import InputLimits, SourceStats, read_chunks
-from cdec.data.output.lock import Folder
-from cdec.data.output.resume import read_finished
-from cdec.data.output.staged import StagedWriter
+from cdec.data.output.lines import read_finished
+from cdec.data.output.staged import Folder, StagedWriter
 
 _CHUNK_BYTES = 1 << 20
 _ARROW_NAMES = {"bzip2": "bz2"}

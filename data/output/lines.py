@@ -1,18 +1,168 @@
-"""RecordWriter: records as lines of JSON, one write a record, whole lines only."""
+"""Records as lines of JSON: one write a record, whole lines only, and read again to go on."""
 
 from __future__ import annotations
 
 import os
 import select
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from typing import Any
+from pathlib import Path
+from typing import Any, BinaryIO
 
 import orjson
 
-from cdec.core.errors import Notice, OutputError
-from cdec.data.output.resume import FinishedRecords
+from cdec.core.errors import FieldError, JsonError, Notice, OutputError
+from cdec.data.ids import id_key
+from cdec.data.input.lines import LineBlocks, LongLine
+from cdec.data.input.source import InputLimits
 from cdec.data.output.terminal import escape_json
+
+_LIMITS = InputLimits(max_line_bytes=1 << 28)
+_CHUNK_BYTES = 1 << 20
+MAX_INDEX = 10_000_000  # far beyond any limit on n; a bad file must not cost a gigabyte of bits
+
+
+class FinishedRecords:
+    """The (id, index) pairs an output already holds.
+
+    Attributes:
+        records: Records there are, error objects among them.
+        errors: Error objects.
+
+    Memory: about 120 bytes an id, whatever its length; the indices of an id are bits of one
+    integer.
+    """
+
+    def __init__(self) -> None:
+        self.records = 0
+        self.errors = 0
+        self._indices: dict[bytes, int] = {}  # bit i: index i is there; -1: all of them
+
+    def key(self, record_id: object) -> bytes:
+        """Return what stands for an id."""
+        return id_key(record_id)
+
+    def add(
+        self, record_id: object, index: int | None, *, is_error: bool, is_last: bool = False
+    ) -> None:
+        """Note a record; an ``index`` of None is an error or a whole answer, which end their id.
+
+        After one that ``is_last`` its id has no further draws.
+        """
+        self.note(self.key(record_id), index, is_error=is_error, is_last=is_last)
+
+    def note(self, key: bytes, index: int | None, *, is_error: bool, is_last: bool = False) -> None:
+        """Note a record by the key of its id."""
+        bits = -1 if index is None else -1 << index if is_last else 1 << index
+        self.errors += is_error
+        self._indices[key] = self._indices.get(key, 0) | bits
+        self.records += 1
+
+    def has(self, key: bytes, index: int | None) -> bool:
+        """Whether a draw is there; for an ``index`` of None, whether any is."""
+        bits = self._indices.get(key, 0)
+        return bits != 0 if index is None else bool(bits >> index & 1)
+
+    def missing(self, record_id: object, n: int) -> list[int]:
+        """Return the indices below ``n`` that are not there yet, ascending."""
+        bits = self._indices.get(self.key(record_id), 0)
+        return [index for index in range(n) if not bits >> index & 1]
+
+
+def read_finished(
+    file: BinaryIO, name: str, finished: FinishedRecords | None = None
+) -> tuple[FinishedRecords, int]:
+    """Read an output up to its last whole record.
+
+    A run that was killed may leave a last line that is cut, even within a character, or full of NUL
+    bytes: the good part ends before it. An error object counts as finished: the record would
+    fail again. Only a bad line *between* good ones is an error, because no run of cdec leaves one.
+
+    Args:
+        file: The output, opened for reading, at its start.
+        name: For messages.
+        finished: What it is added to; something new if not given.
+
+    Returns:
+        What is there, and the length of the good part, bytes. Cost: a few us a short record.
+
+    Raises:
+        JsonError: A line that is no record stands before one that is.
+        FieldError: A record without ``id`` or ``index`` (left out by ``fields``).
+    """
+    finished = FinishedRecords() if finished is None else finished
+    good_bytes = 0
+    bad_line: int | None = None
+    for line, end, data in _whole_lines(file, name):
+        record = _parse(data)
+        if record is None:
+            bad_line = line if bad_line is None else bad_line
+            continue
+        if bad_line is not None:
+            raise JsonError(
+                f"{name}, line {bad_line} is no record, yet records follow it",
+                hint="take the line out by hand, or start over with `force`",
+                line=bad_line,
+            )
+        is_error = isinstance(record.get("error"), dict)
+        is_last = record.get("exhausted") is True
+        finished.add(*_key(record, is_error, name, line), is_error=is_error, is_last=is_last)
+        good_bytes = end
+    return finished, good_bytes
+
+
+def torn_line(path: Path, size: int) -> Notice:
+    """Return the warning of a record that a kill cut."""
+    return Notice(
+        "W_TORN_LINE",
+        f"{path} ended in an unfinished line: its {size} bytes are cut off, the record is drawn"
+        " again",
+        {"bytes": size},
+    )
+
+
+def _whole_lines(file: BinaryIO, name: str) -> Iterator[tuple[int, int, bytes]]:
+    """Yield (1-based number, offset of the end, bytes without newline) of lines that have an end.
+
+    A line too long for a record comes as no bytes, which are no record either.
+    """
+    chunks = iter(lambda: file.read(_CHUNK_BYTES), b"")
+    for event in LineBlocks(chunks, name, _LIMITS, keep_going=True):
+        if isinstance(event, LongLine):
+            yield event.line, event.byte_offset + event.length + 1, b""
+            continue
+        end = event.byte_offset
+        *whole, _ = event.data.split(b"\n")  # what follows the last newline is torn, or nothing
+        for line, data in enumerate(whole, event.line):
+            end += len(data) + 1
+            yield line, end, data
+
+
+def _parse(data: bytes) -> dict[str, object] | None:
+    try:
+        record = orjson.loads(data)
+    except orjson.JSONDecodeError:
+        return None
+    return record if isinstance(record, dict) else None
+
+
+def _key(
+    record: dict[str, object], is_error: bool, name: str, line: int
+) -> tuple[object, int | None]:
+    index = record.get("index")
+    # The answer to a request of a batch file is one line, however many texts it has.
+    if "id" in record and (is_error or "custom_id" in record):
+        return record["id"], None
+    if "id" in record and type(index) is int and 0 <= index <= MAX_INDEX:
+        return record["id"], index
+    field = "index" if "id" in record else "id"
+    raise FieldError(
+        f"{name}, line {line} has no good {field!r}, by which a run is resumed",
+        hint="start over with `force`, and keep id and index among the `fields`",
+        line=line,
+        field=field,
+    )
+
 
 _OPTIONS = orjson.OPT_APPEND_NEWLINE | orjson.OPT_SERIALIZE_NUMPY
 

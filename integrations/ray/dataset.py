@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from cdec.core.tokens.shipped import EMBEDDED
-from cdec.data.output.table import sample_schema, table_of
+from cdec.data.output.parquet import sample_schema, table_of
 from cdec.integrations.ray.journal import Watch, new_journal
 from cdec.integrations.ray.library import ray_library
 from cdec.integrations.ray.pool import Pool
@@ -66,7 +66,7 @@ def sample(
         settings: As ``RecordSampler`` takes them; artifacts by path or URL.
 
     Returns:
-        A dataset (not yet computed) with the columns of ``cdec.data.output.table``.
+        A dataset (not yet computed) with the columns of ``cdec.data.output.parquet``.
 
     Raises:
         ExtraMissingError: Ray is not installed.

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from cdec.data.output.resume import FinishedRecords
+from cdec.data.output.lines import FinishedRecords
 from cdec.data.prompts.record import BadRecord, PromptRecord
 from cdec.integrations.records.tasks import Task, own_error
 from cdec.samplers.request import Request

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from pyarrow.parquet import ParquetFile
 
-from cdec.data.output.table import sample_schema, table_of
+from cdec.data.output.parquet import sample_schema, table_of
 from cdec.data.output.writer import existing_output
 from tests.campaign.commands import Command
 from tests.campaign.shim import CALLS, Fault

@@ -22,7 +22,7 @@ from cdec.core.errors import (
 from cdec.core.record_fields import fields_of
 from cdec.data.output import parquet
 from cdec.data.output.manifest import manifest_path
-from cdec.data.output.table import sample_schema, table_of
+from cdec.data.output.parquet import sample_schema, table_of
 from cdec.data.output.writer import open_writer, records_path
 from cdec.data.prompts.record import BadRecord
 from cdec.data.prompts.score_records import read_scored
