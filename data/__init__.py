@@ -18,6 +18,7 @@ if TYPE_CHECKING:
     from cdec.data.assets import evaluation_prompts as evaluation_prompts
     from cdec.data.entities.source import read_entities as read_entities
     from cdec.data.entities.source import read_token_rows as read_token_rows
+    from cdec.data.ids import Shard as Shard
     from cdec.data.input.source import ENTITY_LIMITS as ENTITY_LIMITS
     from cdec.data.input.source import PROMPT_LIMITS as PROMPT_LIMITS
     from cdec.data.input.source import InputLimits as InputLimits
@@ -29,7 +30,6 @@ if TYPE_CHECKING:
     from cdec.data.prompts.read import read_prompts as read_prompts
     from cdec.data.prompts.record import BadRecord as BadRecord
     from cdec.data.prompts.record import PromptRecord as PromptRecord
-    from cdec.data.prompts.shard import Shard as Shard
     from cdec.data.prompts.templates import PromptTemplate as PromptTemplate
     from cdec.data.prompts.templates import read_template as read_template
 
@@ -72,7 +72,7 @@ __getattr__ = exports(
         "InputLimits": "input.source",
         "PROMPT_LIMITS": "input.source",
         "SourceStats": "input.source",
-        "Shard": "prompts.shard",
+        "Shard": "ids",
         "PromptTemplate": "prompts.templates",
         "read_template": "prompts.templates",
         "RecordWriter": "output.writer",

@@ -24,7 +24,7 @@ from cdec.data.output.forms import LINES, form_of
 from cdec.integrations.serving.settings import AskedLimits
 
 if TYPE_CHECKING:
-    from cdec.data.prompts.shard import Shard
+    from cdec.data.ids import Shard
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,7 +77,7 @@ class PromptOptions:
         Raises:
             UsageError: ``shard`` is none.
         """
-        from cdec.data.prompts.shard import Shard
+        from cdec.data.ids import Shard
 
         return None if self.shard is None else Shard.parse(self.shard)
 

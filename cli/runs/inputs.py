@@ -242,7 +242,7 @@ def read_prompt(path: str, limits: InputLimits) -> str:
     Raises:
         InputMissingError, EncodingError, LimitError: It cannot be read, is no UTF-8, is too long.
     """
-    from cdec.data.prompts.text_file import read_text_file
+    from cdec.data.prompts.templates import read_text_file
 
     return read_text_file(
         path,

@@ -15,7 +15,7 @@ from cdec.core.errors import CdecError, DataError
 from cdec.core.sets.entities import EntityBatch
 from cdec.data.entities.request import EntityRequest
 from cdec.data.entities.table_cells import chosen_columns, entities_of, row_too_long
-from cdec.data.input.chunk_file import ChunkFile
+from cdec.data.input.decompress import ChunkFile
 from cdec.data.input.source import bom_length, open_source, read_chunks
 
 _HEAD_BYTES = 1 << 18

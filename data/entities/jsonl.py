@@ -8,8 +8,7 @@ from itertools import islice
 from cdec.core.errors import CdecError, DataError, FieldError, JsonError
 from cdec.core.sets.entities import EntityBatch, TokenBatch
 from cdec.data.entities.request import EntityRequest
-from cdec.data.input.json_text import parse_json
-from cdec.data.input.json_values import UNIT, JsonValues, Value
+from cdec.data.input.json_text import UNIT, JsonValues, Value, parse_json
 from cdec.data.input.lines import LineBlock, LongLine, numbered_lines
 from cdec.data.input.source import open_source, read_chunks
 from cdec.data.near import near_hint

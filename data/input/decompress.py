@@ -1,8 +1,9 @@
-"""Decompresses streams, told by their first bytes, chunk by chunk; refuses bombs."""
+"""Streams decompressed chunk by chunk, told by their first bytes; bombs are refused."""
 
 from __future__ import annotations
 
 import bz2
+import io
 import lzma
 import zlib
 from collections.abc import Callable, Iterator
@@ -10,7 +11,32 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from cdec.core.errors import CdecError, DataError, LimitError
-from cdec.data.input.chunk_file import ChunkFile
+
+
+class ChunkFile(io.RawIOBase):
+    """An iterator of chunks as a file; a read gives what is left of one chunk at most.
+
+    Args:
+        chunks: None of them empty.
+    """
+
+    def __init__(self, chunks: Iterator[bytes]) -> None:
+        self._chunks = chunks
+        self._unread = memoryview(b"")
+
+    def readable(self) -> bool:
+        """Return True."""
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        """Fill the beginning of ``buffer``; return how many bytes, 0 at the end."""
+        if not self._unread:
+            self._unread = memoryview(next(self._chunks, b""))
+        count = min(len(buffer), len(self._unread))
+        buffer[:count] = self._unread[:count]
+        self._unread = self._unread[count:]
+        return count
+
 
 _PIECE_BYTES = 1 << 20
 _ARROW_PIECE_BYTES = 64 << 10

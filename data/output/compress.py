@@ -10,8 +10,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from cdec.core.files.whole import whole_file
-from cdec.data.input.chunk_file import ChunkFile
-from cdec.data.input.decompress import XZ, Compression
+from cdec.data.input.decompress import XZ, ChunkFile, Compression
 from cdec.data.input.source import InputLimits, SourceStats, read_chunks
 from cdec.data.output.lines import read_finished
 from cdec.data.output.staged import Folder, StagedWriter

@@ -15,7 +15,7 @@ from cdec.core.errors import DataError, FieldError
 from cdec.core.files.whole import whole_file
 from cdec.core.record_fields import fields_of
 from cdec.data.ids import id_key
-from cdec.data.input.chunk_file import ChunkFile
+from cdec.data.input.decompress import ChunkFile
 from cdec.data.output.compress import packed, plain_chunks, write_all
 from cdec.data.output.forms import Form
 from cdec.data.output.lines import MAX_INDEX, FinishedRecords

@@ -8,8 +8,7 @@ from typing import TypeAlias
 import orjson
 
 from cdec.core.errors import CdecError, JsonError
-from cdec.data.input.json_text import parse_json
-from cdec.data.input.json_values import UNIT, JsonValues
+from cdec.data.input.json_text import UNIT, JsonValues, parse_json
 from cdec.data.input.lines import LongLine, decode_line
 from cdec.data.input.source import InputLimits, SourceStats
 from cdec.data.prompts.entry import Entry

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import cast
 
 from cdec.core.errors import CdecError, FieldError
-from cdec.data.ids import IdRegistry, RecordId
+from cdec.data.ids import IdRegistry, RecordId, Shard
 from cdec.data.input.json_text import field_with_changed_integer
 from cdec.data.input.source import (
     PROMPT_LIMITS,
@@ -17,11 +17,9 @@ from cdec.data.input.source import (
 )
 from cdec.data.prompts.entries import Format, can_repeat, open_entries
 from cdec.data.prompts.entry import Entry, entry_of
-from cdec.data.prompts.fields import RecordFields
-from cdec.data.prompts.free_fields import free_fields
+from cdec.data.prompts.fields import RecordFields, free_fields
 from cdec.data.prompts.names import OtherFields
 from cdec.data.prompts.record import OWN_FIELDS, BadRecord, PromptRecord, without_prefill
-from cdec.data.prompts.shard import Shard
 from cdec.data.prompts.templates import PromptTemplate
 
 __all__ = [

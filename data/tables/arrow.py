@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from cdec.core.errors import CdecError, DataError
-from cdec.data.input.chunk_file import ChunkFile
+from cdec.data.input.decompress import ChunkFile
 from cdec.data.input.source import InputLimits, Source, open_source
 from cdec.data.tables.footer import measure_file
 from cdec.data.tables.messages import FILE_MAGIC, STREAM_MAGIC, measured_messages

@@ -6,14 +6,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from cdec.core.errors import CdecError, JsonError
-from cdec.data.ids import IdRegistry
+from cdec.data.ids import IdRegistry, Shard
 from cdec.data.input.json_text import field_with_changed_integer
 from cdec.data.input.source import PROMPT_LIMITS, InputLimits, Source, SourceStats, source_name
 from cdec.data.prompts.entries import open_entries
 from cdec.data.prompts.entry import Entry, entry_of
 from cdec.data.prompts.fields import RecordFields, shown
 from cdec.data.prompts.record import BadRecord, PromptRecord
-from cdec.data.prompts.shard import Shard
 from cdec.integrations.openai_batch.body import (
     Asking,
     constrained,

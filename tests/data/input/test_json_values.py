@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from cdec.core.errors import JsonError
-from cdec.data.input.json_values import JsonValues
+from cdec.data.input.json_text import JsonValues
 from cdec.data.input.lines import LongLine
 from cdec.data.input.source import InputLimits
 

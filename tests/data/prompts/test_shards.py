@@ -14,8 +14,8 @@ import pyarrow.parquet
 import pytest
 
 from cdec.core.errors import UsageError
+from cdec.data.ids import Shard
 from cdec.data.prompts.read import BadRecord, read_prompts
-from cdec.data.prompts.shard import Shard
 
 ROWS: list[dict[str, Any]] = [
     *({"id": i, "prompt": f"p{i}"} for i in range(150)),
