@@ -37,8 +37,7 @@ if TYPE_CHECKING:
     from cdec.core.errors import CdecError
     from cdec.core.models.base import LanguageModel
     from cdec.core.sample import Sample
-    from cdec.data.output.lines import RecordWriter
-    from cdec.data.output.lines import FinishedRecords
+    from cdec.data.output.lines import FinishedRecords, RecordWriter
     from cdec.data.output.staged import StagedWriter
     from cdec.data.prompts.record import BadRecord, PromptRecord
     from cdec.samplers.rewards import Reward
