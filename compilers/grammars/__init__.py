@@ -1,11 +1,11 @@
-"""The compiler of grammars: text -> Grammar -> scanner, parse tables, subterminal trees -> file.
+"""Compiler of grammars: text -> Grammar -> scanner, parse tables, subterminal trees -> file.
 
 Read ``compile`` first: its ``build_grammar`` calls the stages in order. ``source`` reads a text in
-the dialect that ``options`` names (rooms ``lark``, ``ebnf`` and ``regex``) into a
-``definition.Grammar``; ``analysis`` removes rules that no text can use; ``parser_choice`` builds
-the automata of terminals (``automata``, over ``states``) and the tables (``parser``); then
-``scanner``, ``indentation``, ``soundness`` and ``trees``; ``assemble`` lays out the columns.
-``patterns`` is the entry of regular expressions. ``kind`` tells ``compilers.child``, which runs all
-of it in a process with limits. Other folders import ``compile``, ``patterns``, ``options`` and
-``definition``.
+the dialect that ``options`` names (``lark``, ``ebnf``, ``regex``) into a ``definition.Grammar``;
+``blanks`` bounds white space, ``analysis`` removes rules that no text can use; ``parser_choice``
+builds the automata of terminals (``automata``, over ``states``) and the tables (``parser``); then
+``scanner`` (or ``lookaround``), ``indentation``, ``soundness`` and ``trees``; ``assemble`` lays out
+the columns. ``patterns`` is the entry of regular expressions. ``kind`` tells ``compilers.child``,
+which runs all of it in a process with limits. Other folders import ``compile``, ``patterns``,
+``options`` and ``definition``; ``regular`` imports ``automata``, ``states`` and ``regex``.
 """

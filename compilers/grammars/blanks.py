@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from dataclasses import replace
 
-from cdec.compilers.grammars.automata.regex import parse_program
+from cdec.compilers.grammars.automata.program import parse_program
 from cdec.compilers.grammars.automata.terminal import compile_terminal, packed
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits, Terminal
 from cdec.core.errors import Notice

@@ -13,11 +13,16 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.assemble import assemble_grammar, count_parts, grammar_metadata
-from cdec.compilers.grammars.automata.counting import Counting
+from cdec.compilers.grammars.assemble import (
+    assemble_grammar,
+    count_parts,
+    grammar_metadata,
+    precompute_masks,
+)
+from cdec.compilers.grammars.automata.program import Counting
 from cdec.compilers.grammars.blanks import bound_blanks
 from cdec.compilers.grammars.definition import GrammarLimits, Lexer
-from cdec.compilers.grammars.indentation.lay_out import Indented, follow_blocks, lay_out
+from cdec.compilers.grammars.indentation import Indented, follow_blocks, lay_out
 from cdec.compilers.grammars.options import (
     MAX_WHITESPACE,
     PHASES,
@@ -29,18 +34,15 @@ from cdec.compilers.grammars.options import (
 )
 from cdec.compilers.grammars.parser.characters import character_grammar
 from cdec.compilers.grammars.parser_choice import ParserChoice, choose_parser
-from cdec.compilers.grammars.precompute import precompute_masks
-from cdec.compilers.grammars.regex.texts import require_texts
-from cdec.compilers.grammars.scanner.build import build_scanner
-from cdec.compilers.grammars.scanner.contexts import find_contexts
-from cdec.compilers.grammars.scanner.loops import put_in
-from cdec.compilers.grammars.scanner.reach import states_with_fallback
+from cdec.compilers.grammars.regex import require_texts
+from cdec.compilers.grammars.scanner.build import Parts, build_scanner, states_with_fallback
+from cdec.compilers.grammars.scanner.competition import find_contexts
+from cdec.compilers.grammars.scanner.loops import expand_repetitions
 from cdec.compilers.grammars.soundness.coverage import Alphabet, require_spellable
-from cdec.compilers.grammars.soundness.parts import Parts
 from cdec.compilers.grammars.soundness.prove import prove
 from cdec.compilers.grammars.source import read_grammar
-from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
-from cdec.compilers.grammars.trees.build import build_trees
+from cdec.compilers.grammars.states import UncountableError, lacks_some
+from cdec.compilers.grammars.trees import build_trees
 from cdec.compilers.report import Clock
 from cdec.core.artifacts.opened import bind_arrays
 from cdec.core.artifacts.read import UNNAMED as NO_FILE
@@ -268,7 +270,7 @@ def _build(
         steps = 0 if options.indenter else options.precompute
         arrays |= precompute_masks(arrays, general=not lexing, steps=steps)
     if made.scanner.copies is not None and lacks_some(made.scanner.copies):
-        arrays = put_in(arrays, made.scanner.copies)
+        arrays = expand_repetitions(arrays, made.scanner.copies)
     report.counts = count_parts(grammar, made.tables, arrays)
     report.precompute = options.precompute
     metadata = grammar_metadata(made.grammar, made.tables, vocabulary, report, source=options.name)

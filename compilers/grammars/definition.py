@@ -162,7 +162,7 @@ class ByteAutomaton:
             accepting state on the path is where Python's ``re.match`` ends.
         is_open: What stands before or behind a text decides as well; the automaton has the texts
             that match in some surroundings.
-        copies: Of counted repetitions (``states.copies.Copies``); None where nothing is counted.
+        copies: Of counted repetitions (``states.CounterStates``); None where nothing is counted.
     """
 
     delta: object

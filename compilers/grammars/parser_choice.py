@@ -6,11 +6,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, NamedTuple
 
-from cdec.compilers.grammars.analysis.analyse import analyse
-from cdec.compilers.grammars.automata.counting import Counting
-from cdec.compilers.grammars.automata.pattern_checks import ends_early
-from cdec.compilers.grammars.automata.refusals import empty_terminal
-from cdec.compilers.grammars.automata.surroundings import open_terminal
+from cdec.compilers.grammars.analysis import analyse, hidden_left_recursive
+from cdec.compilers.grammars.automata.determinise import open_terminal
+from cdec.compilers.grammars.automata.pattern_checks import empty_terminal, ends_early
+from cdec.compilers.grammars.automata.program import Counting
 from cdec.compilers.grammars.automata.terminal import compile_terminal, without_empty
 from cdec.compilers.grammars.definition import (
     ByteAutomaton,
@@ -19,16 +18,16 @@ from cdec.compilers.grammars.definition import (
     Lexer,
     Terminal,
 )
-from cdec.compilers.grammars.parser.ambiguity import refuse_ambiguity
-from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
-from cdec.compilers.grammars.parser.tables import build_tables
-from cdec.compilers.grammars.scanner.halving import with_halves
-from cdec.compilers.grammars.scanner.ignoring import with_ignored_copies, with_keyword_copies
-from cdec.compilers.grammars.scanner.narrowing import compile_narrowed
-from cdec.compilers.grammars.scanner.overlaps import without_overlaps
-from cdec.compilers.grammars.shifting import shift_notice, text_lost_by_shifting
+from cdec.compilers.grammars.parser.shifting import shift_notice, text_lost_by_shifting
+from cdec.compilers.grammars.parser.tables import build_tables, refuse_ambiguity
+from cdec.compilers.grammars.scanner.competition import with_ignored_copies, with_keyword_copies
+from cdec.compilers.grammars.scanner.division import (
+    compile_narrowed,
+    with_split_patterns,
+    without_overlaps,
+)
 from cdec.compilers.grammars.soundness.coverage import Alphabet
-from cdec.compilers.grammars.states.copies import UncountableError, lacks_some
+from cdec.compilers.grammars.states import UncountableError, lacks_some
 from cdec.core.errors import LimitError, Notice
 from cdec.core.grammars.errors import (
     EmptyLanguageError,
@@ -98,7 +97,7 @@ def choose_parser(
 
     Conflicts between shifting and reducing are decided for shifting, as lark does, where that
     leaves the language as it is (the dangling else), with a notice. Whether it does is undecidable:
-    a text that would be lost is looked for (``parser.differences``), and one that is found makes
+    a text that would be lost is looked for (``parser.shifting``), and one that is found makes
     the grammar what hidden left recursion makes it without a search: not LALR(1).
 
     Args:
@@ -223,7 +222,7 @@ def _generalised(
     grammar: Grammar, reason: str, costs: Costs, notices: tuple[Notice, ...]
 ) -> ParserChoice:
     grammar = with_ignored_copies(grammar)
-    read, compiled = with_halves(
+    read, compiled = with_split_patterns(
         grammar, lambda t: _compiled(t, ends_early(t), costs), costs.limits
     )
     automata, nullable, barren = [], set(), set()

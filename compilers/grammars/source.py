@@ -7,7 +7,7 @@ from dataclasses import replace
 from cdec.compilers.grammars.decoding import decode_source, decode_text
 from cdec.compilers.grammars.definition import Grammar
 from cdec.compilers.grammars.options import UNNAMED, GrammarOptions
-from cdec.compilers.grammars.regex.read import read_regex
+from cdec.compilers.grammars.regex import read_regex
 from cdec.core.errors import CdecError
 from cdec.core.grammars.indenter import Indenter
 

@@ -1,16 +1,16 @@
-"""Automaton: a regular set of texts as the smallest deterministic automaton over UTF-8."""
+"""Regular sets of texts as smallest deterministic automata over UTF-8."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache, lru_cache
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.utf8 import byte_tree, expand
-from cdec.compilers.grammars.states.construction import Most, constructed
-from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
+from cdec.compilers.grammars.automata.characters import byte_tree, expand
+from cdec.compilers.grammars.automata.terminal import words_automaton as built
+from cdec.compilers.grammars.states import Most, constructed, merge_classes, merged_states
 from cdec.core.errors import LimitError
 from cdec.core.native import library
 
@@ -285,3 +285,16 @@ def too_large() -> LimitError:
         hint="make patterns, counts and lengths simpler or smaller, or combine fewer of them",
         limit="max_states",
     )
+
+
+def words_automaton(words: Iterable[str]) -> Automaton:
+    """Return the smallest automaton of some words."""
+    return _words_automaton(frozenset(words))
+
+
+@lru_cache(maxsize=256)
+def _words_automaton(words: frozenset[str]) -> Automaton:
+    if not words:
+        return nothing()
+    byte_class, delta, accepts = built(sorted(words))
+    return Automaton(byte_class, delta, accepts)

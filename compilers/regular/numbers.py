@@ -12,7 +12,7 @@ import numpy as np
 
 from cdec.compilers.regular.automaton import MAX_STATES, Automaton, too_large
 from cdec.compilers.regular.edges import Edges, automaton_edges, ranges_of, with_words
-from cdec.compilers.regular.spelling.sets import (
+from cdec.compilers.regular.number_sets import (
     ALL_NUMBERS,
     EVERY,
     FINITE,
@@ -25,7 +25,7 @@ from cdec.compilers.regular.spelling.sets import (
     multiples_pattern,
     normal,
 )
-from cdec.compilers.regular.spelling.texts import numbers_automaton
+from cdec.compilers.regular.number_texts import numbers_automaton
 
 Number = Decimal | int | float
 

@@ -11,22 +11,31 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.anchors import END_OF_TEXT, START_OF_TEXT
-from cdec.compilers.grammars.automata.looking import Looking, without_weaker
-from cdec.compilers.grammars.automata.naming import shortened
-from cdec.compilers.grammars.automata.pattern_checks import parse_pattern
-from cdec.compilers.grammars.automata.refusals import too_many_states
-from cdec.compilers.grammars.automata.regex import ENTER, LEAVE, MATCH, Program, parse_program
-from cdec.compilers.grammars.automata.threads import Followers, subsets
-from cdec.compilers.grammars.automata.utf8 import (
+from cdec.compilers.grammars.automata.characters import (
     Atoms,
     TooManyStatesError,
     byte_tree,
     expand,
     partition,
 )
+from cdec.compilers.grammars.automata.determinise import Followers, subsets
+from cdec.compilers.grammars.automata.looking import Looking, without_weaker
+from cdec.compilers.grammars.automata.pattern_checks import (
+    parse_pattern,
+    shortened,
+    too_many_states,
+)
+from cdec.compilers.grammars.automata.program import (
+    END_OF_TEXT,
+    ENTER,
+    LEAVE,
+    MATCH,
+    START_OF_TEXT,
+    Program,
+    parse_program,
+)
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
-from cdec.compilers.grammars.regex.ecma import python_pattern
+from cdec.compilers.grammars.regex import python_pattern
 from cdec.compilers.regular.automaton import MAX_STATES, Automaton, smallest
 
 _FLAGS = re.compile(r"\(\?([aiLmsux]+)\)")
@@ -149,7 +158,7 @@ def _closure(
 ) -> list[int]:
     """Return the nodes that read, MATCH, and ``ends`` where only the text's end leads to a match.
 
-    subtle: iterations that read nothing are followed as ``re`` does, see ``automata.threads``.
+    subtle: iterations that read nothing are followed as ``re`` does, see ``automata.determinise``.
     """
     found: dict[int, None] = {}
     seen: set[tuple[int, int, bool]] = set()

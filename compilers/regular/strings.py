@@ -1,31 +1,128 @@
-"""Strings: a set of Unicode strings, by patterns, formats, lengths and words."""
+"""Sets of Unicode strings, by patterns, formats, lengths and words.
+
+A set is an automaton for each interval of lengths: large counts of characters need no states.
+"""
 
 from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Iterator
 from functools import lru_cache
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
-from cdec.compilers.regular.automaton import Automaton, everything, nothing
-from cdec.compilers.regular.bands import (
-    NO_BANDS,
-    Band,
-    Operation,
-    normalised,
-    pointwise,
-    spans,
-)
-from cdec.compilers.regular.edges import Edges
-from cdec.compilers.regular.formats import LONGEST, format_automaton
-from cdec.compilers.regular.lengths import (
+import numpy as np
+
+from cdec.compilers.regular.automaton import Automaton, everything, nothing, words_automaton
+from cdec.compilers.regular.edges import (
+    Edges,
+    all_lengths,
+    automaton_edges,
     count_texts,
     lengths_between,
+    longest_text,
+    ranges_of,
+    shortest_text,
     texts_in_order,
+    with_words,
 )
-from cdec.compilers.regular.parts import string_parts
+from cdec.compilers.regular.formats import LONGEST, format_automaton
 from cdec.compilers.regular.patterns import pattern_automaton
-from cdec.compilers.regular.words import words_automaton
+
+Operation = Callable[[Automaton, Automaton], Automaton]
+
+
+class LengthInterval(NamedTuple):
+    """The strings with at least ``low`` characters, up to where the next interval begins."""
+
+    low: int
+    automaton: Automaton
+
+
+NO_STRINGS = (LengthInterval(0, nothing()),)
+
+
+def pointwise(
+    left: tuple[LengthInterval, ...], right: tuple[LengthInterval, ...], combine: Operation
+) -> tuple[LengthInterval, ...]:
+    if len(left) == len(right) == 1:
+        return (LengthInterval(0, combine(left[0].automaton, right[0].automaton)),)
+    lows = sorted({interval.low for interval in (*left, *right)})
+    return normalised(LengthInterval(low, combine(_at(left, low), _at(right, low))) for low in lows)
+
+
+def _at(intervals: tuple[LengthInterval, ...], length: int) -> Automaton:
+    return next(interval.automaton for interval in reversed(intervals) if interval.low <= length)
+
+
+def normalised(intervals: Iterable[LengthInterval]) -> tuple[LengthInterval, ...]:
+    """Leave out empty intervals, and cuts between equal automata."""
+    found: list[LengthInterval] = []
+    for interval in intervals:
+        if found and found[-1].low == interval.low:
+            found.pop()
+        if not found or found[-1].automaton != interval.automaton:
+            found.append(interval)
+    return tuple(found)
+
+
+def spans(intervals: tuple[LengthInterval, ...]) -> Iterator[tuple[int, int, Automaton]]:
+    """Yield (low, high or -1, automaton) of intervals that may hold strings, bounds if needed."""
+    ends = [interval.low - 1 for interval in intervals[1:]]
+    for (low, automaton), high in zip(intervals, [*ends, -1], strict=True):
+        shortest = shortest_text(automaton)
+        if shortest < 0 or 0 <= high < shortest:
+            continue
+        longest = longest_text(automaton)
+        if 0 <= longest < low:
+            continue
+        is_bound = high >= 0 and not 0 <= longest <= high
+        yield low if low > shortest else 0, high if is_bound else -1, automaton
+
+
+Part = tuple[Edges, int, int]
+"""Automaton, fewest characters, most or -1."""
+
+
+def string_parts(
+    intervals: tuple[LengthInterval, ...], extra: frozenset[str], missing: frozenset[str]
+) -> list[Part]:
+    """Return parts whose union is a set of strings; see ``Strings.parts``.
+
+    Args:
+        intervals: Automata by lengths. extra: Words besides. missing: Words that are out.
+    """
+    bounded = list(spans(intervals))
+    if not bounded:
+        return [_words_part(extra)] if extra else []
+    if len(bounded) == 1 and bounded[0][:2] == (0, -1) and (extra or missing):
+        return [_part_with_words(bounded[0][2], extra, missing)]
+    found = [_words_part(extra)] if extra else []
+    for low, high, automaton in bounded:
+        rest = automaton - words_automaton(missing) if missing else automaton
+        if low and not all_lengths(rest):
+            rest, low = rest & lengths_between(low, -1), 0
+        if not rest.is_empty:
+            found.append((_known_edges(rest), low, high))
+    return found
+
+
+@lru_cache(maxsize=1024)
+def _known_edges(automaton: Automaton) -> Edges:
+    """Return an automaton's edges; known ones again."""
+    return automaton_edges(automaton)
+
+
+def _words_part(words: frozenset[str]) -> Part:
+    spelled = sorted(word.encode() for word in words)
+    return with_words(spelled, np.zeros(len(spelled), np.int32)), 0, -1
+
+
+def _part_with_words(automaton: Automaton, extra: frozenset[str], missing: frozenset[str]) -> Part:
+    spelled = sorted([*(w.encode() for w in extra), *(w.encode() for w in missing)])
+    out = {word.encode() for word in missing}
+    labels = np.array([-1 if word in out else 0 for word in spelled], np.int32)
+    return with_words(spelled, labels, *ranges_of(automaton)), 0, -1
+
 
 _FEW = 64
 """Words that a finite pattern is written as."""
@@ -34,7 +131,7 @@ _FEW = 64
 class Strings:
     """An immutable set of Unicode strings without surrogates.
 
-    It is an automaton for each band of lengths, with words that are in and words that are out
+    It is an automaton for each interval of lengths, with words that are in and words that are out
     besides: long lists of words and large counts cost nothing until edges are asked for. Values
     that were made alike are equal; whether sets are equal in any case, ``(a ^ b).is_empty`` says.
 
@@ -42,32 +139,32 @@ class Strings:
         LimitError: An operation passes the number of states that is allowed.
     """
 
-    __slots__ = ("_bands", "_extra", "_hash", "_missing")
+    __slots__ = ("_extra", "_hash", "_intervals", "_missing")
 
     ANY: ClassVar[Strings]
     NONE: ClassVar[Strings]
 
     def __init__(
         self,
-        bands: tuple[Band, ...],
+        intervals: tuple[LengthInterval, ...],
         extra: frozenset[str] = frozenset(),
         missing: frozenset[str] = frozenset(),
     ) -> None:
         """Do not call it: ``words``, ``pattern``, ``format`` and ``lengths`` make values.
 
         Args:
-            bands: Ascending, the first from 0; neighbours differ.
-            extra: Words besides the bands'. missing: Words of the bands that are not in the set.
+            intervals: Ascending, the first from 0; neighbours differ.
+            extra: Words besides. missing: Words of the intervals that are not in the set.
         """
-        self._bands = bands
+        self._intervals = intervals
         self._extra = extra
         self._missing = missing
-        self._hash = hash((bands, extra, missing))
+        self._hash = hash((intervals, extra, missing))
 
     @staticmethod
     def words(words: Iterable[str]) -> Strings:
         """Return the set of some words; those with surrogates are left out."""
-        return Strings(NO_BANDS, frozenset(word for word in words if _is_text(word)))
+        return Strings(NO_STRINGS, frozenset(word for word in words if _is_text(word)))
 
     @staticmethod
     def pattern(pattern: str, search: bool = True) -> Strings:
@@ -98,15 +195,15 @@ class Strings:
     @staticmethod
     def of_automaton(automaton: Automaton) -> Strings:
         """Return the texts that an automaton accepts."""
-        return _absorbed((Band(0, automaton),))
+        return _absorbed((LengthInterval(0, automaton),))
 
     @staticmethod
     def lengths(low: int = 0, high: int | None = None) -> Strings:
         """Return the strings with ``low`` to ``high`` characters, None: any number."""
-        bands = [Band(0, nothing()), Band(max(low, 0), everything())]
+        intervals = [LengthInterval(0, nothing()), LengthInterval(max(low, 0), everything())]
         if high is not None:
-            bands.append(Band(max(high + 1, low, 0), nothing()))
-        return Strings(normalised(bands))
+            intervals.append(LengthInterval(max(high + 1, low, 0), nothing()))
+        return Strings(normalised(intervals))
 
     def __hash__(self) -> int:
         return self._hash
@@ -115,7 +212,7 @@ class Strings:
         return self is other or (
             isinstance(other, Strings)
             and self._hash == other._hash
-            and self._bands == other._bands
+            and self._intervals == other._intervals
             and self._extra == other._extra
             and self._missing == other._missing
         )
@@ -136,8 +233,8 @@ class Strings:
         return (self - other) | (other - self)
 
     def __invert__(self) -> Strings:
-        bands = tuple(Band(low, ~automaton) for low, automaton in self._bands)
-        return Strings(bands, self._missing, self._extra)
+        intervals = tuple(LengthInterval(low, ~automaton) for low, automaton in self._intervals)
+        return Strings(intervals, self._missing, self._extra)
 
     def __contains__(self, text: str) -> bool:
         return _is_text(text) and self.holds([text])[0]
@@ -146,30 +243,30 @@ class Strings:
         self, other: Strings, combine: Operation, decide: Callable[[bool, bool], bool]
     ) -> Strings:
         words = [*({*self._extra, *self._missing, *other._extra, *other._missing})]
-        bands = pointwise(self._bands, other._bands, combine)
+        intervals = pointwise(self._intervals, other._intervals, combine)
         if not words:
-            return _absorbed(bands)
-        mine, theirs, base = self.holds(words), other.holds(words), Strings(bands).holds(words)
+            return _absorbed(intervals)
+        mine, theirs, base = self.holds(words), other.holds(words), Strings(intervals).holds(words)
         extra, missing = set[str](), set[str]()
         for word, left, right, is_based in zip(words, mine, theirs, base, strict=True):
             if decide(left, right) != is_based:
                 (missing if is_based else extra).add(word)
-        return _absorbed(bands, frozenset(extra), frozenset(missing))
+        return _absorbed(intervals, frozenset(extra), frozenset(missing))
 
     def holds(self, texts: list[str]) -> list[bool]:
         """Say which texts are in the set."""
-        if len(self._bands) == 1 and self._bands[0].automaton in (everything(), nothing()):
-            found = [self._bands[0].automaton is everything()] * len(texts)
-        elif len(self._bands) == 1:
-            found = self._bands[0].automaton.accepted(texts).tolist()
+        if len(self._intervals) == 1 and self._intervals[0].automaton in (everything(), nothing()):
+            found = [self._intervals[0].automaton is everything()] * len(texts)
+        elif len(self._intervals) == 1:
+            found = self._intervals[0].automaton.accepted(texts).tolist()
         else:
             found = [False] * len(texts)
-            lows = [band.low for band in self._bands]
+            lows = [interval.low for interval in self._intervals]
             places: dict[int, list[int]] = {}
             for i, text in enumerate(texts):
                 places.setdefault(bisect_right(lows, len(text)) - 1, []).append(i)
-            for band, own in places.items():
-                accepted = self._bands[band].automaton.accepted([texts[i] for i in own])
+            for interval, own in places.items():
+                accepted = self._intervals[interval].automaton.accepted([texts[i] for i in own])
                 for i, is_in in zip(own, accepted.tolist(), strict=True):
                     found[i] = is_in
         if not self._extra and not self._missing:
@@ -185,7 +282,7 @@ class Strings:
         if self._extra:
             return False
         missing = len(self._missing)
-        for low, high, automaton in spans(self._bands):
+        for low, high, automaton in spans(self._intervals):
             if count_texts(automaton, low, high, missing) > missing:
                 return False
         return not missing or next(self._texts(1), None) is None
@@ -198,7 +295,7 @@ class Strings:
     def finite(self, limit: int) -> tuple[str, ...] | None:
         """Return the strings in order of their UTF-8, None if there are more than ``limit``."""
         left = limit + len(self._missing) - len(self._extra)
-        for low, high, automaton in spans(self._bands):
+        for low, high, automaton in spans(self._intervals):
             if left >= 0:
                 left -= count_texts(automaton, low, high, left)
         if left < 0:
@@ -214,13 +311,13 @@ class Strings:
         return best
 
     def _texts(self, most: int) -> Iterator[str]:
-        """Yield strings of the bands that are not missing, shortest first.
+        """Yield strings of the intervals that are not missing, shortest first.
 
         Args:
             most: No more are asked for; cost is not much more than theirs.
         """
         found = 0
-        for low, high, automaton in spans(self._bands):
+        for low, high, automaton in spans(self._intervals):
             for text in texts_in_order(automaton, low, high):
                 if text not in self._missing:
                     yield text
@@ -231,7 +328,7 @@ class Strings:
     @property
     def listed(self) -> frozenset[str] | None:
         """The strings, where they are kept as a list; else None."""
-        return self._extra if self._bands == NO_BANDS else None
+        return self._extra if self._intervals == NO_STRINGS else None
 
     @property
     def exceptions(self) -> frozenset[str]:
@@ -241,12 +338,12 @@ class Strings:
     @property
     def whole(self) -> Automaton | None:
         """The automaton that alone describes the set; None where lengths or words do as well."""
-        is_whole = len(self._bands) == 1 and not self._extra and not self._missing
-        return self._bands[0].automaton if is_whole else None
+        is_whole = len(self._intervals) == 1 and not self._extra and not self._missing
+        return self._intervals[0].automaton if is_whole else None
 
     def without_exceptions(self) -> Strings:
         """Return the set that automata alone describe."""
-        return Strings(self._bands)
+        return Strings(self._intervals)
 
     def automaton(self) -> Automaton:
         """Return the set as one automaton, lengths and words written out.
@@ -255,7 +352,7 @@ class Strings:
             LimitError: It has too many states.
         """
         found = nothing()
-        for low, high, automaton in spans(self._bands):
+        for low, high, automaton in spans(self._intervals):
             bounded = (low, high) != (0, -1)
             found |= automaton & lengths_between(low, high) if bounded else automaton
         if self._missing:
@@ -269,7 +366,7 @@ class Strings:
             (edges with label 0, fewest characters, most or -1). Where the fewest are not 0, every
             state of the edges can go on to any number of characters from its shortest on.
         """
-        return string_parts(self._bands, self._extra, self._missing)
+        return string_parts(self._intervals, self._extra, self._missing)
 
 
 def _is_text(text: str) -> bool:
@@ -277,16 +374,16 @@ def _is_text(text: str) -> bool:
 
 
 def _absorbed(
-    bands: tuple[Band, ...],
+    intervals: tuple[LengthInterval, ...],
     extra: frozenset[str] = frozenset(),
     missing: frozenset[str] = frozenset(),
 ) -> Strings:
     """Make a value; one automaton with few strings becomes words."""
-    if len(bands) == 1:
-        words = _few_words(bands[0].automaton)
+    if len(intervals) == 1:
+        words = _few_words(intervals[0].automaton)
         if words is not None:
-            return Strings(NO_BANDS, (words - missing) | extra)
-    return Strings(bands, extra, missing)
+            return Strings(NO_STRINGS, (words - missing) | extra)
+    return Strings(intervals, extra, missing)
 
 
 @lru_cache(maxsize=4096)
@@ -297,5 +394,5 @@ def _few_words(automaton: Automaton) -> frozenset[str] | None:
     return frozenset(texts_in_order(automaton, 0, -1))
 
 
-Strings.ANY = Strings((Band(0, everything()),))
-Strings.NONE = Strings(NO_BANDS)
+Strings.ANY = Strings((LengthInterval(0, everything()),))
+Strings.NONE = Strings(NO_STRINGS)

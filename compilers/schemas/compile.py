@@ -15,9 +15,10 @@ from numpy.typing import NDArray
 
 from cdec.compilers.deep_calls import deep_calls
 from cdec.compilers.report import Clock
+from cdec.compilers.schemas.document import Document, draft_name
 from cdec.compilers.schemas.keywords import arrays, logic, objects, scalars, unevaluated
-from cdec.compilers.schemas.keywords.constants import constant
-from cdec.compilers.schemas.noted import note_bytes, note_keywords
+from cdec.compilers.schemas.keywords.scalars import constant
+from cdec.compilers.schemas.noted import note_bytes, note_keywords, refuse_unknown
 from cdec.compilers.schemas.options import (
     MAX_WHITESPACE,
     PHASES,
@@ -31,14 +32,10 @@ from cdec.compilers.schemas.options import (
     SchemaReport,
     Whitespace,
 )
-from cdec.compilers.schemas.program.blanks import bounded_blanks, no_blanks
-from cdec.compilers.schemas.program.emit import Emitter
-from cdec.compilers.schemas.reading.document import Document
-from cdec.compilers.schemas.reading.drafts import draft_name
-from cdec.compilers.schemas.reading.source import read_json
-from cdec.compilers.schemas.reading.unknown import refuse_unknown
+from cdec.compilers.schemas.program import Emitter, bounded_blanks, no_blanks
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.satisfiable import Satisfiable
+from cdec.compilers.schemas.source import read_json
 from cdec.compilers.schemas.typed.kinds import schema_text
 from cdec.core.artifacts.write import MADE_FROM_KEY, write_artifact
 from cdec.core.errors import DataError, LimitError

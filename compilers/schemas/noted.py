@@ -1,22 +1,58 @@
-"""Notes of a schema's report: what was compiled and what not, and what the tokens cannot write."""
+"""Notes of a schema's report: unknown keywords, what was compiled, missing bytes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from difflib import get_close_matches
 from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
+from cdec.compilers.schemas.document import COMMENTS, KEYWORDS, Document, draft_name
 from cdec.compilers.schemas.options import SchemaReport
-from cdec.compilers.schemas.reading.document import Document
-from cdec.compilers.schemas.reading.unknown import near_keyword
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.core.errors import Notice
+from cdec.core.schemas.errors import SchemaKeywordError
 from cdec.core.schemas.own_keywords import UNENFORCED
 from cdec.core.schemas.schema_constraint import unspelt
 
 if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
+
+_OWN = "x-"
+"""Keywords that begin so are comments on purpose."""
+_NEAR = 0.8
+"""Least likeness of what was typed and what was meant."""
+
+
+def near_keyword(keyword: str) -> str | None:
+    """Return the keyword of the standard that another is a misspelling of."""
+    if keyword.startswith(_OWN):
+        return None
+    known = {each.lower(): each for each in sorted(COMMENTS | KEYWORDS.keys())}
+    # A keyword that another draft has is none that was misspelled.
+    close = [] if keyword in known.values() else get_close_matches(keyword.lower(), known, 1, _NEAR)
+    return known[close[0]] if close else None
+
+
+def refuse_unknown(document: Document) -> None:
+    """Refuse the first keyword that its draft does not know, unless it begins with ``x-``.
+
+    Raises:
+        SchemaKeywordError: There is one: where, and what was meant.
+    """
+    for path, keyword in sorted(document.annotations):
+        if keyword.startswith(_OWN):
+            continue
+        meant, draft = near_keyword(keyword), draft_name(document.draft)
+        place = f"{path}/{keyword}"
+        raise SchemaKeywordError(
+            f"{place} is no keyword of JSON Schema {draft}",
+            hint=f"did you mean {meant}?" if meant else "leave it out, or let it begin with x-",
+            path=place,
+            keyword=keyword,
+        )
+
 
 _SHOWN = 8
 """Most names and bytes that one notice lists."""

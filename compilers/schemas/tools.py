@@ -8,7 +8,7 @@ from decimal import Decimal
 from typing import Any
 
 from cdec.compilers.schemas.options import SchemaLimits
-from cdec.compilers.schemas.reading.source import read_json
+from cdec.compilers.schemas.source import read_json
 from cdec.core.schemas.errors import SchemaInvalidError
 
 _NOTHING = {"type": "object", "maxProperties": 0}

@@ -1,8 +1,7 @@
 """Entities, or rows of tokens -> a set artifact or a constraint.
 
 The order of work (``job``): read and check a batch while the tokenizer works on the next
-(``source``, ``encode``), collect rows (``runs``), sort them (``sort``), build the columns
-(``assemble``), write (``cdec.core.artifacts.write``).
+(``encode``), collect and sort rows (``rows``), build the columns, write.
 """
 
 from __future__ import annotations
@@ -13,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from numpy.typing import NDArray
 
-from cdec.compilers.sets.job import Keep, SetJob
+from cdec.compilers.sets.job import Keep, SetJob, token_batches
 from cdec.compilers.sets.options import (
     BadLines,
     LeadingSpace,
@@ -23,7 +22,6 @@ from cdec.compilers.sets.options import (
     require_texts,
     resolve_options,
 )
-from cdec.compilers.sets.source import token_batches
 from cdec.compilers.sets.token_rows import TokenRowReader
 from cdec.core.artifacts.opened import bind_arrays
 from cdec.core.artifacts.read import UNNAMED

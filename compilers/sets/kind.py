@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from cdec.compilers.kinds import SourceKind
 from cdec.compilers.report import Comparison
 from cdec.compilers.sets.options import SetOptions
-from cdec.compilers.sets.pieces import gathered
+from cdec.compilers.sets.rows import gathered
 from cdec.core.artifacts.opened import bind_artifact
 from cdec.core.errors import UsageError
 from cdec.core.progress import Progress, Stage, silent

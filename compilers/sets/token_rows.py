@@ -10,10 +10,9 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
+from cdec.compilers.sets.encode import too_long
 from cdec.compilers.sets.options import SetLimits, SetOptions, SetReport
-from cdec.compilers.sets.pieces import gathered, offsets_of
-from cdec.compilers.sets.runs import RowBatch
-from cdec.compilers.sets.texts import too_long
+from cdec.compilers.sets.rows import RowBatch, gathered, offsets_of
 from cdec.core.errors import FieldError
 from cdec.core.native import library
 from cdec.core.sets.entities import TokenBatch

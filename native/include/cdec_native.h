@@ -211,7 +211,7 @@ CDEC_API int64_t cdec_gather_i32(cdec_i32 values, cdec_i64 offsets, cdec_i64 pic
 CDEC_API int64_t cdec_gather_i64(cdec_i64 values, cdec_i64 offsets, cdec_i64 picked,
                                  cdec_i64_out result);
 
-/* Sorting rows of tokens (cdec.compilers.sets.sort): as many tokens as fit are packed into a 64-bit
+/* Sorting rows of tokens (cdec.compilers.sets.rows): as many tokens as fit are packed into a 64-bit
  * key of `bits` bits each, token + 1, so that 0 says that the row ends. */
 
 /* Return how many leading tokens all rows have in common. */
@@ -355,7 +355,7 @@ CDEC_API int64_t cdec_has_cycle(cdec_i32_rows delta);
 CDEC_API int64_t cdec_mark_ahead(cdec_i32_rows delta, cdec_i32 letter, cdec_i32 sources,
                                  cdec_i32_out stamps, int64_t stamp, cdec_bool_out found);
 
-/* ---- automata: spellings of numbers; fields as in cdec.compilers.regular.spelling.tables ---------- */
+/* ---- automata: spellings of numbers; fields as in cdec.compilers.regular.number_layout ---------- */
 
 typedef struct cdec_bounds { /* B, by their digits */
   cdec_i64 sides;
@@ -449,7 +449,7 @@ CDEC_API int64_t cdec_refine(cdec_i32_rows delta, cdec_i32_out blocks);
 
 #define CDEC_CLASH (-1) /* states that would be one lack different numbers of copies */
 
-/* The counts of states (cdec.compilers.grammars.states.copies), [n] each. */
+/* The counts of states (cdec.compilers.grammars.states), [n] each. */
 typedef struct cdec_copies {
   cdec_i32_out copy;      /* the copy under way, the lowest of several; 0: nothing is counted */
   cdec_i32_out more;      /* copies to be put in behind copy `cut` */

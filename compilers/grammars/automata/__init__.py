@@ -1,8 +1,7 @@
-"""From a terminal's pattern to the smallest deterministic automaton over bytes.
+"""Automata of terminals: from a pattern to the smallest deterministic automaton over bytes.
 
-Read ``terminal``, which calls ``regex``, ``threads`` and ``utf8``; ``counting`` says how much of a
-counted repetition is written out, ``halves`` cuts patterns that are too large. Patterns that look
-around (``anchors``, ``look_distance``) go through ``looking`` and ``surroundings`` instead of
-``threads``. Others import ``terminal``, ``surroundings``, ``charsets``, ``counting`` and
-``halves``.
+Read ``terminal``, then what it calls: ``program`` (a pattern as ordered threads; ``pattern_checks``
+refuses what is none), ``determinise`` (threads to an automaton over classes of characters; those
+that look around move in ``looking``) and ``characters`` (classes to bytes of UTF-8). Others import
+any of these.
 """

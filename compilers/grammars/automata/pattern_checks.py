@@ -1,17 +1,137 @@
-"""Checks of one regular expression: syntax, what is not regular, counts, nesting."""
+"""Checks of one regular expression, and their errors: syntax, regularity, counts, nesting."""
 
 from __future__ import annotations
 
 import re
+import re._constants as sre  # type: ignore[import-not-found]
 import warnings
+from collections.abc import Iterator
 from re import _constants, _parser
 from typing import Any, NamedTuple
 
 from cdec.compilers.deep_calls import deep_calls
-from cdec.compilers.grammars.automata.naming import place, where
-from cdec.compilers.grammars.automata.refusals import class_of_others, nesting_error
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
-from cdec.core.grammars.errors import RegexSyntaxError
+from cdec.core.errors import LimitError
+from cdec.core.grammars.errors import EmptyTerminalError, RegexSyntaxError, RegexUnsupportedError
+
+_SHOWN = 60
+"""Characters of a pattern that stand in a message."""
+
+
+def where(terminal: Terminal) -> str:
+    """Name ``terminal`` and its line for a message."""
+    if terminal.is_whole:
+        return f"the regular expression {shortened(terminal.value)!r}"
+    line = f" (line {terminal.line})" if terminal.line else ""
+    return f"{terminal.noun} {terminal.name}{line}"
+
+
+def place(terminal: Terminal) -> dict[str, object]:
+    """Return ``terminal``'s name and, where known, place as an error's details."""
+    if terminal.is_whole:
+        return {"pattern": shortened(terminal.value)}
+    details: dict[str, object] = {"name": terminal.name}
+    if terminal.line:
+        details |= {"line": terminal.line, "column": terminal.column}
+    return details
+
+
+def shortened(pattern: str) -> str:
+    """Return a pattern as messages show it."""
+    return pattern if len(pattern) <= _SHOWN else pattern[:_SHOWN] + "..."
+
+
+NESTED_LOOK = "look-around within a look-behind"
+_REFUSED = {
+    sre.GROUPREF: ("back-reference", "a back-reference is"),
+    sre.GROUPREF_EXISTS: ("conditional", "a conditional group is"),
+    sre.POSSESSIVE_REPEAT: ("possessive", "a possessive quantifier is"),
+    sre.ATOMIC_GROUP: ("atomic group", "an atomic group is"),
+    NESTED_LOOK: ("look-around", "look-around within a look-behind is"),
+}
+
+
+def nesting_error(terminal: Terminal, limits: GrammarLimits) -> LimitError:
+    """Return the error of brackets within more than max_nesting brackets."""
+    return LimitError(
+        f"{where(terminal)} nests brackets deeper than {limits.max_nesting}",
+        hint="write it with fewer brackets, or raise `max_nesting`",
+        limit="max_nesting",
+        **place(terminal),
+    )
+
+
+def too_many_states(terminal: Terminal, limits: GrammarLimits) -> LimitError:
+    """Return the error of an automaton with more than max_states states."""
+    return LimitError(
+        f"the automaton of {where(terminal)} has more than {limits.max_states} states",
+        hint="make the terminal simpler, repeat fewer times, or raise `max_states`",
+        limit="max_states",
+        **place(terminal),
+    )
+
+
+def too_much_written_out(terminal: Terminal, limits: GrammarLimits) -> LimitError:
+    """Return the error of repetitions that take more than max_states states."""
+    return LimitError(
+        f"{where(terminal)} has more than {limits.max_states} states when its repetitions are "
+        "written out",
+        hint="repeat fewer times, or raise `max_states`",
+        limit="max_states",
+        **place(terminal),
+    )
+
+
+def too_many_copies(terminal: Terminal, count: int, limits: GrammarLimits) -> LimitError:
+    """Return the error of a count beyond max_repeat."""
+    return LimitError(
+        f"{where(terminal)} repeats {count} times, more than {limits.max_repeat}",
+        hint="repeat fewer times, or raise `max_repeat`",
+        limit="max_repeat",
+        **place(terminal),
+    )
+
+
+def unsupported(terminal: Terminal, op: Any) -> RegexUnsupportedError:
+    """Return the error of a construct that is not regular."""
+    feature, what = _REFUSED.get(op, (str(op).lower(), f"{op} is"))
+    hint = "describe the text itself: alternatives, classes and repetitions are enough for every "
+    hint += "regular language"
+    if op is sre.GROUPREF:
+        hint = r"write out what may be repeated: aa|bb for (a|b)\1"
+    elif not terminal.is_whole:
+        hint += "; give terminals priorities where they compete"
+    return RegexUnsupportedError(
+        f"{where(terminal)}: {what} not regular, so no automaton can follow it",
+        hint=hint,
+        feature=feature,
+        **place(terminal),
+    )
+
+
+def class_of_others(terminal: Terminal) -> RegexUnsupportedError:
+    r"""Return the error of ``\p{...}``, which other engines know."""
+    return RegexUnsupportedError(
+        rf"{where(terminal)} has \p{{...}}, a property of Unicode, which is none of re's classes",
+        hint=r"write it with re's own classes and ranges: [^\W\d_] are letters, \w letters, digits "
+        "and _, of any script",
+        feature=r"\p",
+        **place(terminal),
+    )
+
+
+def empty_terminal(terminal: Terminal, what: str) -> EmptyTerminalError:
+    """Return the error of a terminal that matches the empty text."""
+    place = f"line {terminal.line}: " if terminal.line else ""
+    details: dict[str, object] = {"name": terminal.name}
+    if terminal.line:
+        details |= {"line": terminal.line, "column": terminal.column}
+    return EmptyTerminalError(
+        f"{place}terminal {terminal.name} matches {what}, and a lexer would never get past it",
+        hint="make it match at least one character, and optional where it is used: NAME?",
+        **details,
+    )
+
 
 _FEATURES: dict[object, str] = {
     _constants.GROUPREF: "back-reference",
@@ -30,16 +150,12 @@ class PatternFacts(NamedTuple):
     Attributes:
         features: Constructs that are not regular, in the pattern's order.
         largest_count: Of its counted repetitions.
-        is_unbounded: It matches texts of any length.
-        is_nullable: It matches the empty text.
         is_lazy: Some quantifier prefers fewer repetitions.
         looks_aside: It has look-ahead or look-behind; anchors are none.
     """
 
     features: tuple[str, ...]
     largest_count: int
-    is_unbounded: bool
-    is_nullable: bool
     is_lazy: bool
     looks_aside: bool
 
@@ -110,23 +226,13 @@ def width_of(pattern: str) -> list[int]:
 def facts_of(parsed: Any) -> PatternFacts:
     """Return the facts of a pattern that ``re`` has parsed; cost: linear."""
     features: list[str] = []
-    largest = 0
     is_lazy = looks_aside = False
-    pending: list[Any] = [parsed]
-    while pending:
-        for op, value in pending.pop().data:
-            if op in _FEATURES:
-                features.append(_FEATURES[op])
-            if op in _REPEATS:
-                counts = [count for count in value[:2] if count is not _constants.MAXREPEAT]
-                largest = max(largest, *counts)
-            is_lazy |= op is _constants.MIN_REPEAT and value[0] != value[1]
-            looks_aside |= op in _LOOK_AROUND
-            pending += _parts(op, value)
-    shortest, longest = parsed.getwidth()
-    is_unbounded = longest >= _constants.MAXREPEAT
-    is_nullable = shortest == 0
-    return PatternFacts(tuple(features), largest, is_unbounded, is_nullable, is_lazy, looks_aside)
+    for op, value in _items(parsed):
+        if op in _FEATURES:
+            features.append(_FEATURES[op])
+        is_lazy |= op is _constants.MIN_REPEAT and value[0] != value[1]
+        looks_aside |= op in _LOOK_AROUND
+    return PatternFacts(tuple(features), largest_count(parsed), is_lazy, looks_aside)
 
 
 def ends_early(terminal: Terminal) -> bool:
@@ -145,13 +251,7 @@ def ends_early(terminal: Terminal) -> bool:
 
 def looks_around(parsed: Any) -> bool:
     """Say whether a pattern that ``re`` has parsed contains an anchor or look-around."""
-    pending: list[Any] = [parsed]
-    while pending:
-        for op, value in pending.pop().data:
-            if op in _LOOKS:
-                return True
-            pending += _parts(op, value)
-    return False
+    return any(op in _LOOKS for op, _ in _items(parsed))
 
 
 def matches_empty(parsed: Any) -> bool:
@@ -187,14 +287,9 @@ def _holds_in_empty(anchor: object) -> bool:
 
 def largest_count(parsed: Any) -> int:
     """Return the largest count of a repetition in what ``re`` has parsed, 0 where there is none."""
-    pending, largest = [parsed], 0
-    while pending:
-        for op, value in pending.pop():
-            if op in _REPEATS:
-                counts = [count for count in value[:2] if count is not _constants.MAXREPEAT]
-                largest = max(largest, *counts)
-            pending += _parts(op, value)
-    return largest
+    repeats = (value[:2] for op, value in _items(parsed) if op in _REPEATS)
+    counts = (count for both in repeats for count in both if count is not _constants.MAXREPEAT)
+    return max(map(int, counts), default=0)
 
 
 def bracket_depth(pattern: str) -> int:
@@ -221,6 +316,15 @@ def bracket_depth(pattern: str) -> int:
 def check_depth(pattern: str, limits: GrammarLimits) -> bool:
     """Say whether a pattern nests no deeper than the limit."""
     return pattern.count("(") <= limits.max_nesting or bracket_depth(pattern) <= limits.max_nesting
+
+
+def _items(parsed: Any) -> Iterator[tuple[Any, Any]]:
+    """Yield the items of what ``re`` has parsed, those within others behind all beside these."""
+    pending: list[Any] = [parsed]
+    while pending:
+        for op, value in pending.pop().data:
+            yield op, value
+            pending += _parts(op, value)
 
 
 def _parts(op: object, value: Any) -> list[Any]:

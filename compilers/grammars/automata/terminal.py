@@ -1,31 +1,73 @@
-"""compile_terminal: a terminal's pattern -> a deterministic automaton over the bytes of UTF-8."""
+"""Automata of terminals over bytes: of patterns, of lists of words, of patterns split in two."""
 
 from __future__ import annotations
 
+import re
+import re._parser as sre_parser  # type: ignore[import-not-found]
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.automata.counting import Counting
-from cdec.compilers.grammars.automata.refusals import too_many_states
-from cdec.compilers.grammars.automata.regex import parse_program
-from cdec.compilers.grammars.automata.surroundings import determinise_looking
-from cdec.compilers.grammars.automata.threads import determinise
-from cdec.compilers.grammars.automata.utf8 import (
+from cdec.compilers.grammars.automata.characters import (
     TooManyStatesError,
     byte_tree,
     expand,
     partition,
 )
-from cdec.compilers.grammars.automata.words import words_automaton
+from cdec.compilers.grammars.automata.determinise import determinise, determinise_looking
+from cdec.compilers.grammars.automata.pattern_checks import ends_early, too_many_states
+from cdec.compilers.grammars.automata.program import Counting, parse_program, without_outer_anchors
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
-from cdec.compilers.grammars.states.copies import (
+from cdec.compilers.grammars.states import (
     copies_in_bytes,
     joined_copies,
+    merge_classes,
     merged_copies,
+    merged_states,
 )
-from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
+from cdec.core.errors import LimitError
+
+
+def words_automaton(
+    words: Sequence[str],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.bool_]]:
+    """Return the automaton over the bytes of some texts: their trie, with equal ends once.
+
+    The last accepting state on the path of a text is where the longest word that begins it ends.
+
+    Args:
+        words: One text at least; those without a UTF-8 form are left out.
+
+    Returns:
+        (byte_class int32[256], delta int32[n, K] from state 0, -1 dead, accepting bool[n]).
+        Cost: nodes of the trie x K.
+    """
+    edges: dict[int, int] = {}
+    ends = []
+    for word in words:
+        node = 0
+        try:
+            spelled = word.encode()
+        except UnicodeEncodeError:
+            continue
+        for byte in spelled:
+            node = edges.setdefault(node << 8 | byte, len(edges) + 1)
+        ends.append(node)
+    keys = np.fromiter(edges, np.int64, len(edges))
+    used, kinds = np.unique(keys & 255, return_inverse=True)
+    byte_class = np.zeros(256, np.int32)
+    byte_class[used] = np.arange(1, len(used) + 1)
+    delta = np.full((len(edges) + 1, len(used) + 1), -1, np.int32)
+    delta[keys >> 8, kinds.ravel() + 1] = np.arange(1, len(edges) + 1)
+    labels = np.zeros(len(delta), np.int32)
+    labels[ends] = 1
+    smallest, old, _ = merged_states(delta, labels, np.zeros(1, np.int32))
+    byte_class, smallest = merge_classes(byte_class, smallest)
+    return byte_class, smallest, labels[old] != 0
 
 
 class PackedDelta:
@@ -210,3 +252,85 @@ def _literal(text: str) -> ByteAutomaton | None:
     steps = np.arange(len(spelled))
     rows[steps, byte_class[list(spelled)]] = steps + 1
     return ByteAutomaton(PackedDelta(byte_class, rows), [*([False] * len(spelled)), True])
+
+
+_ANCHORS = re.compile(r"\A(?:\^|\\A)+|(?:\$|\\Z)+\Z")
+_GROUP = re.compile(r"(SUBPATTERN, \()\d+")
+_LONGEST = 300
+"""Characters of a pattern that is cut; every place in it is tried."""
+_MOST_STATES = 10_000
+"""States of each part."""
+
+PatternPart = tuple[Terminal, ByteAutomaton]
+
+
+def split_pattern(
+    terminal: Terminal, limits: GrammarLimits
+) -> tuple[PatternPart, PatternPart] | None:
+    """Return two terminals, one behind the other, that match the texts of ``terminal``.
+
+    Args:
+        terminal: A regular expression that must match a text as a whole.
+        limits: Of automata.
+
+    Returns:
+        Terminals with automata, of the last cut that leaves both small; None where there is none,
+        or where the text of a terminal ends depends on the order in which ``re`` tries.
+    """
+    if terminal.conjoined or terminal.denied:
+        return None
+    if terminal.is_string or len(terminal.pattern) > _LONGEST or ends_early(terminal):
+        return None
+    bounded = replace(limits, max_states=min(limits.max_states, _MOST_STATES))
+    for left, right in reversed(list(_cuts(_bare(terminal)))):
+        found: list[PatternPart] = []
+        for pattern in (left, right):
+            part = replace(terminal, pattern=pattern, value=pattern, is_whole=False, words=())
+            try:
+                automaton = compile_terminal(part, prioritised=False, limits=bounded)
+            except LimitError:
+                break
+            found.append((part, automaton))
+        if len(found) == 2 and not any(automaton.is_open for _, automaton in found):
+            return found[0], found[1]
+    return None
+
+
+def _bare(terminal: Terminal) -> str:
+    """Return a terminal's pattern, without anchors at its ends where it is all of a text."""
+    if not terminal.is_whole:
+        return terminal.pattern
+    bare = _ANCHORS.sub("", terminal.pattern)
+    whole = _named(without_outer_anchors(sre_parser.parse(terminal.pattern)))
+    return bare if _items(bare) == whole else terminal.pattern
+
+
+def _cuts(pattern: str) -> Iterator[tuple[str, str]]:
+    """Yield the ways to cut a pattern in two of which ``re`` reads the same, one behind the other.
+
+    Args:
+        pattern: Without flags inside that hold for both parts.
+    """
+    whole = _items(pattern)
+    for at in range(1, len(pattern)) if whole else ():
+        left, right = _items(pattern[:at]), _items(pattern[at:])
+        if left and right and [*left, *right] == whole:
+            yield pattern[:at], pattern[at:]
+
+
+def _items(pattern: str) -> list[str] | None:
+    """Return what ``re`` reads in a sequence, None where it refuses it or flags are set."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            parsed = sre_parser.parse(pattern)
+    except (re.error, OverflowError, ValueError, RecursionError):
+        return None
+    if parsed.state.flags & ~re.U:
+        return None
+    return _named(parsed)
+
+
+def _named(parsed: Any) -> list[str]:
+    """Return the items of a pattern, the same whatever the numbers of its groups."""
+    return [_GROUP.sub(r"\1", repr(item)) for item in parsed.data]

@@ -1,5 +1,5 @@
 """Grammars written with ``::=`` (EBNF, GBNF).
 
-Read ``read``, which calls ``lex``, ``parse``, ``order`` and ``lower``; ``regular`` and ``rules``
-are what ``lower`` writes into. Others import ``read``.
+Read ``read``, which calls ``parse`` (over the tokens of ``lex``) and ``lower``, which joins what is
+regular by the algebra of ``regular``. Others import ``read``.
 """

@@ -1,4 +1,4 @@
-"""Lexer of `::=` grammars: text to tokens with positions, and the errors of what is no token."""
+"""Tokens of `::=` grammars with their positions, and what literals and character classes spell."""
 
 from __future__ import annotations
 
@@ -144,3 +144,164 @@ def _no_token(source: Source, offset: int) -> CdecError:
         message,
         "expected a rule name, a literal, a class, a bracket or one of | * + ? {m,n}",
     )
+
+
+LAST_CHARACTER = 0x10FFFF
+_SURROGATES = (0xD800, 0xDFFF)
+_PIECE = re.compile(
+    r"\\x(?P<x>[0-9a-fA-F]{2})|\\u(?P<u>[0-9a-fA-F]{4})|\\U(?P<U>[0-9a-fA-F]{8})"
+    r"|\\(?P<escape>.)|(?P<plain>[^\\])",
+    re.DOTALL,
+)
+_CONTROLS = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "b": 8, "a": 7, "0": 0}
+_SHORTHANDS = frozenset("dDwWsSpPhHRXN")
+
+Range = tuple[int, int]
+
+
+def literal_text(source: Source, token: Token) -> str:
+    """Return the text a literal stands for.
+
+    Raises:
+        GrammarSyntaxError: An unknown or unfinished escape, or one of no Unicode character.
+    """
+    if "\\" not in token.text:
+        return token.text[1:-1]
+    pieces = _pieces(source, token.offset + 1, token.text[1:-1])
+    return "".join(chr(code) for code, _, _ in pieces)
+
+
+def class_ranges(source: Source, token: Token) -> list[Range]:
+    """Return the characters of a class as sorted ranges that neither touch nor overlap.
+
+    A ``-`` between two characters makes a range; first, last or escaped it is itself.
+
+    Raises:
+        GrammarSyntaxError: A bad escape, a range whose ends are swapped, a class of nothing.
+        GrammarUnsupportedError: A shorthand such as ``\\d``.
+    """
+    negated = token.text.startswith("[^")
+    begin = 2 if negated else 1
+    pieces = _pieces(source, token.offset + begin, token.text[begin:-1])
+    ranges: list[Range] = []
+    index = 0
+    while index < len(pieces):
+        low, offset, _ = pieces[index]
+        high = low
+        if index + 2 < len(pieces) and pieces[index + 1][2]:
+            high = pieces[index + 2][0]
+            index += 2
+        if high < low:
+            raise source.error(
+                GrammarSyntaxError,
+                offset,
+                f"the range {chr(low)!r} to {chr(high)!r} is swapped",
+                "write the smaller character first, or escape - as \\-",
+            )
+        ranges.append((low, high))
+        index += 1
+    if not ranges:
+        message, hint = "an empty character class", "to match ] itself write \\]"
+        raise source.error(GrammarSyntaxError, token.offset, message, hint)
+    merged = merge_ranges(ranges)
+    merged = _complement(merged) if negated else merged
+    if not merged:
+        message, hint = "a character class that matches nothing", "leave a character in it"
+        raise source.error(GrammarSyntaxError, token.offset, message, hint)
+    return merged
+
+
+def merge_ranges(ranges: list[Range]) -> list[Range]:
+    """Return the ranges sorted, those that touch or overlap joined."""
+    merged: list[Range] = []
+    for low, high in sorted(ranges):
+        if merged and low <= merged[-1][1] + 1:
+            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
+        else:
+            merged.append((low, high))
+    return merged
+
+
+def class_pattern(ranges: list[Range]) -> str:
+    """Return the pattern of one character out of sorted ranges, as ``re`` reads it."""
+    if ranges == [(0, LAST_CHARACTER)]:
+        return "(?s:.)"
+    if ranges[0][0] == 0 and ranges[-1][1] == LAST_CHARACTER:
+        return f"[^{_spell(_complement(ranges))}]"
+    return f"[{_spell(ranges)}]"
+
+
+def _complement(ranges: list[Range]) -> list[Range]:
+    edges = [-1, *(end for pair in ranges for end in pair), LAST_CHARACTER + 1]
+    gaps = [(edges[i] + 1, edges[i + 1] - 1) for i in range(0, len(edges), 2)]
+    # subtle: characters only; a gap of nothing but surrogates is no gap in UTF-8.
+    return [
+        (low, high)
+        for low, high in gaps
+        if low <= high and not (_SURROGATES[0] <= low and high <= _SURROGATES[1])
+    ]
+
+
+def _spell(ranges: list[Range]) -> str:
+    parts = []
+    for low, high in ranges:
+        parts.append(_escaped(low))
+        if high > low:
+            parts.append(("-" if high > low + 1 else "") + _escaped(high))
+    return "".join(parts)
+
+
+def _escaped(code: int) -> str:
+    character = chr(code)
+    if (character.isascii() and character.isalnum()) or character in " _":
+        return character
+    if code < 0x21 or 0x7F <= code < 0xA0:
+        return f"\\x{code:02x}"
+    if code < 0x7F:
+        return "\\" + character
+    if character.isprintable() and character.isalnum():
+        return character
+    return f"\\u{code:04x}" if code <= 0xFFFF else f"\\U{code:08x}"
+
+
+def _pieces(source: Source, offset: int, body: str) -> list[tuple[int, int, bool]]:
+    """Return (code, offset, is a bare ``-``) of each character that ``body`` spells."""
+    pieces = []
+    for match in _PIECE.finditer(body):
+        at = offset + match.start()
+        code = _code(source, at, match)
+        if code > LAST_CHARACTER or _SURROGATES[0] <= code <= _SURROGATES[1]:
+            raise source.error(
+                GrammarSyntaxError,
+                at,
+                f"{match.group()} is no Unicode character",
+                "write a code point up to \\U0010FFFF that is no surrogate",
+            )
+        pieces.append((code, at, match.group() == "-"))
+    return pieces
+
+
+def _code(source: Source, at: int, match: re.Match[str]) -> int:
+    if match["plain"]:
+        return ord(match["plain"])
+    if match["escape"] is None:
+        return int(match["x"] or match["u"] or match["U"], 16)
+    letter = match["escape"]
+    if letter in _CONTROLS:
+        return _CONTROLS[letter]
+    if letter in _SHORTHANDS:
+        raise source.error(
+            GrammarUnsupportedError,
+            at,
+            f"the shorthand \\{letter} is not supported",
+            "write the characters themselves, as [0-9] for digits",
+            construct=f"\\{letter}",
+        )
+    if letter in "xuU" or letter.isalnum():
+        raise source.error(
+            GrammarSyntaxError,
+            at,
+            f"\\{letter} is no escape, or has too few digits",
+            'write \\n \\t \\r \\\\ \\" \\xHH \\uXXXX or \\UXXXXXXXX',
+        )
+    return ord(letter)

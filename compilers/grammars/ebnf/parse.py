@@ -6,13 +6,15 @@ from dataclasses import dataclass, field
 from typing import Literal
 
 from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.ebnf.characters import (
+from cdec.compilers.grammars.ebnf.lex import (
     LAST_CHARACTER,
     Range,
+    Source,
+    Token,
     class_ranges,
     literal_text,
+    tokens_of,
 )
-from cdec.compilers.grammars.ebnf.lex import Source, Token, tokens_of
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import GrammarDuplicateError, GrammarSyntaxError
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from cdec.compilers.grammars.analysis.analyse import unreachable_notice
+from cdec.compilers.grammars.analysis import unreachable_notice
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits
 from cdec.compilers.grammars.ebnf.lex import Source, unsupported
-from cdec.compilers.grammars.ebnf.lower import Lowering
-from cdec.compilers.grammars.ebnf.order import lower_all, reachable, references
+from cdec.compilers.grammars.ebnf.lower import (
+    Lowering,
+    RuleBuilder,
+    lower_all,
+    reachable,
+    references,
+)
 from cdec.compilers.grammars.ebnf.parse import NamedRule, Node, parse_rules
-from cdec.compilers.grammars.ebnf.rules import RuleBuilder
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.grammars.errors import (
     GrammarStartError,

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from cdec.compilers.grammars.ebnf.characters import Range, class_pattern, merge_ranges
+from cdec.compilers.grammars.ebnf.lex import Range, class_pattern, merge_ranges
 
 MAX_PATTERN = 2000
 MAX_POSITIONS = 10_000

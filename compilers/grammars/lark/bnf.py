@@ -20,7 +20,7 @@ from lark.grammar import Symbol
 from lark.utils import small_factors
 
 from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.lark.limits import too_many_rules
+from cdec.compilers.grammars.lark.checks import too_many_rules
 from cdec.core.errors import LimitError
 
 EMPTY = 0

@@ -17,7 +17,7 @@ from typing import NamedTuple
 
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.lark.bnf import EMPTY, Expander
-from cdec.compilers.grammars.lark.limits import too_many_rules
+from cdec.compilers.grammars.lark.checks import too_many_rules
 
 _STEPS = 20
 """Making an automaton may take so many times ``max_rules`` steps; its rules share most edges."""

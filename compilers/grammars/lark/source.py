@@ -18,13 +18,14 @@ from lark.load_grammar import GrammarBuilder
 from cdec.compilers.grammars.decoding import decode_source
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits
 from cdec.compilers.grammars.lark.assemble import assemble
-from cdec.compilers.grammars.lark.definitions import loaded_definitions
-from cdec.compilers.grammars.lark.errors import translate
-from cdec.compilers.grammars.lark.imports import ImportLoader, check_imports
-from cdec.compilers.grammars.lark.limits import check_limits
-from cdec.compilers.grammars.lark.literals import check_literals
-from cdec.compilers.grammars.lark.names import check_names
-from cdec.compilers.grammars.lark.scan import Outline, read_outline
+from cdec.compilers.grammars.lark.checks import (
+    check_imports,
+    check_limits,
+    check_literals,
+    check_names,
+)
+from cdec.compilers.grammars.lark.loading import ImportLoader, loaded_definitions
+from cdec.compilers.grammars.lark.outline import Outline, read_outline, translate
 from cdec.compilers.grammars.lark.word_lists import MixedListError, WordList, find_word_lists
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.grammars.errors import (

@@ -18,9 +18,8 @@ from cdec.compilers.grammars.automata.pattern_checks import (
     width_of,
 )
 from cdec.compilers.grammars.definition import NOTHING, GrammarLimits, Terminal
-from cdec.compilers.grammars.lark.imports import imports_of
-from cdec.compilers.grammars.lark.literals import read_literal, too_deep, too_many
-from cdec.compilers.grammars.lark.scan import Outline, Token
+from cdec.compilers.grammars.lark.checks import too_deep, too_many
+from cdec.compilers.grammars.lark.outline import Outline, Token, imports_of, read_literal
 from cdec.compilers.grammars.lark.word_lists import Order, WordList, grouped, pattern_of
 from cdec.core.grammars.errors import (
     EmptyTerminalError,

@@ -16,8 +16,7 @@ from dataclasses import dataclass
 from typing import TypeAlias
 
 from cdec.compilers.grammars.definition import Terminal
-from cdec.compilers.grammars.lark.literals import read_literal
-from cdec.compilers.grammars.lark.scan import Outline, Statement, Token
+from cdec.compilers.grammars.lark.outline import Outline, Statement, Token, read_literal
 
 _LEAST = 100
 """Literals of a list that is cut out; a shorter one is left to Lark."""

@@ -11,14 +11,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits
-from cdec.compilers.grammars.lookaround.boundary import Boundary
-from cdec.compilers.grammars.lookaround.rows import End, Row, Rows
-from cdec.compilers.grammars.lookaround.tables import split_tables
-from cdec.compilers.grammars.lookaround.variants import Ahead, Variants
+from cdec.compilers.grammars.lookaround.rows import Boundary, End, Row, Rows
+from cdec.compilers.grammars.lookaround.tables import Ahead, Variants, split_tables
 from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.scanner.build import Scanner, smallest
-from cdec.compilers.grammars.scanner.contexts import Contexts
-from cdec.compilers.grammars.scanner.keywords import Keywords, find_keywords
+from cdec.compilers.grammars.scanner.competition import Contexts, Keywords, find_keywords
 from cdec.core.errors import LimitError
 
 

@@ -1,5 +1,6 @@
 """Scanner states where terminals look around: what competes, and what the text is still to bring.
 
+Between two terminals stands a *boundary*: what the text around it says, besides the parser's stack.
 A *row* lists the competing terminals in lark's order: those that do not look around as states of
 their automata, the others as threads (``automata.looking``). Which terminal lark's lexer takes, and
 how far, depends on the text behind it where a look-ahead is open; so each end of a terminal goes
@@ -8,25 +9,91 @@ with exactly what that text must be, and of all readings that are followed at mo
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import NamedTuple
 
 import numpy as np
 
-from cdec.compilers.grammars.automata.charsets import EVERYTHING
-from cdec.compilers.grammars.automata.look_distance import looks_ahead
-from cdec.compilers.grammars.automata.looking import CERTAIN, NEVER, Looking, Threads, in_order
-from cdec.compilers.grammars.automata.regex import MATCH
+from cdec.compilers.grammars.automata.characters import EVERYTHING, byte_tree, partition
+from cdec.compilers.grammars.automata.looking import (
+    CERTAIN,
+    NEVER,
+    Looking,
+    Threads,
+    in_order,
+    looks_ahead,
+    outer_looks,
+)
+from cdec.compilers.grammars.automata.program import MATCH, Program, parse_program
 from cdec.compilers.grammars.automata.terminal import packed
-from cdec.compilers.grammars.automata.utf8 import byte_tree, partition
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits
-from cdec.compilers.grammars.lookaround.boundary import Boundary, join_programs
-from cdec.compilers.grammars.scanner.ignoring import read_copies
-from cdec.compilers.grammars.scanner.keywords import Keywords
+from cdec.compilers.grammars.scanner.competition import Keywords, read_copies
+
+
+class Boundary(NamedTuple):
+    """Between two terminals.
+
+    Attributes:
+        history: Of ``automata.looking``: what look-behind will ask of the text before.
+        wants: What look-ahead still wants of the text behind.
+        rivals: States of terminals that were under way when this reading began another; if one
+            completes, the reading is void. Ascending.
+    """
+
+    history: int
+    wants: tuple[int, ...]
+    rivals: tuple[int, ...]
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether no text that follows can make the reading void."""
+        return not self.wants and not self.rivals
+
+
+class Programs(NamedTuple):
+    """The patterns of several terminals as one program.
+
+    Attributes:
+        program: All nodes.
+        starts: First node of each terminal.
+        far: Patterns of the look-behind that may see what stands before its terminal.
+    """
+
+    program: Program
+    starts: Mapping[int, int]
+    far: frozenset[int]
+
+
+def join_programs(grammar: Grammar, numbers: list[int], limits: GrammarLimits) -> Programs:
+    """Join the programs of some terminals; sets of characters that are equal are one."""
+    joined = Program()
+    starts: dict[int, int] = {}
+    far: set[int] = set()
+    charsets: dict[object, int] = {}
+    for number in numbers:
+        own = parse_program(grammar.terminals[number], limits)
+        shift = len(joined.reads) - 1
+
+        def moved(node: int, shift: int = shift) -> int:
+            return MATCH if node == MATCH else node + shift
+
+        for ranges in own.charsets:
+            if charsets.setdefault(ranges, len(charsets)) == len(joined.charsets):
+                joined.charsets.append(ranges)
+        for node in range(1, len(own.reads)):
+            reads = own.reads[node]
+            joined.reads.append(reads if reads < 0 else charsets[own.charsets[reads]])
+            joined.goes.append(tuple(map(moved, own.goes[node])))
+            joined.guard.append(own.guard[node])
+        for node, look in own.looks.items():
+            joined.looks[moved(node)] = look._replace(body=moved(look.body))
+        far.update(moved(own.looks[node].body) for node in outer_looks(own))
+        starts[number] = moved(own.start)
+    return Programs(joined, starts, frozenset(far))
+
 
 COMPETES, FOLLOWED, LOOKS = 0, 1, 2
 """Kinds of entries: a terminal; one that is only followed as a keyword; one that looks around."""
-_NO_ORIGIN = -1
 _NONE = -1
 
 Entry = tuple[int, int, int]

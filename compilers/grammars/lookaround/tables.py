@@ -11,17 +11,96 @@ new boundary: ``X' -> X I``. No look-ahead set changes by that.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import replace
-from itertools import accumulate, pairwise
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import Grammar, Rule
-from cdec.compilers.grammars.lookaround.variants import Ahead, Pair, Variants
-from cdec.compilers.grammars.parser.tables import ParseTables
-from cdec.compilers.grammars.scanner.contexts import Contexts
+from cdec.compilers.grammars.lookaround.rows import End
+from cdec.compilers.grammars.parser.tables import ParseTables, columns_of, rows_of
+from cdec.compilers.grammars.scanner.competition import Contexts
+
+Pair = tuple[int, int]
+"""An LR state, or a terminal, and the number of a boundary."""
+
+
+class Ahead(NamedTuple):
+    """What can come behind a boundary.
+
+    Attributes:
+        may_end: Says of a boundary whether the text may end there.
+        live: Of each start of the scanner: terminals that can end after it.
+    """
+
+    may_end: Callable[[int], bool]
+    live: Sequence[frozenset[int]]
+
+
+@dataclass(slots=True)
+class Variants:
+    """Which boundaries can stand where, while they are being found.
+
+    Attributes:
+        plain, first: The boundary that says nothing; that at the start of a text.
+        starts: LR states at boundaries -> number of the scanner's context.
+        waiting: Those that have none yet.
+        ends: Terminals with a boundary, which get numbers of their own behind all others.
+        dropped: For each boundary what ignored terminals may change it to.
+        returns: Whether something may be dropped that leaves the plain boundary, as line breaks
+            within brackets are by an indenter.
+    """
+
+    plain: int
+    first: int
+    starts: dict[Pair, int] = field(default_factory=dict)
+    waiting: list[Pair] = field(default_factory=list)
+    ends: list[Pair] = field(default_factory=list)
+    dropped: dict[int, dict[Pair, None]] = field(default_factory=dict)
+    returns: bool = False
+    _met: set[Pair] = field(default_factory=set)
+    _numbers: dict[End, int] = field(default_factory=dict)
+    _places: dict[Pair, int] = field(default_factory=dict)
+
+    def add(self, state: int, boundary: int) -> None:
+        """Note that an LR state is met at a boundary, and behind what is ignored there."""
+        pending = [boundary, self.plain] if self.returns else [boundary]
+        while pending:
+            pair = state, pending.pop()
+            if pair not in self._met:
+                self._met.add(pair)
+                self.waiting.append(pair)
+                pending += (after for _, after in self.dropped.get(pair[1], ()))
+
+    def end(
+        self, tables: ParseTables, ignored: frozenset[int], origin: int, end: End, after: int
+    ) -> None:
+        """Note that a terminal ends with a boundary; ``origin`` is where an ignored one began."""
+        if end in self._numbers:
+            return
+        is_ignored = end.terminal in ignored
+        if after == (origin if is_ignored else self.plain):
+            self._numbers[end] = end.terminal
+        else:
+            variant = end.terminal, after
+            place = self._places.setdefault(variant, len(self.ends))
+            if place == len(self.ends):
+                self.ends.append(variant)
+            self._numbers[end] = len(tables.contexts_after) + place
+        if not is_ignored:
+            for state in tables.contexts_after[end.terminal].tolist():
+                self.add(state, after)
+        elif after != origin:
+            self.dropped.setdefault(origin, {})[end.terminal, after] = None
+            for state, boundary in list(self._met):
+                if boundary == origin:
+                    self.add(state, after)
+
+    def number(self, end: End) -> int:
+        """Return the number of the terminal that ends so."""
+        return self._numbers[end]
 
 
 def split_tables(
@@ -67,10 +146,10 @@ class _Split:
         self._rule_numbers: dict[tuple[Pair, int], int] = {}
         self._readers: dict[tuple[Pair, bool], int] = {}
         self._rows: list[list[Pair]] = []
-        self._old_rows = _ragged(
+        self._old_rows = rows_of(
             tables.action_offsets, tables.action_terminals, tables.action_values
         )
-        self._old_gotos = _ragged(tables.goto_offsets, tables.goto_symbols, tables.goto_states)
+        self._old_gotos = rows_of(tables.goto_offsets, tables.goto_symbols, tables.goto_states)
         self._dead = {pair for pair in self._copies if not self._leads_on(pair, ahead)}
 
     def _leads_on(self, pair: Pair, ahead: Ahead) -> bool:
@@ -172,15 +251,15 @@ class _Split:
 
     def _parse_tables(self) -> ParseTables:
         old, gotos = self._tables, self._gotos()
-        actions = _flat(self._rows)
-        items = _ragged(old.item_offsets, old.item_rules, old.item_dots)
+        actions = columns_of(self._rows)
+        items = rows_of(old.item_offsets, old.item_rules, old.item_dots)
         items += [items[state] for state, _ in self._copies]
         numbers = [rule for _, rule in self._reductions()]
         every = (*old.rules, *self._rules)
         items += [[(number, len(every[number].rhs))] for number in numbers]
         origin = [s for s, _ in self._copies] + [pair[0] for pair, _ in self._readers]
         accepts = [frozenset(t for t, _ in row if t != self._end) for row in self._rows]
-        laid, listed = _flat(gotos), _flat(items)
+        laid, listed = columns_of(gotos), columns_of(items)
         return replace(
             old,
             num_states=len(self._rows),
@@ -235,19 +314,3 @@ class _Split:
             return tuple(sorted({n for (_, at), n in starts.items() if at == boundary}))
         states = self._tables.contexts_after[terminal].tolist()
         return tuple(sorted({starts[s, boundary] for s in states if (s, boundary) in starts}))
-
-
-def _ragged(
-    offsets: NDArray[np.int32], left: NDArray[np.int32], right: NDArray[np.int32]
-) -> list[list[Pair]]:
-    pairs = list(zip(left.tolist(), right.tolist(), strict=True))
-    ends = offsets.tolist()
-    return [pairs[a:b] for a, b in pairwise(ends)]
-
-
-def _flat(
-    rows: Sequence[Sequence[Pair]],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    flat = np.array([pair for row in rows for pair in row], np.int32).reshape(-1, 2)
-    offsets = np.array(list(accumulate(map(len, rows), initial=0)), np.int32)
-    return offsets, np.ascontiguousarray(flat[:, 0]), np.ascontiguousarray(flat[:, 1])

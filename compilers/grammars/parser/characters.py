@@ -1,9 +1,9 @@
-"""The character grammar: a grammar's rules with every terminal written out over single characters.
+"""Character grammar: a grammar's rules with every terminal written out over single characters.
 
-Under ``dynamic`` a text is in the language if these rules derive it. They share nothing with the
-byte automata, so a parser that reads them is an independent check (``core.grammars.validity``).
-A terminal with lazy quantifiers stays a regular expression: where its texts end depends on the
-order in which ``re`` tries, which no rule says.
+Under ``dynamic`` a text is in the language if these rules derive it. But for what a class of
+characters holds they share nothing with the byte automata, so a parser that reads them is an
+independent check (``core.grammars.validity``). A terminal with lazy quantifiers stays a regular
+expression: where its texts end depends on the order in which ``re`` tries, which no rule says.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ import json
 import re
 from collections.abc import Sequence
 from importlib import import_module
+from itertools import chain
 from typing import Any
 
-from cdec.compilers.grammars.automata.pattern_checks import ends_early, looks_around
-from cdec.compilers.grammars.automata.surroundings import LeftLinear, left_linear
+from cdec.compilers.grammars.automata.characters import MAX_CODE_POINT, charset, intersection
+from cdec.compilers.grammars.automata.determinise import LeftLinear, left_linear
+from cdec.compilers.grammars.automata.pattern_checks import ends_early, looks_around, unsupported
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Terminal
-from cdec.compilers.grammars.parser.character_sets import ranges_of
-from cdec.core.grammars.errors import RegexSyntaxError, RegexUnsupportedError
 
-# The standard library's own reading of patterns; its names are private, its trees are not ours.
 _constants: Any = import_module("re._constants")
 _parser: Any = import_module("re._parser")
+
 
 _CHARACTERS = (
     _constants.LITERAL,
@@ -30,12 +30,8 @@ _CHARACTERS = (
     _constants.ANY,
     _constants.IN,
 )
-_FEATURES = {
-    "GROUPREF": "back-reference",
-    "GROUPREF_EXISTS": "conditional",
-    "ATOMIC_GROUP": "atomic group",
-    "POSSESSIVE_REPEAT": "possessive quantifier",
-}
+_PLAIN = (_constants.LITERAL, _constants.RANGE, _constants.NEGATE)
+_NO_SURROGATES = ((0, 0xD7FF), (0xE000, MAX_CODE_POINT))
 _LONGEST = 8
 """Symbols of one rule; analyses of a rule cost the cube of its length."""
 
@@ -56,7 +52,6 @@ def character_grammar(grammar: Grammar) -> str:
 
     Raises:
         RegexUnsupportedError: A pattern that is not regular.
-        RegexSyntaxError: A pattern that ``re`` refuses.
     """
     builder = _Builder()
     symbols = [builder.new() for _ in grammar.nonterminals]
@@ -138,15 +133,7 @@ class _Builder:
 
     def pattern(self, terminal: Terminal) -> int:
         """Return a symbol for the texts that a terminal matches."""
-        try:
-            parsed = _parser.parse(terminal.pattern)
-        except _constants.error as error:
-            raise RegexSyntaxError(
-                f"terminal {terminal.name} is no regular expression: {error}",
-                hint="Write it as Python's re module reads it.",
-                line=terminal.line,
-                name=terminal.name,
-            ) from error
+        parsed = _parser.parse(terminal.pattern)
         root = self.new()
         if ends_early(terminal):
             self.add(root, [self._leaf(terminal.pattern)])
@@ -193,30 +180,30 @@ class _Builder:
             group = self.new()
             todo.append((group, part, (flags | added) & ~removed))
             return [group]
-        if op in (_constants.MAX_REPEAT, _constants.MIN_REPEAT):
-            # Which repetition is tried first decides nothing about the language.
-            low, high, part = value
-            if len(part) == 1 and part[0][0] in _CHARACTERS:
-                inner, inner_value = part[0]
-                repeated = self._set(inner, inner_value, flags)
-            else:
-                repeated = self.new()
-                todo.append((repeated, part, flags))
-            rest = self.star([repeated]) if high is _constants.MAXREPEAT else None
-            if rest is None and high > low:
-                rest = self._at_most(repeated, int(high) - int(low))
-            return self._exactly(repeated, int(low)) + ([] if rest is None else [rest])
-        feature = _FEATURES.get(str(op), str(op).lower())
-        raise RegexUnsupportedError(
-            f"terminal {terminal.name} has a construct that is not regular: {feature}",
-            hint="Write the terminal without it, or say it in rules.",
-            feature=feature,
-            line=terminal.line,
-            name=terminal.name,
-        )
+        if op not in (_constants.MAX_REPEAT, _constants.MIN_REPEAT):
+            raise unsupported(terminal, op)
+        # Which repetition is tried first decides nothing about the language.
+        low, high, part = value
+        if len(part) == 1 and part[0][0] in _CHARACTERS:
+            inner, inner_value = part[0]
+            repeated = self._set(inner, inner_value, flags)
+        else:
+            repeated = self.new()
+            todo.append((repeated, part, flags))
+        rest = self.star([repeated]) if high is _constants.MAXREPEAT else None
+        if rest is None and high > low:
+            rest = self._at_most(repeated, int(high) - int(low))
+        return self._exactly(repeated, int(low)) + ([] if rest is None else [rest])
 
     def _set(self, op: Any, value: Any, flags: int) -> int:
-        return self._leaf(ranges_of(op, value, flags))
+        """Return the symbol of the characters that an element matches."""
+        items = tuple(value) if op is _constants.IN else ((op, value),)
+        found = charset(items, flags & (re.I | re.S | re.A))
+        if op is not _constants.ANY and (
+            flags & re.I or not all(part in _PLAIN for part, _ in items)
+        ):
+            found = intersection(found, _NO_SURROGATES)
+        return self._leaf(tuple(chain.from_iterable(found)))
 
     def _leaf(self, leaf: tuple[int, ...] | str) -> int:
         """Return the symbol of a set of characters or of a regular expression."""

@@ -4,13 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from heapq import heappop, heappush
-from itertools import pairwise
 from typing import NamedTuple
 
-import numpy as np
-from numpy.typing import NDArray
-
-from cdec.compilers.grammars.parser.tables import ParseTables
+from cdec.compilers.grammars.parser.tables import ParseTables, action_rows, goto_rows, rows_of
 
 Stack = tuple[int, ...]
 """LR states, the start first."""
@@ -37,7 +33,41 @@ class _Item(NamedTuple):
     followed: bool
 
 
-class Derivations:
+class StackParser:
+    """The deterministic parser on stacks of its own.
+
+    Args:
+        tables: LALR(1).
+        max_reductions: Before one terminal, beyond which it is taken for refused.
+    """
+
+    def __init__(self, tables: ParseTables, max_reductions: int) -> None:
+        self._rules = tables.rules
+        self._max_reductions = max_reductions
+        self._actions, self._gotos = action_rows(tables), goto_rows(tables)
+
+    def read(self, stack: Stack, terminal: int) -> Stack | None:
+        """Return the stack after a terminal, None where the tables refuse it.
+
+        subtle: where a rule's priority prefers reducing an empty rule the stack can grow for ever;
+        by more states than there are it does.
+        """
+        highest = len(stack) + len(self._actions)
+        for _ in range(self._max_reductions):
+            action = self._actions[stack[-1]].get(terminal)
+            if action is None or len(stack) > highest:
+                return None
+            if action >= 0:
+                return (*stack, action)
+            stack = self._reduced(stack, ~action)
+        return None
+
+    def _reduced(self, stack: Stack, rule: int) -> Stack:
+        below = stack[: len(stack) - len(self._rules[rule].rhs)]
+        return (*below, self._gotos[below[-1]][self._rules[rule].lhs])
+
+
+class Derivations(StackParser):
     """What LALR tables do, what their rules allow besides, and shortest texts of both.
 
     Args:
@@ -48,25 +78,10 @@ class Derivations:
     """
 
     def __init__(self, tables: ParseTables) -> None:
+        super().__init__(tables, _MAX_REDUCTIONS)
         self.work = 0
         self.end = len(tables.contexts_after)
-        self._rules = tables.rules
-        self._actions = [
-            dict(zip(terminals, values, strict=True))
-            for terminals, values in _rows(
-                tables.action_offsets, tables.action_terminals, tables.action_values
-            )
-        ]
-        self._gotos = [
-            dict(zip(symbols, states, strict=True))
-            for symbols, states in _rows(
-                tables.goto_offsets, tables.goto_symbols, tables.goto_states
-            )
-        ]
-        self._kernels = [
-            list(zip(rules, dots, strict=True))
-            for rules, dots in _rows(tables.item_offsets, tables.item_rules, tables.item_dots)
-        ]
+        self._kernels = rows_of(tables.item_offsets, tables.item_rules, tables.item_dots)
         self._lost: dict[tuple[int, int], list[int]] = {}
         for conflict in tables.resolved:
             for terminal in conflict.terminals:
@@ -82,18 +97,7 @@ class Derivations:
         self._shortest = self._measure()
         self._first = self._begin()
 
-    def read(self, stack: Stack, terminal: int) -> Stack | None:
-        """Return the stack after a terminal as the tables say; None where they refuse it."""
-        for _ in range(_MAX_REDUCTIONS):
-            action = self._actions[stack[-1]].get(terminal)
-            if action is None:
-                return None
-            if action >= 0:
-                return (*stack, action)
-            stack = self._reduced(stack, ~action)
-        return None
-
-    def readings(self, stack: Stack, terminal: int) -> list[Stack]:
+    def stacks_after(self, stack: Stack, terminal: int) -> list[Stack]:
         """Return the stacks after a terminal, whichever of the possible actions are taken."""
         self.work += 3
         found, met, todo = [], {stack}, [stack]
@@ -113,7 +117,7 @@ class Derivations:
 
     def ends_here(self, stack: Stack, place: Place) -> list[Stack]:
         """Return the stacks after the place's rule has ended and its terminal was read."""
-        return self.readings(self._reduced(stack, place.rule), place.terminal)
+        return self.stacks_after(self._reduced(stack, place.rule), place.terminal)
 
     def ahead(self, stack: Stack) -> list[int]:
         """Return the terminals that can follow, the end of the text among them."""
@@ -206,8 +210,7 @@ class Derivations:
 
     def _reduced(self, stack: Stack, rule: int) -> Stack:
         self.work += 1 + len(stack) // 32
-        below = stack[: len(stack) - len(self._rules[rule].rhs)]
-        return (*below, self._gotos[below[-1]][self._rules[rule].lhs])
+        return super()._reduced(stack, rule)
 
     def _target(self, state: int, symbol: int) -> int:
         if symbol < 0:
@@ -290,9 +293,3 @@ def _way(
             states.append(before.state)
         step = before
     return tuple(reversed(states)), symbols[::-1]
-
-
-def _rows(*columns: NDArray[np.int32]) -> Iterator[tuple[list[int], list[int]]]:
-    offsets, first, second = (column.tolist() for column in columns)
-    for begin, stop in pairwise(offsets):
-        yield first[begin:stop], second[begin:stop]

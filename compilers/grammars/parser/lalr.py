@@ -1,11 +1,143 @@
-"""LALR(1) lookaheads by relations between nonterminal transitions (DeRemer and Pennello 1982)."""
+"""LR(0) automaton of a grammar and its LALR(1) lookaheads (DeRemer and Pennello 1982)."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass, field
 
-from cdec.compilers.grammars.analysis.nullable import closed_nonterminals
-from cdec.compilers.grammars.parser.lr0 import NO_SYMBOL, Automaton
+from cdec.compilers.grammars.analysis import closed_nonterminals, union_reached
+from cdec.compilers.grammars.definition import Rule
+from cdec.core.errors import LimitError
+
+NO_SYMBOL = -(1 << 31)
+"""Stands after the last symbol of a rule, and before the first state."""
+
+
+class Items:
+    """Rules as one line of symbols; an *item*, a rule with a dot in it, is a place on the line.
+
+    Attributes:
+        symbols: The symbol after each item's dot; ``NO_SYMBOL`` where the rule is complete.
+        first: Per rule: its item with the dot in front; dots follow each other.
+        rule_of: Per item: its rule.
+        by_lhs: Nonterminal -> its rules.
+    """
+
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
+        self.symbols: list[int] = []
+        self.first: list[int] = []
+        self.rule_of: list[int] = []
+        self.by_lhs: dict[int, list[int]] = {}
+        for number, rule in enumerate(rules):
+            self.first.append(len(self.symbols))
+            self.symbols.extend(rule.rhs)
+            self.symbols.append(NO_SYMBOL)
+            self.rule_of.extend([number] * (len(rule.rhs) + 1))
+            self.by_lhs.setdefault(rule.lhs, []).append(number)
+
+
+@dataclass(slots=True)
+class _Expansion:
+    """What the nonterminals after the dots of a kernel add to its state.
+
+    Attributes:
+        advanced: Symbol -> the items that have just passed it.
+        targets: Symbol -> the state it leads to where the kernel has no item on that symbol.
+        pending: Symbols without target yet.
+    """
+
+    advanced: dict[int, list[int]]
+    targets: dict[int, int] = field(default_factory=dict)
+    pending: set[int] = field(default_factory=set)
+
+
+class Automaton:
+    """States are sets of items, known by their kernels; state 0 has the dot before the start.
+
+    The last of ``rules`` is ``root -> start``, and only state 0's kernel begins with it.
+
+    Attributes:
+        items: The rules' items.
+        kernels: Per state: kernel items, ascending.
+        transitions: Per state: symbol -> next state.
+        access: Per state: the symbol that leads into it.
+    """
+
+    def __init__(self, rules: Sequence[Rule], max_states: int) -> None:
+        """Build the automaton.
+
+        States whose kernels expand alike share the work: time is linear in the transitions, plus
+        one expansion for each distinct set of nonterminals after the dots.
+
+        Raises:
+            LimitError: More than ``max_states`` states.
+        """
+        self.items = Items(rules)
+        self.kernels: list[tuple[int, ...]] = []
+        self.transitions: list[dict[int, int]] = []
+        self.access: list[int] = []
+        self._numbers: dict[tuple[int, ...], int] = {}
+        self._expansions: dict[frozenset[int], _Expansion] = {}
+        self._max_states = max_states
+        self._state((self.items.first[-1],), NO_SYMBOL)
+        while len(self.transitions) < len(self.kernels):
+            self.transitions.append(self._leave(self.kernels[len(self.transitions)]))
+
+    def _state(self, kernel: tuple[int, ...], access: int) -> int:
+        number = self._numbers.setdefault(kernel, len(self.kernels))
+        if number == len(self.kernels):
+            if number >= self._max_states:
+                raise LimitError(
+                    f"the parser of this grammar has more than {self._max_states} states",
+                    hint="raise `max_states`, or make the grammar smaller",
+                    limit="max_states",
+                )
+            self.kernels.append(kernel)
+            self.access.append(access)
+        return number
+
+    def _leave(self, kernel: tuple[int, ...]) -> dict[int, int]:
+        """Return the transitions of the state with this kernel."""
+        own: dict[int, list[int]] = {}
+        for item in kernel:
+            symbol = self.items.symbols[item]
+            if symbol != NO_SYMBOL:
+                own.setdefault(symbol, []).append(item + 1)
+        expansion = self._expansion(frozenset(symbol for symbol in own if symbol < 0))
+        # subtle: a symbol's shared target is made only for a state that really goes there; where
+        # the kernel has items on the symbol as well, the target is another one.
+        for symbol in sorted(expansion.pending - own.keys()):
+            expansion.pending.discard(symbol)
+            expansion.targets[symbol] = self._state(tuple(expansion.advanced[symbol]), symbol)
+        transitions = dict(expansion.targets)
+        for symbol, items in own.items():
+            merged = {*items, *expansion.advanced.get(symbol, ())}
+            transitions[symbol] = self._state(tuple(sorted(merged)), symbol)
+        return transitions
+
+    def _expansion(self, seeds: frozenset[int]) -> _Expansion:
+        known = self._expansions.get(seeds)
+        if known is not None:
+            return known
+        items = self.items
+        advanced: dict[int, list[int]] = {}
+        reached = set(seeds)
+        ready = list(seeds)
+        while ready:
+            for rule in items.by_lhs.get(~ready.pop(), ()):
+                symbol = items.symbols[items.first[rule]]
+                if symbol == NO_SYMBOL:
+                    continue
+                advanced.setdefault(symbol, []).append(items.first[rule] + 1)
+                if symbol < 0 and symbol not in reached:
+                    reached.add(symbol)
+                    ready.append(symbol)
+        for passed in advanced.values():
+            passed.sort()
+        made = _Expansion(advanced, pending=set(advanced))
+        self._expansions[seeds] = made
+        return made
 
 
 def lookaheads(automaton: Automaton, end: int, *, as_lark: bool) -> list[dict[int, int]]:
@@ -32,8 +164,8 @@ def lookaheads(automaton: Automaton, end: int, *, as_lark: bool) -> list[dict[in
     if as_lark:
         for state, kernel in enumerate(automaton.kernels):
             relations.go_on_with_rules(state, kernel)
-    read = digraph(relations.reads, relations.directly_reads)
-    follow = digraph(relations.includes, read)
+    read = union_reached(relations.reads, relations.directly_reads)
+    follow = union_reached(relations.includes, read)
     return [
         {rule: _union(follow, numbers) for rule, numbers in reductions.items()}
         for reductions in relations.lookback
@@ -125,62 +257,3 @@ def _tail(rhs: tuple[int, ...], nullable: frozenset[int]) -> int:
     while place and rhs[place - 1] < 0 and ~rhs[place - 1] in nullable:
         place -= 1
     return max(place - 1, 0)
-
-
-def digraph(successors: Sequence[Sequence[int]], values: Sequence[int]) -> list[int]:
-    """Return, per node, the union of its own value and those of all nodes it reaches.
-
-    Tarjan's strongly connected components with the stack made explicit: a chain of 3,000 unit
-    rules is a path of 3,000 nodes. The paper's algorithm ``Digraph``.
-
-    Args:
-        successors: Per node: nodes whose values it includes.
-        values: Per node: a set as the bits of an integer.
-    """
-    count = len(values)
-    result = list(values)
-    index = [0] * count  # 0: not met; else order of meeting, from 1
-    low = [0] * count
-    done = [False] * count
-    component: list[int] = []
-    met = 0
-    for root in range(count):
-        if index[root] or not successors[root]:
-            continue
-        met += 1
-        index[root] = low[root] = met
-        component.append(root)
-        path = [(root, iter(successors[root]))]
-        while path:
-            node, rest = path[-1]
-            for child in rest:
-                if not successors[child]:
-                    pass  # its own value is all there is
-                elif not index[child]:
-                    met += 1
-                    index[child] = low[child] = met
-                    component.append(child)
-                    path.append((child, iter(successors[child])))
-                    break
-                elif not done[child]:
-                    low[node] = min(low[node], index[child])
-                result[node] |= result[child]
-            else:
-                path.pop()
-                if low[node] == index[node]:
-                    _close(node, component, done, result)
-                if path:
-                    parent = path[-1][0]
-                    low[parent] = min(low[parent], low[node])
-                    result[parent] |= result[node]
-    return result
-
-
-def _close(node: int, component: list[int], done: list[bool], result: list[int]) -> None:
-    """Give all members of a component its root's result."""
-    while True:
-        member = component.pop()
-        done[member] = True
-        result[member] = result[node]
-        if member == node:
-            return

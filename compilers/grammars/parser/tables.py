@@ -2,19 +2,142 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.analysis.nullable import closed_nonterminals, used_rules
+from cdec.compilers.grammars.analysis import closed_nonterminals, epsilon_free, used_rules
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule
-from cdec.compilers.grammars.parser.conflicts import Conflict, bits, conflict_error, resolve
-from cdec.compilers.grammars.parser.epsilon_free import epsilon_free
-from cdec.compilers.grammars.parser.lalr import lookaheads
-from cdec.compilers.grammars.parser.lr0 import Automaton
+from cdec.compilers.grammars.parser.lalr import Automaton, lookaheads
 from cdec.core.errors import LimitError
+from cdec.core.grammars.errors import GrammarConflictError
+
+_MAX_NAMES = 8
+
+
+class Conflict(NamedTuple):
+    """A place where one action was taken and another was possible.
+
+    Attributes:
+        state: LR state.
+        terminals: Before which terminals (the end of the text is ``len(grammar.terminals)``).
+        rules: What could be reduced there, ascending.
+        shift: A shift was possible as well, and taken.
+    """
+
+    state: int
+    terminals: tuple[int, ...]
+    rules: tuple[int, ...]
+    shift: bool
+
+
+def bits(numbers: int) -> list[int]:
+    """Return the positions of the bits that are set, ascending."""
+    text = bin(numbers)[:1:-1]
+    found = []
+    place = text.find("1")
+    while place >= 0:
+        found.append(place)
+        place = text.find("1", place + 1)
+    return found
+
+
+def resolve(
+    state: int, shifted: int, reductions: dict[int, int], rules: Sequence[Rule]
+) -> tuple[dict[int, int], list[Conflict]]:
+    """Leave at most one action a terminal: higher rule priority first, then shift before reduce.
+
+    Args:
+        state: LR state, for the conflicts.
+        shifted: Terminals that can be shifted, as bits.
+        reductions: Rule -> terminals before which it can be reduced, as bits.
+        rules: The grammar's rules.
+
+    Returns:
+        ``reductions`` without what lost; the conflicts. Those without ``shift`` are between rules
+        of equal priority and have no resolution: their terminals are left out.
+    """
+    conflicts: list[Conflict] = []
+    seen = clash = 0
+    for terminals in reductions.values():
+        clash |= seen & terminals
+        seen |= terminals
+    if not (clash or seen & shifted):
+        return reductions, conflicts
+    kept = dict(reductions)
+    undecided: dict[tuple[int, ...], list[int]] = {}
+    for terminal in bits(clash):
+        rivals = sorted(rule for rule, terminals in kept.items() if terminals >> terminal & 1)
+        ranked = sorted(rivals, key=lambda rule: -rules[rule].priority)
+        # subtle: lark asks this before it looks for a shift, so rules of equal priority clash
+        # even where a shift would beat them both.
+        decided = rules[ranked[0]].priority > rules[ranked[1]].priority
+        if not decided:
+            undecided.setdefault(tuple(rivals), []).append(terminal)
+        for rule in ranked[1:] if decided else ranked:
+            kept[rule] &= ~(1 << terminal)
+    for rivals_key, terminals_list in undecided.items():
+        conflicts.append(Conflict(state, tuple(terminals_list), rivals_key, shift=False))
+    for rule, terminals in kept.items():
+        if terminals & shifted:
+            conflicts.append(Conflict(state, tuple(bits(terminals & shifted)), (rule,), shift=True))
+            kept[rule] = terminals & ~shifted
+    return kept, conflicts
+
+
+def conflict_error(
+    grammar: Grammar,
+    rules: Sequence[Rule],
+    conflicts: Sequence[Conflict],
+    items: Iterable[tuple[int, int]],
+) -> GrammarConflictError:
+    """Return the error for conflicts without resolution.
+
+    Args:
+        grammar: The grammar, for names.
+        rules: The rules that conflicts refer to.
+        conflicts: At least one.
+        items: Kernel items (rule, dot) of the first conflict's state.
+    """
+    first = conflicts[0]
+    names = [terminal_name(grammar, terminal) for terminal in first.terminals]
+    shown = ", ".join(names[:_MAX_NAMES]) + (", ..." if len(names) > _MAX_NAMES else "")
+    reduced = [rule_text(grammar, rules[rule]) for rule in first.rules]
+    after = [rule_text(grammar, rules[rule], dot) for rule, dot in items]
+    more = f" ({len(conflicts) - 1} more such places)" if len(conflicts) > 1 else ""
+    return GrammarConflictError(
+        f"the grammar is not LALR(1): before {shown} both {' and '.join(reduced[:_MAX_NAMES])} "
+        f"could end{more}",
+        hint="use `lexer` dynamic, which parses every grammar, or give one rule a higher priority",
+        terminals=names,
+        rules=reduced,
+        state_items=after,
+        conflicts=len(conflicts),
+    )
+
+
+def terminal_name(grammar: Grammar, terminal: int) -> str:
+    """Return a terminal as it is shown to users: its text in quotes, or its name."""
+    if terminal == len(grammar.terminals):
+        return "the end of the text"
+    found = grammar.terminals[terminal]
+    return f'"{found.value}"' if found.is_string and not found.words else found.name
+
+
+def rule_text(grammar: Grammar, rule: Rule, dot: int | None = None) -> str:
+    """Return a rule as ``a -> b C``, with a dot where one is given."""
+    names = [
+        grammar.nonterminals[~symbol] if symbol < 0 else terminal_name(grammar, symbol)
+        for symbol in rule.rhs
+    ]
+    if dot is not None:
+        names.insert(dot, ".")
+    return f"{grammar.nonterminals[rule.lhs]} -> {' '.join(names) or '(nothing)'}"
+
 
 _ACTIONS_PER_STATE = 64
 """Table entries allowed for each state that ``max_states`` allows."""
@@ -74,6 +197,34 @@ class ParseTables:
     start_nullable: bool
     resolved: tuple[Conflict, ...]
     is_whole: bool
+
+
+def rows_of(
+    offsets: NDArray[np.int32], first: NDArray[np.int32], second: NDArray[np.int32]
+) -> list[list[tuple[int, int]]]:
+    """Return the lists of pairs of numbers that columns hold, one a state."""
+    pairs = list(zip(first.tolist(), second.tolist(), strict=True))
+    return [pairs[begin:stop] for begin, stop in pairwise(offsets.tolist())]
+
+
+def action_rows(tables: ParseTables) -> list[dict[int, int]]:
+    """Return the actions of each state by terminal, of tables with one action each."""
+    columns = tables.action_offsets, tables.action_terminals, tables.action_values
+    return list(map(dict, rows_of(*columns)))
+
+
+def goto_rows(tables: ParseTables) -> list[dict[int, int]]:
+    """Return the states that each state goes to, by nonterminal."""
+    return list(map(dict, rows_of(tables.goto_offsets, tables.goto_symbols, tables.goto_states)))
+
+
+def columns_of(
+    rows: Sequence[Sequence[tuple[int, int]]],
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return offsets, first and second numbers of lists of pairs."""
+    flat = np.array([pair for row in rows for pair in row], dtype=np.int32).reshape(-1, 2)
+    offsets = np.cumsum([0, *map(len, rows)]).astype(np.int32)
+    return offsets, flat[:, 0].copy(), flat[:, 1].copy()
 
 
 def build_tables(
@@ -258,14 +409,14 @@ class _TableBuilder:
             for leaving in self._automaton.transitions
         ] + [[]]
         kernels = [self._kernel_items(state) for state in range(self._accepting)] + [[]]
-        goto_offsets, goto_symbols, goto_states = _ragged_pairs(gotos)
-        item_offsets, item_rules, item_dots = _ragged_pairs(kernels)
+        goto_offsets, goto_symbols, goto_states = columns_of(gotos)
+        item_offsets, item_rules, item_dots = columns_of(kernels)
         access = np.array([*self._automaton.access, self._end], dtype=np.int32)
         order = np.argsort(access, kind="stable").astype(np.int32)
         edges = np.searchsorted(access[order], np.arange(self._end + 1))
         return ParseTables(
             num_states=self._accepting + 1,
-            action_offsets=_offsets([part.size for part in self._terminals]),
+            action_offsets=np.cumsum([0, *map(len, self._terminals)]).astype(np.int32),
             action_terminals=np.concatenate(self._terminals),
             action_values=np.concatenate(self._values),
             goto_offsets=goto_offsets,
@@ -288,13 +439,40 @@ class _TableBuilder:
         )
 
 
-def _offsets(counts: list[int]) -> NDArray[np.int32]:
-    return np.concatenate([[0], np.cumsum(counts)]).astype(np.int32)
+__all__ = ["ambiguity", "refuse_ambiguity"]
 
 
-def _ragged_pairs(
-    rows: list[list[tuple[int, int]]],
-) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
-    """Return offsets, first and second numbers of lists of pairs."""
-    flat = np.array([pair for row in rows for pair in row], dtype=np.int32).reshape(-1, 2)
-    return _offsets([len(row) for row in rows]), flat[:, 0].copy(), flat[:, 1].copy()
+def ambiguity(tables: ParseTables) -> int:
+    """Return how many reductions may compete before one terminal, at most.
+
+    A nonterminal that some state reduces to in conflict with another action counts once for every
+    state that it can follow: a text may have led to all of these together. That is what a step of
+    the generalised parser costs; it squares with the length of chains of ambiguous rules.
+    """
+    states = np.repeat(np.arange(tables.num_states), np.diff(tables.action_offsets))
+    cells = states * (tables.action_terminals.max(initial=0) + 1) + tables.action_terminals
+    same = cells[1:] == cells[:-1]
+    competes = np.zeros(len(cells), np.bool_)
+    competes[1:] = same
+    competes[:-1] |= same
+    reduces = competes & (tables.action_values < 0)
+    reduced = tables.rule_lhs[~tables.action_values[reduces]]
+    followed = np.bincount(tables.goto_symbols, minlength=len(tables.nonterminals))
+    pairs = np.unique(np.stack([tables.action_terminals[reduces], reduced]), axis=1)
+    return int(np.bincount(pairs[0], followed[pairs[1]]).max(initial=0))
+
+
+def refuse_ambiguity(tables: ParseTables, limits: GrammarLimits) -> None:
+    """Refuse a grammar whose masks would take long.
+
+    Raises:
+        LimitError: More than ``max_ambiguity``.
+    """
+    found = ambiguity(tables)
+    if found > limits.max_ambiguity:
+        raise LimitError(
+            f"up to {found:,} reductions of this grammar compete before one terminal, the limit is "
+            f"{limits.max_ambiguity:,}",
+            hint="raise `max_ambiguity`, or write fewer rules that can be read in several ways",
+            limit="max_ambiguity",
+        )

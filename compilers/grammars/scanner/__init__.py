@@ -1,7 +1,6 @@
-"""One deterministic scanner over bytes, made of all terminals.
+"""Scanner: one deterministic automaton over bytes, made of all terminals.
 
-Read ``contexts`` (which terminals compete where) and ``build``, which calls ``competition``
-and ``reach``; ``keywords``, ``ignoring``, ``halving`` and ``overlaps`` change the terminals
-beforehand; ``loops`` puts in the copies of counted repetitions that were left out. Others import
-``build``, ``contexts``, ``ignoring``, ``halving``, ``overlaps``, ``loops`` and ``reach``.
+Read ``competition`` (which terminals compete where) and ``build``; ``division`` changes the
+terminals beforehand, ``loops`` puts in copies of counted repetitions afterwards. Others import any
+of these.
 """

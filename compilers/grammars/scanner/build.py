@@ -1,9 +1,10 @@
-"""build_scanner: terminals' automata and contexts -> one deterministic scanner over bytes."""
+"""Scanner: one deterministic automaton over bytes, made of all terminals and their contexts."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,20 +16,76 @@ from cdec.compilers.grammars.definition import (
     GrammarLimits,
     Lexer,
 )
-from cdec.compilers.grammars.scanner.competition import Competitors, completed, start_codes
-from cdec.compilers.grammars.scanner.ignoring import read_copies
-from cdec.compilers.grammars.scanner.keywords import Keywords, find_keywords
-from cdec.compilers.grammars.scanner.reach import live_rows
-from cdec.compilers.grammars.states.construction import Construction, Most, allowed, constructed
-from cdec.compilers.grammars.states.copies import (
-    Copies,
+from cdec.compilers.grammars.parser.tables import ParseTables
+from cdec.compilers.grammars.scanner.competition import (
+    Competitors,
+    Contexts,
+    Keywords,
+    completed,
+    find_keywords,
+    read_copies,
+    start_codes,
+)
+from cdec.compilers.grammars.states import (
+    Construction,
+    CounterStates,
+    Most,
+    allowed,
+    constructed,
     copies_of_rows,
     joined_copies,
+    merge_classes,
     merged_copies,
+    merged_states,
 )
-from cdec.compilers.grammars.states.minimise import merge_classes, merged_states
 from cdec.core.errors import LimitError
 from cdec.core.native import library
+
+
+def live_rows(
+    delta: NDArray[np.int32],
+    match_offsets: NDArray[np.int32],
+    match_terminals: NDArray[np.int32],
+    num_terminals: int,
+) -> tuple[NDArray[np.int32], NDArray[np.int32], NDArray[np.int32]]:
+    """Return the terminals that states reached after one byte or more complete.
+
+    Strongly connected states share their row, so one pass over the components, last ones first,
+    is enough (Tarjan 1972).
+
+    Args:
+        delta: int32[C, K], -1 dead.
+        match_offsets, match_terminals: int32[C + 1] and int32, terminals of each state.
+        num_terminals: Upper bound of terminal numbers.
+
+    Returns:
+        (live_row int32[C], live_offsets int32[L + 1], live_terminals int32): equal rows once,
+        ascending within a row. Cost: edges between components x length of a row.
+    """
+    delta = np.ascontiguousarray(delta)
+    found = constructed(library.find_live(delta, match_offsets, match_terminals, num_terminals))
+    assert found is not None
+    return found.delta.ravel(), found.offsets.astype(np.int32), found.items
+
+
+def states_with_fallback(
+    delta: NDArray[np.int32], match_offsets: NDArray[np.int32]
+) -> NDArray[np.bool_]:
+    """Return the states in which the lexer can still remember an earlier end of the terminal.
+
+    They are the states that complete a terminal and all that come after them: bool[C].
+
+    Args:
+        delta: int32[C, K], -1 dead.
+        match_offsets: int32[C + 1], terminals of each state.
+    """
+    found = np.diff(match_offsets) > 0
+    front: NDArray[Any] = np.flatnonzero(found)
+    while len(front):
+        reached = np.unique(delta[front])
+        front = reached[(reached >= 0) & ~found[reached]]
+        found[front] = True
+    return found
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,7 +109,7 @@ class Scanner:
     live_offsets: NDArray[np.int32]
     live_terminals: NDArray[np.int32]
     context_start: NDArray[np.int32]
-    copies: Copies | None = None
+    copies: CounterStates | None = None
 
 
 def build_scanner(
@@ -103,7 +160,7 @@ def smallest(
     matches: NDArray[np.int32],
     starts: Sequence[int],
     num_terminals: int,
-    copies: Copies | None = None,
+    copies: CounterStates | None = None,
 ) -> Scanner:
     """Return the smallest scanner that does as this one.
 
@@ -216,3 +273,12 @@ def _selected(
     within = np.arange(offsets[-1]) - np.repeat(offsets[:-1], counts)
     places = np.repeat(match_offsets[:-1][old], counts) + within
     return offsets.astype(np.int32), matches[places]
+
+
+class Parts(NamedTuple):
+    """A grammar with all that was made of it; trees and columns are made of these four."""
+
+    grammar: Grammar
+    contexts: Contexts
+    scanner: Scanner
+    tables: ParseTables

@@ -1,4 +1,10 @@
-"""Competing terminals: where each begins in a scanner, and what its states complete.
+"""Competition of terminals: contexts, keywords, ignored terminals, and where each begins.
+
+Contexts are read off the parse tables. A literal K is a keyword of a regular expression R of equal
+priority if R's match on K's text is all of it (``_create_unless`` in lark's lexer). Where both
+compete, a text that R matched and K matches in full is a K. If moreover K's flags are among R's, K
+is embedded: it does not compete by itself. Ignored terminals that may yet reach the parser get a
+copy, so that one is read, one dropped.
 
 A scanner state is a row of codes, ascending: ``2 * state`` of a terminal's automaton (states of all
 terminals are numbered through) where the terminal competes; plus 1 where it is followed only to
@@ -9,12 +15,226 @@ in one large alternation; a keyword is followed while an expression that becomes
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import NamedTuple
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.scanner.keywords import Keywords
+from cdec.compilers.grammars.automata.terminal import packed
+from cdec.compilers.grammars.definition import NOTHING, ByteAutomaton, Grammar, Lexer, Terminal
+
+if TYPE_CHECKING:
+    from cdec.compilers.grammars.parser.tables import ParseTables
+
+
+@dataclass(frozen=True, slots=True)
+class Contexts:
+    """The contexts of a grammar, X of them, none twice.
+
+    Attributes:
+        terminals: The competing terminals of each context.
+        of_state: int32[N] context while this LR state is on top (dynamic: [0] only).
+        of_terminal: int32[T] dynamic: context after this terminal; else -1.
+        after: For each terminal the contexts that may hold once it is complete, ascending.
+    """
+
+    terminals: tuple[frozenset[int], ...]
+    of_state: NDArray[np.int32]
+    of_terminal: NDArray[np.int32]
+    after: tuple[tuple[int, ...], ...]
+
+
+def find_contexts(grammar: Grammar, tables: ParseTables, lexer: Lexer) -> Contexts:
+    """Return the contexts that a lexer distinguishes.
+
+    Args:
+        grammar: Analysed.
+        tables: Of this grammar; generalised ones for ``dynamic``.
+        lexer: ``contextual``: terminals with an action in lark's LR state, and ignored ones, as
+            its contextual lexer has them. ``basic``: all. ``dynamic``: terminals that can follow
+            the last one by the tables, a superset of those the parser will accept; but for those
+            that never follow themselves.
+
+    Returns:
+        Contexts. Cost: O(actions).
+    """
+    if lexer == "dynamic":
+        return _dynamic(grammar, tables)
+    everywhere = frozenset(range(len(grammar.terminals)))
+    numbers: dict[frozenset[int], int] = {}
+    of_state = np.zeros(tables.num_states, np.int32)
+    for state, accepted in enumerate(tables.competing):
+        competing = accepted | grammar.everywhere
+        chosen = everywhere if lexer == "basic" else frozenset(competing)
+        of_state[state] = numbers.setdefault(chosen, len(numbers))
+    after = [
+        tuple(range(len(numbers)))  # an ignored terminal leaves the stack, and so the context
+        if terminal in grammar.ignored
+        else tuple(np.unique(of_state[_states_after(tables, terminal)]).tolist())
+        for terminal in range(len(grammar.terminals))
+    ]
+    nowhere = np.full(len(grammar.terminals), -1, np.int32)
+    return Contexts(tuple(numbers), of_state, nowhere, tuple(after))
+
+
+def _dynamic(grammar: Grammar, tables: ParseTables) -> Contexts:
+    everywhere = frozenset(range(len(grammar.terminals))) - grammar.refused
+    numbers: dict[frozenset[int], int] = {}
+    first = frozenset(tables.accepts[0] | grammar.ignored)
+    of_state = np.full(tables.num_states, numbers.setdefault(first, 0), np.int32)
+    of_terminal = np.zeros(len(grammar.terminals), np.int32)
+    for terminal in range(len(grammar.terminals)):
+        chosen = everywhere - ({terminal} & grammar.alone)
+        if terminal not in grammar.ignored:
+            states: Sequence[int] = _states_after(tables, terminal).tolist()
+            chosen = grammar.ignored.union(*(tables.accepts[state] for state in states))
+        of_terminal[terminal] = numbers.setdefault(frozenset(chosen), len(numbers))
+    after = tuple((context,) for context in of_terminal.tolist())
+    return Contexts(tuple(numbers), of_state, of_terminal, after)
+
+
+def _states_after(tables: ParseTables, terminal: int) -> NDArray[np.int64]:
+    """Return the LR states that shifting a terminal leads to."""
+    return np.asarray(sorted(tables.contexts_after[terminal]), np.int64)
+
+
+class Keywords(NamedTuple):
+    """Regular expressions by keyword: terminal numbers, ascending.
+
+    retyped: Those whose matches become the keyword. embedding: Those that keep it from competing.
+    """
+
+    retyped: dict[int, tuple[int, ...]]
+    embedding: dict[int, tuple[int, ...]]
+
+
+def find_keywords(terminals: Sequence[Terminal], automata: Sequence[ByteAutomaton]) -> Keywords:
+    """Return the keywords among ``terminals``.
+
+    Args:
+        terminals: In the order in which they compete.
+        automata: Prioritised, one a terminal.
+
+    Returns:
+        The relation over all terminals; it holds in a context where both are. Cost: regular
+        expressions x bytes of literals of the same priority.
+    """
+    literals: dict[int, list[tuple[int, bytes]]] = {}
+    for number, terminal in enumerate(terminals):
+        # Of the literals of a list all or none are keywords, so one speaks for all.
+        spelled = _spelled(terminal.literals[0]) if terminal.is_string else b""
+        if spelled:
+            literals.setdefault(terminal.priority, []).append((number, spelled))
+    retyped: dict[int, list[int]] = {}
+    embedding: dict[int, list[int]] = {}
+    for number, terminal in enumerate(terminals):
+        if terminal.is_string or terminal.priority not in literals:
+            continue
+        for keyword in _matched(automata[number], literals[terminal.priority]):
+            retyped.setdefault(keyword, []).append(number)
+            if terminals[keyword].flags <= terminal.flags:
+                embedding.setdefault(keyword, []).append(number)
+    return Keywords(
+        {keyword: tuple(numbers) for keyword, numbers in retyped.items()},
+        {keyword: tuple(numbers) for keyword, numbers in embedding.items()},
+    )
+
+
+def _spelled(text: str) -> bytes:
+    try:
+        return text.encode()
+    except UnicodeEncodeError:  # no UTF-8 text holds a lone surrogate
+        return b""
+
+
+def _matched(automaton: ByteAutomaton, literals: Sequence[tuple[int, bytes]]) -> list[int]:
+    """Return the literals on which the automaton's match is the whole text."""
+    delta = packed(automaton)
+    rows, byte_class = delta.rows.tolist(), delta.byte_class.tolist()
+    accepting = automaton.accepting
+    found = []
+    for number, text in literals:
+        state = 0
+        for byte in text:
+            state = rows[state][byte_class[byte]]
+            if state < 0:
+                break
+        if state >= 0 and accepting[state]:
+            found.append(number)
+    return found
+
+
+def with_ignored_copies(grammar: Grammar) -> Grammar:
+    """Give every ignored terminal that a rule uses an ignored copy, and stop ignoring itself.
+
+    In ``start: A "c" A`` with ``%ignore "c"`` each ``c`` may be dropped or read. Only ``dynamic``
+    follows both: the other lexers drop such a terminal wherever they meet it, as lark does.
+
+    Args:
+        grammar: Analysed, so that every rule is in use.
+
+    Returns:
+        A grammar for the same texts in which no rule uses an ignored terminal; the copies have the
+        last numbers and the names of their originals. Cost: linear in the rules.
+    """
+    used = {symbol for rule in grammar.rules for symbol in rule.rhs if symbol >= 0}
+    both = sorted(grammar.ignored & used)
+    if not both:
+        return grammar
+    first = len(grammar.terminals)
+    return replace(
+        grammar,
+        terminals=grammar.terminals + tuple(grammar.terminals[number] for number in both),
+        ignored=(grammar.ignored - used) | set(range(first, first + len(both))),
+    )
+
+
+def with_keyword_copies(grammar: Grammar, automata: Sequence[ByteAutomaton]) -> Grammar:
+    """Give every ignored keyword a copy for the places where lark's lexer does not ignore it.
+
+    Lark drops what an ignored terminal matched; a text that another expression matched and that
+    then becomes an ignored keyword is handed to the parser. So under ``%ignore " "`` beside
+    ``TEXT: /[^<]+/`` a lone space, where TEXT competes, is a token that the rules must name.
+
+    Args:
+        grammar: Any; for ``contextual`` and ``basic``.
+        automata: One a terminal, prioritised.
+
+    Returns:
+        The grammar with rules that name the copies; these match nothing by themselves, and have the
+        last numbers and their originals' names. Cost: as ``find_keywords``.
+    """
+    if not any(grammar.terminals[number].is_string for number in grammar.ignored):
+        return grammar
+    retyped = find_keywords(grammar.terminals, automata).retyped
+    handed = [
+        number
+        for number in sorted(grammar.ignored & retyped.keys())
+        if not grammar.ignored.issuperset(retyped[number])
+    ]
+    if not handed:
+        return grammar
+    copy = {number: len(grammar.terminals) + i for i, number in enumerate(handed)}
+    copies = [
+        replace(grammar.terminals[number], pattern=NOTHING, is_string=False) for number in handed
+    ]
+    rules = [
+        replace(rule, rhs=tuple(copy.get(symbol, symbol) for symbol in rule.rhs))
+        for rule in grammar.rules
+    ]
+    return replace(grammar, terminals=(*grammar.terminals, *copies), rules=tuple(rules))
+
+
+def read_copies(grammar: Grammar) -> dict[int, int]:
+    """Return, of ignored terminals that have one, the copy that is not ignored."""
+    read = {
+        terminal.name: number
+        for number, terminal in enumerate(grammar.terminals)
+        if number not in grammar.ignored
+    }
+    names = {number: grammar.terminals[number].name for number in grammar.ignored}
+    return {number: read[name] for number, name in names.items() if name in read}
 
 
 class Competitors(NamedTuple):
@@ -89,14 +309,14 @@ def completed(
     if terminals.competing:
         winner = np.full(n, -1, np.int32)
         winner[states[places]] = matches
-        keyword = _keywords(terminals, states, owners, winner)
+        keyword = _first_keywords(terminals, states, owners, winner)
         retyped = np.flatnonzero(keyword >= 0)
         winner[retyped] = becomes[keyword[retyped]]
         matches = winner[states[places]]
     return match_offsets, matches
 
 
-def _keywords(
+def _first_keywords(
     terminals: Competitors,
     states: NDArray[np.int64],
     ended: NDArray[np.int32],

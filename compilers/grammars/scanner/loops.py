@@ -1,4 +1,4 @@
-"""put_in: the copies of counted repetitions that were left out, as loops of the scanner.
+"""Copies of counted repetitions that were left out, put in as loops of the scanner.
 
 The states of copy ``cut`` stand for those of the copies behind it as well: they become the rows of
 a loop, the states of the next copies follow them, in the same order, and steps from copy to copy
@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from cdec.compilers.grammars.states.copies import SPREAD, Copies, UncountableError
+from cdec.compilers.grammars.states import SPREAD, CounterStates, UncountableError
 from cdec.core.grammars.columns import RELATIVE, arrays_from
 from cdec.core.grammars.loops import MOST_STATES, state_of_row
 
@@ -29,7 +29,9 @@ class _Loop(NamedTuple):
     more: int
 
 
-def put_in(columns: Mapping[str, NDArray[Any]], copies: Copies) -> dict[str, NDArray[Any]]:
+def expand_repetitions(
+    columns: Mapping[str, NDArray[Any]], copies: CounterStates
+) -> dict[str, NDArray[Any]]:
     """Return the columns of an artifact with all copies of counted repetitions.
 
     Args:
@@ -70,7 +72,7 @@ def put_in(columns: Mapping[str, NDArray[Any]], copies: Copies) -> dict[str, NDA
 
 
 def _loop(
-    delta: NDArray[np.int32], columns: Mapping[str, NDArray[Any]], copies: Copies, more: int
+    delta: NDArray[np.int32], columns: Mapping[str, NDArray[Any]], copies: CounterStates, more: int
 ) -> _Loop | None:
     """Return the states that lack ``more`` copies, in an order of their own."""
     own = copies.more == more
@@ -92,7 +94,10 @@ def _loop(
 
 
 def _check(
-    delta: NDArray[np.int32], columns: Mapping[str, NDArray[Any]], copies: Copies, loop: _Loop
+    delta: NDArray[np.int32],
+    columns: Mapping[str, NDArray[Any]],
+    copies: CounterStates,
+    loop: _Loop,
 ) -> NDArray[np.int32]:
     """Require of the states of a loop what makes one more copy do as the one before.
 

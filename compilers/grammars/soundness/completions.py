@@ -1,6 +1,6 @@
-"""Whether some text empties the parser's stack: how the rules under way can be completed.
+"""Completions of the parser's stacks: how the rules under way can end, before which terminals.
 
-The parser is a pushdown system whose input is chosen letter by letter (``adjacency``), so whether
+The parser is a pushdown system whose input is chosen letter by letter (``lookahead``), so whether
 some text completes a stack is a question of reachability (Bouajjani, Esparza and Maler 1997). For
 an LR parser the answer has a simple form: a state p leaves the stack when what follows the dot in
 one of its kernel items ``A -> x . y`` has been parsed and the item is reduced. So for every
@@ -16,9 +16,12 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Mapping, Sequence
 
-from cdec.compilers.grammars.parser.conflicts import bits
-from cdec.compilers.grammars.parser.tables import ParseTables
-from cdec.compilers.grammars.soundness.adjacency import Letter
+from cdec.compilers.grammars.parser.tables import ParseTables, action_rows, bits, goto_rows
+from cdec.compilers.grammars.soundness.lookahead import (
+    NOTHING_PENDING,
+    Adjacency,
+    TerminalInContext,
+)
 
 Way = tuple[int, int]
 """A rule, and how many symbols of it are on the stack: from the state in question downwards."""
@@ -49,7 +52,7 @@ class Completions:
     def __init__(
         self,
         tables: ParseTables,
-        letters: Sequence[Letter],
+        letters: Sequence[TerminalInContext],
         ahead: Mapping[Boundary, int],
     ) -> None:
         """Compute the ways of all boundaries.
@@ -90,17 +93,13 @@ class Completions:
         states = range(tables.num_states)
         self._lhs = tables.rule_lhs.tolist()
         lengths = tables.rule_length.tolist()
-        offsets = tables.action_offsets.tolist()
-        terminals = tables.action_terminals.tolist()
-        values = tables.action_values.tolist()
         self.shifts: list[dict[int, int]] = [{} for _ in states]
         self._shiftable = [0 for _ in states]
         self.reductions: list[list[tuple[int, int, int]]] = []
         self._empty = [0 for _ in states]
-        for state in states:
+        for state, actions in enumerate(action_rows(tables)):
             reduced: dict[int, int] = {}
-            for place in range(offsets[state], offsets[state + 1]):
-                terminal, value = terminals[place], values[place]
+            for terminal, value in actions.items():
                 if value >= 0:
                     self.shifts[state][terminal] = value
                     self._shiftable[state] |= by_terminal[terminal]
@@ -108,19 +107,7 @@ class Completions:
                     reduced[~value] = reduced.get(~value, 0) | by_terminal[terminal]
             self.reductions.append([(rule, lengths[rule], on) for rule, on in reduced.items()])
             self._empty[state] = sum(on for rule, on in reduced.items() if not lengths[rule])
-        edges = tables.goto_offsets.tolist()
-        symbols = tables.goto_symbols.tolist()
-        targets = tables.goto_states.tolist()
-        self.gotos = [
-            dict(
-                zip(
-                    symbols[edges[state] : edges[state + 1]],
-                    targets[edges[state] : edges[state + 1]],
-                    strict=True,
-                )
-            )
-            for state in states
-        ]
+        self.gotos = goto_rows(tables)
         self.predecessors: list[list[int]] = [[] for _ in states]
         for state in states:
             for target in [*self.shifts[state].values(), *self.gotos[state].values()]:
@@ -281,3 +268,190 @@ class _Closure:
             for ways in self._all.after_reduction(target, ahead, self._reader) if ahead else ():
                 self.add_ways(ways)
         return self.ways
+
+
+def find_boundaries(
+    tables: ParseTables, adjacency: Adjacency, lr_context: Sequence[int]
+) -> dict[Boundary, int]:
+    """Return every boundary that can occur, with the letters that can follow it.
+
+    A few that cannot occur may be among them: a letter on which the parser reduces first is taken
+    to be shifted wherever its terminal can be.
+
+    Args:
+        tables: LALR(1) tables.
+        adjacency: Letters and pending matches; it meets its letters here.
+        lr_context: Context of each LR state.
+
+    Returns:
+        Boundary -> letters as bits, ignored terminals between left out of account.
+    """
+    return _Search(tables, adjacency, lr_context).run()
+
+
+class _Search:
+    def __init__(
+        self, tables: ParseTables, adjacency: Adjacency, lr_context: Sequence[int]
+    ) -> None:
+        self._tables = tables
+        self._actions = action_rows(tables)
+        self._adjacency = adjacency
+        self._context = lr_context
+        self._closures: dict[tuple[int, int], int] = {}
+        self._everywhere = 0  # letters that have been shifted wherever they can be
+        self._by_terminal = [0] * len(tables.contexts_after)
+        self._seen_letters = 0
+        self._accepted: dict[tuple[frozenset[int], int], int] = {}
+
+    def run(self) -> dict[Boundary, int]:
+        found: dict[Boundary, int] = {}
+        waiting: list[Boundary] = [(0, NOTHING_PENDING)]
+        while waiting:
+            boundary = waiting.pop()
+            if boundary in found:
+                continue
+            state, pending = boundary
+            key = (self._context[state], pending)
+            if key not in self._closures:
+                self._closures.update(self._adjacency.closure(*key, self._closures))
+            found[boundary] = self._closures[key]
+            waiting.extend((state, left) for left in self._adjacency.left_by_ignored(*key))
+            waiting.extend(self._after(state, found[boundary]))
+        return found
+
+    def _after(self, state: int, ahead: int) -> list[Boundary]:
+        """Return the boundaries at the ends of the terminals that can follow."""
+        letters = self._adjacency.letters
+        shifts, shifted = self._shifts(state)
+        after = [
+            (shifts[letters[number].terminal], letters[number].pending)
+            for number in bits(ahead & shifted)
+        ]
+        reduced = ahead & self._accepted_letters(state) & ~shifted & ~self._everywhere
+        self._everywhere |= reduced
+        for number in bits(reduced):
+            terminal, pending = letters[number]
+            after.extend(
+                (target, pending) for target in self._tables.contexts_after[terminal].tolist()
+            )
+        return after
+
+    def _shifts(self, state: int) -> tuple[dict[int, int], int]:
+        """Return where a state's own shifts lead, and their letters as bits."""
+        self._sort_letters()
+        shifts = {t: target for t, target in self._actions[state].items() if target >= 0}
+        shifts.pop(len(self._by_terminal), None)  # the end of the text
+        shifted = 0
+        for terminal in shifts:
+            shifted |= self._by_terminal[terminal]
+        return shifts, shifted
+
+    def _accepted_letters(self, state: int) -> int:
+        """Return the letters of all terminals on which a state has an action."""
+        accepts = self._tables.accepts[state]
+        key = (accepts, self._seen_letters)
+        if key not in self._accepted:
+            letters = 0
+            for terminal in accepts:
+                letters |= self._by_terminal[terminal]
+            self._accepted[key] = letters
+        return self._accepted[key]
+
+    def _sort_letters(self) -> None:
+        """Take up the letters that were met since the last call."""
+        letters = self._adjacency.letters
+        for number in range(self._seen_letters, len(letters)):
+            if letters[number].terminal not in self._adjacency.ignored:
+                self._by_terminal[letters[number].terminal] |= 1 << number
+        self._seen_letters = len(letters)
+
+
+_ROUNDS = 3
+_MAX_RIVALS = 40
+"""Letters of one terminal that are compared with each other."""
+
+
+def drop_dominated_letters(
+    tables: ParseTables,
+    letters: Sequence[TerminalInContext],
+    ahead: Mapping[Boundary, int],
+    ignored: frozenset[int],
+) -> dict[Boundary, int]:
+    """Leave out letters in whose place a better one can stand.
+
+    A letter is as good as another of its terminal if whatever can follow the other can follow it,
+    whichever state the shift leads to. White space that is ignored ends most pending matches, and
+    then one letter of each terminal is left.
+
+    Args:
+        tables: LALR(1) tables.
+        letters: Letters by number.
+        ahead: Per boundary: letters that can follow, as bits.
+        ignored: Ignored terminals; the parser does not see their letters.
+
+    Returns:
+        ``ahead`` with fewer letters. Whether a stack can be completed stays the same: a completion
+        through a letter that is gone exists through the one that took its place.
+    """
+    groups: dict[int, list[int]] = {}
+    skipped = 0
+    met = 0
+    for following in ahead.values():
+        met |= following
+    for number in bits(met):
+        letter = letters[number]
+        if letter.terminal in ignored:
+            skipped |= 1 << number
+        else:
+            groups.setdefault(letter.terminal, []).append(number)
+    current = {boundary: following & ~skipped for boundary, following in ahead.items()}
+    rivals = [group for group in groups.values() if 1 < len(group) <= _MAX_RIVALS]
+    for _ in range(_ROUNDS):
+        better = _better(tables, letters, current, rivals)
+        if not better:
+            break
+        reduced = {following: _reduce(following, better) for following in set(current.values())}
+        if all(before == after for before, after in reduced.items()):
+            break
+        current = {boundary: reduced[following] for boundary, following in current.items()}
+    return current
+
+
+def _better(
+    tables: ParseTables,
+    letters: Sequence[TerminalInContext],
+    ahead: Mapping[Boundary, int],
+    rivals: Sequence[Sequence[int]],
+) -> dict[int, tuple[int, int]]:
+    """Return, per letter, those as good as it: (all of them, of these the first equal one)."""
+    found = {}
+    for group in rivals:
+        after = tables.contexts_after[letters[group[0]].terminal].tolist()
+        # subtle: where a boundary does not occur (-1), neither letter may be asked for it.
+        rows = [[ahead.get((state, letters[n].pending), -1) for state in after] for n in group]
+        for number, row in zip(group, rows, strict=True):
+            dominating = 0
+            equal = number
+            for other, their in zip(group, rows, strict=True):
+                if their == row:
+                    equal = min(equal, other)
+                elif all(_within(mine, yours) for mine, yours in zip(row, their, strict=True)):
+                    dominating |= 1 << other
+            if dominating or equal != number:
+                found[number] = (dominating, equal)
+    return found
+
+
+def _within(mine: int, yours: int) -> bool:
+    """Return whether a boundary that occurs (not -1) has one with as many letters beside it."""
+    return mine < 0 or (yours >= 0 and not mine & ~yours)
+
+
+def _reduce(following: int, better: Mapping[int, tuple[int, int]]) -> int:
+    """Return a set of letters with one of each kind, and none where a better one is there too."""
+    kept = 0
+    for number in bits(following):
+        dominating, equal = better.get(number, (0, number))
+        if not dominating & following:
+            kept |= 1 << equal
+    return kept

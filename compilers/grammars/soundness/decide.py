@@ -1,18 +1,19 @@
-"""Whether every text that is begun can be completed, and whether there is any text at all.
+"""Decision of soundness and emptiness: completions of all that a lexer and its parser begin.
 
 *Sound* means: after every allowed token the text still has a completion. The generalised parser
 gives that by itself: it holds viable prefixes of a grammar without useless rules. A deterministic
 lexer does not: what it reads as one long terminal is not there as two short ones, and the next
 terminal may never come. So all pairs (LR state after a shift, pending matches) that can occur are
-collected (``boundaries``), for each the ways to go on are computed (``completions``), and every
-stack below such a pair is walked down: some way must lead to the end of the text. The stacks walked
-are all paths of the LR automaton, a few more than the parser can build. So a proof holds, and a
-failure may be spurious: a search for a real stack without completion then decides whether the
-reason says "unsound" or "unproved".
+collected (``completions``), for each the ways to go on are computed, and every stack below such a
+pair is walked down: some way must lead to the end of the text. The stacks walked are all paths of
+the LR automaton, a few more than the parser can build. So a proof holds, and a failure may be
+spurious: a search for a real stack without completion then decides whether the reason says
+"unsound" or "unproved".
 """
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
@@ -21,25 +22,116 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.definition import Grammar, Lexer
-from cdec.compilers.grammars.parser.conflicts import bits, terminal_name
-from cdec.compilers.grammars.parser.tables import ParseTables
-from cdec.compilers.grammars.soundness.adjacency import Adjacency
-from cdec.compilers.grammars.soundness.boundaries import find_boundaries
-from cdec.compilers.grammars.soundness.completions import ACCEPT, Boundary, Completions, Ways
-from cdec.compilers.grammars.soundness.dead_ends import find_dead_end
-from cdec.compilers.grammars.soundness.letters import drop_dominated_letters
-from cdec.compilers.grammars.soundness.pending import NOTHING_PENDING
-from cdec.compilers.grammars.soundness.unhindered import is_unhindered
+from cdec.compilers.grammars.parser.derivations import Stack, StackParser
+from cdec.compilers.grammars.parser.tables import ParseTables, bits, terminal_name
+from cdec.compilers.grammars.soundness.completions import (
+    ACCEPT,
+    Boundary,
+    Completions,
+    Ways,
+    drop_dominated_letters,
+    find_boundaries,
+)
+from cdec.compilers.grammars.soundness.lookahead import (
+    NOTHING_PENDING,
+    Adjacency,
+    TerminalInContext,
+)
 from cdec.core.errors import LimitError
 
 if TYPE_CHECKING:
     from cdec.compilers.grammars.scanner.build import Scanner
 
+
+def all_prefixes_viable(
+    tables: ParseTables,
+    letters: Sequence[TerminalInContext],
+    ahead: Mapping[Boundary, int],
+    ignored: frozenset[int],
+) -> bool:
+    """Say whether every stack has a completion because no boundary withholds a terminal.
+
+    Args:
+        tables: LALR(1) tables.
+        letters: Letters by number.
+        ahead: Per boundary that can occur: the letters that can follow, as bits, ignored terminals
+            between left out of account.
+        ignored: Ignored terminals: the parser does not see them where a rule names them, either.
+
+    Returns:
+        True is a proof; False decides nothing. Cost: of the letters of every distinct set.
+    """
+    if not tables.is_whole:
+        return False
+    following: dict[int, frozenset[int]] = {}
+    for (state, _), numbers in ahead.items():
+        if numbers not in following:
+            found = frozenset(letters[number].terminal for number in bits(numbers))
+            following[numbers] = found - ignored
+        if not tables.accepts[state] <= following[numbers]:
+            return False
+    return True
+
+
+_MAX_SEARCHED = 3_000
+"""Stacks to look at, shortest texts first."""
+
+MAX_REDUCTIONS = 10_000
+"""Reductions before one terminal, beyond which it is taken for refused: the search misses that."""
+
+
+def find_dead_end(
+    tables: ParseTables,
+    adjacency: Adjacency,
+    ahead: Mapping[Boundary, int],
+    completions: Completions,
+    ignored: frozenset[int],
+) -> list[int] | None:
+    """Return terminals after which no completion exists, or None if no such text was met.
+
+    Only stacks with nothing pending count: else the pending match may still complete the text.
+
+    Args:
+        tables: LALR(1) tables.
+        adjacency: Letters and pending matches.
+        ahead: Per boundary: the letters that can follow, ignored ones between.
+        completions: Of the same tables.
+        ignored: Ignored terminals.
+    """
+    parser = StackParser(tables, MAX_REDUCTIONS)
+    start: tuple[Stack, int] = ((0,), NOTHING_PENDING)
+    seen = {start}
+    ready: deque[tuple[Stack, int, list[int]]] = deque([(*start, [])])
+    while ready:
+        stack, pending, text = ready.popleft()
+        if pending == NOTHING_PENDING and not _completes(stack, pending, completions):
+            return text
+        for number in bits(ahead[stack[-1], pending]):
+            letter = adjacency.letters[number]
+            if letter.terminal in ignored:
+                continue
+            after = parser.read(stack, letter.terminal)
+            if after is not None and (after, letter.pending) not in seen:
+                if len(seen) >= _MAX_SEARCHED:
+                    return None
+                seen.add((after, letter.pending))
+                ready.append((after, letter.pending, [*text, letter.terminal]))
+    return None
+
+
+def _completes(stack: Stack, pending: int, completions: Completions) -> bool:
+    """Return whether some text completes this very stack."""
+    ways = completions.of((stack[-1], pending))
+    for state in reversed(stack[:-1]):
+        ways = completions.under(state, ways)
+    return ACCEPT in ways
+
+
 _MAX_STACKS = 200_000
 """Pairs (LR state, ways on from above it) that the proof may visit."""
 
 
-class Readings(NamedTuple):
+class LexerFacts(NamedTuple):
     """What was found out about a deterministic lexer and its parser.
 
     Attributes:
@@ -61,13 +153,13 @@ class Soundness:
         empty: No text is in the language; None: not decided within limits.
         is_sound: Proved: after every allowed token the text has a completion.
         reason: What proves it, or what stands in the way.
-        readings: Where it is not proved: what ``prune`` goes on with, if that is known.
+        facts: Where it is not proved: what ``prune`` goes on with, if that is known.
     """
 
     empty: bool | None
     is_sound: bool
     reason: str
-    readings: Readings | None = field(default=None, compare=False, repr=False)
+    facts: LexerFacts | None = field(default=None, compare=False, repr=False)
 
 
 _SOUND = Soundness(
@@ -142,7 +234,7 @@ class _Lexing:
     def decide(self) -> Soundness:
         stuck_terminal = self._stuck_terminal()
         facts = self._tables, self._letters, self._ahead, self._grammar.ignored
-        if not stuck_terminal and is_unhindered(*facts):
+        if not stuck_terminal and all_prefixes_viable(*facts):
             return _SOUND
         completions = Completions(self._tables, self._letters, drop_dominated_letters(*facts))
         if ACCEPT not in completions.of((0, NOTHING_PENDING)):
@@ -159,8 +251,8 @@ class _Lexing:
         if dead_end is not None:
             names = " ".join(terminal_name(self._grammar, terminal) for terminal in dead_end)
             reason = f"unsound: nothing completes a text that begins {names}"
-        readings = Readings(self._adjacency, self._ahead, completions)
-        return Soundness(False, False, reason, readings)
+        facts = LexerFacts(self._adjacency, self._ahead, completions)
+        return Soundness(False, False, reason, facts)
 
     def _stuck_stack(self, completions: Completions) -> str | None:
         """Walk down the stacks under every boundary; return what is wrong, or None."""

@@ -5,11 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+from cdec.compilers.schemas.document import Schema
 from cdec.compilers.schemas.keywords.scalars import demanded
-from cdec.compilers.schemas.reading.document import Schema
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler
-from cdec.compilers.schemas.sets.goals import FALSE, TRUE, Goal
-from cdec.compilers.schemas.sets.shapes import ANYTHING, NOTHING, ArrayShape, Contains, ValueSet
+from cdec.compilers.schemas.sets.shapes import (
+    ANYTHING,
+    FALSE,
+    NOTHING,
+    TRUE,
+    ArrayShape,
+    Contains,
+    Goal,
+    ValueSet,
+)
 
 
 def only(*shapes: ArrayShape) -> ValueSet:

@@ -4,10 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from cdec.compilers.schemas.reading.document import Schema
+from cdec.compilers.schemas.document import Schema
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler
-from cdec.compilers.schemas.sets.goals import TRUE, Goal, conjunction
-from cdec.compilers.schemas.sets.shapes import ANYTHING, NOTHING, ValueSet, union
+from cdec.compilers.schemas.sets.shapes import (
+    ANYTHING,
+    NOTHING,
+    TRUE,
+    Goal,
+    ValueSet,
+    conjunction,
+    union,
+)
 
 
 def _all(expansion: Expansion, schema: Schema, keyword: str, positive: bool) -> list[Goal]:

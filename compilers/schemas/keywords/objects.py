@@ -7,15 +7,17 @@ from dataclasses import replace
 from typing import Any
 
 from cdec.compilers.regular.strings import Strings
+from cdec.compilers.schemas.document import Schema
 from cdec.compilers.schemas.keywords.scalars import demanded
-from cdec.compilers.schemas.reading.document import Schema
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler, UnderWayError
-from cdec.compilers.schemas.sets.goals import FALSE, TRUE, Goal
 from cdec.compilers.schemas.sets.shapes import (
     ANYTHING,
+    FALSE,
     NOTHING,
+    TRUE,
     Block,
     Exists,
+    Goal,
     ObjectShape,
     ValueSet,
     union,

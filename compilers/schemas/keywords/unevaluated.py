@@ -13,19 +13,22 @@ from itertools import product
 from typing import Any
 
 from cdec.compilers.regular.strings import Strings
+from cdec.compilers.schemas.document import Schema
 from cdec.compilers.schemas.keywords.arrays import arrays, some_item
 from cdec.compilers.schemas.keywords.objects import objects, patterns_of, some_property
-from cdec.compilers.schemas.reading.document import Schema
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler
-from cdec.compilers.schemas.sets.goals import FALSE, TRUE, Goal, conjunction
 from cdec.compilers.schemas.sets.object_cases import too_many
 from cdec.compilers.schemas.sets.shapes import (
     ANYTHING,
+    FALSE,
     NOTHING,
+    TRUE,
     ArrayShape,
     Block,
+    Goal,
     ObjectShape,
     ValueSet,
+    conjunction,
     union,
 )
 

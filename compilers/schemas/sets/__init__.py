@@ -1,5 +1,6 @@
-"""Sets of JSON values: ``goals`` (conjunctions of subschemas and of negated ones), ``shapes`` (what
-a goal is, one level deep), ``expansion`` (the way from one to the other; ``products``,
-``inclusion``, ``discriminators`` and ``meanings`` keep its alternatives few), ``array_cases`` with
-``sharing``, and ``object_cases`` (shapes that can be followed by counting), ``satisfiable``.
+"""Sets of JSON values: ``shapes`` are goals (conjunctions of subschemas) and what they are.
+
+Read ``shapes``, then ``expansion`` (the way from a goal to its set; ``products`` and
+``discriminators`` keep its alternatives few), ``array_cases`` and ``object_cases`` (shapes that can
+be followed by counting) and ``satisfiable``. Others import any of these.
 """

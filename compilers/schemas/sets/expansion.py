@@ -13,15 +13,19 @@ from dataclasses import replace
 from typing import Any, TypeAlias
 
 from cdec.compilers.regular.numbers import Numbers
+from cdec.compilers.schemas.document import Document, Schema
 from cdec.compilers.schemas.options import SchemaOptions
-from cdec.compilers.schemas.reading.document import Document, Schema
 from cdec.compilers.schemas.sets.discriminators import Discriminators
-from cdec.compilers.schemas.sets.goals import FALSE, Constant, Goal, Goals, conjunction
 from cdec.compilers.schemas.sets.products import FEW, Products, width
 from cdec.compilers.schemas.sets.shapes import (
     ANYTHING,
+    FALSE,
     NOTHING,
+    Constant,
+    Goal,
+    Goals,
     ValueSet,
+    conjunction,
     joined,
     union,
 )

@@ -9,8 +9,7 @@ from typing import NamedTuple
 
 from cdec.compilers.regular.partition import partition
 from cdec.compilers.regular.strings import Strings
-from cdec.compilers.schemas.sets.goals import FALSE, Goal, conjunction
-from cdec.compilers.schemas.sets.shapes import Block, Exists, ObjectShape
+from cdec.compilers.schemas.sets.shapes import FALSE, Block, Exists, Goal, ObjectShape, conjunction
 from cdec.core.errors import LimitError
 
 _FEW_NAMES = 1000

@@ -1,18 +1,35 @@
-"""Satisfiable: whether a goal has a value, through arrays and objects, as a least fixed point."""
+"""Satisfiability of goals, through arrays and objects, as a least fixed point."""
 
 from __future__ import annotations
 
 from dataclasses import replace
 
-from cdec.compilers.schemas.reading.document import Schema
+import numpy as np
+
+from cdec.compilers.regular.edges import Edges
+from cdec.compilers.schemas.document import Schema
 from cdec.compilers.schemas.sets.array_cases import ArrayCase, ArrayCases, UndecidedError
-from cdec.compilers.schemas.sets.endless import is_endless
 from cdec.compilers.schemas.sets.expansion import Expansion, UnderWayError
-from cdec.compilers.schemas.sets.goals import FALSE, TRUE, Goal, conjunction
 from cdec.compilers.schemas.sets.object_cases import ObjectCases
-from cdec.compilers.schemas.sets.shapes import ArrayShape
+from cdec.compilers.schemas.sets.shapes import FALSE, TRUE, ArrayShape, Goal, conjunction
 from cdec.core.errors import LimitError
 from cdec.core.schemas.errors import SchemaUnsupportedError
+
+
+def is_endless(edges: Edges) -> bool:
+    """Return whether from each state that reaches a region infinitely many of its texts go on.
+
+    Every state of a trimmed automaton goes on for ever if each has an edge to another such.
+
+    Args:
+        edges: Of keys, whose ``state_open`` says what reaches a region; of strings all do.
+    """
+    opens = edges.state_open.astype(np.bool_)
+    source = np.repeat(np.arange(len(opens)), np.diff(edges.state_edges))
+    goes_on = np.zeros(len(opens), np.bool_)
+    goes_on[source[opens[edges.edge_target]]] = True
+    return bool((goes_on | ~opens).all())
+
 
 _FEW_VALUES = 512
 """Values that are told apart where items must all differ."""

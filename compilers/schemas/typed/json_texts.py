@@ -13,8 +13,7 @@ from itertools import accumulate
 from typing import Any
 
 from cdec.compilers.regular.formats import DATE, IPV4, IPV6
-from cdec.compilers.schemas.typed.doubles import exact
-from cdec.compilers.schemas.typed.ranges import at_least, at_most, one_of, whole
+from cdec.compilers.schemas.typed.numbers import at_least, at_most, exact, one_of, whole
 from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
 
 _DEPTH = 2

@@ -12,8 +12,7 @@ import json
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from cdec.compilers.schemas.typed.standard import standard_schema
-from cdec.compilers.schemas.typed.values import standard_value
+from cdec.compilers.schemas.typed.standard import standard_schema, standard_value
 from cdec.core.errors import UsageError
 
 

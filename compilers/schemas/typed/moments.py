@@ -13,7 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from cdec.compilers.regular.formats import DATE
-from cdec.compilers.schemas.typed.ranges import at_least, at_most, from_text, up_to_text, whole
+from cdec.compilers.schemas.typed.numbers import at_least, at_most, from_text, up_to_text, whole
 from cdec.compilers.schemas.typed.texts import EAST, OFFSET, TEXTS, TIME, WEST
 from cdec.core.schemas.own_keywords import NOTE
 

@@ -12,11 +12,21 @@ from typing import Any
 
 from pydantic.json_schema import GenerateJsonSchema, JsonRef
 
-from cdec.compilers.schemas.typed import doubles, moments
-from cdec.compilers.schemas.typed.functions import BOUNDS, Made, by_function, noted
+from cdec.compilers.schemas.typed import moments, numbers
 from cdec.compilers.schemas.typed.json_texts import json_text
 from cdec.compilers.schemas.typed.standard import distinct
-from cdec.compilers.schemas.typed.texts import ASCII, COMPLEX, TEXTS, base64_lengths, text, url
+from cdec.compilers.schemas.typed.texts import (
+    ASCII,
+    BOUNDS,
+    COMPLEX,
+    TEXTS,
+    Made,
+    base64_lengths,
+    by_function,
+    noted,
+    text,
+    url,
+)
 from cdec.core.schemas.own_keywords import NUMBERS
 
 _BLANKS = r"\t-\r \x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000"
@@ -48,21 +58,21 @@ class RefinedSchemas(GenerateJsonSchema):
         if loose:
             # Of a union pydantic writes bounds as no schema does, and reads only what they compare.
             kept = {name: value for name, value in made.items() if name not in loose}
-            made = kept | {"type": "number"} | doubles.double_bounds(loose)
+            made = kept | {"type": "number"} | numbers.double_bounds(loose)
         return by_function(made, schema) if "function" in schema else made
 
     def int_schema(self, schema: Any) -> Made:
         return super().int_schema(schema) | {NUMBERS: "integers"}
 
     def float_schema(self, schema: Any) -> Made:
-        return doubles.double(schema)
+        return numbers.double(schema)
 
     def decimal_schema(self, schema: Any) -> Made:
-        return doubles.decimal(schema)
+        return numbers.decimal(schema)
 
     def fraction_schema(self, schema: Any) -> Made:
         has_bounds = any(schema.get(name) is not None for name in BOUNDS)
-        number = doubles.double(schema)
+        number = numbers.double(schema)
         return number if has_bounds else {"anyOf": [number, TEXTS["fraction"]]}
 
     def complex_schema(self, schema: Any) -> Made:
@@ -173,9 +183,9 @@ class RefinedSchemas(GenerateJsonSchema):
             return {"enum": names} if names else False
         kind = written.get("type")
         if kind == "integer":
-            return doubles.integer_text(written)
+            return numbers.integer_text(written)
         if kind == "number":
-            return doubles.double_text(written)
+            return numbers.double_text(written)
         if kind == "boolean":
             return {"enum": ["true", "false"]}
         if made.get("maxLength", 0) > _LONGEST_KEY:

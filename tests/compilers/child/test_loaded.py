@@ -34,15 +34,15 @@ print(*sys.modules)
 TABLES = """
 from pathlib import Path
 from cdec.compilers.child.server import _Known
-from cdec.compilers.grammars.automata import charsets
+from cdec.compilers.grammars.automata import characters
 
 known = _Known()
 for kind in ("grammar", "regex"):
-    charsets._category.cache_clear()
+    characters._category.cache_clear()
     known.load(kind)
     for _ in range(3):
         known.kind_for(kind)
-        print(charsets._category.cache_info().currsize)
+        print(characters._category.cache_info().currsize)
 """
 
 

@@ -1,14 +1,20 @@
-"""Analysis: what produces or reaches nothing goes, with a warning; recursion is described."""
+"""Analysis: what produces or reaches nothing goes, with a warning."""
 
 from __future__ import annotations
 
 import random
+from functools import reduce
+from operator import or_
 
 import pytest
 
-from cdec.compilers.grammars.analysis.analyse import analyse, grammar_facts
-from cdec.compilers.grammars.analysis.graphs import components, longest_way, on_cycles, reachable
-from cdec.compilers.grammars.analysis.nullable import nullable_nonterminals
+from cdec.compilers.grammars.analysis import (
+    analyse,
+    components,
+    nullable_nonterminals,
+    reachable,
+    union_reached,
+)
 from cdec.compilers.grammars.definition import Grammar, Rule, Terminal
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.core.grammars.errors import EmptyLanguageError
@@ -93,41 +99,13 @@ def test_the_empty_language_is_an_error_that_names_the_start() -> None:
     assert caught.value.details["name"] == "start"
 
 
-@pytest.mark.parametrize(
-    ("text", "facts"),
-    [
-        ('start: "a" | start "b"\n', (["start"], [], [], 1)),
-        ('start: x start "a" | "b"\nx:\n', (["start"], [], [], 2)),
-        ('start: x\nx: y | "a"\ny: x\n', (["x", "y"], ["x", "y"], [], 2)),
-        ('start: "(" start ")" |\n', ([], [], ["start"], None)),
-        ('start: "a" start | "b" x\nx: "c" y\ny: "d"\n', ([], [], [], 3)),
-        ('start: "a" x | "b"\nx: start "c"\n', ([], [], ["start", "x"], None)),
-        ('start: x "a"\nx: y\ny: y y |\n', (["y"], ["y"], [], 3)),
-    ],
-)
-def test_recursion_is_described(
-    text: str, facts: tuple[list[str], list[str], list[str], int | None]
-) -> None:
-    found = grammar_facts(analyse(read_lark(text)))
-    shown = found.left_recursive, found.cyclic, found.self_embedding
-    assert (*map(list, shown), found.nesting) == facts
-
-
-def test_loops_over_nothing_are_found() -> None:
-    facts = grammar_facts(analyse(read_lark('start: ("a"*)*\n')))
-    assert len(facts.nullable_loops) == 1
-    assert "start" in facts.nullable
-    assert grammar_facts(analyse(read_lark('start: "a"*\n'))).nullable_loops == ()
-
-
 def test_long_chains_and_wide_rules_need_no_recursion() -> None:
     count = 50_000
     chain = [(n, (~(n + 1),)) for n in range(count - 1)]
     grammar = analyse(grammar_of([*chain, (count - 1, (0,))], count))
     assert len(grammar.rules) == count
-    assert grammar_facts(grammar).nesting == count
     wide = analyse(grammar_of([(0, (~1,) * count), (1, (0,)), (1, ())], 2))
-    assert grammar_facts(wide).nullable == ("n0", "n1")
+    assert nullable_nonterminals(wide) == {0, 1}
     with pytest.raises(EmptyLanguageError):
         analyse(grammar_of([*chain, (count - 1, (~0,))], count))
 
@@ -146,15 +124,6 @@ def test_graph_functions_agree_with_their_definitions(seed: int) -> None:
         for b in range(count):
             assert (component[a] == component[b]) == (a in reach[b] and b in reach[a])
             assert b not in reach[a] or component[b] <= component[a]
-    cycles = {n for n in range(count) if any(n in reach[m] for m in successors[n])}
-    assert on_cycles(successors) == cycles
-    longest = 0
-    pending = [(component[0], [component[0]], 0)]
-    while pending:
-        _, way, node = pending.pop()
-        longest = max(longest, len(way))
-        for member in [m for m in reach[node] if component[m] == component[node]]:
-            for other in successors[member]:
-                if component[other] != component[node]:
-                    pending.append((component[other], [*way, component[other]], other))
-    assert longest_way(0, successors) == longest
+    values = [generator.getrandbits(8) for _ in range(count)]
+    unions = [reduce(or_, (values[node] for node in found)) for found in reach]
+    assert union_reached(successors, values) == unions

@@ -12,12 +12,11 @@ from lark import Lark
 from lark.exceptions import UnexpectedInput
 
 from cdec.compilers import GrammarLimits, GrammarOptions, compile_grammar, verify_artifact
-from cdec.compilers.grammars.analysis.analyse import analyse
+from cdec.compilers.grammars.analysis import analyse, hidden_left_recursive
 from cdec.compilers.grammars.compile import build_grammar
 from cdec.compilers.grammars.options import PHASES, GrammarReport
-from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
 from cdec.compilers.grammars.parser_choice import choose_parser
-from cdec.compilers.grammars.scanner.contexts import find_contexts
+from cdec.compilers.grammars.scanner.competition import find_contexts
 from cdec.compilers.grammars.source import read_grammar
 from cdec.core.artifacts.opened import open_artifact, read_artifact
 from cdec.core.constraint import DEAD

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cdec.compilers import SetLimits, SetReport, compile_set
-from cdec.compilers.sets.texts import is_valid
+from cdec.compilers.sets.encode import is_valid
 from cdec.core import Vocabulary, open_artifact
 from cdec.core.errors import (
     CdecError,

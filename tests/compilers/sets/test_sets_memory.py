@@ -11,8 +11,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from cdec.compilers import compile_set, compile_token_set
-from cdec.compilers.sets import runs as runs_module
-from cdec.compilers.sets.runs import RowBatch, RowStore
+from cdec.compilers.sets import rows as runs_module
+from cdec.compilers.sets.rows import RowBatch, RowStore
 from cdec.core.errors import OutputError
 from cdec.core.sets.entities import EntityBatch
 from tests.compilers.sets.small_tokenizers import byte_level

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from cdec.compilers.sets.sort import merge_runs, sort_rows
+from cdec.compilers.sets.rows import merge_runs, sort_rows
 
 Rows = list[list[int]]
 

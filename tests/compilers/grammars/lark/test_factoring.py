@@ -12,7 +12,7 @@ from lark import Lark
 from lark.exceptions import LarkError, UnexpectedInput
 
 from cdec.compilers import compile_grammar
-from cdec.compilers.grammars.analysis.analyse import analyse
+from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.definition import Grammar
 from cdec.compilers.grammars.lark import bnf
 from cdec.compilers.grammars.lark.source import read_lark

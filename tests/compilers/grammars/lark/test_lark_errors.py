@@ -8,7 +8,7 @@ import warnings
 import pytest
 
 from cdec.cli.frame.console import in_typed_words
-from cdec.compilers.grammars.analysis.analyse import analyse
+from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.options import GrammarOptions
 from cdec.compilers.grammars.source import read_grammar
 from cdec.core.errors import CdecError, UsageError

@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from cdec.compilers.grammars.analysis.analyse import analyse
+from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.core.errors import LimitError

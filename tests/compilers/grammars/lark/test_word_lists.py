@@ -13,7 +13,7 @@ from lark.exceptions import LarkError
 from cdec.compilers import compile_grammar
 from cdec.compilers.grammars.definition import Lexer
 from cdec.compilers.grammars.lark import word_lists
-from cdec.compilers.grammars.lark.scan import read_outline
+from cdec.compilers.grammars.lark.outline import read_outline
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.core.artifacts.opened import open_artifact
 from cdec.core.constraint import DEAD

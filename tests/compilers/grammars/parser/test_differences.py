@@ -6,12 +6,11 @@ import random
 
 import pytest
 
-from cdec.compilers.grammars.analysis.analyse import analyse
+from cdec.compilers.grammars.analysis import analyse, hidden_left_recursive
 from cdec.compilers.grammars.definition import Grammar, Rule, Terminal
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.parser.derivations import Derivations, Stack
-from cdec.compilers.grammars.parser.differences import lost_texts
-from cdec.compilers.grammars.parser.left_recursion import hidden_left_recursive
+from cdec.compilers.grammars.parser.shifting import lost_texts
 from cdec.compilers.grammars.parser.tables import ParseTables, build_tables
 from cdec.core.errors import CdecError
 
@@ -47,12 +46,12 @@ def _shortest_lost(tables: ParseTables, length: int) -> tuple[int, ...] | None:
     for _ in range(length + 1):
         following = []
         for text, readings, taken in level[:500]:
-            if any(derivations.readings(stack, derivations.end) for stack in readings) and (
+            if any(derivations.stacks_after(stack, derivations.end) for stack in readings) and (
                 taken is None or derivations.read(taken, derivations.end) is None
             ):
                 return text
             for terminal in range(derivations.end):
-                after = [s for stack in readings for s in derivations.readings(stack, terminal)]
+                after = [s for stack in readings for s in derivations.stacks_after(stack, terminal)]
                 if after:
                     shifted = None if taken is None else derivations.read(taken, terminal)
                     following.append(((*text, terminal), list(dict.fromkeys(after))[:20], shifted))
@@ -97,5 +96,5 @@ def test_random_grammars_lose_what_is_found_and_nothing_short_where_none_is() ->
         readings: list[Stack] = [(0,)]
         for terminal in (*lost, derivations.end):
             stack = None if stack is None else derivations.read(stack, terminal)
-            readings = [s for r in readings for s in derivations.readings(r, terminal)][:500]
+            readings = [s for r in readings for s in derivations.stacks_after(r, terminal)][:500]
         assert stack is None and readings

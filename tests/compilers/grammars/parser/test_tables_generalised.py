@@ -7,10 +7,14 @@ import random
 
 import pytest
 
+from cdec.compilers.grammars.analysis import epsilon_free
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule
-from cdec.compilers.grammars.parser.ambiguity import ambiguity, refuse_ambiguity
-from cdec.compilers.grammars.parser.epsilon_free import epsilon_free
-from cdec.compilers.grammars.parser.tables import ParseTables, build_tables
+from cdec.compilers.grammars.parser.tables import (
+    ParseTables,
+    ambiguity,
+    build_tables,
+    refuse_ambiguity,
+)
 from cdec.core.errors import LimitError
 from tests.compilers.grammars.parser.lark_tables import plain_grammar
 

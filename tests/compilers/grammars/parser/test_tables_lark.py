@@ -16,7 +16,7 @@ from lark.grammar import Terminal as LarkTerminal
 from lark.parsers.lalr_analysis import LALR_Analyzer, Shift
 
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits, Rule, Terminal
-from cdec.compilers.grammars.parser.lr0 import NO_SYMBOL
+from cdec.compilers.grammars.parser.lalr import NO_SYMBOL
 from cdec.compilers.grammars.parser.tables import ParseTables, build_tables
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import GrammarConflictError

@@ -6,7 +6,7 @@ from collections.abc import Callable
 
 from cdec.compilers.grammars.automata.terminal import compile_terminal, packed
 from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.regex.read import read_regex
+from cdec.compilers.grammars.regex import read_regex
 
 
 def language_of(pattern: str, limits: GrammarLimits | None = None) -> Callable[[str], bool]:

@@ -16,7 +16,7 @@ from cdec.compilers.grammars.definition import (
     Terminal,
 )
 from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
-from cdec.compilers.grammars.scanner.ignoring import with_keyword_copies
+from cdec.compilers.grammars.scanner.competition import with_keyword_copies
 
 LIMITS = GrammarLimits()
 EXPRESSIONS = ["/[a-z]+/", "/[a-z]+/i", "/[a-c]+?/", r"/[0-9]+(\.[0-9]+)?/", "/a|ab/", "/ab|a/",

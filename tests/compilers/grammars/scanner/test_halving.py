@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cdec.compilers import compile_grammar
-from cdec.compilers.grammars.automata.halves import halves
+from cdec.compilers.grammars.automata.terminal import split_pattern
 from cdec.compilers.grammars.definition import GrammarLimits, Terminal
 from cdec.core.errors import LimitError
 from tests.core.grammars.walks import accepts
@@ -77,6 +77,6 @@ def test_what_cannot_be_cut_is_an_error_as_before(pattern: str, tmp_path: Path) 
 
 def test_the_last_cut_that_leaves_both_small_is_taken() -> None:
     terminal = Terminal("R", ".*a.{18}b", ".*a.{18}b", is_string=False)
-    found = halves(terminal, GrammarLimits())
+    found = split_pattern(terminal, GrammarLimits())
     assert found is not None
     assert [half.pattern for half, _ in found] == [".*a", ".{18}b"]

@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from cdec.compilers.grammars import compile as stages
-from cdec.compilers.grammars.automata.counting import Counting
+from cdec.compilers.grammars.automata.program import Counting
 from cdec.core.errors import CdecError
 from cdec.core.grammars.loops import count_states, row_of_state, state_of_row
 from tests.core.grammars.walks import accepts, mask_of

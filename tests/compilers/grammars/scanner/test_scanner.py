@@ -10,7 +10,7 @@ import pytest
 from cdec.compilers.grammars.automata.terminal import compile_terminal
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
-from cdec.compilers.grammars.scanner.ignoring import with_keyword_copies
+from cdec.compilers.grammars.scanner.competition import with_keyword_copies
 from cdec.core.errors import LimitError
 from tests.compilers.grammars.scanner.lexing import (
     EXPRESSIONS,

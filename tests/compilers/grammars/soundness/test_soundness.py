@@ -8,11 +8,11 @@ from pathlib import Path
 import pytest
 from lark import Lark
 
-from cdec.compilers.grammars.analysis.analyse import analyse
+from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.definition import Grammar, Lexer, Rule, Terminal
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.parser.tables import build_tables
-from cdec.compilers.grammars.scanner.contexts import find_contexts
+from cdec.compilers.grammars.scanner.competition import find_contexts
 from cdec.compilers.grammars.soundness import decide as deciding
 from cdec.compilers.grammars.soundness.decide import Soundness, decide
 from cdec.core.grammars.errors import GrammarConflictError
@@ -204,10 +204,10 @@ def test_the_quick_proof_says_what_walking_down_all_stacks_says(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Where no boundary withholds a terminal, the completions of every stack are found as well."""
-    quick = deciding.is_unhindered
+    quick = deciding.all_prefixes_viable
     said: list[bool] = []
     walked = 0
-    monkeypatch.setattr(deciding, "is_unhindered", lambda *parts: said.append(quick(*parts)))
+    monkeypatch.setattr(deciding, "all_prefixes_viable", lambda *parts: said.append(quick(*parts)))
     for seed in range(1000, 1120):
         said.clear()
         try:

@@ -10,9 +10,9 @@ import numpy as np
 import pytest
 from numpy.typing import NDArray
 
+from cdec.compilers.grammars import trees as build
 from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.trees import build
-from cdec.compilers.grammars.trees.build import build_trees
+from cdec.compilers.grammars.trees import build_trees
 from cdec.core.errors import LimitError
 from cdec.core.mask import unpack_mask
 from cdec.core.tokens.token_trie import TokenTrie

@@ -16,8 +16,7 @@ from annotated_types import Ge, Len, Lt, MultipleOf
 
 from cdec.compilers import compile_schema, grammar_constraint, schema_constraint, typed
 from cdec.compilers.schemas.typed.kinds import is_type, schema_of, value_parser
-from cdec.compilers.schemas.typed.standard import standard_schema
-from cdec.compilers.schemas.typed.values import standard_value
+from cdec.compilers.schemas.typed.standard import standard_schema, standard_value
 from cdec.core import open_artifact
 from cdec.core.errors import DataError, UsageError
 from cdec.core.schemas.validity.reader import parser_of

@@ -8,7 +8,7 @@ from fractions import Fraction
 
 import pytest
 
-from cdec.compilers.schemas.typed.ranges import (
+from cdec.compilers.schemas.typed.numbers import (
     at_least,
     at_most,
     from_text,

@@ -1,1 +1,0 @@
-"""Sets of values -> the columns that texts are followed by: ``emit``, ``columns``, ``blanks``."""
