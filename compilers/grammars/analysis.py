@@ -15,6 +15,10 @@ from cdec.core.errors import Notice
 from cdec.core.grammars.errors import EmptyLanguageError
 
 _Node = TypeVar("_Node", int, str)
+_SHOWN = 5
+"""Names that a message lists; its details list all."""
+_MAX_OPTIONAL = 2
+"""Symbols of one rule that may be left out before the rule is cut in two: at most four variants."""
 
 
 def reachable(first: _Node, successors: Any) -> set[_Node]:
@@ -144,10 +148,6 @@ def used_rules(rules: Sequence[Rule], start: int) -> tuple[Rule, ...]:
 def nullable_nonterminals(grammar: Grammar) -> frozenset[int]:
     """Return the nonterminals that can be empty; linear in the rules."""
     return closed_nonterminals(grammar.rules, frozenset())
-
-
-_SHOWN = 5
-"""Names that a message lists; its details list all."""
 
 
 def analyse(grammar: Grammar, *, keep_unproductive: bool = False) -> Grammar:
@@ -287,10 +287,6 @@ def hidden_left_recursive(grammar: Grammar) -> list[str]:
     component = components(begins)
     found = {lhs for lhs, first in hidden if component[lhs] == component[first]}
     return [grammar.nonterminals[number] for number in sorted(found)]
-
-
-_MAX_OPTIONAL = 2
-"""Symbols of one rule that may be left out before the rule is cut in two: at most four variants."""
 
 
 class EpsilonFree(NamedTuple):

@@ -35,6 +35,17 @@ _AT_ONCE = 2_000
 """Steps between two looks at the bytes."""
 _MOST_PAIRS = 1 << 26
 """Scanner states x LR states that are looked at; grammars with more are left to decoding."""
+_SCANNER = (
+    *("byte_class", "delta", "match_offsets", "match_terminals"),
+    *("live_row", "live_offsets", "live_terminals", "context_start"),
+)
+_SHOWN = 3
+"""Literals of a list that stand for it in messages."""
+_TABLES = (
+    *("action_offsets", "action_terminals", "action_values"),
+    *("goto_offsets", "goto_symbols", "goto_states"),
+    *("rule_lhs", "rule_length", "item_offsets", "item_rules", "item_dots"),
+)
 
 
 def precompute_masks(
@@ -205,19 +216,6 @@ def _takes(arrays: Any) -> NDArray[np.bool_]:
         live = arrays.live_terminals[arrays.live_offsets[row] : arrays.live_offsets[row + 1]]
         takes[row] = acts[live].any(axis=0)
     return takes
-
-
-_SCANNER = (
-    *("byte_class", "delta", "match_offsets", "match_terminals"),
-    *("live_row", "live_offsets", "live_terminals", "context_start"),
-)
-_SHOWN = 3
-"""Literals of a list that stand for it in messages."""
-_TABLES = (
-    *("action_offsets", "action_terminals", "action_values"),
-    *("goto_offsets", "goto_symbols", "goto_states"),
-    *("rule_lhs", "rule_length", "item_offsets", "item_rules", "item_dots"),
-)
 
 
 def assemble_grammar(

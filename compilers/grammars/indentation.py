@@ -25,6 +25,7 @@ from cdec.core.grammars.indenter import Indenter
 _LINE, _BLANK, _TAB = 10, 32, 9
 _NONE = -1
 """The count before the first line feed."""
+_ALL_PLAIN = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,9 +182,6 @@ def _ends_in(scanner: Scanner, terminal: int) -> NDArray[np.bool_]:
     found = alive[scanner.live_row]
     found[owners[scanner.match_terminals == terminal]] = True
     return found
-
-
-_ALL_PLAIN = np.zeros(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,10 @@ _LONG_NAMES = {
     "control": "Cc", "format": "Cf", "surrogate": "Cs", "private_use": "Co", "unassigned": "Cn",
 }  # fmt: skip
 _NAMED: dict[str, tuple[str, ...]] = {"LC": ("Lu", "Ll", "Lt"), "L&": ("Lu", "Ll", "Lt")}
+_SIGNS = re.compile(r"[\\.^$*+?{}\[\]()]")
+_PROPERTY = re.compile(r"\\[pP]")
+REGEX = "REGEX"
+"""Name of the terminal."""
 
 
 def python_pattern(pattern: str) -> str:
@@ -125,12 +129,6 @@ def _categories() -> dict[str, Ranges]:
 
 def _escaped(code: int) -> str:
     return f"\\U{code:08x}"
-
-
-_SIGNS = re.compile(r"[\\.^$*+?{}\[\]()]")
-_PROPERTY = re.compile(r"\\[pP]")
-REGEX = "REGEX"
-"""Name of the terminal."""
 
 
 def read_regex(

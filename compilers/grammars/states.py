@@ -25,6 +25,9 @@ _WIDTH_ALLOWED = 256
 _UNDER_WAY, _TOO_LARGE = 1, 2
 _OPERATIONS = 2_000_000
 """Of one part, some ten milliseconds; in between, Python hears of interruptions."""
+SPREAD = 4
+"""Copies that one state may be in at once where copies are put in."""
+_CLASH = -1
 
 
 class Most(NamedTuple):
@@ -114,11 +117,6 @@ def merge_classes(
     return merged[byte_class].astype(np.int32), np.ascontiguousarray(
         columns[first[: len(numbers)]].T
     )
-
-
-SPREAD = 4
-"""Copies that one state may be in at once where copies are put in."""
-_CLASH = -1
 
 
 class UncountableError(Exception):

@@ -19,6 +19,17 @@ from cdec.compilers.regular.automaton import (
 )
 from cdec.core.native import library
 
+_DTYPES: dict[str, Any] = {
+    "edge_low": np.uint8,
+    "edge_high": np.uint8,
+    "state_label": np.int32,
+    "state_shortest": np.int32,
+    "state_free": np.uint8,
+    "state_low": np.int32,
+    "state_high": np.int32,
+    "state_open": np.uint8,
+}
+
 
 class Edges(NamedTuple):
     """A deterministic automaton over bytes, S states and E edges; state 0 is the start.
@@ -156,18 +167,6 @@ def pooled(parts: Sequence[Edges]) -> tuple[Edges, list[int]]:
         ]
     ).astype(np.int32)
     return Edges(**columns), starts[:-1].tolist()
-
-
-_DTYPES: dict[str, Any] = {
-    "edge_low": np.uint8,
-    "edge_high": np.uint8,
-    "state_label": np.int32,
-    "state_shortest": np.int32,
-    "state_free": np.uint8,
-    "state_low": np.int32,
-    "state_high": np.int32,
-    "state_open": np.uint8,
-}
 
 
 @lru_cache(maxsize=4096)

@@ -17,10 +17,19 @@ _NOT_REGULAR = {
     "regex": "whether a text is a regular expression",
     "idn-hostname": "which characters a label may hold beside which others",
 }
-
-
 LONGEST = {"hostname": 253}
 """Characters of a format's longest string, where the automaton does not say."""
+_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
+IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
+_LABEL = "(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)"
+_HOST = rf"{_LABEL}(?:\.{_LABEL})*"
+_OTHERS = "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF" + "".join(
+    f"\\U{plane:04X}{0x1000 if plane == 0xE else 0:04X}-\\U{plane:04X}FFFD"
+    for plane in range(1, 15)
+)
+"""What an IRI may hold besides what a URI may (ucschar)."""
+_PRIVATE = "\\uE000-\\uF8FF\\U000F0000-\\U000FFFFD\\U00100000-\\U0010FFFD"
+_POINTER = "(?:/(?:[^/~]|~[01])*)*"
 
 
 @cache
@@ -85,10 +94,6 @@ def _duration() -> str:
     return f"P(?:{number}W|{date}(?:{time})?|{time})"
 
 
-_OCTET = "(?:25[0-5]|2[0-4][0-9]|1[0-9]{2}|[1-9]?[0-9])"
-IPV4 = rf"{_OCTET}(?:\.{_OCTET}){{3}}"
-
-
 def _ipv6() -> str:
     group = "[0-9A-Fa-f]{1,4}"
     last = f"(?:{group}:{group}|{IPV4})"
@@ -105,14 +110,6 @@ def _ipv6() -> str:
 
 
 IPV6 = _ipv6()
-_LABEL = "(?:[A-Za-z0-9](?:[A-Za-z0-9-]{0,61}[A-Za-z0-9])?)"
-_HOST = rf"{_LABEL}(?:\.{_LABEL})*"
-_OTHERS = "\\u00A0-\\uD7FF\\uF900-\\uFDCF\\uFDF0-\\uFFEF" + "".join(
-    f"\\U{plane:04X}{0x1000 if plane == 0xE else 0:04X}-\\U{plane:04X}FFFD"
-    for plane in range(1, 15)
-)
-"""What an IRI may hold besides what a URI may (ucschar)."""
-_PRIVATE = "\\uE000-\\uF8FF\\U000F0000-\\U000FFFFD\\U00100000-\\U0010FFFD"
 
 
 def _email(is_international: bool) -> str:
@@ -155,7 +152,6 @@ def _uri_template() -> str:
     return rf"(?:{literal}|\{{[+#./;?&=,!@|]?{name}(?:,{name})*\}})*"
 
 
-_POINTER = "(?:/(?:[^/~]|~[01])*)*"
 DATE, _TIME = _date(), _time()
 _PATTERNS = {
     "date": DATE,

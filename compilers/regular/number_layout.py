@@ -27,6 +27,14 @@ from cdec.compilers.regular.number_sets import (
 SYMBOLS = 15
 """Other bytes, plus, minus, point, ten digits, the letter of exponents."""
 PLUS, MINUS, DOT, DIGIT, LETTER_E = 1, 2, 3, 4, 14
+WHOLE, FRACTION = 64, 25
+"""Digits that numbers may have before and behind the point, where no bound of a set has as many."""
+_MANTISSA, _ROOM = 17, 4000
+"""Most digits behind the point and before an exponent where multiples are told apart, and states
+that may be spent on that."""
+_DOWN, _UP = 298, 244
+"""With exponents from -_DOWN to _UP no number of so many digits leaves the range of doubles."""
+_AND, _XOR = (False, False, False, True), (False, True, True, False)
 
 
 class Bounds(NamedTuple):
@@ -89,16 +97,6 @@ class Sizes(NamedTuple):
     down: int
     up: int
     has_grid: bool
-
-
-WHOLE, FRACTION = 64, 25
-"""Digits that numbers may have before and behind the point, where no bound of a set has as many."""
-_MANTISSA, _ROOM = 17, 4000
-"""Most digits behind the point and before an exponent where multiples are told apart, and states
-that may be spent on that."""
-_DOWN, _UP = 298, 244
-"""With exponents from -_DOWN to _UP no number of so many digits leaves the range of doubles."""
-_AND, _XOR = (False, False, False, True), (False, True, True, False)
 
 
 def laid_out(whole: NumberSet, others: NumberSet) -> tuple[Bounds, Answers, Sizes]:

@@ -21,6 +21,12 @@ MAX_PERIOD = 100_000
 
 Exact = Fraction | int
 """Integers are kept as such: they are compared and added much faster."""
+LARGEST = 17976931348623158 * 10**292
+"""No number up to this one is read as infinity by a reader of doubles; the next of as many digits
+is."""
+LEAST = Fraction(24703282292062328, 10**340)
+"""No number from this one on is read as 0 by a reader of doubles; the one before it of as many
+digits is."""
 
 
 def exact(value: Exact) -> Exact:
@@ -216,12 +222,6 @@ class NumberSet(NamedTuple):
 ALL_NUMBERS = NumberSet((), (EVERY,))
 NO_NUMBERS = NumberSet((), (NEITHER,))
 INTEGERS = NumberSet((), (multiples_pattern(1),))
-LARGEST = 17976931348623158 * 10**292
-"""No number up to this one is read as infinity by a reader of doubles; the next of as many digits
-is."""
-LEAST = Fraction(24703282292062328, 10**340)
-"""No number from this one on is read as 0 by a reader of doubles; the one before it of as many
-digits is."""
 FINITE = NumberSet(
     (-LARGEST, -LEAST, 0, LEAST, LARGEST),
     (NEITHER, EVERY, EVERY, EVERY, NEITHER, EVERY, NEITHER, EVERY, EVERY, EVERY, NEITHER),

@@ -43,6 +43,16 @@ TEXT_SYMBOLS = "\0+-.0123456789E"
 """The symbols that are told apart, in order; the first stands for all others."""
 _DIGITS = slice(DIGIT, DIGIT + 10)
 _SHARED = 3
+_SEVERAL, _MOST = 8, 100_000
+_MOST_DIGITS = 16
+_ZERO = chr(ord("A") + _MOST_DIGITS)
+"""Stands where letters from A on stand for exponents: behind 0 any may follow."""
+_END, _LETTER = 1, 2
+"""What a state says: a number may end, the letter of an exponent was read."""
+_EXPONENT = 5
+"""Digits that an exponent may have."""
+_COUNTED = 64
+"""Digits are counted where so few kinds of them are told apart: each takes as many states."""
 
 
 def _byte_class() -> NDArray[np.int32]:
@@ -106,12 +116,6 @@ def power_states(allowed: NDArray[np.bool_], first: int) -> Powers:
             delta[at, sign] = first + own
         delta[at, _DIGITS] = delta[at + 1, _DIGITS]
     return Powers(delta, labels, (first + kinds.ravel() * width).astype(np.int32))
-
-
-_SEVERAL, _MOST = 8, 100_000
-_MOST_DIGITS = 16
-_ZERO = chr(ord("A") + _MOST_DIGITS)
-"""Stands where letters from A on stand for exponents: behind 0 any may follow."""
 
 
 def listed(whole: NumberSet, others: NumberSet) -> Automaton | None:
@@ -189,14 +193,6 @@ def _delta(automaton: Automaton) -> NDArray[np.int32]:
     found = automaton.rows[:, classes]
     found[:, [0, LETTER_E]] = -1
     return found
-
-
-_END, _LETTER = 1, 2
-"""What a state says: a number may end, the letter of an exponent was read."""
-_EXPONENT = 5
-"""Digits that an exponent may have."""
-_COUNTED = 64
-"""Digits are counted where so few kinds of them are told apart: each takes as many states."""
 
 
 @lru_cache(maxsize=1024)

@@ -29,6 +29,10 @@ from cdec.compilers.regular.formats import LONGEST, format_automaton
 from cdec.compilers.regular.patterns import pattern_automaton
 
 Operation = Callable[[Automaton, Automaton], Automaton]
+Part = tuple[Edges, int, int]
+"""Automaton, fewest characters, most or -1."""
+_FEW = 64
+"""Words that a finite pattern is written as."""
 
 
 class LengthInterval(NamedTuple):
@@ -79,10 +83,6 @@ def spans(intervals: tuple[LengthInterval, ...]) -> Iterator[tuple[int, int, Aut
         yield low if low > shortest else 0, high if is_bound else -1, automaton
 
 
-Part = tuple[Edges, int, int]
-"""Automaton, fewest characters, most or -1."""
-
-
 def string_parts(
     intervals: tuple[LengthInterval, ...], extra: frozenset[str], missing: frozenset[str]
 ) -> list[Part]:
@@ -122,10 +122,6 @@ def _part_with_words(automaton: Automaton, extra: frozenset[str], missing: froze
     out = {word.encode() for word in missing}
     labels = np.array([-1 if word in out else 0 for word in spelled], np.int32)
     return with_words(spelled, labels, *ranges_of(automaton)), 0, -1
-
-
-_FEW = 64
-"""Words that a finite pattern is written as."""
 
 
 class Strings:

@@ -35,6 +35,34 @@ _KNOWN = {
 others are in every one, or were replaced by what means the same and are still read."""
 _FLAGS = frozenset({"exclusiveMinimum", "exclusiveMaximum"})
 """Keywords that take true or false in draft-04, and a number since."""
+TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
+_STRING: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, str), "a string")
+_OBJECT: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, dict), "an object")
+_SCHEMAS: tuple[Callable[[Any], bool], str] = (
+    lambda v: isinstance(v, list) and bool(v),
+    "an array of at least one schema",
+)
+_SCHEMA: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, dict | bool), "a schema")
+_FLAG: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, bool), "true or false")
+_ANY: tuple[Callable[[Any], bool], str] = (lambda v: True, "")
+COMMENTS = frozenset(
+    {
+        *("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$comment"),
+        *("$vocabulary", "title", "description", "default", "examples", "deprecated", "readOnly"),
+        *("writeOnly", "contentEncoding", "contentMediaType", "contentSchema"),
+    }
+)
+"""Keywords of the standard that decide nothing."""
+_ONE = frozenset(
+    {
+        *("additionalItems", "additionalProperties", "contains", "else", "if", "not", "items"),
+        *("propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"),
+    }
+)
+_MANY = frozenset(["allOf", "anyOf", "oneOf", "prefixItems", "items"])
+_MAP = frozenset(
+    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"]
+)
 
 
 def draft_of(value: Any, otherwise: int = 2020) -> int:
@@ -67,9 +95,6 @@ def draft_name(draft: int) -> str:
     return next(name for name, number in DRAFTS.items() if number == draft)
 
 
-TYPES = ("null", "boolean", "integer", "number", "string", "array", "object")
-
-
 def _is_number(value: Any) -> bool:
     return isinstance(value, int | Decimal) and not isinstance(value, bool)
 
@@ -93,16 +118,7 @@ def _is_bound(value: Any) -> bool:
 
 _COUNT: tuple[Callable[[Any], bool], str] = (_is_count, "a whole number of at least 0")
 _NUMBER: tuple[Callable[[Any], bool], str] = (_is_number, "a number")
-_STRING: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, str), "a string")
 _NAMES: tuple[Callable[[Any], bool], str] = (_is_names, "an array of strings")
-_OBJECT: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, dict), "an object")
-_SCHEMAS: tuple[Callable[[Any], bool], str] = (
-    lambda v: isinstance(v, list) and bool(v),
-    "an array of at least one schema",
-)
-_SCHEMA: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, dict | bool), "a schema")
-_FLAG: tuple[Callable[[Any], bool], str] = (lambda v: isinstance(v, bool), "true or false")
-_ANY: tuple[Callable[[Any], bool], str] = (lambda v: True, "")
 
 KEYWORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
     "type": (_is_types, f"one of {', '.join(TYPES)}, or an array of these"),
@@ -165,14 +181,6 @@ KEYWORDS: dict[str, tuple[Callable[[Any], bool], str]] = {
 }
 """Keywords that decide which values are valid, or hold schemas: a check of their value, and what
 is expected in words."""
-COMMENTS = frozenset(
-    {
-        *("$schema", "$id", "id", "$anchor", "$dynamicAnchor", "$recursiveAnchor", "$comment"),
-        *("$vocabulary", "title", "description", "default", "examples", "deprecated", "readOnly"),
-        *("writeOnly", "contentEncoding", "contentMediaType", "contentSchema"),
-    }
-)
-"""Keywords of the standard that decide nothing."""
 
 
 def check_keyword(keyword: str, value: Any, path: str, draft: int) -> bool:
@@ -194,18 +202,6 @@ def check_keyword(keyword: str, value: Any, path: str, draft: int) -> bool:
             path=place,
         )
     return True
-
-
-_ONE = frozenset(
-    {
-        *("additionalItems", "additionalProperties", "contains", "else", "if", "not", "items"),
-        *("propertyNames", "then", "unevaluatedItems", "unevaluatedProperties"),
-    }
-)
-_MANY = frozenset(["allOf", "anyOf", "oneOf", "prefixItems", "items"])
-_MAP = frozenset(
-    ["properties", "patternProperties", "$defs", "definitions", "dependentSchemas", "dependencies"]
-)
 
 
 class Schema:

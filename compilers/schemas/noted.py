@@ -23,6 +23,8 @@ _OWN = "x-"
 """Keywords that begin so are comments on purpose."""
 _NEAR = 0.8
 """Least likeness of what was typed and what was meant."""
+_SHOWN = 8
+"""Most names and bytes that one notice lists."""
 
 
 def near_keyword(keyword: str) -> str | None:
@@ -52,10 +54,6 @@ def refuse_unknown(document: Document) -> None:
             path=place,
             keyword=keyword,
         )
-
-
-_SHOWN = 8
-"""Most names and bytes that one notice lists."""
 
 
 def note_keywords(

@@ -31,6 +31,12 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
+_NOT_ORDINARY = 1
+"""Verdict of the library on a row with a token that has no bytes."""
+Tokenized = list[tuple[NDArray[np.int32], NDArray[np.int64]]]
+"""Flat ids and row offsets of one batch, once for every head."""
+
+
 @dataclass(slots=True)
 class TextBatch:
     """Entities that are to become rows.
@@ -119,13 +125,6 @@ def is_valid(text: str) -> bool:
 def shown(text: str) -> str:
     """Return a text for a message: quoted, control characters escaped, shortened."""
     return ascii(text) if len(text) <= 60 else f"{text[:60]!a}..."
-
-
-_NOT_ORDINARY = 1
-"""Verdict of the library on a row with a token that has no bytes."""
-
-Tokenized = list[tuple[NDArray[np.int32], NDArray[np.int64]]]
-"""Flat ids and row offsets of one batch, once for every head."""
 
 
 class SetEncoder:

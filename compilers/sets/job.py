@@ -39,6 +39,13 @@ if TYPE_CHECKING:
     from cdec.core.tokens.vocabulary import Vocabulary
 
 
+MAX_ROWS = 2**31 - 1
+BATCH = 32_768
+"""Entities a batch: enough for all cores of the tokenizer, some ten megabytes of its memory."""
+Keep: TypeAlias = Callable[[Mapping[str, NDArray[Any]], Mapping[str, str]], int]
+"""Takes columns and metadata, which may lie in files that go when it returns; returns bytes."""
+
+
 def entity_batches(lines: Iterable[Any], size: int) -> Iterator[EntityBatch]:
     """Cut a source of entities into batches of at most ``size``.
 
@@ -147,9 +154,6 @@ def _from_mapping(item: Any, line: int) -> tuple[str, str | None]:
         line=line,
         field="id",
     )
-
-
-MAX_ROWS = 2**31 - 1
 
 
 def assemble_set(
@@ -278,13 +282,6 @@ def _note_normalised(
                 {"members": members},
             )
         )
-
-
-BATCH = 32_768
-"""Entities a batch: enough for all cores of the tokenizer, some ten megabytes of its memory."""
-
-Keep: TypeAlias = Callable[[Mapping[str, NDArray[Any]], Mapping[str, str]], int]
-"""Takes columns and metadata, which may lie in files that go when it returns; returns bytes."""
 
 
 class SetJob:

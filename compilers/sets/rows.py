@@ -28,6 +28,21 @@ from cdec.core.native import library
 
 _GATHER = {"u1": library.gather_bytes, "i4": library.gather_i32, "i8": library.gather_i64}
 """By element type."""
+_SMALL = 24
+"""Groups up to this size are finished by insertion sort, comparing whole rows."""
+WORKING_FACTOR = 4
+"""Memory that sorting and gathering a run takes, in times the run's own size (measured: 3)."""
+COLUMNS: dict[str, type[np.generic]] = {
+    "tokens": np.int32,
+    "lengths": np.int32,
+    "lines": np.int64,
+    "hashes": np.uint64,
+    "originals": np.uint64,
+    "ids": np.uint8,
+    "id_lengths": np.int32,
+}
+"""Columns of rows; ``tokens`` and ``ids`` are ragged. ``originals`` is empty without a normal form;
+an id length of -1 says that the row's entity has no id."""
 
 
 def offsets_of(lengths: NDArray[np.int32]) -> NDArray[np.int64]:
@@ -62,10 +77,6 @@ def gathered(
     result = np.empty(new_offsets[-1], values.dtype)
     gather(values, offsets, picked, result)
     return result, new_offsets
-
-
-_SMALL = 24
-"""Groups up to this size are finished by insertion sort, comparing whole rows."""
 
 
 def sort_rows(
@@ -137,22 +148,6 @@ def _equal_runs(
     run_starts, run_stops = np.empty(found, np.int64), np.empty(found, np.int64)
     library.equal_runs(keys, starts, stops, bits, run_starts, run_stops)
     return run_starts, run_stops
-
-
-WORKING_FACTOR = 4
-"""Memory that sorting and gathering a run takes, in times the run's own size (measured: 3)."""
-
-COLUMNS: dict[str, type[np.generic]] = {
-    "tokens": np.int32,
-    "lengths": np.int32,
-    "lines": np.int64,
-    "hashes": np.uint64,
-    "originals": np.uint64,
-    "ids": np.uint8,
-    "id_lengths": np.int32,
-}
-"""Columns of rows; ``tokens`` and ``ids`` are ragged. ``originals`` is empty without a normal form;
-an id length of -1 says that the row's entity has no id."""
 
 
 @dataclass(slots=True)

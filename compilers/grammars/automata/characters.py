@@ -35,6 +35,13 @@ _CLASS_ESCAPES = {
     sre.CATEGORY_WORD: r"\w",
     sre.CATEGORY_NOT_WORD: r"\W",
 }
+_NONE = -1
+_SURROGATES = (0xD800, 0xDFFF)
+# (first code point, last, bits below the first byte, first byte's marker)
+_LENGTHS = ((0, 0x7F, 0, 0), (0x80, 0x7FF, 6, 0xC0), (0x800, 0xFFFF, 12, 0xE0),
+            (0x10000, 0x10FFFF, 18, 0xF0))  # fmt: skip
+Run = tuple[int, int, int]
+"""First code point, last code point, atom."""
 
 
 def normalised(ranges: Iterable[tuple[int, int]]) -> Ranges:
@@ -180,15 +187,6 @@ def _class_text(items: Sequence[tuple[Any, Any]]) -> str:
 
 def _escaped(code_point: int) -> str:
     return f"\\U{code_point:08x}"
-
-
-_NONE = -1
-_SURROGATES = (0xD800, 0xDFFF)
-# (first code point, last, bits below the first byte, first byte's marker)
-_LENGTHS = ((0, 0x7F, 0, 0), (0x80, 0x7FF, 6, 0xC0), (0x800, 0xFFFF, 12, 0xE0),
-            (0x10000, 0x10FFFF, 18, 0xF0))  # fmt: skip
-Run = tuple[int, int, int]
-"""First code point, last code point, atom."""
 
 
 class Atoms(NamedTuple):

@@ -44,6 +44,8 @@ from cdec.core.native import library
 
 _FOLLOW_LIMIT = 4
 """Entries of all lists of followers for each state that is allowed."""
+_LISTED_ALLOWED = 8
+"""Threads and transitions of all states for each state that is allowed: a bound on memory."""
 
 
 class CharacterAutomaton(NamedTuple):
@@ -196,10 +198,6 @@ def _closure(program: Program, start: int) -> list[int]:
         else:
             todo.extend((target, entered) for target in reversed(goes[node]))
     return list(found)
-
-
-_LISTED_ALLOWED = 8
-"""Threads and transitions of all states for each state that is allowed: a bound on memory."""
 
 
 def determinise_looking(

@@ -27,6 +27,16 @@ from cdec.compilers.grammars.automata.program import (
     Program,
 )
 
+ENDED = -1
+"""Node of a thread that matched earlier, if what it wants comes true."""
+NEVER, CERTAIN = 0, 1
+"""Runs that cannot match any more, and that have matched."""
+_DEEPEST = 100
+Wants: TypeAlias = tuple[int, ...]
+Thread: TypeAlias = tuple[int, Wants]
+Threads: TypeAlias = tuple[Thread, ...]
+History: TypeAlias = int
+
 
 def outer_looks(program: Program) -> frozenset[int]:
     """Return the nodes with look-behind that may look at what stands before the program's start."""
@@ -81,18 +91,6 @@ def _width(program: Program, body: int) -> int:
             return 0
         node = program.goes[node][-1]
     return width
-
-
-ENDED = -1
-"""Node of a thread that matched earlier, if what it wants comes true."""
-NEVER, CERTAIN = 0, 1
-"""Runs that cannot match any more, and that have matched."""
-_DEEPEST = 100
-
-Wants: TypeAlias = tuple[int, ...]
-Thread: TypeAlias = tuple[int, Wants]
-Threads: TypeAlias = tuple[Thread, ...]
-History: TypeAlias = int
 
 
 class Looking:

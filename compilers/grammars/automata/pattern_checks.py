@@ -16,6 +16,23 @@ from cdec.core.grammars.errors import EmptyTerminalError, RegexSyntaxError, Rege
 
 _SHOWN = 60
 """Characters of a pattern that stand in a message."""
+NESTED_LOOK = "look-around within a look-behind"
+_REFUSED = {
+    sre.GROUPREF: ("back-reference", "a back-reference is"),
+    sre.GROUPREF_EXISTS: ("conditional", "a conditional group is"),
+    sre.POSSESSIVE_REPEAT: ("possessive", "a possessive quantifier is"),
+    sre.ATOMIC_GROUP: ("atomic group", "an atomic group is"),
+    NESTED_LOOK: ("look-around", "look-around within a look-behind is"),
+}
+_FEATURES: dict[object, str] = {
+    _constants.GROUPREF: "back-reference",
+    _constants.GROUPREF_EXISTS: "conditional group",
+    _constants.ATOMIC_GROUP: "atomic group",
+    _constants.POSSESSIVE_REPEAT: "possessive quantifier",
+}
+_LOOK_AROUND = (_constants.ASSERT, _constants.ASSERT_NOT)
+_LOOKS = (*_LOOK_AROUND, _constants.AT, _constants.FAILURE)
+_REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT)
 
 
 def where(terminal: Terminal) -> str:
@@ -39,16 +56,6 @@ def place(terminal: Terminal) -> dict[str, object]:
 def shortened(pattern: str) -> str:
     """Return a pattern as messages show it."""
     return pattern if len(pattern) <= _SHOWN else pattern[:_SHOWN] + "..."
-
-
-NESTED_LOOK = "look-around within a look-behind"
-_REFUSED = {
-    sre.GROUPREF: ("back-reference", "a back-reference is"),
-    sre.GROUPREF_EXISTS: ("conditional", "a conditional group is"),
-    sre.POSSESSIVE_REPEAT: ("possessive", "a possessive quantifier is"),
-    sre.ATOMIC_GROUP: ("atomic group", "an atomic group is"),
-    NESTED_LOOK: ("look-around", "look-around within a look-behind is"),
-}
 
 
 def nesting_error(terminal: Terminal, limits: GrammarLimits) -> LimitError:
@@ -131,17 +138,6 @@ def empty_terminal(terminal: Terminal, what: str) -> EmptyTerminalError:
         hint="make it match at least one character, and optional where it is used: NAME?",
         **details,
     )
-
-
-_FEATURES: dict[object, str] = {
-    _constants.GROUPREF: "back-reference",
-    _constants.GROUPREF_EXISTS: "conditional group",
-    _constants.ATOMIC_GROUP: "atomic group",
-    _constants.POSSESSIVE_REPEAT: "possessive quantifier",
-}
-_LOOK_AROUND = (_constants.ASSERT, _constants.ASSERT_NOT)
-_LOOKS = (*_LOOK_AROUND, _constants.AT, _constants.FAILURE)
-_REPEATS = (_constants.MAX_REPEAT, _constants.MIN_REPEAT, _constants.POSSESSIVE_REPEAT)
 
 
 class PatternFacts(NamedTuple):

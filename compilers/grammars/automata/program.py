@@ -53,6 +53,23 @@ _LONG = 100
 """Characters of a literal that a repetition is told apart from by its first copies."""
 _SHORT = 16
 """Characters in a row that no token is searched for."""
+END_OF_TEXT = MAX_CODE_POINT + 1
+START_OF_TEXT = MAX_CODE_POINT + 2
+_END: Ranges = ((END_OF_TEXT, END_OF_TEXT),)
+_START: Ranges = ((START_OF_TEXT, START_OF_TEXT),)
+_NEWLINE: Ranges = ((10, 10),)
+_BEGINNINGS = (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING)
+_ENDS = (sre.AT_END, sre.AT_END_STRING)
+Choice: TypeAlias = tuple[tuple[bool, tuple[Ranges, ...]], ...]
+"""What must all hold: whether it looks ahead, and the characters there."""
+MATCH = 0
+"""The node of a thread that has matched."""
+ENTER, LEAVE = 1, 2
+"""Marks of nodes: an iteration that must not be repeated if it reads nothing begins, ends."""
+_RANGES_ALLOWED = 8
+"""Ranges of all classes of characters for each state that is allowed: a bound on memory."""
+_CHARACTER_OPS = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
+_Build = Generator["tuple[Any, int, int]", int, int]
 
 
 class Counted(NamedTuple):
@@ -145,18 +162,6 @@ class Reach:
         return sorted(longer, key=len, reverse=True)
 
 
-END_OF_TEXT = MAX_CODE_POINT + 1
-START_OF_TEXT = MAX_CODE_POINT + 2
-_END: Ranges = ((END_OF_TEXT, END_OF_TEXT),)
-_START: Ranges = ((START_OF_TEXT, START_OF_TEXT),)
-_NEWLINE: Ranges = ((10, 10),)
-_BEGINNINGS = (sre.AT_BEGINNING, sre.AT_BEGINNING_STRING)
-_ENDS = (sre.AT_END, sre.AT_END_STRING)
-
-Choice: TypeAlias = tuple[tuple[bool, tuple[Ranges, ...]], ...]
-"""What must all hold: whether it looks ahead, and the characters there."""
-
-
 class Look(NamedTuple):
     """A condition on what stands around a place in the text.
 
@@ -237,17 +242,6 @@ def choices_of(kind: Any, flags: int) -> tuple[Choice, ...]:
         ((True, (sides[1 - here if opposite else here],)), (False, (sides[here],)))
         for here in (0, 1)
     )
-
-
-MATCH = 0
-"""The node of a thread that has matched."""
-ENTER, LEAVE = 1, 2
-"""Marks of nodes: an iteration that must not be repeated if it reads nothing begins, ends."""
-
-_RANGES_ALLOWED = 8
-"""Ranges of all classes of characters for each state that is allowed: a bound on memory."""
-_CHARACTER_OPS = (sre.LITERAL, sre.NOT_LITERAL, sre.ANY, sre.IN)
-_Build = Generator["tuple[Any, int, int]", int, int]
 
 
 @dataclass(slots=True)

@@ -31,6 +31,14 @@ from cdec.compilers.grammars.states import (
 )
 from cdec.core.errors import LimitError
 
+_ANCHORS = re.compile(r"\A(?:\^|\\A)+|(?:\$|\\Z)+\Z")
+_GROUP = re.compile(r"(SUBPATTERN, \()\d+")
+_LONGEST = 300
+"""Characters of a pattern that is cut; every place in it is tried."""
+_MOST_STATES = 10_000
+"""States of each part."""
+PatternPart = tuple[Terminal, ByteAutomaton]
+
 
 def words_automaton(
     words: Sequence[str],
@@ -252,16 +260,6 @@ def _literal(text: str) -> ByteAutomaton | None:
     steps = np.arange(len(spelled))
     rows[steps, byte_class[list(spelled)]] = steps + 1
     return ByteAutomaton(PackedDelta(byte_class, rows), [*([False] * len(spelled)), True])
-
-
-_ANCHORS = re.compile(r"\A(?:\^|\\A)+|(?:\$|\\Z)+\Z")
-_GROUP = re.compile(r"(SUBPATTERN, \()\d+")
-_LONGEST = 300
-"""Characters of a pattern that is cut; every place in it is tried."""
-_MOST_STATES = 10_000
-"""States of each part."""
-
-PatternPart = tuple[Terminal, ByteAutomaton]
 
 
 def split_pattern(

@@ -51,6 +51,16 @@ _UNFINISHED = {
     "{": ("a bad count", "write {m}, {m,}, {,n} or {m,n}"),
     ":": ("a colon", "a rule is NAME ::= ...; for Lark's dialect use `format` lark"),
 }
+LAST_CHARACTER = 0x10FFFF
+_SURROGATES = (0xD800, 0xDFFF)
+_PIECE = re.compile(
+    r"\\x(?P<x>[0-9a-fA-F]{2})|\\u(?P<u>[0-9a-fA-F]{4})|\\U(?P<U>[0-9a-fA-F]{8})"
+    r"|\\(?P<escape>.)|(?P<plain>[^\\])",
+    re.DOTALL,
+)
+_CONTROLS = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "b": 8, "a": 7, "0": 0}
+_SHORTHANDS = frozenset("dDwWsSpPhHRXN")
+Range = tuple[int, int]
 
 
 class Token(NamedTuple):
@@ -144,19 +154,6 @@ def _no_token(source: Source, offset: int) -> CdecError:
         message,
         "expected a rule name, a literal, a class, a bracket or one of | * + ? {m,n}",
     )
-
-
-LAST_CHARACTER = 0x10FFFF
-_SURROGATES = (0xD800, 0xDFFF)
-_PIECE = re.compile(
-    r"\\x(?P<x>[0-9a-fA-F]{2})|\\u(?P<u>[0-9a-fA-F]{4})|\\U(?P<U>[0-9a-fA-F]{8})"
-    r"|\\(?P<escape>.)|(?P<plain>[^\\])",
-    re.DOTALL,
-)
-_CONTROLS = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "b": 8, "a": 7, "0": 0}
-_SHORTHANDS = frozenset("dDwWsSpPhHRXN")
-
-Range = tuple[int, int]
 
 
 def literal_text(source: Source, token: Token) -> str:

@@ -19,6 +19,10 @@ from cdec.core.errors import LimitError
 
 Symbols = tuple[int, ...]
 _LONG_NAME = 60
+Value = Regular | list[Symbols]
+"""A node's meaning: a regular language, or alternatives of symbols."""
+Linear = tuple[Regular | None, Regular | None]
+"""(A, B) of ``A rule | B`` or ``rule A | B``; None is the empty language."""
 
 
 class RuleBuilder:
@@ -175,10 +179,6 @@ class RuleBuilder:
         return name if not seen else f"{name}#{seen + 1}"
 
 
-Value = Regular | list[Symbols]
-"""A node's meaning: a regular language, or alternatives of symbols."""
-
-
 class Lowering:
     """Turns rules into BNF, one after the other; rules that stay regular dissolve into terminals.
 
@@ -321,10 +321,6 @@ def _chosen(parts: list[Regular]) -> list[Regular]:
         return [regular.choose(parts)]
     except TooLargeError:
         return parts
-
-
-Linear = tuple[Regular | None, Regular | None]
-"""(A, B) of ``A rule | B`` or ``rule A | B``; None is the empty language."""
 
 
 def references(rules: Iterable[NamedRule], nodes: Sequence[Node]) -> dict[str, dict[str, int]]:

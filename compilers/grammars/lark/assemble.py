@@ -32,6 +32,10 @@ from cdec.core.grammars.errors import (
     GrammarUndefinedError,
 )
 
+_LARK_WRITES = 1000
+"""Alternatives that Lark may write out of what is factored: it takes 0.1 seconds for so many, and
+twice that for each optional more."""
+
 
 def render(
     terminals: Sequence[Terminal],
@@ -109,11 +113,6 @@ def _regex(pattern: str) -> str:
             pieces.append(character)
         escaped = character == "\\" and not escaped
     return "".join(pieces)
-
-
-_LARK_WRITES = 1000
-"""Alternatives that Lark may write out of what is factored: it takes 0.1 seconds for so many, and
-twice that for each optional more."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,6 +41,7 @@ SHIPPED = ("common", "lark", "python", "unicode")
 """Grammars that come with Lark."""
 _EXPANDED_BYTES = 4
 """Terminals may expand to so many times ``max_grammar_bytes`` characters of regular expressions."""
+_CHANGES = ("%override", "%extend")
 
 
 def check_limits(outline: Outline, limits: GrammarLimits) -> None:
@@ -356,9 +357,6 @@ def too_many(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitE
         limit="max_repeat",
         **place,
     )
-
-
-_CHANGES = ("%override", "%extend")
 
 
 def check_names(outline: Outline, declared: frozenset[str]) -> None:

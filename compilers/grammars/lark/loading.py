@@ -33,6 +33,10 @@ from cdec.core.grammars.indenter import Indenter
 
 _MAX_LOADS = 200
 """Times that one file may be imported: more is a circle."""
+RuleDefinition: TypeAlias = tuple[str, tuple[str, ...], Any, Any]
+"""Name, parameters, Lark's tree and ``RuleOptions``."""
+_MAX_NAME = 10_000
+"""Characters of a use's name: arguments within arguments that grow without end pass it."""
 
 
 class ImportLoader:
@@ -102,10 +106,6 @@ class ImportLoader:
             raise GrammarImportError(
                 f"cannot read {grammar_path}: {error.strerror}", path=grammar_path
             ) from None
-
-
-RuleDefinition: TypeAlias = tuple[str, tuple[str, ...], Any, Any]
-"""Name, parameters, Lark's tree and ``RuleOptions``."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,10 +276,6 @@ def _check_start(start: str, rules: Sequence[RuleDefinition], outline: Outline) 
         hint="define a rule, its name in lower case" if other is None else f"`start` {other}",
         name=start,
     )
-
-
-_MAX_NAME = 10_000
-"""Characters of a use's name: arguments within arguments that grow without end pass it."""
 
 
 class LimitedTemplates(ApplyTemplates):

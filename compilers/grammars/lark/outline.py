@@ -44,6 +44,18 @@ _TOKEN = re.compile(
 _GBNF = re.compile(r"^[ \t]*[\w-][\w.-]*[ \t]*::=", re.MULTILINE)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 GBNF_HINT = "looks like GBNF; use `format` gbnf"
+_KINDS: tuple[tuple[str, type[GrammarError]], ...] = (
+    ("defined more than once", GrammarDuplicateError),
+    ("Symbol already defined", GrammarDuplicateError),
+    ("not defined", GrammarUndefinedError),
+    ("nonexisting", GrammarUndefinedError),
+    ("wasn't defined", GrammarUndefinedError),
+    ("Recursion in terminal", TerminalRecursionError),
+)
+_COUNTED = re.compile(r"\{[ ]*(?P<low>[0-9]*)[ ]*(?P<comma>,?)[ ]*(?P<high>[0-9]*)[ ]*\}")
+"""A repetition as regular expressions write it."""
+_LONGEST_COUNT = 20
+_NAME = re.compile(r"\b_?[A-Za-z][A-Za-z0-9_]*\b")
 
 
 class Token(NamedTuple):
@@ -264,20 +276,6 @@ def _reason(error: LarkGrammarError) -> str:
     if cause is not None:
         return f"an escape that cannot be read ({cause.msg})"
     return str(error)
-
-
-_KINDS: tuple[tuple[str, type[GrammarError]], ...] = (
-    ("defined more than once", GrammarDuplicateError),
-    ("Symbol already defined", GrammarDuplicateError),
-    ("not defined", GrammarUndefinedError),
-    ("nonexisting", GrammarUndefinedError),
-    ("wasn't defined", GrammarUndefinedError),
-    ("Recursion in terminal", TerminalRecursionError),
-)
-_COUNTED = re.compile(r"\{[ ]*(?P<low>[0-9]*)[ ]*(?P<comma>,?)[ ]*(?P<high>[0-9]*)[ ]*\}")
-"""A repetition as regular expressions write it."""
-_LONGEST_COUNT = 20
-_NAME = re.compile(r"\b_?[A-Za-z][A-Za-z0-9_]*\b")
 
 
 def translate(error: Exception, outline: Outline) -> GrammarError:

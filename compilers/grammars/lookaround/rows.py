@@ -29,6 +29,12 @@ from cdec.compilers.grammars.automata.terminal import packed
 from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits
 from cdec.compilers.grammars.scanner.competition import Keywords, read_copies
 
+COMPETES, FOLLOWED, LOOKS = 0, 1, 2
+"""Kinds of entries: a terminal; one that is only followed as a keyword; one that looks around."""
+_NONE = -1
+Entry = tuple[int, int, int]
+"""Terminal, kind, and its state or the number of its threads."""
+
 
 class Boundary(NamedTuple):
     """Between two terminals.
@@ -90,14 +96,6 @@ def join_programs(grammar: Grammar, numbers: list[int], limits: GrammarLimits) -
         far.update(moved(own.looks[node].body) for node in outer_looks(own))
         starts[number] = moved(own.start)
     return Programs(joined, starts, frozenset(far))
-
-
-COMPETES, FOLLOWED, LOOKS = 0, 1, 2
-"""Kinds of entries: a terminal; one that is only followed as a keyword; one that looks around."""
-_NONE = -1
-
-Entry = tuple[int, int, int]
-"""Terminal, kind, and its state or the number of its threads."""
 
 
 class Row(NamedTuple):

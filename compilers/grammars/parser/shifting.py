@@ -28,6 +28,12 @@ _WORK = 30_000
 """Stacks that are made in all; about a quarter of a second."""
 _ITEMS = 100_000
 """Items that are looked at in all on the way to conflicts; about as much."""
+_TRIED = 200
+_PREFERRED = (
+    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
+    b" !#$%&()*+,-./:;<=>?@[]^_{|}~\"'\\"
+)
+_ORDER = (*_PREFERRED, *(byte for byte in range(256) if byte not in _PREFERRED))
 
 
 def lost_texts(derivations: Derivations, tables: ParseTables) -> Iterator[tuple[int, ...]]:
@@ -114,14 +120,6 @@ def _whole(derivations: Derivations, text: tuple[int, ...], stack: Stack) -> tup
         return text[:-1]
     rest = derivations.completion(stack)
     return None if rest is None else (*text, *rest)
-
-
-_TRIED = 200
-_PREFERRED = (
-    b"abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789"
-    b" !#$%&()*+,-./:;<=>?@[]^_{|}~\"'\\"
-)
-_ORDER = (*_PREFERRED, *(byte for byte in range(256) if byte not in _PREFERRED))
 
 
 def text_lost_by_shifting(

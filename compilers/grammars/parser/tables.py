@@ -17,6 +17,9 @@ from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import GrammarConflictError
 
 _MAX_NAMES = 8
+_ACTIONS_PER_STATE = 64
+"""Table entries allowed for each state that ``max_states`` allows."""
+__all__ = ["ambiguity", "refuse_ambiguity"]
 
 
 class Conflict(NamedTuple):
@@ -137,10 +140,6 @@ def rule_text(grammar: Grammar, rule: Rule, dot: int | None = None) -> str:
     if dot is not None:
         names.insert(dot, ".")
     return f"{grammar.nonterminals[rule.lhs]} -> {' '.join(names) or '(nothing)'}"
-
-
-_ACTIONS_PER_STATE = 64
-"""Table entries allowed for each state that ``max_states`` allows."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -437,9 +436,6 @@ class _TableBuilder:
             resolved=tuple(conflict for conflict in self._conflicts if conflict.shift),
             is_whole=self._is_whole,
         )
-
-
-__all__ = ["ambiguity", "refuse_ambiguity"]
 
 
 def ambiguity(tables: ParseTables) -> int:

@@ -36,6 +36,9 @@ _Head = tuple[int, int, int]
 reduction and letter, ``_LETTER``; or such a state and number of a large set, ``_CROWD``."""
 _MANY = 24
 """Letters that are looked up one by one; of more, their union is a head of its own."""
+_ROUNDS = 3
+_MAX_RIVALS = 40
+"""Letters of one terminal that are compared with each other."""
 
 
 class Completions:
@@ -364,11 +367,6 @@ class _Search:
             if letters[number].terminal not in self._adjacency.ignored:
                 self._by_terminal[letters[number].terminal] |= 1 << number
         self._seen_letters = len(letters)
-
-
-_ROUNDS = 3
-_MAX_RIVALS = 40
-"""Letters of one terminal that are compared with each other."""
 
 
 def drop_dominated_letters(

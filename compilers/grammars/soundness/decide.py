@@ -43,6 +43,14 @@ if TYPE_CHECKING:
     from cdec.compilers.grammars.scanner.build import Scanner
 
 
+_MAX_SEARCHED = 3_000
+"""Stacks to look at, shortest texts first."""
+MAX_REDUCTIONS = 10_000
+"""Reductions before one terminal, beyond which it is taken for refused: the search misses that."""
+_MAX_STACKS = 200_000
+"""Pairs (LR state, ways on from above it) that the proof may visit."""
+
+
 def all_prefixes_viable(
     tables: ParseTables,
     letters: Sequence[TerminalInContext],
@@ -71,13 +79,6 @@ def all_prefixes_viable(
         if not tables.accepts[state] <= following[numbers]:
             return False
     return True
-
-
-_MAX_SEARCHED = 3_000
-"""Stacks to look at, shortest texts first."""
-
-MAX_REDUCTIONS = 10_000
-"""Reductions before one terminal, beyond which it is taken for refused: the search misses that."""
 
 
 def find_dead_end(
@@ -125,10 +126,6 @@ def _completes(stack: Stack, pending: int, completions: Completions) -> bool:
     for state in reversed(stack[:-1]):
         ways = completions.under(state, ways)
     return ACCEPT in ways
-
-
-_MAX_STACKS = 200_000
-"""Pairs (LR state, ways on from above it) that the proof may visit."""
 
 
 class LexerFacts(NamedTuple):

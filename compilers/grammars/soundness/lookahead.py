@@ -33,6 +33,9 @@ _MAX_STEPS = 50_000_000
 """Pending matches times byte classes before the question is left open."""
 _MAX_WORK = 500_000_000
 """Scanner transitions to follow in order to know which contexts lead where."""
+MAX_NODES = 200_000
+"""Nodes (scanner state, set of pending matches) before the question is left open."""
+Node = tuple[int, int]
 
 
 class LongestMatchLookahead:
@@ -227,12 +230,6 @@ def _packed(sets: list[int], words: int) -> NDArray[np.uint64]:
     """Return sets of bits as uint64[n, words]."""
     joined = b"".join(bits.to_bytes(8 * words, "little") for bits in sets)
     return np.frombuffer(joined, "<u8").reshape(-1, words)
-
-
-MAX_NODES = 200_000
-"""Nodes (scanner state, set of pending matches) before the question is left open."""
-
-Node = tuple[int, int]
 
 
 class TerminalInContext(NamedTuple):

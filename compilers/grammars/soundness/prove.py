@@ -42,6 +42,12 @@ if TYPE_CHECKING:
 
 MAX_NODES = 50_000
 """States of the scanner, before equal ones are merged, before the question is left open."""
+_MAX_STEPS = 40_000
+"""Bytes to try, shortest texts first: some tenths of a second."""
+_Configuration = tuple[Stack, int]
+"""Stack, and the scanner's state in the terminal that is under way."""
+_Configurations = tuple[_Configuration, ...]
+"""The reading under way, then its fallbacks (``cdec.core.grammars.columns``)."""
 
 
 def product_scanner(
@@ -165,15 +171,6 @@ def _numbers(
             met.add(terminal)
             numbers.append(terminal)
     return numbers, extra
-
-
-_MAX_STEPS = 40_000
-"""Bytes to try, shortest texts first: some tenths of a second."""
-
-_Configuration = tuple[Stack, int]
-"""Stack, and the scanner's state in the terminal that is under way."""
-_Configurations = tuple[_Configuration, ...]
-"""The reading under way, then its fallbacks (``cdec.core.grammars.columns``)."""
 
 
 def find_example(whole: Parts, pruned: Parts) -> bytes | None:

@@ -43,6 +43,15 @@ _Open = tuple[int, ...]
 """Per kernel item of a state, in order: letters before which its rule may end, as bits."""
 _Stack = tuple[int, _Open]
 """Topmost state, and what lies open beneath it."""
+MAX_STATES = 20_000
+"""States of the new tables before the question is left open."""
+_MAX_ACTIONS = 2_000_000
+_REDUCED = -1
+"""In the place of pending matches: the state was reached by a reduction."""
+_ENDED = -1
+"""In the place of a kind: the text has ended."""
+_NO_MARK, _FIRST_MARK, _MARK = range(3)
+"""No mark; one on the bottom of the stack; one on any other state."""
 
 
 class StackClasses(NamedTuple):
@@ -213,17 +222,6 @@ def _merged(found: StackClasses) -> StackClasses:
             for kind in chosen
         ],
     )
-
-
-MAX_STATES = 20_000
-"""States of the new tables before the question is left open."""
-_MAX_ACTIONS = 2_000_000
-_REDUCED = -1
-"""In the place of pending matches: the state was reached by a reduction."""
-_ENDED = -1
-"""In the place of a kind: the text has ended."""
-_NO_MARK, _FIRST_MARK, _MARK = range(3)
-"""No mark; one on the bottom of the stack; one on any other state."""
 
 
 class Place(NamedTuple):

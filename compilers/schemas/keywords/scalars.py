@@ -33,6 +33,17 @@ from cdec.core.grammars.errors import RegexUnsupportedError
 from cdec.core.schemas.own_keywords import NOTE, NUMBERS, UNENFORCED
 
 _WORD = {None: "null", True: "true", False: "false"}
+_ARRAYS = ValueSet(arrays=ANYTHING.arrays)
+_OBJECTS = ValueSet(objects=ANYTHING.objects)
+TYPE_NOTICES = ("W_TYPE_UNENFORCED", "W_TYPE_NOTE")
+"""Codes of what is told of a type: what masks do not enforce, and what else is to be known."""
+_OF_TYPE = {
+    "null": ValueSet(words=frozenset({"null"})),
+    "boolean": ValueSet(words=frozenset({"true", "false"})),
+    "string": ValueSet(strings=Strings.ANY),
+    "array": ValueSet(arrays=(ANY_ARRAY,)),
+    "object": ValueSet(objects=(ANY_OBJECT,)),
+}
 
 
 def one_of(expansion: Expansion, values: Sequence[Any], path: str) -> ValueSet:
@@ -70,10 +81,6 @@ def constant(expansion: Expansion, atom: Constant, positive: bool) -> ValueSet:
     if positive:
         return one_of(expansion, [atom.value], atom.path)
     return all_but(expansion, [atom.value], atom.path)
-
-
-_ARRAYS = ValueSet(arrays=ANYTHING.arrays)
-_OBJECTS = ValueSet(objects=ANYTHING.objects)
 
 
 def _scalars(values: Sequence[Any]) -> tuple[frozenset[str], Numbers, Strings]:
@@ -121,18 +128,6 @@ def _other_object(goals: Goals, value: dict[str, Any], path: str) -> ValueSet:
         shapes.append(ObjectShape((Block(((name, FALSE),)),)))
         shapes.append(ObjectShape((Block(((name, other),)),), frozenset({name})))
     return ValueSet(objects=tuple(shapes))
-
-
-TYPE_NOTICES = ("W_TYPE_UNENFORCED", "W_TYPE_NOTE")
-"""Codes of what is told of a type: what masks do not enforce, and what else is to be known."""
-
-_OF_TYPE = {
-    "null": ValueSet(words=frozenset({"null"})),
-    "boolean": ValueSet(words=frozenset({"true", "false"})),
-    "string": ValueSet(strings=Strings.ANY),
-    "array": ValueSet(arrays=(ANY_ARRAY,)),
-    "object": ValueSet(objects=(ANY_OBJECT,)),
-}
 
 
 def accept_type(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:

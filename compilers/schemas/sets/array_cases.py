@@ -16,6 +16,7 @@ from typing import NamedTuple
 from cdec.compilers.schemas.sets.shapes import TRUE, ArrayShape, Contains, Goal, conjunction
 
 Groups = tuple[tuple[Goal, int], ...]
+_TOO_MANY = "too many items could be the ones to contain"
 
 
 class Plan(NamedTuple):
@@ -169,9 +170,6 @@ def _merged(groups: Groups) -> Groups:
         if number:
             found[goal] = found.get(goal, 0) + number
     return tuple(sorted(found.items()))
-
-
-_TOO_MANY = "too many items could be the ones to contain"
 
 
 class UndecidedError(Exception):

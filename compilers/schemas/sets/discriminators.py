@@ -33,6 +33,8 @@ _TYPES = {
     "object": frozenset({"object"}),
 }
 _EVERY = frozenset().union(*_TYPES.values())
+_MOST_REFERENCES = 20
+_ONLY_COMMENTS = COMMENTS | {"type"}
 
 
 class Meanings:
@@ -124,10 +126,6 @@ class Meanings:
 
     def _number(self, key: object) -> int:
         return self._numbers.setdefault(key, len(self._numbers))
-
-
-_MOST_REFERENCES = 20
-_ONLY_COMMENTS = COMMENTS | {"type"}
 
 
 class _Said(NamedTuple):

@@ -32,6 +32,12 @@ from cdec.core.errors import LimitError
 
 _FEW = 60
 """Alternatives that are compared with each other."""
+FEW = 50
+"""Alternatives that are left as they are."""
+_FIRST = 8
+"""Alternatives that are divided, at most."""
+_MOST_VALUES = 100
+"""Values of a property by which objects are divided, at most."""
 
 
 class Inclusion:
@@ -113,14 +119,6 @@ class Alternatives:
             for other in [one for one in self.shapes if self._is_part(one, shape)]:
                 del self.shapes[other]
         self.shapes[shape] = None
-
-
-FEW = 50
-"""Alternatives that are left as they are."""
-_FIRST = 8
-"""Alternatives that are divided, at most."""
-_MOST_VALUES = 100
-"""Values of a property by which objects are divided, at most."""
 
 
 class Products:

@@ -15,6 +15,9 @@ from cdec.compilers.schemas.sets.shapes import FALSE, TRUE, ArrayShape, Goal, co
 from cdec.core.errors import LimitError
 from cdec.core.schemas.errors import SchemaUnsupportedError
 
+_FEW_VALUES = 512
+"""Values that are told apart where items must all differ."""
+
 
 def is_endless(edges: Edges) -> bool:
     """Return whether from each state that reaches a region infinitely many of its texts go on.
@@ -29,10 +32,6 @@ def is_endless(edges: Edges) -> bool:
     goes_on = np.zeros(len(opens), np.bool_)
     goes_on[source[opens[edges.edge_target]]] = True
     return bool((goes_on | ~opens).all())
-
-
-_FEW_VALUES = 512
-"""Values that are told apart where items must all differ."""
 
 
 class Satisfiable:

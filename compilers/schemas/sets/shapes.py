@@ -26,11 +26,10 @@ TRUE: Goal = ()
 """Every value."""
 FALSE: Goal = (-1,)
 """No value."""
-
-
 COMMENTS = frozenset({"title", "description", "$comment", "default", "examples"})
 """Keywords that say nothing of values."""
 _CONTRARY = COMMENTS | {"not"}
+WORDS = frozenset({"null", "true", "false"})
 
 
 class Constant:
@@ -125,9 +124,6 @@ def canonical(value: Any) -> object:
     if isinstance(value, dict):
         return ("object", *sorted((name, canonical(item)) for name, item in value.items()))
     return value
-
-
-WORDS = frozenset({"null", "true", "false"})
 
 
 class Contains(NamedTuple):

@@ -11,6 +11,17 @@ from typing import Any
 from cdec.core.schemas.own_keywords import NUMBERS
 
 _MORE = r"(?:\.[0-9]+)?"
+_EXACT_DIGITS = 15
+"""Digits that a decimal number keeps when a double holds it in between."""
+_STEPS = 4_000_000
+"""Multiples of a step that no double is which pydantic takes for multiples: it allows the step's
+billionth between a double and the multiple that it stands for."""
+_MOST_DIGITS = 30
+"""Digits before the point of a decimal that has no bound, and behind it."""
+_SIDES = (
+    ("gt", "exclusiveMinimum", "minimum", math.inf),
+    ("lt", "exclusiveMaximum", "maximum", -math.inf),
+)
 
 
 def one_of(options: list[str]) -> str:
@@ -120,19 +131,6 @@ def _differing(bound: str, side: int) -> list[str]:
             rest = re.sub("[0-9]", "[0-9]", bound[i + 1 :])
             found.append(f"{bound[:i]}{beside}{rest}")
     return found
-
-
-_EXACT_DIGITS = 15
-"""Digits that a decimal number keeps when a double holds it in between."""
-_STEPS = 4_000_000
-"""Multiples of a step that no double is which pydantic takes for multiples: it allows the step's
-billionth between a double and the multiple that it stands for."""
-_MOST_DIGITS = 30
-"""Digits before the point of a decimal that has no bound, and behind it."""
-_SIDES = (
-    ("gt", "exclusiveMinimum", "minimum", math.inf),
-    ("lt", "exclusiveMaximum", "maximum", -math.inf),
-)
 
 
 def double(bounds: Mapping[str, Any]) -> dict[str, Any]:

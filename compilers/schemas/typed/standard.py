@@ -41,6 +41,20 @@ _KEYWORDS = {
     "pattern": "pattern",
 }
 """Attributes of annotations, as ``annotated_types`` names them, and what they are of numbers."""
+_READ: dict[Any, Any] = {
+    datetime.datetime: datetime.datetime.fromisoformat,
+    datetime.date: datetime.date.fromisoformat,
+    datetime.time: datetime.time.fromisoformat,
+    uuid.UUID: uuid.UUID,
+}
+_PLAIN: dict[Any, tuple[type, ...]] = {
+    type(None): (type(None),),
+    None: (type(None),),
+    bool: (bool,),
+    int: (int,),
+    float: (int, float),
+    str: (str,),
+}
 
 
 def standard_schema(kind: Any) -> dict[str, Any]:
@@ -192,22 +206,6 @@ def _keywords(note: Any, schema: dict[str, Any]) -> dict[str, Any]:
         if length is not None:
             found[bound + what] = length
     return found
-
-
-_READ: dict[Any, Any] = {
-    datetime.datetime: datetime.datetime.fromisoformat,
-    datetime.date: datetime.date.fromisoformat,
-    datetime.time: datetime.time.fromisoformat,
-    uuid.UUID: uuid.UUID,
-}
-_PLAIN: dict[Any, tuple[type, ...]] = {
-    type(None): (type(None),),
-    None: (type(None),),
-    bool: (bool,),
-    int: (int,),
-    float: (int, float),
-    str: (str,),
-}
 
 
 def standard_value(kind: Any, value: Any) -> Any:

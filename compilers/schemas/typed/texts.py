@@ -21,6 +21,57 @@ DURATION = (
     "-?P(?:[0-9]{1,6}Y)?(?:[0-9]{1,5}M)?(?:[0-9]{1,5}W)?(?:[0-9]{1,8}D)?"
     r"(?:T(?:[0-9]{1,5}H)?(?:[0-9]{1,5}M)?(?:[0-9]{1,9}(?:\.[0-9]{1,6})?S)?)?"
 )
+ASCII = r"^[\x00-\x7f]*$"
+LABEL = "[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"
+HOST = rf"(?:(?:{LABEL}\.)*[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*|{IPV4}|\[{IPV6}\])"
+_PORT = "(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}))?"
+_USER = "(?:[A-Za-z0-9._~-]+(?::(?:[A-Za-z0-9._~!$*-]|%[0-9A-Fa-f]{2})*)?@)?"
+_LETTER = "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
+_PATH = f"(?:/{_LETTER}*)*"
+_TAIL = rf"(?:\?(?:{_LETTER}|[/?])*)?(?:#(?:{_LETTER}|[/?])*)?"
+_UNITS = "(?:[kmgtpeKMGTPE](?:i?[bB]|i?bit)?|[bB]|bit)?"
+BYTE_SIZE = rf"[0-9]{{1,12}}(?:\.[0-9]{{1,6}})? ?{_UNITS}"
+COMPLEX = r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[+-][0-9]{1,30}(?:\.[0-9]{1,30})?j)?"
+_INTERFACE4 = f"{IPV4}(?:/(?:3[0-2]|[12]?[0-9]))?"
+_INTERFACE6 = f"{IPV6}(?:/(?:12[0-8]|1[01][0-9]|[1-9]?[0-9]))?"
+Made = dict[str, Any]
+_SIGNS = {"base64": "+/", "base64url": "_-"}
+_READ = frozenset(
+    [
+        "EmailStr._validate",
+        "NameEmail._validate",
+        "SecretStr",
+        "SecretBytes",
+        "pattern_either_validator",
+        "IPvAnyAddress._validate",
+        "IPvAnyNetwork._validate",
+        "IPvAnyInterface._validate",
+        "defaultdict_validator",
+        "sequence_validator",
+        "deque_validator",
+        "dequeue_validator",
+        "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
+        "GenerateSchema._path_schema.<locals>.path_validator",
+        "_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
+        "_BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
+    ]
+)
+"""Functions of pydantic's own that take whatever the refined schema allows."""
+_COMPARING = frozenset(
+    [
+        "greater_than_validator",
+        "greater_than_or_equal_validator",
+        "less_than_validator",
+        "less_than_or_equal_validator",
+        "multiple_of_validator",
+    ]
+)
+"""Those of bounds, which stand in the schema if it is one of numbers."""
+_NUMBERED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
+_LENGTH_OF = ("min_length_validator", "max_length_validator")
+_WITHIN = ("schema", "lax_schema", "json_schema")
+_LENGTHS = ("minLength", "maxLength", "minItems", "maxItems")
+BOUNDS = ("gt", "ge", "lt", "le", "multiple_of")
 
 
 def text(*options: str) -> dict[str, Any]:
@@ -105,16 +156,6 @@ def base64_lengths(least: int | None, most: int | None) -> list[dict[str, Any]]:
     return [{"pattern": limit} for limit in limits]
 
 
-ASCII = r"^[\x00-\x7f]*$"
-LABEL = "[A-Za-z0-9]+(?:-[A-Za-z0-9]+)*"
-HOST = rf"(?:(?:{LABEL}\.)*[A-Za-z][A-Za-z0-9]*(?:-[A-Za-z0-9]+)*|{IPV4}|\[{IPV6}\])"
-_PORT = "(?::(?:[1-9][0-9]{0,3}|[1-5][0-9]{4}|6[0-4][0-9]{3}))?"
-_USER = "(?:[A-Za-z0-9._~-]+(?::(?:[A-Za-z0-9._~!$*-]|%[0-9A-Fa-f]{2})*)?@)?"
-_LETTER = "(?:[A-Za-z0-9._~!$&'()*+,;=:@-]|%[0-9A-Fa-f]{2})"
-_PATH = f"(?:/{_LETTER}*)*"
-_TAIL = rf"(?:\?(?:{_LETTER}|[/?])*)?(?:#(?:{_LETTER}|[/?])*)?"
-
-
 def url(schemes: list[str] | None, *, many_hosts: bool = False) -> dict[str, Any]:
     """Return the URLs of some schemes, None for any: ``scheme://user@host:port/path?query#part``.
 
@@ -162,12 +203,7 @@ def _regex() -> str:
     return rf"(?:{item}|{group})*(?:\|(?:{item}|{group})*)*"
 
 
-_UNITS = "(?:[kmgtpeKMGTPE](?:i?[bB]|i?bit)?|[bB]|bit)?"
-BYTE_SIZE = rf"[0-9]{{1,12}}(?:\.[0-9]{{1,6}})? ?{_UNITS}"
-COMPLEX = r"-?[0-9]{1,30}(?:\.[0-9]{1,30})?(?:[+-][0-9]{1,30}(?:\.[0-9]{1,30})?j)?"
 _NETWORK4, _NETWORK6 = _network4(), _network6()
-_INTERFACE4 = f"{IPV4}(?:/(?:3[0-2]|[12]?[0-9]))?"
-_INTERFACE6 = f"{IPV6}(?:/(?:12[0-8]|1[01][0-9]|[1-9]?[0-9]))?"
 
 TEXTS: dict[str, dict[str, Any]] = {
     "time": text(f"{TIME}{OFFSET}?"),
@@ -193,45 +229,6 @@ TEXTS: dict[str, dict[str, Any]] = {
 """What strings of a format are, by its name in the schema of a type."""
 
 
-Made = dict[str, Any]
-
-_SIGNS = {"base64": "+/", "base64url": "_-"}
-_READ = frozenset(
-    [
-        "EmailStr._validate",
-        "NameEmail._validate",
-        "SecretStr",
-        "SecretBytes",
-        "pattern_either_validator",
-        "IPvAnyAddress._validate",
-        "IPvAnyNetwork._validate",
-        "IPvAnyInterface._validate",
-        "defaultdict_validator",
-        "sequence_validator",
-        "deque_validator",
-        "dequeue_validator",
-        "Secret.__get_pydantic_core_schema__.<locals>.<lambda>",
-        "GenerateSchema._path_schema.<locals>.path_validator",
-        "_BaseUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
-        "_BaseMultiHostUrl.__get_pydantic_core_schema__.<locals>.wrap_val",
-    ]
-)
-"""Functions of pydantic's own that take whatever the refined schema allows."""
-_COMPARING = frozenset(
-    [
-        "greater_than_validator",
-        "greater_than_or_equal_validator",
-        "less_than_validator",
-        "less_than_or_equal_validator",
-        "multiple_of_validator",
-    ]
-)
-"""Those of bounds, which stand in the schema if it is one of numbers."""
-_NUMBERED = ("minimum", "maximum", "exclusiveMinimum", "exclusiveMaximum", "multipleOf")
-_LENGTH_OF = ("min_length_validator", "max_length_validator")
-_WITHIN = ("schema", "lax_schema", "json_schema")
-_LENGTHS = ("minLength", "maxLength", "minItems", "maxItems")
-BOUNDS = ("gt", "ge", "lt", "le", "multiple_of")
 _TEXT_OF: dict[str, Made] = {
     "ByteSize._validate": {
         "anyOf": [text(BYTE_SIZE), {"type": "integer", "minimum": 0, NUMBERS: "integers"}]
