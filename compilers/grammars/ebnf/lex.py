@@ -8,6 +8,13 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from cdec.compilers.grammars.automata.characters import (
+    EVERYTHING,
+    MAX_CODE_POINT,
+    Ranges,
+    complement,
+    normalised,
+)
 from cdec.core.errors import CdecError
 from cdec.core.grammars.errors import GrammarSyntaxError, GrammarUnsupportedError
 
@@ -51,7 +58,6 @@ _UNFINISHED = {
     "{": ("a bad count", "write {m}, {m,}, {,n} or {m,n}"),
     ":": ("a colon", "a rule is NAME ::= ...; for Lark's dialect use `format` lark"),
 }
-LAST_CHARACTER = 0x10FFFF
 _SURROGATES = (0xD800, 0xDFFF)
 _PIECE = re.compile(
     r"\\x(?P<x>[0-9a-fA-F]{2})|\\u(?P<u>[0-9a-fA-F]{4})|\\U(?P<U>[0-9a-fA-F]{8})"
@@ -60,7 +66,6 @@ _PIECE = re.compile(
 )
 _CONTROLS = {"n": 10, "t": 9, "r": 13, "f": 12, "v": 11, "b": 8, "a": 7, "0": 0}
 _SHORTHANDS = frozenset("dDwWsSpPhHRXN")
-Range = tuple[int, int]
 
 
 class Token(NamedTuple):
@@ -102,7 +107,7 @@ class Source:
     def first_on_line(self, offset: int) -> bool:
         """Return whether only blanks precede the offset on its line."""
         column = self.position(offset)[1]
-        return not self.text[offset - column + 1 : offset].strip(" \t\f\v\ufeff")
+        return not self.text[offset - column + 1 : offset].strip(" \t\f\v")
 
     def error(
         self, kind: type[CdecError], offset: int, message: str, hint: str, **details: object
@@ -168,7 +173,7 @@ def literal_text(source: Source, token: Token) -> str:
     return "".join(chr(code) for code, _, _ in pieces)
 
 
-def class_ranges(source: Source, token: Token) -> list[Range]:
+def class_ranges(source: Source, token: Token) -> Ranges:
     """Return the characters of a class as sorted ranges that neither touch nor overlap.
 
     A ``-`` between two characters makes a range; first, last or escaped it is itself.
@@ -180,7 +185,7 @@ def class_ranges(source: Source, token: Token) -> list[Range]:
     negated = token.text.startswith("[^")
     begin = 2 if negated else 1
     pieces = _pieces(source, token.offset + begin, token.text[begin:-1])
-    ranges: list[Range] = []
+    ranges: list[tuple[int, int]] = []
     index = 0
     while index < len(pieces):
         low, offset, _ = pieces[index]
@@ -200,7 +205,7 @@ def class_ranges(source: Source, token: Token) -> list[Range]:
     if not ranges:
         message, hint = "an empty character class", "to match ] itself write \\]"
         raise source.error(GrammarSyntaxError, token.offset, message, hint)
-    merged = merge_ranges(ranges)
+    merged = normalised(ranges)
     merged = _complement(merged) if negated else merged
     if not merged:
         message, hint = "a character class that matches nothing", "leave a character in it"
@@ -208,38 +213,22 @@ def class_ranges(source: Source, token: Token) -> list[Range]:
     return merged
 
 
-def merge_ranges(ranges: list[Range]) -> list[Range]:
-    """Return the ranges sorted, those that touch or overlap joined."""
-    merged: list[Range] = []
-    for low, high in sorted(ranges):
-        if merged and low <= merged[-1][1] + 1:
-            merged[-1] = (merged[-1][0], max(high, merged[-1][1]))
-        else:
-            merged.append((low, high))
-    return merged
-
-
-def class_pattern(ranges: list[Range]) -> str:
+def class_pattern(ranges: Ranges) -> str:
     """Return the pattern of one character out of sorted ranges, as ``re`` reads it."""
-    if ranges == [(0, LAST_CHARACTER)]:
+    if ranges == EVERYTHING:
         return "(?s:.)"
-    if ranges[0][0] == 0 and ranges[-1][1] == LAST_CHARACTER:
+    if ranges[0][0] == 0 and ranges[-1][1] == MAX_CODE_POINT:
         return f"[^{_spell(_complement(ranges))}]"
     return f"[{_spell(ranges)}]"
 
 
-def _complement(ranges: list[Range]) -> list[Range]:
-    edges = [-1, *(end for pair in ranges for end in pair), LAST_CHARACTER + 1]
-    gaps = [(edges[i] + 1, edges[i + 1] - 1) for i in range(0, len(edges), 2)]
+def _complement(ranges: Ranges) -> Ranges:
     # subtle: characters only; a gap of nothing but surrogates is no gap in UTF-8.
-    return [
-        (low, high)
-        for low, high in gaps
-        if low <= high and not (_SURROGATES[0] <= low and high <= _SURROGATES[1])
-    ]
+    first, last = _SURROGATES
+    return tuple(gap for gap in complement(ranges) if not (first <= gap[0] and gap[1] <= last))
 
 
-def _spell(ranges: list[Range]) -> str:
+def _spell(ranges: Ranges) -> str:
     parts = []
     for low, high in ranges:
         parts.append(_escaped(low))
@@ -267,7 +256,7 @@ def _pieces(source: Source, offset: int, body: str) -> list[tuple[int, int, bool
     for match in _PIECE.finditer(body):
         at = offset + match.start()
         code = _code(source, at, match)
-        if code > LAST_CHARACTER or _SURROGATES[0] <= code <= _SURROGATES[1]:
+        if code > MAX_CODE_POINT or _SURROGATES[0] <= code <= _SURROGATES[1]:
             raise source.error(
                 GrammarSyntaxError,
                 at,

@@ -334,17 +334,6 @@ def references(rules: Iterable[NamedRule], nodes: Sequence[Node]) -> dict[str, d
     return found
 
 
-def reachable(start: str, uses: Mapping[str, Iterable[str]]) -> set[str]:
-    """Return the names that ``start`` needs, itself included."""
-    seen, waiting = {start}, [start]
-    while waiting:
-        for name in uses[waiting.pop()]:
-            if name not in seen:
-                seen.add(name)
-                waiting.append(name)
-    return seen
-
-
 def lower_all(
     lowering: Lowering, rules: Mapping[str, NamedRule], uses: Mapping[str, Mapping[str, int]]
 ) -> None:

@@ -5,16 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Literal
 
+from cdec.compilers.grammars.automata.characters import EVERYTHING, Ranges
 from cdec.compilers.grammars.definition import GrammarLimits
-from cdec.compilers.grammars.ebnf.lex import (
-    LAST_CHARACTER,
-    Range,
-    Source,
-    Token,
-    class_ranges,
-    literal_text,
-    tokens_of,
-)
+from cdec.compilers.grammars.ebnf.lex import Source, Token, class_ranges, literal_text, tokens_of
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import GrammarDuplicateError, GrammarSyntaxError
 
@@ -39,7 +32,7 @@ class Node:
     kind: Literal["literal", "class", "reference", "sequence", "choice", "repeat"]
     parts: tuple[int, ...] = ()
     text: str = ""
-    ranges: tuple[Range, ...] = ()
+    ranges: Ranges = ()
     least: int = 0
     most: int | None = None
     offset: int = 0
@@ -153,10 +146,10 @@ class _Parser:
             text = literal_text(self.source, token)
             self._item(Node("literal", text=text, offset=token.offset))
         elif kind == "class":
-            ranges = tuple(class_ranges(self.source, token))
+            ranges = class_ranges(self.source, token)
             self._item(Node("class", ranges=ranges, offset=token.offset))
         elif kind == ".":
-            self._item(Node("class", ranges=((0, LAST_CHARACTER),), offset=token.offset))
+            self._item(Node("class", ranges=EVERYTHING, offset=token.offset))
         elif kind == "name":
             self._item(Node("reference", text=token.text, offset=token.offset))
         elif kind == "(":

@@ -5,18 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from difflib import get_close_matches
 
-from cdec.compilers.grammars.analysis import unreachable_notice
+from cdec.compilers.grammars.analysis import reachable, unreachable_notice
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits
 from cdec.compilers.grammars.ebnf.lex import Source, unsupported
 from cdec.compilers.grammars.ebnf.lower import (
     Lowering,
     RuleBuilder,
     lower_all,
-    reachable,
     references,
 )
 from cdec.compilers.grammars.ebnf.parse import NamedRule, Node, parse_rules
-from cdec.core.errors import CdecError, LimitError
+from cdec.core.errors import CdecError
 from cdec.core.grammars.errors import (
     GrammarStartError,
     GrammarSyntaxError,
@@ -27,7 +26,7 @@ _STARTS = ("root", "start")
 
 
 def read_ebnf(
-    text: str, *, start: str | None = None, limits: GrammarLimits | None = None
+    text: str, *, start: str | None = None, limits: GrammarLimits = GrammarLimits()
 ) -> Grammar:
     """Read a grammar whose rules are ``name ::= ...``.
 
@@ -37,9 +36,9 @@ def read_ebnf(
     the lexer is ``dynamic`` and terminals are whatever parts happen to be regular.
 
     Args:
-        text: The grammar.
+        text: The grammar, as ``decode_source`` returns it.
         start: Start rule; ``root``, else ``start``, if not given.
-        limits: What it may cost; the documented limits if not given.
+        limits: What it may cost.
 
     Returns:
         The grammar, rules that the start does not need left out with a notice.
@@ -52,9 +51,7 @@ def read_ebnf(
         GrammarDuplicateError: A rule that is defined twice.
         LimitError: A limit that is passed, by its name.
     """
-    limits = limits or GrammarLimits()
-    _check_size(text, limits)
-    source = Source.of(text.removeprefix("\ufeff"))
+    source = Source.of(text)
     parsed, nodes = parse_rules(source, limits)
     rules = {rule.name: rule for rule in parsed}
     name = _start(start, rules)
@@ -79,16 +76,6 @@ def read_ebnf(
         dialect="ebnf",
         notices=(unreachable_notice(stray),) if stray else (),
     )
-
-
-def _check_size(text: str, limits: GrammarLimits) -> None:
-    # subtle: the characters first, so that a huge text is not even encoded.
-    if len(text) > limits.max_grammar_bytes or len(text.encode()) > limits.max_grammar_bytes:
-        raise LimitError(
-            f"the grammar has more than {limits.max_grammar_bytes} bytes",
-            hint="raise `max_grammar_bytes`, or split the grammar",
-            limit="max_grammar_bytes",
-        )
 
 
 def _start(start: str | None, rules: Mapping[str, NamedRule]) -> str:

@@ -13,7 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from cdec.compilers.grammars.ebnf.lex import Range, class_pattern, merge_ranges
+from cdec.compilers.grammars.automata.characters import Ranges, normalised
+from cdec.compilers.grammars.ebnf.lex import class_pattern
 
 MAX_PATTERN = 2000
 MAX_POSITIONS = 10_000
@@ -52,9 +53,9 @@ class Regular:
     positions: int = 1
     depth: int = 0
     literal: str | None = None
-    ranges: tuple[Range, ...] = ()
-    first: tuple[Range, ...] = ()
-    more: tuple[Range, ...] = ()
+    ranges: Ranges = ()
+    first: Ranges = ()
+    more: Ranges = ()
     clear: bool = True
     counted: bool = False
     name: str = ""
@@ -79,12 +80,12 @@ def literal(text: str) -> Regular:
     )
 
 
-def one_of(ranges: Sequence[Range]) -> Regular:
+def one_of(ranges: Ranges) -> Regular:
     """Return the language of single characters in sorted ranges."""
     low, high = ranges[0]
     if len(ranges) == 1 and low == high:
         return literal(chr(low))
-    return Regular(class_pattern(list(ranges)), ranges=tuple(ranges), first=tuple(ranges))
+    return Regular(class_pattern(ranges), ranges=ranges, first=ranges)
 
 
 def concatenate(left: Regular, right: Regular) -> Regular:
@@ -153,7 +154,7 @@ def choose(parts: Sequence[Regular]) -> Regular:
     distinct = list({part.pattern: part for part in parts if part.pattern}.values())
     singles = [part for part in distinct if part.ranges]
     if len(singles) > 1:
-        ranges = merge_ranges([pair for part in singles for pair in part.ranges])
+        ranges = normalised(pair for part in singles for pair in part.ranges)
         distinct = [part for part in distinct if not part.ranges] + [one_of(ranges)]
     if len(distinct) < 2:
         only = distinct[0] if distinct else EMPTY
@@ -223,14 +224,14 @@ def _optional(part: Regular) -> str:
     return _tight(part)[0] + "?"
 
 
-def _union(*sets: Sequence[Range]) -> tuple[Range, ...]:
+def _union(*sets: Ranges) -> Ranges:
     present = [ranges for ranges in sets if ranges]
     if len(present) < 2:
-        return tuple(present[0]) if present else ()
-    return tuple(merge_ranges([pair for ranges in present for pair in ranges]))
+        return present[0] if present else ()
+    return normalised(pair for ranges in present for pair in ranges)
 
 
-def _apart(sets: Sequence[Sequence[Range]]) -> bool:
+def _apart(sets: Sequence[Ranges]) -> bool:
     """Return whether no two of the sets have a character in common."""
     ordered = sorted(pair for ranges in sets for pair in ranges)
     return all(low[1] < high[0] for low, high in pairwise(ordered))

@@ -70,12 +70,12 @@ def _check_nesting(outline: Outline, limits: GrammarLimits) -> None:
             if token.text in _OPEN:
                 depth += 1
                 if depth > limits.max_nesting:
-                    raise LimitError(
-                        f"{outline.where(token.position)}: brackets nest deeper than "
-                        f"{limits.max_nesting}",
-                        hint="give the inner parts names of their own, or raise `max_nesting`",
+                    raise outline.error(
+                        LimitError,
+                        token.position,
+                        f"brackets nest deeper than {limits.max_nesting}",
+                        "give the inner parts names of their own, or raise `max_nesting`",
                         limit="max_nesting",
-                        **outline.place(token.position),
                     )
             elif token.text in _CLOSE:
                 depth -= 1
@@ -90,21 +90,20 @@ def _check_counts(outline: Outline, limits: GrammarLimits) -> None:
         counts = [int(tokens[i + 1].text[:20])]
         if i + 3 < len(tokens) and tokens[i + 2].text == ".." and tokens[i + 3].kind == "NUMBER":
             counts.append(int(tokens[i + 3].text[:20]))
-        place = outline.place(token.position)
         if counts[0] < 0 or counts[-1] < counts[0]:
-            raise GrammarSyntaxError(
-                f"{outline.where(token.position)}: cannot repeat from {counts[0]} to {counts[-1]} "
-                "times",
-                hint="write ~n, or ~n..m with n no more than m",
-                **place,
+            raise outline.error(
+                GrammarSyntaxError,
+                token.position,
+                f"cannot repeat from {counts[0]} to {counts[-1]} times",
+                "write ~n, or ~n..m with n no more than m",
             )
         if counts[-1] > limits.max_repeat:
-            raise LimitError(
-                f"{outline.where(token.position)}: {counts[-1]:,} repetitions, the limit is "
-                f"{limits.max_repeat:,}",
-                hint="raise `max_repeat`, or repeat without a bound",
+            raise outline.error(
+                LimitError,
+                token.position,
+                f"{counts[-1]:,} repetitions, the limit is {limits.max_repeat:,}",
+                "raise `max_repeat`, or repeat without a bound",
                 limit="max_repeat",
-                **place,
             )
 
 
@@ -190,23 +189,25 @@ def _recursion(outline: Outline, statement: Statement, cycle: list[str]) -> Term
     assert statement.name is not None
     position = statement.name.position
     steps = ", ".join(f"{a} uses {b}" for a, b in pairwise([*cycle, cycle[0]]))
-    return TerminalRecursionError(
-        f"{outline.where(position)}: terminal {statement.name.text} is defined by itself ({steps})",
-        hint="recursion is for rules: write the name in lower case",
+    return outline.error(
+        TerminalRecursionError,
+        position,
+        f"terminal {statement.name.text} is defined by itself ({steps})",
+        "recursion is for rules: write the name in lower case",
         name=statement.name.text,
-        **outline.place(position),
     )
 
 
 def _too_many_levels(outline: Outline, statement: Statement, limits: GrammarLimits) -> LimitError:
     assert statement.name is not None
     position = statement.name.position
-    return LimitError(
-        f"{outline.where(position)}: terminal {statement.name.text} is built of terminals more "
+    return outline.error(
+        LimitError,
+        position,
+        f"terminal {statement.name.text} is built of terminals more "
         f"than {limits.max_nesting} levels deep",
-        hint="make rules of the outer terminals, or raise `max_nesting`",
+        "make rules of the outer terminals, or raise `max_nesting`",
         limit="max_nesting",
-        **outline.place(position),
     )
 
 
@@ -233,12 +234,13 @@ def check_imports(outline: Outline, allow_imports: Path | None) -> None:
             continue
         position = statement.body[0].position if statement.body else outline.tokens[0].position
         allowed = ", ".join(f"{name}.NAME" for name in SHIPPED)
-        raise GrammarImportError(
-            f"{outline.where(position)}: may not import {text}",
-            hint=f"only {allowed}; `allow_imports` DIR adds the files of a folder"
+        raise outline.error(
+            GrammarImportError,
+            position,
+            f"may not import {text}",
+            f"only {allowed}; `allow_imports` DIR adds the files of a folder"
             if allow_imports is None
             else "imported files must lie in the folder of `allow_imports`",
-            **outline.place(position),
         )
 
 
@@ -277,20 +279,19 @@ def check_literals(outline: Outline, limits: GrammarLimits) -> None:
 
 def _check_string(outline: Outline, token: Token) -> None:
     if token.text in ('""', '""i'):
-        raise EmptyTerminalError(
-            f"{outline.where(token.position)}: an empty literal matches no text",
-            hint="leave it out, or write an empty alternative",
-            **outline.place(token.position),
+        raise outline.error(
+            EmptyTerminalError,
+            token.position,
+            "an empty literal matches no text",
+            "leave it out, or write an empty alternative",
         )
     if "\\" not in token.text and token.text.isascii():
         return
     try:
         read_literal(token)
     except ValueError as error:
-        raise GrammarSyntaxError(
-            f"{outline.where(token.position)}: {error}",
-            hint="escapes are those of Python strings",
-            **outline.place(token.position),
+        raise outline.error(
+            GrammarSyntaxError, token.position, str(error), "escapes are those of Python strings"
         ) from None
 
 
@@ -302,11 +303,11 @@ def _check_range(outline: Outline, tokens: Any) -> None:
         _check_string(outline, token)
         values.append(read_literal(token).value)
     if len(values) != 2 or any(len(value) != 1 for value in values) or values[0] > values[1]:
-        place = outline.place(tokens[0].position)
-        raise GrammarSyntaxError(
-            f"{outline.where(tokens[0].position)}: a range goes from one character to a later one",
-            hint='write "a".."z"',
-            **place,
+        raise outline.error(
+            GrammarSyntaxError,
+            tokens[0].position,
+            "a range goes from one character to a later one",
+            'write "a".."z"',
         )
 
 
@@ -400,12 +401,12 @@ def _definitions(outline: Outline) -> dict[str, int]:
                 raise _undefined(outline, name, defined)
         elif name.text in defined:
             first = outline.place(defined[name.text])["line"]
-            raise GrammarDuplicateError(
-                f"{outline.where(name.position)}: {_kind(name)} {name.text} is defined twice, "
-                f"first on line {first}",
-                hint="remove one, or join them with |; %override changes an imported one",
+            raise outline.error(
+                GrammarDuplicateError,
+                name.position,
+                f"{_kind(name)} {name.text} is defined twice, first on line {first}",
+                "remove one, or join them with |; %override changes an imported one",
                 name=name.text,
-                **outline.place(name.position),
             )
         else:
             defined[name.text] = name.position
@@ -414,20 +415,21 @@ def _definitions(outline: Outline) -> dict[str, int]:
 
 def _check_uses(outline: Outline, statement: Statement, defined: dict[str, int]) -> None:
     if statement.is_terminal and statement.name is not None and not statement.body:
-        raise EmptyTerminalError(
-            f"{outline.where(statement.name.position)}: terminal {statement.name.text} matches "
-            "only the empty text",
-            hint="make it a rule, which may be empty",
+        raise outline.error(
+            EmptyTerminalError,
+            statement.name.position,
+            f"terminal {statement.name.text} matches only the empty text",
+            "make it a rule, which may be empty",
             name=statement.name.text,
-            **outline.place(statement.name.position),
         )
     previous = ""
     for token in statement.body:
         if token.text == "->" and statement.is_terminal:
-            raise GrammarSyntaxError(
-                f"{outline.where(token.position)}: an alias within a terminal",
-                hint="leave it out: aliases belong to rules",
-                **outline.place(token.position),
+            raise outline.error(
+                GrammarSyntaxError,
+                token.position,
+                "an alias within a terminal",
+                "leave it out: aliases belong to rules",
             )
         if token.kind in ("RULE", "TERMINAL") and previous != "->":
             if token.text not in defined and token.text not in statement.parameters:
@@ -446,30 +448,32 @@ def _undefined(outline: Outline, token: Token, defined: dict[str, int]) -> Gramm
         return mixed
     close = get_close_matches(token.text, list(defined)[:10_000], 1)
     hint = f"did you mean {close[0]}?" if close else f"define it: {token.text}: ..."
-    return GrammarUndefinedError(
-        f"{outline.where(token.position)}: {_kind(token)} {token.text} is used and not defined",
-        hint=hint,
+    return outline.error(
+        GrammarUndefinedError,
+        token.position,
+        f"{_kind(token)} {token.text} is used and not defined",
+        hint,
         name=token.text,
-        **outline.place(token.position),
     )
 
 
 def _declared(outline: Outline, token: Token) -> GrammarUnsupportedError:
-    return GrammarUnsupportedError(
-        f"{outline.where(token.position)}: %declare {token.text}: a declared terminal has no text, "
-        "so no token sequence spells it",
-        hint=f"define it: {token.text}: ...; where it marks blocks by their indentation, "
+    return outline.error(
+        GrammarUnsupportedError,
+        token.position,
+        f"%declare {token.text}: a declared terminal has no text, so no token sequence spells it",
+        f"define it: {token.text}: ...; where it marks blocks by their indentation, "
         "`indenter` python, or with its names: INDENT_type=...,DEDENT_type=...,NL_type=...",
         name=token.text,
-        **outline.place(token.position),
     )
 
 
 def _rule_in_terminal(outline: Outline, statement: Statement, token: Token) -> GrammarSyntaxError:
     assert statement.name is not None
-    return GrammarSyntaxError(
-        f"{outline.where(token.position)}: rule {token.text} within terminal {statement.name.text}",
-        hint="terminals are built of literals and terminals only",
+    return outline.error(
+        GrammarSyntaxError,
+        token.position,
+        f"rule {token.text} within terminal {statement.name.text}",
+        "terminals are built of literals and terminals only",
         name=token.text,
-        **outline.place(token.position),
     )

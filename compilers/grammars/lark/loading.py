@@ -202,9 +202,7 @@ def at_rule(
     plain = name.partition("{")[0]
     for statement in outline.definitions():
         if statement.name is not None and statement.name.text == plain:
-            position = statement.name.position
-            place = outline.place(position)
-            return kind(f"{outline.where(position)}: {message}", hint=hint, name=name, **place)
+            return outline.error(kind, statement.name.position, message, hint, name=name)
     return kind(message, hint=hint, name=name)
 
 
@@ -214,11 +212,12 @@ def _check_imported(definitions: Mapping[str, Any], outline: Outline) -> None:
             if alias not in definitions:
                 position = path[0].position
                 source = "".join(token.text for token in path if token.text != name).rstrip(".")
-                raise GrammarImportError(
-                    f"{outline.where(position)}: {source} has no {name} to import",
-                    hint="names of terminals are upper case, of rules lower case",
+                raise outline.error(
+                    GrammarImportError,
+                    position,
+                    f"{source} has no {name} to import",
+                    "names of terminals are upper case, of rules lower case",
                     name=name,
-                    **outline.place(position),
                 )
 
 

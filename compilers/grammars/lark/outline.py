@@ -12,13 +12,14 @@ from bisect import bisect_right
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import pairwise
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 from lark.exceptions import GrammarError as LarkGrammarError
 from lark.exceptions import LarkError, UnexpectedInput
 from lark.lexer import Token as LarkToken
 from lark.load_grammar import _literal_to_pattern
 
+from cdec.core.errors import CdecError
 from cdec.core.grammars.errors import (
     GrammarDuplicateError,
     GrammarError,
@@ -42,6 +43,7 @@ _TOKEN = re.compile(
     re.VERBOSE,
 )
 _GBNF = re.compile(r"^[ \t]*[\w-][\w.-]*[ \t]*::=", re.MULTILINE)
+_Error = TypeVar("_Error", bound=CdecError)
 _WORD = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 GBNF_HINT = "looks like GBNF; use `format` gbnf"
 _KINDS: tuple[tuple[str, type[GrammarError]], ...] = (
@@ -120,6 +122,13 @@ class Outline:
         place = self.place(position)
         return f"line {place['line']}, column {place['column']}"
 
+    def error(
+        self, kind: type[_Error], position: int, message: str, hint: str, **details: object
+    ) -> _Error:
+        """Return an error of ``kind`` that names a place in the source."""
+        text = f"{self.where(position)}: {message}"
+        return kind(text, hint=hint, **details, **self.place(position))
+
     def definitions(self) -> Iterator[Statement]:
         """Yield the statements that define a rule or a terminal."""
         return (s for s in self.statements if s.name is not None)
@@ -185,11 +194,12 @@ def mixed_name(outline: Outline, position: int) -> GrammarSyntaxError | None:
     name = word.group()
     if name in (name.lower(), name.upper()):
         return None
-    return GrammarSyntaxError(
-        f"{outline.where(word.start())}: the name {name!r} mixes small and capital letters",
-        hint=f"write {name.lower()} for a rule, {name.upper()} for a terminal",
+    return outline.error(
+        GrammarSyntaxError,
+        word.start(),
+        f"the name {name!r} mixes small and capital letters",
+        f"write {name.lower()} for a rule, {name.upper()} for a terminal",
         name=name,
-        **outline.place(word.start()),
     )
 
 
@@ -232,9 +242,7 @@ def _bad_character(outline: Outline, position: int) -> GrammarSyntaxError:
         hint = "expected one of %ignore, %import, %override, %extend"
     else:
         message = f"unexpected {character!r}"
-    return GrammarSyntaxError(
-        f"{outline.where(position)}: {message}", hint=hint, **outline.place(position)
-    )
+    return outline.error(GrammarSyntaxError, position, message, hint)
 
 
 def imports_of(outline: Outline) -> list[tuple[list[Token], list[tuple[str, str]]]]:
@@ -302,12 +310,7 @@ def translate(error: Exception, outline: Outline) -> GrammarError:
     if not named:
         return kind(message, hint="see the Lark grammar reference")
     position = positions[named[-1]]
-    return kind(
-        f"{outline.where(position)}: {message}",
-        hint="see the Lark grammar reference",
-        name=named[-1],
-        **outline.place(position),
-    )
+    return outline.error(kind, position, message, "see the Lark grammar reference", name=named[-1])
 
 
 def _unexpected(message: str, cause: UnexpectedInput, outline: Outline) -> GrammarSyntaxError:
@@ -318,13 +321,9 @@ def _unexpected(message: str, cause: UnexpectedInput, outline: Outline) -> Gramm
     if (mixed := mixed_name(outline, position)) is not None:
         return mixed
     found = outline.text[position : position + 20].split("\n", 1)[0]
-    return GrammarSyntaxError(
-        f"{outline.where(position)}: {message}, found {found!r}"
-        if found
-        else f"{outline.where(position)}: {message}, found the end of the line",
-        hint=_hint(outline, position),
-        **outline.place(position),
-    )
+    shown = repr(found) if found else "the end of the line"
+    hint = _hint(outline, position)
+    return outline.error(GrammarSyntaxError, position, f"{message}, found {shown}", hint)
 
 
 def _hint(outline: Outline, position: int) -> str:

@@ -9,6 +9,7 @@ import pytest
 from cdec.compilers.grammars.definition import GrammarLimits
 from cdec.compilers.grammars.ebnf.read import read_ebnf
 from cdec.compilers.grammars.options import GrammarOptions
+from cdec.compilers.grammars.source import read_grammar
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.grammars.errors import (
     GrammarDuplicateError,
@@ -88,7 +89,7 @@ def test_counts_say_how_often(counts: str, allowed: range) -> None:
 
 def test_rules_go_on_until_the_next_one_begins() -> None:
     source = (
-        '\ufeff# a comment with "quotes" and ( brackets\r\n'
+        '# a comment with "quotes" and ( brackets\r\n'
         'root ::=\r\n  "a"   # first\r\n  | long-name_2 "c"\r\n\r\n'
         '  | (\r\n "d"\r\n \'e\' )\n\nlong-name_2 ::= | "b"\n'
     )
@@ -222,7 +223,7 @@ def test_a_missing_start_names_a_rule_that_exists() -> None:
 )
 def test_limits_end_what_is_too_large(source: str, limit: str) -> None:
     with pytest.raises(LimitError) as caught:
-        read_ebnf(source)
+        read_grammar(source, GrammarOptions(format="ebnf"))
     assert caught.value.details["limit"] == limit
     assert caught.value.hint
 
