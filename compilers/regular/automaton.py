@@ -152,19 +152,15 @@ def _known() -> Iterator[Automaton]:
 
 
 def _combined(left: Automaton, right: Automaton, kept: tuple[bool, ...]) -> Automaton:
-    if max(left.rows.size, right.rows.size) > _SMALL:
-        return _remembered_few(left, right, kept)
-    return _remembered(left, right, kept)
+    is_large = max(left.rows.size, right.rows.size) > _SMALL
+    return (_few_products if is_large else _products)(left, right, kept)
 
 
-@lru_cache(maxsize=4096)
-def _remembered(left: Automaton, right: Automaton, kept: tuple[bool, ...]) -> Automaton:
+def _product(left: Automaton, right: Automaton, kept: tuple[bool, ...]) -> Automaton:
     return smallest(*followed(_sides(left), _sides(right), kept))
 
 
-@lru_cache(maxsize=64)
-def _remembered_few(left: Automaton, right: Automaton, kept: tuple[bool, ...]) -> Automaton:
-    return smallest(*followed(_sides(left), _sides(right), kept))
+_products, _few_products = lru_cache(maxsize=4096)(_product), lru_cache(maxsize=64)(_product)
 
 
 def _sides(automaton: Automaton) -> Labelled:

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
 from dataclasses import replace
 from functools import lru_cache
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,8 +16,7 @@ from cdec.compilers.grammars.automata.characters import (
     expand,
     partition,
 )
-from cdec.compilers.grammars.automata.determinise import Followers, subsets
-from cdec.compilers.grammars.automata.looking import Looking, without_weaker
+from cdec.compilers.grammars.automata.determinise import Followers, determinise_looking, subsets
 from cdec.compilers.grammars.automata.pattern_checks import (
     parse_pattern,
     shortened,
@@ -75,7 +72,10 @@ def pattern_automaton(pattern: str, search: bool = True, *, python: bool = False
     if all(kinds.values()):
         delta, accepting = _determinised(program, atoms, kinds, ends, terminal)
     else:
-        delta, accepting = _looking(program, atoms, terminal)
+        found, _ = determinise_looking(
+            program, atoms, whole=True, terminal=terminal, limits=_LIMITS, most=MAX_STATES
+        )
+        delta, accepting = found.delta, found.accepting
     try:
         byte_class, rows = expand(delta, byte_tree(atoms.runs), MAX_STATES)
     except TooManyStatesError:
@@ -184,43 +184,3 @@ def _closure(
         else:
             todo.extend((target, entered, at_end) for target in goes)
     return list(found)
-
-
-def _looking(
-    program: Program, atoms: Atoms, terminal: Terminal
-) -> tuple[NDArray[np.int32], NDArray[np.bool_]]:
-    """Do the subset construction of a pattern that looks around; cost: states x atoms, slow."""
-    looking = Looking(program, atoms)
-    real = [atom for atom in range(atoms.number) if not _is_mark(atoms, atom)]
-    first = _threads(looking.begin(program.start, looking.first)), looking.first
-    states, todo = {first: 0}, [first]
-    rows: list[list[int]] = []
-    accepting = []
-    for threads, history in todo:  # grows
-        accepting.append(
-            any(node == MATCH and looking.may_end(wants, history) for node, wants in threads)
-        )
-        row = [-1] * atoms.number
-        for atom in real:
-            after = looking.history_after(history, atom)
-            moved = _threads(looking.after(threads, atom, after))
-            if moved:
-                row[atom] = states.setdefault((moved, after), len(states))
-                if row[atom] == len(todo):
-                    todo.append((moved, after))
-        rows.append(row)
-        if len(states) * (atoms.number + 1) > MAX_STATES:
-            raise too_many_states(terminal, _LIMITS)
-    delta = np.array(rows, np.int32).reshape(len(rows), atoms.number)
-    return delta, np.array(accepting, np.bool_)
-
-
-def _threads(threads: Any) -> tuple[Any, ...]:
-    return tuple(sorted(without_weaker(t for t in threads if t[0] >= MATCH)))
-
-
-def _is_mark(atoms: Atoms, atom: int) -> bool:
-    def marks() -> Iterator[int]:
-        return (low for low, _, other in atoms.runs if other == atom)
-
-    return any(low in (END_OF_TEXT, START_OF_TEXT) for low in marks())

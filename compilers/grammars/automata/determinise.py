@@ -204,15 +204,18 @@ def determinise_looking(
     program: Program,
     atoms: Atoms,
     *,
-    prioritised: bool,
+    whole: bool,
     terminal: Terminal,
     limits: GrammarLimits,
+    prioritised: bool = False,
+    most: int | None = None,
 ) -> tuple[CharacterAutomaton, bool]:
     """Return the automaton of a program that looks around, as ``determinise`` does of others.
 
     Args:
-        program, atoms, prioritised, terminal, limits: As there. What stands around a terminal that
-            is all of a text is its start and its end, and then nothing is left open.
+        program, atoms, prioritised, terminal, limits: As there.
+        whole: What stands around is the start and the end of the text: nothing is left open.
+        most: Threads and transitions of all states; None: as many as states are allowed, and more.
 
     Returns:
         The automaton, and whether what stands before or behind the text decides, too. If so, the
@@ -221,7 +224,7 @@ def determinise_looking(
     Raises:
         LimitError: More than max_states states.
     """
-    whole = terminal.is_whole
+    most = _LISTED_ALLOWED * limits.max_states if most is None else most
     looking = Looking(program, atoms, blind=not whole)
     real = [
         atom
@@ -257,7 +260,7 @@ def determinise_looking(
                     todo.append((moved, after))
         rows.append(row)
         listed += len(threads) + atoms.number
-        if len(states) > limits.max_states or listed > _LISTED_ALLOWED * limits.max_states:
+        if len(states) > limits.max_states or listed > most:
             raise too_many_states(terminal, limits)
     delta = np.array(rows, np.int32).reshape(len(rows), atoms.number)
     return CharacterAutomaton(delta, np.array(accepting, np.bool_)), is_open
@@ -286,7 +289,7 @@ def left_linear(terminal: Terminal, limits: GrammarLimits) -> LeftLinear:
     program = parse_program(terminal, limits)
     atoms = partition(program.charsets)
     automaton, is_open = determinise_looking(
-        program, atoms, prioritised=False, terminal=terminal, limits=limits
+        program, atoms, whole=terminal.is_whole, terminal=terminal, limits=limits
     )
     if is_open:
         raise open_terminal(terminal)

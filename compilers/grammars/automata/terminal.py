@@ -159,7 +159,12 @@ def compile_terminal(
     is_open = False
     if program.looks:
         characters, is_open = determinise_looking(
-            program, atoms, prioritised=prioritised, terminal=terminal, limits=limits
+            program,
+            atoms,
+            whole=terminal.is_whole,
+            terminal=terminal,
+            limits=limits,
+            prioritised=prioritised,
         )
     else:
         characters = determinise(

@@ -6,7 +6,7 @@ from dataclasses import replace
 from typing import Any
 
 from cdec.compilers.schemas.document import Schema
-from cdec.compilers.schemas.keywords.scalars import demanded
+from cdec.compilers.schemas.keywords.scalars import counted, demanded
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler
 from cdec.compilers.schemas.sets.shapes import (
     ANYTHING,
@@ -141,27 +141,6 @@ def _counts(expansion: Expansion, schema: Schema) -> tuple[int, int | None]:
     return low, None if high is None else int(high)
 
 
-def accept_min(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the arrays that are long enough."""
-    return arrays(ArrayShape(low=demanded(expansion, schema, "minItems", value)))
-
-
-def refuse_min(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the arrays that are too short."""
-    low = demanded(expansion, schema, "minItems", value)
-    return only(ArrayShape(high=low - 1)) if low else NOTHING
-
-
-def accept_max(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the arrays that are short enough."""
-    return arrays(ArrayShape(high=int(value)))
-
-
-def refuse_max(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the arrays that are too long."""
-    return only(ArrayShape(low=demanded(expansion, schema, "maxItems", value + 1)))
-
-
 def accept_unique(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return the arrays without equal items."""
     return arrays(ArrayShape(unique=(f"{schema.path}/uniqueItems",))) if value else ANYTHING
@@ -175,8 +154,7 @@ def refuse_unique(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
 
 
 HANDLERS: dict[str, tuple[Handler, Handler]] = {
-    "minItems": (accept_min, refuse_min),
-    "maxItems": (accept_max, refuse_max),
+    **counted("arrays", ArrayShape, "minItems", "maxItems"),
     "prefixItems": (accept_prefix_items, refuse_prefix_items),
     "items": (accept_items, refuse_items),
     "additionalItems": (accept_additional, refuse_additional),

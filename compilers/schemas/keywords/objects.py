@@ -8,7 +8,7 @@ from typing import Any
 
 from cdec.compilers.regular.strings import Strings
 from cdec.compilers.schemas.document import Schema
-from cdec.compilers.schemas.keywords.scalars import demanded
+from cdec.compilers.schemas.keywords.scalars import counted
 from cdec.compilers.schemas.sets.expansion import Expansion, Handler, UnderWayError
 from cdec.compilers.schemas.sets.shapes import (
     ANYTHING,
@@ -157,27 +157,6 @@ def refuse_required(expansion: Expansion, schema: Schema, value: Any) -> ValueSe
     return only(*map(without, dict.fromkeys(value)))
 
 
-def accept_min(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the objects that have enough properties."""
-    return objects(ObjectShape(low=demanded(expansion, schema, "minProperties", value)))
-
-
-def refuse_min(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the objects that have too few."""
-    low = demanded(expansion, schema, "minProperties", value)
-    return only(ObjectShape(high=low - 1)) if low else NOTHING
-
-
-def accept_max(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the objects that have few enough properties."""
-    return objects(ObjectShape(high=int(value)))
-
-
-def refuse_max(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the objects that have too many."""
-    return only(ObjectShape(low=demanded(expansion, schema, "maxProperties", value + 1)))
-
-
 def accept_needed(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
     """Return the objects that have what their other properties need."""
     return expansion.meet(
@@ -244,8 +223,7 @@ def _first_of_block(own: str, refuse: Handler) -> tuple[Handler, Handler]:
 
 HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "required": (accept_required, refuse_required),
-    "minProperties": (accept_min, refuse_min),
-    "maxProperties": (accept_max, refuse_max),
+    **counted("objects", ObjectShape, "minProperties", "maxProperties"),
     "properties": _first_of_block("properties", refuse_properties),
     "patternProperties": _first_of_block("patternProperties", refuse_patterns),
     "additionalProperties": _first_of_block("additionalProperties", refuse_additional),

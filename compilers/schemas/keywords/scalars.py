@@ -155,24 +155,49 @@ def _typed_numbers(expansion: Expansion, schema: Schema, names: Sequence[str]) -
     return integers & expansion.numbers
 
 
-def accept_enum(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return the listed values."""
-    return one_of(expansion, value, f"{schema.path}/enum")
+def _listed(keyword: str, values: Callable[[Any], Sequence[Any]]) -> tuple[Handler, Handler]:
+    """Return the handlers of a keyword that lists values."""
+
+    def accept(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        return one_of(expansion, values(value), f"{schema.path}/{keyword}")
+
+    def refuse(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        return all_but(expansion, values(value), f"{schema.path}/{keyword}")
+
+    return accept, refuse
 
 
-def refuse_enum(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return all other values."""
-    return all_but(expansion, value, f"{schema.path}/enum")
+def counted(
+    kind: str, shape: Callable[..., Any], least: str, most: str
+) -> dict[str, tuple[Handler, Handler]]:
+    """Return the handlers of the keywords of a least and a most number of parts.
 
+    Args:
+        kind: Of values: ``arrays`` or ``objects``.
+        shape: Their shape, of ``low`` and ``high``.
+        least, most: The keywords.
+    """
 
-def accept_const(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return one value."""
-    return one_of(expansion, [value], f"{schema.path}/const")
+    def only(**bounds: int) -> ValueSet:
+        return ValueSet(**{kind: (shape(**bounds),)})
 
+    def if_any(**bounds: int) -> ValueSet:
+        return replace(ANYTHING, **{kind: (shape(**bounds),)})
 
-def refuse_const(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
-    """Return all other values."""
-    return all_but(expansion, [value], f"{schema.path}/const")
+    def accept_least(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        return if_any(low=demanded(expansion, schema, least, value))
+
+    def refuse_least(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        low = demanded(expansion, schema, least, value)
+        return only(high=low - 1) if low else NOTHING
+
+    def accept_most(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        return if_any(high=int(value))
+
+    def refuse_most(expansion: Expansion, schema: Schema, value: Any) -> ValueSet:
+        return only(low=demanded(expansion, schema, most, value + 1))
+
+    return {least: (accept_least, refuse_least), most: (accept_most, refuse_most)}
 
 
 def _of_numbers(find: Callable[[Expansion, Schema, Any], Numbers]) -> tuple[Handler, Handler]:
@@ -315,8 +340,8 @@ def demanded(expansion: Expansion, schema: Schema, keyword: str, value: Any) -> 
 
 HANDLERS: dict[str, tuple[Handler, Handler]] = {
     "type": (accept_type, refuse_type),
-    "const": (accept_const, refuse_const),
-    "enum": (accept_enum, refuse_enum),
+    "const": _listed("const", lambda value: [value]),
+    "enum": _listed("enum", list),
     "minimum": _of_numbers(_least),
     "maximum": _of_numbers(_most),
     "exclusiveMinimum": _of_numbers(_above),
