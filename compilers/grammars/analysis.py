@@ -39,9 +39,6 @@ def reachable(first: _Node, successors: Any) -> set[_Node]:
 def components(successors: Sequence[Collection[int]]) -> list[int]:
     """Number the strongly connected components (Tarjan, SIAM J. Comput. 1972), iteratively.
 
-    Args:
-        successors: Of each node.
-
     Returns:
         Component of each node; a component's number is above those of what it leads to. Cost:
         linear in nodes and edges.
@@ -314,7 +311,6 @@ def epsilon_free(
     ``R -> C D E``), so that the result is linear in the grammar and not exponential.
 
     Args:
-        grammar: The grammar.
         nullable_terminals: Terminals that can match the empty text; afterwards they do not.
         barren_terminals: Terminals that can match nothing but, perhaps, the empty text.
 

@@ -33,7 +33,6 @@ def bound_blanks(
     Args:
         grammar: From a front end.
         most: The bound, as in ``cdec.core.grammars.blanks``; 0 ignores no blank; None for no bound.
-        limits: Of patterns.
 
     Returns:
         The grammar, the characters that are bounded ("" for none), and the notices about what is

@@ -10,10 +10,6 @@ from cdec.core.grammars.errors import GrammarSyntaxError
 def decode_source(text: bytes | str, limits: GrammarLimits) -> str:
     """Return a grammar's text without byte order mark, its line ends as line feeds.
 
-    Args:
-        text: The source.
-        limits: Limits.
-
     Returns:
         The text.
 
@@ -37,10 +33,6 @@ def decode_source(text: bytes | str, limits: GrammarLimits) -> str:
 
 def decode_text(text: bytes | str, limits: GrammarLimits) -> str:
     """Return a text as it is.
-
-    Args:
-        text: The source.
-        limits: Limits.
 
     Returns:
         The text.

@@ -104,7 +104,6 @@ def choose_parser(
         grammar: From a front end.
         lexer: None: ``contextual`` where the grammar is LALR(1), or no text is found that shifting
             loses; else ``dynamic``.
-        limits: Of tables and automata.
         counting: What may be left out of counted repetitions; None: nothing.
         alphabet: Of the tokens; None: every byte.
         emptied: What became of the choice before: a lexer that leaves no text. Then it is

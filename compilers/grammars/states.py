@@ -182,7 +182,6 @@ def copies_of_rows(
     """Return the counts of states that are lists of counted items.
 
     Args:
-        states: They.
         items: Counts of what they list.
         flagged: Members are ``2 * item + flag``.
         ordered: Their order means something; otherwise they ascend.

@@ -102,7 +102,6 @@ def build_trees(
     Args:
         scanner: Compiled scanner with C states, ``delta`` as int32[C, K].
         after: For every terminal the contexts that may hold after it; in ``dynamic`` exactly one.
-        trie: The vocabulary.
         vocabulary_size: Tokens of the vocabulary, special ones included.
         lexing: Contextual or basic lexing, else ``dynamic``.
         fallback_states: bool[C] states that can have a fallback behind them, so that

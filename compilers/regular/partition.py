@@ -17,10 +17,6 @@ def partition(
 ) -> list[tuple[frozenset[int], Strings]]:
     """Split all strings by which of some sets hold them.
 
-    Args:
-        languages: The sets.
-        limit: Most cells.
-
     Returns:
         (numbers of the sets, the strings that are in these and in no other), cells without strings
         left out; first those that few sets hold. Lists of words cost little.

@@ -244,10 +244,6 @@ class Schema:
 class Document:
     """All subschemas that can be reached, and where references lead.
 
-    Args:
-        value: The parsed schema.
-        limits: ``max_nesting`` of subschemas.
-
     Raises:
         SchemaInvalidError: It is no schema: where, and why.
         LimitError: Nested too deeply.

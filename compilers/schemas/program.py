@@ -206,7 +206,6 @@ class Columns:
         Args:
             blanks: Runs of white space between JSON's tokens.
             layout: The column ``indent``.
-            vocabulary: The tokens.
         """
         put = self._lists
         put["blank_start"], put["indent"] = [self.add_automaton(blanks)], [layout]
@@ -234,12 +233,7 @@ def _joined(parts: Sequence[bytes]) -> tuple[NDArray[np.int64], NDArray[np.uint8
 
 
 class Emitter:
-    """Writes the values that can be reached from a goal, each once.
-
-    Args:
-        expansion: Of the goals.
-        satisfiable: Which goals have values.
-    """
+    """Writes the values that can be reached from a goal, each once."""
 
     def __init__(self, expansion: Expansion, satisfiable: Satisfiable) -> None:
         self.columns = Columns()

@@ -132,8 +132,6 @@ class SetEncoder:
 
     Args:
         vocabulary: With a tokenizer.
-        options: Resolved options.
-        limits: Limits.
         deny: Normalised texts to leave out.
         report: Counts are added to it.
     """

@@ -28,7 +28,6 @@ class TokenRowReader:
     Args:
         vocabulary: Of the ids.
         options: Resolved options; ``bad_lines`` and ``keep_empty`` are used.
-        limits: Limits.
         deny: Texts to leave out.
         report: Counts are added to it.
     """

@@ -373,7 +373,6 @@ def expand(
 
     Args:
         delta: int32[n, A] over atoms, -1 dead.
-        tree: Of the same atoms.
         most: States that are allowed.
 
     Returns:

@@ -159,10 +159,6 @@ class PatternFacts(NamedTuple):
 def parse_pattern(terminal: Terminal, limits: GrammarLimits) -> Any:
     """Return the pattern of ``terminal`` as ``re``'s own parser reads it.
 
-    Args:
-        terminal: Its ``pattern`` is read.
-        limits: max_nesting holds.
-
     Raises:
         RegexSyntaxError: ``re`` refuses the pattern; ``position`` in characters, where known.
         RegexUnsupportedError: It names a class by a property of Unicode.
@@ -195,9 +191,6 @@ def _check_nesting(terminal: Terminal, limits: GrammarLimits) -> None:
 
 def examine(pattern: str) -> PatternFacts:
     """Parse a regular expression as ``re`` does, and look at it.
-
-    Args:
-        pattern: Python syntax.
 
     Returns:
         Its facts. Cost: linear.

@@ -274,7 +274,6 @@ def split_pattern(
 
     Args:
         terminal: A regular expression that must match a text as a whole.
-        limits: Of automata.
 
     Returns:
         Terminals with automata, of the last cut that leaves both small; None where there is none,

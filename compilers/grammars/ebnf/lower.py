@@ -185,10 +185,6 @@ class Lowering:
     Under ``dynamic`` every segmentation of the text counts, so it does not matter where one
     terminal ends and the next begins, and fewer and longer terminals are cheaper. A terminal never
     matches the empty text: a part that may be empty becomes an optional terminal.
-
-    Args:
-        builder: Takes terminals and rules.
-        nodes: Of all rules.
     """
 
     def __init__(self, builder: RuleBuilder, nodes: Sequence[Node]) -> None:

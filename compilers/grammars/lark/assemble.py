@@ -54,9 +54,7 @@ def render(
     Args:
         terminals: In the order of competition.
         nonterminals: Names by number.
-        rules: Plain rules.
         start: Name of the start rule.
-        ignored: Terminals.
         kept: Names of terminals that stay as they are.
 
     Returns:
@@ -144,11 +142,7 @@ def assemble(
     """Expand and number a loaded grammar.
 
     Args:
-        loaded: Its definitions.
-        outline: The source.
-        limits: Limits.
         lists: Lists of literals that Lark was shown as terminals, by name.
-        start: The start rule.
         is_closed: The source alone says it all: nothing was imported from files.
 
     Returns:

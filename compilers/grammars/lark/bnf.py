@@ -91,7 +91,6 @@ class Expander:
         """Expand one rule.
 
         Args:
-            name: Of the rule.
             tree: Lark's tree of it, its literals and templates resolved.
             keeps_all: Of ``!rule``.
 

@@ -47,10 +47,6 @@ _CHANGES = ("%override", "%extend")
 def check_limits(outline: Outline, limits: GrammarLimits) -> None:
     """Check what Lark would otherwise spend unbounded time, memory or recursion on.
 
-    Args:
-        outline: The grammar.
-        limits: Limits.
-
     Raises:
         LimitError: ``max_nesting``, ``max_repeat``, ``max_rules`` or ``max_grammar_bytes`` is
             passed; the last one where terminals within terminals multiply out.
@@ -215,7 +211,6 @@ def check_imports(outline: Outline, allow_imports: Path | None) -> None:
     """Check that every import is of something that may be read; no file is opened.
 
     Args:
-        outline: The grammar.
         allow_imports: Folder of files that may be imported; None: only Lark's own grammars.
 
     Raises:
@@ -252,7 +247,6 @@ def check_literals(outline: Outline, limits: GrammarLimits) -> None:
     where the terminal is read; until then it is noted in ``outline.broken``.
 
     Args:
-        outline: The grammar.
         limits: ``max_nesting`` and ``max_repeat`` hold within regular expressions.
 
     Raises:

@@ -55,8 +55,6 @@ def factored(
 
     Args:
         expander: Made the node; it is told the names of helper rules.
-        name: Of the rule.
-        number: Its node.
         limits: ``max_rules`` bounds the symbols of the rule, and in proportion the work.
 
     Returns:
@@ -130,7 +128,6 @@ class _Parts:
         """Return what can be read from any of the states, whether all may be over, and the steps.
 
         Args:
-            states: States.
             reads: Which labels are read; others are passed over.
         """
         found: dict[int, set[int]] = {}

@@ -132,8 +132,6 @@ def loaded_definitions(
 
     Args:
         builder: ``lark.load_grammar.GrammarBuilder`` that has loaded the grammar.
-        outline: The grammar.
-        start: The start rule.
         indenter: Its terminals have no text, and its line breaks must be defined.
 
     Returns:

@@ -178,7 +178,6 @@ def mixed_name(outline: Outline, position: int) -> GrammarSyntaxError | None:
     """Return the error of a name that Lark takes for several, a rule and a terminal side by side.
 
     Args:
-        outline: The grammar.
         position: Of a token that is wrong: a part of the name, or a modifier before it.
 
     Returns:
@@ -291,7 +290,6 @@ def translate(error: Exception, outline: Outline) -> GrammarError:
 
     Args:
         error: Raised by Lark while it read the grammar.
-        outline: The grammar.
 
     Returns:
         An error with the place of the unexpected token, else of the definition that is named.

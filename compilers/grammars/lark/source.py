@@ -48,7 +48,6 @@ def read_lark(
     Args:
         text: The grammar, line ends as line feeds.
         start: The start rule; None is ``start``.
-        limits: Limits.
         allow_imports: Where ``%import`` may read files; None: only Lark's own grammars.
         indenter: Whose terminals the grammar may declare.
 

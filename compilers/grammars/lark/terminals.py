@@ -105,7 +105,6 @@ class TerminalReader:
 
     Args:
         outline: Where they are defined.
-        limits: Limits.
         lists: Lists of literals that Lark was shown as terminals, by name.
 
     Attributes:
@@ -137,9 +136,6 @@ class TerminalReader:
 
     def read(self, definitions: Sequence[Any]) -> tuple[Terminal, ...]:
         """Return the terminals in Lark's order of competition.
-
-        Args:
-            definitions: Lark's ``TerminalDef`` objects.
 
         Returns:
             Terminals: higher priority first, then the wider, the longer, then by name.

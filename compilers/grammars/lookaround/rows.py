@@ -147,7 +147,6 @@ class Rows:
         grammar: Terminals in the order in which they compete.
         automata: One a terminal; those of terminals that look around are not used.
         keywords: Among them.
-        limits: Of patterns.
 
     Attributes:
         byte_class: int32[256].

@@ -132,7 +132,6 @@ def text_lost_by_shifting(
     are ignored, and read as lark's contextual lexer and LALR parser would.
 
     Args:
-        grammar: The grammar.
         tables: LALR(1); some conflicts were resolved for shifting.
         automata: Prioritised, one a terminal.
 

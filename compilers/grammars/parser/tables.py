@@ -101,7 +101,6 @@ def conflict_error(
     """Return the error for conflicts without resolution.
 
     Args:
-        grammar: The grammar, for names.
         rules: The rules that conflicts refer to.
         conflicts: At least one.
         items: Kernel items (rule, dot) of the first conflict's state.

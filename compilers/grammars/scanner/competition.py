@@ -293,7 +293,6 @@ def completed(
     """Return (match_offsets int64[n + 1], match_terminals int32): what each state completes.
 
     Args:
-        terminals: They.
         becomes: int32[T] what a text is that became a keyword.
         offsets, codes: int64[n + 1] and int32, the rows of the states.
     """
@@ -325,7 +324,6 @@ def _first_keywords(
     """Return the first keyword that the text of each state's winner is, -1 for none: int32[n].
 
     Args:
-        terminals: They.
         states, ended: int[m] states, ascending, and each terminal whose text ends there.
         winner: int32[n] the first of them that competes, -1 for none.
     """

@@ -172,7 +172,6 @@ def with_split_patterns(
     Args:
         grammar: Its rules use no ignored terminal.
         automaton_of: Compiles a terminal.
-        limits: Of automata.
 
     Returns:
         A grammar for the same texts, and automata of all its terminals. The parts have the last

@@ -61,8 +61,6 @@ class Completions:
         """Compute the ways of all boundaries.
 
         Args:
-            tables: LALR(1) tables.
-            letters: Letters by number.
             ahead: Per boundary: the letters that can follow. The end of the text, letter
                 ``len(letters)``, is taken to follow everywhere.
         """
@@ -282,7 +280,6 @@ def find_boundaries(
     to be shifted wherever its terminal can be.
 
     Args:
-        tables: LALR(1) tables.
         adjacency: Letters and pending matches; it meets its letters here.
         lr_context: Context of each LR state.
 
@@ -382,8 +379,6 @@ def drop_dominated_letters(
     then one letter of each terminal is left.
 
     Args:
-        tables: LALR(1) tables.
-        letters: Letters by number.
         ahead: Per boundary: letters that can follow, as bits.
         ignored: Ignored terminals; the parser does not see their letters.
 

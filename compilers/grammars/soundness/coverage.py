@@ -215,12 +215,6 @@ def check_coverage(
     are tokens of their own. Under a lexer that looks at all competing terminals the bytes matter as
     such, so there every byte in use must be a token.
 
-    Args:
-        grammar: For names.
-        scanner: Of all terminals.
-        vocabulary: Its tokens.
-        lexing: ``contextual`` or ``basic``.
-
     Returns:
         The finding. Cost: a few passes over the scanner.
     """

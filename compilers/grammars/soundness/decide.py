@@ -60,8 +60,6 @@ def all_prefixes_viable(
     """Say whether every stack has a completion because no boundary withholds a terminal.
 
     Args:
-        tables: LALR(1) tables.
-        letters: Letters by number.
         ahead: Per boundary that can occur: the letters that can follow, as bits, ignored terminals
             between left out of account.
         ignored: Ignored terminals: the parser does not see them where a rule names them, either.
@@ -93,11 +91,8 @@ def find_dead_end(
     Only stacks with nothing pending count: else the pending match may still complete the text.
 
     Args:
-        tables: LALR(1) tables.
         adjacency: Letters and pending matches.
         ahead: Per boundary: the letters that can follow, ignored ones between.
-        completions: Of the same tables.
-        ignored: Ignored terminals.
     """
     parser = StackParser(tables, MAX_REDUCTIONS)
     start: tuple[Stack, int] = ((0,), NOTHING_PENDING)

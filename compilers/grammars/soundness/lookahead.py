@@ -435,9 +435,6 @@ class Adjacency:
     def blocked(self, context: int, pending: int) -> dict[Node, tuple[int, int]]:
         """Return the nodes inside a terminal from which pending matches bar a terminal's every end.
 
-        Args:
-            context, pending: Where the terminal began.
-
         Returns:
             Node -> (terminals that the scanner could complete and pending matches forbid, terminals
             that remain), as bits. Nodes whose pending matches can all still end as terminals are

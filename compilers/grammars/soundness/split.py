@@ -74,11 +74,6 @@ def find_stack_classes(
 ) -> StackClasses:
     """Return the kinds of stacks that a parser's tables allow.
 
-    Args:
-        tables: LALR(1) tables.
-        completions: Of the same tables.
-        ahead: Its boundaries.
-
     Raises:
         LimitError: More than ``MAX_STACKS`` stacks to tell apart.
     """
@@ -254,12 +249,10 @@ class Splitter:
     """Makes the tables.
 
     Args:
-        tables: LALR(1) tables.
         kinds: Of stacks.
         letters: By number.
         number_of: Per letter: the terminal that it is in the new tables.
         ahead: Per boundary: the letters that can follow, as bits, ignored ones among them.
-        ignored: Ignored terminals.
         names: Of terminals.
     """
 

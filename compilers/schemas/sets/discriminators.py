@@ -38,11 +38,7 @@ _ONLY_COMMENTS = COMMENTS | {"type"}
 
 
 class Meanings:
-    """Numbers what atoms say, and knows their types.
-
-    Args:
-        goals: Whose atoms they are.
-    """
+    """Numbers what atoms say, and knows their types."""
 
     def __init__(self, goals: Goals) -> None:
         self._goals = goals

@@ -41,11 +41,7 @@ _MOST_VALUES = 100
 
 
 class Inclusion:
-    """Says which shapes are part of others.
-
-    Args:
-        discriminators: What goals say of constants.
-    """
+    """Says which shapes are part of others."""
 
     def __init__(self, discriminators: Discriminators) -> None:
         self._constants = discriminators

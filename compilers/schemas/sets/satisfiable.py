@@ -40,9 +40,6 @@ class Satisfiable:
     A goal that is met while it is being decided counts as empty; an answer that rests on that is
     kept only if it is yes, or once nothing outside is left that it rests on.
 
-    Args:
-        expansion: Of the goals.
-
     Attributes:
         objects, arrays: The cases of shapes, as far as goals are decided.
     """
