@@ -1,4 +1,4 @@
-"""bound_blanks: ignored white space without end becomes runs of at most so many blanks."""
+"""Bounds on ignored white space: runs of at most so many blanks."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From the bytes of a grammar to its text: UTF-8, line ends, limits; of every dialect alike."""
+"""Text of a grammar's bytes, of every dialect alike: UTF-8, line ends, limits."""
 
 from __future__ import annotations
 

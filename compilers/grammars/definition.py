@@ -1,4 +1,4 @@
-"""Grammar: what every front end produces and every later stage of the compiler reads."""
+"""Grammar: the definition in which every front end ends, and which every later stage reads."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Which lexer and which parser a grammar gets, with the automata of its terminals."""
+"""Choice of a lexer and a parser for a grammar, with the automata of its terminals."""
 
 from __future__ import annotations
 

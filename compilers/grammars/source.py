@@ -1,4 +1,4 @@
-"""read_grammar: the text of a grammar in any dialect -> Grammar."""
+"""Grammars read in the dialect that their options name."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The formats of JSON Schema that are regular, as patterns that match whole strings.
+"""Regular formats of JSON Schema, as patterns that match whole strings.
 
 Sources: RFC 3339 (date, time, date-time, duration), 5321 and 6531 (e-mail), 1123 and 5890 (host
 names), 3986 and 3987 (URI, IRI), 6570 (URI templates), 6901 (JSON pointers), 2673 and 4291

@@ -1,4 +1,4 @@
-"""The strings by which of some sets hold them, and the automaton that tells an object's keys."""
+"""Partition of strings by the sets that hold them; the automaton that tells an object's keys."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A regular expression -> the automaton of the texts in which it is found, or that it matches."""
+"""Automata of regular expressions: of the texts in which one is found, or that it matches."""
 
 from __future__ import annotations
 

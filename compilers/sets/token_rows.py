@@ -1,4 +1,4 @@
-"""Checks members that are given as token ids."""
+"""Checks of members that are given as token ids."""
 
 from __future__ import annotations
 

@@ -23,6 +23,7 @@ from cdec.compilers.grammars.automata.pattern_checks import ends_early, too_many
 from cdec.compilers.grammars.automata.program import Counting, parse_program, without_outer_anchors
 from cdec.compilers.grammars.definition import ByteAutomaton, GrammarLimits, Terminal
 from cdec.compilers.grammars.states import (
+    CounterStates,
     copies_in_bytes,
     joined_copies,
     merge_classes,
@@ -181,13 +182,34 @@ def compile_terminal(
         raise too_many_states(terminal, limits) from None
     accepting = np.zeros(len(rows), np.int32)
     accepting[: len(characters.accepting)] = characters.accepting
-    delta, old, numbers = merged_states(rows, accepting, np.zeros(1, np.int32))
-    copies = characters.copies
-    if copies is not None:
-        copies = merged_copies(copies_in_bytes(rows, copies), numbers, len(delta))
-    byte_class, delta = merge_classes(byte_class, delta)
-    accepts = (accepting[old] != 0).tolist()
-    return ByteAutomaton(PackedDelta(byte_class, delta), accepts, is_open, copies)
+    copies = characters.copies and copies_in_bytes(rows, characters.copies)
+    return smallest_automaton(byte_class, rows, accepting, copies, is_open=is_open)
+
+
+def smallest_automaton(
+    byte_class: NDArray[np.int32],
+    rows: NDArray[np.int32],
+    labels: NDArray[np.int32],
+    copies: CounterStates | None,
+    *,
+    start: int = 0,
+    is_open: bool = False,
+) -> ByteAutomaton:
+    """Return the smallest automaton that accepts what a deterministic one does.
+
+    Args:
+        byte_class: int32[256].
+        rows: int32[n, K], -1 dead.
+        labels: int32[n], not 0 where a text may end.
+        copies: Of counted repetitions, by state.
+
+    Raises:
+        UncountableError: Equal states lack different numbers of copies.
+    """
+    delta, old, numbers = merged_states(rows, labels, np.full(1, start, np.int32))
+    copies = copies and merged_copies(copies, numbers, len(delta))
+    packed_delta = PackedDelta(*merge_classes(byte_class, delta))
+    return ByteAutomaton(packed_delta, (labels[old] != 0).tolist(), is_open, copies)
 
 
 def within(automaton: ByteAutomaton, alphabet: NDArray[np.bool_]) -> ByteAutomaton:
@@ -212,12 +234,7 @@ def within(automaton: ByteAutomaton, alphabet: NDArray[np.bool_]) -> ByteAutomat
     labels = np.array(automaton.accepting, np.int32)
     # Classes of which no byte is left must lead nowhere as well.
     rows[:, np.setdiff1d(np.arange(rows.shape[1]), byte_class)] = -1
-    smallest, old, numbers = merged_states(rows, labels, np.zeros(1, np.int32))
-    copies = automaton.copies
-    if copies is not None:
-        copies = merged_copies(copies, numbers, len(smallest))
-    packed_delta = PackedDelta(*merge_classes(byte_class, smallest))
-    return ByteAutomaton(packed_delta, (labels[old] != 0).tolist(), automaton.is_open, copies)
+    return smallest_automaton(byte_class, rows, labels, automaton.copies, is_open=automaton.is_open)
 
 
 def has_texts(automaton: ByteAutomaton) -> bool:
@@ -243,13 +260,10 @@ def without_empty(automaton: ByteAutomaton) -> ByteAutomaton:
     shifted = np.where(rows >= 0, rows + 1, -1).astype(np.int32)
     labels = np.array([0, *automaton.accepting], np.int32)
     with_start = np.concatenate([shifted[:1], shifted])
-    smallest, old, numbers = merged_states(with_start, labels, np.zeros(1, np.int32))
-    accepting, copies = (labels[old] != 0).tolist(), automaton.copies
-    if copies is not None:
-        shifted_copies = joined_copies([None, copies], [1, len(rows)])
-        copies = shifted_copies and merged_copies(shifted_copies, numbers, len(smallest))
-    packed_delta = PackedDelta(delta.byte_class, smallest)
-    return ByteAutomaton(packed_delta, accepting, automaton.is_open, copies)
+    copies = joined_copies([None, automaton.copies], [1, len(rows)])
+    return smallest_automaton(
+        delta.byte_class, with_start, labels, copies, is_open=automaton.is_open
+    )
 
 
 def _literal(text: str) -> ByteAutomaton | None:

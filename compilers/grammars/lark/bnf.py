@@ -1,4 +1,4 @@
-"""Lark's extended rules -> plain alternatives, as Lark's own expansion makes them.
+"""Plain alternatives of Lark's extended rules, as Lark's own expansion makes them.
 
 What Lark does in ``EBNF_to_BNF`` and ``SimplifyRule_Visitor``, tree by tree, is done here on
 interned nodes: equal parts are one node, which is what decides whether two repetitions share a

@@ -1,4 +1,4 @@
-"""read_lark: a grammar in Lark's dialect -> Grammar, as Lark itself would load it.
+"""Grammars in Lark's dialect, read as Lark itself would load them.
 
 Lark parses the text, resolves imports, terminals and templates; what it needs too long or too deep
 a stack for (the expansion of rules, unused rules) is done in ``bnf`` and ``assemble``, with the

@@ -1,4 +1,4 @@
-"""Terminals of a Lark grammar: trees -> regular expressions, checks, the order of competition."""
+"""Terminals of a Lark grammar: regular expressions of trees, checks, the order of competition."""
 
 from __future__ import annotations
 

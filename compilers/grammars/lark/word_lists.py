@@ -1,4 +1,4 @@
-"""Long lists of literals: cut out of a grammar before Lark reads it, and read here instead.
+"""Long lists of literals, cut out of a grammar before Lark reads it and read here instead.
 
 Lark takes 0.2 ms a literal, and the parse tables of a rule with n literals that repeats have n * n
 actions. Literals that occur once in a grammar, as alternatives side by side, are alike to its

@@ -1,4 +1,4 @@
-"""refine: scanner, tables and contexts of a grammar whose terminals look around."""
+"""Scanner, tables and contexts of a grammar whose terminals look around."""
 
 from __future__ import annotations
 

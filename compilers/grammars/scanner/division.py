@@ -16,10 +16,10 @@ import numpy as np
 
 from cdec.compilers.grammars.automata.program import Counting
 from cdec.compilers.grammars.automata.terminal import (
-    PackedDelta,
     PatternPart,
     compile_terminal,
     packed,
+    smallest_automaton,
     split_pattern,
 )
 from cdec.compilers.grammars.definition import (
@@ -31,7 +31,6 @@ from cdec.compilers.grammars.definition import (
 )
 from cdec.compilers.grammars.regex import whole_terminal
 from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
-from cdec.compilers.grammars.states import merge_classes, merged_copies, merged_states
 from cdec.core.errors import LimitError
 from cdec.core.native import library
 
@@ -72,58 +71,49 @@ def without_overlaps(
     wanted = [part for part in parts if cut.intersection(part)]
     if not cut or len(wanted) > MOST_PARTS:
         return grammar, automata, nullable
-    division = _Division(grammar, list(automata), nullable)
+    terminals, made = list(grammar.terminals), list(automata)
+    bodies: dict[int, list[tuple[int, ...]]] = {number: [] for number in sorted(cut)}
     for part in wanted:
-        division.add(part, automaton_of(scanner, parts[part]))
-    return division.finish(cut)
-
-
-class _Division:
-    """A grammar whose terminals become rules over their parts, one part after another."""
-
-    def __init__(
-        self, grammar: Grammar, automata: list[ByteAutomaton], nullable: frozenset[int]
-    ) -> None:
-        self._grammar = grammar
-        self._automata = automata
-        self._nullable = nullable
-        self._terminals = list(grammar.terminals)
-        self._parts_of: dict[int, list[int]] = {}
-
-    def add(self, part: tuple[int, ...], automaton: ByteAutomaton) -> None:
-        """Add the texts that these terminals match and no other."""
         for number in part:
-            self._parts_of.setdefault(number, []).append(len(self._terminals))
-        first = self._terminals[part[0]]
-        name = "|".join(self._terminals[number].name for number in part)
-        self._terminals.append(replace(first, name=name))
-        self._automata.append(automaton)
-
-    def finish(self, cut: set[int]) -> tuple[Grammar, Sequence[ByteAutomaton], frozenset[int]]:
-        """Return the grammar, its automata and its nullable terminals."""
-        grammar, names = self._grammar, list(self._grammar.nonterminals)
-        stands_for, rules = dict[int, int](), list[Rule]()
-        for number in sorted(cut):
-            parts = self._parts_of[number]
-            if len(parts) == 1 and number not in self._nullable:
-                stands_for[number] = parts[0]
-                continue
-            stands_for[number] = ~len(names)
-            rules += [Rule(len(names), (part,)) for part in parts]
-            rules += [Rule(len(names), ())] if number in self._nullable else []
-            names.append(self._terminals[number].name)
-        changed = replace(
-            grammar,
-            terminals=tuple(self._terminals),
-            nonterminals=tuple(names),
-            rules=tuple(_over(rule, stands_for) for rule in grammar.rules) + tuple(rules),
-            refused=grammar.refused | cut,
-        )
-        return changed, self._automata, self._nullable - cut
+            bodies[number].append((len(terminals),))
+        name = "|".join(terminals[number].name for number in part)
+        terminals.append(replace(terminals[part[0]], name=name))
+        made.append(automaton_of(scanner, parts[part]))
+    for number in cut & nullable:
+        bodies[number].append(())
+    return _with_rules(grammar, terminals, bodies), made, nullable - cut
 
 
-def _over(rule: Rule, stands_for: Mapping[int, int]) -> Rule:
-    return replace(rule, rhs=tuple(stands_for.get(symbol, symbol) for symbol in rule.rhs))
+def _with_rules(
+    grammar: Grammar,
+    terminals: Sequence[Terminal],
+    bodies: Mapping[int, Sequence[tuple[int, ...]]],
+) -> Grammar:
+    """Return a grammar in which rules stand for some terminals.
+
+    Args:
+        terminals: All, the new ones behind the others.
+        bodies: The alternatives of each such terminal; a single symbol stands for it by itself.
+    """
+    names, stands_for, rules = list(grammar.nonterminals), dict[int, int](), list[Rule]()
+    for number, alternatives in bodies.items():
+        if len(alternatives) == len(alternatives[0]) == 1:
+            stands_for[number] = alternatives[0][0]
+            continue
+        stands_for[number] = ~len(names)
+        rules += [Rule(len(names), body) for body in alternatives]
+        names.append(grammar.terminals[number].name)
+    own = (
+        replace(rule, rhs=tuple(stands_for.get(symbol, symbol) for symbol in rule.rhs))
+        for rule in grammar.rules
+    )
+    return replace(
+        grammar,
+        terminals=tuple(terminals),
+        nonterminals=tuple(names),
+        rules=(*own, *rules),
+        refused=grammar.refused | bodies.keys(),
+    )
 
 
 def _is_infinite(automaton: ByteAutomaton) -> bool:
@@ -157,11 +147,10 @@ def automaton_of(scanner: Scanner, states: list[int]) -> ByteAutomaton:
     """Return the automaton of the texts that end in some states of the scanner."""
     labels = np.zeros(len(scanner.live_row), np.int32)
     labels[states] = 1
-    delta, old, numbers = merged_states(scanner.delta, labels, scanner.context_start)
-    copies = scanner.copies and merged_copies(scanner.copies, numbers, len(delta))
-    byte_class, delta = merge_classes(scanner.byte_class, delta)
-    accepting = (labels[old] != 0).tolist()
-    return ByteAutomaton(PackedDelta(byte_class, delta), accepting, copies=copies)
+    (start,) = scanner.context_start.tolist()
+    return smallest_automaton(
+        scanner.byte_class, scanner.delta, labels, scanner.copies, start=start
+    )
 
 
 def with_split_patterns(
@@ -180,7 +169,7 @@ def with_split_patterns(
     Raises:
         LimitError: A terminal is too large and cannot be cut.
     """
-    automata, halved = list[ByteAutomaton](), dict[int, tuple[PatternPart, PatternPart]]()
+    automata, cuts = list[ByteAutomaton](), dict[int, tuple[PatternPart, PatternPart]]()
     for number, terminal in enumerate(grammar.terminals):
         try:
             automata.append(automaton_of(terminal))
@@ -188,32 +177,15 @@ def with_split_patterns(
             cut = None if number in grammar.ignored else split_pattern(terminal, limits)
             if cut is None:
                 raise
-            halved[number] = cut
+            cuts[number] = cut
             automata.append(cut[1][1])  # a stand-in: no rule uses the terminal any more
-    automata += [automaton for cut in halved.values() for _, automaton in cut]
-    return _over_parts(grammar, halved), automata
-
-
-def _over_parts(grammar: Grammar, halved: Mapping[int, tuple[PatternPart, PatternPart]]) -> Grammar:
-    terminals, names = list(grammar.terminals), list(grammar.nonterminals)
-    stands_for, rules = dict[int, int](), list[Rule]()
-    for number, (left, right) in halved.items():
-        first = len(terminals)
-        stands_for[number] = ~len(names)
-        rules.append(Rule(len(names), (first, first + 1)))
-        terminals += [left[0], right[0]]
-        names.append(grammar.terminals[number].name)
-    own = tuple(
-        replace(rule, rhs=tuple(stands_for.get(symbol, symbol) for symbol in rule.rhs))
-        for rule in grammar.rules
-    )
-    return replace(
-        grammar,
-        terminals=tuple(terminals),
-        nonterminals=tuple(names),
-        rules=(*own, *rules),
-        refused=grammar.refused | halved.keys(),
-    )
+    first = len(automata)
+    bodies = {number: [(first + 2 * i, first + 2 * i + 1)] for i, number in enumerate(cuts)}
+    parts = [part for cut in cuts.values() for part in cut]
+    automata += [automaton for _, automaton in parts]
+    return _with_rules(
+        grammar, [*grammar.terminals, *(part for part, _ in parts)], bodies
+    ), automata
 
 
 def compile_narrowed(

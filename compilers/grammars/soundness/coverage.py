@@ -1,4 +1,4 @@
-"""What a vocabulary cannot spell: literals out of reach, and places where every token runs out."""
+"""Coverage by a vocabulary: literals out of its reach, places where every token runs out."""
 
 from __future__ import annotations
 

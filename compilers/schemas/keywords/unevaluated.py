@@ -1,4 +1,4 @@
-"""unevaluatedProperties and unevaluatedItems: what is left by the subschemas that hold.
+"""Keywords of what is left by the subschemas that hold: ``unevaluatedProperties``, ``...Items``.
 
 What is evaluated depends on which subschemas of anyOf, oneOf, if and so on accept the value. So the
 values are divided by that: a case is a conjunction of subschemas that hold and that do not, with

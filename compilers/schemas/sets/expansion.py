@@ -1,4 +1,4 @@
-"""Expansion: a goal becomes a ``ValueSet``, by a handler for each keyword.
+"""Expansion of goals to ``ValueSet``, by a handler for each keyword.
 
 A keyword has two handlers: of the values that it accepts, and of those that it refuses. A schema is
 the intersection of the former; its negation is the union of the latter.

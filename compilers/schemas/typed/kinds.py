@@ -1,4 +1,4 @@
-"""The JSON Schema of a Python type, and a text as a value of that type.
+"""JSON Schema of a Python type, and a text as a value of that type.
 
 Pydantic models and dataclasses, standard dataclasses, TypedDict, Enum, Literal, unions, containers
 and annotations. An object that is made from a class has the class's fields and no others, unless
