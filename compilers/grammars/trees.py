@@ -10,7 +10,7 @@ import os
 import threading
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, NamedTuple, Protocol
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,6 +21,9 @@ from cdec.core.errors import LimitError
 from cdec.core.mask import mask_words
 from cdec.core.native import library
 from cdec.core.tokens.token_trie import TokenTrie
+
+if TYPE_CHECKING:
+    from cdec.compilers.grammars.scanner.build import Scanner
 
 MAX_BRANCHES = 64
 """Ways to split a token that are still listed; a token with more is verified byte by byte."""
@@ -59,25 +62,6 @@ class TreeTrie(NamedTuple):
     skip: NDArray[np.int32]
     token_offsets: NDArray[np.int32]
     token_ids: NDArray[np.int32]
-
-
-class Scanner(Protocol):
-    """What the trees need of a compiled scanner; see ``cdec.core.grammars.columns``."""
-
-    @property
-    def byte_class(self) -> NDArray[np.int32]: ...
-    @property
-    def delta(self) -> NDArray[np.int32]: ...
-    @property
-    def match_offsets(self) -> NDArray[np.int32]: ...
-    @property
-    def match_terminals(self) -> NDArray[np.int32]: ...
-    @property
-    def live_row(self) -> NDArray[np.int32]: ...
-    @property
-    def live_offsets(self) -> NDArray[np.int32]: ...
-    @property
-    def context_start(self) -> NDArray[np.int32]: ...
 
 
 def build_trees(
@@ -126,7 +110,8 @@ def build_trees(
     """
     limits = limits or GrammarLimits()
     walked = _walk_scanner(scanner, after, lexing, ignored, max_branches, limits)
-    walked_trie = _walk_trie(scanner, trie)
+    kinds = np.asarray(scanner.byte_class, np.int32)[trie.node_byte]
+    walked_trie = TreeTrie(kinds, trie.depth, trie.skip, trie.token_offsets, trie.token_ids)
     classes = _classes(walked, walked_trie, share, copies)
     own = np.arange(len(classes))
     if same_tree is not None:
@@ -168,11 +153,6 @@ def _walk_scanner(
         max_branches,
         limits.max_tree_nodes,
     )
-
-
-def _walk_trie(scanner: Scanner, trie: TokenTrie) -> TreeTrie:
-    classes = np.asarray(scanner.byte_class, np.int32)[trie.node_byte]
-    return TreeTrie(classes, trie.depth, trie.skip, trie.token_offsets, trie.token_ids)
 
 
 def _classes(

@@ -225,10 +225,10 @@ class _Lexing:
 
     def decide(self) -> Soundness:
         stuck_terminal = self._stuck_terminal()
-        facts = self._tables, self._letters, self._ahead, self._grammar.ignored
-        if not stuck_terminal and all_prefixes_viable(*facts):
+        known = self._tables, self._letters, self._ahead, self._grammar.ignored
+        if not stuck_terminal and all_prefixes_viable(*known):
             return _SOUND
-        completions = Completions(self._tables, self._letters, drop_dominated_letters(*facts))
+        completions = Completions(self._tables, self._letters, drop_dominated_letters(*known))
         if ACCEPT not in completions.of((0, NOTHING_PENDING)):
             return Soundness(
                 True, False, "the lexer takes the longest terminals and the rules never complete"
