@@ -11,8 +11,7 @@ from numpy.typing import NDArray
 
 from cdec.compilers.regular.edges import Edges, pooled
 from cdec.compilers.regular.numbers import Numbers, union_raw
-from cdec.compilers.regular.partition import labelled
-from cdec.compilers.regular.strings import Strings
+from cdec.compilers.regular.strings import Strings, labelled
 from cdec.compilers.schemas.sets.array_cases import ArrayCase, contrary
 from cdec.compilers.schemas.sets.expansion import Expansion
 from cdec.compilers.schemas.sets.object_cases import ObjectCase, too_many

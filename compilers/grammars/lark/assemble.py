@@ -14,17 +14,23 @@ from lark.load_grammar import PrepareAnonTerminals, PrepareLiterals, ValidateSym
 
 from cdec.compilers.grammars.analysis import unreachable_notice
 from cdec.compilers.grammars.definition import NOTHING, Grammar, GrammarLimits, Rule, Terminal
-from cdec.compilers.grammars.lark.bnf import EMPTY, AliasError, Expander
 from cdec.compilers.grammars.lark.checks import too_many_rules
-from cdec.compilers.grammars.lark.factoring import EqualAlternativesError, factored
+from cdec.compilers.grammars.lark.expansion import (
+    EMPTY,
+    AliasError,
+    EqualAlternativesError,
+    Expander,
+    factored,
+)
 from cdec.compilers.grammars.lark.loading import LimitedTemplates, Loaded, RuleDefinition, at_rule
 from cdec.compilers.grammars.lark.outline import Outline
 from cdec.compilers.grammars.lark.terminals import (
+    MixedListError,
     TerminalReader,
+    WordList,
     declared_terminal,
     terminal_definitions,
 )
-from cdec.compilers.grammars.lark.word_lists import MixedListError, WordList
 from cdec.core.grammars.errors import (
     GrammarDuplicateError,
     GrammarError,

@@ -21,8 +21,10 @@ from cdec.compilers.grammars.lark.outline import (
     imports_of,
     mixed_name,
     read_literal,
+    too_deep,
+    too_many,
 )
-from cdec.compilers.grammars.lark.word_lists import long_runs
+from cdec.compilers.grammars.lark.terminals import long_runs
 from cdec.core.errors import LimitError
 from cdec.core.grammars.errors import (
     EmptyTerminalError,
@@ -332,26 +334,6 @@ def _check_regex(outline: Outline, token: Token, limits: GrammarLimits, *, is_pi
         ) from None
     if facts.largest_count > limits.max_repeat:
         raise too_many(where, limits, place)
-
-
-def too_deep(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitError:
-    """Return the error of brackets that nest deeper than the limit."""
-    return LimitError(
-        f"{where}: brackets nest deeper than {limits.max_nesting}, or than Python's re can follow",
-        hint="give the inner parts names of their own, or raise `max_nesting`",
-        limit="max_nesting",
-        **place,
-    )
-
-
-def too_many(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitError:
-    """Return the error of a count beyond the limit."""
-    return LimitError(
-        f"{where}: a repetition counts further than {limits.max_repeat:,}",
-        hint="raise `max_repeat`, or repeat without a bound",
-        limit="max_repeat",
-        **place,
-    )
 
 
 def check_names(outline: Outline, declared: frozenset[str]) -> None:

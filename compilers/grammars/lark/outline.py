@@ -19,7 +19,8 @@ from lark.exceptions import LarkError, UnexpectedInput
 from lark.lexer import Token as LarkToken
 from lark.load_grammar import _literal_to_pattern
 
-from cdec.core.errors import CdecError
+from cdec.compilers.grammars.definition import GrammarLimits
+from cdec.core.errors import CdecError, LimitError
 from cdec.core.grammars.errors import (
     GrammarDuplicateError,
     GrammarError,
@@ -335,3 +336,23 @@ def _hint(outline: Outline, position: int) -> str:
             return f"write ~{low}, a count of Lark's"
         return f"write ~{low}..{high}, counts of Lark's" if high else f"write ~{low} and (...)*"
     return "one definition a line: name: alternative | alternative"
+
+
+def too_deep(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitError:
+    """Return the error of brackets that nest deeper than the limit."""
+    return LimitError(
+        f"{where}: brackets nest deeper than {limits.max_nesting}, or than Python's re can follow",
+        hint="give the inner parts names of their own, or raise `max_nesting`",
+        limit="max_nesting",
+        **place,
+    )
+
+
+def too_many(where: str, limits: GrammarLimits, place: dict[str, int]) -> LimitError:
+    """Return the error of a count beyond the limit."""
+    return LimitError(
+        f"{where}: a repetition counts further than {limits.max_repeat:,}",
+        hint="raise `max_repeat`, or repeat without a bound",
+        limit="max_repeat",
+        **place,
+    )

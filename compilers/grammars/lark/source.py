@@ -1,8 +1,8 @@
 """Grammars in Lark's dialect, read as Lark itself would load them.
 
 Lark parses the text, resolves imports, terminals and templates; what it needs too long or too deep
-a stack for (the expansion of rules, unused rules) is done in ``bnf`` and ``assemble``, with the
-same result. Before that the outline of the text is checked, so that errors have line and column.
+a stack for (the expansion of rules, unused rules) is done in ``expansion`` and ``assemble``, with
+the same result. Before that the outline of the text is checked, so that errors have line and column.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from cdec.compilers.grammars.lark.checks import (
 )
 from cdec.compilers.grammars.lark.loading import ImportLoader, loaded_definitions
 from cdec.compilers.grammars.lark.outline import Outline, read_outline, translate
-from cdec.compilers.grammars.lark.word_lists import MixedListError, WordList, find_word_lists
+from cdec.compilers.grammars.lark.terminals import MixedListError, WordList, find_word_lists
 from cdec.core.errors import CdecError, LimitError
 from cdec.core.grammars.errors import (
     GrammarError,

@@ -7,8 +7,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import NamedTuple
 
-from cdec.compilers.regular.partition import partition
-from cdec.compilers.regular.strings import Strings
+from cdec.compilers.regular.strings import Strings, partition
 from cdec.compilers.schemas.sets.shapes import FALSE, Block, Exists, Goal, ObjectShape, conjunction
 from cdec.core.errors import LimitError
 

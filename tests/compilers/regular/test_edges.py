@@ -8,9 +8,8 @@ from hypothesis import strategies as st
 
 from cdec.compilers.regular.automaton import everything
 from cdec.compilers.regular.edges import Edges, automaton_edges, pooled
-from cdec.compilers.regular.partition import labelled, partition
 from cdec.compilers.regular.patterns import pattern_automaton
-from cdec.compilers.regular.strings import Strings
+from cdec.compilers.regular.strings import Strings, labelled, partition
 from tests.compilers.regular.reading import label, reached, texts, walk
 from tests.laws.sizes import heavy_or
 

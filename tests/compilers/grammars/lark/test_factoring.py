@@ -14,7 +14,7 @@ from lark.exceptions import LarkError, UnexpectedInput
 from cdec.compilers import compile_grammar
 from cdec.compilers.grammars.analysis import analyse
 from cdec.compilers.grammars.definition import Grammar
-from cdec.compilers.grammars.lark import bnf
+from cdec.compilers.grammars.lark import expansion
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.compilers.grammars.parser.tables import ParseTables, build_tables
 from cdec.core.artifacts.opened import open_artifact
@@ -28,12 +28,12 @@ from tests.compilers.grammars.lark.lark_reference import RandomGrammars, as_lark
 @pytest.fixture
 def everything(monkeypatch: pytest.MonkeyPatch) -> None:
     """Factor all that can be factored."""
-    monkeypatch.setattr(bnf, "WRITTEN_OUT", 1)
+    monkeypatch.setattr(expansion, "WRITTEN_OUT", 1)
 
 
 def written_out(text: str, monkeypatch: pytest.MonkeyPatch) -> Grammar:
     with monkeypatch.context() as patch:
-        patch.setattr(bnf, "WRITTEN_OUT", 1 << 60)
+        patch.setattr(expansion, "WRITTEN_OUT", 1 << 60)
         return read_lark(text)
 
 

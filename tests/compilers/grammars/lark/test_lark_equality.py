@@ -10,7 +10,7 @@ import pytest
 from lark import Lark
 from lark.exceptions import LarkError
 
-from cdec.compilers.grammars.lark import bnf
+from cdec.compilers.grammars.lark import expansion
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.core.errors import CdecError, LimitError
 from tests.compilers.grammars.lark.lark_reference import (
@@ -66,7 +66,7 @@ def test_terminals_compete_in_the_order_of_the_lexer_lark_builds(name: str) -> N
 def test_random_grammars_read_as_lark_reads_them(
     seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(bnf, "WRITTEN_OUT", 1 << 60)
+    monkeypatch.setattr(expansion, "WRITTEN_OUT", 1 << 60)
     grammars = RandomGrammars(seed)
     compared = 0
     for _ in range(40):

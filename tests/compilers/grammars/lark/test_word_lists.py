@@ -12,7 +12,7 @@ from lark.exceptions import LarkError
 
 from cdec.compilers import compile_grammar
 from cdec.compilers.grammars.definition import Lexer
-from cdec.compilers.grammars.lark import word_lists
+from cdec.compilers.grammars.lark import terminals
 from cdec.compilers.grammars.lark.outline import read_outline
 from cdec.compilers.grammars.lark.source import read_lark
 from cdec.core.artifacts.opened import open_artifact
@@ -68,8 +68,8 @@ def test_a_list_that_is_cut_out_has_the_language_of_its_literals(
             return True
 
         assert [is_member for _, is_member in plain] == [parses(text) for text in TEXTS]
-    monkeypatch.setattr(word_lists, "_LEAST", 2)
-    assert word_lists.find_word_lists(read_outline(LISTS[name]))[1]
+    monkeypatch.setattr(terminals, "_LEAST", 2)
+    assert terminals.find_word_lists(read_outline(LISTS[name]))[1]
     assert verdicts(LISTS[name], tmp_path / "cut.arrow", lexer) == plain
 
 
