@@ -2,7 +2,8 @@
 
 Lark parses the text, resolves imports, terminals and templates; what it needs too long or too deep
 a stack for (the expansion of rules, unused rules) is done in ``expansion`` and ``assemble``, with
-the same result. Before that the outline of the text is checked, so that errors have line and column.
+the same result. Before that the outline of the text is checked, so that errors have line and
+column.
 """
 
 from __future__ import annotations
