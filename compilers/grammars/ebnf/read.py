@@ -8,19 +8,10 @@ from difflib import get_close_matches
 from cdec.compilers.grammars.analysis import reachable, unreachable_notice
 from cdec.compilers.grammars.definition import Grammar, GrammarLimits
 from cdec.compilers.grammars.ebnf.lex import Source, unsupported
-from cdec.compilers.grammars.ebnf.lower import (
-    Lowering,
-    RuleBuilder,
-    lower_all,
-    references,
-)
+from cdec.compilers.grammars.ebnf.lower import Lowering, RuleBuilder, lower_all, references
 from cdec.compilers.grammars.ebnf.parse import NamedRule, Node, parse_rules
 from cdec.core.errors import CdecError
-from cdec.core.grammars.errors import (
-    GrammarStartError,
-    GrammarSyntaxError,
-    GrammarUndefinedError,
-)
+from cdec.core.grammars.errors import GrammarStartError, GrammarSyntaxError, GrammarUndefinedError
 
 _STARTS = ("root", "start")
 

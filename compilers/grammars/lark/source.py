@@ -29,10 +29,7 @@ from cdec.compilers.grammars.lark.loading import ImportLoader, loaded_definition
 from cdec.compilers.grammars.lark.outline import Outline, read_outline, translate
 from cdec.compilers.grammars.lark.terminals import MixedListError, WordList, find_word_lists
 from cdec.core.errors import CdecError, LimitError
-from cdec.core.grammars.errors import (
-    GrammarError,
-    GrammarSyntaxError,
-)
+from cdec.core.grammars.errors import GrammarError, GrammarSyntaxError
 from cdec.core.grammars.indenter import Indenter
 
 

@@ -21,11 +21,7 @@ from lark import Tree
 from lark.lexer import PatternRE, PatternStr, TerminalDef
 from lark.load_grammar import PrepareLiterals, TerminalTreeToPattern
 
-from cdec.compilers.grammars.automata.pattern_checks import (
-    check_depth,
-    examine,
-    width_of,
-)
+from cdec.compilers.grammars.automata.pattern_checks import check_depth, examine, width_of
 from cdec.compilers.grammars.definition import NOTHING, GrammarLimits, Terminal
 from cdec.compilers.grammars.lark.outline import (
     Outline,

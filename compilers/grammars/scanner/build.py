@@ -10,12 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from cdec.compilers.grammars.automata.terminal import packed
-from cdec.compilers.grammars.definition import (
-    ByteAutomaton,
-    Grammar,
-    GrammarLimits,
-    Lexer,
-)
+from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits, Lexer
 from cdec.compilers.grammars.parser.tables import ParseTables
 from cdec.compilers.grammars.scanner.competition import (
     Competitors,

@@ -22,13 +22,7 @@ from cdec.compilers.grammars.automata.terminal import (
     smallest_automaton,
     split_pattern,
 )
-from cdec.compilers.grammars.definition import (
-    ByteAutomaton,
-    Grammar,
-    GrammarLimits,
-    Rule,
-    Terminal,
-)
+from cdec.compilers.grammars.definition import ByteAutomaton, Grammar, GrammarLimits, Rule, Terminal
 from cdec.compilers.grammars.regex import whole_terminal
 from cdec.compilers.grammars.scanner.build import Scanner, build_scanner
 from cdec.core.errors import LimitError
